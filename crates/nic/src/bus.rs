@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a NIC needs from the home that it lives in.
+//!
+//! The initiator's memory is seen as two streams of bytes: the *payload* of a request (offset 0 is its first byte)
+//! and the *reply*. The target's memory is addressed as its owner does. Addresses come from tables that peers
+//! write, so every access can fail and none may be trusted.
+
+/// Why bytes could not be moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The target's memory is not mapped there, or not writable (`PTL_NI_SEGV`).
+    Target,
+    /// The initiator's memory is not mapped there.
+    Initiator,
+    /// The process whose memory it is has ended.
+    Gone,
+}
+
+/// A unit of work that a home may price. Live homes ignore them; a simulated one turns them into time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// A list entry or unexpected header was compared.
+    EntrySearched,
+    /// A record of a table was read or written.
+    TableAccess,
+    /// A transfer of this many bytes was started.
+    Transfer(u64),
+    /// An event was written to a queue.
+    EventPosted,
+    /// A counter was changed.
+    CounterUpdated,
+}
+
+/// The memory transfers of one request. See the module's documentation for the address spaces.
+pub trait Bus {
+    /// Whether this range of the target's memory can be touched from here at all. When it cannot, the request is
+    /// left undone, bit for bit, and travels to the target's owner instead.
+    fn reaches(&mut self, address: u64, bytes: u64) -> bool;
+    /// Copies payload to the target's memory.
+    fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault>;
+    /// Copies the target's memory to the reply.
+    fn get(&mut self, address: u64, reply_offset: u64, bytes: u64) -> Result<(), Fault>;
+    /// Reads the target's memory. Aligned words of 8 bytes are read whole.
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
+    /// Writes the target's memory. Aligned words of 8 bytes are written whole.
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Fault>;
+    /// Reads payload.
+    fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault>;
+    /// Writes the reply.
+    fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault>;
+    /// Prices a step.
+    #[inline(always)]
+    fn charge(&mut self, step: Step) {
+        let _ = step;
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The network interface (NIC) as a value.
+//!
+//! All of a NIC's state is plain fixed-size records in tables, linked by index and never by pointer. So the same
+//! state can lie in a segment that processes share, in a simulator's heap, or be compared word by word with
+//! hardware. All of its behaviour is `state + command or packet -> state + memory transfers, events, packets`.
+//!
+//! # Contract
+//!
+//! * A [`Nic`] is two views of one NIC's memory: [`Tables`], which whoever holds the NIC's lock changes, and
+//!   [`Signals`], made of atomics, which anybody may read without the lock (counters, event queues, registers).
+//! * A home (live, simulated, hardware) owns that memory, provides the lock, and lends a [`Bus`] to every
+//!   transition: it moves bytes between the two processes' memories and prices the steps.
+//! * Transitions never block, never allocate, never panic on what a packet, a command or a table holds, and every
+//!   loop over a table is bounded by its capacity. A table that cannot have been written by this code is reported
+//!   as [`Corrupt`]; a full one as [`Full`], with the state unchanged.
+//! * What a transition leaves to its home: waking sleepers, sending response packets, and executing the triggered
+//!   commands that it moved to the fire queue ([`Nic::next_fired`]).
+//!
+//! No unsafe code, no I/O, no clock, no allocation; builds for a target without an operating system.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+pub mod buddy;
+pub mod bus;
+pub mod handle;
+pub mod layout;
+pub mod packet;
+pub mod portals;
+pub mod registers;
+pub mod signals;
+pub mod tables;
+
+pub use bus::{Bus, Fault, Step};
+pub use layout::{Layout, Limits};
+pub use registers::Register;
+pub use signals::Signals;
+pub use tables::Tables;
+
+/// A NIC, as whoever holds its lock sees it.
+pub struct Nic<'a> {
+    pub tables: Tables<'a>,
+    pub signals: Signals<'a>,
+}
+
+/// A table holds what no transition writes: a hostile or broken process had its hands in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Corrupt;
+
+/// A table, or the heap, has no room. The state is as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The packet format: one header of 128 bytes, little-endian, with a version, then payload.
+//!
+//! Packets travel where a NIC cannot be run by whoever has something for it: through the mailbox of its owner. A
+//! request asks; a response carries what became of it, and the data of a reply, back to the requester's mailbox.
+//!
+//! | bytes | field | |
+//! |---|---|---|
+//! | 0..2 | version | [`VERSION`] |
+//! | 2 | kind | [`crate::tables::kind`], or [`RESPONSE`] |
+//! | 3 | fail | response: `PTL_NI_*` |
+//! | 4 | operation | |
+//! | 5 | datatype | |
+//! | 6 | ack | request: `PTL_*_ACK_REQ`; response: 1 when an acknowledgement is due |
+//! | 7 | place | where the payload is: [`Place`] |
+//! | 8..12 | portal | portal table index |
+//! | 12..16 | uid | user id of the initiator |
+//! | 16..24 | initiator | rank, or nid << 32 / pid |
+//! | 24..32 | origin | nid << 32 / pid to which the response goes |
+//! | 32..40 | token | which pending request a response answers |
+//! | 40..48 | match_bits | |
+//! | 48..56 | remote_offset | response: the offset that was used |
+//! | 56..64 | header_data | |
+//! | 64..72 | length | request: bytes asked for; response: bytes moved |
+//! | 72..104 | operand | of a swap |
+//! | 104..112 | payload_bytes | bytes of payload that come with the packet |
+//! | 112..120 | place_at | heap block, or number of the spill file |
+//! | 120..124 | sender | process id at the operating system, for spill files |
+//! | 124..128 | crc | CRC-32C of the bytes before; 0 in shared memory, which has its own protection |
+//!
+//! Decoding any 128 bytes gives a packet whose fields are in range, or an error: never a panic.
+
+/// Version of the format.
+pub const VERSION: u16 = 1;
+/// Bytes of the header.
+pub const HEADER_BYTES: usize = 128;
+/// Kind of a response.
+pub const RESPONSE: u8 = 64;
+
+/// Where a packet's payload is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// There is none, or it follows the header.
+    Inline,
+    /// In the receiver's heap, from this block.
+    Heap(u32),
+    /// In the sender's spill file of this number.
+    Spill(u64),
+}
+
+/// A packet's header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    pub kind: u8,
+    pub fail: u8,
+    pub operation: u8,
+    pub datatype: u8,
+    pub ack: u8,
+    pub place: Place,
+    pub portal: u32,
+    pub uid: u32,
+    pub initiator: u64,
+    pub origin: u64,
+    pub token: u64,
+    pub match_bits: u64,
+    pub remote_offset: u64,
+    pub header_data: u64,
+    pub length: u64,
+    pub operand: [u64; 4],
+    pub payload_bytes: u64,
+    pub sender: u32,
+}
+
+/// Why bytes are not a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// Another version, or not a packet at all.
+    Version(u16),
+    /// No such kind.
+    Kind(u8),
+    /// A field holds what no sender writes.
+    Field(&'static str),
+    /// The checksum is wrong.
+    Checksum,
+}
+
+impl Packet {
+    /// Writes the header; `checked` adds the checksum that a lossy link needs.
+    pub fn encode(&self, checked: bool) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        let (place, place_at) = match self.place {
+            Place::Inline => (0, 0),
+            Place::Heap(block) => (1, block.into()),
+            Place::Spill(number) => (2, number),
+        };
+        bytes[0..2].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[2..8].copy_from_slice(&[self.kind, self.fail, self.operation, self.datatype, self.ack, place]);
+        bytes[8..12].copy_from_slice(&self.portal.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.uid.to_le_bytes());
+        let words = [
+            self.initiator,
+            self.origin,
+            self.token,
+            self.match_bits,
+            self.remote_offset,
+            self.header_data,
+            self.length,
+            self.operand[0],
+            self.operand[1],
+            self.operand[2],
+            self.operand[3],
+            self.payload_bytes,
+            place_at,
+        ];
+        for (slot, word) in bytes[16..120].chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[120..124].copy_from_slice(&self.sender.to_le_bytes());
+        if checked {
+            let sum = crc32c(&bytes[..124]).max(1);
+            bytes[124..128].copy_from_slice(&sum.to_le_bytes());
+        }
+        bytes
+    }
+
+    /// Reads a header.
+    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Packet, DecodeError> {
+        let word = |at: usize| {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(eight)
+        };
+        let half = |at: usize| (word(at & !7) >> (8 * (at & 7))) as u32;
+        let version = u16::from_le_bytes([bytes[0], bytes[1]]);
+        if version != VERSION {
+            return Err(DecodeError::Version(version));
+        }
+        let sum = half(124);
+        if sum != 0 && sum != crc32c(&bytes[..124]).max(1) {
+            return Err(DecodeError::Checksum);
+        }
+        let kind = bytes[2];
+        if !(1..=5).contains(&kind) && kind != RESPONSE {
+            return Err(DecodeError::Kind(kind));
+        }
+        let at = word(112);
+        let place = match bytes[7] {
+            0 => Place::Inline,
+            1 => Place::Heap(u32::try_from(at).map_err(|_| DecodeError::Field("place"))?),
+            2 => Place::Spill(at),
+            _ => return Err(DecodeError::Field("place")),
+        };
+        if bytes[6] > 3 {
+            return Err(DecodeError::Field("ack"));
+        }
+        if bytes[3] > 7 {
+            return Err(DecodeError::Field("fail"));
+        }
+        Ok(Packet {
+            kind,
+            fail: bytes[3],
+            operation: bytes[4],
+            datatype: bytes[5],
+            ack: bytes[6],
+            place,
+            portal: half(8),
+            uid: half(12),
+            initiator: word(16),
+            origin: word(24),
+            token: word(32),
+            match_bits: word(40),
+            remote_offset: word(48),
+            header_data: word(56),
+            length: word(64),
+            operand: [word(72), word(80), word(88), word(96)],
+            payload_bytes: word(104),
+            sender: half(120),
+        })
+    }
+}
+
+/// CRC-32C (Castagnoli), bit by bit: headers are short.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = !0u32;
+    for &byte in bytes {
+        crc ^= u32::from(byte);
+        for _ in 0..8 {
+            crc = (crc >> 1) ^ (0x82f6_3b78 & (crc & 1).wrapping_neg());
+        }
+    }
+    !crc
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_checksum_is_crc_32c() {
+        assert_eq!(crc32c(b"123456789"), 0xe306_9283);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_decode_or_are_refused(bytes in proptest::array::uniform32(any::<u32>())) {
+            let mut raw = [0u8; HEADER_BYTES];
+            for (slot, word) in raw.chunks_exact_mut(4).zip(bytes) {
+                slot.copy_from_slice(&word.to_le_bytes());
+            }
+            let _ = Packet::decode(&raw);
+            raw[0..2].copy_from_slice(&VERSION.to_le_bytes());
+            raw[124..].fill(0);
+            let _ = Packet::decode(&raw);
+        }
+
+        #[test]
+        fn what_is_encoded_decodes_to_the_same(kind in 1u8..=5, words in proptest::array::uniform12(any::<u64>()), halves in any::<(u32, u32, u32)>(), place in 0..3u8, checked: bool) {
+            let packet = Packet {
+                kind, fail: (words[0] % 8) as u8, operation: words[1] as u8, datatype: words[2] as u8, ack: (words[3] % 4) as u8,
+                place: match place { 0 => Place::Inline, 1 => Place::Heap(halves.0), _ => Place::Spill(words[4]) },
+                portal: halves.1, uid: halves.2, initiator: words[0], origin: words[1], token: words[2], match_bits: words[3],
+                remote_offset: words[4], header_data: words[5], length: words[6], operand: [words[7], words[8], words[9], words[10]],
+                payload_bytes: words[11], sender: halves.0,
+            };
+            let mut bytes = packet.encode(checked);
+            prop_assert_eq!(Packet::decode(&bytes), Ok(packet));
+            if checked {
+                bytes[(words[5] % 124) as usize] ^= 1 << (words[6] % 8);
+                prop_assert!(Packet::decode(&bytes).is_err());
+            }
+        }
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Linking entries against unexpected headers, searching, unlinking (Portals 4.3, `PtlMEAppend`, `PtlMESearch`,
+//! `PtlMEUnlink` and their forms for list entries).
+//!
+//! Rules that the code keeps
+//! 1. An entry for the priority list first takes the unexpected headers that match it, oldest first; a use-once
+//!    entry that took one is never linked, and its AUTO_UNLINK follows its overflow event.
+//! 2. With LOCAL_INC_UH_RLENGTH each header that a locally managed entry takes moves its offset by the header's
+//!    requested length, and `min_free` is checked after each.
+//! 3. A search always leaves an event, never touches status registers, and counts on its counter: successes for
+//!    matches; one failure when a use-once search found nothing, or when a persistent search is complete.
+//! 4. An overflow entry that was unlinked automatically drains: when the last header that refers to it goes,
+//!    AUTO_FREE follows and its slot is free. One with headers cannot be unlinked by hand (`InUse`).
+
+use super::deliver::overflow_kind;
+use super::events::{Event, event_kind};
+use super::{fail, list, options};
+use crate::handle::{Encoding, NONE};
+use crate::tables::{Entry, entry, header, slot};
+use crate::{Bus, Full, Nic};
+
+/// What a program says of an entry. Addresses are its own; the I/O vector is already in the heap.
+#[derive(Clone, Copy, Debug)]
+pub struct EntrySpec {
+    pub options: u32,
+    pub start: u64,
+    /// Bytes in all.
+    pub length: u64,
+    pub iov: u32,
+    pub iov_count: u32,
+    pub match_bits: u64,
+    pub ignore_bits: u64,
+    pub source: u64,
+    pub source_ignore: u64,
+    pub min_free: u64,
+    pub user_ptr: u64,
+    pub counter: u32,
+    pub uid: u32,
+}
+
+/// Why an entry could not be appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AppendError {
+    /// No such portal table entry.
+    Portal,
+    /// The table of entries is full.
+    Full,
+    /// The list has as many entries as lists may have.
+    TooLong,
+}
+
+/// Why an entry could not be unlinked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnlinkError {
+    /// No such entry, or not any more.
+    Invalid,
+    /// Unexpected headers refer to it, or a triggered append has not fired.
+    InUse,
+}
+
+impl Nic<'_> {
+    /// Appends an entry to a list (`list::PRIORITY` or `list::OVERFLOW`); gives its reference.
+    pub fn append<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        portal: u32,
+        which: u8,
+        spec: &EntrySpec,
+    ) -> Result<u32, AppendError> {
+        let record = self.portal(portal).map_err(|_| AppendError::Portal)?;
+        if record.entries[usize::from(which & 1)] >= self.tables.list_max {
+            return Err(AppendError::TooLong);
+        }
+        let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
+        self.link_reserved(bus, reference, which);
+        Ok(reference)
+    }
+
+    /// Takes a slot for an entry and fills it; [`Nic::link_reserved`] puts it on a list.
+    pub fn reserve_entry(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
+        let index = self.tables.control.free_entry;
+        let record = self.tables.entries.get_mut(index as usize).ok_or(Full)?;
+        self.tables.control.free_entry = record.next;
+        let generation = slot::generation(record.slot);
+        *record = Entry {
+            slot: slot::word(generation, slot::FREE),
+            options: spec.options,
+            match_bits: spec.match_bits,
+            ignore_bits: spec.ignore_bits,
+            source: spec.source,
+            source_ignore: spec.source_ignore,
+            sequence: 0,
+            next: NONE,
+            prev: NONE,
+            start: spec.start,
+            length: spec.length,
+            min_free: spec.min_free,
+            local_offset: 0,
+            user_ptr: spec.user_ptr,
+            counter: spec.counter,
+            uid: spec.uid,
+            iov: spec.iov,
+            iov_count: spec.iov_count,
+            headers: 0,
+            portal: portal as u16,
+            class: 0,
+            reserved: 0,
+        };
+        record.slot = slot::word(generation, entry::RESERVED);
+        Ok(Encoding::new(self.tables.entries.len()).encode(index, generation))
+    }
+
+    /// Puts a reserved entry on a list, against the unexpected headers.
+    pub fn link_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, which: u8) {
+        let Some(index) = self.entry_index(reference) else { return };
+        let mut record = self.tables.entries[index as usize];
+        if slot::status(record.slot) != entry::RESERVED {
+            return;
+        }
+        let portal = u32::from(record.portal);
+        let Ok(&portal_record) = self.portal(portal) else { return self.free_entry(index) };
+        if which == list::PRIORITY && self.take_headers(bus, &mut record, portal_record.queue) {
+            if record.options & options::EVENT_UNLINK_DISABLE == 0 {
+                let event = entry_event(&record, event_kind::AUTO_UNLINK, which);
+                self.post(portal_record.queue, &event);
+            }
+            return self.free_entry(index);
+        }
+        let status = if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY };
+        record.sequence = self.next_sequence();
+        record.slot = slot::word(slot::generation(record.slot), status);
+        self.tables.entries[index as usize] = record;
+        self.chain_entry(index);
+        if record.options & options::EVENT_LINK_DISABLE == 0 {
+            self.post(portal_record.queue, &entry_event(&record, event_kind::LINK, which));
+        }
+    }
+
+    /// Gives an entry the unexpected headers that match it. True: it is used up, and not to be linked.
+    fn take_headers<B: Bus>(&mut self, bus: &mut B, record: &mut Entry, queue: u32) -> bool {
+        let portal = u32::from(record.portal);
+        let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
+        for _ in 0..=self.tables.headers.len() {
+            let Some(found) = self.find_header(bus, portal, record) else { return false };
+            let rlength = self.tables.headers[found as usize].rlength;
+            self.overflow_event(found, record, queue, None);
+            self.drop_header(found);
+            if record.options & options::USE_ONCE != 0 {
+                return true;
+            }
+            if record.options & local == local {
+                record.local_offset = record.local_offset.saturating_add(rlength);
+                if record.length.saturating_sub(record.local_offset) < record.min_free {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// Searches the unexpected headers (`PTL_SEARCH_ONLY`, or with `delete` `PTL_SEARCH_DELETE`). Complete when it
+    /// returns.
+    pub fn search<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        portal: u32,
+        spec: &EntrySpec,
+        delete: bool,
+    ) -> Result<(), AppendError> {
+        let queue = self.portal(portal).map_err(|_| AppendError::Portal)?.queue;
+        let record = search_entry(portal, spec);
+        let once = record.options & options::USE_ONCE != 0;
+        let mut matches = 0u64;
+        if delete {
+            while let Some(found) = self.find_header(bus, portal, &record) {
+                matches += 1;
+                self.overflow_event(found, &record, queue, None);
+                self.drop_header(found);
+                if once {
+                    break;
+                }
+            }
+        } else if once {
+            if let Some(found) = self.find_header(bus, portal, &record) {
+                matches = 1;
+                self.overflow_event(found, &record, queue, Some(event_kind::SEARCH));
+            }
+        } else {
+            matches = self.search_all(portal, &record, queue);
+        }
+        if matches == 0 && record.options & options::EVENT_COMM_DISABLE == 0 {
+            let event = Event { fail: fail::NO_MATCH, ..entry_event(&record, event_kind::SEARCH, list::OVERFLOW) };
+            self.post(queue, &event);
+        }
+        if record.options & options::EVENT_CT_OVERFLOW != 0 && (matches == 0 || !once) {
+            self.count(record.counter, 0, 1);
+        }
+        Ok(())
+    }
+
+    /// A search-only pass of a persistent entry: an event for every header that matches, in order of arrival.
+    fn search_all(&mut self, portal: u32, record: &Entry, queue: u32) -> u64 {
+        let mut matches = 0;
+        let mut at = self.tables.portals[portal as usize].header_head;
+        for _ in 0..self.tables.headers.len() {
+            let Some(&found) = self.tables.headers.get(at as usize) else { break };
+            let key = super::matching::Key {
+                match_bits: found.match_bits,
+                source: found.source,
+                length: found.rlength,
+                remote_offset: found.remote_offset,
+            };
+            if slot::status(found.slot) == header::LIVE && super::matching::accepts(record, &key) {
+                matches += 1;
+                self.overflow_event(at, record, queue, Some(event_kind::SEARCH));
+            }
+            at = found.links[0][0];
+        }
+        matches
+    }
+
+    /// The event and the count of a header that an entry takes.
+    fn overflow_event(&mut self, found: u32, record: &Entry, queue: u32, kind: Option<u8>) {
+        let header = self.tables.headers[found as usize];
+        let own = if kind.is_some() { options::EVENT_COMM_DISABLE } else { options::EVENT_OVER_DISABLE };
+        let quiet = own | options::EVENT_SUCCESS_DISABLE;
+        if record.options & quiet == 0 {
+            let event = Event {
+                start: header.start,
+                user_ptr: record.user_ptr,
+                header_data: header.header_data,
+                match_bits: header.match_bits,
+                rlength: header.rlength,
+                mlength: header.mlength,
+                remote_offset: header.remote_offset,
+                initiator: header.source,
+                uid: header.uid,
+                portal: u32::from(header.portal),
+                kind: kind.unwrap_or_else(|| overflow_kind(header.kind)),
+                list: list::OVERFLOW,
+                fail: fail::OK,
+                operation: header.operation,
+                datatype: header.datatype,
+            };
+            self.post(queue, &event);
+        }
+        if record.options & options::EVENT_CT_OVERFLOW != 0 {
+            let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
+            self.count_outcome(record.counter, true, in_bytes, header.mlength);
+        }
+    }
+
+    /// Takes a header off the unexpected list; its overflow entry may be free thereby.
+    pub(crate) fn drop_header(&mut self, index: u32) {
+        self.unchain_header(index);
+        let Some(record) = self.tables.headers.get_mut(index as usize) else { return };
+        let owner = record.entry;
+        record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
+        record.links[0][0] = self.tables.control.free_header;
+        self.tables.control.free_header = index;
+        let Some(overflow) = self.tables.entries.get_mut(owner as usize) else { return };
+        overflow.headers = overflow.headers.saturating_sub(1);
+        if overflow.headers == 0 && slot::status(overflow.slot) == entry::DRAINING {
+            self.finish_draining(owner);
+        }
+    }
+
+    /// AUTO_FREE of an overflow entry that was unlinked automatically and that no header refers to.
+    pub(crate) fn finish_draining(&mut self, index: u32) {
+        let record = self.tables.entries[index as usize];
+        if record.options & options::EVENT_UNLINK_DISABLE == 0 {
+            if let Ok(portal) = self.portal(u32::from(record.portal)) {
+                let queue = portal.queue;
+                self.post(queue, &entry_event(&record, event_kind::AUTO_FREE, list::OVERFLOW));
+            }
+        }
+        self.free_entry(index);
+    }
+
+    /// Unlinks an entry.
+    pub fn unlink(&mut self, reference: u32) -> Result<(), UnlinkError> {
+        let index = self.entry_index(reference).ok_or(UnlinkError::Invalid)?;
+        let record = self.tables.entries[index as usize];
+        match slot::status(record.slot) {
+            entry::PRIORITY | entry::OVERFLOW if record.headers == 0 => {
+                self.unchain_entry(index);
+                self.free_entry(index);
+                Ok(())
+            }
+            entry::DRAINING | entry::RESERVED | entry::OVERFLOW => Err(UnlinkError::InUse),
+            _ => Err(UnlinkError::Invalid),
+        }
+    }
+
+    /// The slot of the entry that this refers to, if it is still that entry's.
+    pub fn entry_index(&self, reference: u32) -> Option<u32> {
+        let (index, generation) = Encoding::new(self.tables.entries.len()).decode(reference);
+        let record = self.tables.entries.get(index as usize)?;
+        let live = slot::generation(record.slot) == generation && slot::status(record.slot) != slot::FREE;
+        live.then_some(index)
+    }
+
+    /// Gives an entry's slot back. It is on no list.
+    pub(crate) fn free_entry(&mut self, index: u32) {
+        let encoding = Encoding::new(self.tables.entries.len());
+        let record = &mut self.tables.entries[index as usize];
+        let iov = core::mem::replace(&mut record.iov, NONE);
+        let generation = encoding.next_generation(slot::generation(record.slot));
+        record.slot = slot::word(generation, slot::FREE);
+        record.next = self.tables.control.free_entry;
+        self.tables.control.free_entry = index;
+        self.free_iov(iov);
+    }
+
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.tables.control.sequence = self.tables.control.sequence.wrapping_add(1);
+        self.tables.control.sequence
+    }
+}
+
+/// An entry that exists only for a search.
+fn search_entry(portal: u32, spec: &EntrySpec) -> Entry {
+    Entry {
+        options: spec.options,
+        match_bits: spec.match_bits,
+        ignore_bits: spec.ignore_bits,
+        source: spec.source,
+        source_ignore: spec.source_ignore,
+        start: spec.start,
+        length: spec.length,
+        min_free: spec.min_free,
+        user_ptr: spec.user_ptr,
+        counter: spec.counter,
+        uid: spec.uid,
+        iov: NONE,
+        portal: portal as u16,
+        ..Entry::default()
+    }
+}
+
+/// An event about an entry itself: LINK, AUTO_UNLINK, AUTO_FREE, SEARCH.
+pub(crate) fn entry_event(record: &Entry, kind: u8, which: u8) -> Event {
+    Event {
+        start: record.start,
+        user_ptr: record.user_ptr,
+        portal: u32::from(record.portal),
+        kind,
+        list: which,
+        ..Event::default()
+    }
+}

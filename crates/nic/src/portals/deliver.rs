@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a target does with a request: match, move the bytes, tell its program.
+//!
+//! In: a request and a bus to both memories. Out: what became of it, for the initiator ([`Delivery`]); or, with
+//! the state untouched, that it cannot be done from here ([`Verdict`]).
+//!
+//! Order of effects (a reader of a later one sees the earlier ones)
+//! 1. the bytes, 2. the entry, the unexpected header, the unlink, 3. the full events, 4. the count.
+//!
+//! Rules
+//! 1. Portal table entry not there: dropped. Disabled: refused, `PTL_NI_PT_DISABLED`.
+//! 2. The first match decides; if it forbids the user or the operation the request fails and nothing changes.
+//! 3. With flow control, what lacks an entry, a header or room for its events disables the portal table entry and
+//!    is refused; without, it is dropped (or, for events, overwrites the oldest).
+//! 4. Memory that is not mapped fails the request with `PTL_NI_SEGV` at both ends; the entry is used all the same.
+//!
+//! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation; the lines touched
+//! are the lock, the portal table entry, one bucket, the entry, the payload, the counter and two of registers.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use super::append::entry_event;
+use super::events::{Event, event_kind};
+use super::matching::Key;
+use super::operation::{Datatype, Operation, apply, apply_swap};
+use super::scatter::Region;
+use super::{fail, list, options};
+use crate::handle::NONE;
+use crate::packet::Packet;
+use crate::registers::Register;
+use crate::tables::{Command, Entry, Header, Intent, entry, header, kind, portal, slot};
+use crate::{Bus, Fault, Nic, Step};
+
+/// A request as the target sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub kind: u8,
+    pub operation: u8,
+    pub datatype: u8,
+    pub portal: u32,
+    pub uid: u32,
+    pub initiator: u64,
+    pub match_bits: u64,
+    pub remote_offset: u64,
+    pub header_data: u64,
+    pub length: u64,
+    pub operand: [u64; 4],
+}
+
+impl From<&Command> for Request {
+    #[inline]
+    fn from(command: &Command) -> Request {
+        Request {
+            kind: command.kind,
+            operation: command.operation,
+            datatype: command.datatype,
+            portal: command.portal,
+            uid: command.uid,
+            initiator: command.initiator,
+            match_bits: command.match_bits,
+            remote_offset: command.remote_offset,
+            header_data: command.header_data,
+            length: command.length,
+            operand: command.operand,
+        }
+    }
+}
+
+impl From<&Packet> for Request {
+    fn from(packet: &Packet) -> Request {
+        Request {
+            kind: packet.kind,
+            operation: packet.operation,
+            datatype: packet.datatype,
+            portal: packet.portal,
+            uid: packet.uid,
+            initiator: packet.initiator,
+            match_bits: packet.match_bits,
+            remote_offset: packet.remote_offset,
+            header_data: packet.header_data,
+            length: packet.length,
+            operand: packet.operand,
+        }
+    }
+}
+
+/// What became of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Delivery {
+    /// `PTL_NI_*`.
+    pub fail: u8,
+    /// Bytes moved.
+    pub mlength: u64,
+    /// The offset into the entry's memory that was used.
+    pub remote_offset: u64,
+    /// The entry does not acknowledge.
+    pub silent: bool,
+}
+
+impl Delivery {
+    /// A request that nothing was done for.
+    pub const fn failed(fail: u8) -> Delivery {
+        Delivery { fail, mlength: 0, remote_offset: 0, silent: false }
+    }
+}
+
+/// Whether the request was handled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    Done(Delivery),
+    /// The entry's memory cannot be touched from here; the owner must do it. Nothing has changed.
+    Unreachable,
+    /// The initiator's memory is not mapped, or its process is gone. Nothing has changed at the target's tables.
+    Initiator(Fault),
+}
+
+/// How many bytes an atomic is done at a time: any datatype's size divides it.
+const CHUNK_BYTES: usize = 256;
+
+impl Nic<'_> {
+    /// Handles a request.
+    #[inline]
+    pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        let Some(portal_record) = self.tables.portals.get(request.portal as usize) else { return self.dropped() };
+        let (status, flags, queue) = (portal_record.status, portal_record.options, portal_record.queue);
+        if status != portal::ENABLED {
+            return if status == portal::DISABLED { self.refused() } else { self.dropped() };
+        }
+        let key = Key {
+            match_bits: request.match_bits,
+            source: request.initiator,
+            length: request.length,
+            remote_offset: request.remote_offset,
+        };
+        let flow_controlled = flags & options::PT_FLOWCTRL != 0;
+        let found = match self.find_entry(bus, request.portal, 0, &key) {
+            Some(index) => Some((index, list::PRIORITY)),
+            None => self.find_entry(bus, request.portal, 1, &key).map(|index| (index, list::OVERFLOW)),
+        };
+        let Some((index, which)) = found else {
+            return self.exhausted(request.portal, flow_controlled, false);
+        };
+        let record = self.tables.entries[index as usize];
+        if let Some(verdict) = self.forbidden(&record, request) {
+            return verdict;
+        }
+        let plan = Plan::new(&record, which, request);
+        if plan.keeps_header && self.tables.headers.get(self.tables.control.free_header as usize).is_none() {
+            let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
+            return self.exhausted(request.portal, flow_controlled, quiet);
+        }
+        if flow_controlled && self.queue_room(queue) < plan.events {
+            let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
+            return self.exhausted(request.portal, true, quiet);
+        }
+        let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
+        let reached = self.signals.pieces(region, plan.offset, plan.mlength, Fault::Target, |address, _, bytes| {
+            if bus.reaches(address, bytes) { Ok(()) } else { Err(Fault::Gone) }
+        });
+        if reached == Err(Fault::Gone) {
+            return Verdict::Unreachable;
+        }
+        self.declare(index, queue, &record, &plan, request);
+        let fail = match self.transfer(bus, region, &plan, request) {
+            Ok(()) => fail::OK,
+            Err(Fault::Target) => {
+                self.signals.registers.add(Register::Segv, 1);
+                fail::SEGV
+            }
+            Err(fault) => {
+                self.tables.control.intent.stage = 0;
+                return Verdict::Initiator(fault);
+            }
+        };
+        self.commit(bus, index, queue, &plan, request, fail)
+    }
+
+    /// The entry, header and unlink; then events and counts.
+    #[inline]
+    fn commit<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        index: u32,
+        queue: u32,
+        plan: &Plan,
+        request: &Request,
+        fail: u8,
+    ) -> Verdict {
+        let mlength = if fail == fail::OK { plan.mlength } else { 0 };
+        let record = &mut self.tables.entries[index as usize];
+        if record.options & options::MANAGE_LOCAL != 0 {
+            record.local_offset = record.local_offset.wrapping_add(plan.mlength);
+        }
+        let record = *record;
+        let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
+        let start = if record.iov == NONE {
+            record.start.wrapping_add(plan.offset)
+        } else {
+            self.signals.address_at(region, plan.offset)
+        };
+        if plan.keeps_header {
+            self.keep_header(index, start, mlength, request);
+        }
+        if plan.unlinks {
+            self.auto_unlink(index);
+        }
+        self.tables.control.intent.stage = 2;
+        let event = Event {
+            start,
+            user_ptr: record.user_ptr,
+            header_data: request.header_data,
+            match_bits: request.match_bits,
+            rlength: request.length,
+            mlength,
+            remote_offset: request.remote_offset,
+            initiator: request.initiator,
+            uid: request.uid,
+            portal: request.portal,
+            kind: comm_kind(request.kind),
+            list: plan.list,
+            fail,
+            operation: request.operation,
+            datatype: request.datatype,
+        };
+        self.tell(bus, queue, &record, plan, &event);
+        if plan.unlinks {
+            self.after_unlink(index, plan.list);
+        }
+        self.tables.control.intent.stage = 0;
+        let registers = self.signals.registers;
+        registers.add(Register::Requests, 1);
+        let matched =
+            if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
+        registers.add(matched, 1);
+        if plan.mlength < request.length {
+            registers.add(Register::Truncated, 1);
+        }
+        match request.kind {
+            kind::GET => registers.add(Register::BytesOut, mlength),
+            _ => registers.add(Register::BytesIn, mlength),
+        }
+        let silent = record.options & options::ACK_DISABLE != 0;
+        Verdict::Done(Delivery { fail, mlength, remote_offset: plan.offset, silent })
+    }
+
+    /// The full event, AUTO_UNLINK, and the count.
+    #[inline]
+    fn tell<B: Bus>(&mut self, bus: &mut B, queue: u32, record: &Entry, plan: &Plan, event: &Event) {
+        if queue != NONE {
+            let wanted = record.options & options::EVENT_COMM_DISABLE == 0
+                && (event.fail != fail::OK || record.options & options::EVENT_SUCCESS_DISABLE == 0);
+            if wanted {
+                bus.charge(Step::EventPosted);
+                self.post(queue, event);
+            }
+            if plan.unlinks && record.options & options::EVENT_UNLINK_DISABLE == 0 {
+                self.post(queue, &entry_event(record, event_kind::AUTO_UNLINK, plan.list));
+            }
+        }
+        if record.options & options::EVENT_CT_COMM != 0 {
+            bus.charge(Step::CounterUpdated);
+            let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
+            self.count_outcome(record.counter, event.fail == fail::OK, in_bytes, event.mlength);
+        }
+    }
+
+    /// Moves the bytes.
+    #[inline]
+    fn transfer<B: Bus>(&mut self, bus: &mut B, region: Region, plan: &Plan, request: &Request) -> Result<(), Fault> {
+        if plan.mlength == 0 {
+            return Ok(());
+        }
+        bus.charge(Step::Transfer(plan.mlength));
+        let signals = self.signals;
+        match request.kind {
+            kind::PUT => signals.pieces(region, plan.offset, plan.mlength, Fault::Target, |address, at, bytes| {
+                bus.put(at, address, bytes)
+            }),
+            kind::GET => signals.pieces(region, plan.offset, plan.mlength, Fault::Target, |address, at, bytes| {
+                bus.get(address, at, bytes)
+            }),
+            _ => self.transfer_atomic(bus, region, plan, request),
+        }
+    }
+
+    /// Reads, computes and writes, a chunk at a time; fetched values go to the reply.
+    fn transfer_atomic<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        region: Region,
+        plan: &Plan,
+        request: &Request,
+    ) -> Result<(), Fault> {
+        let (Some(operation), Some(datatype)) = (
+            Operation::from_u32(u32::from(request.operation)),
+            Datatype::from_u32(u32::from(request.datatype)),
+        ) else {
+            return Err(Fault::Initiator);
+        };
+        let signals = self.signals;
+        let mut done = 0;
+        while done < plan.mlength {
+            let bytes = (plan.mlength - done).min(CHUNK_BYTES as u64) as usize;
+            let offset = plan.offset + done;
+            let (mut target, mut operand) = ([0u8; CHUNK_BYTES], [0u8; CHUNK_BYTES]);
+            bus.payload(done, &mut operand[..bytes])?;
+            signals.pieces(region, offset, bytes as u64, Fault::Target, |address, at, length| {
+                bus.read(address, &mut target[at as usize..(at + length) as usize])
+            })?;
+            if request.kind != kind::ATOMIC {
+                bus.reply(done, &target[..bytes])?;
+            }
+            let written = if request.kind == kind::SWAP && operation != Operation::Swap {
+                let mut comparand = [0u8; Datatype::SIZE_BYTES_MAX];
+                for (slot, word) in comparand.chunks_exact_mut(8).zip(request.operand) {
+                    slot.copy_from_slice(&word.to_le_bytes());
+                }
+                let size = datatype.size_bytes().min(bytes);
+                apply_swap(operation, datatype, &mut target[..size], &operand[..size], &comparand[..size])
+            } else {
+                apply(operation, datatype, &mut target[..bytes], &operand[..bytes]);
+                true
+            };
+            if written {
+                signals.pieces(region, offset, bytes as u64, Fault::Target, |address, at, length| {
+                    bus.write(address, &target[at as usize..(at + length) as usize])
+                })?;
+            }
+            done += bytes as u64;
+        }
+        Ok(())
+    }
+
+    /// User id and operation of a match.
+    #[inline]
+    fn forbidden(&mut self, record: &Entry, request: &Request) -> Option<Verdict> {
+        if record.uid != u32::MAX && record.uid != request.uid {
+            self.signals.registers.add(Register::PermissionViolations, 1);
+            return Some(Verdict::Done(Delivery::failed(fail::PERM_VIOLATION)));
+        }
+        let needed = match request.kind {
+            kind::PUT | kind::ATOMIC => options::OP_PUT,
+            kind::GET => options::OP_GET,
+            _ => options::OP_PUT | options::OP_GET,
+        };
+        if record.options & needed != needed {
+            self.signals.registers.add(Register::OperationViolations, 1);
+            return Some(Verdict::Done(Delivery::failed(fail::OP_VIOLATION)));
+        }
+        None
+    }
+
+    fn dropped(&mut self) -> Verdict {
+        self.signals.registers.add(Register::Dropped, 1);
+        Verdict::Done(Delivery::failed(fail::DROPPED))
+    }
+
+    fn refused(&mut self) -> Verdict {
+        self.signals.registers.add(Register::RefusedDisabled, 1);
+        Verdict::Done(Delivery::failed(fail::PT_DISABLED))
+    }
+
+    /// No entry, header or event space.
+    fn exhausted(&mut self, portal_index: u32, flow_controlled: bool, quiet: bool) -> Verdict {
+        if !flow_controlled {
+            return self.dropped();
+        }
+        self.flow_control(portal_index, quiet);
+        self.refused()
+    }
+
+    /// Writes down what is about to be done, for whoever might have to finish it.
+    #[inline]
+    fn declare(&mut self, index: u32, queue: u32, record: &Entry, plan: &Plan, request: &Request) {
+        self.tables.control.intent = Intent {
+            stage: 1,
+            entry: index,
+            initiator: request.initiator,
+            match_bits: request.match_bits,
+            header_data: request.header_data,
+            rlength: request.length,
+            mlength: plan.mlength,
+            offset: plan.offset,
+            remote_offset: request.remote_offset,
+            queue_tail: self.signals.queue(queue).map_or(0, |queue| queue.tail.load(Relaxed)),
+            counted: self.signals.counter(record.counter).map_or(0, |counter| counter.success.load(Relaxed)),
+            uid: request.uid,
+            kind: request.kind,
+            operation: request.operation,
+            datatype: request.datatype,
+            reserved: 0,
+        };
+    }
+
+    fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
+        let free = self.tables.control.free_header;
+        let sequence = self.next_sequence();
+        let Some(record) = self.tables.headers.get_mut(free as usize) else { return };
+        self.tables.control.free_header = record.links[0][0];
+        let generation = slot::generation(record.slot);
+        *record = Header {
+            slot: slot::word(generation, slot::FREE),
+            entry: index,
+            source: request.initiator,
+            match_bits: request.match_bits,
+            sequence,
+            start,
+            rlength: request.length,
+            mlength,
+            remote_offset: request.remote_offset,
+            header_data: request.header_data,
+            uid: request.uid,
+            portal: request.portal as u16,
+            kind: request.kind,
+            operation: request.operation,
+            datatype: request.datatype,
+            ..Header::default()
+        };
+        record.slot = slot::word(generation, header::LIVE);
+        self.tables.entries[index as usize].headers += 1;
+        self.chain_header(free);
+        self.signals.registers.add(Register::Unexpected, 1);
+    }
+
+    /// Takes a used-up entry off its list; it stays until its events are written.
+    fn auto_unlink(&mut self, index: u32) {
+        self.unchain_entry(index);
+        let record = &mut self.tables.entries[index as usize];
+        record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
+    }
+
+    /// After the events of an automatic unlink: frees the entry, or lets it drain.
+    fn after_unlink(&mut self, index: u32, which: u8) {
+        if which == list::PRIORITY {
+            self.free_entry(index);
+        } else if self.tables.entries[index as usize].headers == 0 {
+            self.finish_draining(index);
+        }
+    }
+}
+
+/// What a request will do to the entry that it matched.
+struct Plan {
+    list: u8,
+    offset: u64,
+    mlength: u64,
+    unlinks: bool,
+    keeps_header: bool,
+    /// Events that it may write.
+    events: u64,
+}
+
+impl Plan {
+    #[inline]
+    fn new(record: &Entry, which: u8, request: &Request) -> Plan {
+        let flags = record.options;
+        let local = flags & options::MANAGE_LOCAL != 0;
+        let offset = if local { record.local_offset } else { request.remote_offset };
+        let room = record.length.saturating_sub(offset);
+        let mut mlength = request.length.min(room);
+        if mlength < request.length && !matches!(request.kind, kind::PUT | kind::GET) {
+            let size = Datatype::from_u32(u32::from(request.datatype)).map_or(1, Datatype::size_bytes) as u64;
+            mlength -= mlength % size;
+        }
+        let unlinks = flags & options::USE_ONCE != 0
+            || (local && record.min_free != 0 && room - mlength < record.min_free);
+        let keeps_header = which == list::OVERFLOW && flags & options::UNEXPECTED_HDR_DISABLE == 0;
+        let comm = flags & options::EVENT_COMM_DISABLE == 0;
+        let unlink_event = unlinks && flags & options::EVENT_UNLINK_DISABLE == 0;
+        let free_event = unlink_event && which == list::OVERFLOW && !keeps_header;
+        let events = u64::from(comm) + u64::from(unlink_event) + u64::from(free_event);
+        Plan { list: which, offset, mlength, unlinks, keeps_header, events }
+    }
+}
+
+/// The kind of a target's event.
+pub(crate) fn comm_kind(request: u8) -> u8 {
+    match request {
+        kind::PUT => event_kind::PUT,
+        kind::GET => event_kind::GET,
+        kind::ATOMIC => event_kind::ATOMIC,
+        _ => event_kind::FETCH_ATOMIC,
+    }
+}
+
+/// The kind of the event that an appended entry gets for a header.
+pub(crate) fn overflow_kind(request: u8) -> u8 {
+    comm_kind(request) + 1
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The matching index: what an ordered list would find, at a cost that does not grow with the list.
+//!
+//! Portals 4.3 defines matching on ordered lists: a request takes the first entry of the priority list that
+//! matches, else the first of the overflow list; an appended entry takes unexpected headers in order of arrival.
+//!
+//! Entries are grouped by their *class*: which bits and which parts of the source they ignore. Programs use few
+//! classes (exact; any source; any tag), and within a class matching is equality of the bits that count, so a hash
+//! finds it. Every entry carries a sequence number; over classes, the lowest wins. Headers, whose future matcher is
+//! not known, are chained under each class that their portal table entry has seen, and in order of arrival.
+//!
+//! Invariants
+//! 1. A chain of the entries' index is in order of sequence; a bucket holds several keys, told apart by comparing.
+//! 2. A portal table entry has at most [`CLASSES`] classes with an index. Entries of further classes share one
+//!    chain per list ([`CLASS_OTHER`]), and headers are then searched in order: still right, no longer O(1).
+//! 3. A header is on the chain of every class in use at its portal table entry (`chained` says which).
+//! 4. Walks are bounded by the table's capacity, whatever the links say.
+//!
+//! Cost: one bucket and one entry per class in use; see `benches` and `selvedge bench match_posted`.
+
+use crate::handle::NONE;
+use crate::portals::options;
+use crate::registers::Register;
+use crate::tables::{Bucket, CLASS_OTHER, CLASSES, Class, Entry, Header, entry, header, slot};
+use crate::{Bus, Nic, Step};
+
+/// What of a request matching looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct Key {
+    pub match_bits: u64,
+    pub source: u64,
+    pub length: u64,
+    pub remote_offset: u64,
+}
+
+/// The list that an entry is on, 0 (priority) or 1 (overflow).
+#[inline]
+pub(crate) fn list_of(record: &Entry) -> Option<usize> {
+    match slot::status(record.slot) {
+        entry::PRIORITY => Some(0),
+        entry::OVERFLOW => Some(1),
+        _ => None,
+    }
+}
+
+/// Whether an entry accepts a request: bits, source, and length where it may not be cut.
+#[inline]
+pub fn accepts(record: &Entry, key: &Key) -> bool {
+    if (record.match_bits ^ key.match_bits) & !record.ignore_bits != 0
+        || (record.source ^ key.source) & !record.source_ignore != 0
+    {
+        return false;
+    }
+    if record.options & options::NO_TRUNCATE == 0 {
+        return true;
+    }
+    let offset =
+        if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
+    offset.checked_add(key.length).is_some_and(|end| end <= record.length)
+}
+
+#[inline]
+fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, source: u64) -> usize {
+    let place = u64::from(portal) << 8 | u64::from(list) << 7 | u64::from(class);
+    let mut hash = (bits ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    hash = (hash ^ hash >> 32 ^ source).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    (hash ^ hash >> 33) as usize & (buckets - 1)
+}
+
+impl Nic<'_> {
+    /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
+    #[inline]
+    pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<u32> {
+        let record = self.tables.portals.get(portal as usize)?;
+        if record.entries[list] == 0 {
+            return None;
+        }
+        let classes = record.classes;
+        let others = record.others[list];
+        let mut best: Option<(u64, u32)> = None;
+        for (number, class) in classes.iter().enumerate() {
+            if class.used != 0 && class.entries[list] != 0 {
+                let bits = key.match_bits & !class.ignore_bits;
+                let source = key.source & !class.source_ignore;
+                self.find_in_chain(bus, portal, list, number as u8, bits, source, key, &mut best);
+            }
+        }
+        if others != 0 {
+            self.find_in_chain(bus, portal, list, CLASS_OTHER, 0, 0, key, &mut best);
+        }
+        best.map(|(_, index)| index)
+    }
+
+    #[inline]
+    #[allow(clippy::too_many_arguments)]
+    fn find_in_chain<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        portal: u32,
+        list: usize,
+        class: u8,
+        bits: u64,
+        source: u64,
+        key: &Key,
+        best: &mut Option<(u64, u32)>,
+    ) {
+        let bucket = bucket_index(self.tables.entry_buckets.len(), portal, list as u32, class, bits, source);
+        let mut at = self.tables.entry_buckets[bucket].head;
+        let mut steps = 0;
+        while let Some(record) = self.tables.entries.get(at as usize) {
+            steps += 1;
+            bus.charge(Step::EntrySearched);
+            if record.class == class
+                && u32::from(record.portal) == portal
+                && list_of(record) == Some(list)
+                && accepts(record, key)
+            {
+                if best.is_none_or(|(sequence, _)| record.sequence < sequence) {
+                    *best = Some((record.sequence, at));
+                }
+                break;
+            }
+            if steps > self.tables.entries.len() {
+                break;
+            }
+            at = record.next;
+        }
+        self.signals.registers.add(Register::ListSteps, steps as u64);
+    }
+
+    /// Puts a filled entry, whose status says the list, at the end of that list.
+    pub(crate) fn chain_entry(&mut self, index: u32) {
+        let Some(record) = self.tables.entries.get(index as usize) else { return };
+        let (portal, Some(list)) = (u32::from(record.portal), list_of(record)) else { return };
+        let class = self.class_for(portal, record.ignore_bits, record.source_ignore);
+        let record = self.tables.entries[index as usize];
+        let bucket = self.entry_bucket(&record, class, list);
+        let tail = self.tables.entry_buckets[bucket].tail;
+        {
+            let record = &mut self.tables.entries[index as usize];
+            (record.class, record.next, record.prev) = (class, NONE, tail);
+        }
+        match self.tables.entries.get_mut(tail as usize) {
+            Some(last) => last.next = index,
+            None => self.tables.entry_buckets[bucket].head = index,
+        }
+        self.tables.entry_buckets[bucket].tail = index;
+        if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
+            entry.entries[list] += 1;
+            match entry.classes.get_mut(class as usize) {
+                Some(class) => class.entries[list] += 1,
+                None => entry.others[list] += 1,
+            }
+        }
+    }
+
+    /// Takes an entry off its list. Its status still says which.
+    pub(crate) fn unchain_entry(&mut self, index: u32) {
+        let Some(&record) = self.tables.entries.get(index as usize) else { return };
+        let Some(list) = list_of(&record) else { return };
+        let bucket = self.entry_bucket(&record, record.class, list);
+        match self.tables.entries.get_mut(record.prev as usize) {
+            Some(before) => before.next = record.next,
+            None => self.tables.entry_buckets[bucket].head = record.next,
+        }
+        match self.tables.entries.get_mut(record.next as usize) {
+            Some(after) => after.prev = record.prev,
+            None => self.tables.entry_buckets[bucket].tail = record.prev,
+        }
+        if let Some(entry) = self.tables.portals.get_mut(usize::from(record.portal)) {
+            entry.entries[list] = entry.entries[list].saturating_sub(1);
+            let count = match entry.classes.get_mut(usize::from(record.class)) {
+                Some(class) => &mut class.entries[list],
+                None => &mut entry.others[list],
+            };
+            *count = count.saturating_sub(1);
+        }
+    }
+
+    fn entry_bucket(&self, record: &Entry, class: u8, list: usize) -> usize {
+        let (bits, source) = if class == CLASS_OTHER {
+            (0, 0)
+        } else {
+            (record.match_bits & !record.ignore_bits, record.source & !record.source_ignore)
+        };
+        bucket_index(self.tables.entry_buckets.len(), record.portal.into(), list as u32, class, bits, source)
+    }
+
+    /// The class of a wildcard pattern: the one that has it, a free one, or one that no entry uses any more.
+    fn class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
+        let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
+        let has = |class: &Class| {
+            class.used != 0 && class.ignore_bits == ignore_bits && class.source_ignore == source_ignore
+        };
+        if let Some(number) = entry.classes.iter().position(has) {
+            return number as u8;
+        }
+        let free = entry.classes.iter().position(|class| class.used == 0);
+        let Some(number) = free.or_else(|| entry.classes.iter().position(|class| class.entries == [0, 0])) else {
+            return CLASS_OTHER;
+        };
+        let reused = free.is_none();
+        let first = entry.header_head;
+        if reused {
+            self.each_header(first, |nic, index| nic.unchain_header_class(index, number as u8));
+        }
+        self.tables.portals[portal as usize].classes[number] =
+            Class { ignore_bits, source_ignore, used: 1, ..Class::default() };
+        self.each_header(first, |nic, index| nic.chain_header_class(index, number as u8));
+        number as u8
+    }
+
+    /// Visits the headers of an arrival list.
+    fn each_header(&mut self, first: u32, mut visit: impl FnMut(&mut Self, u32)) {
+        let mut at = first;
+        for _ in 0..self.tables.headers.len() {
+            let Some(record) = self.tables.headers.get(at as usize) else { return };
+            let next = record.links[0][0];
+            visit(self, at);
+            at = next;
+        }
+    }
+
+    /// The first unexpected header of a portal table entry that an entry would take.
+    pub(crate) fn find_header<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &Entry) -> Option<u32> {
+        let record = self.tables.portals.get(portal as usize)?;
+        if record.headers == 0 {
+            return None;
+        }
+        let has = |class: &Class| {
+            class.used != 0 && class.ignore_bits == spec.ignore_bits && class.source_ignore == spec.source_ignore
+        };
+        let class = match record.classes.iter().position(has) {
+            Some(class) => class as u8,
+            None => self.class_for(portal, spec.ignore_bits, spec.source_ignore),
+        };
+        let matches = |nic: &Self, index: u32| {
+            nic.tables.headers.get(index as usize).is_some_and(|record| {
+                slot::status(record.slot) == header::LIVE
+                    && u32::from(record.portal) == portal
+                    && accepts(
+                        spec,
+                        &Key {
+                            match_bits: record.match_bits,
+                            source: record.source,
+                            length: record.rlength,
+                            remote_offset: record.remote_offset,
+                        },
+                    )
+            })
+        };
+        let capacity = self.tables.headers.len();
+        let mut steps = 0;
+        let mut found = None;
+        if class == CLASS_OTHER {
+            let mut at = self.tables.portals[portal as usize].header_head;
+            while (at as usize) < capacity && steps <= capacity {
+                steps += 1;
+                bus.charge(Step::EntrySearched);
+                if matches(self, at) {
+                    found = Some(at);
+                    break;
+                }
+                at = self.tables.headers[at as usize].links[0][0];
+            }
+        } else {
+            let bits = spec.match_bits & !spec.ignore_bits;
+            let source = spec.source & !spec.source_ignore;
+            let bucket = bucket_index(self.tables.header_buckets.len(), portal, 0, class, bits, source);
+            let mut node = self.tables.header_buckets[bucket].head;
+            while node != NONE && steps <= capacity * CLASSES {
+                let (index, node_class) = node_parts(node);
+                steps += 1;
+                bus.charge(Step::EntrySearched);
+                if node_class == class && matches(self, index) {
+                    found = Some(index);
+                    break;
+                }
+                let Some(record) = self.tables.headers.get(index as usize) else { break };
+                node = record.links[1 + usize::from(node_class)][0];
+            }
+        }
+        self.signals.registers.add(Register::ListSteps, steps as u64);
+        found
+    }
+
+    /// The oldest unexpected header of a portal table entry.
+    pub(crate) fn first_header(&self, portal: u32) -> Option<u32> {
+        let head = self.tables.portals.get(portal as usize)?.header_head;
+        self.tables.headers.get(head as usize).filter(|record| slot::status(record.slot) == header::LIVE)?;
+        Some(head)
+    }
+
+    /// Puts a filled header at the end of its portal table entry's unexpected list.
+    pub(crate) fn chain_header(&mut self, index: u32) {
+        let Some(&Header { portal, .. }) = self.tables.headers.get(index as usize) else { return };
+        let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) else { return };
+        let tail = core::mem::replace(&mut entry.header_tail, index);
+        entry.headers += 1;
+        let classes = entry.classes;
+        if tail == NONE {
+            entry.header_head = index;
+        } else if let Some(last) = self.tables.headers.get_mut(tail as usize) {
+            last.links[0][0] = index;
+        }
+        let record = &mut self.tables.headers[index as usize];
+        record.links[0] = [NONE, tail];
+        record.chained = 0;
+        for (number, class) in classes.iter().enumerate() {
+            if class.used != 0 {
+                self.chain_header_class(index, number as u8);
+            }
+        }
+    }
+
+    /// Takes a header off all of its chains.
+    pub(crate) fn unchain_header(&mut self, index: u32) {
+        let Some(&record) = self.tables.headers.get(index as usize) else { return };
+        for class in 0..CLASSES as u8 {
+            self.unchain_header_class(index, class);
+        }
+        let [next, prev] = record.links[0];
+        let portal = usize::from(record.portal);
+        match self.tables.headers.get_mut(prev as usize) {
+            Some(before) => before.links[0][0] = next,
+            None => {
+                if let Some(entry) = self.tables.portals.get_mut(portal) {
+                    entry.header_head = next;
+                }
+            }
+        }
+        match self.tables.headers.get_mut(next as usize) {
+            Some(after) => after.links[0][1] = prev,
+            None => {
+                if let Some(entry) = self.tables.portals.get_mut(portal) {
+                    entry.header_tail = prev;
+                }
+            }
+        }
+        if let Some(entry) = self.tables.portals.get_mut(portal) {
+            entry.headers = entry.headers.saturating_sub(1);
+        }
+    }
+
+    fn header_bucket(&self, record: &Header, class: u8) -> Option<usize> {
+        let entry = self.tables.portals.get(usize::from(record.portal))?;
+        let pattern = entry.classes.get(usize::from(class))?;
+        let bits = record.match_bits & !pattern.ignore_bits;
+        let source = record.source & !pattern.source_ignore;
+        Some(bucket_index(self.tables.header_buckets.len(), record.portal.into(), 0, class, bits, source))
+    }
+
+    fn chain_header_class(&mut self, index: u32, class: u8) {
+        let Some(&record) = self.tables.headers.get(index as usize) else { return };
+        let Some(bucket) = self.header_bucket(&record, class) else { return };
+        let node = node_of(index, class);
+        let Bucket { tail, .. } = self.tables.header_buckets[bucket];
+        let (last, last_class) = node_parts(tail);
+        match self.tables.headers.get_mut(last as usize) {
+            Some(last) if tail != NONE => last.links[1 + usize::from(last_class)][0] = node,
+            _ => self.tables.header_buckets[bucket].head = node,
+        }
+        self.tables.header_buckets[bucket].tail = node;
+        let record = &mut self.tables.headers[index as usize];
+        record.links[1 + usize::from(class)] = [NONE, tail];
+        record.chained |= 1 << class;
+    }
+
+    fn unchain_header_class(&mut self, index: u32, class: u8) {
+        let Some(&record) = self.tables.headers.get(index as usize) else { return };
+        if record.chained & 1 << class == 0 {
+            return;
+        }
+        let Some(bucket) = self.header_bucket(&record, class) else { return };
+        let [next, prev] = record.links[1 + usize::from(class)];
+        let (before, before_class) = node_parts(prev);
+        match self.tables.headers.get_mut(before as usize) {
+            Some(before) if prev != NONE => before.links[1 + usize::from(before_class)][0] = next,
+            _ => self.tables.header_buckets[bucket].head = next,
+        }
+        let (after, after_class) = node_parts(next);
+        match self.tables.headers.get_mut(after as usize) {
+            Some(after) if next != NONE => after.links[1 + usize::from(after_class)][1] = prev,
+            _ => self.tables.header_buckets[bucket].tail = prev,
+        }
+        self.tables.headers[index as usize].chained &= !(1 << class);
+    }
+}
+
+/// A link of the headers' index: which header, through which of its chains.
+fn node_of(index: u32, class: u8) -> u32 {
+    index * CLASSES as u32 + u32::from(class)
+}
+
+fn node_parts(node: u32) -> (u32, u8) {
+    (node / CLASSES as u32, (node % CLASSES as u32) as u8)
+}

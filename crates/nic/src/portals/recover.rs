@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rebuilding a NIC whose tables a dead process was changing.
+//!
+//! A process may be killed at any instruction, lock in hand. What it leaves is decided by single words: a record's
+//! slot says whether it exists and on which list; sequence numbers say in which order. Everything else (free lists,
+//! chains, counts, the heap's allocator) is derived here anew. The operation that was in the middle of things is
+//! finished if its bytes had all been moved, and failed (`PTL_NI_UNDELIVERABLE`) if not: its entry gets the event
+//! and the count, so nobody waits for ever.
+//!
+//! Cost: O(n log n) in the number of records, no memory; only after a death in the middle of a change.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::append::entry_event;
+use super::deliver::comm_kind;
+use super::events::{self, Event, event_kind};
+use super::{Delivery, counters, fail, list, options};
+use crate::buddy::Buddy;
+use crate::handle::{Encoding, NONE};
+use crate::packet::{Packet, Place};
+use crate::registers::Register;
+use crate::tables::{Bucket, Class, entry, header, kind, slot, triggered};
+use crate::{Bus, Nic};
+
+impl Nic<'_> {
+    /// Makes the tables whole again. The caller holds the lock that the dead process held. `alive` tells whether
+    /// the process that a word of the home names still runs.
+    pub fn recover<B: Bus>(&mut self, bus: &mut B, alive: impl FnMut(u64) -> bool) {
+        self.signals.registers.add(Register::Recoveries, 1);
+        self.rebuild_queues();
+        self.rebuild_lists();
+        self.rebuild_triggered();
+        self.rebuild_free_lists();
+        self.rebuild_heap();
+        self.tables.control.drainer = 0;
+        self.finish_intent();
+        self.fail_orphans(bus, alive);
+    }
+
+    /// Fails the triggered operations whose executor has died: at most once is what they run.
+    pub fn fail_orphans<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
+        let _ = bus;
+        for index in 0..self.tables.triggered.len() {
+            let record = self.tables.triggered[index];
+            if slot::status(record.slot) == triggered::FIRING && !alive(record.executor) {
+                self.complete_send(&record.command, fail::UNDELIVERABLE);
+                if record.command.wants_response() {
+                    self.complete_response(&record.command, &Delivery::failed(fail::UNDELIVERABLE));
+                }
+                self.finish_fired(index as u32);
+            }
+        }
+    }
+
+    /// An event that was written whole, but not counted yet, counts.
+    fn rebuild_queues(&mut self) {
+        for queue in self.signals.queues {
+            if slot::status(queue.slot.load(Acquire)) == events::LIVE {
+                let tail = queue.tail.load(Relaxed);
+                let capacity = u64::from(queue.capacity.load(Relaxed));
+                let Some(offset) = tail.checked_rem(capacity) else { continue };
+                let word = (u64::from(queue.ring.load(Relaxed)) + offset) as usize * super::scatter::BLOCK_WORDS;
+                if self.signals.heap.get(word).is_some_and(|word| word.load(Acquire) == tail.wrapping_add(1)) {
+                    queue.tail.store(tail.wrapping_add(1), Release);
+                }
+            }
+        }
+    }
+
+    fn rebuild_lists(&mut self) {
+        self.tables.entry_buckets.fill(Bucket::EMPTY);
+        self.tables.header_buckets.fill(Bucket::EMPTY);
+        for portal in self.tables.portals.iter_mut() {
+            portal.entries = [0; 2];
+            portal.others = [0; 2];
+            portal.headers = 0;
+            (portal.header_head, portal.header_tail) = (NONE, NONE);
+            portal.classes = [Class::default(); crate::tables::CLASSES];
+        }
+        let mut at = self.sorted_entries();
+        while let Some(record) = self.tables.entries.get(at as usize) {
+            let next = record.next;
+            self.chain_entry(at);
+            at = next;
+        }
+        for record in self.tables.entries.iter_mut() {
+            record.headers = 0;
+        }
+        let mut at = self.sorted_headers();
+        while let Some(record) = self.tables.headers.get(at as usize) {
+            let (next, owner) = (record.links[0][0], record.entry);
+            self.chain_header(at);
+            if let Some(owner) = self.tables.entries.get_mut(owner as usize) {
+                owner.headers += 1;
+            }
+            at = next;
+        }
+        for index in 0..self.tables.entries.len() as u32 {
+            let record = self.tables.entries[index as usize];
+            if slot::status(record.slot) == entry::DRAINING && record.headers == 0 {
+                self.finish_draining(index);
+            }
+        }
+    }
+
+    /// The entries on lists, linked by `next` in order of sequence; gives the first.
+    fn sorted_entries(&mut self) -> u32 {
+        let mut sort = Sorter::default();
+        for index in 0..self.tables.entries.len() {
+            let status = slot::status(self.tables.entries[index].slot);
+            if status == entry::PRIORITY || status == entry::OVERFLOW {
+                self.tables.entries[index].next = NONE;
+                sort.push(index as u32, self.tables.entries, |records, a| records[a as usize].sequence, |records, a| {
+                    &mut records[a as usize].next
+                });
+            }
+        }
+        sort.finish(self.tables.entries, |records, a| records[a as usize].sequence, |records, a| {
+            &mut records[a as usize].next
+        })
+    }
+
+    /// The headers, linked by `links[0][0]` in order of sequence; gives the first.
+    fn sorted_headers(&mut self) -> u32 {
+        let mut sort = Sorter::default();
+        for index in 0..self.tables.headers.len() {
+            if slot::status(self.tables.headers[index].slot) == header::LIVE {
+                self.tables.headers[index].links[0][0] = NONE;
+                sort.push(index as u32, self.tables.headers, |records, a| records[a as usize].sequence, |records, a| {
+                    &mut records[a as usize].links[0][0]
+                });
+            }
+        }
+        sort.finish(self.tables.headers, |records, a| records[a as usize].sequence, |records, a| {
+            &mut records[a as usize].links[0][0]
+        })
+    }
+
+    fn rebuild_triggered(&mut self) {
+        for counter in self.signals.counters {
+            counter.armed_head.store(NONE, Relaxed);
+            counter.armed_tail.store(NONE, Relaxed);
+            counter.threshold_next.store(u64::MAX, Relaxed);
+        }
+        (self.tables.control.fire_head, self.tables.control.fire_tail) = (NONE, NONE);
+        self.signals.doorbell.fired.store(0, Relaxed);
+        let mut sort = Sorter::default();
+        let sequence = |records: &[crate::tables::Triggered], a: u32| records[a as usize].sequence;
+        for index in 0..self.tables.triggered.len() {
+            let status = slot::status(self.tables.triggered[index].slot);
+            if status == triggered::ARMED || status == triggered::QUEUED {
+                self.tables.triggered[index].next = NONE;
+                sort.push(index as u32, self.tables.triggered, sequence, |records, a| &mut records[a as usize].next);
+            }
+        }
+        let mut at = sort.finish(self.tables.triggered, sequence, |records, a| &mut records[a as usize].next);
+        while let Some(record) = self.tables.triggered.get(at as usize) {
+            let next = record.next;
+            if slot::status(record.slot) == triggered::ARMED {
+                self.chain_armed(at);
+            } else {
+                self.queue_fired(at);
+            }
+            at = next;
+        }
+        for (index, counter) in self.signals.counters.iter().enumerate() {
+            let word = counter.slot.load(Relaxed);
+            if slot::status(word) == counters::LIVE {
+                let encoding = Encoding::new(self.signals.counters.len());
+                self.threshold_reached(encoding.encode(index as u32, slot::generation(word)));
+            }
+        }
+    }
+
+    /// Links the free slots of every table, lowest first.
+    pub(crate) fn rebuild_free_lists(&mut self) {
+        let control = &mut *self.tables.control;
+        macro_rules! link {
+            ($head:ident, $records:expr, $record:ident => $free:expr, $set:expr) => {
+                control.$head = NONE;
+                for (index, $record) in $records.enumerate().rev() {
+                    if $free {
+                        let next = control.$head;
+                        control.$head = index as u32;
+                        $set(next);
+                    }
+                }
+            };
+        }
+        link!(free_entry, self.tables.entries.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
+        link!(free_header, self.tables.headers.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.links[0][0] = next);
+        link!(free_triggered, self.tables.triggered.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
+        link!(free_pending, self.tables.pending.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
+        link!(free_counter, self.signals.counters.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
+        link!(free_queue, self.signals.queues.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
+        link!(free_descriptor, self.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
+    }
+
+    /// The heap holds the rings, the I/O vectors and the payload that waits; the rest is free.
+    fn rebuild_heap(&mut self) {
+        let vectors = |count: u32| count.div_ceil((crate::layout::BLOCK_BYTES / 16) as u32).max(1);
+        let signals = self.signals;
+        let queues = signals.queues.iter().filter(|queue| slot::status(queue.slot.load(Relaxed)) == events::LIVE);
+        let queues = queues.map(|queue| (queue.ring.load(Relaxed), queue.capacity.load(Relaxed)));
+        let descriptors = signals.descriptors.iter().filter(|record| slot::status(record.slot.load(Relaxed)) != slot::FREE);
+        let descriptors = descriptors.map(|record| (record.iov.load(Relaxed), vectors(record.iov_count.load(Relaxed))));
+        let entries = self.tables.entries.iter().filter(|record| slot::status(record.slot) != slot::FREE);
+        let entries = entries.map(|record| (record.iov, vectors(record.iov_count)));
+        let (head, tail) = (signals.doorbell.mail_head.load(Relaxed), signals.doorbell.mail_tail.load(Relaxed));
+        let capacity = self.tables.mail.len() as u64;
+        let mail = (head..tail.min(head.saturating_add(capacity))).filter_map(|number| {
+            let slot = self.tables.mail.get((number % capacity) as usize)?;
+            let packet = decode_words(&slot.words).ok()?;
+            match packet.place {
+                Place::Heap(block) => Some((block, blocks_for(packet.payload_bytes))),
+                _ => None,
+            }
+        });
+        let live = queues.chain(descriptors).chain(entries).chain(mail).filter(|&(first, _)| first != NONE);
+        if let Ok(mut heap) = Buddy::attach(self.tables.heap_map) {
+            heap.rebuild(live);
+        }
+    }
+
+    /// Finishes, or fails, the delivery that was in the middle of things.
+    fn finish_intent(&mut self) {
+        let intent = self.tables.control.intent;
+        self.tables.control.intent.stage = 0;
+        if intent.stage != 1 && intent.stage != 2 {
+            return;
+        }
+        let Some(&record) = self.tables.entries.get(intent.entry as usize) else { return };
+        let Ok(&portal) = self.portal(u32::from(record.portal)) else { return };
+        let which = match slot::status(record.slot) {
+            entry::OVERFLOW => list::OVERFLOW,
+            _ => list::PRIORITY,
+        };
+        let done = intent.stage == 2;
+        let status = slot::status(record.slot);
+        if !done && status != entry::PRIORITY && status != entry::OVERFLOW {
+            return;
+        }
+        let event = Event {
+            start: record.start.wrapping_add(intent.offset),
+            user_ptr: record.user_ptr,
+            header_data: intent.header_data,
+            match_bits: intent.match_bits,
+            rlength: intent.rlength,
+            mlength: if done { intent.mlength } else { 0 },
+            remote_offset: intent.remote_offset,
+            initiator: intent.initiator,
+            uid: intent.uid,
+            portal: u32::from(record.portal),
+            kind: comm_kind(intent.kind),
+            list: which,
+            fail: if done { fail::OK } else { fail::UNDELIVERABLE },
+            operation: intent.operation,
+            datatype: intent.datatype,
+        };
+        let told = self.signals.queue(portal.queue).is_some_and(|queue| queue.tail.load(Relaxed) != intent.queue_tail);
+        let quiet = record.options & options::EVENT_COMM_DISABLE != 0
+            || (done && record.options & options::EVENT_SUCCESS_DISABLE != 0);
+        if !told && !quiet {
+            self.post(portal.queue, &event);
+        }
+        let once = record.options & options::USE_ONCE != 0;
+        if !done && once {
+            if record.options & options::EVENT_UNLINK_DISABLE == 0 {
+                self.post(portal.queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
+            }
+            self.unchain_entry(intent.entry);
+            self.free_entry(intent.entry);
+        }
+        let counted = self.signals.counter(record.counter).is_none_or(|counter| counter.success.load(Relaxed) != intent.counted);
+        if record.options & options::EVENT_CT_COMM != 0 && !(done && counted) {
+            let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
+            self.count_outcome(record.counter, done, in_bytes, event.mlength);
+        }
+        let _ = kind::PUT;
+    }
+}
+
+/// Heap blocks for so many bytes of payload.
+pub fn blocks_for(bytes: u64) -> u32 {
+    u32::try_from(bytes.div_ceil(crate::layout::BLOCK_BYTES).max(1)).unwrap_or(u32::MAX)
+}
+
+/// The header of a packet in a mailbox slot.
+pub fn decode_words(words: &[u64]) -> Result<Packet, crate::packet::DecodeError> {
+    let mut bytes = [0; crate::packet::HEADER_BYTES];
+    for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
+        slot.copy_from_slice(&word.to_le_bytes());
+    }
+    Packet::decode(&bytes)
+}
+
+/// Merge sort of a linked list, bottom-up: list i holds 2^i records or none.
+struct Sorter {
+    lists: [u32; 32],
+}
+
+impl Default for Sorter {
+    fn default() -> Self {
+        Sorter { lists: [NONE; 32] }
+    }
+}
+
+impl Sorter {
+    fn push<R>(&mut self, index: u32, records: &mut [R], key: impl Fn(&[R], u32) -> u64 + Copy, next: impl Fn(&mut [R], u32) -> &mut u32 + Copy) {
+        let mut carried = index;
+        for list in &mut self.lists {
+            if *list == NONE {
+                *list = carried;
+                return;
+            }
+            carried = merge(core::mem::replace(list, NONE), carried, records, key, next);
+        }
+        self.lists[31] = carried;
+    }
+
+    fn finish<R>(self, records: &mut [R], key: impl Fn(&[R], u32) -> u64 + Copy, next: impl Fn(&mut [R], u32) -> &mut u32 + Copy) -> u32 {
+        self.lists.into_iter().fold(NONE, |sorted, list| merge(list, sorted, records, key, next))
+    }
+}
+
+/// Merges two sorted lists. On equal keys the first list's record comes first.
+fn merge<R>(mut a: u32, mut b: u32, records: &mut [R], key: impl Fn(&[R], u32) -> u64, next: impl Fn(&mut [R], u32) -> &mut u32) -> u32 {
+    let (mut head, mut tail) = (NONE, NONE);
+    while a != NONE || b != NONE {
+        let from_a = b == NONE || (a != NONE && key(records, a) <= key(records, b));
+        let taken = if from_a { a } else { b };
+        let following = *next(records, taken);
+        if from_a { a = following } else { b = following }
+        if tail == NONE { head = taken } else { *next(records, tail) = taken }
+        tail = taken;
+    }
+    if tail != NONE {
+        *next(records, tail) = NONE;
+    }
+    head
+}

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Making and freeing what a program asks for: descriptors, counters, queues, portal table entries, heap blocks.
+//!
+//! Everything has a limit, set when the NIC is made; beyond it the answer is [`Full`] and nothing has changed.
+//! Free slots of a table form a list. All O(1), but for the first free portal table entry, which is a scan.
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use super::{counters, events, options};
+use crate::buddy::Buddy;
+use crate::handle::{Encoding, NONE};
+use crate::layout::BLOCK_BYTES;
+use crate::portals::scatter::BLOCK_WORDS;
+use crate::signals::Signals;
+use crate::tables::{Bucket, PortalEntry, portal, slot};
+use crate::{Corrupt, Full, Limits, Nic};
+
+/// Status of descriptors.
+pub const DESCRIPTOR_LIVE: u32 = 1;
+
+/// A memory descriptor, as its reader sees it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DescriptorView {
+    pub start: u64,
+    /// Bytes in all.
+    pub length: u64,
+    pub options: u32,
+    pub queue: u32,
+    pub counter: u32,
+    pub iov: u32,
+    pub iov_count: u32,
+}
+
+/// Why a portal table entry could not be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PortalError {
+    /// No such index, or not allocated.
+    Invalid,
+    /// The wanted index is allocated, or entries are still linked.
+    InUse,
+    /// All are allocated.
+    Full,
+}
+
+impl Signals<'_> {
+    /// The live descriptor that this refers to. Any thread, no lock.
+    #[inline]
+    pub fn descriptor(&self, reference: u32) -> Option<DescriptorView> {
+        use core::sync::atomic::{Ordering::Acquire, fence};
+        let (index, generation) = Encoding::new(self.descriptors.len()).decode(reference);
+        let record = self.descriptors.get(index as usize)?;
+        let word = slot::word(generation, DESCRIPTOR_LIVE);
+        if record.slot.load(Acquire) != word {
+            return None;
+        }
+        let view = DescriptorView {
+            start: record.start.load(Relaxed),
+            length: record.length.load(Relaxed),
+            options: record.options.load(Relaxed),
+            queue: record.queue.load(Relaxed),
+            counter: record.counter.load(Relaxed),
+            iov: record.iov.load(Relaxed),
+            iov_count: record.iov_count.load(Relaxed),
+        };
+        fence(Acquire);
+        (record.slot.load(Relaxed) == word).then_some(view)
+    }
+}
+
+/// Takes the first slot off a free list of records made of atomics.
+macro_rules! take_free {
+    ($head:expr, $records:expr) => {{
+        let index = $head;
+        let record = $records.get(index as usize).ok_or(Full)?;
+        $head = record.next_free.load(Relaxed);
+        (index, record)
+    }};
+}
+
+impl Nic<'_> {
+    /// Makes a NIC out of zeroed memory.
+    pub fn format(&mut self, limits: &Limits) {
+        let tables = &mut self.tables;
+        Buddy::init(tables.heap_map, limits.heap_blocks_max, limits.heap_blocks);
+        tables.entry_buckets.fill(Bucket::EMPTY);
+        tables.header_buckets.fill(Bucket::EMPTY);
+        for entry in tables.portals.iter_mut() {
+            *entry = EMPTY_PORTAL;
+        }
+        let control = &mut *tables.control;
+        (control.fire_head, control.fire_tail) = (NONE, NONE);
+        let signals = self.signals;
+        for counter in signals.counters {
+            counter.threshold_next.store(u64::MAX, Relaxed);
+            counter.armed_head.store(NONE, Relaxed);
+            counter.armed_tail.store(NONE, Relaxed);
+        }
+        self.rebuild_free_lists();
+    }
+
+    /// Binds a memory descriptor; gives its reference.
+    pub fn bind(&mut self, view: &DescriptorView) -> Result<u32, Full> {
+        let (index, record) = take_free!(self.tables.control.free_descriptor, self.signals.descriptors);
+        record.start.store(view.start, Relaxed);
+        record.length.store(view.length, Relaxed);
+        record.options.store(view.options, Relaxed);
+        record.queue.store(view.queue, Relaxed);
+        record.counter.store(view.counter, Relaxed);
+        record.iov.store(view.iov, Relaxed);
+        record.iov_count.store(view.iov_count, Relaxed);
+        let generation = slot::generation(record.slot.load(Relaxed));
+        record.slot.store(slot::word(generation, DESCRIPTOR_LIVE), Release);
+        Ok(Encoding::new(self.signals.descriptors.len()).encode(index, generation))
+    }
+
+    /// Releases a descriptor.
+    pub fn release(&mut self, reference: u32) -> Option<()> {
+        let view = self.signals.descriptor(reference)?;
+        let encoding = Encoding::new(self.signals.descriptors.len());
+        let (index, generation) = encoding.decode(reference);
+        let record = self.signals.descriptors.get(index as usize)?;
+        record.slot.store(slot::word(encoding.next_generation(generation), slot::FREE), Release);
+        record.next_free.store(self.tables.control.free_descriptor, Relaxed);
+        self.tables.control.free_descriptor = index;
+        self.free_iov(view.iov);
+        Some(())
+    }
+
+    /// Allocates a counter, at zero.
+    pub fn counter_alloc(&mut self) -> Result<u32, Full> {
+        let (index, record) = take_free!(self.tables.control.free_counter, self.signals.counters);
+        record.success.store(0, Relaxed);
+        record.failure.store(0, Relaxed);
+        record.threshold_next.store(u64::MAX, Relaxed);
+        record.armed_head.store(NONE, Relaxed);
+        record.armed_tail.store(NONE, Relaxed);
+        let generation = slot::generation(record.slot.load(Relaxed));
+        record.slot.store(slot::word(generation, counters::LIVE), Release);
+        Ok(Encoding::new(self.signals.counters.len()).encode(index, generation))
+    }
+
+    /// Frees a counter; operations that wait for it are cancelled.
+    pub fn counter_free(&mut self, reference: u32) -> Option<()> {
+        self.cancel_triggered(reference)?;
+        let encoding = Encoding::new(self.signals.counters.len());
+        let (index, generation) = encoding.decode(reference);
+        let record = self.signals.counters.get(index as usize)?;
+        record.slot.store(slot::word(encoding.next_generation(generation), slot::FREE), Release);
+        record.next_free.store(self.tables.control.free_counter, Relaxed);
+        self.tables.control.free_counter = index;
+        Some(())
+    }
+
+    /// Allocates an event queue of exactly this capacity. [`Full`] may mean the table or the heap:
+    /// [`Nic::heap_largest`] tells.
+    pub fn queue_alloc(&mut self, capacity: u32) -> Result<u32, Full> {
+        if self.signals.queues.get(self.tables.control.free_queue as usize).is_none() {
+            return Err(Full);
+        }
+        let ring = self.heap_alloc(capacity)?;
+        let first = ring as usize * BLOCK_WORDS;
+        for block in 0..capacity as usize {
+            if let Some(word) = self.signals.heap.get(first + block * BLOCK_WORDS) {
+                word.store(0, Relaxed);
+            }
+        }
+        let (index, record) = take_free!(self.tables.control.free_queue, self.signals.queues);
+        record.ring.store(ring, Relaxed);
+        record.capacity.store(capacity, Relaxed);
+        record.tail.store(0, Relaxed);
+        record.head.store(0, Relaxed);
+        record.consumed.store(0, Relaxed);
+        record.disabled_events.store(0, Relaxed);
+        let generation = slot::generation(record.slot.load(Relaxed));
+        record.slot.store(slot::word(generation, events::LIVE), Release);
+        Ok(Encoding::new(self.signals.queues.len()).encode(index, generation))
+    }
+
+    /// Whether the table of event queues has a free slot.
+    pub fn queue_available(&self) -> bool {
+        self.signals.queues.get(self.tables.control.free_queue as usize).is_some()
+    }
+
+    /// Frees an event queue and its ring.
+    pub fn queue_free(&mut self, reference: u32) -> Option<()> {
+        let record = self.signals.queue(reference)?;
+        let encoding = Encoding::new(self.signals.queues.len());
+        let (index, generation) = encoding.decode(reference);
+        record.slot.store(slot::word(encoding.next_generation(generation), slot::FREE), Release);
+        self.heap_free(record.ring.load(Relaxed));
+        record.next_free.store(self.tables.control.free_queue, Relaxed);
+        self.tables.control.free_queue = index;
+        Some(())
+    }
+
+    /// Allocates a portal table entry: the wanted index, or the lowest free one.
+    pub fn portal_alloc(&mut self, wanted: Option<u32>, flags: u32, queue: u32) -> Result<u32, PortalError> {
+        let index = match wanted {
+            Some(index) => match self.tables.portals.get(index as usize) {
+                None => return Err(PortalError::Invalid),
+                Some(entry) if entry.status != 0 => return Err(PortalError::InUse),
+                Some(_) => index,
+            },
+            None => self.tables.portals.iter().position(|entry| entry.status == 0).ok_or(PortalError::Full)? as u32,
+        };
+        let status = if flags & options::PT_ALLOC_DISABLED != 0 { portal::DISABLED } else { portal::ENABLED };
+        self.tables.portals[index as usize] = PortalEntry { status, options: flags, queue, ..EMPTY_PORTAL };
+        Ok(index)
+    }
+
+    /// Frees a portal table entry; refused while entries are linked. Its unexpected headers go.
+    pub fn portal_free(&mut self, index: u32) -> Result<(), PortalError> {
+        let entry = *self.portal(index)?;
+        if entry.entries != [0, 0] {
+            return Err(PortalError::InUse);
+        }
+        while let Some(header) = self.first_header(index) {
+            self.drop_header(header);
+        }
+        if entry.disabled_event != 0 {
+            if let Some(queue) = self.signals.queue(entry.queue) {
+                queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
+            }
+        }
+        self.tables.portals[index as usize] = EMPTY_PORTAL;
+        Ok(())
+    }
+
+    /// Enables or disables a portal table entry.
+    pub fn portal_set(&mut self, index: u32, enabled: bool) -> Result<(), PortalError> {
+        self.portal(index)?;
+        self.tables.portals[index as usize].status = if enabled { portal::ENABLED } else { portal::DISABLED };
+        Ok(())
+    }
+
+    /// An allocated portal table entry.
+    pub fn portal(&self, index: u32) -> Result<&PortalEntry, PortalError> {
+        self.tables.portals.get(index as usize).filter(|entry| entry.status != 0).ok_or(PortalError::Invalid)
+    }
+
+    /// Takes contiguous heap blocks; gives the first.
+    pub fn heap_alloc(&mut self, blocks: u32) -> Result<u32, Full> {
+        Buddy::attach(self.tables.heap_map).ok().and_then(|mut heap| heap.alloc(blocks)).ok_or(Full)
+    }
+
+    /// Gives heap blocks back.
+    pub fn heap_free(&mut self, first: u32) {
+        if let Ok(mut heap) = Buddy::attach(self.tables.heap_map) {
+            let _ = heap.free(first);
+        }
+    }
+
+    /// Makes the heap larger, after its owner has made room behind it.
+    pub fn heap_grow(&mut self, blocks: u32) -> Result<(), Corrupt> {
+        Buddy::attach(self.tables.heap_map).map_err(|_| Corrupt)?.grow(blocks);
+        Ok(())
+    }
+
+    /// Heap blocks in all, free, and in the largest free piece.
+    pub fn heap_blocks(&mut self) -> (u32, u32, u32) {
+        match Buddy::attach(self.tables.heap_map) {
+            Ok(heap) => (heap.blocks_now(), heap.free_blocks(), heap.largest_free()),
+            Err(_) => (0, 0, 0),
+        }
+    }
+
+    /// Copies an I/O vector (addresses and bytes) into the heap; gives its first block.
+    pub fn store_iov(&mut self, vectors: impl ExactSizeIterator<Item = (u64, u64)>) -> Result<u32, Full> {
+        let per_block = BLOCK_BYTES / 16;
+        let blocks = (vectors.len() as u64).div_ceil(per_block).max(1);
+        let iov = self.heap_alloc(u32::try_from(blocks).map_err(|_| Full)?)?;
+        let first = iov as usize * BLOCK_WORDS;
+        for (index, (address, bytes)) in vectors.enumerate() {
+            for (word, value) in [(0, address), (1, bytes)] {
+                if let Some(place) = self.signals.heap.get(first + index * 2 + word) {
+                    place.store(value, Relaxed);
+                }
+            }
+        }
+        Ok(iov)
+    }
+
+    /// Frees an I/O vector, if there is one.
+    pub fn free_iov(&mut self, iov: u32) {
+        if iov != NONE {
+            self.heap_free(iov);
+        }
+    }
+}
+
+const EMPTY_PORTAL: PortalEntry = PortalEntry {
+    status: 0,
+    options: 0,
+    queue: NONE,
+    entries: [0; 2],
+    headers: 0,
+    header_head: NONE,
+    header_tail: NONE,
+    disabled_event: 0,
+    others: [0; 2],
+    reserved: 0,
+    classes: [crate::tables::Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, reserved: 0 };
+        crate::tables::CLASSES],
+};

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What an initiator's NIC does with the outcome of a request: SEND, ACK and REPLY, as events and as counts.
+//!
+//! Rules
+//! 1. SEND belongs to the descriptor that the payload came from; ACK to the same; REPLY to the one it went to.
+//! 2. A full acknowledgement is an event and, where the descriptor counts ACKs, a count; a counting one is a count
+//!    of acknowledgements or bytes; an operation-completed one counts operations, also those that failed.
+//! 3. Failures count as one failure, whatever the descriptor counts.
+
+use super::events::{Event, event_kind};
+use super::{Delivery, ack, fail, options};
+use crate::handle::{Encoding, NONE};
+use crate::tables::{Command, Pending, Side, kind, pending, slot};
+use crate::{Full, Nic};
+
+impl Command {
+    /// Whether its end must be recorded at the initiator at all.
+    #[inline]
+    pub fn tells_initiator(&self) -> bool {
+        let source = self.source.queue != NONE || self.source.counter != NONE;
+        let sink = self.sink.queue != NONE || self.sink.counter != NONE;
+        source || sink
+    }
+
+    /// Whether the target's answer matters: a reply is due, or an acknowledgement was asked for.
+    #[inline]
+    pub fn wants_response(&self) -> bool {
+        matches!(self.kind, kind::GET | kind::FETCH_ATOMIC | kind::SWAP) || self.ack != ack::NONE
+    }
+}
+
+impl Nic<'_> {
+    /// SEND: the payload has been read (or, with a failure, will not be).
+    #[inline]
+    pub fn complete_send(&mut self, command: &Command, fail: u8) {
+        if command.kind == kind::GET {
+            return;
+        }
+        let side = &command.source;
+        if side.options & options::MD_EVENT_SEND_DISABLE == 0 {
+            let event = Event { mlength: command.length, ..initiator_event(command, event_kind::SEND, fail, side) };
+            self.post_unless_quiet(side, &event);
+        }
+        if side.options & options::MD_EVENT_CT_SEND != 0 {
+            let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
+            self.count_outcome(side.counter, fail == fail::OK, in_bytes, command.length);
+        }
+    }
+
+    /// ACK or REPLY: what the target made of it.
+    #[inline]
+    pub fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
+        match command.kind {
+            kind::PUT | kind::ATOMIC => self.complete_ack(command, delivery),
+            _ => self.complete_reply(command, delivery),
+        }
+    }
+
+    /// Keeps a command until its response comes; gives the token that the response will carry (never 0).
+    pub fn pend(&mut self, command: &Command) -> Result<u64, Full> {
+        let index = self.tables.control.free_pending;
+        let record = self.tables.pending.get_mut(index as usize).ok_or(Full)?;
+        self.tables.control.free_pending = record.next;
+        let generation = slot::generation(record.slot);
+        *record = Pending { slot: record.slot, next: NONE, command: *command, reserved: [0; 2] };
+        record.slot = slot::word(generation, pending::WAITING);
+        Ok(u64::from(Encoding::new(self.tables.pending.len()).encode(index, generation)) + 1)
+    }
+
+    /// The command that a response's token names; it is pending no more.
+    pub fn take_pending(&mut self, token: u64) -> Option<Command> {
+        let encoding = Encoding::new(self.tables.pending.len());
+        let (index, generation) = encoding.decode(u32::try_from(token.checked_sub(1)?).ok()?);
+        let record = self.tables.pending.get_mut(index as usize)?;
+        if record.slot != slot::word(generation, pending::WAITING) {
+            return None;
+        }
+        record.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        record.next = self.tables.control.free_pending;
+        self.tables.control.free_pending = index;
+        Some(record.command)
+    }
+
+    /// The token of a pending command that `lost` picks.
+    pub fn find_pending(&self, mut lost: impl FnMut(&Command) -> bool) -> Option<u64> {
+        let encoding = Encoding::new(self.tables.pending.len());
+        let waits = |record: &Pending| slot::status(record.slot) == pending::WAITING;
+        let index = self.tables.pending.iter().position(|record| waits(record) && lost(&record.command))?;
+        Some(u64::from(encoding.encode(index as u32, slot::generation(self.tables.pending[index].slot))) + 1)
+    }
+
+    fn complete_ack(&mut self, command: &Command, delivery: &Delivery) {
+        if command.ack == ack::NONE || delivery.silent {
+            return;
+        }
+        let side = &command.source;
+        if command.ack == ack::FULL {
+            let event = Event {
+                mlength: delivery.mlength,
+                remote_offset: delivery.remote_offset,
+                ..initiator_event(command, event_kind::ACK, delivery.fail, side)
+            };
+            self.post_unless_quiet(side, &event);
+        }
+        if side.options & options::MD_EVENT_CT_ACK != 0 {
+            if command.ack == ack::OPERATION_COMPLETED {
+                let done = delivery.fail != fail::UNDELIVERABLE;
+                self.count_outcome(side.counter, done, false, 0);
+            } else {
+                let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
+                self.count_outcome(side.counter, delivery.fail == fail::OK, in_bytes, delivery.mlength);
+            }
+        }
+    }
+
+    fn complete_reply(&mut self, command: &Command, delivery: &Delivery) {
+        let side = &command.sink;
+        let event = Event {
+            mlength: delivery.mlength,
+            remote_offset: delivery.remote_offset,
+            ..initiator_event(command, event_kind::REPLY, delivery.fail, side)
+        };
+        self.post_unless_quiet(side, &event);
+        if side.options & options::MD_EVENT_CT_REPLY != 0 {
+            let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
+            self.count_outcome(side.counter, delivery.fail == fail::OK, in_bytes, delivery.mlength);
+        }
+    }
+
+    fn post_unless_quiet(&mut self, side: &Side, event: &Event) {
+        if side.queue != NONE && (event.fail != fail::OK || side.options & options::MD_EVENT_SUCCESS_DISABLE == 0) {
+            self.post(side.queue, event);
+        }
+    }
+}
+
+fn initiator_event(command: &Command, kind: u8, fail: u8, side: &Side) -> Event {
+    Event {
+        start: if side.iov == NONE { side.start } else { 0 },
+        user_ptr: command.user_ptr,
+        header_data: command.header_data,
+        match_bits: command.match_bits,
+        rlength: command.length,
+        remote_offset: command.remote_offset,
+        initiator: command.initiator,
+        uid: command.uid,
+        portal: command.portal,
+        kind,
+        fail,
+        operation: command.operation,
+        datatype: command.datatype,
+        ..Event::default()
+    }
+}

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Triggered operations (Portals 4.3, "Triggered Operations"; seed 000, section 2.5).
+//!
+//! An operation waits on its counter's list, lowest threshold first, equal ones in the order in which they were
+//! set up. When successes and failures together reach its threshold it moves to the NIC's fire queue, in that order.
+//! Operations on counters and entries are carried out at once by whoever drains the queue; those that move data
+//! are handed to it, since they need other NICs, and it holds no other lock while it runs them.
+//!
+//! Invariants
+//! 1. A slot is FREE, ARMED (on one counter's list), QUEUED (on the fire queue) or FIRING (handed out, `executor`
+//!    says to whom); it counts against the limit until it is finished.
+//! 2. `threshold_next` of a counter is the threshold of the head of its list.
+//! 3. An operation runs at most once. If its executor dies, it fails ([`crate::portals::recover`]).
+//!
+//! Cost: arming is O(1) for thresholds that do not fall; firing O(1) each.
+
+use core::sync::atomic::Ordering::{Relaxed, Release};
+
+use crate::handle::NONE;
+use crate::registers::Register;
+use crate::tables::{Command, Triggered, kind, slot, triggered};
+use crate::{Bus, Full, Nic};
+
+/// A data-moving operation that is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Fired {
+    /// Its slot, for [`Nic::finish_fired`].
+    pub index: u32,
+    pub command: Command,
+}
+
+/// What a triggered operation does, beyond moving data.
+#[derive(Clone, Copy, Debug)]
+pub enum Action<'c> {
+    Command(&'c Command),
+    CounterSet { counter: u32, success: u64, failure: u64 },
+    CounterIncrement { counter: u32, success: u64, failure: u64 },
+    /// Links an entry that was reserved.
+    Append { entry: u32, list: u8 },
+    Unlink { entry: u32 },
+}
+
+impl Nic<'_> {
+    /// Whether another triggered operation fits.
+    pub fn triggered_available(&self) -> bool {
+        self.tables.triggered.get(self.tables.control.free_triggered as usize).is_some()
+    }
+
+    /// Sets up an operation to run when a counter reaches a threshold. It may be due at once.
+    pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<(), Full> {
+        let index = self.tables.control.free_triggered;
+        let sequence = self.next_sequence();
+        let record = self.tables.triggered.get_mut(index as usize).ok_or(Full)?;
+        self.tables.control.free_triggered = record.next;
+        let generation = slot::generation(record.slot);
+        let mut fresh = Triggered {
+            slot: slot::word(generation, slot::FREE),
+            counter,
+            threshold,
+            next: NONE,
+            prev: NONE,
+            sequence,
+            ..Triggered::default()
+        };
+        match action {
+            Action::Command(command) => fresh.command = *command,
+            Action::CounterSet { counter, success, failure } => {
+                fresh.command.kind = kind::COUNTER_SET;
+                (fresh.object, fresh.success, fresh.failure) = (counter, success, failure);
+            }
+            Action::CounterIncrement { counter, success, failure } => {
+                fresh.command.kind = kind::COUNTER_INCREMENT;
+                (fresh.object, fresh.success, fresh.failure) = (counter, success, failure);
+            }
+            Action::Append { entry, list } => {
+                fresh.command.kind = kind::APPEND;
+                (fresh.object, fresh.list) = (entry, list.into());
+            }
+            Action::Unlink { entry } => {
+                fresh.command.kind = kind::UNLINK;
+                fresh.object = entry;
+            }
+        }
+        *record = fresh;
+        record.slot = slot::word(generation, triggered::ARMED);
+        self.chain_armed(index);
+        if let Some(waits) = self.signals.counter(counter) {
+            let reached = waits.success.load(Relaxed).wrapping_add(waits.failure.load(Relaxed));
+            if reached >= threshold {
+                self.threshold_reached(counter);
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts an armed operation into its counter's list, behind those with a threshold not above its own.
+    pub(crate) fn chain_armed(&mut self, index: u32) {
+        let Some(&record) = self.tables.triggered.get(index as usize) else { return };
+        let Some(counter) = self.signals.counter(record.counter) else { return };
+        let mut after = counter.armed_tail.load(Relaxed);
+        for _ in 0..self.tables.triggered.len() {
+            match self.tables.triggered.get(after as usize) {
+                Some(before) if before.threshold > record.threshold => after = before.prev,
+                _ => break,
+            }
+        }
+        let next = match self.tables.triggered.get_mut(after as usize) {
+            Some(before) => core::mem::replace(&mut before.next, index),
+            None => {
+                counter.threshold_next.store(record.threshold, Release);
+                counter.armed_head.swap(index, Relaxed)
+            }
+        };
+        match self.tables.triggered.get_mut(next as usize) {
+            Some(behind) => behind.prev = index,
+            None => counter.armed_tail.store(index, Relaxed),
+        }
+        let record = &mut self.tables.triggered[index as usize];
+        (record.next, record.prev) = (next, after);
+        if self.tables.triggered.get(after as usize).is_none() {
+            self.tables.triggered[index as usize].prev = NONE;
+        }
+    }
+
+    /// Moves the operations that are due from a counter's list to the fire queue.
+    #[cold]
+    pub(crate) fn threshold_reached(&mut self, reference: u32) {
+        let Some(counter) = self.signals.counter(reference) else { return };
+        let reached = counter.success.load(Relaxed).wrapping_add(counter.failure.load(Relaxed));
+        for _ in 0..=self.tables.triggered.len() {
+            let head = counter.armed_head.load(Relaxed);
+            let Some(record) = self.tables.triggered.get_mut(head as usize) else { break };
+            if record.threshold > reached || slot::status(record.slot) != triggered::ARMED {
+                break;
+            }
+            let next = record.next;
+            record.slot = slot::word(slot::generation(record.slot), triggered::QUEUED);
+            self.unlink_armed_head(reference, next);
+            self.queue_fired(head);
+        }
+    }
+
+    fn unlink_armed_head(&mut self, reference: u32, next: u32) {
+        let Some(counter) = self.signals.counter(reference) else { return };
+        counter.armed_head.store(next, Relaxed);
+        match self.tables.triggered.get_mut(next as usize) {
+            Some(head) => {
+                head.prev = NONE;
+                counter.threshold_next.store(head.threshold, Release);
+            }
+            None => {
+                counter.armed_tail.store(NONE, Relaxed);
+                counter.threshold_next.store(u64::MAX, Release);
+            }
+        }
+    }
+
+    /// Puts an operation at the end of the fire queue.
+    pub(crate) fn queue_fired(&mut self, index: u32) {
+        let control = &mut *self.tables.control;
+        let tail = core::mem::replace(&mut control.fire_tail, index);
+        if tail == NONE {
+            control.fire_head = index;
+        } else if let Some(last) = self.tables.triggered.get_mut(tail as usize) {
+            last.next = index;
+        }
+        let record = &mut self.tables.triggered[index as usize];
+        (record.next, record.prev) = (NONE, tail);
+        let fired = &self.signals.doorbell.fired;
+        fired.store(fired.load(Relaxed).wrapping_add(1), Release);
+    }
+
+    /// Whether operations are due.
+    #[inline(always)]
+    pub fn has_fired(&self) -> bool {
+        self.tables.control.fire_head != NONE
+    }
+
+    /// Carries out what is due up to the next operation that moves data, and hands that out. `executor` names the
+    /// process that will run it and then call [`Nic::finish_fired`].
+    pub fn next_fired<B: Bus>(&mut self, bus: &mut B, executor: u64) -> Option<Fired> {
+        loop {
+            let index = self.tables.control.fire_head;
+            let record = self.tables.triggered.get_mut(index as usize)?;
+            if slot::status(record.slot) != triggered::QUEUED {
+                self.tables.control.fire_head = NONE;
+                self.tables.control.fire_tail = NONE;
+                return None;
+            }
+            record.slot = slot::word(slot::generation(record.slot), triggered::FIRING);
+            record.executor = executor;
+            let record = *record;
+            self.tables.control.fire_head = record.next;
+            if self.tables.triggered.get(record.next as usize).is_none() {
+                self.tables.control.fire_head = NONE;
+                self.tables.control.fire_tail = NONE;
+            }
+            let fired = &self.signals.doorbell.fired;
+            fired.store(fired.load(Relaxed).saturating_sub(1), Release);
+            self.signals.registers.add(Register::TriggeredFired, 1);
+            match record.command.kind {
+                kind::COUNTER_SET | kind::COUNTER_INCREMENT | kind::APPEND | kind::UNLINK => {
+                    self.finish_fired(index);
+                    self.run_local(bus, &record);
+                }
+                _ => return Some(Fired { index, command: record.command }),
+            }
+        }
+    }
+
+    fn run_local<B: Bus>(&mut self, bus: &mut B, record: &Triggered) {
+        match record.command.kind {
+            kind::COUNTER_SET => self.count_set(record.object, record.success, record.failure),
+            kind::COUNTER_INCREMENT => self.count(record.object, record.success, record.failure),
+            kind::APPEND => self.link_reserved(bus, record.object, record.list as u8),
+            _ => {
+                let _ = self.unlink(record.object);
+            }
+        }
+    }
+
+    /// An operation that was handed out cannot be run by its executor: it is next again, for the owner.
+    pub fn return_fired(&mut self, index: u32) {
+        let head = self.tables.control.fire_head;
+        let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
+        record.slot = slot::word(slot::generation(record.slot), triggered::QUEUED);
+        (record.next, record.prev, record.executor) = (head, NONE, 0);
+        self.tables.control.fire_head = index;
+        if self.tables.triggered.get(head as usize).is_none() {
+            self.tables.control.fire_tail = index;
+        }
+        let bell = self.signals.doorbell;
+        bell.fired.store(bell.fired.load(Relaxed).wrapping_add(1), Release);
+        bell.owner_wanted.store(1, Release);
+    }
+
+    /// An operation that was handed out has run: its slot is free.
+    pub fn finish_fired(&mut self, index: u32) {
+        let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
+        if slot::status(record.slot) == slot::FREE {
+            return;
+        }
+        record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);
+        record.next = self.tables.control.free_triggered;
+        self.tables.control.free_triggered = index;
+    }
+
+    /// Cancels the operations that wait for a counter (`PtlCTCancelTriggered`).
+    pub fn cancel_triggered(&mut self, reference: u32) -> Option<()> {
+        let counter = self.signals.counter(reference)?;
+        for _ in 0..=self.tables.triggered.len() {
+            let head = counter.armed_head.load(Relaxed);
+            let Some(&record) = self.tables.triggered.get(head as usize) else { break };
+            self.unlink_armed_head(reference, record.next);
+            if record.command.kind == kind::APPEND {
+                if let Some(entry) = self.entry_index(record.object) {
+                    self.free_entry(entry);
+                }
+            }
+            self.finish_fired(head);
+        }
+        Some(())
+    }
+}

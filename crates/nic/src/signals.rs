@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is read without the NIC's lock: counters, event queues, descriptors, registers, the mailbox's ends.
+//!
+//! Invariants
+//! 1. Only the holder of the lock stores to them, except that a queue's consumers advance its head and that the
+//!    owner's program reads whatever it likes. So stores are plain, never read-modify-write, on the hot path.
+//! 2. A counter's `success` is stored with release after the bytes that it counts; a reader loads it with acquire.
+//! 3. An event's words are stored before its sequence number (release), which a consumer loads first (acquire).
+//! 4. What somebody polls has a cache line of its own.
+
+use core::sync::atomic::{AtomicU32, AtomicU64};
+
+use crate::registers::Registers;
+
+/// Words of an event in the heap: one block.
+pub const EVENT_WORDS: usize = 16;
+
+/// A counting event (Portals 4.3, `ptl_ct_event_t`).
+#[repr(C, align(64))]
+pub struct Counter {
+    pub success: AtomicU64,
+    pub failure: AtomicU64,
+    /// Generation and status, as of tables.
+    pub slot: AtomicU32,
+    pub next_free: AtomicU32,
+    /// The lowest threshold that an operation waits for; u64::MAX: none.
+    pub threshold_next: AtomicU64,
+    /// First and last operation that waits, lowest threshold first.
+    pub armed_head: AtomicU32,
+    pub armed_tail: AtomicU32,
+}
+
+/// An event queue: a ring of events in the heap.
+#[repr(C, align(128))]
+pub struct EventQueue {
+    pub slot: AtomicU32,
+    pub next_free: AtomicU32,
+    /// First heap block of the ring.
+    pub ring: AtomicU32,
+    /// Events that it holds.
+    pub capacity: AtomicU32,
+    /// Events written so far.
+    pub tail: AtomicU64,
+    pub reserved: [AtomicU64; 5],
+    /// Events consumed or overwritten so far.
+    pub head: AtomicU64,
+    /// One more than the last event that was consumed: a gap below the next one means lost events.
+    pub consumed: AtomicU64,
+    /// Portal table entries whose `PTL_EVENT_PT_DISABLED` waits for room here.
+    pub disabled_events: AtomicU32,
+    pub reserved2: AtomicU32,
+    pub reserved3: [AtomicU64; 5],
+}
+
+/// A memory descriptor. Its fields are stored before the slot, which a reader loads before and after them.
+#[repr(C, align(64))]
+pub struct Descriptor {
+    pub slot: AtomicU32,
+    pub next_free: AtomicU32,
+    pub start: AtomicU64,
+    /// Bytes in all, also of an I/O vector.
+    pub length: AtomicU64,
+    pub options: AtomicU32,
+    pub queue: AtomicU32,
+    pub counter: AtomicU32,
+    /// First heap block of the I/O vector, or NONE.
+    pub iov: AtomicU32,
+    pub iov_count: AtomicU32,
+    pub reserved: AtomicU32,
+    pub reserved2: AtomicU64,
+}
+
+/// What tells the owner that work waits for it.
+#[repr(C, align(64))]
+pub struct Doorbell {
+    /// Packets put into the mailbox so far.
+    pub mail_tail: AtomicU64,
+    /// Packets taken out of it so far.
+    pub mail_head: AtomicU64,
+    /// Triggered commands on the fire queue.
+    pub fired: AtomicU32,
+    /// Set when only the owner can execute them: their memory cannot be reached from elsewhere.
+    pub owner_wanted: AtomicU32,
+    pub reserved: [AtomicU64; 5],
+}
+
+/// All of it.
+#[derive(Clone, Copy)]
+pub struct Signals<'a> {
+    pub doorbell: &'a Doorbell,
+    pub registers: &'a Registers,
+    pub counters: &'a [Counter],
+    pub queues: &'a [EventQueue],
+    pub descriptors: &'a [Descriptor],
+    /// Event rings, copies of I/O vectors and payload that waits, in blocks of 128 bytes.
+    pub heap: &'a [AtomicU64],
+}
+
+const _: () = {
+    assert!(size_of::<Counter>() == 64);
+    assert!(size_of::<EventQueue>() == 128);
+    assert!(size_of::<Descriptor>() == 64);
+    assert!(size_of::<Doorbell>() == 64);
+};
