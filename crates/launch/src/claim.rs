@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The exclusive right of a process to one Portals process id in a job.
+//!
+//! Portals 4.3, PtlNIInit: a process asks for a particular id or for any; two processes on a node never share one,
+//! while the interfaces of one process do. The right is a file `<pid>.claim` that holds the claimant's [`Identity`].
+//!
+//! Invariants
+//! 1. A claim file appears with its whole content, by `link`, so only one of many claimants makes it.
+//! 2. The claim of a dead process may be taken over, by one process only: removal happens under an exclusive lock on
+//!    the file `.claims`, which the kernel releases when its holder dies.
+//! 3. All claims of one process to one id in one directory are one claim, released when the last of them is dropped.
+//!    A forked child inherits the values but not the right: dropping them there changes nothing.
+//!
+//! Cost: a few system calls, O(claims held) for "any" when the preferred id is taken.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use rustix::fs::{FlockOperation, Mode, OFlags};
+
+use crate::directory::{DirectoryError, JobDirectory, flock};
+use crate::identity::Identity;
+
+/// Largest Portals process id that can be claimed; `PTL_PID_MAX` is one more.
+pub const PORTALS_PID_MAX: u16 = 1023;
+
+/// Why an id cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimError {
+    /// A living process has it.
+    #[error("process id {pid} is in use by process {}", .by.pid)]
+    InUse {
+        /// The Portals process id.
+        pid: u16,
+        /// Who has it.
+        by: Identity,
+    },
+    /// No such id can exist here.
+    #[error("process id {pid} is beyond {PORTALS_PID_MAX}")]
+    OutOfRange {
+        /// The Portals process id.
+        pid: u16,
+    },
+    /// All ids are in use by living processes.
+    #[error("all {} process ids of the job are in use", PORTALS_PID_MAX + 1)]
+    Exhausted,
+    /// The operating system refused.
+    #[error(transparent)]
+    Io(#[from] DirectoryError),
+}
+
+/// A Portals process id that belongs to this process until the value is dropped.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    held: Arc<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    pid: u16,
+    file: PathBuf,
+    owner: Identity,
+}
+
+impl Claim {
+    /// The Portals process id.
+    pub fn pid(&self) -> u16 {
+        self.held.pid
+    }
+
+    /// Gives the id back (as dropping does), if this is the last claim of the process to it.
+    pub fn release(self) {}
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // In a forked child the claim is still the parent's.
+        if std::process::id() == self.owner.pid && read(&self.file) == Some(self.owner) {
+            let _ = fs::remove_file(&self.file);
+        }
+    }
+}
+
+/// What this process holds, so that a second claim to the same id is the first one again.
+static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
+
+impl JobDirectory {
+    /// Claims a Portals process id.
+    ///
+    /// `wanted` names the only acceptable one. `None`: an id this process already has here, else `preferred`, else the
+    /// lowest that is free. Claiming an id that this process has succeeds again.
+    pub fn claim(&self, wanted: Option<u16>, preferred: u16) -> Result<Claim, ClaimError> {
+        if let Some(pid) = wanted.filter(|&pid| pid > PORTALS_PID_MAX) {
+            return Err(ClaimError::OutOfRange { pid });
+        }
+        let mut held = lock_registry();
+        let own = Identity::own();
+        held.retain(|weak| weak.strong_count() > 0);
+        let mine = |pid: Option<u16>| {
+            held.iter().filter_map(Weak::upgrade).find(|claim| {
+                claim.owner == own
+                    && claim.file.parent() == Some(self.path())
+                    && pid.is_none_or(|pid| claim.pid == pid)
+                    && read(&claim.file) == Some(own)
+            })
+        };
+        if let Some(held) = mine(wanted) {
+            return Ok(Claim { held });
+        }
+        let _turn = self.take_turn()?;
+        let pid = match wanted {
+            Some(pid) => self.try_claim(pid, own)?.map_err(|by| ClaimError::InUse { pid, by }).map(|()| pid)?,
+            None => self.claim_any(preferred, own)?,
+        };
+        let claim = Arc::new(Held { pid, file: self.claim_file(pid), owner: own });
+        held.push(Arc::downgrade(&claim));
+        Ok(Claim { held: claim })
+    }
+
+    fn claim_any(&self, preferred: u16, own: Identity) -> Result<u16, ClaimError> {
+        let first = Some(preferred).filter(|&pid| pid <= PORTALS_PID_MAX);
+        for pid in first.into_iter().chain(0..=PORTALS_PID_MAX) {
+            if self.try_claim(pid, own)?.is_ok() {
+                return Ok(pid);
+            }
+        }
+        Err(ClaimError::Exhausted)
+    }
+
+    /// The inner error names who has it.
+    fn try_claim(&self, pid: u16, own: Identity) -> Result<Result<(), Identity>, DirectoryError> {
+        let file = self.claim_file(pid);
+        let content = own.to_line();
+        if let Some(by) = read(&file) {
+            // Our own identity without a registered claim: this program was started by exec in a process that had it.
+            if by == own {
+                return Ok(Ok(()));
+            }
+            if by.is_alive() {
+                return Ok(Err(by));
+            }
+            log::info!("process id {pid} taken over from process {}, which is dead", by.pid);
+            self.replace(&file, content.as_bytes())?;
+            return Ok(Ok(()));
+        }
+        if self.make_new(&file, content.as_bytes())? {
+            return Ok(Ok(()));
+        }
+        // There, but not in our form.
+        self.replace(&file, content.as_bytes())?;
+        Ok(Ok(()))
+    }
+
+    /// One claimant at a time, among all processes.
+    fn take_turn(&self) -> Result<rustix::fd::OwnedFd, DirectoryError> {
+        let path = self.path().join(".claims");
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
+            .map_err(|error| DirectoryError::io("open", &path, error))?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| DirectoryError::io("lock", &path, error))?;
+        Ok(file)
+    }
+}
+
+fn lock_registry() -> MutexGuard<'static, Vec<Weak<Held>>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn read(file: &Path) -> Option<Identity> {
+    let meta = fs::symlink_metadata(file).ok()?;
+    if !meta.is_file() || meta.len() > 64 {
+        return None;
+    }
+    Identity::from_line(&fs::read_to_string(file).ok()?)
+}
+
+/// Every claim in a directory, dead or alive, in order of Portals process id.
+pub(crate) fn claimants_in(path: &Path) -> Vec<(u16, Identity)> {
+    let names = fs::read_dir(path).into_iter().flatten().filter_map(io::Result::ok);
+    let mut claimants: Vec<(u16, Identity)> = names
+        .filter_map(|entry| {
+            let pid = entry.file_name().to_str()?.strip_suffix(".claim")?.parse().ok()?;
+            Some((pid, read(&entry.path())?))
+        })
+        .collect();
+    claimants.sort_unstable_by_key(|&(pid, _)| pid);
+    claimants
+}
+
+#[cfg(test)]
+#[path = "claim_tests.rs"]
+mod tests;

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Claims: one holder for each id, whoever tries, and whoever dies.
+
+use super::*;
+use crate::testing::{Other, Parent};
+
+fn job(parent: &Parent) -> JobDirectory {
+    JobDirectory::create_in(parent.path(), "claims").expect("made")
+}
+
+fn give_to(job: &JobDirectory, pid: u16, who: Identity) {
+    fs::write(job.claim_file(pid), who.to_line()).expect("written");
+}
+
+#[test]
+fn the_preferred_id_else_the_lowest() {
+    let parent = Parent::new();
+    let (job, other) = (job(&parent), Other::start());
+    assert_eq!(job.claim(None, 5).expect("free").pid(), 5);
+    give_to(&job, 5, other.identity);
+    give_to(&job, 0, other.identity);
+    assert_eq!(job.claim(None, 5).expect("1 is free").pid(), 1);
+    assert_eq!(job.claim(None, u16::MAX).expect("1 is free").pid(), 1, "a preference that cannot be");
+    other.end();
+}
+
+#[test]
+fn an_id_in_use_is_refused_with_its_holder() {
+    let parent = Parent::new();
+    let (job, other) = (job(&parent), Other::start());
+    give_to(&job, 9, other.identity);
+    match job.claim(Some(9), 0) {
+        Err(ClaimError::InUse { pid: 9, by }) => assert_eq!(by, other.identity),
+        result => panic!("{result:?}"),
+    }
+    assert!(matches!(job.claim(Some(1024), 0), Err(ClaimError::OutOfRange { pid: 1024 })));
+    assert_eq!(job.claim(Some(1023), 0).expect("the last one").pid(), 1023);
+    other.end();
+}
+
+#[test]
+fn a_dead_holders_id_is_taken_over() {
+    let parent = Parent::new();
+    let job = job(&parent);
+    let dead = Other::start().end();
+    give_to(&job, 9, dead);
+    let claim = job.claim(Some(9), 0).expect("its holder is dead");
+    assert_eq!(job.claimants(), [(9, Identity::own())]);
+    claim.release();
+    assert!(job.claimants().is_empty());
+}
+
+#[test]
+fn a_claim_file_of_another_form_is_replaced() {
+    let parent = Parent::new();
+    let job = job(&parent);
+    for content in ["", "x", "1 2 3", &"9".repeat(100)] {
+        fs::write(job.claim_file(2), content).expect("written");
+        assert_eq!(job.claim(Some(2), 0).expect("nobody's").pid(), 2, "{content:?}");
+    }
+}
+
+#[test]
+fn claims_of_one_process_to_one_id_are_one() {
+    let parent = Parent::new();
+    let job = job(&parent);
+    let first = job.claim(Some(4), 0).expect("free");
+    let second = job.claim(Some(4), 0).expect("ours");
+    let third = job.claim(None, 0).expect("the one we have");
+    assert_eq!((second.pid(), third.pid()), (4, 4));
+    drop((first, third));
+    assert_eq!(job.claimants(), [(4, Identity::own())]);
+    drop(second);
+    assert!(job.claimants().is_empty());
+}
+
+#[test]
+fn one_process_may_have_several_ids_and_several_jobs() {
+    let parent = Parent::new();
+    let job = job(&parent);
+    let elsewhere = JobDirectory::create_in(parent.path(), "elsewhere").expect("made");
+    let claims =
+        [job.claim(Some(1), 0), job.claim(Some(2), 0), elsewhere.claim(None, 0)].map(|claim| claim.expect("free"));
+    assert_eq!(claims.each_ref().map(Claim::pid), [1, 2, 0]);
+    assert_eq!(job.claimants().len(), 2);
+}
+
+#[test]
+fn a_program_started_by_exec_finds_the_claim_its_own() {
+    let parent = Parent::new();
+    let job = job(&parent);
+    give_to(&job, 3, Identity::own());
+    assert_eq!(job.claim(Some(3), 0).expect("same process").pid(), 3);
+}
+
+#[test]
+fn when_all_are_taken_there_are_none() {
+    let parent = Parent::new();
+    let (job, other) = (job(&parent), Other::start());
+    (0..=PORTALS_PID_MAX).for_each(|pid| give_to(&job, pid, other.identity));
+    assert!(matches!(job.claim(None, 0), Err(ClaimError::Exhausted)));
+    give_to(&job, 700, Identity { start: other.identity.start + 1, ..other.identity });
+    assert_eq!(job.claim(None, 0).expect("one holder is dead").pid(), 700);
+    other.end();
+}
+
+#[test]
+fn a_claim_that_was_taken_over_is_not_removed() {
+    let parent = Parent::new();
+    let (job, other) = (job(&parent), Other::start());
+    let claim = job.claim(Some(6), 0).expect("free");
+    give_to(&job, 6, other.identity);
+    drop(claim);
+    assert_eq!(job.claimants(), [(6, other.identity)]);
+    other.end();
+}
+
+/// Threads of one process share claims, so the contest needs processes: see `tests/claims.rs`. Here, threads must all
+/// end up with the same claim.
+#[test]
+fn threads_get_one_claim() {
+    let parent = Parent::new();
+    let job = job(&parent);
+    let claims: Vec<Claim> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8).map(|_| scope.spawn(|| job.claim(None, 3).expect("free"))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    assert!(claims.iter().all(|claim| claim.pid() == 3));
+    assert_eq!(job.claimants().len(), 1);
+}

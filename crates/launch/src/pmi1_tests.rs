@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The PMI-1 client against a launcher that is a thread, well behaved or not.
+
+use super::*;
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::thread::JoinHandle;
+
+/// A launcher of one rank with this limit on values; returns what was put, when the rank has closed.
+fn launcher(vallen_max: usize) -> (RawFd, JoinHandle<HashMap<String, String>>) {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    let serve = move || {
+        let mut keys = HashMap::new();
+        let mut answers = ours.try_clone().expect("cloned");
+        for line in BufReader::new(ours).lines() {
+            let line = line.expect("text");
+            let of = |key| word(&line, key).unwrap_or_default().to_owned();
+            let answer = match of("cmd").as_str() {
+                "init" => "cmd=response_to_init pmi_version=1 pmi_subversion=1 rc=0".to_owned(),
+                "get_maxes" => format!("cmd=maxes kvsname_max=256 keylen_max=64 vallen_max={vallen_max}"),
+                "get_my_kvsname" => "cmd=my_kvsname kvsname=kvs_0".to_owned(),
+                "put" => {
+                    assert!(of("key").len() <= 64 && of("value").len() <= vallen_max, "{line}");
+                    keys.insert(of("key"), of("value"));
+                    "cmd=put_result rc=0 msg=success".to_owned()
+                }
+                "get" => match keys.get(&of("key")) {
+                    Some(value) => format!("cmd=get_result rc=0 msg=success value={value}"),
+                    None => "cmd=get_result rc=-1 msg=key_not_found value=unknown".to_owned(),
+                },
+                "barrier_in" => "cmd=barrier_out".to_owned(),
+                "finalize" => "cmd=finalize_ack".to_owned(),
+                other => panic!("{other}"),
+            };
+            // In pieces, as a socket may deliver it.
+            let (start, end) = answer.split_at(answer.len() / 2);
+            answers.write_all(start.as_bytes()).expect("sent");
+            answers.write_all(format!("{end}\n").as_bytes()).expect("sent");
+        }
+        keys
+    };
+    (theirs.into_raw_fd(), std::thread::spawn(serve))
+}
+
+/// A launcher that says these lines, whatever it is asked.
+fn says(lines: &str) -> RawFd {
+    let (mut ours, theirs) = UnixStream::pair().expect("a pair");
+    ours.write_all(lines.as_bytes()).expect("sent");
+    // The other end closes after these lines, but goes on taking what is sent.
+    ours.shutdown(std::net::Shutdown::Write).expect("ours");
+    std::mem::forget(ours);
+    theirs.into_raw_fd()
+}
+
+fn close(pmi: Pmi1) {
+    // SAFETY: made by into_raw_fd above, and not used again.
+    drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(pmi.fd()) });
+}
+
+use std::os::fd::FromRawFd;
+
+const GREETING: &str = "cmd=response_to_init rc=0\ncmd=maxes vallen_max=64\ncmd=my_kvsname kvsname=k\n";
+
+#[test]
+fn bytes_of_any_number_come_back() {
+    for vallen_max in [64, 1024] {
+        let (fd, thread) = launcher(vallen_max);
+        let mut pmi = Pmi1::start(Wire::new(fd), 0, 1).expect("greeted");
+        assert_eq!(pmi.kvs_name(), "kvs_0");
+        for (nth, length) in
+            [0, 1, 2, 40, 41, 42, 43, 44, 45, 46, 47, 48, 764, 765, 766, 10_000].into_iter().enumerate()
+        {
+            let bytes: Vec<u8> = (0..length).map(|at: usize| (at * 7) as u8).collect();
+            pmi.put(nth as u64, 0, &bytes).expect("put");
+            pmi.barrier().expect("alone");
+            assert_eq!(pmi.get(nth as u64, 0).expect("put"), bytes, "{length}");
+        }
+        close(pmi);
+        let keys = thread.join().expect("no complaint");
+        assert!(keys.values().any(|value| value.len() == vallen_max - 1), "the limit is used");
+    }
+}
+
+#[test]
+fn nobody_there_and_nothing_put() {
+    let (fd, thread) = launcher(64);
+    let mut pmi = Pmi1::start(Wire::new(fd), 0, 2).expect("greeted");
+    assert!(matches!(pmi.get(0, 1), Err(JobError::PeerLost { rank: 1 })));
+    close(pmi);
+    thread.join().expect("no complaint");
+}
+
+#[test]
+fn a_launcher_that_is_gone_is_an_error_at_every_step() {
+    for greeting in ["", "cmd=response_to_init rc=0\n", "cmd=response_to_init rc=0\ncmd=maxes vallen_max=64\n"] {
+        let started = Pmi1::start(Wire::new(says(greeting)), 0, 1);
+        assert!(matches!(started, Err(JobError::LauncherGone)), "{greeting:?}");
+    }
+    let mut pmi = Pmi1::start(Wire::new(says(GREETING)), 0, 1).expect("greeted");
+    assert!(matches!(pmi.barrier(), Err(JobError::LauncherGone)));
+    // Both directions closed: without care, this would be SIGPIPE.
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    drop(ours);
+    assert!(matches!(Pmi1::start(Wire::new(theirs.into_raw_fd()), 0, 1), Err(JobError::LauncherGone)));
+}
+
+#[test]
+fn nonsense_is_an_error() {
+    let endless = "x".repeat(LINE_BYTES_MAX + 5000);
+    for greeting in ["cmd=response_to_init rc=-1\n", "hello\n", "\n", "cmd=maxes\n", &endless] {
+        let started = Pmi1::start(Wire::new(says(greeting)), 0, 1);
+        assert!(matches!(started, Err(JobError::Protocol { .. })), "{:.20}", greeting);
+    }
+    assert!(matches!(Pmi1::start(Wire::new(-2), 3, 3), Err(JobError::Protocol { .. })), "rank 3 of 3");
+}
+
+#[test]
+fn values_that_no_rank_has_put_are_errors() {
+    for value in
+        ["", "x", "5", "-1.AAAA", "4.AAAAAAAA", "4.A A", "1.A", "99999999999999999999999.A", "4.====", "8.AAAA"]
+    {
+        let mut pmi = Pmi1::start(Wire::new(says(&format!("{GREETING}cmd=get_result rc=0 value={value}\n"))), 0, 2)
+            .expect("greeted");
+        let got = pmi.get(0, 1);
+        assert!(matches!(got, Err(JobError::Protocol { .. } | JobError::LauncherGone)), "{value:?}: {got:?}");
+    }
+}
+
+#[test]
+fn a_value_is_split_at_the_limit_exactly() {
+    for length in 0..200 {
+        let bytes = vec![0x5a; length];
+        let values = split_value(&bytes, 32);
+        assert!(values.iter().all(|value| value.len() <= 32));
+        assert!(values[..values.len() - 1].iter().all(|value| value.len() == 32), "no more parts than needed");
+        assert!(values[1..].iter().all(|value| !value.is_empty()));
+        let (announced, _) = values[0].split_once('.').expect("a length first");
+        let text: String = values.concat().split_off(announced.len() + 1);
+        assert_eq!(announced.parse(), Ok(text.len()));
+        assert_eq!(base64url_decode(&text), Some(bytes));
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Sweeping: the stale goes, the living stays.
+
+use super::*;
+use crate::testing::{Other, Parent};
+
+fn job_of(parent: &Parent, name: &str, launcher: Identity) -> JobDirectory {
+    let job = JobDirectory::create_in(parent.path(), name).expect("made");
+    let record = JobRecord { launcher, name: name.into(), size: 1, program: "x".into() };
+    record.write(&job).expect("written");
+    fs::write(job.arena(1), "x").expect("written");
+    job
+}
+
+fn names(parent: &Parent) -> Vec<String> {
+    let mut names: Vec<String> = files_in(&parent.user())
+        .iter()
+        .map(|path| path.file_name().unwrap_or_default().to_string_lossy().into())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn nothing_there_is_nothing_to_do() {
+    let parent = Parent::new();
+    assert!(sweep_stale(parent.path()).is_empty());
+    assert!(sweep_stale(Path::new("/nonexistent")).is_empty());
+    assert!(!parent.user().exists());
+}
+
+#[test]
+fn jobs_of_dead_launchers_go_and_others_stay() {
+    let parent = Parent::new();
+    let living = Other::start();
+    let dead = Other::start().end();
+    drop(job_of(&parent, "living", living.identity));
+    drop(job_of(&parent, "dead", dead));
+    drop(job_of(&parent, "reused", Identity { start: living.identity.start + 1, ..living.identity }));
+    assert_eq!(sweep_stale(parent.path()), ["dead", "reused"]);
+    assert_eq!(names(&parent), ["living"]);
+    living.end();
+    assert_eq!(sweep_stale(parent.path()), ["living"]);
+}
+
+#[test]
+fn without_a_launcher_the_claimants_decide() {
+    let parent = Parent::new();
+    let living = Other::start();
+    let dead = Other::start().end();
+    for (name, claimants) in [("all-dead", vec![dead]), ("one-lives", vec![dead, living.identity]), ("empty", vec![])] {
+        let job = JobDirectory::create_in(parent.path(), name).expect("made");
+        for (pid, who) in (0..).zip(claimants) {
+            fs::write(job.claim_file(pid), who.to_line()).expect("written");
+        }
+    }
+    assert_eq!(sweep_stale(parent.path()), ["all-dead", "empty"]);
+    assert_eq!(names(&parent), ["one-lives"]);
+    living.end();
+}
+
+#[test]
+fn a_directory_that_somebody_has_open_stays() {
+    let parent = Parent::new();
+    let dead = Other::start().end();
+    let open = job_of(&parent, "open", dead);
+    assert!(sweep_stale(parent.path()).is_empty());
+    drop(open);
+    assert_eq!(sweep_stale(parent.path()), ["open"]);
+}
+
+#[test]
+fn what_a_sweep_left_half_done_is_finished() {
+    let parent = Parent::new();
+    drop(job_of(&parent, "a", Identity::own()));
+    fs::rename(parent.user().join("a"), parent.user().join(".gone-1-0")).expect("renamed");
+    assert_eq!(sweep_stale(parent.path()), [".gone-1-0"]);
+    assert!(names(&parent).is_empty());
+}
+
+#[test]
+fn what_is_not_a_job_directory_is_left_alone() {
+    let parent = Parent::new();
+    let outside = Parent::new();
+    drop(JobDirectory::create_in(parent.path(), "a").expect("made"));
+    fs::write(parent.user().join("file"), "").expect("written");
+    std::os::unix::fs::symlink(outside.path(), parent.user().join("link")).expect("made");
+    assert_eq!(sweep_stale(parent.path()), ["a"]);
+    assert_eq!(names(&parent), ["file", "link"]);
+    assert!(outside.path().exists());
+}
+
+#[test]
+fn sweeps_and_starts_at_the_same_time_do_not_hurt_each_other() {
+    let parent = Parent::new();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            let parent = &parent;
+            scope.spawn(move || {
+                for round in 0..50 {
+                    let job = JobDirectory::create_in(parent.path(), &format!("job{}", round % 2)).expect("made");
+                    let file = job.arena(thread);
+                    fs::write(&file, "x").expect("the directory stays while it is open");
+                    assert!(file.exists());
+                    fs::remove_file(file).expect("nobody else's");
+                    drop(job);
+                    sweep_stale(parent.path());
+                }
+            });
+        }
+    });
+    sweep_stale(parent.path());
+    assert!(names(&parent).is_empty());
+}
+
+#[test]
+fn memory_of_the_dead_is_freed_and_that_of_the_living_is_not() {
+    let parent = Parent::new();
+    let job = JobDirectory::create_in(parent.path(), "solo").expect("made");
+    let dead = Other::start().end();
+    let own = Identity::own();
+    let kept =
+        [job.arena(own.pid), job.spill(own.pid, 0), job.nic(0, 0), job.claim_file(0), job.path().join("x.arena")];
+    let freed = [job.arena(dead.pid), job.spill(dead.pid, 7)];
+    for file in kept.iter().chain(&freed) {
+        fs::write(file, "x").expect("written");
+    }
+    remove_memory_of_the_dead(&job);
+    assert!(kept.iter().all(|file| file.exists()));
+    assert!(!freed.iter().any(|file| file.exists()));
+}
+
+#[test]
+fn dead_claimants_get_one_tombstone_each() {
+    let parent = Parent::new();
+    let job = JobDirectory::create_in(parent.path(), "a").expect("made");
+    let living = Other::start();
+    let dead = Other::start().end();
+    for (pid, who) in [(0, living.identity), (1, dead)] {
+        fs::write(job.claim_file(pid), who.to_line()).expect("written");
+    }
+    bury_dead_claimants(&job, 5);
+    assert_eq!(job.tombstone_of(living.identity), None);
+    assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5));
+    bury_dead_claimants(&job, 6);
+    assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5), "the first word stands");
+    living.end();
+}

