@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The memory behind `selvedge_alloc`: a heap of this process in a file that its peers map too, so that they reach
+//! what lies in it in place.
+//!
+//! Two tiers. Up to 16 KiB, blocks of 64 bytes come in powers of two from the buddy system of `selvedge_nic`, which
+//! runs in regions of 1 MiB. Above, runs of whole 4 KiB pages of exactly the length needed: a buddy's rounding would
+//! waste up to half of every large buffer. Regions are such runs as well. Pages are kept as free extents, joined with
+//! their neighbours, and taken by best fit, at the lowest address among equals.
+//!
+//! Invariants:
+//! 1. Every page below the committed end is in exactly one of: a free extent, a large allocation, a region.
+//! 2. All that is known of the allocations lies in this process's own memory: neither a peer nor a wild store of the
+//!    program into the arena can mislead it, and no address given out is ever outside of the arena.
+//! 3. Committed memory is backed: touching it never fails for lack of space. It is not given back before the end
+//!    (peers may still be writing into what was freed), so the file is as long as the program's needs ever were.
+//! 4. Memory is zero the first time it is given out, and holds what was there before at later times.
+//! 5. A forked child shares the memory but not the books: it gets no memory here, and what it frees stays allocated.
+//!
+//! Costs: O(log n) in the number of extents or regions, under 1 us; a growth adds what clearing the new pages takes.
+//! The file doubles until that is more than 64 MiB ahead of the need, and then grows by the need or 64 MiB. Waste:
+//! less than half of a small allocation (64 bytes at least are taken), less than 4 KiB of a large one. Books: about
+//! 20 KiB for each region, some 100 bytes for each large allocation and free extent.
+
+use core::fmt;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Mutex;
+
+use selvedge_nic::buddy::{Buddy, BuddyError};
+
+use crate::os::mapping::{MapError, Mapping};
+
+/// The unit of small allocations, and the alignment of all.
+pub const BLOCK_BYTES: u64 = 64;
+/// The reserve where nothing else is said (`SELVEDGE_HEAP_BYTES`): address space, not memory.
+pub const RESERVED_BYTES_DEFAULT: u64 = 16 << 30;
+
+const PAGE_BYTES: u64 = 4 << 10;
+const SMALL_BYTES_MAX: u64 = 16 << 10;
+const REGION_BYTES: u64 = 1 << 20;
+const REGION_PAGES: u64 = REGION_BYTES / PAGE_BYTES;
+const REGION_BLOCKS: u32 = (REGION_BYTES / BLOCK_BYTES) as u32;
+/// Committed when the arena is made.
+const INITIAL_BYTES: u64 = 2 << 20;
+/// Most that a growth commits beyond what it is for.
+const AHEAD_BYTES_MAX: u64 = 64 << 20;
+
+/// Why memory was not freed. Nothing has changed.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum FreeError {
+    /// The address is not in the arena.
+    NotInArena,
+    /// No allocation starts at this address: never allocated, freed already, or the inside of one.
+    NotAllocated,
+    /// The books contradict each other: the process's own memory was overwritten.
+    Corrupt,
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            FreeError::NotInArena => "the address is not in this process's arena",
+            FreeError::NotAllocated => "no allocation starts at this address",
+            FreeError::Corrupt => "the arena's books contradict each other",
+        })
+    }
+}
+
+impl std::error::Error for FreeError {}
+
+impl From<BuddyError> for FreeError {
+    fn from(error: BuddyError) -> FreeError {
+        match error {
+            BuddyError::NotAllocated => FreeError::NotAllocated,
+            BuddyError::Corrupt => FreeError::Corrupt,
+        }
+    }
+}
+
+/// A process's shared heap. All methods may be called by any thread.
+///
+/// Making one makes its file, so whoever may not need it makes it at the first allocation. The file is left in place
+/// when the arena is dropped: who made the job directory removes it.
+#[derive(Debug)]
+pub struct Arena {
+    mapping: Mapping,
+    /// Copied from the books at each growth, for those who do not hold the lock.
+    committed_bytes: AtomicU64,
+    owner_pid: u32,
+    books: Mutex<Books>,
+}
+
+impl Arena {
+    /// Makes the file at `path`, which must not exist, with room to grow to `reserved` bytes; or to less, by halves,
+    /// where the address space is limited (RLIMIT_AS).
+    pub fn create(path: &Path, reserved: u64) -> Result<Arena, MapError> {
+        let mut reserved = reserved.max(INITIAL_BYTES) & !(PAGE_BYTES - 1);
+        let mapping = loop {
+            match Mapping::create(path, INITIAL_BYTES, reserved) {
+                Err(MapError::NoAddressSpace { .. }) if reserved / 2 >= INITIAL_BYTES => {
+                    reserved = (reserved / 2) & !(PAGE_BYTES - 1);
+                }
+                made => break made?,
+            }
+        };
+        log::debug!("arena {}: may grow to {} bytes", path.display(), mapping.reserved());
+        let mut books = Books::default();
+        books.extend_to(INITIAL_BYTES / PAGE_BYTES);
+        Ok(Arena {
+            mapping,
+            committed_bytes: AtomicU64::new(INITIAL_BYTES),
+            owner_pid: std::process::id(),
+            books: Mutex::new(books),
+        })
+    }
+
+    /// At least `bytes` bytes (at least one), aligned to 64, and for more than 16 KiB to 4096. `None`: the file system
+    /// is full, or the reserve is used up.
+    pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let mut books = self.lock()?;
+        let bytes = u64::try_from(bytes).ok()?.max(1);
+        let offset = match books.small_blocks(bytes) {
+            Some(blocks) => self.alloc_small(&mut books, blocks),
+            None => self.alloc_large(&mut books, bytes.div_ceil(PAGE_BYTES)),
+        }?;
+        Some(self.at(offset))
+    }
+
+    /// Gives back what starts at `address`. The program, and every peer that it told, has stopped using it.
+    pub fn free(&self, address: NonNull<u8>) -> Result<(), FreeError> {
+        let offset = self.offset_of(address)?;
+        // A forked child (invariant 5).
+        let Some(mut books) = self.lock() else { return Ok(()) };
+        books.free(offset)
+    }
+
+    /// Makes the allocation at `address` hold `bytes`, in place where that can be; else its contents move, and the old
+    /// address is free. `Ok(None)`: there is no memory, and everything is as it was.
+    pub fn realloc(&self, address: NonNull<u8>, bytes: usize) -> Result<Option<NonNull<u8>>, FreeError> {
+        let offset = self.offset_of(address)?;
+        let wanted = (bytes as u64).max(1);
+        let held = {
+            let Some(mut books) = self.lock() else { return Ok(None) };
+            let held = books.size_of(offset).ok_or(FreeError::NotAllocated)?;
+            if self.resize_in_place(&mut books, offset, held, wanted) {
+                return Ok(Some(address));
+            }
+            held
+        };
+        // Not under the lock: the allocation is the caller's, and the copy may be long.
+        let Some(moved) = self.alloc(bytes) else {
+            // What shrinks may stay where it is.
+            return Ok((wanted <= held).then_some(address));
+        };
+        // SAFETY: both are live allocations of at least so many bytes, and the new one is nobody else's yet.
+        unsafe { core::ptr::copy_nonoverlapping(address.as_ptr(), moved.as_ptr(), held.min(wanted) as usize) };
+        self.free(address)?;
+        Ok(Some(moved))
+    }
+
+    /// Where the arena begins in this process. Offsets from here are what peers are told.
+    pub fn base(&self) -> u64 {
+        self.mapping.base() as u64
+    }
+
+    /// Bytes of the file: every allocation ends at or below `base + committed_bytes`. Grows only.
+    pub fn committed_bytes(&self) -> u64 {
+        self.committed_bytes.load(Ordering::Acquire)
+    }
+
+    /// Bytes of address space that the arena may grow into.
+    pub fn reserved_bytes(&self) -> u64 {
+        self.mapping.reserved()
+    }
+
+    /// Whether the whole range is committed memory of the arena.
+    pub fn contains(&self, address: u64, length: u64) -> bool {
+        let end = address.checked_sub(self.base()).and_then(|offset| offset.checked_add(length));
+        end.is_some_and(|end| end <= self.committed_bytes())
+    }
+
+    // ---- below the lock ----
+
+    /// The books; `None` in a forked child, and after a panic of ours that may have left them half changed.
+    fn lock(&self) -> Option<std::sync::MutexGuard<'_, Books>> {
+        if std::process::id() != self.owner_pid {
+            return None;
+        }
+        self.books.lock().ok()
+    }
+
+    fn at(&self, offset: u64) -> NonNull<u8> {
+        debug_assert!(offset < self.mapping.reserved());
+        // Inside the mapping, whose base is not null and whose end does not wrap.
+        NonNull::new(self.mapping.base().wrapping_add(offset as usize)).expect("inside the arena")
+    }
+
+    fn offset_of(&self, address: NonNull<u8>) -> Result<u64, FreeError> {
+        let offset = (address.as_ptr() as u64).checked_sub(self.base());
+        offset.filter(|offset| *offset < self.mapping.reserved()).ok_or(FreeError::NotInArena)
+    }
+
+    fn alloc_small(&self, books: &mut Books, blocks: u32) -> Option<u64> {
+        if let Some(offset) = books.take_blocks(blocks) {
+            return Some(offset);
+        }
+        match self.take_pages(books, REGION_PAGES) {
+            Some(first) => {
+                books.add_region(first);
+                books.take_blocks(blocks)
+            }
+            // No room for a region: there may be some for this alone.
+            None => self.alloc_large(books, (u64::from(blocks) * BLOCK_BYTES).div_ceil(PAGE_BYTES)),
+        }
+    }
+
+    fn alloc_large(&self, books: &mut Books, pages: u64) -> Option<u64> {
+        let first = self.take_pages(books, pages)?;
+        books.large.insert(first, pages);
+        Some(first * PAGE_BYTES)
+    }
+
+    fn take_pages(&self, books: &mut Books, pages: u64) -> Option<u64> {
+        if let Some(first) = books.free.take(pages) {
+            return Some(first);
+        }
+        let missing = pages - books.free.tail(books.committed_pages);
+        self.grow(books, missing).then(|| books.free.take(pages)).flatten()
+    }
+
+    /// Commits `missing` pages more, and some ahead where that can be had.
+    fn grow(&self, books: &mut Books, missing: u64) -> bool {
+        let limit = self.mapping.reserved() / PAGE_BYTES;
+        let Some(needed) = books.committed_pages.checked_add(missing).filter(|needed| *needed <= limit) else {
+            books.warn_once(format_args!("the reserve of {} bytes is used up", self.mapping.reserved()));
+            return false;
+        };
+        let ahead = books.committed_pages.min(AHEAD_BYTES_MAX / PAGE_BYTES);
+        let roomy = needed.max(books.committed_pages + ahead).min(limit);
+        let mut grown = self.mapping.grow(roomy * PAGE_BYTES);
+        if grown.is_err() && needed < roomy {
+            grown = self.mapping.grow(needed * PAGE_BYTES);
+        }
+        if let Err(error) = grown {
+            books.warn_once(format_args!("{error}"));
+            return false;
+        }
+        // A refused growth in steps may have come further than `needed`; what counts is that it came so far.
+        let committed = self.mapping.file_bytes().map_or(needed, |bytes| (bytes / PAGE_BYTES).clamp(needed, limit));
+        books.extend_to(committed);
+        self.committed_bytes.store(committed * PAGE_BYTES, Ordering::Release);
+        true
+    }
+
+    /// Whether the allocation now holds `wanted` where it is.
+    fn resize_in_place(&self, books: &mut Books, offset: u64, held: u64, wanted: u64) -> bool {
+        let first = offset / PAGE_BYTES;
+        let pages_held = match books.large.get(&first) {
+            Some(pages) if offset % PAGE_BYTES == 0 => *pages,
+            _ => return books.small_blocks(wanted).is_some_and(|blocks| u64::from(blocks) * BLOCK_BYTES == held),
+        };
+        let pages = wanted.div_ceil(PAGE_BYTES);
+        if wanted <= SMALL_BYTES_MAX && pages < pages_held {
+            return false;
+        }
+        if pages < pages_held {
+            books.free.give(first + pages, pages_held - pages);
+        } else if pages > pages_held {
+            let (next, more) = (first + pages_held, pages - pages_held);
+            if !books.free.take_at(next, more) {
+                // At the very end, growing the file will do.
+                let tail = books.free.tail(books.committed_pages);
+                let at_end = next + tail == books.committed_pages;
+                if !at_end || !self.grow(books, more - tail) || !books.free.take_at(next, more) {
+                    return false;
+                }
+            }
+        }
+        books.large.insert(first, pages);
+        true
+    }
+}
+
+/// What is allocated and what is free, in pages and blocks counted from the base.
+#[derive(Debug, Default)]
+struct Books {
+    free: Extents,
+    /// Large allocations: first page, pages.
+    large: BTreeMap<u64, u64>,
+    /// Regions of small allocations by their first page: the words of their buddy allocators.
+    regions: BTreeMap<u64, Vec<u64>>,
+    /// Regions that have room, by the most blocks that they would give now.
+    room: BTreeSet<(u32, u64)>,
+    committed_pages: u64,
+    warned: bool,
+}
+
+impl Books {
+    /// Blocks of a small allocation, a power of two; `None` for a large one.
+    fn small_blocks(&self, bytes: u64) -> Option<u32> {
+        (bytes <= SMALL_BYTES_MAX).then(|| (bytes.div_ceil(BLOCK_BYTES) as u32).next_power_of_two())
+    }
+
+    fn extend_to(&mut self, pages: u64) {
+        if pages > self.committed_pages {
+            self.free.give(self.committed_pages, pages - self.committed_pages);
+            self.committed_pages = pages;
+        }
+    }
+
+    fn add_region(&mut self, first: u64) {
+        let mut words = vec![0; Buddy::words_needed(REGION_BLOCKS)];
+        let largest = Buddy::init(&mut words, REGION_BLOCKS, REGION_BLOCKS).largest_free();
+        self.regions.insert(first, words);
+        self.room.insert((largest, first));
+    }
+
+    /// From the region with the least room that will do, so that others empty.
+    fn take_blocks(&mut self, blocks: u32) -> Option<u64> {
+        let (largest, first) = *self.room.range((blocks, 0)..).next()?;
+        let mut buddy = Buddy::attach(self.regions.get_mut(&first)?).ok()?;
+        let block = buddy.alloc(blocks)?;
+        let left = buddy.largest_free();
+        self.set_room(first, largest, left);
+        Some(first * PAGE_BYTES + u64::from(block) * BLOCK_BYTES)
+    }
+
+    fn set_room(&mut self, first: u64, before: u32, after: u32) {
+        if before != after {
+            self.room.remove(&(before, first));
+            if after > 0 {
+                self.room.insert((after, first));
+            }
+        }
+    }
+
+    /// First page and words of the region that this offset lies in.
+    fn region_of(&mut self, offset: u64) -> Option<(u64, &mut Vec<u64>)> {
+        let page = offset / PAGE_BYTES;
+        let (first, words) = self.regions.range_mut(..=page).next_back()?;
+        (page - first < REGION_PAGES).then_some((*first, words))
+    }
+
+    /// The block of its region that starts at this offset.
+    fn block_at(first: u64, offset: u64) -> Option<u32> {
+        let inside = offset - first * PAGE_BYTES;
+        (inside % BLOCK_BYTES == 0).then_some((inside / BLOCK_BYTES) as u32)
+    }
+
+    /// Bytes that the allocation at this offset holds.
+    fn size_of(&mut self, offset: u64) -> Option<u64> {
+        if let Some((first, words)) = self.region_of(offset) {
+            let block = Books::block_at(first, offset)?;
+            return Buddy::attach(words).ok()?.size_of(block).map(|blocks| u64::from(blocks) * BLOCK_BYTES);
+        }
+        let pages = self.large.get(&(offset / PAGE_BYTES)).filter(|_| offset % PAGE_BYTES == 0)?;
+        Some(pages * PAGE_BYTES)
+    }
+
+    fn free(&mut self, offset: u64) -> Result<(), FreeError> {
+        let Some((first, words)) = self.region_of(offset) else {
+            let page = offset / PAGE_BYTES;
+            let known = offset % PAGE_BYTES == 0;
+            let pages = known.then(|| self.large.remove(&page)).flatten().ok_or(FreeError::NotAllocated)?;
+            self.free.give(page, pages);
+            return Ok(());
+        };
+        let block = Books::block_at(first, offset).ok_or(FreeError::NotAllocated)?;
+        let mut buddy = Buddy::attach(words).map_err(|_| FreeError::Corrupt)?;
+        let before = buddy.largest_free();
+        buddy.free(block)?;
+        let after = buddy.largest_free();
+        self.set_room(first, before, after);
+        if after == REGION_BLOCKS {
+            self.drop_region_unless_last(first);
+        }
+        Ok(())
+    }
+
+    /// Gives an empty region's pages back if another is empty too. One is kept, lest a program that allocates and
+    /// frees at the border make a region each time.
+    fn drop_region_unless_last(&mut self, first: u64) {
+        if self.room.range((REGION_BLOCKS, 0)..).nth(1).is_some() {
+            self.room.remove(&(REGION_BLOCKS, first));
+            self.regions.remove(&first);
+            self.free.give(first, REGION_PAGES);
+        }
+    }
+
+    fn warn_once(&mut self, why: fmt::Arguments<'_>) {
+        let level = if self.warned { log::Level::Debug } else { log::Level::Warn };
+        self.warned = true;
+        log::log!(level, "selvedge_alloc: no memory: {why}");
+    }
+}
+
+/// Free runs of pages. No two touch.
+#[derive(Debug, Default)]
+struct Extents {
+    /// First page, pages.
+    by_place: BTreeMap<u64, u64>,
+    /// Pages, first page.
+    by_size: BTreeSet<(u64, u64)>,
+}
+
+impl Extents {
+    /// Takes a run out of the smallest extent that holds it.
+    fn take(&mut self, pages: u64) -> Option<u64> {
+        let (_, first) = *self.by_size.range((pages, 0)..).next()?;
+        self.take_at(first, pages).then_some(first)
+    }
+
+    /// Takes exactly this run from the beginning of an extent. False, and nothing changed, if it is not free there.
+    fn take_at(&mut self, first: u64, pages: u64) -> bool {
+        let Some(length) = self.by_place.get(&first).copied().filter(|length| *length >= pages) else { return false };
+        self.remove(first, length);
+        if length > pages {
+            self.insert(first + pages, length - pages);
+        }
+        true
+    }
+
+    /// Adds a run, joined with the extents that it touches.
+    fn give(&mut self, first: u64, pages: u64) {
+        let (mut first, mut pages) = (first, pages);
+        let before = self.by_place.range(..first).next_back().map(|(place, length)| (*place, *length));
+        if let Some((place, length)) = before.filter(|(place, length)| place + length == first) {
+            self.remove(place, length);
+            (first, pages) = (place, length + pages);
+        }
+        if let Some(length) = self.by_place.get(&(first + pages)).copied() {
+            self.remove(first + pages, length);
+            pages += length;
+        }
+        self.insert(first, pages);
+    }
+
+    /// Pages of the extent that ends here.
+    fn tail(&self, end: u64) -> u64 {
+        let last = self.by_place.last_key_value();
+        last.filter(|(first, pages)| *first + *pages == end).map_or(0, |(_, pages)| *pages)
+    }
+
+    fn insert(&mut self, first: u64, pages: u64) {
+        self.by_place.insert(first, pages);
+        self.by_size.insert((pages, first));
+    }
+
+    fn remove(&mut self, first: u64, pages: u64) {
+        self.by_place.remove(&first);
+        self.by_size.remove(&(pages, first));
+    }
+}
+
+#[cfg(test)]
+mod tests;

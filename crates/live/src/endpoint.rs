@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A NIC as this process sees it: its own, or a peer's with the memory behind it.
+//!
+//! Invariants
+//! 1. What an address resolves to is memory that this process may touch, or another process's that the kernel will
+//!    check; nothing that a peer's segment says is followed before it is held against what is mapped.
+//! 2. An endpoint once found dead stays dead; a process that opens the same id anew is another endpoint.
+//!
+//! Cost: 256 bytes for each peer; its segment and arena are mapped, not copied.
+
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+
+use crate::Path;
+use crate::os::cma;
+use crate::os::mapping::Mapping;
+use crate::os::memory::Checked;
+use crate::os::process::Identity;
+use crate::segment::{Segment, state};
+
+/// What of our own memory was found usable.
+static OWN_MEMORY: Checked = Checked::new();
+
+/// What is to be done with memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Read,
+    Write,
+}
+
+/// Where memory is, from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In this process's address space.
+    Direct(*mut u8),
+    /// In another process's: by cross-memory attach.
+    Remote { pid: u32, address: u64 },
+    /// Nowhere that this process can reach.
+    Unreachable,
+    /// Nowhere: the owner has nothing there.
+    Unmapped,
+}
+
+/// A NIC and the process that owns it.
+pub struct Endpoint {
+    pub segment: Segment,
+    /// nid << 32 | pid.
+    pub id: u64,
+    /// It is this process's.
+    pub own: bool,
+    identity: Identity,
+    arena_path: PathBuf,
+    arena: OnceLock<Mapping>,
+    /// Bytes of the arena's file that are known to exist.
+    arena_bytes: AtomicU64,
+    /// 0: not known; 1: cross-memory attach works; 2: it does not.
+    attach: AtomicU8,
+}
+
+impl Endpoint {
+    /// Of a segment in a job's directory.
+    pub fn new(segment: Segment, own: bool, directory: &FilePath) -> Endpoint {
+        let header = segment.header();
+        let identity = Identity { pid: header.owner_pid, start: header.owner_start };
+        Endpoint {
+            id: header.id,
+            own,
+            identity,
+            arena_path: directory.join(format!("{}.arena", header.owner_pid)),
+            arena: OnceLock::new(),
+            arena_bytes: AtomicU64::new(0),
+            attach: AtomicU8::new(0),
+            segment,
+        }
+    }
+
+    /// Whether its owner lives, as far as is known without asking.
+    #[inline(always)]
+    pub fn is_ready(&self) -> bool {
+        self.segment.header().hot.state.load(Relaxed) == state::READY
+    }
+
+    /// Asks whether its owner lives; everyone learns if not. About 3 us.
+    pub fn look_alive(&self) -> bool {
+        if self.is_ready() && !self.identity.is_alive() {
+            self.mark_dead();
+        }
+        self.is_ready()
+    }
+
+    /// Its owner has ended.
+    pub fn mark_dead(&self) {
+        self.segment.header().hot.state.store(state::DEAD, SeqCst);
+    }
+
+    /// Where a range of its owner's memory is from here.
+    #[inline(always)]
+    pub fn resolve(&self, address: u64, bytes: u64, access: Access, path: Path) -> Place {
+        let hot = &self.segment.header().hot;
+        let base = hot.arena_base.load(Relaxed);
+        let offset = address.wrapping_sub(base);
+        if self.own {
+            if base != 0 && within(offset, bytes, hot.arena_bytes.load(Relaxed)) {
+                return Place::Direct(address as *mut u8);
+            }
+            let usable = match access {
+                Access::Read => OWN_MEMORY.readable(address, bytes),
+                Access::Write => OWN_MEMORY.writable(address, bytes),
+            };
+            return if usable { Place::Direct(address as *mut u8) } else { Place::Unmapped };
+        }
+        if path == Path::Bounce {
+            return Place::Unreachable;
+        }
+        if base != 0 && path != Path::Cma {
+            let known = self.arena_bytes.load(Acquire);
+            if within(offset, bytes, known) || within(offset, bytes, self.arena_grown(known)) {
+                if let Some(arena) = self.arena.get() {
+                    return Place::Direct(arena.base().wrapping_add(offset as usize));
+                }
+            }
+        }
+        match path {
+            Path::Shared => Place::Unmapped,
+            _ if self.attaches() => Place::Remote { pid: self.identity.pid, address },
+            _ => Place::Unreachable,
+        }
+    }
+
+    /// Whether cross-memory attach works with its owner.
+    #[inline]
+    fn attaches(&self) -> bool {
+        match self.attach.load(Relaxed) {
+            0 => self.try_attach(),
+            known => known == 1,
+        }
+    }
+
+    #[cold]
+    fn try_attach(&self) -> bool {
+        let works = cma::permitted(self.identity.pid, self.segment.header().probe_address);
+        if works || self.identity.is_alive() {
+            self.attach.store(if works { 1 } else { 2 }, Relaxed);
+        }
+        works
+    }
+
+    /// Looks how large the arena has become; maps it at first.
+    #[cold]
+    fn arena_grown(&self, known: u64) -> u64 {
+        let hot = &self.segment.header().hot;
+        let claimed = hot.arena_bytes.load(Acquire);
+        if claimed <= known {
+            return known;
+        }
+        if self.arena.get().is_none() {
+            let reserved = hot.arena_reserved.load(Acquire);
+            match Mapping::open(&self.arena_path, 0, reserved) {
+                Ok(mapping) => {
+                    let _ = self.arena.set(mapping);
+                }
+                Err(error) => {
+                    log::debug!("no arena of process {}: {error}", self.identity.pid);
+                    return known;
+                }
+            }
+        }
+        let Some(arena) = self.arena.get() else { return known };
+        let held = arena.file_bytes().unwrap_or(0).min(arena.reserved());
+        self.arena_bytes.fetch_max(claimed.min(held), Release);
+        self.arena_bytes.load(Acquire)
+    }
+}
+
+/// Forgets which of our memory was found usable: something was unmapped.
+pub fn forget_own_memory() {
+    OWN_MEMORY.forget();
+}
+
+#[inline(always)]
+fn within(offset: u64, bytes: u64, size: u64) -> bool {
+    offset <= size && bytes <= size - offset
+}

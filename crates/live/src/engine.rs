@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An operation from command to completion.
+//!
+//! ```text
+//! start ── target reachable ──> lock target, deliver, unlock ──> SEND, ACK or REPLY at the initiator
+//!    └──── host mode, or not ─> packet into the target's mailbox ──> SEND;  response packet ──> ACK or REPLY
+//! ```
+//!
+//! Triggered operations that a delivery set off are executed by whoever delivered, one after the other, for each NIC
+//! by one process at a time (the NIC's `drainer`), holding no lock while they run: a loop over the NICs concerned,
+//! never a recursion.
+//!
+//! Invariants
+//! 1. Never more than one NIC's lock is held.
+//! 2. From one initiator to one target, requests are handled in the order in which they were started: while packets
+//!    wait in the target's mailbox, further requests queue behind them.
+//! 3. Every request that asked for an answer gets one: from the target, or `PTL_NI_UNDELIVERABLE` when its process
+//!    is found dead.
+//! 4. An operation that needs a slot in a full mailbox waits and keeps this process's own mailbox going meanwhile;
+//!    what progress itself sends is set aside instead (`outbox`), so that two full mailboxes never wait for each other.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
+use std::time::{Duration, Instant};
+
+use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
+use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
+use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::{Fault, Register};
+
+use crate::endpoint::Endpoint;
+use crate::interface::Interface;
+use crate::lock::Quiet;
+use crate::mailbox::{self, PostError, Sender, Taken};
+use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
+use crate::os::process::Identity;
+use crate::Mode;
+
+/// Why an operation was not started. Nothing has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// The descriptor's memory is not mapped.
+    Memory,
+    /// No room for what must be kept until the answer.
+    NoSpace,
+}
+
+/// Looks whether a target lives, every so many operations.
+const LOOK_EVERY: u32 = 4096;
+
+/// What progress could not send at once.
+pub struct Outgoing {
+    target: u64,
+    packet: Packet,
+    payload: Vec<u8>,
+}
+
+/// NICs with triggered operations that are due.
+type Due<'a> = Vec<&'a Endpoint>;
+
+impl Interface {
+    /// Starts an operation of this process; most are complete when it returns.
+    #[inline]
+    pub fn start(&self, command: &Command) -> Result<(), StartError> {
+        let mut due = Due::new();
+        let result = self.execute(&self.own, command, true, &mut due);
+        if !due.is_empty() {
+            self.drain_all(due);
+        }
+        result
+    }
+
+    /// Executes what a change of the own NIC has set off. Called without the lock.
+    #[inline]
+    pub fn settle(&self, fired: bool) {
+        if fired {
+            self.drain_all(vec![&self.own]);
+        }
+    }
+
+    /// Runs one command for the initiator `from`.
+    #[inline]
+    fn execute<'a>(
+        &'a self,
+        from: &'a Endpoint,
+        command: &Command,
+        may_block: bool,
+        due: &mut Due<'a>,
+    ) -> Result<(), StartError> {
+        let Some(target) = self.endpoint(command.target) else {
+            return self.check_source(from, command).map(|()| self.undeliverable(from, command, due));
+        };
+        if target.own || self.config.mode == Mode::Nic {
+            if let Some(result) = self.deliver(from, target, command, due) {
+                return result;
+            }
+        }
+        self.send(from, target, command, may_block, due)
+    }
+
+    /// Runs the target's NIC. None: it cannot be done from here, or must queue behind packets.
+    #[inline]
+    fn deliver<'a>(
+        &'a self,
+        from: &'a Endpoint,
+        target: &'a Endpoint,
+        command: &Command,
+        due: &mut Due<'a>,
+    ) -> Option<Result<(), StartError>> {
+        let request = Request::from(command);
+        let mut bus = LiveBus {
+            target,
+            payload: if command.kind == kind::GET { Payload::Nothing } else { Payload::Memory(from, &command.source) },
+            reply: match command.kind {
+                kind::PUT | kind::ATOMIC => Reply::Nothing,
+                _ => Reply::Memory(from, &command.sink),
+            },
+            path: self.config.path,
+        };
+        let (verdict, fired) = {
+            let mut guard = target.segment.lock(self.word);
+            let bell = guard.signals.doorbell;
+            if bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) && !target.own {
+                return None;
+            }
+            let verdict = guard.deliver(&mut bus, &request);
+            (verdict, guard.has_fired())
+        };
+        if fired {
+            due.push(target);
+        }
+        match verdict {
+            Verdict::Done(delivery) => {
+                if command.tells_initiator() {
+                    self.complete(from, command, fail::OK, Some(&delivery), due);
+                }
+                Some(Ok(()))
+            }
+            Verdict::Unreachable => None,
+            Verdict::Initiator(Fault::Gone) => {
+                target.look_alive();
+                self.undeliverable(from, command, due);
+                Some(Ok(()))
+            }
+            Verdict::Initiator(_) if from.own => Some(Err(StartError::Memory)),
+            Verdict::Initiator(_) => {
+                self.complete(from, command, fail::SEGV, Some(&Delivery::failed(fail::SEGV)), due);
+                Some(Ok(()))
+            }
+        }
+    }
+
+    /// SEND, and ACK or REPLY, at an initiator.
+    fn complete<'a>(
+        &'a self,
+        from: &'a Endpoint,
+        command: &Command,
+        sent: u8,
+        delivery: Option<&Delivery>,
+        due: &mut Due<'a>,
+    ) {
+        let fired = {
+            let mut guard = from.segment.lock(self.word);
+            guard.complete_send(command, sent);
+            if let Some(delivery) = delivery {
+                guard.complete_response(command, delivery);
+            }
+            guard.has_fired()
+        };
+        if fired {
+            due.push(from);
+        }
+    }
+
+    /// The target's process is not there.
+    #[cold]
+    fn undeliverable<'a>(&'a self, from: &'a Endpoint, command: &Command, due: &mut Due<'a>) {
+        from.segment.lock(self.word).signals.registers.add(Register::Undeliverable, 1);
+        self.complete(from, command, fail::UNDELIVERABLE, Some(&Delivery::failed(fail::UNDELIVERABLE)), due);
+    }
+
+    /// Whether the initiator's own memory is there, before anything depends on it.
+    fn check_source(&self, from: &Endpoint, command: &Command) -> Result<(), StartError> {
+        if from.own && command.kind != kind::GET {
+            let bytes = command.length.min(64 << 10);
+            gather(from, &command.source, bytes, self.config.path).map_err(|_| StartError::Memory)?;
+        }
+        Ok(())
+    }
+
+    /// Sends the request as a packet.
+    fn send<'a>(
+        &'a self,
+        from: &'a Endpoint,
+        target: &'a Endpoint,
+        command: &Command,
+        may_block: bool,
+        due: &mut Due<'a>,
+    ) -> Result<(), StartError> {
+        let payload = match command.kind {
+            kind::GET => Vec::new(),
+            _ => gather(from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
+        };
+        let token = self.pend(from, command, may_block)?;
+        let packet = request_packet(command, from.id, token);
+        loop {
+            match mailbox::post(target, &self.sender(), &packet, &payload) {
+                Ok(()) => break,
+                Err(PostError::Full) if !may_block => {
+                    self.set_aside(target.id, packet, payload);
+                    break;
+                }
+                Err(PostError::Full) => self.make_room(target),
+                Err(PostError::NoSpace) => {
+                    from.segment.lock(self.word).take_pending(token);
+                    return Err(StartError::NoSpace);
+                }
+                Err(PostError::Gone) => {
+                    from.segment.lock(self.word).take_pending(token);
+                    self.undeliverable(from, command, due);
+                    return Ok(());
+                }
+            }
+        }
+        self.complete(from, command, fail::OK, None, due);
+        Ok(())
+    }
+
+    /// A token for the response; 0 when none is wanted.
+    fn pend(&self, from: &Endpoint, command: &Command, may_block: bool) -> Result<u64, StartError> {
+        if !command.wants_response() {
+            return Ok(0);
+        }
+        loop {
+            if let Ok(token) = from.segment.lock(self.word).pend(command) {
+                return Ok(token);
+            }
+            if !may_block {
+                return Err(StartError::NoSpace);
+            }
+            self.progress();
+            self.tick();
+            std::thread::yield_now();
+        }
+    }
+
+    /// Waits a moment for a full mailbox, keeping the own one going.
+    fn make_room(&self, target: &Endpoint) {
+        self.progress();
+        target.look_alive();
+        std::thread::sleep(Duration::from_micros(20));
+    }
+
+    fn sender(&self) -> Sender<'_> {
+        Sender { word: self.word, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
+    }
+
+    fn set_aside(&self, target: u64, packet: Packet, payload: Vec<u8>) {
+        let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
+        outbox.push_back(Outgoing { target, packet, payload });
+        self.outbox_waits.store(true, SeqCst);
+    }
+
+    // ---- Triggered operations ------------------------------------------------------------------------------------
+
+    #[cold]
+    fn drain_all<'a>(&'a self, mut due: Due<'a>) {
+        while let Some(endpoint) = due.pop() {
+            if endpoint.own || self.config.mode == Mode::Nic {
+                self.drain(endpoint, &mut due);
+            }
+        }
+    }
+
+    /// Executes a NIC's fire queue, unless another process is at it.
+    fn drain<'a>(&'a self, endpoint: &'a Endpoint, due: &mut Due<'a>) {
+        let mut finished = None;
+        loop {
+            let fired = {
+                let mut guard = endpoint.segment.lock(self.word);
+                let drainer = guard.tables.control.drainer;
+                match finished.take() {
+                    Some(index) => guard.finish_fired(index),
+                    None if drainer == self.word || (drainer != 0 && Identity::word_is_alive(drainer)) => return,
+                    None if drainer != 0 => guard.fail_orphans(&mut Quiet, Identity::word_is_alive),
+                    None => {}
+                }
+                guard.tables.control.drainer = self.word;
+                let fired = guard.next_fired(&mut Quiet, self.word);
+                let fired = match fired {
+                    Some(fired) if !self.can_run(endpoint, &fired.command) => {
+                        guard.return_fired(fired.index);
+                        None
+                    }
+                    fired => fired,
+                };
+                if fired.is_none() {
+                    guard.tables.control.drainer = 0;
+                }
+                fired
+            };
+            let Some(fired) = fired else { return };
+            if let Err(error) = self.execute(endpoint, &fired.command, false, due) {
+                let code = if error == StartError::Memory { fail::SEGV } else { fail::UNDELIVERABLE };
+                self.complete(endpoint, &fired.command, code, Some(&Delivery::failed(code)), due);
+            }
+            finished = Some(fired.index);
+        }
+    }
+
+    /// Whether the memory of an operation's initiator can be reached from here.
+    fn can_run(&self, from: &Endpoint, command: &Command) -> bool {
+        let path = self.config.path;
+        from.own
+            || ((command.kind == kind::GET || side_is_reachable(from, &command.source, command.length, path))
+                && (matches!(command.kind, kind::PUT | kind::ATOMIC)
+                    || side_is_reachable(from, &command.sink, command.length, path)))
+    }
+
+    // ---- The owner's progress ------------------------------------------------------------------------------------
+
+    /// Handles what waits for this process: packets, and triggered operations that only it can run.
+    #[inline(always)]
+    pub fn progress(&self) {
+        let bell = self.bell();
+        if bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed)
+            || bell.owner_wanted.load(Relaxed) != 0
+            || self.outbox_waits.load(Relaxed)
+        {
+            self.progress_slow();
+        }
+    }
+
+    #[cold]
+    fn progress_slow(&self) {
+        let Ok(_turn) = self.turn.try_lock() else { return };
+        self.flush_outbox();
+        let mut due = Due::new();
+        loop {
+            let mut guard = self.own.segment.lock(self.word);
+            let taken = match mailbox::peek(&self.own, &mut guard, &self.config.directory) {
+                None => break,
+                Some(Ok(taken)) => taken,
+                Some(Err(why)) => {
+                    log::error!("a packet was dropped: {why}");
+                    mailbox::discard(&mut guard, None);
+                    continue;
+                }
+            };
+            let (bytes, held) = taken.bytes();
+            if taken.packet.kind == RESPONSE {
+                let command = guard.take_pending(taken.packet.token);
+                if let Some(command) = &command {
+                    self.respond(&mut guard, command, &taken.packet, bytes, held);
+                }
+                mailbox::discard(&mut guard, Some(&taken));
+                if guard.has_fired() {
+                    due.push(&self.own);
+                }
+                continue;
+            }
+            let mut reply = Vec::new();
+            let mut bus = LiveBus {
+                target: &self.own,
+                payload: Payload::Bytes(bytes, held),
+                reply: Reply::Bytes(&mut reply),
+                path: self.config.path,
+            };
+            let delivery = match guard.deliver(&mut bus, &Request::from(&taken.packet)) {
+                Verdict::Done(delivery) => delivery,
+                Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
+            };
+            mailbox::discard(&mut guard, Some(&taken));
+            if guard.has_fired() {
+                due.push(&self.own);
+            }
+            drop(guard);
+            if taken.packet.token != 0 {
+                self.answer(&taken, &delivery, reply);
+            }
+        }
+        if self.bell().owner_wanted.swap(0, SeqCst) != 0 {
+            due.push(&self.own);
+        }
+        if !due.is_empty() {
+            self.drain_all(due);
+        }
+    }
+
+    /// A response has come: its data go to the descriptor's memory, then the events.
+    fn respond(&self, guard: &mut crate::lock::Guard<'_>, command: &Command, packet: &Packet, bytes: *const u8, held: u64) {
+        let mut delivery = Delivery {
+            fail: packet.fail,
+            mlength: packet.length.min(command.length),
+            remote_offset: packet.remote_offset,
+            silent: packet.ack == 0,
+        };
+        let carries = !matches!(command.kind, kind::PUT | kind::ATOMIC) && delivery.fail == fail::OK;
+        if carries {
+            let length = delivery.mlength.min(held);
+            if scatter(&self.own, &command.sink, bytes, length, self.config.path).is_err() {
+                (delivery.fail, delivery.mlength) = (fail::SEGV, 0);
+            }
+        }
+        guard.complete_response(command, &delivery);
+    }
+
+    /// Sends the response to a request that came as a packet.
+    fn answer(&self, taken: &Taken, delivery: &Delivery, mut reply: Vec<u8>) {
+        reply.truncate(delivery.mlength as usize);
+        let packet = Packet {
+            kind: RESPONSE,
+            fail: delivery.fail,
+            ack: u8::from(!delivery.silent),
+            length: delivery.mlength,
+            remote_offset: delivery.remote_offset,
+            place: Position::Inline,
+            ..taken.packet
+        };
+        let Some(origin) = self.endpoint(taken.packet.origin) else { return };
+        match mailbox::post(origin, &self.sender(), &packet, &reply) {
+            Ok(()) | Err(PostError::Gone) => {}
+            Err(PostError::Full) => self.set_aside(origin.id, packet, reply),
+            Err(PostError::NoSpace) => {
+                let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
+                if mailbox::post(origin, &self.sender(), &packet, &[]).is_err() {
+                    self.set_aside(origin.id, packet, Vec::new());
+                }
+            }
+        }
+    }
+
+    fn flush_outbox(&self) {
+        if !self.outbox_waits.load(Relaxed) {
+            return;
+        }
+        let mut outbox = self.outbox.lock().unwrap_or_else(|poison| poison.into_inner());
+        let mut blocked = VecDeque::new();
+        while let Some(item) = outbox.pop_front() {
+            let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
+            let Some(target) = self.endpoint(item.target) else { continue };
+            if waits || mailbox::post(target, &self.sender(), &item.packet, &item.payload) == Err(PostError::Full) {
+                blocked.push_back(item);
+            }
+        }
+        *outbox = blocked;
+        self.outbox_waits.store(!outbox.is_empty(), SeqCst);
+    }
+
+    /// Looks after the deaths of others: fails what waits for them, takes over what they were executing.
+    pub fn tick(&self) {
+        let Ok(mut last) = self.last_tick.try_lock() else { return };
+        if last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
+            return;
+        }
+        *last = Some(Instant::now());
+        self.fail_lost();
+        let bell = self.bell();
+        let drainer_died = {
+            let guard = self.own.segment.lock(self.word);
+            let drainer = guard.tables.control.drainer;
+            (drainer != 0 && !Identity::word_is_alive(drainer)) || (drainer == 0 && bell.fired.load(Acquire) != 0)
+        };
+        if drainer_died {
+            self.drain_all(vec![&self.own]);
+        }
+    }
+
+    /// Fails the requests whose target has died.
+    fn fail_lost(&self) {
+        loop {
+            let mut due = Due::new();
+            let lost = {
+                let guard = self.own.segment.lock(self.word);
+                guard.find_pending(|command| !self.is_alive(command.target))
+            };
+            let Some(token) = lost else { return };
+            let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };
+            let fired = {
+                let mut guard = self.own.segment.lock(self.word);
+                guard.signals.registers.add(Register::Undeliverable, 1);
+                guard.complete_response(&command, &Delivery::failed(fail::UNDELIVERABLE));
+                guard.has_fired()
+            };
+            if fired {
+                due.push(&self.own);
+            }
+            self.drain_all(due);
+        }
+    }
+
+    /// Counts an operation towards a look whether its target lives.
+    #[inline(always)]
+    pub(crate) fn due_for_look(&self, uses: u32) -> bool {
+        uses % LOOK_EVERY == LOOK_EVERY - 1
+    }
+}
+
+fn request_packet(command: &Command, origin: u64, token: u64) -> Packet {
+    Packet {
+        kind: command.kind,
+        fail: 0,
+        operation: command.operation,
+        datatype: command.datatype,
+        ack: command.ack,
+        place: Position::Inline,
+        portal: command.portal,
+        uid: command.uid,
+        initiator: command.initiator,
+        origin,
+        token,
+        match_bits: command.match_bits,
+        remote_offset: command.remote_offset,
+        header_data: command.header_data,
+        length: command.length,
+        operand: command.operand,
+        payload_bytes: 0,
+        sender: 0,
+    }
+}

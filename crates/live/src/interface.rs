@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A process's NIC: opened, used by all of its threads, closed.
+//!
+//! Peers are found by their Portals process id: the file `<pid>.<ni>.nic` in the job's directory. They are attached at
+//! the first message to them and kept; one that was closed or has died is looked for again at the next.
+//!
+//! Cost per peer: one pointer, and an [`Endpoint`] for those that were talked to.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use std::collections::VecDeque;
+
+use selvedge_nic::signals::Doorbell;
+use selvedge_nic::{Limits, Signals};
+
+use crate::endpoint::Endpoint;
+use crate::engine::Outgoing;
+use crate::lock::Guard;
+use crate::os::asymmetric;
+use crate::os::cma;
+use crate::os::mapping::MapError;
+use crate::os::process::Identity;
+use crate::segment::{Owner, Segment, SegmentError, state};
+use crate::{Config, Mode, Path};
+
+/// Portals process ids are below this.
+pub const PID_LIMIT: usize = 1024;
+
+/// Why an interface was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no room for it.
+    #[error("no room for the NIC: {0}")]
+    NoSpace(SegmentError),
+    #[error(transparent)]
+    Segment(SegmentError),
+}
+
+impl From<SegmentError> for OpenError {
+    fn from(error: SegmentError) -> OpenError {
+        match error {
+            SegmentError::Map(MapError::Full { .. } | MapError::TooLarge { .. } | MapError::NoAddressSpace { .. }) => {
+                OpenError::NoSpace(error)
+            }
+            other => OpenError::Segment(other),
+        }
+    }
+}
+
+/// The shared arena of this process, as its NICs tell it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ArenaRange {
+    pub base: u64,
+    pub reserved: u64,
+    pub bytes: u64,
+}
+
+/// An open NIC of this process.
+pub struct Interface {
+    pub config: Config,
+    pub(crate) own: Endpoint,
+    pub(crate) word: u64,
+    pub(crate) os_pid: u32,
+    path: PathBuf,
+    ni: u32,
+    peers: Box<[AtomicPtr<Endpoint>]>,
+    uses: Box<[AtomicU32]>,
+    /// Every endpoint that was attached, for the end.
+    attached: Mutex<Vec<*mut Endpoint>>,
+    pub(crate) waiters: AtomicU32,
+    pub(crate) closing: AtomicBool,
+    /// Whose turn it is to handle packets.
+    pub(crate) turn: Mutex<()>,
+    pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
+    pub(crate) outbox_waits: AtomicBool,
+    pub(crate) last_tick: Mutex<Option<Instant>>,
+    pub(crate) spills: AtomicU64,
+}
+
+// SAFETY: the raw pointers are to endpoints, which are Sync and live until the interface is dropped.
+unsafe impl Send for Interface {}
+// SAFETY: as above.
+unsafe impl Sync for Interface {}
+
+impl Interface {
+    /// Opens the NIC number `ni` of this process under the Portals process id `pid`.
+    pub fn open(config: Config, ni: u32, pid: u16, rank: u32, limits: &Limits, arena: ArenaRange) -> Result<Interface, OpenError> {
+        let identity = Identity::own();
+        asymmetric::register();
+        if config.mode == Mode::Nic && matches!(config.path, Path::Auto | Path::Cma) {
+            cma::admit_peers();
+        }
+        // SAFETY: geteuid only reads.
+        let uid = unsafe { libc::geteuid() };
+        let owner = Owner {
+            id: pid.into(),
+            ni,
+            pid: identity.pid,
+            uid,
+            start: identity.start,
+            host_mode: config.mode == Mode::Host,
+            rank,
+        };
+        let path = config.directory.join(format!("{pid}.{ni}.nic"));
+        let segment = Segment::create(&path, limits, &owner)?;
+        let own = Endpoint::new(segment, true, &config.directory);
+        let peers: Box<[AtomicPtr<Endpoint>]> = (0..PID_LIMIT).map(|_| AtomicPtr::default()).collect();
+        let interface = Interface {
+            own,
+            word: identity.to_word(),
+            os_pid: identity.pid,
+            path,
+            ni,
+            peers,
+            uses: (0..PID_LIMIT).map(|_| AtomicU32::new(0)).collect(),
+            attached: Mutex::new(Vec::new()),
+            waiters: AtomicU32::new(0),
+            closing: AtomicBool::new(false),
+            turn: Mutex::new(()),
+            outbox: Mutex::new(VecDeque::new()),
+            outbox_waits: AtomicBool::new(false),
+            last_tick: Mutex::new(None),
+            spills: AtomicU64::new(u64::from(ni) << 32),
+            config,
+        };
+        interface.tell_arena(arena);
+        Ok(interface)
+    }
+
+    /// nid << 32 | pid.
+    pub fn id(&self) -> u64 {
+        self.own.id
+    }
+
+    /// The limits that were granted.
+    pub fn limits(&self) -> &Limits {
+        self.own.segment.limits()
+    }
+
+    /// The NIC, locked. Operations that may fire triggered ones end with [`Interface::settle`].
+    #[inline]
+    pub fn lock(&self) -> Guard<'_> {
+        self.own.segment.lock(self.word)
+    }
+
+    /// What can be read without the lock.
+    #[inline(always)]
+    pub fn signals(&self) -> Signals<'_> {
+        self.own.segment.signals()
+    }
+
+    #[inline(always)]
+    pub(crate) fn bell(&self) -> &Doorbell {
+        self.own.segment.signals().doorbell
+    }
+
+    /// Publishes the process's arena to peers.
+    pub fn tell_arena(&self, arena: ArenaRange) {
+        let hot = &self.own.segment.header().hot;
+        hot.arena_reserved.store(arena.reserved, SeqCst);
+        hot.arena_base.store(arena.base, SeqCst);
+        hot.arena_bytes.store(arena.bytes, SeqCst);
+    }
+
+    /// Lets the heap grow so that `blocks` more may fit. False: there is no room.
+    pub fn grow_heap(&self, blocks: u32) -> bool {
+        let (now, ..) = self.lock().heap_blocks();
+        let most = self.limits().heap_blocks_max;
+        let wanted = now.saturating_add(blocks.next_power_of_two()).max(now.saturating_mul(2)).min(most);
+        if wanted <= now {
+            return false;
+        }
+        match self.own.segment.grow_heap(wanted) {
+            Ok(()) => self.lock().heap_grow(wanted).is_ok(),
+            Err(error) => {
+                log::error!("the NIC's heap cannot grow: {error}");
+                false
+            }
+        }
+    }
+
+    /// The endpoint of a process; None if it is not there.
+    #[inline(always)]
+    pub(crate) fn endpoint(&self, id: u64) -> Option<&Endpoint> {
+        if id == self.own.id {
+            return Some(&self.own);
+        }
+        let slot = self.peers.get(usize::try_from(id).ok()?)?;
+        let uses = &self.uses[id as usize];
+        let count = uses.load(Relaxed);
+        uses.store(count.wrapping_add(1), Relaxed);
+        // SAFETY: a pointer in the table is to an endpoint that lives until the interface is dropped.
+        match unsafe { slot.load(Acquire).as_ref() } {
+            Some(peer) if peer.is_ready() && !self.due_for_look(count) => Some(peer),
+            known => self.attach(id, known),
+        }
+    }
+
+    #[cold]
+    fn attach(&self, id: u64, known: Option<&Endpoint>) -> Option<&Endpoint> {
+        if let Some(peer) = known {
+            if peer.look_alive() {
+                // SAFETY: as in `endpoint`.
+                return unsafe { self.peers[id as usize].load(Acquire).as_ref() };
+            }
+        }
+        let path = self.config.directory.join(format!("{id}.{}.nic", self.ni));
+        let segment = match Segment::open(&path) {
+            Ok(segment) => segment,
+            Err(error) => {
+                log::debug!("process {id} cannot be reached: {error}");
+                return None;
+            }
+        };
+        let header = segment.header();
+        if header.id != id || header.ni != self.ni || header.hot.state.load(SeqCst) != state::READY {
+            return None;
+        }
+        let peer = Box::new(Endpoint::new(segment, false, &self.config.directory));
+        if !peer.look_alive() {
+            return None;
+        }
+        let mut attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
+        let pointer = Box::into_raw(peer);
+        attached.push(pointer);
+        self.peers[id as usize].store(pointer, SeqCst);
+        // SAFETY: just made; freed when the interface is dropped.
+        Some(unsafe { &*pointer })
+    }
+
+    /// Whether a process is there and lives.
+    pub(crate) fn is_alive(&self, id: u64) -> bool {
+        if id == self.own.id {
+            return true;
+        }
+        let Some(slot) = usize::try_from(id).ok().and_then(|pid| self.peers.get(pid)) else { return false };
+        // SAFETY: as in `endpoint`.
+        unsafe { slot.load(Acquire).as_ref() }.is_some_and(Endpoint::look_alive)
+    }
+
+    /// Makes this process's waiters look again.
+    pub fn wake(&self) {
+        self.own.segment.wake_all();
+    }
+
+    /// Closes the NIC: peers find it gone, waits end, the file goes. Nothing may be started afterwards.
+    pub fn shut(&self) {
+        let give_up = Instant::now() + Duration::from_secs(1);
+        while self.outbox_waits.load(SeqCst) && Instant::now() < give_up {
+            self.progress();
+            std::thread::sleep(Duration::from_micros(100));
+        }
+        self.closing.store(true, SeqCst);
+        let _ = std::fs::remove_file(&self.path);
+        {
+            let _guard = self.lock();
+            self.own.segment.header().hot.state.store(state::CLOSED, SeqCst);
+        }
+        while self.waiters.load(SeqCst) != 0 {
+            self.wake();
+            std::thread::sleep(Duration::from_micros(100));
+        }
+    }
+}
+
+impl Drop for Interface {
+    fn drop(&mut self) {
+        let attached = self.attached.get_mut().unwrap_or_else(|poison| poison.into_inner());
+        for pointer in attached.drain(..) {
+            // SAFETY: made by Box::into_raw in `attach`, dropped once, here.
+            drop(unsafe { Box::from_raw(pointer) });
+        }
+        crate::endpoint::forget_own_memory();
+    }
+}

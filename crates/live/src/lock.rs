@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A NIC's lock, and what happens when its holder has died.
+//!
+//! One word in the segment: 0, or the word of the process that holds it (`Identity::to_word`). Taken by
+//! compare-and-swap, released by a plain store. Who waits spins, then gives its core away, then looks whether the
+//! holder still lives; a dead holder's lock is taken over and the tables are rebuilt before anything else is done.
+//!
+//! Invariants
+//! 1. Whoever gets a [`Guard`] sees whole tables.
+//! 2. A guard is dropped by the thread that got it; nothing that can block on a peer happens under it.
+//!
+//! Budget, uncontended: one compare-and-swap and one store on a line of its own.
+
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::time::{Duration, Instant};
+
+use selvedge_nic::{Bus, Fault, Nic};
+
+use crate::os::process::Identity;
+use crate::segment::Segment;
+
+/// Looks of a waiter before it gives its core away.
+const SPINS: u32 = 256;
+/// How long a waiter waits between looks whether the holder lives.
+const PATIENCE: Duration = Duration::from_millis(2);
+
+/// The NIC, locked.
+pub struct Guard<'a> {
+    nic: Nic<'a>,
+    segment: &'a Segment,
+}
+
+impl Segment {
+    /// Takes the NIC's lock for the process that `own` names.
+    #[inline]
+    pub fn lock(&self, own: u64) -> Guard<'_> {
+        let word = &self.header().lock.word;
+        if word.compare_exchange(0, own, Acquire, Relaxed).is_err() {
+            self.lock_slow(own);
+        }
+        // SAFETY: the lock is held until the guard is dropped.
+        Guard { nic: unsafe { self.nic() }, segment: self }
+    }
+
+    #[cold]
+    fn lock_slow(&self, own: u64) {
+        let word = &self.header().lock.word;
+        let mut since: Option<Instant> = None;
+        loop {
+            for _ in 0..SPINS {
+                if word.load(Relaxed) == 0 && word.compare_exchange(0, own, Acquire, Relaxed).is_ok() {
+                    return;
+                }
+                std::hint::spin_loop();
+            }
+            std::thread::yield_now();
+            let start = *since.get_or_insert_with(Instant::now);
+            if start.elapsed() < PATIENCE {
+                continue;
+            }
+            since = None;
+            let holder = word.load(Relaxed);
+            if holder != 0
+                && holder != own
+                && !Identity::word_is_alive(holder)
+                && word.compare_exchange(holder, own, Acquire, Relaxed).is_ok()
+            {
+                log::warn!("process {} died holding the lock of a NIC: rebuilding its tables", holder >> 32);
+                // SAFETY: the lock is held.
+                unsafe { self.nic() }.recover(&mut Quiet, Identity::word_is_alive);
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+}
+
+impl<'a> Deref for Guard<'a> {
+    type Target = Nic<'a>;
+    #[inline(always)]
+    fn deref(&self) -> &Nic<'a> {
+        &self.nic
+    }
+}
+
+impl DerefMut for Guard<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.nic
+    }
+}
+
+impl Drop for Guard<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.segment.header().lock.word.store(0, Release);
+        self.segment.ring();
+    }
+}
+
+/// A bus for transitions that move no bytes.
+pub struct Quiet;
+
+impl Bus for Quiet {
+    fn reaches(&mut self, _: u64, _: u64) -> bool {
+        false
+    }
+    fn put(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn get(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn payload(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn reply(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Moving bytes between processes: the bus of a request.
+//!
+//! Each end of a move is in place (our own memory, or an arena that we map), or behind cross-memory attach. When
+//! both are behind it (a triggered operation between two others) the bytes pass through a buffer of ours.
+//!
+//! Aligned words of 4 and 8 bytes that are in place are moved by one load and one store, so that a program that polls
+//! such a word never sees half of it.
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::scatter::Region;
+use selvedge_nic::tables::Side;
+use selvedge_nic::{Bus, Fault};
+
+use crate::Path;
+use crate::endpoint::{Access, Endpoint, Place};
+use crate::os::cma::{self, CmaError};
+
+/// Where a request's payload comes from.
+#[derive(Clone, Copy)]
+pub enum Payload<'a> {
+    /// It has none.
+    Nothing,
+    /// The initiator's memory.
+    Memory(&'a Endpoint, &'a Side),
+    /// Bytes that came with the packet.
+    Bytes(*const u8, u64),
+}
+
+/// Where a request's reply goes.
+pub enum Reply<'a> {
+    Nothing,
+    Memory(&'a Endpoint, &'a Side),
+    /// It will travel in a packet.
+    Bytes(&'a mut Vec<u8>),
+}
+
+/// The bus of one request.
+pub struct LiveBus<'a> {
+    pub target: &'a Endpoint,
+    pub payload: Payload<'a>,
+    pub reply: Reply<'a>,
+    pub path: Path,
+}
+
+/// Which end of a move failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    From,
+    To,
+    Gone,
+}
+
+/// A piece of buffer for moves between two other processes.
+const THROUGH_BYTES: usize = 64 << 10;
+
+impl LiveBus<'_> {
+    #[inline(always)]
+    fn target_place(&self, address: u64, bytes: u64, access: Access) -> Result<Place, Fault> {
+        match self.target.resolve(address, bytes, access, self.path) {
+            Place::Unmapped | Place::Unreachable => Err(Fault::Target),
+            place => Ok(place),
+        }
+    }
+
+    /// Moves payload to a place.
+    #[inline(always)]
+    fn from_payload(&self, offset: u64, to: Place, bytes: u64) -> Result<(), Fault> {
+        match self.payload {
+            Payload::Nothing => Err(Fault::Initiator),
+            Payload::Bytes(start, held) => {
+                if offset > held || bytes > held - offset {
+                    return Err(Fault::Initiator);
+                }
+                let from = Place::Direct(start.wrapping_add(offset as usize).cast_mut());
+                copy(from, to, bytes).map_err(initiator_to_target)
+            }
+            Payload::Memory(initiator, side) => each(initiator, side, offset, bytes, self.path, Access::Read, |from, at, bytes| {
+                copy(from, shift(to, at), bytes).map_err(initiator_to_target)
+            }),
+        }
+    }
+
+    /// Moves from a place to the reply.
+    #[inline(always)]
+    fn to_reply(&mut self, from: Place, offset: u64, bytes: u64) -> Result<(), Fault> {
+        match &mut self.reply {
+            Reply::Nothing => Err(Fault::Initiator),
+            Reply::Bytes(buffer) => {
+                let end = (offset + bytes) as usize;
+                if buffer.len() < end {
+                    buffer.resize(end, 0);
+                }
+                let to = Place::Direct(buffer[offset as usize..].as_mut_ptr());
+                copy(from, to, bytes).map_err(target_to_initiator)
+            }
+            Reply::Memory(initiator, side) => each(initiator, side, offset, bytes, self.path, Access::Write, |to, at, bytes| {
+                copy(shift(from, at), to, bytes).map_err(target_to_initiator)
+            }),
+        }
+    }
+}
+
+impl Bus for LiveBus<'_> {
+    #[inline(always)]
+    fn reaches(&mut self, address: u64, bytes: u64) -> bool {
+        self.target.own || self.target.resolve(address, bytes, Access::Write, self.path) != Place::Unreachable
+    }
+
+    #[inline(always)]
+    fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
+        let to = self.target_place(address, bytes, Access::Write)?;
+        self.from_payload(payload_offset, to, bytes)
+    }
+
+    #[inline]
+    fn get(&mut self, address: u64, reply_offset: u64, bytes: u64) -> Result<(), Fault> {
+        let from = self.target_place(address, bytes, Access::Read)?;
+        self.to_reply(from, reply_offset, bytes)
+    }
+
+    #[inline]
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let bytes = into.len() as u64;
+        let from = self.target_place(address, bytes, Access::Read)?;
+        copy(from, Place::Direct(into.as_mut_ptr()), bytes).map_err(target_to_initiator)
+    }
+
+    #[inline]
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        let bytes = from.len() as u64;
+        let to = self.target_place(address, bytes, Access::Write)?;
+        copy(Place::Direct(from.as_ptr().cast_mut()), to, bytes).map_err(initiator_to_target)
+    }
+
+    #[inline]
+    fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let bytes = into.len() as u64;
+        self.from_payload(payload_offset, Place::Direct(into.as_mut_ptr()), bytes).map_err(|fault| match fault {
+            Fault::Target => Fault::Initiator,
+            other => other,
+        })
+    }
+
+    #[inline]
+    fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault> {
+        let bytes = from.len() as u64;
+        self.to_reply(Place::Direct(from.as_ptr().cast_mut()), reply_offset, bytes)
+    }
+}
+
+/// Visits the pieces of an initiator's memory: `visit(place, offset within the range, bytes)`.
+#[inline(always)]
+fn each(
+    initiator: &Endpoint,
+    side: &Side,
+    offset: u64,
+    bytes: u64,
+    path: Path,
+    access: Access,
+    mut visit: impl FnMut(Place, u64, u64) -> Result<(), Fault>,
+) -> Result<(), Fault> {
+    let mut piece = |address: u64, at: u64, bytes: u64| match initiator.resolve(address, bytes, access, path) {
+        Place::Unmapped | Place::Unreachable => Err(Fault::Initiator),
+        place => visit(place, at, bytes),
+    };
+    if side.iov == NONE {
+        return piece(side.start.wrapping_add(offset), 0, bytes);
+    }
+    let region = Region { start: 0, iov: side.iov, iov_count: side.iov_count };
+    let from = side.start.wrapping_add(offset);
+    initiator.segment.signals().pieces(region, from, bytes, Fault::Initiator, piece)
+}
+
+/// Whether all of an initiator's memory can be reached from here.
+pub fn side_is_reachable(initiator: &Endpoint, side: &Side, bytes: u64, path: Path) -> bool {
+    let mut reachable = true;
+    let mut piece = |address: u64, _: u64, bytes: u64| -> Result<(), Fault> {
+        reachable &= initiator.resolve(address, bytes, Access::Read, path) != Place::Unreachable;
+        Ok(())
+    };
+    if bytes == 0 {
+    } else if side.iov == NONE {
+        let _ = piece(side.start, 0, bytes);
+    } else {
+        let region = Region { start: 0, iov: side.iov, iov_count: side.iov_count };
+        let _ = initiator.segment.signals().pieces(region, side.start, bytes, Fault::Initiator, piece);
+    }
+    reachable
+}
+
+/// Copies an initiator's memory into a buffer.
+pub fn gather(initiator: &Endpoint, side: &Side, bytes: u64, path: Path) -> Result<Vec<u8>, Fault> {
+    let mut buffer = vec![0; usize::try_from(bytes).map_err(|_| Fault::Initiator)?];
+    let start = buffer.as_mut_ptr();
+    if bytes != 0 {
+        each(initiator, side, 0, bytes, path, Access::Read, |from, at, bytes| {
+            copy(from, Place::Direct(start.wrapping_add(at as usize)), bytes).map_err(initiator_to_target)
+        })?;
+    }
+    Ok(buffer)
+}
+
+/// Copies bytes into an initiator's memory.
+pub fn scatter(initiator: &Endpoint, side: &Side, from: *const u8, bytes: u64, path: Path) -> Result<(), Fault> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    each(initiator, side, 0, bytes, path, Access::Write, |to, at, bytes| {
+        copy(Place::Direct(from.wrapping_add(at as usize).cast_mut()), to, bytes).map_err(target_to_initiator)
+    })
+}
+
+fn shift(place: Place, by: u64) -> Place {
+    match place {
+        Place::Direct(start) => Place::Direct(start.wrapping_add(by as usize)),
+        Place::Remote { pid, address } => Place::Remote { pid, address: address.wrapping_add(by) },
+        other => other,
+    }
+}
+
+#[cold]
+fn initiator_to_target(end: End) -> Fault {
+    match end {
+        End::From => Fault::Initiator,
+        End::To => Fault::Target,
+        End::Gone => Fault::Gone,
+    }
+}
+
+#[cold]
+fn target_to_initiator(end: End) -> Fault {
+    match end {
+        End::From => Fault::Target,
+        End::To => Fault::Initiator,
+        End::Gone => Fault::Gone,
+    }
+}
+
+/// Moves bytes. Direct places were found usable when they were resolved.
+#[inline(always)]
+fn copy(from: Place, to: Place, bytes: u64) -> Result<(), End> {
+    match (from, to) {
+        (Place::Direct(from), Place::Direct(to)) => {
+            copy_direct(from, to, bytes as usize);
+            Ok(())
+        }
+        _ => copy_attached(from, to, bytes as usize),
+    }
+}
+
+#[inline(always)]
+fn copy_direct(from: *const u8, to: *mut u8, bytes: usize) {
+    let aligned = |bytes: usize| (from as usize | to as usize) & (bytes - 1) == 0;
+    // SAFETY: `resolve` found both ranges mapped and usable. Other processes and threads may touch them at the same
+    // time, as with any network interface; words are moved whole by volatile accesses, the rest by memmove.
+    unsafe {
+        match bytes {
+            8 if aligned(8) => to.cast::<u64>().write_volatile(from.cast::<u64>().read_volatile()),
+            4 if aligned(4) => to.cast::<u32>().write_volatile(from.cast::<u32>().read_volatile()),
+            _ => std::ptr::copy(from, to, bytes),
+        }
+    }
+}
+
+#[inline(never)]
+fn copy_attached(from: Place, to: Place, bytes: usize) -> Result<(), End> {
+    let ended = |error: CmaError, end: End| match error {
+        CmaError::NoSuchProcess => End::Gone,
+        _ => end,
+    };
+    match (from, to) {
+        (Place::Direct(from), Place::Remote { pid, address }) => {
+            // SAFETY: `from` was found readable; the owner of `address` offered it, and the kernel checks it.
+            unsafe { cma::write(pid, address, from, bytes) }.map_err(|error| ended(error, End::To))
+        }
+        (Place::Remote { pid, address }, Place::Direct(to)) => {
+            // SAFETY: `to` was found writable.
+            unsafe { cma::read(pid, address, to, bytes) }.map_err(|error| ended(error, End::From))
+        }
+        (Place::Remote { .. }, Place::Remote { .. }) => {
+            let mut buffer = vec![0u8; bytes.min(THROUGH_BYTES)];
+            let mut done = 0;
+            while done < bytes {
+                let step = (bytes - done).min(buffer.len());
+                copy_attached(shift(from, done as u64), Place::Direct(buffer.as_mut_ptr()), step)?;
+                copy_attached(Place::Direct(buffer.as_mut_ptr()), shift(to, done as u64), step)?;
+                done += step;
+            }
+            Ok(())
+        }
+        _ => Err(End::From),
+    }
+}

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Cross-memory attach: one copy straight between our memory and another process's ordinary memory
+//! (`process_vm_readv(2)`, `process_vm_writev(2)`).
+//!
+//! Invariants:
+//! 1. A transfer is whole or an error. An error says how far it got only for a bad address; bytes before
+//!    `done_bytes` were moved, and of the rest none was.
+//! 2. A pid can be reused. The caller holds an [`super::process::Identity`] and checks it after an error, and before
+//!    a transfer wherever the peer may have gone since the last sign of life.
+//! 3. Nothing orders these copies against the peer's own accesses: what a peer may see, and when, is the business of
+//!    the fences and counters around them.
+//!
+//! Cost: one system call for each GiB, about 1 us besides the copy; the kernel pins the remote pages meanwhile, and
+//! brings in those that were swapped out or never touched.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Most bytes that one system call is asked to move; the kernel itself stops just short of 2 GiB.
+const STEP_BYTES_MAX: usize = 1 << 30;
+
+/// Why a transfer did not happen, or not wholly.
+#[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
+pub enum CmaError {
+    /// The process is gone (or a zombie, whose memory is).
+    #[error("no such process")]
+    NoSuchProcess,
+    /// Another user's process, one that is not dumpable, or forbidden by Yama or a system call filter.
+    #[error("not permitted to reach the memory of that process")]
+    NotPermitted,
+    /// Part of the range, on their side or ours, is not mapped for this direction.
+    #[error("address not mapped; {done_bytes} bytes were moved before it")]
+    BadAddress {
+        /// Bytes moved, from the start of the range, before the first that could not be.
+        done_bytes: u64,
+    },
+    /// The kernel does not do this.
+    #[error("cross-memory attach is not supported by this kernel")]
+    Unsupported,
+}
+
+/// `process_vm_readv` or `process_vm_writev`.
+type Call = unsafe extern "C" fn(
+    libc::pid_t,
+    *const libc::iovec,
+    libc::c_ulong,
+    *const libc::iovec,
+    libc::c_ulong,
+    libc::c_ulong,
+) -> libc::ssize_t;
+
+/// Copies `length` bytes at `remote` in process `pid` to `local`.
+///
+/// # Safety
+/// `local` is valid for writes of `length` bytes, and nothing else of ours reads or writes them meanwhile, save through
+/// atomics that allow for it. (A `local` that is not mapped gives `BadAddress`, not a fault.)
+pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, length: usize) -> Result<(), CmaError> {
+    // SAFETY: the caller's promise is the one asked for.
+    unsafe { transfer(libc::process_vm_readv, pid, remote, local, length) }
+}
+
+/// Copies `length` bytes at `local` to `remote` in process `pid`.
+///
+/// # Safety
+/// `local` is valid for reads of `length` bytes, and nothing else of ours writes them meanwhile. `remote` is memory
+/// that its owner has offered for this: writing anywhere else breaks that process.
+pub unsafe fn write(pid: u32, remote: u64, local: *const u8, length: usize) -> Result<(), CmaError> {
+    // SAFETY: the caller's promise is the one asked for; this call only reads `local`.
+    unsafe { transfer(libc::process_vm_writev, pid, remote, local.cast_mut(), length) }
+}
+
+/// Whether we may reach the memory of process `pid`, found out by reading the one byte at `address`.
+///
+/// `address` must be one that the process is known to have mapped readable for as long as it lives: it publishes one
+/// in its segment (that of a `static` of its own does). A wrong address gives false, as does a process that is gone.
+/// Being allowed in one direction says nothing about the other: each side asks for itself.
+pub fn permitted(pid: u32, address: u64) -> bool {
+    let mut byte = 0u8;
+    // SAFETY: `byte` is one writable byte of this frame.
+    unsafe { read(pid, address, &mut byte, 1) }.is_ok()
+}
+
+/// Lets every process of this user reach our memory where the Yama module allows that to parents only
+/// (`kernel.yama.ptrace_scope` = 1, which many distributions set). Each asks for itself.
+///
+/// True if the kernel took it; false where Yama is not there, which restricts nothing. Scopes 2 and 3 take it and go
+/// on refusing: [`permitted`] tells. It opens the process to debuggers of the same user too, so it is for jobs that
+/// use this path.
+pub fn admit_peers() -> bool {
+    // SAFETY: this prctl takes integers only.
+    unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) == 0 }
+}
+
+/// Repeats `call` until all `length` bytes are moved.
+///
+/// # Safety
+/// `local` is valid for `length` bytes in the direction of `call`.
+unsafe fn transfer(call: Call, pid: u32, remote: u64, local: *mut u8, length: usize) -> Result<(), CmaError> {
+    let mut done = 0usize;
+    let bad = |done: usize| CmaError::BadAddress { done_bytes: done as u64 };
+    let Ok(remote) = usize::try_from(remote) else {
+        return Err(bad(0));
+    };
+    if remote.checked_add(length).is_none() {
+        return Err(bad(0));
+    }
+    let pid = libc::pid_t::try_from(pid).map_err(|_| CmaError::NoSuchProcess)?;
+    while done < length {
+        let step = (length - done).min(STEP_BYTES_MAX);
+        let ours = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: step };
+        let theirs = libc::iovec { iov_base: (remote + done) as *mut libc::c_void, iov_len: step };
+        // SAFETY: both vectors are of this frame and have one element; ours lies within what the caller vouched for,
+        // theirs is looked up in the other address space, where a wrong one is an error and not a fault.
+        let moved = unsafe { call(pid, &ours, 1, &theirs, 1, 0) };
+        match moved {
+            1.. => done += moved as usize,
+            0 => return Err(bad(done)),
+            _ => match io::Error::last_os_error().raw_os_error() {
+                Some(libc::EINTR) => {}
+                Some(libc::ESRCH) => return Err(CmaError::NoSuchProcess),
+                Some(libc::EPERM | libc::EACCES) => return Err(CmaError::NotPermitted),
+                Some(libc::EFAULT) => return Err(bad(done)),
+                Some(libc::ENOSYS) => return Err(CmaError::Unsupported),
+                other => {
+                    log::debug!("cross-memory attach to {pid}: unexpected error {other:?}");
+                    return Err(CmaError::Unsupported);
+                }
+            },
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::testing::{Child, in_child, is_root, map, unmap};
+
+    const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
+    const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    static KNOWN: u8 = 0x5e;
+
+    /// A child that shares our addresses (forked) but not our pages, and lives until dropped.
+    fn sleeper() -> Child {
+        Child::fork(|| {
+            loop {
+                // SAFETY: pause has no preconditions.
+                unsafe { libc::pause() };
+            }
+        })
+    }
+
+    fn available(child: &Child) -> bool {
+        let mut byte = 0;
+        // SAFETY: one byte of this frame.
+        let result = unsafe { read(child.pid(), (&raw const KNOWN) as u64, &mut byte, 1) };
+        if matches!(result, Err(CmaError::NotPermitted | CmaError::Unsupported)) {
+            eprintln!("skipped: {}", result.unwrap_err());
+            return false;
+        }
+        assert_eq!((result, byte), (Ok(()), KNOWN));
+        true
+    }
+
+    #[test]
+    fn moves_bytes_both_ways() {
+        const BYTES: usize = 5 << 20;
+        let memory = map(BYTES, RW, PRIVATE);
+        // SAFETY: the mapping is ours and nothing else uses it.
+        let ours = unsafe { core::slice::from_raw_parts_mut(memory, BYTES) };
+        ours.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
+        let child = sleeper();
+        if !available(&child) {
+            return;
+        }
+        let remote = memory as u64;
+        let reversed: Vec<u8> = ours.iter().rev().copied().collect();
+        let mut back = vec![0u8; BYTES];
+        // SAFETY: both vectors are BYTES long; the child does not use its copy of the mapping.
+        unsafe {
+            write(child.pid(), remote + 3, reversed.as_ptr(), BYTES - 3).unwrap();
+            read(child.pid(), remote, back.as_mut_ptr(), BYTES).unwrap();
+        }
+        assert_eq!(back[..3], [0, 1, 2]);
+        assert!(back[3..] == reversed[..BYTES - 3]);
+        assert!(ours.iter().enumerate().all(|(at, byte)| *byte == (at % 251) as u8), "ours is not theirs");
+        unmap(memory, BYTES);
+    }
+
+    #[test]
+    fn says_how_far_it_got() {
+        in_child(partial);
+    }
+
+    fn partial() {
+        let page = rustix::param::page_size();
+        let memory = map(4 * page, RW, PRIVATE);
+        let local = vec![0xabu8; 4 * page];
+        unmap(memory.wrapping_add(3 * page), page);
+        let child = sleeper();
+        if !available(&child) {
+            return;
+        }
+        let (remote, start) = (memory as u64, 100);
+        let mut sink = vec![0u8; 4 * page];
+        let expected = Err(CmaError::BadAddress { done_bytes: (3 * page - start) as u64 });
+        // SAFETY: the vectors are as long as the lengths given; the child does not use its copy of the mapping.
+        unsafe {
+            assert_eq!(write(child.pid(), remote + start as u64, local.as_ptr(), 3 * page), expected);
+            assert_eq!(read(child.pid(), remote + start as u64, sink.as_mut_ptr(), 3 * page), expected);
+            assert_eq!(
+                read(child.pid(), remote + 3 * page as u64, sink.as_mut_ptr(), 8),
+                Err(CmaError::BadAddress { done_bytes: 0 })
+            );
+            assert_eq!(
+                read(child.pid(), u64::MAX - 2, sink.as_mut_ptr(), 8),
+                Err(CmaError::BadAddress { done_bytes: 0 })
+            );
+            // Nothing to move needs nothing mapped.
+            assert_eq!(read(child.pid(), 0, sink.as_mut_ptr(), 0), Ok(()));
+        }
+        assert!(sink[..3 * page - start].iter().all(|byte| *byte == 0xab));
+        assert!(sink[3 * page - start..].iter().all(|byte| *byte == 0));
+        unmap(memory, 3 * page);
+    }
+
+    #[test]
+    fn read_only_pages_are_not_written() {
+        let page = rustix::param::page_size();
+        let memory = map(page, libc::PROT_READ, PRIVATE);
+        let child = sleeper();
+        if !available(&child) {
+            return;
+        }
+        let byte = 1u8;
+        // SAFETY: one byte of this frame; the page belongs to this test alone.
+        let result = unsafe { write(child.pid(), memory as u64, &byte, 1) };
+        assert_eq!(result, Err(CmaError::BadAddress { done_bytes: 0 }));
+        assert!(permitted(child.pid(), memory as u64));
+        unmap(memory, page);
+    }
+
+    #[test]
+    fn the_dead_and_the_forbidden_are_told_apart() {
+        let address = (&raw const KNOWN) as u64;
+        let child = sleeper();
+        if !available(&child) {
+            return;
+        }
+        assert!(permitted(child.pid(), address));
+        assert!(!permitted(child.pid(), 8), "nothing is mapped there");
+        child.kill();
+        crate::os::testing::until(|| crate::os::testing::state_of(child.pid()) == Some('Z'));
+        let mut byte = 0u8;
+        // SAFETY: one byte of this frame.
+        let mut reach = |pid| unsafe { read(pid, address, &mut byte, 1) };
+        assert_eq!(reach(child.pid()), Err(CmaError::NoSuchProcess), "a zombie has no memory");
+        assert_eq!(reach(0), Err(CmaError::NoSuchProcess));
+        assert_eq!(reach(u32::MAX), Err(CmaError::NoSuchProcess));
+        if !is_root() {
+            assert_eq!(reach(1), Err(CmaError::NotPermitted));
+            return;
+        }
+        // As root: a child that has become someone else may not reach us.
+        let parent = std::process::id();
+        let stranger = Child::fork(|| {
+            let mut byte = 0u8;
+            // SAFETY: setresgid and setresuid take integers; the raw calls change this child only.
+            let result = unsafe {
+                libc::syscall(libc::SYS_setresgid, 65534, 65534, 65534);
+                libc::syscall(libc::SYS_setresuid, 65534, 65534, 65534);
+                read(parent, address, &mut byte, 1)
+            };
+            i32::from(result == Err(CmaError::NotPermitted))
+        });
+        assert_eq!(stranger.exit_code(), Some(1));
+    }
+}

@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Files mapped shared: what segments and arenas are made of.
+//!
+//! Invariants:
+//! 1. A [`Mapping`] owns `[base, base + reserved)` of our address space from its making to its drop. The file fills
+//!    a prefix of it and may [grow](Mapping::grow) up to `reserved`; `base` never moves, so offsets and pointers stay
+//!    good. A forked child has a copy of the mapping, and keeps the file's memory alive until it execs or ends.
+//! 2. Whatever lies below the file's end has its space allocated: touching it never raises SIGBUS because the file
+//!    system is full. Touching the rest of the reserve does raise it. Nobody shortens these files.
+//! 3. Only our own files are mapped: regular, owned by our effective user, mode exactly 0600, not through a symbolic
+//!    link. Checks are made on the opened file, so it cannot be exchanged in between.
+//!
+//! Costs: making and growing take time in proportion to the bytes (the kernel clears the pages); each mapping holds
+//! one file descriptor. Reserving address space costs nothing but the address space.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::process::{Resource, getrlimit};
+use thiserror::Error;
+
+/// The permissions of every file of a job.
+const MODE: u32 = 0o600;
+
+/// Why a file could not be made, opened, mapped or grown.
+#[derive(Debug, Error)]
+pub enum MapError {
+    /// The system's own word. `AlreadyExists` and `NotFound` of making and opening are found here.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The file system (or the user's quota, or the memory behind a tmpfs) has no room.
+    #[error("{}: no space for {bytes} bytes", .path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// The size that was asked for.
+        bytes: u64,
+    },
+    /// The file belongs to somebody else.
+    #[error("{}: owned by user {uid}, not by us", .path.display())]
+    NotOwner {
+        /// The file.
+        path: PathBuf,
+        /// Its owner.
+        uid: u32,
+    },
+    /// The file's permissions are not exactly 0600.
+    #[error("{}: mode {mode:04o} where 0600 is required", .path.display())]
+    Mode {
+        /// The file.
+        path: PathBuf,
+        /// Its permission bits, set-id and sticky bits included.
+        mode: u32,
+    },
+    /// A symbolic link, folder, device, socket or pipe.
+    #[error("{}: not a regular file", .path.display())]
+    NotRegular {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is shorter than it must be. (Also seen, for a moment, by whoever opens a file that is being made.)
+    #[error("{}: {bytes} bytes where at least {needed} are required", .path.display())]
+    TooSmall {
+        /// The file.
+        path: PathBuf,
+        /// Its size.
+        bytes: u64,
+        /// The least size that will do.
+        needed: u64,
+    },
+    /// More than the reserve, or than a file may have here.
+    #[error("{}: {bytes} bytes where at most {limit} are possible", .path.display())]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+        /// The size that was asked for, or that the file has.
+        bytes: u64,
+        /// The largest that is possible.
+        limit: u64,
+    },
+    /// Our address space has no room for the reserve (RLIMIT_AS, `vm.overcommit`).
+    #[error("{}: no address space for {bytes} bytes", .path.display())]
+    NoAddressSpace {
+        /// The file.
+        path: PathBuf,
+        /// The reserve that was asked for.
+        bytes: u64,
+    },
+}
+
+/// A file mapped shared at a fixed place, with room to grow.
+#[derive(Debug)]
+pub struct Mapping {
+    base: NonNull<u8>,
+    reserved_bytes: u64,
+    file: OwnedFd,
+    path: PathBuf,
+    /// Set by `replace_with_zeroes`: no file is behind the range any more.
+    replaced: AtomicBool,
+}
+
+// SAFETY: a Mapping is an address range and a descriptor, neither bound to a thread; it hands out raw pointers only,
+// and who follows them answers for the accesses.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; the methods by shared reference are system calls that the kernel orders.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Makes a new file of `bytes` zeroes at `path`, which must not exist yet, and maps it into a reserve of `reserved`
+    /// bytes (rounded up to whole pages).
+    ///
+    /// On an error nothing is left at `path`, unless it was there before (`Io` with `AlreadyExists`).
+    pub fn create(path: &Path, bytes: u64, reserved: u64) -> Result<Mapping, MapError> {
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mode = Mode::from_raw_mode(MODE);
+        let file = retry(|| rustix::fs::open(path, flags, mode)).map_err(|errno| io_error(path, errno))?;
+        let made = (|| {
+            // The umask may have taken some of the bits.
+            retry(|| rustix::fs::fchmod(&file, mode)).map_err(|errno| io_error(path, errno))?;
+            let reserved = page_rounded(path, reserved)?;
+            extend(&file, path, bytes, reserved)?;
+            Ok((map(&file, path, reserved)?, reserved))
+        })();
+        match made {
+            Ok((base, reserved_bytes)) => {
+                Ok(Mapping { base, reserved_bytes, file, path: path.into(), replaced: AtomicBool::new(false) })
+            }
+            Err(error) => {
+                let _ = rustix::fs::unlink(path);
+                Err(error)
+            }
+        }
+    }
+
+    /// Maps the file at `path`, which must be ours (see the invariants) and hold at least `minimum` bytes, into a
+    /// reserve of `reserved` bytes (rounded up to whole pages), which must be enough for it.
+    pub fn open(path: &Path, minimum: u64, reserved: u64) -> Result<Mapping, MapError> {
+        // NONBLOCK and NOCTTY: whatever else lies there, opening it neither waits nor takes a terminal.
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = retry(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|errno| match errno {
+            Errno::LOOP | Errno::ISDIR | Errno::NXIO => MapError::NotRegular { path: path.into() },
+            errno => io_error(path, errno),
+        })?;
+        let status = rustix::fs::fstat(&file).map_err(|errno| io_error(path, errno))?;
+        check(&status, path, minimum)?;
+        let reserved = page_rounded(path, reserved)?;
+        let bytes = status.st_size as u64;
+        if bytes > reserved {
+            return Err(MapError::TooLarge { path: path.into(), bytes, limit: reserved });
+        }
+        let base = map(&file, path, reserved)?;
+        let replaced = AtomicBool::new(false);
+        Ok(Mapping { base, reserved_bytes: reserved, file, path: path.into(), replaced })
+    }
+
+    /// Makes the file at least `bytes` long; what is new reads as zeroes. `bytes` may be at most the reserve.
+    ///
+    /// Safe to call from several processes at once. After an error the file is as long as before, or, where a signal
+    /// or a file system without `fallocate` made it grow in steps, somewhere in between: never shorter.
+    pub fn grow(&self, bytes: u64) -> Result<(), MapError> {
+        self.still_there()?;
+        extend(&self.file, &self.path, bytes, self.reserved_bytes)
+    }
+
+    /// The present length of the file, which a peer may have grown.
+    pub fn file_bytes(&self) -> Result<u64, MapError> {
+        self.still_there()?;
+        file_bytes(&self.file, &self.path)
+    }
+
+    /// Where the range begins. Page-aligned.
+    pub fn base(&self) -> *mut u8 {
+        self.base.as_ptr()
+    }
+
+    /// Bytes of address space owned, whole pages.
+    pub fn reserved(&self) -> u64 {
+        self.reserved_bytes
+    }
+
+    /// Puts private zero pages in place of the whole range, at the same addresses, and lets go of the file.
+    ///
+    /// For a segment whose owner has failed: threads of ours that still look at it read zeroes and write into nothing,
+    /// without a fault at any moment (the kernel exchanges the pages under its lock). The file's pages are freed once
+    /// it is unlinked and every process has let go. Afterwards `grow` and `file_bytes` give ESTALE. See
+    /// [`super::futex`] for what becomes of sleepers.
+    ///
+    /// Makes system calls only, so a signal handler may call it. If the kernel refuses (out of memory for its own
+    /// records), the range may be gone, and with it any way to go on: the process is aborted.
+    pub fn replace_with_zeroes(&self) {
+        self.replaced.store(true, Ordering::Release);
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
+        let length = self.reserved_bytes as usize;
+        // SAFETY: the range is ours alone (invariant 1), so nobody else's mapping is replaced; those who read it
+        // through raw pointers find plain memory there before and after.
+        let placed = unsafe {
+            rustix::mm::mmap_anonymous(self.base.as_ptr().cast(), length, ProtFlags::READ | ProtFlags::WRITE, flags)
+        };
+        if placed.is_err() {
+            let words = b"selvedge: no zero pages for a failed segment\n";
+            // SAFETY: writes that many bytes of a constant; unlike the logger, a signal handler may do this.
+            unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
+            std::process::abort();
+        }
+        self.let_go_of_file();
+    }
+
+    /// Exchanges the file behind our descriptor for /dev/null, so that a concurrent `grow` meets one or the other and
+    /// never a descriptor that means something else.
+    fn let_go_of_file(&self) {
+        use std::os::fd::AsRawFd;
+        // Out of descriptors: the file stays open until the drop, which costs its space and nothing else.
+        if let Ok(null) = rustix::fs::open(c"/dev/null", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()) {
+            // SAFETY: both descriptors are open and ours; ours stays open throughout.
+            unsafe { libc::dup3(null.as_raw_fd(), self.file.as_raw_fd(), libc::O_CLOEXEC) };
+        }
+    }
+
+    fn still_there(&self) -> Result<(), MapError> {
+        if self.replaced.load(Ordering::Acquire) {
+            return Err(io_error(&self.path, Errno::STALE));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the range is ours (invariant 1); whoever got pointers into it has promised not to outlive us.
+        let done = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserved_bytes as usize) };
+        debug_assert!(done.is_ok(), "munmap of {}: {done:?}", self.path.display());
+    }
+}
+
+fn io_error(path: &Path, errno: Errno) -> MapError {
+    MapError::Io { path: path.into(), source: errno.into() }
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+/// Invariant 3.
+fn check(status: &Stat, path: &Path, minimum: u64) -> Result<(), MapError> {
+    let path = || path.to_path_buf();
+    if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
+        return Err(MapError::NotRegular { path: path() });
+    }
+    if status.st_uid != rustix::process::geteuid().as_raw() {
+        return Err(MapError::NotOwner { path: path(), uid: status.st_uid });
+    }
+    let mode = status.st_mode & 0o7777;
+    if mode != MODE {
+        return Err(MapError::Mode { path: path(), mode });
+    }
+    let bytes = status.st_size as u64;
+    if bytes < minimum {
+        return Err(MapError::TooSmall { path: path(), bytes, needed: minimum });
+    }
+    Ok(())
+}
+
+/// The reserve in whole pages, at least one.
+fn page_rounded(path: &Path, bytes: u64) -> Result<u64, MapError> {
+    let page = rustix::param::page_size() as u64;
+    let limit = isize::MAX as u64 & !(page - 1);
+    match bytes.max(1).checked_next_multiple_of(page) {
+        Some(rounded) if rounded <= limit => Ok(rounded),
+        _ => Err(MapError::TooLarge { path: path.into(), bytes, limit }),
+    }
+}
+
+fn map(file: &OwnedFd, path: &Path, reserved: u64) -> Result<NonNull<u8>, MapError> {
+    let protection = ProtFlags::READ | ProtFlags::WRITE;
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    let base = unsafe { rustix::mm::mmap(ptr::null_mut(), reserved as usize, protection, flags, file, 0) };
+    match base {
+        Ok(base) => Ok(NonNull::new(base.cast()).expect("mmap gives address 0 only when asked to")),
+        Err(Errno::NOMEM) => Err(MapError::NoAddressSpace { path: path.into(), bytes: reserved }),
+        Err(errno) => Err(io_error(path, errno)),
+    }
+}
+
+fn file_bytes(file: &OwnedFd, path: &Path) -> Result<u64, MapError> {
+    let status = rustix::fs::fstat(file).map_err(|errno| io_error(path, errno))?;
+    Ok(status.st_size as u64)
+}
+
+/// Allocates the file up to `bytes`. Never shortens it.
+fn extend(file: &OwnedFd, path: &Path, bytes: u64, reserved: u64) -> Result<(), MapError> {
+    // Beyond RLIMIT_FSIZE the kernel would send SIGXFSZ, whose default is to end the process.
+    let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX).min(reserved);
+    if bytes > limit {
+        return Err(MapError::TooLarge { path: path.into(), bytes, limit });
+    }
+    let mut step = u64::MAX;
+    loop {
+        let present = file_bytes(file, path)?;
+        if present >= bytes {
+            return Ok(());
+        }
+        let part = (bytes - present).min(step);
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), present, part) {
+            Ok(()) => {}
+            // A tmpfs gives back what it had allocated so far when a signal comes. Smaller steps get through even
+            // where signals come by the clock (a profiler).
+            Err(Errno::INTR) => step = (part / 2).max(1 << 20),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => return extend_by_writing(file, path, bytes),
+            Err(errno) => return Err(growth_error(path, bytes, limit, errno)),
+        }
+    }
+}
+
+/// For file systems without `fallocate`: writes the zeroes. The lock keeps two who grow at once from writing zeroes
+/// over what the quicker one's program has already stored.
+fn extend_by_writing(file: &OwnedFd, path: &Path, bytes: u64) -> Result<(), MapError> {
+    static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
+    retry(|| rustix::fs::flock(file, FlockOperation::LockExclusive)).map_err(|errno| io_error(path, errno))?;
+    let written = (|| {
+        loop {
+            let present = file_bytes(file, path)?;
+            if present >= bytes {
+                return Ok(());
+            }
+            let part = (bytes - present).min(ZEROES.len() as u64) as usize;
+            match retry(|| rustix::io::pwrite(file, &ZEROES[..part], present)) {
+                Ok(_) => {}
+                Err(errno) => return Err(growth_error(path, bytes, u64::MAX, errno)),
+            }
+        }
+    })();
+    let _ = rustix::fs::flock(file, FlockOperation::Unlock);
+    written
+}
+
+fn growth_error(path: &Path, bytes: u64, limit: u64, errno: Errno) -> MapError {
+    match errno {
+        Errno::NOSPC | Errno::DQUOT | Errno::NOMEM => MapError::Full { path: path.into(), bytes },
+        Errno::FBIG => MapError::TooLarge { path: path.into(), bytes, limit },
+        errno => io_error(path, errno),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
+
+    use super::*;
+    use crate::os::testing::{Child, Folder, in_child, is_root};
+
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+
+    fn byte_at(mapping: &Mapping, offset: u64) -> u8 {
+        assert!(offset < mapping.reserved());
+        // SAFETY: inside the range; the tests ask for offsets below the file's end, or after the replacement.
+        unsafe { mapping.base().add(offset as usize).read_volatile() }
+    }
+
+    fn set_byte(mapping: &Mapping, offset: u64, value: u8) {
+        assert!(offset < mapping.reserved());
+        // SAFETY: as for `byte_at`.
+        unsafe { mapping.base().add(offset as usize).write_volatile(value) }
+    }
+
+    #[test]
+    fn two_mappings_are_one_memory() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        let made = Mapping::create(&path, 64 * KIB, MIB).unwrap();
+        let opened = Mapping::open(&path, 64 * KIB, MIB).unwrap();
+        assert_ne!(made.base(), opened.base());
+        assert_eq!((made.reserved(), made.file_bytes().unwrap()), (MIB, 64 * KIB));
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o7777, 0o600);
+        assert_eq!(byte_at(&opened, 64 * KIB - 1), 0);
+        set_byte(&made, 64 * KIB - 1, 9);
+        assert_eq!(byte_at(&opened, 64 * KIB - 1), 9);
+
+        opened.grow(256 * KIB).unwrap();
+        assert_eq!(made.file_bytes().unwrap(), 256 * KIB);
+        set_byte(&opened, 256 * KIB - 1, 4);
+        assert_eq!(byte_at(&made, 256 * KIB - 1), 4);
+        assert_eq!(byte_at(&made, 64 * KIB - 1), 9);
+        // Growing to less is nothing to do.
+        made.grow(KIB).unwrap();
+        assert_eq!(made.file_bytes().unwrap(), 256 * KIB);
+        assert!(matches!(made.grow(MIB + 1), Err(MapError::TooLarge { limit: MIB, .. })));
+        assert_eq!(made.file_bytes().unwrap(), 256 * KIB);
+    }
+
+    #[test]
+    fn space_is_really_allocated() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        let _made = Mapping::create(&path, MIB, MIB).unwrap();
+        assert!(std::fs::metadata(&path).unwrap().blocks() * 512 >= MIB);
+    }
+
+    #[test]
+    fn an_existing_file_is_left_alone() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        std::fs::write(&path, b"theirs").unwrap();
+        match Mapping::create(&path, KIB, KIB) {
+            Err(MapError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::AlreadyExists),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(std::fs::read(&path).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn a_failed_making_leaves_nothing() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        assert!(matches!(Mapping::create(&path, 2 * MIB, MIB), Err(MapError::TooLarge { bytes: 0x20_0000, .. })));
+        assert!(!path.exists());
+        assert!(matches!(Mapping::create(&path, KIB, 1 << 62), Err(MapError::NoAddressSpace { .. })));
+        assert!(matches!(Mapping::create(&path, KIB, u64::MAX), Err(MapError::TooLarge { .. })));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn foreign_files_are_refused() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        drop(Mapping::create(&path, 8 * KIB, 8 * KIB).unwrap());
+        let open = |name: &str| Mapping::open(&folder.join(name), KIB, MIB);
+        assert!(open("segment").is_ok());
+
+        symlink(&path, folder.join("link")).unwrap();
+        assert!(matches!(open("link"), Err(MapError::NotRegular { .. })));
+        std::fs::create_dir(folder.join("folder")).unwrap();
+        assert!(matches!(open("folder"), Err(MapError::NotRegular { .. })));
+        rustix::fs::mknodat(rustix::fs::CWD, folder.join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0)
+            .unwrap();
+        assert!(matches!(open("pipe"), Err(MapError::NotRegular { .. })));
+        let _socket = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
+        assert!(matches!(open("socket"), Err(MapError::NotRegular { .. })));
+        match open("nothing") {
+            Err(MapError::Io { source, .. }) => assert_eq!(source.kind(), io::ErrorKind::NotFound),
+            other => panic!("{other:?}"),
+        }
+
+        for wrong in [0o640, 0o601, 0o700, 0o1600, 0o644] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(wrong)).unwrap();
+            match open("segment") {
+                Err(MapError::Mode { mode, .. }) => assert_eq!(mode, wrong),
+                other => panic!("{wrong:o}: {other:?}"),
+            }
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+
+        let short = Mapping::open(&path, 8 * KIB + 1, MIB);
+        assert!(matches!(short, Err(MapError::TooSmall { bytes: 0x2000, needed: 0x2001, .. })));
+        let long = Mapping::open(&path, KIB, 4 * KIB);
+        assert!(matches!(long, Err(MapError::TooLarge { bytes: 0x2000, limit: 0x1000, .. })), "{long:?}");
+
+        if !is_root() {
+            eprintln!("not tried: only root can give a file to another user");
+            return;
+        }
+        std::os::unix::fs::chown(&path, Some(65534), None).unwrap();
+        assert!(matches!(open("segment"), Err(MapError::NotOwner { uid: 65534, .. })));
+    }
+
+    #[test]
+    fn the_umask_does_not_count() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        // In a child, for the umask belongs to the whole process.
+        let child = Child::fork(|| {
+            rustix::process::umask(Mode::from_raw_mode(0o777));
+            let made = Mapping::create(&path, KIB, KIB).unwrap();
+            let opened = Mapping::open(&path, KIB, KIB).unwrap();
+            set_byte(&made, 0, 1);
+            i32::from(byte_at(&opened, 0))
+        });
+        assert_eq!(child.exit_code(), Some(1));
+    }
+
+    #[test]
+    fn a_full_file_system_is_an_error_and_no_fault() {
+        in_child(full_file_system);
+    }
+
+    fn full_file_system() {
+        let Some(folder) = Folder::tiny_tmpfs(MIB) else { return };
+        let (first, second) = (folder.join("first"), folder.join("second"));
+        assert!(matches!(Mapping::create(&first, 2 * MIB, 4 * MIB), Err(MapError::Full { bytes: 0x20_0000, .. })));
+        assert!(!first.exists());
+        let made = Mapping::create(&first, 512 * KIB, 4 * MIB).unwrap();
+        assert!(matches!(made.grow(2 * MIB), Err(MapError::Full { .. })));
+        assert_eq!(made.file_bytes().unwrap(), 512 * KIB, "a refused growth takes nothing");
+        let other = Mapping::create(&second, 400 * KIB, MIB).unwrap();
+        for offset in (0..512 * KIB).step_by(4096) {
+            set_byte(&made, offset, 1);
+        }
+        for offset in (0..400 * KIB).step_by(4096) {
+            set_byte(&other, offset, 1);
+        }
+        drop(other);
+        std::fs::remove_file(&second).unwrap();
+        made.grow(900 * KIB).unwrap();
+        set_byte(&made, 900 * KIB - 1, 3);
+    }
+
+    #[test]
+    fn replacement_reads_zeroes_everywhere_and_frees_the_file() {
+        in_child(replacement);
+    }
+
+    fn replacement() {
+        let tiny = Folder::tiny_tmpfs(MIB);
+        let folder = tiny.unwrap_or_else(Folder::new);
+        let path = folder.join("segment");
+        let made = Mapping::create(&path, 700 * KIB, 2 * MIB).unwrap();
+        set_byte(&made, 5, 5);
+        let base = made.base();
+        std::fs::remove_file(&path).unwrap();
+        made.replace_with_zeroes();
+        assert_eq!(made.base(), base);
+        for offset in (0..2 * MIB).step_by(1024) {
+            assert_eq!(byte_at(&made, offset), 0);
+        }
+        set_byte(&made, 2 * MIB - 1, 1);
+        assert_eq!(byte_at(&made, 2 * MIB - 1), 1);
+        for error in [made.grow(MIB).unwrap_err(), made.file_bytes().unwrap_err()] {
+            assert!(matches!(error, MapError::Io { ref source, .. } if source.raw_os_error() == Some(libc::ESTALE)));
+        }
+        // On the tiny one there is room for this only if the first file's pages were freed.
+        Mapping::create(&folder.join("next"), 900 * KIB, MIB).unwrap();
+        made.replace_with_zeroes();
+    }
+
+    #[test]
+    fn readers_do_not_fault_while_it_is_replaced() {
+        let folder = Folder::new();
+        let made = Mapping::create(&folder.join("segment"), MIB, MIB).unwrap();
+        // SAFETY: fills our own new range.
+        unsafe { made.base().write_bytes(7, MIB as usize) };
+        let stop = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| {
+                let mut seen = [0u64; 2];
+                while !stop.load(Ordering::Relaxed) {
+                    for offset in (0..MIB).step_by(4096) {
+                        let byte = byte_at(&made, offset);
+                        assert!(byte == 7 || byte == 0);
+                        seen[usize::from(byte == 0)] += 1;
+                    }
+                }
+                seen
+            });
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            made.replace_with_zeroes();
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            stop.store(true, Ordering::Relaxed);
+            reader.join().unwrap();
+        });
+        assert_eq!(byte_at(&made, 0), 0);
+    }
+
+    #[test]
+    fn writing_does_where_fallocate_is_missing() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        let made = Mapping::create(&path, 10, MIB).unwrap();
+        set_byte(&made, 9, 8);
+        extend_by_writing(&made.file, &path, 200 * KIB + 1).unwrap();
+        extend_by_writing(&made.file, &path, 100).unwrap();
+        assert_eq!(made.file_bytes().unwrap(), 200 * KIB + 1);
+        assert_eq!((byte_at(&made, 9), byte_at(&made, 10), byte_at(&made, 200 * KIB)), (8, 0, 0));
+        let Some(tiny) = Folder::tiny_tmpfs(MIB) else { return };
+        let path = tiny.join("segment");
+        let made = Mapping::create(&path, 10, 4 * MIB).unwrap();
+        assert!(matches!(extend_by_writing(&made.file, &path, 2 * MIB), Err(MapError::Full { .. })));
+        let file = std::fs::File::open(&path).unwrap();
+        let mut byte = [1];
+        assert_eq!(file.read_at(&mut byte, 0).unwrap(), 1);
+        assert_eq!(byte, [0]);
+    }
+
+    #[test]
+    fn a_file_size_limit_is_an_error_and_no_signal() {
+        let folder = Folder::new();
+        let path = folder.join("segment");
+        let child = Child::fork(|| {
+            let limit = libc::rlimit { rlim_cur: MIB, rlim_max: MIB };
+            // SAFETY: a structure of this frame; the limit is this child's alone.
+            unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &limit) };
+            let refused = Mapping::create(&path, 2 * MIB, 4 * MIB);
+            i32::from(matches!(refused, Err(MapError::TooLarge { limit: MIB, .. })))
+        });
+        assert_eq!(child.exit_code(), Some(1));
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests of this folder share: child processes, shared pages, folders of their own.
+
+use core::sync::atomic::{AtomicU32, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Seconds after which a child that hangs is ended by SIGALRM, so that a lost wake fails a test and does not hang it.
+const CHILD_ALARM_S: u32 = 120;
+
+/// A forked child; ended and reaped when dropped.
+pub struct Child {
+    pid: libc::pid_t,
+    reaped: bool,
+}
+
+impl Child {
+    /// Runs `body` in a forked child, whose exit code is what it returns (101 if it panics).
+    pub fn fork(body: impl FnOnce() -> i32) -> Child {
+        // SAFETY: the child runs only `body` and leaves by _exit, so no destructor of the parent's runs twice; glibc
+        // and musl leave malloc usable in the child of a threaded process.
+        let pid = unsafe { libc::fork() };
+        assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
+        if pid == 0 {
+            // SAFETY: alarm and _exit have no preconditions.
+            unsafe {
+                libc::alarm(CHILD_ALARM_S);
+                let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
+                    // The harness captures what a test prints, and this process will never hand it over.
+                    let words = panic.downcast_ref::<String>().map(String::as_str);
+                    let words = words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
+                    libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
+                    101
+                });
+                libc::_exit(code);
+            }
+        }
+        Child { pid, reaped: false }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.pid as u32
+    }
+
+    /// Waits for the end; `None` if a signal ended it.
+    pub fn exit_code(mut self) -> Option<i32> {
+        let status = self.reap();
+        libc::WIFEXITED(status).then(|| libc::WEXITSTATUS(status))
+    }
+
+    pub fn kill(&self) {
+        // SAFETY: the child is ours and not reaped, so the pid is its own.
+        unsafe { libc::kill(self.pid, libc::SIGKILL) };
+    }
+
+    fn reap(&mut self) -> i32 {
+        let mut status = 0;
+        // SAFETY: `status` is ours to write.
+        while unsafe { libc::waitpid(self.pid, &mut status, 0) } < 0 {}
+        self.reaped = true;
+        status
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        if !self.reaped {
+            self.kill();
+            self.reap();
+        }
+    }
+}
+
+/// Runs a test in a process of its own: no other test's threads map memory where it has unmapped some, and no other
+/// test's children hold on to its files.
+pub fn in_child(test: impl FnOnce()) {
+    let child = Child::fork(|| {
+        test();
+        0
+    });
+    assert_eq!(child.exit_code(), Some(0));
+}
+
+/// The state letter in /proc/<pid>/stat.
+pub fn state_of(pid: u32) -> Option<char> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    text.rsplit_once(") ")?.1.chars().next()
+}
+
+/// Returns once the process sleeps in the kernel.
+pub fn until_asleep(pid: u32) {
+    until(|| state_of(pid) == Some('S'));
+}
+
+/// Returns once `holds` does.
+pub fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// One anonymous page that forked children share.
+pub struct SharedPage(*mut u8);
+
+// SAFETY: the page is used through atomics only.
+unsafe impl Sync for SharedPage {}
+
+impl SharedPage {
+    pub fn new() -> SharedPage {
+        SharedPage(map(4096, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS))
+    }
+
+    pub fn word(&self, index: usize) -> &AtomicU32 {
+        assert!(index < 1024);
+        // SAFETY: inside the page, aligned, and every access to the page is by AtomicU32.
+        unsafe { AtomicU32::from_ptr(self.0.cast::<u32>().add(index)) }
+    }
+}
+
+impl Drop for SharedPage {
+    fn drop(&mut self) {
+        unmap(self.0, 4096);
+    }
+}
+
+/// New anonymous memory anywhere.
+pub fn map(bytes: usize, protection: i32, flags: i32) -> *mut u8 {
+    // SAFETY: without MAP_FIXED a new mapping disturbs nothing.
+    let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    assert_ne!(base, libc::MAP_FAILED);
+    base.cast()
+}
+
+/// Unmaps what [`map`] gave, or part of it.
+pub fn unmap(base: *mut u8, bytes: usize) {
+    // SAFETY: the range is a test's own, and the test uses it no more.
+    assert_eq!(unsafe { libc::munmap(base.cast(), bytes) }, 0);
+}
+
+/// A new folder, removed when dropped; `mount`ed ones are unmounted first.
+pub struct Folder {
+    path: PathBuf,
+    mounted: bool,
+}
+
+impl Folder {
+    pub fn new() -> Folder {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("selvedge-test-{}-{number}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Folder { path, mounted: false }
+    }
+
+    /// A new tmpfs of `bytes`; `None`, with a word, where we may not mount.
+    pub fn tiny_tmpfs(bytes: u64) -> Option<Folder> {
+        let mut folder = Folder::new();
+        let target = std::ffi::CString::new(folder.path.to_str().unwrap()).unwrap();
+        let options = std::ffi::CString::new(format!("size={bytes},mode=0700")).unwrap();
+        // SAFETY: all strings end in NUL and outlive the call.
+        let status =
+            unsafe { libc::mount(c"tmpfs".as_ptr(), target.as_ptr(), c"tmpfs".as_ptr(), 0, options.as_ptr().cast()) };
+        if status != 0 {
+            eprintln!("skipped: may not mount a tmpfs ({})", std::io::Error::last_os_error());
+            return None;
+        }
+        folder.mounted = true;
+        Some(folder)
+    }
+
+    pub fn join(&self, name: impl AsRef<Path>) -> PathBuf {
+        self.path.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        if self.mounted {
+            let target = std::ffi::CString::new(self.path.to_str().unwrap()).unwrap();
+            // SAFETY: the string ends in NUL and outlives the call.
+            unsafe { libc::umount2(target.as_ptr(), libc::MNT_DETACH) };
+        }
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Whether we are root, who alone can give files away and mount.
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A NIC's memory as a file that processes map.
+//!
+//! The file `<pid>.<ni>.nic` in the job's directory starts with a header of 512 bytes, then the tables at the offsets
+//! that [`Layout`] gives. Peers map room for the largest heap; its owner lets the file grow.
+//!
+//! Invariants
+//! 1. A segment is made under another name and renamed when it is whole: who finds it finds it ready.
+//! 2. Whoever attaches checks owner, mode and size of the file (`Mapping::open`), then magic, versions and limits
+//!    here; a segment that fails is refused with what is wrong.
+//! 3. No view reaches beyond what the file is known to hold: the header's word for the heap's size is believed only
+//!    after the file's size bears it out.
+//! 4. The fields above the lock do not change after creation, but for `state` and the arena's, which only grow.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+
+use selvedge_nic::layout::{self, BLOCK_BYTES};
+use selvedge_nic::registers::Registers;
+use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue};
+use selvedge_nic::tables::{Bucket, Control, Entry, Header, MailSlot, Pending, PortalEntry, Triggered};
+use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
+
+use crate::os::asymmetric;
+use crate::os::futex;
+use crate::os::mapping::{MapError, Mapping};
+
+/// "SELVEDGE" in the file's first bytes.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
+/// Version of the header.
+pub const VERSION: u32 = 1;
+/// Where the NIC's tables start.
+const TABLES_AT: u64 = 512;
+
+/// State of a NIC.
+pub mod state {
+    /// Its owner lives and uses it.
+    pub const READY: u32 = 1;
+    /// Its owner has closed it.
+    pub const CLOSED: u32 = 2;
+    /// Its owner has died.
+    pub const DEAD: u32 = 3;
+}
+
+/// The first bytes of a segment.
+#[repr(C, align(128))]
+pub struct SegmentHeader {
+    pub magic: u64,
+    pub version: u32,
+    pub layout_version: u32,
+    pub limits: Limits,
+    pub ni: u32,
+    /// nid << 32 | pid.
+    pub id: u64,
+    /// The owner at the operating system.
+    pub owner_pid: u32,
+    pub owner_uid: u32,
+    pub owner_start: u64,
+    /// An address that the owner surely has mapped: where it maps this segment.
+    pub probe_address: u64,
+    /// 1: only the owner runs this NIC.
+    pub host_mode: u32,
+    pub rank: u32,
+    pad: [u8; 128 - 120],
+
+    /// What everyone reads and hardly anyone writes.
+    pub hot: Hot,
+    /// The lock: 0, or the word of its holder.
+    pub lock: LockLine,
+}
+
+/// Read by every sender, written when something unusual happens.
+#[repr(C, align(128))]
+pub struct Hot {
+    pub state: AtomicU32,
+    /// Threads of the owner that sleep, or are about to.
+    pub sleepers: AtomicU32,
+    /// Changes when sleepers are to look again.
+    pub wake: AtomicU32,
+    reserved: AtomicU32,
+    /// Heap blocks that the file holds.
+    pub heap_blocks: AtomicU64,
+    /// The owner's shared arena: its address in the owner, bytes that it may reach, bytes that exist.
+    pub arena_base: AtomicU64,
+    pub arena_reserved: AtomicU64,
+    pub arena_bytes: AtomicU64,
+}
+
+/// The lock has a line of its own.
+#[repr(C, align(128))]
+pub struct LockLine {
+    pub word: AtomicU64,
+}
+
+const _: () = assert!(size_of::<SegmentHeader>() as u64 <= TABLES_AT);
+
+/// What the owner says of itself when it makes a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Owner {
+    pub id: u64,
+    pub ni: u32,
+    pub pid: u32,
+    pub uid: u32,
+    pub start: u64,
+    pub host_mode: bool,
+    pub rank: u32,
+}
+
+/// Why a segment was not made or attached.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    #[error(transparent)]
+    Map(#[from] MapError),
+    #[error("{path}: not a NIC's segment (its first bytes are {magic:#018x})")]
+    Magic { path: String, magic: u64 },
+    #[error("{path}: made by another version of Selvedge (segment {found}, layout {found_layout}; this one speaks {VERSION} and {})", layout::VERSION)]
+    Version { path: String, found: u32, found_layout: u32 },
+    #[error("{path}: its header claims limits that no NIC has")]
+    Limits { path: String },
+    #[error("{path}: {bytes} bytes, but its header asks for {needed}")]
+    Size { path: String, bytes: u64, needed: u64 },
+    #[error("{path}: {error}")]
+    Rename { path: String, error: std::io::Error },
+}
+
+/// A NIC's memory, mapped.
+pub struct Segment {
+    mapping: Mapping,
+    layout: Layout,
+    /// Heap blocks that the file was seen to hold.
+    heap_blocks: AtomicU64,
+}
+
+impl Segment {
+    /// Makes a segment and the NIC in it.
+    pub fn create(path: &Path, limits: &Limits, owner: &Owner) -> Result<Segment, SegmentError> {
+        let layout = Layout::new(limits, TABLES_AT);
+        let making = path.with_extension(format!("making.{}", owner.pid));
+        let _ = std::fs::remove_file(&making);
+        let mapping = Mapping::create(&making, layout.initial_bytes(), layout.reserved_bytes())?;
+        let base = mapping.base();
+        let header = SegmentHeader {
+            magic: MAGIC,
+            version: VERSION,
+            layout_version: layout::VERSION,
+            limits: *limits,
+            ni: owner.ni,
+            id: owner.id,
+            owner_pid: owner.pid,
+            owner_uid: owner.uid,
+            owner_start: owner.start,
+            probe_address: base as u64,
+            host_mode: owner.host_mode.into(),
+            rank: owner.rank,
+            pad: [0; 8],
+            hot: Hot {
+                state: AtomicU32::new(state::READY),
+                sleepers: AtomicU32::new(0),
+                wake: AtomicU32::new(0),
+                reserved: AtomicU32::new(0),
+                heap_blocks: AtomicU64::new(limits.heap_blocks.into()),
+                arena_base: AtomicU64::new(0),
+                arena_reserved: AtomicU64::new(0),
+                arena_bytes: AtomicU64::new(0),
+            },
+            lock: LockLine { word: AtomicU64::new(0) },
+        };
+        // SAFETY: the mapping is ours alone until the rename, starts at a page, and is larger than the header.
+        unsafe { base.cast::<SegmentHeader>().write(header) };
+        let segment = Segment { mapping, layout, heap_blocks: AtomicU64::new(limits.heap_blocks.into()) };
+        // SAFETY: nobody else knows the segment yet.
+        unsafe { segment.nic() }.format(limits);
+        std::fs::rename(&making, path).map_err(|error| SegmentError::Rename { path: path.display().to_string(), error })?;
+        Ok(segment)
+    }
+
+    /// Attaches a segment that another process made.
+    pub fn open(path: &Path) -> Result<Segment, SegmentError> {
+        let name = || path.display().to_string();
+        let first = Mapping::open(path, TABLES_AT, u64::from(u32::MAX))?;
+        // SAFETY: the file holds at least the header's bytes, all of whose fields are integers.
+        let header = unsafe { &*first.base().cast::<SegmentHeader>() };
+        if header.magic != MAGIC {
+            return Err(SegmentError::Magic { path: name(), magic: header.magic });
+        }
+        if header.version != VERSION || header.layout_version != layout::VERSION {
+            return Err(SegmentError::Version {
+                path: name(),
+                found: header.version,
+                found_layout: header.layout_version,
+            });
+        }
+        let limits = header.limits;
+        if !limits.are_sane() {
+            return Err(SegmentError::Limits { path: name() });
+        }
+        drop(first);
+        let layout = Layout::new(&limits, TABLES_AT);
+        let mapping = Mapping::open(path, TABLES_AT, layout.reserved_bytes())?;
+        let bytes = mapping.file_bytes()?;
+        if bytes < layout.initial_bytes() {
+            return Err(SegmentError::Size { path: name(), bytes, needed: layout.initial_bytes() });
+        }
+        Ok(Segment { mapping, layout, heap_blocks: AtomicU64::new(limits.heap_blocks.into()) })
+    }
+
+    /// The header.
+    #[inline(always)]
+    pub fn header(&self) -> &SegmentHeader {
+        // SAFETY: the mapping outlives the borrow and holds the header; what others change of it is atomic.
+        unsafe { &*self.mapping.base().cast::<SegmentHeader>() }
+    }
+
+    /// The NIC's limits, as they were when the segment was made or attached.
+    pub fn limits(&self) -> &Limits {
+        &self.layout.limits
+    }
+
+    /// Where the NIC's tables lie.
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Wakes the owner if it sleeps. Called after what it waits for was stored and the lock released.
+    #[inline(always)]
+    pub fn ring(&self) {
+        // Pairs with the heavy fence of a sleeper between its announcement and its last look (wait.rs).
+        asymmetric::light();
+        if self.header().hot.sleepers.load(Relaxed) != 0 {
+            self.wake_all();
+        }
+    }
+
+    /// Makes sleepers look again.
+    #[cold]
+    pub fn wake_all(&self) {
+        let wake = &self.header().hot.wake;
+        wake.fetch_add(1, SeqCst);
+        futex::wake_all(wake);
+    }
+
+    /// Lets the file grow until it holds so many heap blocks. The owner's; the allocator learns of it apart.
+    pub fn grow_heap(&self, blocks: u32) -> Result<(), MapError> {
+        self.mapping.grow(self.layout.heap + u64::from(blocks) * BLOCK_BYTES)?;
+        self.header().hot.heap_blocks.store(blocks.into(), SeqCst);
+        Ok(())
+    }
+
+    /// Heap blocks that may be touched.
+    #[inline]
+    fn heap_blocks_known(&self) -> u64 {
+        let known = self.heap_blocks.load(Relaxed);
+        let claimed = self.header().hot.heap_blocks.load(Relaxed);
+        if claimed <= known { known } else { self.heap_blocks_checked(claimed) }
+    }
+
+    #[cold]
+    fn heap_blocks_checked(&self, claimed: u64) -> u64 {
+        let bytes = self.mapping.file_bytes().unwrap_or(0);
+        let held = bytes.saturating_sub(self.layout.heap) / BLOCK_BYTES;
+        let blocks = claimed.min(held).min(self.layout.limits.heap_blocks_max.into());
+        self.heap_blocks.fetch_max(blocks, SeqCst);
+        self.heap_blocks.load(Relaxed)
+    }
+
+    /// Address of a heap block and the bytes from there on that may be touched.
+    pub fn heap_at(&self, block: u32) -> Option<(*mut u8, u64)> {
+        let left = self.heap_blocks_known().checked_sub(block.into())?;
+        let offset = self.layout.heap + u64::from(block) * BLOCK_BYTES;
+        Some((self.mapping.base().wrapping_add(offset as usize), left * BLOCK_BYTES))
+    }
+
+    /// What is read without the lock.
+    #[inline(always)]
+    pub fn signals(&self) -> Signals<'_> {
+        let layout = &self.layout;
+        let limits = &layout.limits;
+        let heap_words = self.heap_blocks_known() as usize * (BLOCK_BYTES as usize / 8);
+        // SAFETY: the layout's ranges lie within the file, whose size was checked, are aligned and do not overlap; the
+        // records are made of atomics, so that others may change them meanwhile.
+        unsafe {
+            Signals {
+                doorbell: &*self.at::<Doorbell>(layout.doorbell),
+                registers: &*self.at::<Registers>(layout.registers),
+                counters: std::slice::from_raw_parts(self.at::<Counter>(layout.counters), limits.counters as usize),
+                queues: std::slice::from_raw_parts(self.at::<EventQueue>(layout.queues), limits.queues as usize),
+                descriptors: std::slice::from_raw_parts(
+                    self.at::<Descriptor>(layout.descriptors),
+                    limits.descriptors as usize,
+                ),
+                heap: std::slice::from_raw_parts(self.at::<AtomicU64>(layout.heap), heap_words),
+            }
+        }
+    }
+
+    /// The whole NIC.
+    ///
+    /// # Safety
+    /// The caller holds the NIC's lock, or nobody else knows the segment, for as long as it uses the result.
+    #[inline(always)]
+    pub unsafe fn nic(&self) -> Nic<'_> {
+        let layout = &self.layout;
+        let limits = &layout.limits;
+        // SAFETY: as for `signals`; and the records, which any bit pattern is a value of, are the lock holder's alone.
+        unsafe {
+            Nic {
+                signals: self.signals(),
+                tables: Tables {
+                    control: &mut *self.at::<Control>(layout.control),
+                    portals: self.table::<PortalEntry>(layout.portals, limits.portals as usize),
+                    entries: self.table::<Entry>(layout.entries, limits.entries as usize),
+                    entry_buckets: self.table::<Bucket>(layout.entry_buckets, Layout::entry_bucket_count(limits)),
+                    headers: self.table::<Header>(layout.headers, limits.headers as usize),
+                    header_buckets: self.table::<Bucket>(layout.header_buckets, Layout::header_bucket_count(limits)),
+                    triggered: self.table::<Triggered>(layout.triggered, limits.triggered as usize),
+                    pending: self.table::<Pending>(layout.pending, limits.pending as usize),
+                    mail: self.table::<MailSlot>(layout.mail, limits.mail as usize),
+                    heap_map: self.table::<u64>(layout.heap_map, Layout::heap_map_words(limits)),
+                    list_max: limits.list,
+                },
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn at<T>(&self, offset: u64) -> *mut T {
+        self.mapping.base().wrapping_add(offset as usize).cast()
+    }
+
+    /// # Safety
+    /// As for [`Segment::nic`].
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    unsafe fn table<T>(&self, offset: u64, count: usize) -> &mut [T] {
+        // SAFETY: the caller's.
+        unsafe { std::slice::from_raw_parts_mut(self.at::<T>(offset), count) }
+    }
+}
+
+/// Marks the NICs of a process that has ended as dead, and makes everyone in the job look: for launchers.
+pub fn mark_dead(directory: &Path, os_pid: u32) {
+    let Ok(files) = std::fs::read_dir(directory) else { return };
+    let segments = files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|e| e == "nic"));
+    let opened: Vec<Segment> = segments.filter_map(|path| Segment::open(&path).ok()).collect();
+    for segment in opened.iter().filter(|segment| segment.header().owner_pid == os_pid) {
+        segment.header().hot.state.store(state::DEAD, SeqCst);
+    }
+    for segment in &opened {
+        segment.wake_all();
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Waiting: spin briefly, then sleep until something changes in the NIC.
+//!
+//! A sleeper announces itself in the segment, runs the heavy side of an asymmetric fence, looks once more, and sleeps
+//! on the segment's wake word. Whoever changes the NIC looks at the announcement after releasing the lock, at the
+//! cost of one load of a line that hardly ever changes. Either the sleeper's last look sees the change, or whoever
+//! made it sees the sleeper. Where the kernel has no such fence, sleeps are short instead.
+//!
+//! While it waits a thread also keeps the interface going: the mailbox, and once in a while the deaths of others.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::interface::Interface;
+use crate::os::{asymmetric, futex};
+
+/// How often a waiter looks after others' deaths.
+const TICK: Duration = Duration::from_millis(20);
+/// How long a sleep lasts at most where the kernel lacks the asymmetric fence.
+const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
+/// Looks between looks at the clock.
+const LOOKS: u32 = 32;
+
+/// `PtlAbort` was called.
+static ABORTED: AtomicBool = AtomicBool::new(false);
+
+/// Why a wait ended without what was waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    TimedOut,
+    Aborted,
+    /// The interface was closed.
+    Closed,
+}
+
+/// Ends all waits of this process, now and in future, until [`abort_reset`].
+pub fn abort_waits() {
+    ABORTED.store(true, SeqCst);
+}
+
+/// Waits work again.
+pub fn abort_reset() {
+    ABORTED.store(false, SeqCst);
+}
+
+impl Interface {
+    /// Waits until `look` finds something; `deadline` None waits for ever. The first look comes before anything else.
+    pub fn wait<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+        self.waiters.fetch_add(1, SeqCst);
+        let result = self.wait_counted(deadline, &mut look);
+        self.waiters.fetch_sub(1, SeqCst);
+        result
+    }
+
+    fn wait_counted<T>(&self, deadline: Option<Instant>, look: &mut impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+        let mut spinning_since: Option<Instant> = None;
+        loop {
+            for _ in 0..LOOKS {
+                self.progress();
+                if ABORTED.load(Relaxed) {
+                    return Err(WaitEnd::Aborted);
+                }
+                if let Some(found) = look() {
+                    return Ok(found);
+                }
+                std::hint::spin_loop();
+            }
+            if self.closing.load(Relaxed) {
+                return Err(WaitEnd::Closed);
+            }
+            let now = Instant::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return Err(WaitEnd::TimedOut);
+            }
+            let since = *spinning_since.get_or_insert(now);
+            if now.duration_since(since).as_nanos() as u64 >= self.config.spin_ns {
+                break;
+            }
+        }
+        self.sleep(deadline, look)
+    }
+
+    #[cold]
+    fn sleep<T>(&self, deadline: Option<Instant>, look: &mut impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+        let hot = &self.own.segment.header().hot;
+        hot.sleepers.fetch_add(1, SeqCst);
+        let fenced = asymmetric::heavy();
+        let result = loop {
+            let seen = hot.wake.load(SeqCst);
+            self.progress();
+            if ABORTED.load(SeqCst) {
+                break Err(WaitEnd::Aborted);
+            }
+            if self.closing.load(SeqCst) {
+                break Err(WaitEnd::Closed);
+            }
+            if let Some(found) = look() {
+                break Ok(found);
+            }
+            let mut sleep = if fenced { TICK } else { UNFENCED_SLEEP };
+            if let Some(deadline) = deadline {
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    break Err(WaitEnd::TimedOut);
+                }
+                sleep = sleep.min(left);
+            }
+            futex::wait(&hot.wake, seen, Some(sleep.as_nanos() as u64));
+            self.tick();
+        };
+        hot.sleepers.fetch_sub(1, SeqCst);
+        result
+    }
+}
