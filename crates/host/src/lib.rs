@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The host interface: what front doors stand on.
+//!
+//! A process finds its job, reads its settings, claims a Portals process id and opens NICs; and it has one arena of
+//! memory that peers reach in place. Front doors translate their API to [`Interface`]'s; they do not know each other.
+//!
+//! * [`settings`]: every environment variable that the library reads, in one table.
+//! * [`process`]: this process in its job: place, ids, arena, start-up exchange.
+
+pub mod process;
+pub mod settings;
+
+pub use process::{Opened, Process};
+pub use selvedge_live::engine::StartError;
+pub use selvedge_live::lock::Quiet;
+pub use selvedge_live::wait::{WaitEnd, abort_reset, abort_waits};
+pub use selvedge_live::{Interface, OpenError};
+pub use selvedge_nic as nic;
+
+/// The library's version.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Whether a range of this process's memory can be read now. Pages of it may be brought in.
+pub fn memory_is_readable(address: u64, bytes: u64) -> bool {
+    selvedge_live::os::memory::readable(address, bytes)
+}
