@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `libportals`: the Portals 4.3 API (`include/portals4.h`) and Selvedge's own functions (`include/selvedge.h`).
+//!
+//! A front door translates and never decides: it checks arguments, turns handles into references and C structures into
+//! the NIC's, and maps every error to its code in one place ([`codes`]).
+//!
+//! | file | functions |
+//! |---|---|
+//! | [`abi`] | the C types, laid out as the header says |
+//! | [`codes`] | return codes, and how errors become them |
+//! | [`state`] | the open interfaces, handles |
+//! | [`interface`] | PtlInit .. PtlNIStatus, maps, identities |
+//! | [`table`] | portal table entries |
+//! | [`lists`] | list and match entries: append, unlink, search |
+//! | [`objects`] | memory descriptors, counting events, event queues |
+//! | [`operations`] | put, get, atomics, and their triggered forms |
+//! | [`job`] | selvedge_* |
+//!
+//! Every function may be called from any thread. Pointers are the caller's promise, as in any C API; what can be
+//! checked of them (null, range, being mapped) is.
+
+pub mod abi;
+pub mod codes;
+pub mod interface;
+pub mod job;
+pub mod lists;
+pub mod objects;
+pub mod operations;
+pub mod state;
+pub mod table;

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory descriptors, counting events, event queues (Portals 4.3, the parts of those names).
+//!
+//! Reading a counter or an empty queue takes no lock and no system call. A wait for a counter ends when successes
+//! reach the test, or on any failure.
+
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+
+use selvedge_host::nic::handle::NONE;
+use selvedge_host::nic::portals::events::Taken;
+use selvedge_host::nic::portals::resources::DescriptorView;
+use selvedge_host::nic::portals::{self, options};
+use selvedge_host::nic::signals::Counter;
+
+use crate::abi::*;
+use crate::codes::{Code, Outcome, code};
+use crate::lists::{read_vectors, store_vectors};
+use crate::state::{Kind, Ni, find, find_ni, given, out};
+
+// ---- Memory descriptors ------------------------------------------------------------------------------------------
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlMDBind(ni_handle: u32, md: *const Md, md_handle: *mut u32) -> i32 {
+    code((|| {
+        let ni = find_ni(ni_handle)?;
+        let (md, handle) = (given(md)?, out(md_handle)?);
+        if md.options & !(options::MD_MASK) != 0 {
+            return Err(Code::ArgInvalid);
+        }
+        let mut view = DescriptorView {
+            start: md.start as u64,
+            length: md.length,
+            options: md.options,
+            queue: ni.queue(md.eq_handle)?,
+            counter: ni.counter(md.ct_handle)?,
+            iov: NONE,
+            iov_count: 0,
+        };
+        if md.options & options::IOVEC != 0 {
+            let (vectors, bytes) = read_vectors(ni, view.start, view.length)?;
+            (view.start, view.length, view.iov_count) = (0, bytes, vectors.len() as u32);
+            view.iov = store_vectors(ni, &vectors)?;
+        } else if view.start == 0 && view.length != 0 && view.length != u64::MAX {
+            return Err(Code::ArgInvalid);
+        }
+        let mut guard = ni.interface().lock();
+        match guard.bind(&view) {
+            Ok(reference) => *handle = ni.handle(Kind::Md, reference),
+            Err(full) => {
+                guard.free_iov(view.iov);
+                return Err(full.into());
+            }
+        }
+        Ok(())
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlMDRelease(md_handle: u32) -> i32 {
+    code((|| {
+        let (ni, reference) = find(md_handle, Kind::Md)?;
+        ni.interface().progress();
+        ni.interface().lock().release(reference).ok_or(Code::ArgInvalid)
+    })())
+}
+
+// ---- Counting events ---------------------------------------------------------------------------------------------
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTAlloc(ni_handle: u32, ct_handle: *mut u32) -> i32 {
+    code((|| {
+        let ni = find_ni(ni_handle)?;
+        let handle = out(ct_handle)?;
+        *handle = ni.handle(Kind::Ct, ni.interface().lock().counter_alloc()?);
+        Ok(())
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTFree(ct_handle: u32) -> i32 {
+    code((|| {
+        let (ni, reference) = find(ct_handle, Kind::Ct)?;
+        let freed = ni.interface().lock().counter_free(reference).ok_or(Code::ArgInvalid);
+        ni.interface().wake();
+        freed
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTCancelTriggered(ct_handle: u32) -> i32 {
+    code((|| {
+        let (ni, reference) = find(ct_handle, Kind::Ct)?;
+        ni.interface().lock().cancel_triggered(reference).ok_or(Code::ArgInvalid)
+    })())
+}
+
+/// What a counter holds.
+#[inline(always)]
+fn value_of(counter: &Counter) -> CtEvent {
+    CtEvent { success: counter.success.load(Acquire), failure: counter.failure.load(Acquire) }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTGet(ct_handle: u32, event: *mut CtEvent) -> i32 {
+    code((|| {
+        let (ni, reference) = find(ct_handle, Kind::Ct)?;
+        let event = out(event)?;
+        ni.interface().progress();
+        *event = value_of(ni.interface().signals().counter(reference).ok_or(Code::ArgInvalid)?);
+        Ok(())
+    })())
+}
+
+/// The counter's value, once it has reached the test or failed; an error once it is gone.
+#[inline(always)]
+fn reached(ni: &Ni, reference: u32, test: u64) -> Option<Outcome<CtEvent>> {
+    let Some(counter) = ni.interface().signals().counter(reference) else { return Some(Err(Code::ArgInvalid)) };
+    let value = value_of(counter);
+    (value.success >= test || value.failure != 0).then_some(Ok(value))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i32 {
+    code((|| {
+        let (ni, reference) = find(ct_handle, Kind::Ct)?;
+        let event = out(event)?;
+        *event = ni.interface().wait(None, || reached(ni, reference, test))??;
+        Ok(())
+    })())
+}
+
+/// Where the next poll of several objects starts: round robin.
+static TURN: AtomicU32 = AtomicU32::new(0);
+
+/// When a timeout in milliseconds is over.
+fn deadline(timeout_ms: u32) -> Option<Instant> {
+    (timeout_ms != TIME_FOREVER).then(|| Instant::now() + Duration::from_millis(timeout_ms.into()))
+}
+
+/// The references of an array of handles, all of one interface.
+fn references(handles: *const u32, size: u32, kind: Kind) -> Outcome<(&'static Ni, Vec<u32>)> {
+    crate::state::initialised()?;
+    if handles.is_null() || size == 0 {
+        return Err(Code::ArgInvalid);
+    }
+    // SAFETY: not null; the caller gave `size` handles.
+    let handles = unsafe { std::slice::from_raw_parts(handles, size as usize) };
+    let (ni, _) = find(handles[0], kind)?;
+    let references = handles.iter().map(|&handle| ni.reference(handle, kind, None)).collect::<Outcome<Vec<u32>>>()?;
+    Ok((ni, references))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTPoll(
+    ct_handles: *const u32,
+    tests: *const u64,
+    size: u32,
+    timeout_ms: u32,
+    event: *mut CtEvent,
+    which: *mut u32,
+) -> i32 {
+    code((|| {
+        let (ni, references) = references(ct_handles, size, Kind::Ct)?;
+        let (event, which) = (out(event)?, out(which)?);
+        if tests.is_null() {
+            return Err(Code::ArgInvalid);
+        }
+        // SAFETY: not null; the caller gave `size` tests.
+        let tests = unsafe { std::slice::from_raw_parts(tests, size as usize) };
+        let first = TURN.fetch_add(1, Relaxed) as usize;
+        let count = references.len();
+        let look = || {
+            (0..count).map(|step| (first + step) % count).find_map(|index| {
+                Some(reached(ni, references[index], tests[index])?.map(|value| (index, value)))
+            })
+        };
+        let (index, value) = ni.interface().wait(deadline(timeout_ms), look)??;
+        (*event, *which) = (value, index as u32);
+        Ok(())
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTSet(ct_handle: u32, new_ct: CtEvent) -> i32 {
+    code(change(ct_handle, |guard, reference| guard.count_set(reference, new_ct.success, new_ct.failure)))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlCTInc(ct_handle: u32, increment: CtEvent) -> i32 {
+    if increment.success != 0 && increment.failure != 0 {
+        return code(crate::state::initialised().and(Err(Code::ArgInvalid)));
+    }
+    code(change(ct_handle, |guard, reference| guard.count(reference, increment.success, increment.failure)))
+}
+
+/// Changes a counter, and runs what that sets off.
+fn change(ct_handle: u32, how: impl FnOnce(&mut selvedge_host::nic::Nic<'_>, u32)) -> Outcome {
+    let (ni, reference) = find(ct_handle, Kind::Ct)?;
+    let interface = ni.interface();
+    let mut guard = interface.lock();
+    guard.signals.counter(reference).ok_or(Code::ArgInvalid)?;
+    how(&mut guard, reference);
+    let fired = guard.has_fired();
+    drop(guard);
+    interface.settle(fired);
+    Ok(())
+}
+
+// ---- Event queues ------------------------------------------------------------------------------------------------
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlEQAlloc(ni_handle: u32, count: u64, eq_handle: *mut u32) -> i32 {
+    code((|| {
+        let ni = find_ni(ni_handle)?;
+        let handle = out(eq_handle)?;
+        if count == 0 {
+            return Err(Code::ArgInvalid);
+        }
+        let capacity = u32::try_from(count).map_err(|_| Code::NoSpace)?;
+        loop {
+            let mut guard = ni.interface().lock();
+            match guard.queue_alloc(capacity) {
+                Ok(reference) => {
+                    *handle = ni.handle(Kind::Eq, reference);
+                    return Ok(());
+                }
+                Err(full) if !guard.queue_available() => return Err(full.into()),
+                Err(full) => {
+                    drop(guard);
+                    if !ni.interface().grow_heap(capacity) {
+                        return Err(full.into());
+                    }
+                }
+            }
+        }
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlEQFree(eq_handle: u32) -> i32 {
+    code((|| {
+        let (ni, reference) = find(eq_handle, Kind::Eq)?;
+        let freed = ni.interface().lock().queue_free(reference).ok_or(Code::ArgInvalid);
+        ni.interface().wake();
+        freed
+    })())
+}
+
+/// An event as the C API has it.
+fn told(ni: &Ni, event: &portals::Event) -> Event {
+    Event {
+        start: event.start as *mut _,
+        user_ptr: event.user_ptr as *mut _,
+        hdr_data: event.header_data,
+        match_bits: event.match_bits,
+        rlength: event.rlength,
+        mlength: event.mlength,
+        remote_offset: event.remote_offset,
+        initiator: ni.process(event.initiator),
+        uid: event.uid,
+        pt_index: event.portal,
+        kind: event.kind,
+        ptl_list: event.list,
+        ni_fail_type: event.fail,
+        atomic_operation: event.operation,
+        atomic_type: event.datatype,
+    }
+}
+
+/// Takes an event off a queue, if there is one: it, and whether others were lost before it.
+#[inline(always)]
+fn take(ni: &Ni, reference: u32) -> Option<Outcome<(Event, bool)>> {
+    let signals = ni.interface().signals();
+    match signals.take_event(reference) {
+        Taken::Empty => None,
+        Taken::Gone => Some(Err(Code::ArgInvalid)),
+        Taken::Event(event, lost) => {
+            if signals.queue(reference).is_some_and(|queue| queue.disabled_events.load(Acquire) != 0) {
+                ni.interface().lock().post_waiting_disabled(reference);
+            }
+            Some(Ok((told(ni, &event), lost)))
+        }
+    }
+}
+
+fn deliver(into: &mut Event, (event, lost): (Event, bool)) -> Outcome {
+    *into = event;
+    if lost { Err(Code::EqDropped) } else { Ok(()) }
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlEQGet(eq_handle: u32, event: *mut Event) -> i32 {
+    code((|| {
+        let (ni, reference) = find(eq_handle, Kind::Eq)?;
+        let event = out(event)?;
+        ni.interface().progress();
+        deliver(event, take(ni, reference).unwrap_or(Err(Code::EqEmpty))?)
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlEQWait(eq_handle: u32, event: *mut Event) -> i32 {
+    code((|| {
+        let (ni, reference) = find(eq_handle, Kind::Eq)?;
+        let event = out(event)?;
+        deliver(event, ni.interface().wait(None, || take(ni, reference))??)
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlEQPoll(
+    eq_handles: *const u32,
+    size: u32,
+    timeout_ms: u32,
+    event: *mut Event,
+    which: *mut u32,
+) -> i32 {
+    code((|| {
+        let (ni, references) = references(eq_handles, size, Kind::Eq)?;
+        let (event, which) = (out(event)?, out(which)?);
+        let first = TURN.fetch_add(1, Relaxed) as usize;
+        let count = references.len();
+        let look = || {
+            (0..count)
+                .map(|step| (first + step) % count)
+                .find_map(|index| Some(take(ni, references[index])?.map(|taken| (index, taken))))
+        };
+        let waited = ni.interface().wait(deadline(timeout_ms), look).map_err(|end| match Code::from(end) {
+            Code::CtNoneReached => Code::EqEmpty,
+            other => other,
+        });
+        let (index, taken) = waited??;
+        *which = index as u32;
+        deliver(event, taken)
+    })())
+}

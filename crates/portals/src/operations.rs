@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Put, get, atomics and swaps, at once and triggered (Portals 4.3, "Data Movement Operations", "Triggered
+//! Operations").
+//!
+//! A call checks its arguments, makes a [`Command`] of what the descriptors say now, and starts it, or arms it on a
+//! counter. An operation whose own memory is not mapped is refused (`PTL_ARG_INVALID`) before it has any effect.
+
+use std::ffi::c_void;
+
+use selvedge_host::nic::handle::NONE;
+use selvedge_host::nic::portals::operation::{Datatype, Family, Operation, allowed};
+use selvedge_host::nic::portals::resources::DescriptorView;
+use selvedge_host::nic::portals::triggered::Action;
+use selvedge_host::nic::portals::{ack, options};
+use selvedge_host::nic::tables::{Command, Side, kind};
+
+use crate::abi::{CtEvent, Me, Process};
+use crate::codes::{Code, Outcome, code};
+use crate::lists::{Draft, check_portal};
+use crate::state::{Kind, Ni, find, find_ni, initialised, out};
+
+/// Where an operation goes.
+#[derive(Clone, Copy)]
+struct Target {
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+}
+
+/// What an operation carries besides its memory.
+#[derive(Clone, Copy)]
+struct Tag {
+    user_ptr: u64,
+    hdr_data: u64,
+    ack: u8,
+}
+
+/// A descriptor of the caller and the part of it that an operation uses.
+struct Part {
+    ni: &'static Ni,
+    view: DescriptorView,
+    side: Side,
+}
+
+impl Part {
+    #[inline(always)]
+    fn of(md_handle: u32, offset: u64, length: u64) -> Outcome<Part> {
+        let (ni, reference) = find(md_handle, Kind::Md)?;
+        let view = ni.interface().signals().descriptor(reference).ok_or(Code::ArgInvalid)?;
+        if offset.checked_add(length).is_none_or(|end| end > view.length) {
+            return Err(Code::ArgInvalid);
+        }
+        let start = if view.iov == NONE { view.start.wrapping_add(offset) } else { offset };
+        let side = Side {
+            start,
+            iov: view.iov,
+            iov_count: view.iov_count,
+            options: view.options,
+            queue: view.queue,
+            counter: view.counter,
+            reserved: 0,
+        };
+        Ok(Part { ni, view, side })
+    }
+
+    /// Whether an acknowledgement may be asked for.
+    #[inline(always)]
+    fn check_ack(&self, wanted: u8) -> Outcome {
+        let missing = match wanted {
+            ack::NONE => false,
+            ack::FULL => self.view.queue == NONE,
+            ack::COUNTING => self.view.counter == NONE,
+            ack::OPERATION_COMPLETED => false,
+            _ => true,
+        };
+        let unreliable = wanted != ack::NONE && self.view.options & options::MD_UNRELIABLE != 0;
+        if missing || unreliable { Err(Code::ArgInvalid) } else { Ok(()) }
+    }
+}
+
+/// A command with what all kinds have in common.
+#[inline(always)]
+fn command(ni: &Ni, what: u8, length: u64, target: Target, tag: Tag) -> Outcome<Command> {
+    if target.pt_index > ni.limits.max_pt_index as u32 || length > ni.limits.max_msg_size {
+        return Err(Code::ArgInvalid);
+    }
+    Ok(Command {
+        kind: what,
+        operation: 0,
+        datatype: 0,
+        ack: tag.ack,
+        portal: target.pt_index,
+        target: ni.physical(target.process)?,
+        initiator: ni.presents(),
+        match_bits: target.match_bits,
+        remote_offset: target.remote_offset,
+        header_data: tag.hdr_data,
+        length,
+        user_ptr: tag.user_ptr,
+        source: Side::NOWHERE,
+        sink: Side::NOWHERE,
+        operand: [0; 4],
+        uid: ni.uid,
+        reserved: 0,
+    })
+}
+
+#[inline(always)]
+fn put(md: u32, offset: u64, length: u64, target: Target, tag: Tag) -> Outcome<(&'static Ni, Command)> {
+    let part = Part::of(md, offset, length)?;
+    part.check_ack(tag.ack)?;
+    let common = command(part.ni, kind::PUT, length, target, tag)?;
+    Ok((part.ni, Command { source: part.side, ..common }))
+}
+
+#[inline(always)]
+fn get(md: u32, offset: u64, length: u64, target: Target, user_ptr: u64) -> Outcome<(&'static Ni, Command)> {
+    let part = Part::of(md, offset, length)?;
+    let tag = Tag { user_ptr, hdr_data: 0, ack: ack::NONE };
+    let common = command(part.ni, kind::GET, length, target, tag)?;
+    Ok((part.ni, Command { sink: part.side, ..common }))
+}
+
+/// An operation and datatype that the specification allows together, for this many bytes.
+fn check_atomic(family: Family, operation: u8, datatype: u8, length: u64, most: u64) -> Outcome<Datatype> {
+    let operation = Operation::from_u32(operation.into()).ok_or(Code::ArgInvalid)?;
+    let datatype = Datatype::from_u32(datatype.into()).ok_or(Code::ArgInvalid)?;
+    let fits = length <= most && length.is_multiple_of(datatype.size_bytes() as u64);
+    if allowed(family, operation, datatype) && fits { Ok(datatype) } else { Err(Code::ArgInvalid) }
+}
+
+fn atomic(
+    md: u32,
+    offset: u64,
+    length: u64,
+    target: Target,
+    tag: Tag,
+    operation: u8,
+    datatype: u8,
+) -> Outcome<(&'static Ni, Command)> {
+    let part = Part::of(md, offset, length)?;
+    part.check_ack(tag.ack)?;
+    check_atomic(Family::Atomic, operation, datatype, length, part.ni.limits.max_atomic_size)?;
+    let common = command(part.ni, kind::ATOMIC, length, target, tag)?;
+    Ok((part.ni, Command { source: part.side, operation, datatype, ..common }))
+}
+
+/// The two descriptors of a fetching operation.
+struct Pair {
+    get: (u32, u64),
+    put: (u32, u64),
+}
+
+fn fetch(
+    what: u8,
+    pair: &Pair,
+    length: u64,
+    target: Target,
+    tag: Tag,
+    operation: u8,
+    datatype: u8,
+) -> Outcome<(&'static Ni, Command)> {
+    let sink = Part::of(pair.get.0, pair.get.1, length)?;
+    let source = Part::of(pair.put.0, pair.put.1, length)?;
+    if sink.ni.number != source.ni.number {
+        return Err(Code::ArgInvalid);
+    }
+    let family = if what == kind::SWAP { Family::Swap } else { Family::FetchAtomic };
+    check_atomic(family, operation, datatype, length, sink.ni.limits.max_fetch_atomic_size)?;
+    let common = command(sink.ni, what, length, target, tag)?;
+    Ok((sink.ni, Command { source: source.side, sink: sink.side, operation, datatype, ..common }))
+}
+
+fn swap(
+    pair: &Pair,
+    length: u64,
+    target: Target,
+    tag: Tag,
+    operand: *const c_void,
+    operation: u8,
+    datatype: u8,
+) -> Outcome<(&'static Ni, Command)> {
+    let (ni, mut command) = fetch(kind::SWAP, pair, length, target, tag, operation, datatype)?;
+    if operation != Operation::Swap as u8 {
+        let size = Datatype::from_u32(datatype.into()).ok_or(Code::ArgInvalid)?.size_bytes();
+        if length > size as u64 || operand.is_null() || !selvedge_host::memory_is_readable(operand as u64, size as u64) {
+            return Err(Code::ArgInvalid);
+        }
+        let mut bytes = [0u8; 32];
+        // SAFETY: just found readable; at most 32 bytes.
+        unsafe { std::ptr::copy_nonoverlapping(operand.cast::<u8>(), bytes.as_mut_ptr(), size.min(32)) };
+        for (word, eight) in command.operand.iter_mut().zip(bytes.chunks_exact(8)) {
+            *word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
+        }
+    }
+    Ok((ni, command))
+}
+
+/// Starts a command now.
+#[inline(always)]
+fn start(made: Outcome<(&'static Ni, Command)>) -> i32 {
+    code((|| {
+        let (ni, command) = made?;
+        Ok(ni.interface().start(&command)?)
+    })())
+}
+
+/// Arms a command on a counter.
+fn arm(made: Outcome<(&'static Ni, Command)>, trig_ct_handle: u32, threshold: u64) -> i32 {
+    code((|| {
+        let (ni, command) = made?;
+        arm_action(ni, trig_ct_handle, threshold, Action::Command(&command))
+    })())
+}
+
+fn arm_action(ni: &Ni, trig_ct_handle: u32, threshold: u64, action: Action<'_>) -> Outcome {
+    let counter = ni.counter(trig_ct_handle)?;
+    if counter == NONE {
+        return Err(Code::ArgInvalid);
+    }
+    let interface = ni.interface();
+    let mut guard = interface.lock();
+    guard.arm(counter, threshold, action)?;
+    let fired = guard.has_fired();
+    drop(guard);
+    interface.settle(fired);
+    Ok(())
+}
+
+// ---- At once -----------------------------------------------------------------------------------------------------
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlPut(
+    md_handle: u32,
+    local_offset: u64,
+    length: u64,
+    ack_req: u8,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    start(put(md_handle, local_offset, length, target, Tag { user_ptr, hdr_data, ack: ack_req }))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlGet(
+    md_handle: u32,
+    local_offset: u64,
+    length: u64,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    start(get(md_handle, local_offset, length, target, user_ptr))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlAtomic(
+    md_handle: u32,
+    local_offset: u64,
+    length: u64,
+    ack_req: u8,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+    operation: u8,
+    datatype: u8,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    let tag = Tag { user_ptr, hdr_data, ack: ack_req };
+    start(atomic(md_handle, local_offset, length, target, tag, operation, datatype))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlFetchAtomic(
+    get_md_handle: u32,
+    local_get_offset: u64,
+    put_md_handle: u32,
+    local_put_offset: u64,
+    length: u64,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+    operation: u8,
+    datatype: u8,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
+    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    start(fetch(kind::FETCH_ATOMIC, &pair, length, target, tag, operation, datatype))
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlSwap(
+    get_md_handle: u32,
+    local_get_offset: u64,
+    put_md_handle: u32,
+    local_put_offset: u64,
+    length: u64,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+    operand: *const c_void,
+    operation: u8,
+    datatype: u8,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
+    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    start(swap(&pair, length, target, tag, operand, operation, datatype))
+}
+
+/// Atomics are done by cores under the target's lock: memory is coherent as soon as they are complete.
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlAtomicSync() -> i32 {
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    code(initialised())
+}
+
+// ---- Triggered ---------------------------------------------------------------------------------------------------
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredPut(
+    md_handle: u32,
+    local_offset: u64,
+    length: u64,
+    ack_req: u8,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+    trig_ct_handle: u32,
+    threshold: u64,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    let made = put(md_handle, local_offset, length, target, Tag { user_ptr, hdr_data, ack: ack_req });
+    arm(made, trig_ct_handle, threshold)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredGet(
+    md_handle: u32,
+    local_offset: u64,
+    length: u64,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    trig_ct_handle: u32,
+    threshold: u64,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    arm(get(md_handle, local_offset, length, target, user_ptr), trig_ct_handle, threshold)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredAtomic(
+    md_handle: u32,
+    local_offset: u64,
+    length: u64,
+    ack_req: u8,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+    operation: u8,
+    datatype: u8,
+    trig_ct_handle: u32,
+    threshold: u64,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    let tag = Tag { user_ptr, hdr_data, ack: ack_req };
+    arm(atomic(md_handle, local_offset, length, target, tag, operation, datatype), trig_ct_handle, threshold)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredFetchAtomic(
+    get_md_handle: u32,
+    local_get_offset: u64,
+    put_md_handle: u32,
+    local_put_offset: u64,
+    length: u64,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+    operation: u8,
+    datatype: u8,
+    trig_ct_handle: u32,
+    threshold: u64,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
+    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    arm(fetch(kind::FETCH_ATOMIC, &pair, length, target, tag, operation, datatype), trig_ct_handle, threshold)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredSwap(
+    get_md_handle: u32,
+    local_get_offset: u64,
+    put_md_handle: u32,
+    local_put_offset: u64,
+    length: u64,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+    operand: *const c_void,
+    operation: u8,
+    datatype: u8,
+    trig_ct_handle: u32,
+    threshold: u64,
+) -> i32 {
+    let target = Target { process, pt_index, match_bits, remote_offset };
+    let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
+    let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
+    arm(swap(&pair, length, target, tag, operand, operation, datatype), trig_ct_handle, threshold)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredCTInc(ct_handle: u32, increment: CtEvent, trig_ct_handle: u32, threshold: u64) -> i32 {
+    code((|| {
+        let (ni, counter) = live_counter(ct_handle)?;
+        if increment.success != 0 && increment.failure != 0 {
+            return Err(Code::ArgInvalid);
+        }
+        let CtEvent { success, failure } = increment;
+        arm_action(ni, trig_ct_handle, threshold, Action::CounterIncrement { counter, success, failure })
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredCTSet(ct_handle: u32, new_ct: CtEvent, trig_ct_handle: u32, threshold: u64) -> i32 {
+    code((|| {
+        let (ni, counter) = live_counter(ct_handle)?;
+        let CtEvent { success, failure } = new_ct;
+        arm_action(ni, trig_ct_handle, threshold, Action::CounterSet { counter, success, failure })
+    })())
+}
+
+fn live_counter(ct_handle: u32) -> Outcome<(&'static Ni, u32)> {
+    let (ni, counter) = find(ct_handle, Kind::Ct)?;
+    ni.interface().signals().counter(counter).map(|_| (ni, counter)).ok_or(Code::ArgInvalid)
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredMEAppend(
+    ni_handle: u32,
+    pt_index: u32,
+    me: *const Me,
+    list: u8,
+    user_ptr: u64,
+    me_handle: *mut u32,
+    trig_ct_handle: u32,
+    threshold: u64,
+) -> i32 {
+    code((|| {
+        let ni = find_ni(ni_handle)?;
+        let handle = out(me_handle)?;
+        let draft = Draft::of_me(ni, me, user_ptr)?;
+        if list > 1 || ni.counter(trig_ct_handle)? == NONE {
+            return Err(Code::ArgInvalid);
+        }
+        let spec = draft.into_spec(ni)?;
+        let reserved = check_portal(ni, pt_index, &spec, list).and_then(|()| {
+            let mut guard = ni.interface().lock();
+            if !guard.triggered_available() {
+                return Err(Code::NoSpace);
+            }
+            Ok(guard.reserve_entry(pt_index, &spec)?)
+        });
+        match reserved {
+            Ok(entry) => {
+                *handle = ni.handle(Kind::Me, entry);
+                arm_action(ni, trig_ct_handle, threshold, Action::Append { entry, list })
+            }
+            Err(error) => {
+                ni.interface().lock().free_iov(spec.iov);
+                Err(error)
+            }
+        }
+    })())
+}
+
+#[unsafe(no_mangle)]
+pub extern "C" fn PtlTriggeredMEUnlink(me_handle: u32, trig_ct_handle: u32, threshold: u64) -> i32 {
+    code((|| {
+        let (ni, entry) = find(me_handle, Kind::Me)?;
+        ni.interface().lock().entry_index(entry).ok_or(Code::ArgInvalid)?;
+        arm_action(ni, trig_ct_handle, threshold, Action::Unlink { entry })
+    })())
+}

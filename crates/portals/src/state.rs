@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The open interfaces of this process, and handles.
+//!
+//! A handle is 32 bits: kind (3), interface (2), reference to the NIC's record (27). Interfaces lie in four slots, by
+//! their kind: bit 0 of the number says non-matching, bit 1 physical.
+//!
+//! Invariants
+//! 1. A slot's pointer is null or to an [`Ni`] that lives until its last `PtlNIFini`; calls that run in other threads
+//!    at that moment are counted, and it waits for them.
+//! 2. No live handle equals a constant of the API (see `selvedge_nic::handle`).
+
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard};
+
+use selvedge_host::nic::handle::NONE;
+use selvedge_host::{Interface, Opened};
+
+use crate::abi::{self, CT_NONE, EQ_NONE, NiLimits, Process};
+use crate::codes::{Code, Outcome};
+
+/// What a handle is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    Ni = 0,
+    Eq = 1,
+    Ct = 2,
+    Md = 3,
+    Le = 4,
+    Me = 5,
+}
+
+/// Interfaces that a process can have open at once.
+pub const INTERFACES: usize = 4;
+
+/// An open interface.
+pub struct Ni {
+    pub opened: Opened,
+    pub number: u32,
+    pub logical: bool,
+    pub matching: bool,
+    pub limits: NiLimits,
+    pub uid: u32,
+    /// How many `PtlNIInit` it has had.
+    pub openings: AtomicU32,
+    /// Rank to nid << 32 | pid.
+    map: AtomicPtr<Vec<u64>>,
+    maps: Mutex<Vec<*mut Vec<u64>>>,
+    /// This process's rank in the map.
+    rank: AtomicU32,
+}
+
+static SLOTS: [AtomicPtr<Ni>; INTERFACES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; INTERFACES];
+static INITS: AtomicU32 = AtomicU32::new(0);
+/// Held while interfaces are opened and closed.
+static CHANGES: Mutex<()> = Mutex::new(());
+
+/// Serialises opening and closing.
+pub fn changing() -> MutexGuard<'static, ()> {
+    CHANGES.lock().unwrap_or_else(|poison| poison.into_inner())
+}
+
+/// `PtlInit` and `PtlFini` calls that are open.
+pub fn inits() -> &'static AtomicU32 {
+    &INITS
+}
+
+/// Refuses calls before `PtlInit`.
+#[inline(always)]
+pub fn initialised() -> Outcome {
+    if INITS.load(Relaxed) == 0 { Err(Code::NoInit) } else { Ok(()) }
+}
+
+/// The open interface with this number.
+#[inline(always)]
+pub fn slot(number: u32) -> Option<&'static Ni> {
+    // SAFETY: null, or an interface that lives until its slot is emptied; a program that closes an interface while it
+    // uses it in another thread breaks the API's rules (waits excepted, which closing ends first).
+    unsafe { SLOTS[number as usize % INTERFACES].load(Acquire).as_ref() }
+}
+
+/// Puts an interface into its slot.
+pub fn fill(ni: Box<Ni>) -> &'static Ni {
+    let number = ni.number as usize;
+    let pointer = Box::into_raw(ni);
+    SLOTS[number].store(pointer, SeqCst);
+    // SAFETY: just made; lives until `empty`.
+    unsafe { &*pointer }
+}
+
+/// Takes an interface out of its slot and gives it up.
+pub fn empty(number: u32) -> Option<Box<Ni>> {
+    let pointer = SLOTS[number as usize % INTERFACES].swap(std::ptr::null_mut(), SeqCst);
+    // SAFETY: made by `fill`; the swap makes it ours alone.
+    (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
+}
+
+/// The interface of a handle of this kind, and the reference in it.
+#[inline(always)]
+pub fn find(handle: u32, kind: Kind) -> Outcome<(&'static Ni, u32)> {
+    initialised()?;
+    if handle >> 29 != kind as u32 {
+        return Err(Code::ArgInvalid);
+    }
+    let ni = slot(handle >> 27 & 3).ok_or(Code::ArgInvalid)?;
+    Ok((ni, handle & 0x07ff_ffff))
+}
+
+/// The interface that an interface handle names.
+#[inline]
+pub fn find_ni(handle: u32) -> Outcome<&'static Ni> {
+    let (ni, reference) = find(handle, Kind::Ni)?;
+    if reference == 0 { Ok(ni) } else { Err(Code::ArgInvalid) }
+}
+
+impl Ni {
+    pub fn new(opened: Opened, number: u32, logical: bool, matching: bool, limits: NiLimits, uid: u32) -> Ni {
+        Ni {
+            opened,
+            number,
+            logical,
+            matching,
+            limits,
+            uid,
+            openings: AtomicU32::new(1),
+            map: AtomicPtr::default(),
+            maps: Mutex::new(Vec::new()),
+            rank: AtomicU32::new(abi::RANK_ANY),
+        }
+    }
+
+    /// The NIC.
+    #[inline(always)]
+    pub fn interface(&self) -> &Interface {
+        &self.opened.interface
+    }
+
+    /// A handle of this interface.
+    pub fn handle(&self, kind: Kind, reference: u32) -> u32 {
+        (kind as u32) << 29 | self.number << 27 | reference
+    }
+
+    /// The reference of a handle that must be of this interface; `none` is the constant that means no object.
+    pub fn reference(&self, handle: u32, kind: Kind, none: Option<u32>) -> Outcome<u32> {
+        if Some(handle) == none {
+            return Ok(NONE);
+        }
+        let (ni, reference) = find(handle, kind)?;
+        if ni.number == self.number { Ok(reference) } else { Err(Code::ArgInvalid) }
+    }
+
+    /// The reference of a live event queue of this interface, or NONE.
+    pub fn queue(&self, handle: u32) -> Outcome<u32> {
+        let reference = self.reference(handle, Kind::Eq, Some(EQ_NONE))?;
+        let live = reference == NONE || self.interface().signals().queue(reference).is_some();
+        if live { Ok(reference) } else { Err(Code::ArgInvalid) }
+    }
+
+    /// The reference of a live counter of this interface, or NONE.
+    pub fn counter(&self, handle: u32) -> Outcome<u32> {
+        let reference = self.reference(handle, Kind::Ct, Some(CT_NONE))?;
+        let live = reference == NONE || self.interface().signals().counter(reference).is_some();
+        if live { Ok(reference) } else { Err(Code::ArgInvalid) }
+    }
+
+    /// Where a target is: nid << 32 | pid.
+    #[inline(always)]
+    pub fn physical(&self, target: Process) -> Outcome<u64> {
+        if !self.logical {
+            let id = u64::from(target.nid) << 32 | u64::from(target.pid);
+            return if target.pid < abi::PID_MAX { Ok(id) } else { Err(Code::ArgInvalid) };
+        }
+        self.map().and_then(|map| map.get(target.nid as usize)).copied().ok_or(Code::ArgInvalid)
+    }
+
+    /// How this process presents itself: rank, or nid << 32 | pid.
+    #[inline(always)]
+    pub fn presents(&self) -> u64 {
+        if self.logical { self.rank.load(Relaxed).into() } else { self.interface().id() }
+    }
+
+    /// A process as the C API names it.
+    pub fn process(&self, id: u64) -> Process {
+        if self.logical {
+            Process { nid: id as u32, pid: 0 }
+        } else {
+            Process { nid: (id >> 32) as u32, pid: id as u32 }
+        }
+    }
+
+    /// The logical map, if one was set.
+    #[inline(always)]
+    pub fn map(&self) -> Option<&Vec<u64>> {
+        // SAFETY: maps live until the interface is dropped.
+        unsafe { self.map.load(Acquire).as_ref() }
+    }
+
+    /// Sets the logical map; this process must be in it.
+    pub fn set_map(&self, map: Vec<u64>) -> Outcome {
+        let own = self.interface().id();
+        let rank = map.iter().position(|&id| id == own).ok_or(Code::ArgInvalid)?;
+        let pointer = Box::into_raw(Box::new(map));
+        self.maps.lock().unwrap_or_else(|poison| poison.into_inner()).push(pointer);
+        self.map.store(pointer, SeqCst);
+        self.rank.store(rank as u32, SeqCst);
+        Ok(())
+    }
+}
+
+impl Drop for Ni {
+    fn drop(&mut self) {
+        for map in self.maps.get_mut().unwrap_or_else(|poison| poison.into_inner()).drain(..) {
+            // SAFETY: made by Box::into_raw in `set_map`, dropped once.
+            drop(unsafe { Box::from_raw(map) });
+        }
+    }
+}
+
+// SAFETY: the raw pointers are to maps that only change under the mutex and live as long as the interface.
+unsafe impl Send for Ni {}
+// SAFETY: as above.
+unsafe impl Sync for Ni {}
+
+/// The object that an out-parameter points to.
+pub fn out<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
+    // SAFETY: null, or memory that the caller gave for the result, as C has it.
+    unsafe { pointer.as_mut() }.ok_or(Code::ArgInvalid)
+}
+
+/// The object that an in-parameter points to.
+pub fn given<'a, T>(pointer: *const T) -> Outcome<&'a T> {
+    // SAFETY: null, or an object that the caller gave, as C has it.
+    unsafe { pointer.as_ref() }.ok_or(Code::ArgInvalid)
+}

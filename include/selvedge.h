@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * selvedge.h: what a C program gets besides Portals: its place in the job, a start-up exchange, and memory
+ * that peers reach in place. The functions are in libportals.so.
+ *
+ * Invariants:
+ *  1. selvedge_init comes first; the others may be called from any thread after it.
+ *  2. selvedge_barrier and selvedge_exchange are collective: every rank calls them, in the same order. They go
+ *     through the launcher, so they are for start-up and shutdown, not for inner loops.
+ *  3. Functions that return int give 0 (or the number asked for) on success and a negative errno value on failure.
+ */
+#ifndef SELVEDGE_H
+#define SELVEDGE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Joins the job that the launcher started, or a job of one when there is none. Later calls do nothing. */
+int selvedge_init(void);
+
+/* Leaves the job. No other function of this header may follow. */
+void selvedge_finalize(void);
+
+/* This process's rank, from 0; 0 without a launcher. */
+int selvedge_rank(void);
+
+/* Number of processes in the job; 1 without a launcher. */
+int selvedge_size(void);
+
+/* Returns when every rank has called it. Messages under way are not waited for. */
+int selvedge_barrier(void);
+
+/* Gives every rank the bytes of every other: all has room for size * bytes and is filled in rank order, this rank's own
+ * part included. bytes is the same everywhere. */
+int selvedge_exchange(const void *mine, size_t bytes, void *all);
+
+/* Memory in this process's shared arena, aligned to 64 bytes, contents undefined. Peers reach it in place. Not
+ * collective: each rank allocates what it likes. NULL when so much is not left. */
+void *selvedge_alloc(size_t bytes);
+
+/* Gives memory of selvedge_alloc back; NULL is allowed. No entry or descriptor may still cover it. */
+void selvedge_free(void *memory);
+
+/* Ends the whole job with exit code `code` and reports why (may be NULL). Does not return. */
+void selvedge_abort(int code, const char *why);
+
+/* Version of the library, such as "0.1.0". Never NULL; not to be freed. */
+const char *selvedge_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SELVEDGE_H */
