@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What every conformance family is written with.
+ *
+ * A family is one C11 program (matching.c, lists.c, ...) linked with harness.c, which holds main().
+ * A case states one rule of the Portals 4.3 specification and shows that it holds:
+ *
+ *     CASE(use_once_unlinks, 2, "an entry with USE_ONCE serves one message and is unlinked")
+ *     {
+ *         ni_matching();
+ *         ...
+ *     }
+ *
+ *     program --list      one line a case: name, processes, rule, where it applies; tabs between
+ *     program NAME        runs that case in this process, one of the N that the launcher started
+ *
+ * Rules for cases
+ * 1. A case runs in all of its processes at once. It opens what interfaces it needs; those still open when it
+ *    returns are closed for it, after a barrier, and buffers are freed. Nothing outlives a case.
+ * 2. A failed check anywhere ends the whole job with a non-zero status.
+ * 3. Memory that is communicated comes from buffer(): it is the shared arena or ordinary memory, as the variant
+ *    wants. Memory on the stack or in globals is not reachable in every variant.
+ * 4. Never wait for a peer's *program* except in barrier(), exchange() and the waiting helpers: where only the
+ *    owner drives its interface (host mode, bounce path) those keep it driven, a plain sleep does not.
+ * 5. barrier() and exchange() are collective, and so are ni_open() and its shorthands.
+ */
+#ifndef CONFORMANCE_HARNESS_H
+#define CONFORMANCE_HARNESS_H
+
+#include <portals4.h>
+#include <selvedge.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { RANKS_MAX = 64, WAIT_DEFAULT_MS = 10000 };
+
+/* ---- Cases ---------------------------------------------------------------------------------------------- */
+
+enum case_scope {
+    SCOPE_ANY, /* every variant */
+    SCOPE_NIC  /* only where the interface works without its owner's program: not host mode, not the bounce path */
+};
+
+void case_register(const char *name, int nprocs, enum case_scope scope, const char *rule, void (*body)(void));
+
+#define CASE_IN(scope, name, nprocs, rule)                                  \
+    static void case_##name(void);                                          \
+    __attribute__((constructor)) static void case_register_##name(void)     \
+    {                                                                       \
+        case_register(#name, nprocs, scope, rule, case_##name);             \
+    }                                                                       \
+    static void case_##name(void)
+
+#define CASE(name, nprocs, rule) CASE_IN(SCOPE_ANY, name, nprocs, rule)
+#define CASE_NIC(name, nprocs, rule) CASE_IN(SCOPE_NIC, name, nprocs, rule)
+
+/* ---- Checks --------------------------------------------------------------------------------------------- */
+
+/* Ends the job: prints "file:line: rank r: message". */
+_Noreturn void fail_at(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void check_eq_at(const char *file, int line, const char *got_text, unsigned long long got, const char *wanted_text,
+                 unsigned long long wanted);
+void check_pattern_at(const char *file, int line, const void *start, size_t bytes, unsigned seed);
+void check_bytes_at(const char *file, int line, const void *start, size_t bytes, int value);
+void check_process_at(const char *file, int line, ptl_process_t got, ptl_process_t wanted);
+
+#define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
+#define CHECK(expr) ((expr) ? (void)0 : fail_at(__FILE__, __LINE__, "not so: %s", #expr))
+/* Compares integers; prints both. Return codes, event kinds and failure kinds are printed by name, told by the text
+ * of `wanted` (PTL_EVENT_*, PTL_NI_*) or of `got` (a call of a Ptl function, rc, ...). */
+#define CHECK_EQ(got, wanted) \
+    check_eq_at(__FILE__, __LINE__, #got, (unsigned long long)(got), #wanted, (unsigned long long)(wanted))
+/* The call returned PTL_OK. */
+#define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "PTL_OK", PTL_OK)
+#define CHECK_PTR(got, wanted) \
+    check_eq_at(__FILE__, __LINE__, #got, (uintptr_t)(const void *)(got), #wanted, (uintptr_t)(const void *)(wanted))
+/* Memory holds what pattern_fill(start, bytes, seed) puts there / holds `value` in every byte. */
+#define CHECK_PATTERN(start, bytes, seed) check_pattern_at(__FILE__, __LINE__, start, bytes, seed)
+#define CHECK_BYTES(start, bytes, value) check_bytes_at(__FILE__, __LINE__, start, bytes, value)
+/* The same process, as the interface in use names processes. */
+#define CHECK_PROCESS(got, wanted) check_process_at(__FILE__, __LINE__, got, wanted)
+
+const char *return_name(int rc);
+const char *event_name(ptl_event_kind_t kind);
+const char *failure_name(ptl_ni_fail_t kind);
+
+/* ---- The job -------------------------------------------------------------------------------------------- */
+
+int rank(void);
+int size(void);
+/* Waits for every process, driving this process's open interfaces meanwhile. */
+void barrier(void);
+/* All-gather in rank order: `all` holds size() * bytes. */
+void exchange(const void *mine, size_t bytes, void *all);
+bool mode_is(const char *mode); /* "nic", "host" */
+bool path_is(const char *path); /* "auto", "shared", "cma", "bounce" */
+bool memory_is_shared(void);    /* buffer() hands out the shared arena */
+
+/* ---- Interfaces ----------------------------------------------------------------------------------------- */
+
+/* PtlInit and PtlNIInit on the default interface with PTL_PID_ANY; then the processes tell each other their ids, a
+ * logical interface gets its map, and the interface becomes the one in use. `desired`, `actual` may be NULL. */
+ptl_handle_ni_t ni_open(unsigned options, const ptl_ni_limits_t *desired, ptl_ni_limits_t *actual);
+ptl_handle_ni_t ni_matching(void);    /* logical, matching, default limits */
+ptl_handle_ni_t ni_nonmatching(void); /* logical, no matching, default limits */
+/* Tracks an interface that the case opened by itself (all of its PtlInit and PtlNIInit): exchanges ids (and sets the
+ * map if `set_map`) and makes it the one in use. It is closed at the end like the others. Collective. */
+void ni_adopt(ptl_handle_ni_t handle, unsigned options, bool set_map);
+void ni_use(ptl_handle_ni_t handle); /* makes an open interface the one in use */
+ptl_handle_ni_t ni(void);            /* the interface in use */
+/* Closes one interface / all of them: barrier, PtlNIFini, PtlFini. Collective. */
+void ni_close(ptl_handle_ni_t handle);
+void ni_close_all(void);
+bool ni_is_logical(void);
+bool ni_is_matching(void);
+ptl_process_t peer(int rank);           /* the process of that rank, as the interface in use names it */
+ptl_process_t peer_physical(int rank);  /* its nid and pid */
+ptl_process_t any_process(void);        /* the wildcard of the interface in use */
+int rank_of(ptl_process_t process);     /* the inverse of peer(); -1 if nobody */
+bool same_process(ptl_process_t a, ptl_process_t b);
+/* Sane limits to ask for: edit the field in question. */
+ptl_ni_limits_t limits_default(void);
+
+/* ---- Objects (on the interface in use; any failure fails the case) --------------------------------------- */
+
+ptl_handle_eq_t eq_new(size_t count);
+ptl_handle_ct_t ct_new(void);
+ptl_pt_index_t pt_new(ptl_handle_eq_t eq, unsigned options); /* any index */
+/* Allocates exactly this index: what all processes of a case agree on without telling each other. */
+ptl_pt_index_t pt_at(ptl_pt_index_t index, ptl_handle_eq_t eq, unsigned options);
+ptl_handle_md_t md_new(void *start, size_t bytes, unsigned options, ptl_handle_eq_t eq, ptl_handle_ct_t ct);
+
+/* An entry over memory: PUT and GET, no LINK event, anybody, no counter; bits exact, any source. */
+ptl_me_t me_over(void *start, size_t bytes, ptl_match_bits_t bits);
+ptl_le_t le_over(void *start, size_t bytes);
+ptl_handle_me_t me_append(ptl_pt_index_t pt, const ptl_me_t *me, ptl_list_t list, void *user_ptr);
+ptl_handle_le_t le_append(ptl_pt_index_t pt, const ptl_le_t *le, ptl_list_t list, void *user_ptr);
+
+/* A put of the first `bytes` of `md` with PTL_ACK_REQ, at remote offset 0; user_ptr is NULL. */
+void put(ptl_handle_md_t md, size_t bytes, int to, ptl_pt_index_t pt, ptl_match_bits_t bits, ptl_hdr_data_t hdr);
+void get(ptl_handle_md_t md, size_t bytes, int from, ptl_pt_index_t pt, ptl_match_bits_t bits, size_t remote_offset);
+
+/* ---- Waiting -------------------------------------------------------------------------------------------- */
+
+/* Waits for the next event (timeout_ms <= 0: WAIT_DEFAULT_MS); the case fails if none comes. Returns PTL_OK or
+ * PTL_EQ_DROPPED. Looks at neither kind nor failure. */
+#define wait_event(eq, ev, timeout_ms) wait_event_at(__FILE__, __LINE__, eq, ev, timeout_ms)
+int wait_event_at(const char *file, int line, ptl_handle_eq_t eq, ptl_event_t *ev, int timeout_ms);
+/* The next event must be of this kind, with PTL_NI_OK and nothing dropped before it; it is returned. */
+#define expect_event(eq, kind) expect_failure_at(__FILE__, __LINE__, eq, kind, PTL_NI_OK)
+/* The same with the failure that it must carry. */
+#define expect_failure(eq, kind, failure) expect_failure_at(__FILE__, __LINE__, eq, kind, failure)
+ptl_event_t expect_failure_at(const char *file, int line, ptl_handle_eq_t eq, ptl_event_kind_t kind,
+                              ptl_ni_fail_t failure);
+/* A SEND and an ACK, in either order: what an acknowledged put leaves at its initiator; the ACK is returned. */
+#define expect_send_ack(eq) expect_send_ack_at(__FILE__, __LINE__, eq, PTL_NI_OK)
+#define expect_send_ack_failure(eq, failure) expect_send_ack_at(__FILE__, __LINE__, eq, failure)
+ptl_event_t expect_send_ack_at(const char *file, int line, ptl_handle_eq_t eq, ptl_ni_fail_t failure);
+/* Nothing arrives for so long. */
+#define no_event(eq, ms) no_event_at(__FILE__, __LINE__, eq, ms)
+void no_event_at(const char *file, int line, ptl_handle_eq_t eq, int ms);
+/* Waits until success + failure of the counter reaches n. */
+#define wait_ct(ct, n) wait_ct_at(__FILE__, __LINE__, ct, n)
+ptl_ct_event_t wait_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t n);
+/* Waits for success + failure of these, then wants exactly these. */
+#define expect_ct(ct, success, failure) expect_ct_at(__FILE__, __LINE__, ct, success, failure)
+void expect_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t success, ptl_size_t failure);
+
+/* ---- Memory and the rest -------------------------------------------------------------------------------- */
+
+void *buffer(size_t bytes); /* zeroed; 64-byte aligned; freed with the case */
+void pattern_fill(void *start, size_t bytes, unsigned seed);
+void sleep_ms(int ms); /* drives the open interfaces meanwhile */
+long long now_ms(void);
+uint64_t random_next(uint64_t *state); /* any non-zero seed; the same everywhere */
+
+#endif
