@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The catalogue: what can be measured, with which program, how long, and at which sizes.
+//!
+//! Invariants: 1. every name is unique. 2. Every name that a [`super::record::RULES`] entry is held against is
+//! measured by some case (see [`Case::yields`]). 3. How long a case takes follows from [`Scale`] alone.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use super::record::RULES;
+
+/// Who runs a case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Runner {
+    /// Two processes without any library of ours.
+    Raw,
+    /// `selvedge run` with a rank program of ours; once for each number of processes.
+    Ranks { program: &'static str, processes: &'static [usize], environment: &'static [(&'static str, &'static str)] },
+    /// Debian's ucx_perftest.
+    Ucx,
+    /// peer_mpi.c with this MPI.
+    Mpi { family: &'static str, what: &'static str },
+}
+
+/// What a case goes over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Over {
+    Nothing,
+    /// From eight bytes to 4 MB.
+    LatencySizes,
+    /// From 64 KB to 16 MB.
+    BandwidthSizes,
+    /// The same, as far as two buffers of it stay in the caches.
+    HotSizes,
+    Depths,
+}
+
+pub struct Case {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub runner: Runner,
+    pub over: Over,
+    /// Baselines that are measured in the same loop.
+    pub yields: &'static [&'static str],
+    /// How many budgets one size or depth takes.
+    pub weight: f64,
+}
+
+const LATENCY: Runner = ranks("latency", &[]);
+const BANDWIDTH: Runner = ranks("bandwidth", &[("SELVEDGE_HEAP_BYTES", "268435456")]);
+const MATCHING: Runner = ranks("matching", &[]);
+
+const fn ranks(program: &'static str, environment: &'static [(&'static str, &'static str)]) -> Runner {
+    Runner::Ranks { program, processes: &[2], environment }
+}
+
+const fn case(name: &'static str, about: &'static str, runner: Runner, over: Over) -> Case {
+    Case { name, about, runner, over, yields: &[], weight: 1.0 }
+}
+
+const fn mpi(name: &'static str, about: &'static str, family: &'static str, what: &'static str, over: Over) -> Case {
+    case(name, about, Runner::Mpi { family, what }, over)
+}
+
+pub const CASES: &[Case] = &[
+    case("raw_flag", "half a round trip of one cache line between two cores: the floor", Runner::Raw, Over::Nothing),
+    case("counting_put", "half a round trip, put and counter, shared memory", LATENCY, Over::LatencySizes),
+    case("counting_put_ordinary", "the same, ordinary memory", LATENCY, Over::LatencySizes),
+    case("put_flag", "the same without counters: put, fence, flag increment, polling", LATENCY, Over::LatencySizes),
+    case("matched_put_event", "half a round trip, match entry and event queue", LATENCY, Over::Nothing),
+    case("get", "8 bytes fetched from a target that does not call the library", LATENCY, Over::Nothing),
+    case("fetch_atomic", "8 bytes fetched and added to, likewise", LATENCY, Over::Nothing),
+    case("message_rate", "8-byte puts a second, 64 in flight", ranks("rate", &[]), Over::Nothing),
+    Case {
+        yields: &["memcpy_shared"],
+        weight: 2.0,
+        ..case("bandwidth_shared", "large puts, shared memory", BANDWIDTH, Over::BandwidthSizes)
+    },
+    Case {
+        yields: &["memcpy_shared_hot"],
+        ..case("bandwidth_shared_hot", "the same, two buffers that stay in the caches", BANDWIDTH, Over::HotSizes)
+    },
+    Case {
+        yields: &["memcpy_ordinary", "process_vm_writev"],
+        weight: 2.0,
+        ..case(
+            "bandwidth_cma",
+            "large puts, ordinary memory, by cross-memory attach",
+            ranks("bandwidth", &[("SELVEDGE_PATH", "cma")]),
+            Over::BandwidthSizes,
+        )
+    },
+    case("match_posted", "each message matches the last of Q posted entries", MATCHING, Over::Depths),
+    case("match_unexpected", "each receive matches the last of Q unexpected messages", MATCHING, Over::Depths),
+    Case {
+        yields: &["overlap_target:alone", "overlap_target:memcpy"],
+        weight: 6.0,
+        ..case(
+            "overlap_target",
+            "what a computing target keeps of its speed under 1 MB puts",
+            ranks("overlap", &[("SELVEDGE_MODE", "nic")]),
+            Over::Nothing,
+        )
+    },
+    Case {
+        yields: &["overlap_target_host:alone", "overlap_target_host:memcpy"],
+        weight: 6.0,
+        ..case(
+            "overlap_target_host",
+            "the same when the target runs its own interface",
+            ranks("overlap", &[("SELVEDGE_MODE", "host")]),
+            Over::Nothing,
+        )
+    },
+    Case {
+        yields: &["host_barrier"],
+        weight: 2.0,
+        ..case("triggered_barrier", "barrier by triggered operations, 2 and 4 processes", COLLECTIVES, Over::Nothing)
+    },
+    Case {
+        yields: &["host_allreduce"],
+        weight: 2.0,
+        ..case(
+            "triggered_allreduce",
+            "8-byte sum by triggered operations, 2 and 4 processes",
+            COLLECTIVES,
+            Over::Nothing,
+        )
+    },
+    case("ucx:am_lat", "UCX active message, half a round trip", Runner::Ucx, Over::Nothing),
+    case("ucx:put_lat", "UCX put, half a round trip, memory polled", Runner::Ucx, Over::Nothing),
+    case("ucx:am_rate", "UCX 8-byte active messages a second", Runner::Ucx, Over::Nothing),
+    case("ucx:put_bw", "UCX put, one buffer over and over", Runner::Ucx, Over::HotSizes),
+    mpi("openmpi:pingpong", "Open MPI, half a round trip", "openmpi", "pingpong", Over::LatencySizes),
+    mpi("openmpi:bandwidth", "Open MPI, large messages", "openmpi", "bandwidth", Over::BandwidthSizes),
+    mpi("openmpi:match_posted", "Open MPI, the same pattern", "openmpi", "match_posted", Over::Depths),
+    mpi("openmpi:match_unexpected", "Open MPI, the same pattern", "openmpi", "match_unexpected", Over::Depths),
+    mpi("mpich:pingpong", "MPICH, half a round trip", "mpich", "pingpong", Over::LatencySizes),
+    mpi("mpich:bandwidth", "MPICH, large messages", "mpich", "bandwidth", Over::BandwidthSizes),
+    mpi("mpich:match_posted", "MPICH, the same pattern", "mpich", "match_posted", Over::Depths),
+    mpi("mpich:match_unexpected", "MPICH, the same pattern", "mpich", "match_unexpected", Over::Depths),
+];
+
+const COLLECTIVES: Runner = Runner::Ranks { program: "collectives", processes: &[2, 4], environment: &[] };
+
+impl Case {
+    pub fn is_peer(&self) -> bool {
+        matches!(self.runner, Runner::Ucx | Runner::Mpi { .. })
+    }
+
+    /// Its own name, that of a baseline measured along with it, or its family's.
+    fn answers_to(&self, name: &str) -> bool {
+        let family = || self.name.split_once(':').map(|(family, _)| family);
+        self.name == name || self.yields.contains(&name) || family() == Some(name)
+    }
+
+    /// Roughly how long it takes, start of its programs included; what the plan is made with.
+    pub fn estimate(&self, scale: &Scale) -> Duration {
+        let points = self.sizes(scale).len().max(self.depths(scale).len()).max(1) as f64;
+        let (runs, start_ms) = match self.runner {
+            Runner::Raw => (1.0, 20.0),
+            Runner::Ranks { processes, .. } => (processes.len() as f64, 200.0),
+            Runner::Ucx => (2.0, 500.0),
+            Runner::Mpi { .. } => (1.0, 1000.0),
+        };
+        let ms = runs * (start_ms + points * self.weight * scale.budget_ms * 1.3);
+        Duration::from_secs_f64(ms / 1000.0)
+    }
+
+    /// What the repetitions at one depth may take. Ours are always measured to the end of the list: that its length does
+    /// not matter is the point.
+    pub fn limit_ms(&self, scale: &Scale) -> f64 {
+        if self.is_peer() { scale.peer_limit_ms } else { Scale::FULL.peer_limit_ms }
+    }
+
+    pub fn sizes(&self, scale: &Scale) -> Vec<u64> {
+        match self.over {
+            Over::LatencySizes => scale.latency_sizes.to_vec(),
+            Over::BandwidthSizes => scale.bandwidth_sizes.to_vec(),
+            Over::HotSizes => scale.bandwidth_sizes.iter().copied().filter(|s| *s <= 1 << 20).collect(),
+            Over::Nothing | Over::Depths => Vec::new(),
+        }
+    }
+
+    pub fn depths(&self, scale: &Scale) -> Vec<u64> {
+        if self.over == Over::Depths { scale.depths.to_vec() } else { Vec::new() }
+    }
+}
+
+/// How long and how far.
+#[derive(Debug, Clone, Copy)]
+pub struct Scale {
+    /// For one size or depth of one case.
+    pub budget_ms: f64,
+    /// A queue length at which a peer's repetitions would take longer is left out, with a word.
+    pub peer_limit_ms: f64,
+    /// Everything together; what does not fit is left out, with a word.
+    pub total: Option<Duration>,
+    pub ring_bytes: u64,
+    pub latency_sizes: &'static [u64],
+    pub bandwidth_sizes: &'static [u64],
+    pub depths: &'static [u64],
+}
+
+impl Scale {
+    pub const FULL: Scale = Scale {
+        budget_ms: 500.0,
+        peer_limit_ms: 30_000.0,
+        total: None,
+        ring_bytes: 32 << 20,
+        latency_sizes: &[8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20],
+        bandwidth_sizes: &[64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20],
+        depths: &[1, 16, 256, 1024, 4096, 16384, 65536],
+    };
+    pub const QUICK: Scale = Scale {
+        budget_ms: 60.0,
+        peer_limit_ms: 1000.0,
+        total: Some(Duration::from_secs(54)),
+        latency_sizes: &[8, 64, 1 << 10, 16 << 10, 256 << 10, 4 << 20],
+        bandwidth_sizes: &[64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20],
+        ..Scale::FULL
+    };
+    /// Only to see that everything runs.
+    pub const SMOKE: Scale = Scale {
+        budget_ms: 2.0,
+        peer_limit_ms: 1000.0,
+        total: None,
+        ring_bytes: 1 << 20,
+        latency_sizes: &[8, 4096],
+        bandwidth_sizes: &[64 << 10],
+        depths: &[1, 16, 64],
+    };
+}
+
+/// The cases that `names` ask for and those they are held against, in the order of the catalogue. A name may be a
+/// case, a baseline that a case brings along, or the family before a colon. No names: all.
+pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
+    let mut chosen: Vec<bool> = vec![names.is_empty(); CASES.len()];
+    for name in names {
+        let mut known = false;
+        for (case, chosen) in CASES.iter().zip(&mut chosen) {
+            let found = case.answers_to(name);
+            *chosen |= found;
+            known |= found;
+        }
+        if !known {
+            bail!("there is no case '{name}'; `selvedge bench --list` names them all");
+        }
+    }
+    while add_baselines(&mut chosen) {}
+    Ok(CASES.iter().zip(chosen).filter_map(|(case, chosen)| chosen.then_some(case)).collect())
+}
+
+/// Whether any was added.
+fn add_baselines(chosen: &mut [bool]) -> bool {
+    let mut added = false;
+    for rule in RULES {
+        let asked = CASES.iter().position(|c| c.name == rule.case).is_some_and(|at| chosen[at]);
+        let baseline = CASES.iter().position(|c| c.name == rule.against);
+        if let (true, Some(at)) = (asked, baseline) {
+            added |= !chosen[at];
+            chosen[at] = true;
+        }
+    }
+    added
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (at, case) in CASES.iter().enumerate() {
+            assert!(CASES[..at].iter().all(|other| other.name != case.name), "{} twice", case.name);
+        }
+    }
+
+    #[test]
+    fn every_rule_is_about_something_that_is_measured() {
+        for rule in RULES {
+            assert!(CASES.iter().any(|c| c.name == rule.case), "{}", rule.case);
+            let measured = |name| CASES.iter().any(|c| c.name == name || c.yields.contains(&name));
+            assert!(measured(rule.against), "{} against {}", rule.case, rule.against);
+        }
+    }
+
+    #[test]
+    fn a_case_brings_its_baselines() {
+        let names = |asked: &str| -> Vec<&str> { choose(&[asked.into()]).unwrap().iter().map(|c| c.name).collect() };
+        assert_eq!(names("put_flag"), ["raw_flag", "counting_put", "put_flag"]);
+        assert_eq!(names("raw_flag"), ["raw_flag"]);
+        assert!(names("mpich").contains(&"mpich:bandwidth") && names("mpich").contains(&"bandwidth_cma"));
+        assert_eq!(names("memcpy_shared"), ["bandwidth_shared"]);
+        assert!(choose(&["no_such".into()]).is_err());
+        assert_eq!(choose(&[]).unwrap().len(), CASES.len());
+    }
+
+    #[test]
+    fn the_quick_plan_fits() {
+        let planned: Duration = CASES.iter().map(|c| c.estimate(&Scale::QUICK)).sum();
+        assert!(planned <= Scale::QUICK.total.unwrap(), "planned {planned:?}");
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page `benchmarks.md`: host, date, how it was measured, tables by subject, plots. Written by the run that measured,
+//! so no figure in it is typed by hand.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use super::host::Host;
+use super::plots::Plot;
+use super::record::{Measurement, Record};
+use super::report::{COLUMNS, row, size};
+
+pub struct Page<'a> {
+    pub host: &'a Host,
+    pub peers: Vec<String>,
+    pub measurements: &'a [Measurement],
+    pub records: &'a [Record],
+    pub notes: &'a [String],
+    pub quick: bool,
+}
+
+/// A part of the page.
+struct Subject {
+    title: &'static str,
+    about: &'static str,
+    /// Whether a case belongs here; the first subject that says so has it.
+    has: fn(&str) -> bool,
+    plots: &'static [Plot],
+}
+
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        title: "Matching",
+        about: "Messages are sent with descending tags and received with ascending ones, so that an engine that walks \
+                its list finds each message at the far end. Depth is the number of entries or messages; the time is that of \
+                one message.",
+        has: |case| case.contains("match_posted") || case.contains("match_unexpected"),
+        plots: &[
+            Plot {
+                file: "match_unexpected.svg",
+                title: "Time per message, last of Q unexpected",
+                cases: &["match_unexpected", "openmpi:match_unexpected", "mpich:match_unexpected"],
+                ..MATCHING_PLOT
+            },
+            Plot {
+                file: "match_posted.svg",
+                title: "Time per message, last of Q posted",
+                cases: &["match_posted", "openmpi:match_posted", "mpich:match_posted"],
+                ..MATCHING_PLOT
+            },
+        ],
+    },
+    Subject {
+        title: "Bandwidth",
+        about: "Buffers are taken in turn from rings of equal length, by every way alike, and the ways take turns in one \
+                loop. The `_hot` cases and `ucx:put_bw` use so few that they stay in the caches.",
+        has: |case| ["bandwidth", "memcpy_", "process_vm", "put_bw"].iter().any(|part| case.contains(part)),
+        plots: &[Plot {
+            file: "bandwidth.svg",
+            title: "Bandwidth",
+            x_label: "message size",
+            y_label: "bandwidth",
+            cases: &[
+                "bandwidth_shared",
+                "memcpy_shared",
+                "bandwidth_cma",
+                "memcpy_ordinary",
+                "process_vm_writev",
+                "openmpi:bandwidth",
+                "mpich:bandwidth",
+            ],
+            point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
+            x_text: |x| size(x.round() as u64),
+            y_text: |y| format!("{y} GB/s"),
+            y_base: 2.0,
+        }],
+    },
+    Subject {
+        title: "Computing targets",
+        about: "One process computes while the other puts 1 MB buffers into its memory at a fixed pace. The rate is pieces \
+                of work a second; its ratio is the part that is left. The time is what one put costs its initiator.",
+        has: |case| case.starts_with("overlap_target"),
+        plots: &[],
+    },
+    Subject {
+        title: "Collectives",
+        about: "Depth is the number of processes. The host-driven ones are the same algorithms with the program sending \
+                every message. More processes than cores share them.",
+        has: |case| case.contains("barrier") || case.contains("allreduce"),
+        plots: &[],
+    },
+    Subject {
+        title: "Message rate",
+        about: "Depth is the number of messages in flight.",
+        has: |case| case.contains("_rate"),
+        plots: &[],
+    },
+    Subject {
+        title: "Latency",
+        about: "Half a round trip, but for `get` and `fetch_atomic`, which are whole operations on a target that does not \
+                call the library.",
+        has: |_| true,
+        plots: &[Plot {
+            file: "latency.svg",
+            title: "Half a round trip",
+            x_label: "message size",
+            y_label: "time",
+            cases: &["counting_put", "counting_put_ordinary", "put_flag", "openmpi:pingpong", "mpich:pingpong"],
+            point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
+            x_text: |x| size(x.round() as u64),
+            y_text: time_text,
+            y_base: 10.0,
+        }],
+    },
+];
+
+const MATCHING_PLOT: Plot = Plot {
+    file: "",
+    title: "",
+    x_label: "Q",
+    y_label: "time per message",
+    cases: &[],
+    point: |m| Some((m.depth? as f64, m.median_ns?)),
+    x_text: |x| format!("{x}"),
+    y_text: time_text,
+    y_base: 10.0,
+};
+
+fn time_text(ns: f64) -> String {
+    if ns < 1e3 { format!("{ns} ns") } else { format!("{} us", ns / 1e3) }
+}
+
+impl Page<'_> {
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut parts = Vec::new();
+        let subject_of = |r: &Record| SUBJECTS.iter().position(|s| (s.has)(&r.case));
+        for (at, subject) in SUBJECTS.iter().enumerate() {
+            let records: Vec<&Record> = self.records.iter().filter(|r| subject_of(r) == Some(at)).collect();
+            if !records.is_empty() {
+                parts.push(self.part(subject, &records, directory)?);
+            }
+        }
+        let latency_first = parts.into_iter().rev().collect::<String>();
+        let text = self.head() + &latency_first + &self.tail();
+        let path = directory.join("benchmarks.md");
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn head(&self) -> String {
+        let command = if self.quick { "selvedge bench --quick --docs DIR" } else { "selvedge bench --docs DIR" };
+        let peers = if self.peers.is_empty() { "none installed".to_owned() } else { self.peers.join(", ") };
+        format!(
+            "# Benchmarks\n\nWritten by `{command}`; not edited by hand.\n\n\
+             | | |\n|---|---|\n| host | {} |\n| date | {} |\n| peers | {peers} |\n\n\
+             Everything is measured side by side in one run, by processes pinned to a core each (unless there are more \
+             of them than cores). A figure is the median, or the 99th percentile, of many batches after warming up. \
+             A ratio is this case's figure divided by that of the case it stands against: for times, less than one is \
+             faster; for rates and bandwidths, more than one is. A case that stands against two others has two lines.\n\n",
+            self.host.describe(),
+            self.host.date,
+        )
+    }
+
+    fn part(&self, subject: &Subject, records: &[&Record], directory: &Path) -> Result<String> {
+        let mut out = format!("## {}\n\n{}\n\n", subject.title, subject.about);
+        for plot in subject.plots {
+            if plot.draw(self.measurements, directory)? {
+                let _ = writeln!(out, "![{}]({})\n", plot.title, plot.file);
+            }
+        }
+        let _ = writeln!(out, "| {} |", COLUMNS.join(" | "));
+        let _ = writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---|---:|");
+        for record in records {
+            let _ = writeln!(out, "| {} |", row(record).join(" | "));
+        }
+        out.push('\n');
+        Ok(out)
+    }
+
+    fn tail(&self) -> String {
+        if self.notes.is_empty() {
+            return String::new();
+        }
+        let first_lines = self.notes.iter().filter_map(|note| note.lines().next());
+        let list: String = first_lines.map(|note| format!("- {note}\n")).collect();
+        format!("## Left out\n\n{list}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::record::records;
+
+    #[test]
+    fn the_page_has_every_record_and_its_plots() {
+        let timed = |case: &str, size: u64, median_ns: f64| Measurement {
+            case: case.into(),
+            size_bytes: Some(size),
+            median_ns: Some(median_ns),
+            ..Measurement::default()
+        };
+        let measurements =
+            [timed("raw_flag", 8, 100.0), timed("counting_put", 8, 120.0), timed("counting_put", 64, 130.0)];
+        let records = records(&measurements);
+        let directory = tempfile::tempdir().unwrap();
+        let notes = ["mpich:pingpong: left out, not installed".to_owned()];
+        let page = Page {
+            host: &Host::here(),
+            peers: vec!["UCX 1".into()],
+            measurements: &measurements,
+            records: &records,
+            notes: &notes,
+            quick: true,
+        };
+        page.write(directory.path()).unwrap();
+        let text = fs::read_to_string(directory.path().join("benchmarks.md")).unwrap();
+        assert_eq!(text.lines().filter(|l| l.starts_with("| counting_put ")).count(), 2);
+        assert!(text.contains("raw_flag | 1.20 |") && text.contains("latency.svg") && text.contains("not installed"));
+        assert!(directory.path().join("latency.svg").is_file());
+        assert!(!text.contains("## Matching"));
+    }
+
+    #[test]
+    fn every_case_has_one_subject() {
+        let title = |case: &str| SUBJECTS.iter().find(|s| (s.has)(case)).map(|s| s.title);
+        assert_eq!(title("match_posted"), Some("Matching"));
+        assert_eq!(title("overlap_target:memcpy"), Some("Computing targets"));
+        assert_eq!(title("memcpy_shared"), Some("Bandwidth"));
+        assert_eq!(title("message_rate"), Some("Message rate"));
+        assert_eq!(title("matched_put_event"), Some("Latency"));
+    }
+}

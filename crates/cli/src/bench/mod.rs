@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge bench`: measures this machine's live interface beside the bare hardware and beside its peers, in one run.
+//!
+//! The work is in C programs written to the public interface (`bench/*.c`), which this module starts in pinned
+//! processes one after the other, so that nothing else of ours runs while one measures. It then holds every case
+//! against its baseline ([`record::RULES`]) and prints a table, or JSON, or a page with plots.
+//!
+//! Invariants: 1. figures go to standard output, everything else to standard error. 2. What could not be measured is said,
+//! never left out in silence. 3. A case of ours that fails makes the exit code 1; a peer's only with `--peers required`.
+
+mod cases;
+mod docs;
+mod host;
+mod peers;
+mod plots;
+mod process;
+mod record;
+mod report;
+
+use std::cell::OnceCell;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use cases::{CASES, Case, Runner, Scale};
+use host::Host;
+use peers::{Mpi, Ucx};
+use process::Tree;
+use record::{Beside, Measurement, RULES};
+
+/// A program that takes this much longer than planned is ended.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE_FACTOR: u32 = 4;
+/// What a case may take beyond the deadline of the whole run.
+const LAST_MOMENTS: Duration = Duration::from_secs(3);
+
+/// Measure the live interface beside the bare hardware and its peers.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Cases to run, with what they are held against; all when none is named. A family such as `ucx` stands for all its cases.
+    #[arg(value_name = "CASE")]
+    cases: Vec<String>,
+    /// Everything in under a minute: shorter runs, fewer sizes.
+    #[arg(long)]
+    quick: bool,
+    /// Only see that everything runs; the figures mean nothing.
+    #[arg(long, hide = true, conflicts_with = "quick")]
+    smoke: bool,
+    /// One JSON array of records instead of the table.
+    #[arg(long)]
+    json: bool,
+    /// Whether to measure UCX, Open MPI and MPICH too.
+    #[arg(long, value_enum, default_value_t = PeerChoice::Auto)]
+    peers: PeerChoice,
+    /// Also write DIR/benchmarks.md and its plots.
+    #[arg(long, value_name = "DIR")]
+    docs: Option<PathBuf>,
+    /// Name the cases and stop.
+    #[arg(long)]
+    list: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PeerChoice {
+    /// Those that are installed.
+    Auto,
+    /// None of them.
+    None,
+    /// All of them, or fail.
+    Required,
+}
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    if args.list {
+        let width = CASES.iter().map(|c| c.name.len()).max().unwrap_or(0);
+        CASES.iter().for_each(|case| println!("{:width$}  {}", case.name, case.about));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let scale = match (args.smoke, args.quick) {
+        (true, _) => Scale::SMOKE,
+        (_, true) => Scale::QUICK,
+        _ => Scale::FULL,
+    };
+    let mut chosen = cases::choose(&args.cases)?;
+    chosen.retain(|case| args.peers != PeerChoice::None || !case.is_peer());
+    let mut session = Session::new(scale, args.peers == PeerChoice::Required)?;
+    session.run(&chosen);
+
+    let records = record::records(&session.done);
+    if args.json {
+        println!("{}", report::json(&records)?);
+    } else {
+        println!("{}\n{}", session.host.describe(), report::table(&records));
+    }
+    if let Some(directory) = &args.docs {
+        let page = docs::Page {
+            host: &session.host,
+            peers: session.peer_versions(),
+            measurements: &session.done,
+            records: &records,
+            notes: &session.notes,
+            quick: args.quick,
+        };
+        page.write(directory)?;
+    }
+    Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// One run of the command: where things are, what was found so far.
+struct Session {
+    tree: Tree,
+    host: Host,
+    scale: Scale,
+    deadline: Option<Instant>,
+    peers_required: bool,
+    ucx: OnceCell<Result<Ucx, String>>,
+    openmpi: OnceCell<Result<Mpi, String>>,
+    mpich: OnceCell<Result<Mpi, String>>,
+    progress: ProgressBar,
+    done: Vec<Measurement>,
+    /// Taken again and again over the whole run; the middle one counts.
+    raw_runs: Vec<Measurement>,
+    notes: Vec<String>,
+    failed: bool,
+}
+
+impl Session {
+    fn new(scale: Scale, peers_required: bool) -> Result<Session> {
+        Ok(Session {
+            tree: Tree::find()?,
+            host: Host::here(),
+            scale,
+            deadline: scale.total.map(|total| Instant::now() + total),
+            peers_required,
+            ucx: OnceCell::new(),
+            openmpi: OnceCell::new(),
+            mpich: OnceCell::new(),
+            progress: ProgressBar::hidden(),
+            done: Vec::new(),
+            raw_runs: Vec::new(),
+            notes: Vec::new(),
+            failed: false,
+        })
+    }
+
+    fn run(&mut self, chosen: &[&'static Case]) {
+        self.progress = progress_bar(chosen.len());
+        if self.host.cores.len() < 2 {
+            self.note("only one core: nothing can be pinned, and the figures say little".into());
+        }
+        for case in chosen {
+            self.progress.set_message(case.name);
+            self.run_case(case);
+            self.progress.inc(1);
+        }
+        self.progress.finish_and_clear();
+        self.done.splice(0..0, record::middle_run(std::mem::take(&mut self.raw_runs)));
+        self.check_processors();
+    }
+
+    fn run_case(&mut self, case: &'static Case) {
+        if self.deadline.is_some_and(|deadline| Instant::now() + case.estimate(&self.scale) > deadline) {
+            return self.note(format!("{}: left out, the time is up", case.name));
+        }
+        let result = match case.runner {
+            Runner::Raw => self.raw(case),
+            Runner::Ranks { program, processes, environment } => self.ranks(case, program, processes, environment),
+            Runner::Ucx | Runner::Mpi { .. } => match self.peer(case) {
+                Ok(result) => result,
+                Err(missing) => {
+                    self.failed |= self.peers_required;
+                    return self.note(format!("{}: left out, {missing}", case.name));
+                }
+            },
+        };
+        match result {
+            Ok(measured) if case.runner == Runner::Raw => self.raw_runs.extend(measured),
+            Ok(measured) => self.take(measured),
+            Err(error) => {
+                self.failed |= !case.is_peer() || self.peers_required;
+                self.note(format!("{}: failed: {error:#}", case.name));
+            }
+        }
+        self.raw_again(case);
+    }
+
+    /// The floor is measured once more beside each case that is held against it: machines have moods.
+    fn raw_again(&mut self, case: &Case) {
+        let held_against_raw = RULES.iter().any(|r| r.case == case.name && r.beside == Beside::OnlyForEightBytes);
+        if held_against_raw {
+            self.raw_runs.extend(self.raw(case).into_iter().flatten());
+        }
+    }
+
+    fn take(&mut self, measured: Vec<Measurement>) {
+        for m in measured {
+            if let Some(why) = &m.skipped {
+                let depth = m.depth.map_or(String::new(), |depth| format!(" at depth {depth}"));
+                self.note(format!("{}{depth}: left out, {why}", m.case));
+            } else {
+                self.done.push(m);
+            }
+        }
+    }
+
+    fn note(&mut self, note: String) {
+        self.progress.suspend(|| eprintln!("bench: {note}"));
+        self.notes.push(note);
+    }
+
+    /// How long a case may take before it is ended.
+    fn limit(&self, case: &Case) -> Duration {
+        let depths = case.depths(&self.scale).len() as u32;
+        let deep = Duration::from_secs_f64(case.limit_ms(&self.scale) / 1000.0) * depths;
+        let limit = case.estimate(&self.scale) * PATIENCE_FACTOR + deep + PATIENCE;
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) + LAST_MOMENTS);
+        left.map_or(limit, |left| left.min(limit))
+    }
+
+    fn raw(&self, case: &Case) -> Result<Vec<Measurement>> {
+        let mut command = Command::new(self.tree.program("raw")?);
+        command.args(["--budget-ms", &self.scale.budget_ms.to_string()]);
+        if let [first, second, ..] = self.host.cores[..] {
+            command.args(["--cpus", &format!("{first},{second}")]);
+        }
+        process::measurements(&mut command, self.limit(case))
+    }
+
+    fn ranks(
+        &self,
+        case: &Case,
+        program: &str,
+        processes: &[usize],
+        environment: &[(&str, &str)],
+    ) -> Result<Vec<Measurement>> {
+        let mut all = Vec::new();
+        for &count in processes {
+            let mut command = self.tree.launch(program, count, count <= self.host.cores.len())?;
+            command.args(["--what", case.name]).args(peers::program_arguments(case, &self.scale));
+            // Modes are compared by cases of their own; what the caller's environment says would mix them up.
+            command.env("SELVEDGE_MODE", "nic").env_remove("SELVEDGE_PATH").envs(environment.iter().copied());
+            all.extend(process::measurements(&mut command, self.limit(case))?);
+        }
+        Ok(all)
+    }
+
+    /// The outer error says why the peer cannot be measured at all.
+    fn peer(&self, case: &Case) -> Result<Result<Vec<Measurement>>, String> {
+        let pinned = self.host.cores.len() >= 2;
+        let limit = self.limit(case);
+        match case.runner {
+            Runner::Mpi { family, what } => {
+                let mpi = self.mpi(family).as_ref().map_err(String::clone)?;
+                Ok(mpi.measure(what, case, &self.scale, pinned, limit))
+            }
+            _ => {
+                let ucx = self.ucx.get_or_init(|| Ucx::find().map_err(|e| format!("{e:#}")));
+                let ucx = ucx.as_ref().map_err(String::clone)?;
+                Ok(ucx.measure(case, &self.scale, &self.host.cores, limit))
+            }
+        }
+    }
+
+    fn mpi(&self, family: &'static str) -> &Result<Mpi, String> {
+        let cell = if family == "openmpi" { &self.openmpi } else { &self.mpich };
+        cell.get_or_init(|| Mpi::find(family, self.tree.prefix()).map_err(|e| format!("{e:#}")))
+    }
+
+    fn peer_versions(&self) -> Vec<String> {
+        let ucx = self.ucx.get().and_then(|found| found.as_ref().ok()).map(|ucx| ucx.version.clone());
+        let mpis = [&self.openmpi, &self.mpich].map(|cell| cell.get()?.as_ref().ok().map(|mpi| mpi.version.clone()));
+        ucx.into_iter().chain(mpis.into_iter().flatten()).collect()
+    }
+
+    /// Ratios are worth most when both sides ran on the same core.
+    fn check_processors(&mut self) {
+        if self.host.cores.len() < 2 {
+            return;
+        }
+        let first = self.host.cores[0] as i64;
+        let strangers = |m: &&Measurement| m.cpu.is_some_and(|cpu| cpu != first) && m.depth.is_none_or(|d| d != 4);
+        if let Some(m) = self.done.iter().find(strangers) {
+            let cpu = m.cpu.unwrap_or(-1);
+            self.note(format!("{} ran on processor {cpu}, raw_flag on {first}", m.case));
+        }
+    }
+}
+
+fn progress_bar(length: usize) -> ProgressBar {
+    let bar = ProgressBar::new(length as u64);
+    match ProgressStyle::with_template("{spinner} [{pos}/{len}] {msg} {elapsed}") {
+        Ok(style) => bar.set_style(style),
+        Err(error) => log::debug!("{:#}", anyhow!(error)),
+    }
+    bar.enable_steady_tick(Duration::from_millis(500));
+    bar
+}

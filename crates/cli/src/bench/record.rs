@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was measured, what it is held against, and the records that come out.
+//!
+//! A rank program prints a [`Measurement`] a line. [`RULES`] says which case is held against which, by which figure and
+//! at which size or depth. Every rule that finds both sides gives one [`Record`]; a measurement that no rule
+//! applies to gives one without a ratio.
+//!
+//! Invariant: `ratio` is always this case's figure divided by the other's (times the rule's factor). So for times,
+//! less than one means that this case is faster; for rates and bandwidths, more than one does.
+
+use serde::{Deserialize, Serialize};
+
+/// One line of a measuring program's output.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+pub struct Measurement {
+    pub case: String,
+    pub size_bytes: Option<u64>,
+    /// Queue length, messages in flight, or (collectives) processes.
+    pub depth: Option<u64>,
+    #[serde(default)]
+    pub median_ns: Option<f64>,
+    #[serde(default)]
+    pub p99_ns: Option<f64>,
+    #[serde(default)]
+    pub rate_per_s: Option<f64>,
+    #[serde(default, rename = "bandwidth_Bps")]
+    pub bandwidth_bytes_per_s: Option<f64>,
+    /// The processor that rank 0 ran on.
+    #[serde(default)]
+    pub cpu: Option<i64>,
+    /// Why there is no figure.
+    #[serde(default)]
+    pub skipped: Option<String>,
+}
+
+/// One row of the table, one element of the JSON array: exactly these fields.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Record {
+    pub case: String,
+    pub size_bytes: Option<u64>,
+    pub depth: Option<u64>,
+    pub median_ns: Option<f64>,
+    pub p99_ns: Option<f64>,
+    pub rate_per_s: Option<f64>,
+    #[serde(rename = "bandwidth_Bps")]
+    pub bandwidth_bytes_per_s: Option<f64>,
+    pub against: Option<String>,
+    pub ratio: Option<f64>,
+}
+
+/// Which figure of two measurements is divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Figure {
+    Time,
+    Rate,
+    Bandwidth,
+}
+
+impl Figure {
+    fn of(self, m: &Measurement) -> Option<f64> {
+        let value = match self {
+            Figure::Time => m.median_ns,
+            Figure::Rate => m.rate_per_s,
+            Figure::Bandwidth => m.bandwidth_bytes_per_s,
+        };
+        value.filter(|v| v.is_finite() && *v > 0.0)
+    }
+}
+
+/// Which measurement of the other case stands beside this one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beside {
+    /// The only one there is.
+    Only,
+    /// The only one there is, and only for eight bytes here.
+    OnlyForEightBytes,
+    SameSize,
+    SameSizeOfEightBytes,
+    SameDepth,
+    /// The same case at depth 16.
+    DepthSixteen,
+}
+
+pub struct Rule {
+    pub case: &'static str,
+    pub against: &'static str,
+    pub figure: Figure,
+    pub beside: Beside,
+    /// The other's figure is multiplied by this.
+    pub factor: f64,
+}
+
+const fn rule(case: &'static str, against: &'static str, figure: Figure, beside: Beside) -> Rule {
+    Rule { case, against, figure, beside, factor: 1.0 }
+}
+
+const fn two_crossings(case: &'static str) -> Rule {
+    Rule { case, against: "raw_flag", figure: Figure::Time, beside: Beside::OnlyForEightBytes, factor: 2.0 }
+}
+
+/// Everything that is held against something.
+pub const RULES: &[Rule] = &[
+    rule("counting_put", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
+    rule("counting_put_ordinary", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
+    rule("counting_put_ordinary", "counting_put", Figure::Time, Beside::SameSize),
+    rule("put_flag", "counting_put", Figure::Time, Beside::SameSize),
+    rule("matched_put_event", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
+    two_crossings("get"),
+    two_crossings("fetch_atomic"),
+    rule("message_rate", "ucx:am_rate", Figure::Rate, Beside::Only),
+    rule("bandwidth_shared", "memcpy_shared", Figure::Bandwidth, Beside::SameSize),
+    rule("bandwidth_shared_hot", "memcpy_shared_hot", Figure::Bandwidth, Beside::SameSize),
+    rule("bandwidth_cma", "memcpy_ordinary", Figure::Bandwidth, Beside::SameSize),
+    rule("bandwidth_cma", "process_vm_writev", Figure::Bandwidth, Beside::SameSize),
+    rule("match_posted", "match_posted", Figure::Time, Beside::DepthSixteen),
+    rule("match_unexpected", "match_unexpected", Figure::Time, Beside::DepthSixteen),
+    rule("overlap_target", "overlap_target:alone", Figure::Rate, Beside::Only),
+    rule("overlap_target", "overlap_target:memcpy", Figure::Time, Beside::Only),
+    rule("overlap_target_host", "overlap_target_host:alone", Figure::Rate, Beside::Only),
+    rule("overlap_target_host", "overlap_target_host:memcpy", Figure::Time, Beside::Only),
+    rule("triggered_barrier", "host_barrier", Figure::Time, Beside::SameDepth),
+    rule("triggered_allreduce", "host_allreduce", Figure::Time, Beside::SameDepth),
+    rule("ucx:am_lat", "counting_put", Figure::Time, Beside::SameSize),
+    rule("ucx:put_lat", "counting_put", Figure::Time, Beside::SameSize),
+    rule("ucx:put_bw", "bandwidth_shared_hot", Figure::Bandwidth, Beside::SameSize),
+    rule("openmpi:pingpong", "matched_put_event", Figure::Time, Beside::SameSizeOfEightBytes),
+    rule("openmpi:pingpong", "counting_put_ordinary", Figure::Time, Beside::SameSize),
+    rule("openmpi:bandwidth", "bandwidth_cma", Figure::Bandwidth, Beside::SameSize),
+    rule("openmpi:match_posted", "openmpi:match_posted", Figure::Time, Beside::DepthSixteen),
+    rule("openmpi:match_posted", "match_posted", Figure::Time, Beside::SameDepth),
+    rule("openmpi:match_unexpected", "openmpi:match_unexpected", Figure::Time, Beside::DepthSixteen),
+    rule("openmpi:match_unexpected", "match_unexpected", Figure::Time, Beside::SameDepth),
+    rule("mpich:pingpong", "matched_put_event", Figure::Time, Beside::SameSizeOfEightBytes),
+    rule("mpich:pingpong", "counting_put_ordinary", Figure::Time, Beside::SameSize),
+    rule("mpich:bandwidth", "bandwidth_cma", Figure::Bandwidth, Beside::SameSize),
+    rule("mpich:match_posted", "mpich:match_posted", Figure::Time, Beside::DepthSixteen),
+    rule("mpich:match_posted", "match_posted", Figure::Time, Beside::SameDepth),
+    rule("mpich:match_unexpected", "mpich:match_unexpected", Figure::Time, Beside::DepthSixteen),
+    rule("mpich:match_unexpected", "match_unexpected", Figure::Time, Beside::SameDepth),
+];
+
+/// What a message rate or a small latency is measured with.
+const EIGHT_BYTES: Option<u64> = Some(8);
+
+impl Rule {
+    fn applies(&self, m: &Measurement) -> bool {
+        let eight_only = matches!(self.beside, Beside::OnlyForEightBytes | Beside::SameSizeOfEightBytes);
+        m.case == self.case && (!eight_only || m.size_bytes == EIGHT_BYTES)
+    }
+
+    fn stands_beside(&self, m: &Measurement, other: &Measurement) -> bool {
+        other.case == self.against
+            && match self.beside {
+                Beside::Only | Beside::OnlyForEightBytes => true,
+                Beside::SameSize | Beside::SameSizeOfEightBytes => other.size_bytes == m.size_bytes,
+                Beside::SameDepth => other.depth == m.depth,
+                Beside::DepthSixteen => other.depth == Some(16),
+            }
+    }
+
+    fn label(&self) -> String {
+        let name = match self.beside {
+            Beside::DepthSixteen => format!("{} Q=16", self.against),
+            _ => self.against.to_owned(),
+        };
+        if self.factor == 1.0 { name } else { format!("{} x {name}", self.factor) }
+    }
+
+    /// The other side's name, and this figure divided by that one.
+    fn compare(&self, m: &Measurement, all: &[Measurement]) -> Option<(String, f64)> {
+        if !self.applies(m) {
+            return None;
+        }
+        let other = all.iter().find(|other| self.stands_beside(m, other))?;
+        Some((self.label(), self.figure.of(m)? / (self.figure.of(other)? * self.factor)))
+    }
+}
+
+/// One record for every comparison that could be made, in the order of the measurements.
+pub fn records(all: &[Measurement]) -> Vec<Record> {
+    let mut out = Vec::new();
+    for m in all.iter().filter(|m| m.skipped.is_none()) {
+        let compared: Vec<_> = RULES.iter().filter_map(|rule| rule.compare(m, all)).collect();
+        if compared.is_empty() {
+            out.push(record(m, None));
+        }
+        out.extend(compared.into_iter().map(|c| record(m, Some(c))));
+    }
+    out
+}
+
+fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
+    let (against, ratio) = compared.unzip();
+    Record {
+        case: m.case.clone(),
+        size_bytes: m.size_bytes,
+        depth: m.depth,
+        median_ns: m.median_ns,
+        p99_ns: m.p99_ns,
+        rate_per_s: m.rate_per_s,
+        bandwidth_bytes_per_s: m.bandwidth_bytes_per_s,
+        against,
+        ratio,
+    }
+}
+
+/// Several runs of one thing: the run whose median is the median of all. `None` when there is no run.
+pub fn middle_run(mut runs: Vec<Measurement>) -> Option<Measurement> {
+    runs.retain(|m| m.median_ns.is_some());
+    runs.sort_by(|a, b| a.median_ns.unwrap_or(0.0).total_cmp(&b.median_ns.unwrap_or(0.0)));
+    let at = runs.len().checked_sub(1)? / 2;
+    Some(runs.swap_remove(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn time(case: &str, size: u64, depth: Option<u64>, median_ns: f64) -> Measurement {
+        Measurement {
+            case: case.into(),
+            size_bytes: Some(size),
+            depth,
+            median_ns: Some(median_ns),
+            ..Measurement::default()
+        }
+    }
+
+    #[test]
+    fn a_ratio_is_this_divided_by_the_other() {
+        let all = [time("raw_flag", 8, None, 100.0), time("counting_put", 8, None, 150.0), time("get", 8, None, 400.0)];
+        let out = records(&all);
+        assert_eq!((out[0].against.as_deref(), out[0].ratio), (None, None));
+        assert_eq!((out[1].against.as_deref(), out[1].ratio), (Some("raw_flag"), Some(1.5)));
+        assert_eq!((out[2].against.as_deref(), out[2].ratio), (Some("2 x raw_flag"), Some(2.0)));
+    }
+
+    #[test]
+    fn sizes_and_depths_are_matched() {
+        let all = [
+            time("counting_put", 8, None, 100.0),
+            time("counting_put", 64, None, 200.0),
+            time("put_flag", 64, None, 300.0),
+            time("match_posted", 8, Some(16), 10.0),
+            time("match_posted", 8, Some(1024), 30.0),
+            time("mpich:match_posted", 8, Some(1024), 90.0),
+        ];
+        let out = records(&all);
+        let ratio = |case: &str, depth: Option<u64>| -> Vec<f64> {
+            out.iter().filter(|r| r.case == case && r.depth == depth).filter_map(|r| r.ratio).collect()
+        };
+        assert_eq!(ratio("put_flag", None), [1.5]);
+        assert_eq!(ratio("match_posted", Some(1024)), [3.0]);
+        assert_eq!(ratio("mpich:match_posted", Some(1024)), [3.0], "its own Q=16 is missing, ours at 1024 is not");
+        assert!(ratio("counting_put", None).is_empty(), "64 bytes have no raw figure, and 8 no raw run");
+    }
+
+    #[test]
+    fn two_comparisons_make_two_records() {
+        let bandwidth =
+            |case: &str, value: f64| Measurement { bandwidth_bytes_per_s: Some(value), ..time(case, 65536, None, 1.0) };
+        let all =
+            [bandwidth("bandwidth_cma", 8.0), bandwidth("memcpy_ordinary", 10.0), bandwidth("process_vm_writev", 4.0)];
+        let found: Vec<_> = records(&all).into_iter().filter(|r| r.case == "bandwidth_cma").map(|r| r.ratio).collect();
+        assert_eq!(found, [Some(0.8), Some(2.0)]);
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        let all = [time("raw_flag", 8, None, 0.0), time("counting_put", 8, None, 150.0)];
+        assert_eq!(records(&all)[1].ratio, None);
+        let skipped = Measurement { skipped: Some("why".into()), ..time("get", 8, None, 1.0) };
+        assert!(records(&[skipped]).is_empty());
+    }
+
+    #[test]
+    fn the_middle_run_is_kept() {
+        let runs =
+            vec![time("raw_flag", 8, None, 300.0), time("raw_flag", 8, None, 100.0), time("raw_flag", 8, None, 200.0)];
+        assert_eq!(middle_run(runs).and_then(|m| m.median_ns), Some(200.0));
+        assert_eq!(middle_run(Vec::new()), None);
+    }
+
+    #[test]
+    fn a_line_of_a_rank_program_is_understood() {
+        let line = r#"{"case":"get","size_bytes":8,"depth":null,"median_ns":1.5,"p99_ns":2.0,"rate_per_s":null,"bandwidth_Bps":null,"samples":3,"cpu":1}"#;
+        let m: Measurement = serde_json::from_str(line).unwrap();
+        assert_eq!((m.case.as_str(), m.size_bytes, m.depth, m.median_ns), ("get", Some(8), None, Some(1.5)));
+        let line = r#"{"case":"match_posted","size_bytes":8,"depth":65536,"skipped":"too long"}"#;
+        assert_eq!(serde_json::from_str::<Measurement>(line).unwrap().skipped.as_deref(), Some("too long"));
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Records as a table to read and as JSON to compute with.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent};
+
+use super::record::Record;
+
+/// Column heads, in order; what [`row`] fills.
+pub const COLUMNS: [&str; 9] = ["case", "size", "depth", "median", "p99", "rate", "bandwidth", "against", "ratio"];
+const TEXT_COLUMNS: [usize; 2] = [0, 7];
+
+pub fn json(records: &[Record]) -> anyhow::Result<String> {
+    Ok(serde_json::to_string_pretty(records)?)
+}
+
+pub fn table(records: &[Record]) -> String {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
+    table.set_style(TableComponent::HeaderLines, '-');
+    for (at, column) in table.column_iter_mut().enumerate() {
+        let text = TEXT_COLUMNS.contains(&at);
+        column.set_cell_alignment(if text { CellAlignment::Left } else { CellAlignment::Right });
+    }
+    for record in records {
+        table.add_row(row(record));
+    }
+    table.to_string()
+}
+
+/// One record for people; "" where something does not apply.
+pub fn row(r: &Record) -> [String; 9] {
+    let or_empty = |value: Option<String>| value.unwrap_or_default();
+    [
+        r.case.clone(),
+        or_empty(r.size_bytes.map(size)),
+        or_empty(r.depth.map(|d| d.to_string())),
+        or_empty(r.median_ns.map(time)),
+        or_empty(r.p99_ns.map(time)),
+        or_empty(r.rate_per_s.map(|v| scaled(v, "/s"))),
+        or_empty(r.bandwidth_bytes_per_s.map(|v| scaled(v, "B/s"))),
+        or_empty(r.against.clone()),
+        or_empty(r.ratio.map(ratio)),
+    ]
+}
+
+/// "8 B", "64 KiB".
+pub fn size(bytes: u64) -> String {
+    let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0) {
+        Some((unit, name)) => format!("{} {name}", bytes / unit),
+        None => format!("{bytes} B"),
+    }
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    match value {
+        v if v >= 100.0 => format!("{v:.0}"),
+        v if v >= 10.0 => format!("{v:.1}"),
+        v => format!("{v:.2}"),
+    }
+}
+
+fn time(ns: f64) -> String {
+    match ns {
+        v if v < 1e3 => format!("{} ns", digits(v)),
+        v if v < 1e6 => format!("{} us", digits(v / 1e3)),
+        v if v < 1e9 => format!("{} ms", digits(v / 1e6)),
+        v => format!("{} s", digits(v / 1e9)),
+    }
+}
+
+/// With a decimal prefix.
+fn scaled(value: f64, unit: &str) -> String {
+    match value {
+        v if v >= 1e9 => format!("{} G{unit}", digits(v / 1e9)),
+        v if v >= 1e6 => format!("{} M{unit}", digits(v / 1e6)),
+        v if v >= 1e3 => format!("{} k{unit}", digits(v / 1e3)),
+        v => format!("{} {unit}", digits(v)),
+    }
+}
+
+fn ratio(value: f64) -> String {
+    format!("{value:.2}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Record {
+        Record {
+            case: "counting_put".into(),
+            size_bytes: Some(65536),
+            depth: None,
+            median_ns: Some(153.4),
+            p99_ns: Some(2_345.0),
+            rate_per_s: None,
+            bandwidth_bytes_per_s: Some(12.34e9),
+            against: Some("raw_flag".into()),
+            ratio: Some(1.25),
+        }
+    }
+
+    #[test]
+    fn figures_are_readable() {
+        let row = row(&sample());
+        assert_eq!(row, ["counting_put", "64 KiB", "", "153 ns", "2.35 us", "", "12.3 GB/s", "raw_flag", "1.25"]);
+        assert_eq!((size(8), size(1 << 20), size(1000)), ("8 B".into(), "1 MiB".into(), "1000 B".into()));
+        assert_eq!(
+            (time(1.5e9), scaled(5.2e6, "/s"), scaled(10.0, "/s")),
+            ("1.50 s".into(), "5.20 M/s".into(), "10.0 /s".into())
+        );
+    }
+
+    #[test]
+    fn json_has_exactly_the_fields() {
+        let text = json(&[sample()]).unwrap();
+        let parsed: Vec<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&text).unwrap();
+        let mut keys: Vec<&str> = parsed[0].keys().map(String::as_str).collect();
+        keys.sort_unstable();
+        let mut wanted =
+            ["case", "size_bytes", "depth", "median_ns", "p99_ns", "rate_per_s", "bandwidth_Bps", "against", "ratio"];
+        wanted.sort_unstable();
+        assert_eq!(keys, wanted);
+        assert!(parsed[0]["depth"].is_null());
+    }
+
+    #[test]
+    fn the_table_has_a_line_for_each_record() {
+        let text = table(&[sample(), sample()]);
+        assert_eq!(text.lines().filter(|l| l.contains("counting_put")).count(), 2);
+    }
+}

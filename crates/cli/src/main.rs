@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The `selvedge` command.
+//!
+//! Each subcommand is a module with `Args` and `main(Args) -> anyhow::Result<ExitCode>`; here they are only named.
+//! Exit codes: 2 for a command line that makes no sense, 1 for an error of the command itself; `run` has more
+//! (see [`run`]).
+
+mod bench;
+mod run;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// A network interface for parallel programs, and the fabric behind it.
+#[derive(Parser)]
+#[command(name = "selvedge", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Run(run::Args),
+    Bench(bench::Args),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Run(args) => run::main(args),
+        Command::Bench(args) => bench::main(args),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("selvedge: {error:#}");
+        ExitCode::FAILURE
+    })
+}

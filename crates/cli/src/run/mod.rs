@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge run`: starts a job of N processes on this machine and looks after it to its end.
+//!
+//! DESIGN.md, "live": a job starts on one machine with nothing installed, and its launcher speaks PMI-1.
+//!
+//! Exit code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if
+//! a signal killed it); the code given to an abort; 124 after the time limit; 126 and 127 for a program that cannot be
+//! started or found; 2 for a command line that makes no sense; 1 when the job could not be set up.
+//!
+//! Invariants
+//! 1. The launcher is one thread around one `poll`; the ranks' deaths, the PMI sockets, the output and the signals
+//!    all arrive there, in [`supervise`].
+//! 2. When the launcher ends, however it ends, no rank stays behind; the directory stays only after a SIGKILL, and
+//!    the next run sweeps it.
+
+mod connection;
+mod output;
+mod pmi_server;
+mod program;
+mod report;
+mod signals;
+mod spawn;
+mod supervise;
+
+use std::ffi::{OsStr, OsString};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::ValueEnum;
+use selvedge_launch::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_stale};
+
+/// Start a job of N processes on this machine.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, override_usage = "selvedge run [OPTIONS] PROGRAM [ARGS]...")]
+pub struct Args {
+    /// Number of processes
+    #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX) + 1))]
+    ranks: u32,
+
+    /// Pin each rank to a core, in order [default: core while there are cores enough]
+    #[arg(long, value_enum)]
+    bind: Option<Bind>,
+
+    /// Who runs a NIC: whoever sends to it, or only the process it belongs to
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+
+    /// How ordinary memory of another process is reached
+    #[arg(long, value_enum)]
+    path: Option<Path>,
+
+    /// Set an environment variable in the ranks; may be given again
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = assignment)]
+    env: Vec<(String, String)>,
+
+    /// End the job after this many seconds, with exit code 124
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    timeout: Option<Duration>,
+
+    /// Write the ranks' output as whole lines, each marked with its rank
+    #[arg(long)]
+    tag_output: bool,
+
+    /// Let the other ranks go on when one fails
+    #[arg(long)]
+    keep_going: bool,
+
+    /// The program and its arguments
+    // One list, so that everything after the program's name is the program's, also what looks like an option of ours.
+    #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
+    command: Vec<OsString>,
+}
+
+impl Args {
+    fn program(&self) -> &OsStr {
+        self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
+    }
+}
+
+const AFTER_HELP: &str = "\
+Standard input goes to rank 0. Each rank finds SELVEDGE_RANK, SELVEDGE_SIZE, SELVEDGE_JOB and SELVEDGE_DIR in its \
+environment, and PMI-1 for programs that know it.
+
+Exit code: that of the first rank that failed (128 + signal number if killed), 124 after the time limit, \
+126 or 127 if the program cannot be started or found.";
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Bind {
+    /// Rank i on the i-th core this command may use, starting again when they run out
+    Core,
+    /// Leave it to the system
+    None,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Mode {
+    /// A sender runs the target's NIC itself
+    Nic,
+    /// A NIC runs when its own program calls in
+    Host,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Path {
+    /// The best that works
+    Auto,
+    /// Only memory from selvedge_alloc, in place
+    Shared,
+    /// The kernel copies between processes
+    Cma,
+    /// Through slots in shared memory
+    Bounce,
+}
+
+fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("NAME=VALUE is wanted".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0);
+    seconds
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+        .ok_or_else(|| "a number of seconds above 0 is wanted".to_owned())
+}
+
+/// Runs the job.
+pub fn main(args: Args) -> Result<ExitCode> {
+    let path_given = args.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
+    let search_path = path_given.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let executable = match program::find(args.program(), &search_path) {
+        Ok(path) => path,
+        Err(error) => {
+            report::say(&error.to_string());
+            return Ok(ExitCode::from(error.exit_code()));
+        }
+    };
+    let signals = signals::Signals::block().context("cannot take signals")?;
+    let parent = std::path::absolute(selvedge_launch::parent()).context("cannot find the parent of job directories")?;
+    for name in sweep_stale(&parent) {
+        log::info!("removed what was left of job {name}");
+    }
+    let directory = make_directory(&parent, &args)?;
+    let plan = spawn::Plan::new(&args, executable, &directory, &parent)?;
+    let ended = supervise::supervise(&plan, signals, &directory, &supervise::Rules::from(&args));
+    if let Err(error) = directory.remove() {
+        report::say(&error.to_string());
+    }
+    ended.map(ExitCode::from)
+}
+
+fn make_directory(parent: &std::path::Path, args: &Args) -> Result<JobDirectory> {
+    let launcher = Identity::own();
+    // Unique as long as the machine is up, and readable.
+    let name = format!("run-{}-{}", launcher.pid, launcher.start);
+    let directory = JobDirectory::create_in(parent, &name).context("cannot make the job's directory")?;
+    let program = args.program().to_string_lossy().into_owned();
+    let record = JobRecord { launcher, name, size: args.ranks, program };
+    record.write(&directory).context("cannot describe the job")?;
+    Ok(directory)
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `--tag-output`: the ranks' output as whole lines, each marked with its rank.
+//!
+//! Invariants
+//! 1. Lines of different ranks are never mixed, and each is written in one piece.
+//! 2. A last line without a newline gets one; a line of more than 1 MiB is written in pieces of that size, so that a
+//!    rank cannot use up the launcher's memory.
+
+use std::io::Write;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+
+const LINE_BYTES_MAX: usize = 1 << 20;
+
+/// Cuts a stream of bytes into marked lines.
+pub(super) struct Tagger {
+    tag: String,
+    pending: Vec<u8>,
+}
+
+impl Tagger {
+    pub(super) fn new(rank: usize) -> Tagger {
+        Tagger { tag: format!("[{rank}] "), pending: Vec::new() }
+    }
+
+    /// Takes bytes; whole lines are appended to `out`, marked.
+    pub(super) fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        let mut rest = bytes;
+        while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
+            self.pending.extend_from_slice(&rest[..end]);
+            self.put_line(out);
+            rest = &rest[end + 1..];
+        }
+        self.pending.extend_from_slice(rest);
+        while self.pending.len() > LINE_BYTES_MAX {
+            let tail = self.pending.split_off(LINE_BYTES_MAX);
+            self.put_line(out);
+            self.pending = tail;
+        }
+    }
+
+    /// No more bytes will come.
+    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
+        if !self.pending.is_empty() {
+            self.put_line(out);
+        }
+    }
+
+    fn put_line(&mut self, out: &mut Vec<u8>) {
+        out.extend_from_slice(self.tag.as_bytes());
+        out.append(&mut self.pending);
+        out.push(b'\n');
+    }
+}
+
+/// Where a rank's stream ends up.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Stdout,
+    Stderr,
+}
+
+/// A rank's standard output or error.
+pub(super) struct Stream {
+    pipe: OwnedFd,
+    target: Target,
+    tagger: Tagger,
+}
+
+impl Stream {
+    pub(super) fn new(pipe: OwnedFd, target: Target, rank: usize) -> Stream {
+        let _ = rustix::io::ioctl_fionbio(&pipe, true);
+        Stream { pipe, target, tagger: Tagger::new(rank) }
+    }
+
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.pipe.as_fd()
+    }
+
+    /// Passes on what has come. False when no more will, or nobody reads ours any more: then the pipe is to be closed,
+    /// and the rank learns of it as it would from a pipe of its own.
+    pub(super) fn pass_on(&mut self) -> bool {
+        let mut chunk = [0u8; 16 << 10];
+        let mut out = Vec::new();
+        // One poll's worth, so that a rank that writes without pause does not keep the others waiting.
+        let open = loop {
+            match rustix::io::read(&self.pipe, &mut chunk[..]) {
+                Ok(0) => break false,
+                Ok(count) => {
+                    self.tagger.take(&chunk[..count], &mut out);
+                    break true;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::WOULDBLOCK) => break true,
+                Err(_) => break false,
+            }
+        };
+        if !open {
+            self.tagger.end(&mut out);
+        }
+        self.write(&out) && open
+    }
+
+    /// Writes what came of a last line.
+    pub(super) fn close(mut self) {
+        let mut out = Vec::new();
+        self.tagger.end(&mut out);
+        self.write(&out);
+    }
+
+    fn write(&self, out: &[u8]) -> bool {
+        if out.is_empty() {
+            return true;
+        }
+        let written = match self.target {
+            Target::Stdout => {
+                let mut stdout = std::io::stdout().lock();
+                stdout.write_all(out).and_then(|()| stdout.flush())
+            }
+            Target::Stderr => std::io::stderr().lock().write_all(out),
+        };
+        written.is_ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tagged(pieces: &[&[u8]]) -> Vec<u8> {
+        let (mut tagger, mut out) = (Tagger::new(3), Vec::new());
+        for piece in pieces {
+            tagger.take(piece, &mut out);
+        }
+        tagger.end(&mut out);
+        out
+    }
+
+    #[test]
+    fn lines_are_marked_however_they_come() {
+        let whole: &[u8] = b"one\n\ntwo\nlast";
+        let expected = b"[3] one\n[3] \n[3] two\n[3] last\n";
+        assert_eq!(tagged(&[whole]), expected);
+        for cut in 0..=whole.len() {
+            assert_eq!(tagged(&[&whole[..cut], &whole[cut..]]), expected, "cut at {cut}");
+        }
+        assert!(tagged(&[]).is_empty());
+        assert_eq!(tagged(&[b"\xff\n"]), b"[3] \xff\n", "bytes stay as they are");
+    }
+
+    #[test]
+    fn nothing_is_written_before_a_line_is_whole() {
+        let (mut tagger, mut out) = (Tagger::new(0), Vec::new());
+        tagger.take(b"half", &mut out);
+        assert!(out.is_empty());
+        tagger.take(b"\n", &mut out);
+        assert_eq!(out, b"[0] half\n");
+    }
+
+    #[test]
+    fn endless_lines_are_cut_and_nothing_is_lost() {
+        let long = vec![b'x'; 2 * LINE_BYTES_MAX + 10];
+        let out = tagged(&[&long]);
+        assert_eq!(out.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).count(), 3);
+        assert_eq!(out.iter().filter(|&&byte| byte == b'x').count(), long.len());
+    }
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Starting a rank: its environment, its sockets and pipes, its place.
+//!
+//! Invariants
+//! 1. A rank dies with the launcher, whatever kills that (`PR_SET_PDEATHSIG`).
+//! 2. A rank leads a process group of its own. So a signal from the terminal reaches the launcher only, which passes
+//!    it on once, and what a failed rank had started can be ended with it.
+//! 3. A rank inherits its own PMI socket and standard streams, and nothing else of the launcher's.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::Result;
+use clap::ValueEnum;
+use rustix::net::{AddressFamily, SocketFlags, SocketType};
+use rustix::thread::CpuSet;
+use selvedge_launch::{Identity, JobDirectory};
+
+use super::connection::Connection;
+use super::output::{Stream, Target};
+use super::{Args, Bind};
+
+/// What is the same for all ranks.
+pub(super) struct Plan {
+    executable: PathBuf,
+    name: OsString,
+    args: Vec<OsString>,
+    pub(super) size: usize,
+    set: BTreeMap<OsString, OsString>,
+    unset: Vec<OsString>,
+    tag_output: bool,
+    /// Standard input is a terminal: a rank, being in another process group, may not read it itself.
+    pub(super) pump_stdin: bool,
+    /// Where to pin ranks, if at all.
+    cores: Vec<usize>,
+    open_files: libc::rlimit,
+}
+
+/// A rank that runs.
+pub(super) struct Started {
+    pub(super) who: Identity,
+    pub(super) connection: Connection,
+    pub(super) streams: [Option<Stream>; 2],
+    pub(super) stdin: Option<OwnedFd>,
+}
+
+impl Plan {
+    pub(super) fn new(args: &Args, executable: PathBuf, directory: &JobDirectory, parent: &Path) -> Result<Plan> {
+        let size = args.ranks as usize;
+        Ok(Plan {
+            executable,
+            name: args.program().to_owned(),
+            args: args.command.iter().skip(1).cloned().collect(),
+            size,
+            set: environment(args, directory, parent),
+            unset: other_launchers_variables(),
+            tag_output: args.tag_output,
+            pump_stdin: io::stdin().is_terminal(),
+            cores: cores(args.bind, size),
+            open_files: allow_open_files(if args.tag_output { 3 } else { 1 } * size + 64)?,
+        })
+    }
+
+    /// The program as the user gave it.
+    pub(super) fn program(&self) -> String {
+        self.name.to_string_lossy().into_owned()
+    }
+
+    /// Starts one rank.
+    pub(super) fn start(&self, rank: usize, mask: libc::sigset_t) -> io::Result<Started> {
+        let flags = SocketFlags::CLOEXEC;
+        let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let mut command = Command::new(&self.executable);
+        command.arg0(&self.name).args(&self.args).process_group(0);
+        for name in &self.unset {
+            command.env_remove(name);
+        }
+        command.envs(&self.set);
+        command.env("SELVEDGE_RANK", rank.to_string());
+        command.env("PMI_RANK", rank.to_string());
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        command.env("SELVEDGE_CORES", cores.to_string());
+        command.env("PMI_FD", theirs.as_raw_fd().to_string());
+        command.stdin(match rank {
+            0 if self.pump_stdin => Stdio::piped(),
+            0 => Stdio::inherit(),
+            _ => Stdio::null(),
+        });
+        if self.tag_output {
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+        let preparation = Preparation {
+            launcher: rustix::process::getpid(),
+            socket: theirs.as_raw_fd(),
+            mask,
+            open_files: self.open_files,
+            core: self.cores.get(rank % self.cores.len().max(1)).map(|&core| {
+                let mut set = CpuSet::new();
+                set.set(core);
+                set
+            }),
+        };
+        // SAFETY: `run` only makes system calls, which is what may be done between fork and exec.
+        unsafe { command.pre_exec(move || preparation.run()) };
+        let mut child = command.spawn()?;
+        let who = Identity::of(child.id()).unwrap_or(Identity { pid: child.id(), start: 0 });
+        Ok(Started {
+            who,
+            connection: Connection::new(ours),
+            streams: [
+                child.stdout.take().map(|pipe| Stream::new(pipe.into(), Target::Stdout, rank)),
+                child.stderr.take().map(|pipe| Stream::new(pipe.into(), Target::Stderr, rank)),
+            ],
+            stdin: child.stdin.take().map(OwnedFd::from),
+        })
+    }
+}
+
+/// What a rank does to itself before it becomes the program.
+struct Preparation {
+    launcher: rustix::process::Pid,
+    socket: i32,
+    mask: libc::sigset_t,
+    open_files: libc::rlimit,
+    core: Option<CpuSet>,
+}
+
+impl Preparation {
+    /// Between fork and exec: system calls only, no allocation.
+    fn run(&self) -> io::Result<()> {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // The launcher may have died before that.
+        if rustix::process::getppid() != Some(self.launcher) {
+            return Err(io::Error::from_raw_os_error(libc::ESRCH));
+        }
+        if let Some(core) = &self.core {
+            rustix::thread::sched_setaffinity(None, core)?;
+        }
+        // SAFETY: the socket is open in this process, and the set and the limit are what the system gave.
+        let failed = unsafe {
+            libc::fcntl(self.socket, libc::F_SETFD, 0) < 0
+                || libc::setrlimit(libc::RLIMIT_NOFILE, &self.open_files) < 0
+                || libc::sigprocmask(libc::SIG_SETMASK, &self.mask, std::ptr::null_mut()) < 0
+        };
+        if failed { Err(io::Error::last_os_error()) } else { Ok(()) }
+    }
+}
+
+fn environment(args: &Args, directory: &JobDirectory, parent: &Path) -> BTreeMap<OsString, OsString> {
+    let mut set: BTreeMap<OsString, OsString> = BTreeMap::new();
+    let size = args.ranks.to_string();
+    for (name, value) in [
+        ("SELVEDGE_JOB", OsStr::new(directory.name())),
+        ("SELVEDGE_DIR", parent.as_os_str()),
+        ("SELVEDGE_SIZE", OsStr::new(&size)),
+        ("PMI_SIZE", OsStr::new(&size)),
+    ] {
+        set.insert(name.into(), value.to_owned());
+    }
+    let word = |value: Option<clap::builder::PossibleValue>| value.map(|value| OsString::from(value.get_name()));
+    if let Some(mode) = word(args.mode.and_then(|mode| mode.to_possible_value())) {
+        set.insert("SELVEDGE_MODE".into(), mode);
+    }
+    if let Some(path) = word(args.path.and_then(|path| path.to_possible_value())) {
+        set.insert("SELVEDGE_PATH".into(), path);
+    }
+    set.extend(args.env.iter().map(|(name, value)| (name.into(), value.into())));
+    let given = set.get(OsStr::new(LIBRARY_PATH)).cloned().or_else(|| std::env::var_os(LIBRARY_PATH));
+    if let Some(path) = library_folder().and_then(|folder| with_folder(&folder, given.as_deref())) {
+        set.insert(LIBRARY_PATH.into(), path);
+    }
+    set
+}
+
+const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
+
+/// The folder of `libportals.so` that belongs to this command, if it is there.
+fn library_folder() -> Option<PathBuf> {
+    let beside =
+        std::env::current_exe().ok().and_then(|exe| Some(exe.canonicalize().ok()?.parent()?.parent()?.to_owned()));
+    let given = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from);
+    let mut folders = given.into_iter().chain(beside).map(|prefix| prefix.join("lib"));
+    folders.find(|folder| folder.join("libportals.so").exists())
+}
+
+/// The search path with this folder first; `None` when nothing need change.
+fn with_folder(folder: &Path, given: Option<&OsStr>) -> Option<OsString> {
+    let given = given.filter(|given| !given.is_empty());
+    let before: Vec<PathBuf> = given.map(|given| std::env::split_paths(given).collect()).unwrap_or_default();
+    if before.iter().any(|known| known == folder) {
+        return None;
+    }
+    std::env::join_paths([folder.to_owned()].into_iter().chain(before)).ok()
+}
+
+/// Variables by which a launcher around this one would be taken for the ranks' own.
+fn other_launchers_variables() -> Vec<OsString> {
+    let foreign = |name: &str| {
+        ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMIX_NAMESPACE", "PMIX_RANK"].contains(&name)
+            || name.starts_with("PMIX_SERVER_URI")
+    };
+    std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(foreign)).collect()
+}
+
+/// The cores to pin ranks to; none when they are not to be pinned.
+fn cores(bind: Option<Bind>, size: usize) -> Vec<usize> {
+    if bind == Some(Bind::None) {
+        return Vec::new();
+    }
+    let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
+        log::warn!("ranks are not pinned: the allowed cores are unknown");
+        return Vec::new();
+    };
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
+    if bind.is_none() && size > cores.len() { Vec::new() } else { cores }
+}
+
+/// Makes room for so many files; returns the limits as they were, for the ranks.
+fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
+    let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: fills the structure given.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let needed = needed as libc::rlim_t;
+    if before.rlim_cur < needed {
+        let wanted = libc::rlimit { rlim_cur: needed.min(before.rlim_max), ..before };
+        // SAFETY: reads the structure given. Refused: starting a rank will say what is wrong.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) };
+    }
+    Ok(before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_folder_comes_first_and_once() {
+        let folder = Path::new("/opt/selvedge/lib");
+        let with = |given: Option<&str>| with_folder(folder, given.map(OsStr::new));
+        assert_eq!(with(None), Some("/opt/selvedge/lib".into()));
+        assert_eq!(with(Some("")), Some("/opt/selvedge/lib".into()));
+        assert_eq!(with(Some("/a:/b")), Some("/opt/selvedge/lib:/a:/b".into()));
+        assert_eq!(with(Some("/a:/opt/selvedge/lib")), None);
+    }
+
+    #[test]
+    fn binding_follows_the_number_of_cores() {
+        let all = cores(Some(Bind::Core), 1);
+        assert!(!all.is_empty());
+        assert_eq!(cores(Some(Bind::Core), 10 * all.len()), all, "asked for: they are shared");
+        assert_eq!(cores(None, all.len()), all);
+        assert!(cores(None, all.len() + 1).is_empty());
+        assert!(cores(Some(Bind::None), 1).is_empty());
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every benchmark case runs, tiny, and says something sane. No time is held against any limit: only what cannot be, such
+//! as a median above the 99th percentile, or a case that is missing, fails.
+//!
+//! Needs a built tree (`make build`): the one that SELVEDGE_PREFIX names, else `build/` of this repository.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::{Map, Value};
+
+const FIELDS: [&str; 9] =
+    ["case", "size_bytes", "depth", "median_ns", "p99_ns", "rate_per_s", "bandwidth_Bps", "against", "ratio"];
+
+fn tree() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build");
+    let tree = std::env::var_os("SELVEDGE_PREFIX").map_or(here, PathBuf::from);
+    assert!(tree.join("libexec/selvedge/latency").is_file(), "no built tree at {}: `make build`", tree.display());
+    tree
+}
+
+fn bench(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+    command.arg("bench").args(arguments).env("SELVEDGE_PREFIX", tree());
+    command.output().expect("the program starts")
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+type Row = Map<String, Value>;
+
+fn rows(output: &Output) -> Vec<Row> {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("not an array of records: {e}\n{}", said(output)))
+}
+
+fn number(row: &Row, field: &str) -> Option<f64> {
+    row[field].as_f64()
+}
+
+fn check(row: &Row) {
+    let mut fields: Vec<&str> = row.keys().map(String::as_str).collect();
+    let mut wanted = FIELDS.to_vec();
+    fields.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(fields, wanted);
+    assert!(row["case"].is_string() && (row["against"].is_string() || row["against"].is_null()), "{row:?}");
+    for field in ["size_bytes", "depth"] {
+        assert!(row[field].is_u64() || row[field].is_null(), "{field} of {row:?}");
+    }
+    for field in ["median_ns", "p99_ns", "rate_per_s", "bandwidth_Bps", "ratio"] {
+        let sane = row[field].is_null() || number(row, field).is_some_and(|v| v.is_finite() && v > 0.0);
+        assert!(sane, "{field} of {row:?}");
+    }
+    let figures = ["median_ns", "rate_per_s", "bandwidth_Bps"];
+    assert!(figures.iter().any(|f| number(row, f).is_some()), "no figure: {row:?}");
+    if let (Some(median), Some(p99)) = (number(row, "median_ns"), number(row, "p99_ns")) {
+        assert!(median <= p99, "{row:?}");
+    }
+    assert_eq!(row["against"].is_null(), row["ratio"].is_null(), "{row:?}");
+}
+
+/// What must be held against what, and for which sizes or depths there must be a row.
+const EXPECTED: &[(&str, Option<&str>, usize)] = &[
+    ("raw_flag", None, 1),
+    ("counting_put", Some("raw_flag"), 1),
+    ("counting_put_ordinary", Some("raw_flag"), 1),
+    ("counting_put_ordinary", Some("counting_put"), 2),
+    ("put_flag", Some("counting_put"), 2),
+    ("matched_put_event", Some("raw_flag"), 1),
+    ("get", Some("2 x raw_flag"), 1),
+    ("fetch_atomic", Some("2 x raw_flag"), 1),
+    ("bandwidth_shared", Some("memcpy_shared"), 1),
+    ("bandwidth_shared_hot", Some("memcpy_shared_hot"), 1),
+    ("bandwidth_cma", Some("memcpy_ordinary"), 1),
+    ("match_posted", Some("match_posted Q=16"), 3),
+    ("match_unexpected", Some("match_unexpected Q=16"), 3),
+    ("overlap_target", Some("overlap_target:alone"), 1),
+    ("overlap_target", Some("overlap_target:memcpy"), 1),
+    ("overlap_target_host", Some("overlap_target_host:alone"), 1),
+    ("overlap_target_host", Some("overlap_target_host:memcpy"), 1),
+    ("triggered_barrier", Some("host_barrier"), 2),
+    ("triggered_allreduce", Some("host_allreduce"), 2),
+];
+
+#[test]
+fn every_case_runs() {
+    let output = bench(&["--smoke", "--json", "--peers", "none"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let rows = rows(&output);
+    rows.iter().for_each(check);
+    for (case, against, count) in EXPECTED {
+        let found = rows.iter().filter(|r| r["case"] == *case && r["against"].as_str() == *against).count();
+        assert_eq!(found, *count, "{case} against {against:?}\n{}", said(&output));
+    }
+    let rate = rows.iter().find(|r| r["case"] == "message_rate").expect("message_rate");
+    assert!(number(rate, "rate_per_s").is_some() && rate["depth"] == 64);
+    let matched = rows.iter().find(|r| r["case"] == "match_posted" && r["depth"] == 16).expect("match_posted at 16");
+    assert_eq!(number(matched, "ratio"), Some(1.0), "against itself");
+}
+
+/// Peers that are installed run; those that are not are named, and are no failure.
+#[test]
+fn peers_run_or_are_named() {
+    let output = bench(&["ucx", "openmpi:pingpong", "mpich:match_unexpected", "--smoke", "--json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let rows = rows(&output);
+    rows.iter().for_each(check);
+    for peer in ["ucx:am_lat", "ucx:put_lat", "ucx:am_rate", "ucx:put_bw", "openmpi:pingpong", "mpich:match_unexpected"]
+    {
+        let measured = rows.iter().any(|r| r["case"] == peer);
+        assert!(measured || said(&output).contains(peer), "{peer} is neither measured nor named");
+    }
+}
+
+#[test]
+fn a_page_is_written() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("docs");
+    let output = bench(&["counting_put", "--smoke", "--docs", path.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", said(&output));
+    let page = std::fs::read_to_string(path.join("benchmarks.md")).unwrap();
+    assert!(page.contains("| counting_put | 8 B |") && page.contains("latency.svg"));
+    assert!(path.join("latency.svg").is_file());
+    let table = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(table.contains("counting_put") && table.contains("ratio"), "{table}");
+}
+
+#[test]
+fn mistakes_are_named() {
+    let output = Command::new(env!("CARGO_BIN_EXE_selvedge")).args(["bench", "no_such_case"]).output().unwrap();
+    assert!(!output.status.success());
+    assert!(said(&output).contains("no_such_case"));
+}
+
+#[test]
+fn cases_are_listed() {
+    let output = Command::new(env!("CARGO_BIN_EXE_selvedge")).args(["bench", "--list"]).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for (case, _, _) in EXPECTED {
+        assert!(text.lines().any(|line| line.split(' ').next() == Some(*case)), "{case}");
+    }
+}

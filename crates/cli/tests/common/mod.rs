@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests of `selvedge run` share.
+
+#![allow(dead_code, reason = "not every test uses all of it")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+/// A job directories' parent of its own, removed at the end, and a place for files of the test.
+pub struct Place(PathBuf);
+
+impl Place {
+    pub fn new(name: &str) -> Place {
+        let path = std::env::temp_dir().join(format!("selvedge-run-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("a folder for the test");
+        Place(path)
+    }
+
+    pub fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// `selvedge run` with these arguments, its jobs below this place.
+    pub fn run(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        command.arg("run").args(args).env("SELVEDGE_DIR", &self.0).env("PLACE", &self.0).stdin(Stdio::null());
+        command
+    }
+
+    /// The same, to its end.
+    pub fn output(&self, args: &[&str]) -> Ended {
+        Ended::from(self.run(args).output().expect("the command starts"))
+    }
+
+    /// The job directories that are there now.
+    pub fn jobs(&self) -> Vec<PathBuf> {
+        let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
+        let users = inside(&self.0).filter(|path| path.to_string_lossy().contains("/selvedge-") && path.is_dir());
+        let users: Vec<PathBuf> = users
+            .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("selvedge-")))
+            .collect();
+        users.iter().flat_map(|user| inside(user)).collect()
+    }
+
+    /// Waits until a file is there and holds a whole line; returns that.
+    pub fn wait_for_line(&self, name: &str) -> String {
+        let mut line = String::new();
+        wait_until(&format!("{name} is written"), || {
+            line = fs::read_to_string(self.file(name)).unwrap_or_default();
+            line.ends_with('\n')
+        });
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// How a run ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub code: Option<i32>,
+    pub out: String,
+    pub err: String,
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Ended {
+        Ended {
+            code: output.status.code(),
+            out: String::from_utf8_lossy(&output.stdout).into_owned(),
+            err: String::from_utf8_lossy(&output.stderr).into_owned(),
+        }
+    }
+}
+
+impl Ended {
+    /// The lines of standard output, sorted.
+    pub fn lines(&self) -> Vec<&str> {
+        let mut lines: Vec<&str> = self.out.lines().collect();
+        lines.sort_unstable();
+        lines
+    }
+
+    /// What the launcher itself said.
+    pub fn reports(&self) -> Vec<&str> {
+        self.err.lines().filter(|line| line.starts_with("selvedge run: ")).collect()
+    }
+}
+
+/// Waits for something that another process does. The limit only keeps a failing test from hanging.
+pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if done() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("still not so: {what}");
+}
+
+/// Whether a process runs (a zombie does not).
+pub fn runs(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
+}
+
+/// An example of this crate, which Cargo builds together with the tests.
+pub fn example(name: &str) -> String {
+    let command = Path::new(env!("CARGO_BIN_EXE_selvedge"));
+    let path = command.with_file_name("examples").join(name);
+    assert!(path.exists(), "{} is not built: cargo build --examples", path.display());
+    path.to_string_lossy().into_owned()
+}
