@@ -36,6 +36,13 @@ pub trait Bus {
     /// Whether this range of the target's memory can be touched from here at all. When it cannot, the request is
     /// left undone, bit for bit, and travels to the target's owner instead.
     fn reaches(&mut self, address: u64, bytes: u64) -> bool;
+    /// Copies payload to the target's memory, where both ends are at hand. False: they are not, and nothing has
+    /// happened.
+    #[inline(always)]
+    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+        let _ = (payload_offset, address, bytes);
+        false
+    }
     /// Copies payload to the target's memory.
     fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault>;
     /// Copies the target's memory to the reply.

@@ -9,8 +9,9 @@
 pub const REFERENCE_BITS: u32 = 27;
 /// No record.
 pub const NONE: u32 = u32::MAX;
-/// Most records of one table: leaves generations 0..=6 at least.
-pub const CAPACITY_MAX: u32 = 1 << 24;
+/// Most records of one table: a NIC with every table this large takes about 1 GiB, and references keep 7 bits of
+/// generation.
+pub const CAPACITY_MAX: u32 = 1 << 20;
 
 /// How references to one table's records are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Encoding {
 
 impl Encoding {
     /// For a table with this many slots (at most [`CAPACITY_MAX`]).
-    #[inline]
+    #[inline(always)]
     pub const fn new(capacity: usize) -> Self {
         let bits = if capacity <= 1 { 1 } else { usize::BITS - (capacity - 1).leading_zeros() };
         Self { index_bits: bits }

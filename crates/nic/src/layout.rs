@@ -10,8 +10,10 @@
 use crate::buddy::Buddy;
 use crate::handle::CAPACITY_MAX;
 use crate::registers::Registers;
-use crate::signals::{Counter, Descriptor, Doorbell, EventQueue};
-use crate::tables::{Bucket, Control, Entry, Header, MailSlot, Pending, PortalEntry, Triggered};
+use crate::signals::{Counter, Encodings, Descriptor, Doorbell, EventQueue};
+use crate::tables::{
+    Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
+};
 
 /// Version of the layout.
 pub const VERSION: u32 = 1;
@@ -107,6 +109,8 @@ pub struct Layout {
     pub counters: u64,
     pub queues: u64,
     pub descriptors: u64,
+    pub counter_books: u64,
+    pub queue_books: u64,
     pub entries: u64,
     pub entry_buckets: u64,
     pub headers: u64,
@@ -116,6 +120,13 @@ pub struct Layout {
     pub mail: u64,
     pub heap_map: u64,
     pub heap: u64,
+    pub encodings: Encodings,
+    /// Buckets of the entries' index: a power of two, at least one for every entry.
+    pub entry_bucket_count: u32,
+    /// Buckets of the headers' index: a power of two, two for every header, which may be on several chains.
+    pub header_bucket_count: u32,
+    /// Words of the heap's allocator.
+    pub heap_map_words: u64,
 }
 
 impl Layout {
@@ -127,6 +138,9 @@ impl Layout {
             at = offset + count * record_bytes as u64;
             offset
         };
+        let entry_bucket_count = limits.entries.max(1).next_power_of_two();
+        let header_bucket_count = (limits.headers.max(1) * 2).next_power_of_two();
+        let heap_map_words = Buddy::words_needed(limits.heap_blocks_max) as u64;
         let control = place(1, size_of::<Control>());
         let doorbell = place(1, size_of::<Doorbell>());
         let registers = place(1, size_of::<Registers>());
@@ -134,14 +148,16 @@ impl Layout {
         let counters = place(limits.counters.into(), size_of::<Counter>());
         let queues = place(limits.queues.into(), size_of::<EventQueue>());
         let descriptors = place(limits.descriptors.into(), size_of::<Descriptor>());
+        let counter_books = place(limits.counters.into(), size_of::<CounterBook>());
+        let queue_books = place(limits.queues.into(), size_of::<QueueBook>());
         let entries = place(limits.entries.into(), size_of::<Entry>());
-        let entry_buckets = place(Self::entry_bucket_count(limits) as u64, size_of::<Bucket>());
+        let entry_buckets = place(entry_bucket_count.into(), size_of::<Bucket>());
         let headers = place(limits.headers.into(), size_of::<Header>());
-        let header_buckets = place(Self::header_bucket_count(limits) as u64, size_of::<Bucket>());
+        let header_buckets = place(header_bucket_count.into(), size_of::<Bucket>());
         let triggered = place(limits.triggered.into(), size_of::<Triggered>());
         let pending = place(limits.pending.into(), size_of::<Pending>());
         let mail = place(limits.mail.into(), size_of::<MailSlot>());
-        let heap_map = place(Self::heap_map_words(limits) as u64, 8);
+        let heap_map = place(heap_map_words, 8);
         let heap = place(0, 1).next_multiple_of(4096);
         Layout {
             limits: *limits,
@@ -152,6 +168,8 @@ impl Layout {
             counters,
             queues,
             descriptors,
+            counter_books,
+            queue_books,
             entries,
             entry_buckets,
             headers,
@@ -161,6 +179,10 @@ impl Layout {
             mail,
             heap_map,
             heap,
+            encodings: Encodings::new(limits),
+            entry_bucket_count,
+            header_bucket_count,
+            heap_map_words,
         }
     }
 
@@ -172,20 +194,5 @@ impl Layout {
     /// Bytes from the start of the memory to the end of the largest heap.
     pub fn reserved_bytes(&self) -> u64 {
         self.heap + u64::from(self.limits.heap_blocks_max) * BLOCK_BYTES
-    }
-
-    /// Buckets of the entries' index: a power of two, at least one for every entry.
-    pub fn entry_bucket_count(limits: &Limits) -> usize {
-        (limits.entries.max(1) as usize).next_power_of_two()
-    }
-
-    /// Buckets of the headers' index: a power of two, two for every header, which may be on several chains.
-    pub fn header_bucket_count(limits: &Limits) -> usize {
-        (limits.headers.max(1) as usize * 2).next_power_of_two()
-    }
-
-    /// Words of the heap's allocator: 1.25 bytes for every block that there may be.
-    pub const fn heap_map_words(limits: &Limits) -> usize {
-        Buddy::words_needed(limits.heap_blocks_max)
     }
 }

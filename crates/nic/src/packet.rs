@@ -11,7 +11,7 @@
 //! | 3 | fail | response: `PTL_NI_*` |
 //! | 4 | operation | |
 //! | 5 | datatype | |
-//! | 6 | ack | request: `PTL_*_ACK_REQ`; response: 1 when an acknowledgement is due |
+//! | 6 | ack | request: `PTL_*_ACK_REQ`; response: bit 0, an acknowledgement is due; bit 1, the list that matched |
 //! | 7 | place | where the payload is: [`Place`] |
 //! | 8..12 | portal | portal table index |
 //! | 12..16 | uid | user id of the initiator |

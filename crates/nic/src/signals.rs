@@ -10,46 +10,42 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
+use crate::handle::Encoding;
+use crate::layout::Limits;
 use crate::registers::Registers;
 
 /// Words of an event in the heap: one block.
 pub const EVENT_WORDS: usize = 16;
 
-/// A counting event (Portals 4.3, `ptl_ct_event_t`).
+/// A counting event (Portals 4.3, `ptl_ct_event_t`), as its readers see it. Who counts never reads this line: it
+/// keeps its own books ([`crate::tables::CounterBook`]), so that a count moves the line once, not twice.
 #[repr(C, align(64))]
 pub struct Counter {
     pub success: AtomicU64,
     pub failure: AtomicU64,
     /// Generation and status, as of tables.
     pub slot: AtomicU32,
-    pub next_free: AtomicU32,
-    /// The lowest threshold that an operation waits for; u64::MAX: none.
-    pub threshold_next: AtomicU64,
-    /// First and last operation that waits, lowest threshold first.
-    pub armed_head: AtomicU32,
-    pub armed_tail: AtomicU32,
+    pub reserved: AtomicU32,
+    pub reserved2: [AtomicU64; 5],
 }
 
-/// An event queue: a ring of events in the heap.
+/// An event queue: a ring of events in the heap. The first line is hardly ever written, the second by consumers; how
+/// far the writers are is in their books ([`crate::tables::QueueBook`]).
 #[repr(C, align(128))]
 pub struct EventQueue {
     pub slot: AtomicU32,
-    pub next_free: AtomicU32,
     /// First heap block of the ring.
     pub ring: AtomicU32,
     /// Events that it holds.
     pub capacity: AtomicU32,
-    /// Events written so far.
-    pub tail: AtomicU64,
-    pub reserved: [AtomicU64; 5],
+    /// Portal table entries whose `PTL_EVENT_PT_DISABLED` waits for room here.
+    pub disabled_events: AtomicU32,
+    pub reserved: [AtomicU64; 6],
     /// Events consumed or overwritten so far.
     pub head: AtomicU64,
     /// One more than the last event that was consumed: a gap below the next one means lost events.
     pub consumed: AtomicU64,
-    /// Portal table entries whose `PTL_EVENT_PT_DISABLED` waits for room here.
-    pub disabled_events: AtomicU32,
-    pub reserved2: AtomicU32,
-    pub reserved3: [AtomicU64; 5],
+    pub reserved2: [AtomicU64; 6],
 }
 
 /// A memory descriptor. Its fields are stored before the slot, which a reader loads before and after them.
@@ -94,6 +90,26 @@ pub struct Signals<'a> {
     pub descriptors: &'a [Descriptor],
     /// Event rings, copies of I/O vectors and payload that waits, in blocks of 128 bytes.
     pub heap: &'a [AtomicU64],
+    /// How references to counters, queues and descriptors are written.
+    pub encodings: Encodings,
+}
+
+/// How references to the records of [`Signals`] are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Encodings {
+    pub counters: Encoding,
+    pub queues: Encoding,
+    pub descriptors: Encoding,
+}
+
+impl Encodings {
+    pub fn new(limits: &Limits) -> Encodings {
+        Encodings {
+            counters: Encoding::new(limits.counters as usize),
+            queues: Encoding::new(limits.queues as usize),
+            descriptors: Encoding::new(limits.descriptors as usize),
+        }
+    }
 }
 
 const _: () = {

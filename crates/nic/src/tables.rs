@@ -129,7 +129,12 @@ pub struct PortalEntry {
     pub disabled_event: u32,
     /// Entries without a class, per list.
     pub others: [u32; 2],
-    pub reserved: u32,
+    /// Bit c: class c has entries, per list; the bit after the classes': others.
+    pub active: [u8; 2],
+    pub reserved: u16,
+    /// The entry of the priority list when there is exactly one and it is known, or NONE.
+    pub sole: u32,
+    pub reserved2: u32,
     pub classes: [Class; CLASSES],
 }
 
@@ -200,35 +205,51 @@ pub struct Side {
 
 impl Side {
     /// No memory, no events.
-    pub const NOWHERE: Side = Side { start: 0, iov: NONE, iov_count: 0, options: 0, queue: NONE, counter: NONE, reserved: 0 };
+    pub const NOWHERE: Side =
+        Side { start: 0, iov: NONE, iov_count: 0, options: 0, queue: NONE, counter: NONE, reserved: 0 };
 }
 
-/// A data-moving operation with all that its execution needs, by whichever process.
+/// A request as the target sees it.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct Request {
     pub kind: u8,
     pub operation: u8,
     pub datatype: u8,
     pub ack: u8,
     pub portal: u32,
-    /// Physical: nid << 32 | pid.
-    pub target: u64,
+    pub uid: u32,
+    pub reserved: u32,
     /// How the initiator presents itself: rank, or nid << 32 | pid.
     pub initiator: u64,
     pub match_bits: u64,
     pub remote_offset: u64,
     pub header_data: u64,
     pub length: u64,
+    /// Comparand or mask of a swap.
+    pub operand: [u64; 4],
+}
+
+/// A data-moving operation with all that its execution needs, by whichever process.
+#[repr(C)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Command {
+    pub request: Request,
+    /// Physical: nid << 32 | pid.
+    pub target: u64,
     pub user_ptr: u64,
     /// Where the payload comes from (put, atomic, fetch-atomic, swap).
     pub source: Side,
     /// Where the reply goes (get, fetch-atomic, swap).
     pub sink: Side,
-    /// Comparand or mask of a swap.
-    pub operand: [u64; 4],
-    pub uid: u32,
-    pub reserved: u32,
+}
+
+impl core::ops::Deref for Command {
+    type Target = Request;
+    #[inline(always)]
+    fn deref(&self) -> &Request {
+        &self.request
+    }
 }
 
 /// Status of triggered operations.
@@ -276,6 +297,37 @@ pub struct Pending {
     pub next: u32,
     pub command: Command,
     pub reserved: [u64; 2],
+}
+
+/// A counter, as the holders of the lock know it.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Default)]
+pub struct CounterBook {
+    pub slot: u32,
+    pub next_free: u32,
+    pub success: u64,
+    pub failure: u64,
+    /// The lowest threshold that an operation waits for; u64::MAX: none.
+    pub threshold_next: u64,
+    /// First and last operation that waits, lowest threshold first.
+    pub armed_head: u32,
+    pub armed_tail: u32,
+    pub reserved: [u64; 3],
+}
+
+/// An event queue, as the holders of the lock know it.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Default)]
+pub struct QueueBook {
+    pub slot: u32,
+    pub next_free: u32,
+    pub ring: u32,
+    pub capacity: u32,
+    /// Events written so far.
+    pub tail: u64,
+    /// A value that the consumers' head has had.
+    pub head_seen: u64,
+    pub reserved: [u64; 4],
 }
 
 /// Words of a mailbox slot.
@@ -343,6 +395,8 @@ pub struct Tables<'a> {
     pub headers: &'a mut [Header],
     pub header_buckets: &'a mut [Bucket],
     pub triggered: &'a mut [Triggered],
+    pub counters: &'a mut [CounterBook],
+    pub queues: &'a mut [QueueBook],
     pub pending: &'a mut [Pending],
     pub mail: &'a mut [MailSlot],
     /// State of the heap's allocator.
@@ -358,6 +412,8 @@ const _: () = {
     assert!(size_of::<Command>() == 168);
     assert!(size_of::<Triggered>() == 256);
     assert!(size_of::<Pending>() == 192);
+    assert!(size_of::<CounterBook>() == 64);
+    assert!(size_of::<QueueBook>() == 64);
     assert!(size_of::<MailSlot>() == 256);
     assert!(size_of::<Control>() == 192);
     assert!(size_of::<Bucket>() == 8);

@@ -47,6 +47,9 @@ pub enum AppendError {
     Full,
     /// The list has as many entries as lists may have.
     TooLong,
+    /// The portal table entry was promised that its priority list has no such entries (`PTL_PT_ONLY_USE_ONCE`,
+    /// `PTL_PT_ONLY_TRUNCATE`).
+    Promised,
 }
 
 /// Why an entry could not be unlinked.
@@ -67,13 +70,26 @@ impl Nic<'_> {
         which: u8,
         spec: &EntrySpec,
     ) -> Result<u32, AppendError> {
+        self.check_promise(portal, which, spec.options)?;
         let record = self.portal(portal).map_err(|_| AppendError::Portal)?;
-        if record.entries[usize::from(which & 1)] >= self.tables.list_max {
+        let length = record.entries[usize::from(which & 1)];
+        if self.tables.entries.get(self.tables.control.free_entry as usize).is_none() {
+            return Err(AppendError::Full);
+        }
+        if length >= self.tables.list_max {
             return Err(AppendError::TooLong);
         }
         let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
         self.link_reserved(bus, reference, which);
         Ok(reference)
+    }
+
+    /// Whether an entry keeps what its portal table entry was promised.
+    pub fn check_promise(&self, portal: u32, which: u8, flags: u32) -> Result<(), AppendError> {
+        let promised = self.portal(portal).map_err(|_| AppendError::Portal)?.options;
+        let breaks = (promised & options::PT_ONLY_USE_ONCE != 0 && flags & options::USE_ONCE == 0)
+            || (promised & options::PT_ONLY_TRUNCATE != 0 && flags & options::NO_TRUNCATE != 0);
+        if which == list::PRIORITY && breaks { Err(AppendError::Promised) } else { Ok(()) }
     }
 
     /// Takes a slot for an entry and fills it; [`Nic::link_reserved`] puts it on a list.

@@ -17,8 +17,6 @@
 //! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation; the lines touched
 //! are the lock, the portal table entry, one bucket, the entry, the payload, the counter and two of registers.
 
-use core::sync::atomic::Ordering::Relaxed;
-
 use super::append::entry_event;
 use super::events::{Event, event_kind};
 use super::matching::Key;
@@ -28,48 +26,15 @@ use super::{fail, list, options};
 use crate::handle::NONE;
 use crate::packet::Packet;
 use crate::registers::Register;
-use crate::tables::{Command, Entry, Header, Intent, entry, header, kind, portal, slot};
+use crate::tables::{Entry, Header, Intent, Request, entry, header, kind, portal, slot};
 use crate::{Bus, Fault, Nic, Step};
-
-/// A request as the target sees it.
-#[derive(Clone, Copy, Debug)]
-pub struct Request {
-    pub kind: u8,
-    pub operation: u8,
-    pub datatype: u8,
-    pub portal: u32,
-    pub uid: u32,
-    pub initiator: u64,
-    pub match_bits: u64,
-    pub remote_offset: u64,
-    pub header_data: u64,
-    pub length: u64,
-    pub operand: [u64; 4],
-}
-
-impl From<&Command> for Request {
-    #[inline]
-    fn from(command: &Command) -> Request {
-        Request {
-            kind: command.kind,
-            operation: command.operation,
-            datatype: command.datatype,
-            portal: command.portal,
-            uid: command.uid,
-            initiator: command.initiator,
-            match_bits: command.match_bits,
-            remote_offset: command.remote_offset,
-            header_data: command.header_data,
-            length: command.length,
-            operand: command.operand,
-        }
-    }
-}
 
 impl From<&Packet> for Request {
     fn from(packet: &Packet) -> Request {
         Request {
             kind: packet.kind,
+            ack: packet.ack,
+            reserved: 0,
             operation: packet.operation,
             datatype: packet.datatype,
             portal: packet.portal,
@@ -95,12 +60,14 @@ pub struct Delivery {
     pub remote_offset: u64,
     /// The entry does not acknowledge.
     pub silent: bool,
+    /// The list that it matched in.
+    pub list: u8,
 }
 
 impl Delivery {
     /// A request that nothing was done for.
     pub const fn failed(fail: u8) -> Delivery {
-        Delivery { fail, mlength: 0, remote_offset: 0, silent: false }
+        Delivery { fail, mlength: 0, remote_offset: 0, silent: false, list: list::PRIORITY }
     }
 }
 
@@ -113,6 +80,9 @@ pub enum Verdict {
     /// The initiator's memory is not mapped, or its process is gone. Nothing has changed at the target's tables.
     Initiator(Fault),
 }
+
+/// Options by which a message changes its entry, or needs more than one address.
+const CHANGING: u32 = options::USE_ONCE | options::MANAGE_LOCAL | options::IOVEC;
 
 /// How many bytes an atomic is done at a time: any datatype's size divides it.
 const CHUNK_BYTES: usize = 256;
@@ -140,6 +110,79 @@ impl Nic<'_> {
         let Some((index, which)) = found else {
             return self.exhausted(request.portal, flow_controlled, false);
         };
+        if which == list::PRIORITY && !flow_controlled {
+            if let Some(verdict) = self.express(bus, index, queue, request) {
+                return verdict;
+            }
+        }
+        self.deliver_to(bus, index, which, flow_controlled, queue, request)
+    }
+
+    /// A put to an entry that stays as it is, both memories at hand: the bytes, the event, the count. Nothing that a
+    /// death in the middle could leave undone is recorded: a message of which neither event nor count was written has
+    /// not arrived.
+    #[inline(always)]
+    fn express<B: Bus>(&mut self, bus: &mut B, index: u32, queue: u32, request: &Request) -> Option<Verdict> {
+        let record = self.tables.entries.get(index as usize)?;
+        let flags = record.options;
+        let plain = flags & (options::OP_PUT | CHANGING) == options::OP_PUT
+            && (record.uid == u32::MAX || record.uid == request.uid)
+            && request.kind == kind::PUT;
+        let offset = request.remote_offset;
+        let mlength = request.length.min(record.length.saturating_sub(offset));
+        let start = record.start.wrapping_add(offset);
+        let (counter, user_ptr) = (record.counter, record.user_ptr);
+        if !plain || !bus.put_at_hand(0, start, mlength) {
+            return None;
+        }
+        bus.charge(Step::Transfer(mlength));
+        if queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0 {
+            bus.charge(Step::EventPosted);
+            let event = Event {
+                start,
+                user_ptr,
+                header_data: request.header_data,
+                match_bits: request.match_bits,
+                rlength: request.length,
+                mlength,
+                remote_offset: offset,
+                initiator: request.initiator,
+                uid: request.uid,
+                portal: request.portal,
+                kind: event_kind::PUT,
+                list: list::PRIORITY,
+                fail: fail::OK,
+                operation: 0,
+                datatype: 0,
+            };
+            self.post(queue, &event);
+        }
+        if flags & options::EVENT_CT_COMM != 0 {
+            bus.charge(Step::CounterUpdated);
+            self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
+        }
+        let registers = self.signals.registers;
+        registers.add(Register::Requests, 1);
+        registers.add(Register::MatchedPriority, 1);
+        registers.add(Register::BytesIn, mlength);
+        if mlength < request.length {
+            registers.add(Register::Truncated, 1);
+        }
+        let silent = flags & options::ACK_DISABLE != 0;
+        Some(Verdict::Done(Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY }))
+    }
+
+    /// A delivery of any kind to the entry that it matched.
+    #[inline(never)]
+    fn deliver_to<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        index: u32,
+        which: u8,
+        flow_controlled: bool,
+        queue: u32,
+        request: &Request,
+    ) -> Verdict {
         let record = self.tables.entries[index as usize];
         if let Some(verdict) = self.forbidden(&record, request) {
             return verdict;
@@ -229,8 +272,7 @@ impl Nic<'_> {
         self.tables.control.intent.stage = 0;
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
-        let matched =
-            if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
+        let matched = if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
         registers.add(matched, 1);
         if plan.mlength < request.length {
             registers.add(Register::Truncated, 1);
@@ -240,7 +282,7 @@ impl Nic<'_> {
             _ => registers.add(Register::BytesIn, mlength),
         }
         let silent = record.options & options::ACK_DISABLE != 0;
-        Verdict::Done(Delivery { fail, mlength, remote_offset: plan.offset, silent })
+        Verdict::Done(Delivery { fail, mlength, remote_offset: plan.offset, silent, list: plan.list })
     }
 
     /// The full event, AUTO_UNLINK, and the count.
@@ -291,10 +333,9 @@ impl Nic<'_> {
         plan: &Plan,
         request: &Request,
     ) -> Result<(), Fault> {
-        let (Some(operation), Some(datatype)) = (
-            Operation::from_u32(u32::from(request.operation)),
-            Datatype::from_u32(u32::from(request.datatype)),
-        ) else {
+        let (Some(operation), Some(datatype)) =
+            (Operation::from_u32(u32::from(request.operation)), Datatype::from_u32(u32::from(request.datatype)))
+        else {
             return Err(Fault::Initiator);
         };
         let signals = self.signals;
@@ -382,8 +423,8 @@ impl Nic<'_> {
             mlength: plan.mlength,
             offset: plan.offset,
             remote_offset: request.remote_offset,
-            queue_tail: self.signals.queue(queue).map_or(0, |queue| queue.tail.load(Relaxed)),
-            counted: self.signals.counter(record.counter).map_or(0, |counter| counter.success.load(Relaxed)),
+            queue_tail: self.queue_tail(queue),
+            counted: self.counter_book(record.counter).map_or(0, |(_, book)| book.success),
             uid: request.uid,
             kind: request.kind,
             operation: request.operation,
@@ -462,8 +503,8 @@ impl Plan {
             let size = Datatype::from_u32(u32::from(request.datatype)).map_or(1, Datatype::size_bytes) as u64;
             mlength -= mlength % size;
         }
-        let unlinks = flags & options::USE_ONCE != 0
-            || (local && record.min_free != 0 && room - mlength < record.min_free);
+        let unlinks =
+            flags & options::USE_ONCE != 0 || (local && record.min_free != 0 && room - mlength < record.min_free);
         let keeps_header = which == list::OVERFLOW && flags & options::UNEXPECTED_HDR_DISABLE == 0;
         let comm = flags & options::EVENT_COMM_DISABLE == 0;
         let unlink_event = unlinks && flags & options::EVENT_UNLINK_DISABLE == 0;

@@ -19,11 +19,10 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, fence};
 
 use super::fail;
-use crate::handle::Encoding;
+use crate::Nic;
 use crate::registers::Register;
 use crate::signals::{EVENT_WORDS, EventQueue, Signals};
-use crate::tables::{portal, slot};
-use crate::Nic;
+use crate::tables::{QueueBook, portal, slot};
 
 /// Kinds of events, with the values of the API.
 pub mod event_kind {
@@ -124,7 +123,7 @@ impl<'a> Signals<'a> {
     /// The live queue that this refers to.
     #[inline]
     pub fn queue(&self, reference: u32) -> Option<&'a EventQueue> {
-        let (index, generation) = Encoding::new(self.queues.len()).decode(reference);
+        let (index, generation) = self.encodings.queues.decode(reference);
         let queue = self.queues.get(index as usize)?;
         (queue.slot.load(Acquire) == slot::word(generation, LIVE)).then_some(queue)
     }
@@ -162,40 +161,48 @@ impl<'a> Signals<'a> {
 }
 
 impl Nic<'_> {
+    /// The books of a live queue.
+    #[inline(always)]
+    fn queue_book(&mut self, reference: u32) -> Option<(usize, &mut QueueBook)> {
+        let (index, generation) = self.signals.encodings.queues.decode(reference);
+        let book = self.tables.queues.get_mut(index as usize)?;
+        (book.slot == slot::word(generation, LIVE)).then_some((index as usize, book))
+    }
+
+    /// Events written to a queue so far; 0 without one.
+    #[inline]
+    pub(crate) fn queue_tail(&mut self, reference: u32) -> u64 {
+        self.queue_book(reference).map_or(0, |(_, book)| book.tail)
+    }
+
     /// Events that still fit into a queue; u64::MAX for no queue.
-    pub(crate) fn queue_room(&self, reference: u32) -> u64 {
-        let Some(queue) = self.signals.queue(reference) else { return u64::MAX };
-        let held = queue.tail.load(Relaxed).wrapping_sub(queue.head.load(Acquire));
-        u64::from(queue.capacity.load(Relaxed)).saturating_sub(held)
+    pub(crate) fn queue_room(&mut self, reference: u32) -> u64 {
+        let signals = self.signals;
+        let Some((index, book)) = self.queue_book(reference) else { return u64::MAX };
+        book.head_seen = signals.queues[index].head.load(Acquire);
+        u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen))
     }
 
     /// Writes an event; overwrites the oldest when the queue is full. Nothing happens without a queue.
+    #[inline]
     pub(crate) fn post(&mut self, reference: u32, event: &Event) {
-        let Some(queue) = self.signals.queue(reference) else { return };
-        let tail = queue.tail.load(Relaxed);
-        let capacity = u64::from(queue.capacity.load(Relaxed));
-        let mut head = queue.head.load(Acquire);
-        while tail.wrapping_sub(head) >= capacity {
-            match queue.head.compare_exchange(head, head.wrapping_add(1), AcqRel, Acquire) {
-                Ok(_) => {
-                    head = head.wrapping_add(1);
-                    self.signals.registers.add(Register::EventsOverwritten, 1);
-                }
-                Err(now) => head = now,
-            }
-            if head > tail {
-                return; // Not this code's doing: the queue's owner wrote over its own indices.
-            }
+        let signals = self.signals;
+        let Some((index, book)) = self.queue_book(reference) else { return };
+        let (tail, capacity) = (book.tail, u64::from(book.capacity));
+        if tail.wrapping_sub(book.head_seen) >= capacity {
+            let (head, overwritten) = make_room(&signals.queues[index], tail, capacity);
+            book.head_seen = head;
+            signals.registers.add(Register::EventsOverwritten, overwritten);
         }
-        let Some(block) = self.signals.event_block(queue, tail) else { return };
-        block[0].store(0, Relaxed);
-        fence(Release);
+        let Some(offset) = tail.checked_rem(capacity) else { return };
+        let first = (u64::from(book.ring) + offset) as usize * EVENT_WORDS;
+        book.tail = tail.wrapping_add(1);
+        let Some(block) = signals.heap.get(first..first + EVENT_WORDS) else { return };
         for (word, value) in block[1..].iter().zip(event.to_words()) {
             word.store(value, Relaxed);
         }
         block[0].store(tail.wrapping_add(1), Release);
-        queue.tail.store(tail.wrapping_add(1), Release);
-        self.signals.registers.add(Register::Events, 1);
+        signals.registers.add(Register::Events, 1);
     }
 
     /// Posts `PTL_EVENT_PT_DISABLED`, or notes that it is due when there is room.
@@ -235,6 +242,24 @@ impl Nic<'_> {
             self.post_disabled(portal_index);
         }
     }
+}
+
+/// Makes room for an event: looks how far the consumers are, and pushes the oldest events out if that is not far
+/// enough. Gives the head and how many were pushed out.
+#[cold]
+fn make_room(queue: &EventQueue, tail: u64, capacity: u64) -> (u64, u64) {
+    let mut head = queue.head.load(Acquire);
+    let mut overwritten = 0;
+    while tail.wrapping_sub(head) >= capacity && head < tail {
+        match queue.head.compare_exchange(head, head.wrapping_add(1), AcqRel, Acquire) {
+            Ok(_) => {
+                head = head.wrapping_add(1);
+                overwritten += 1;
+            }
+            Err(now) => head = now,
+        }
+    }
+    (head, overwritten)
 }
 
 fn disabled_event(portal_index: u32) -> Event {

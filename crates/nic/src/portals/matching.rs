@@ -44,7 +44,7 @@ pub(crate) fn list_of(record: &Entry) -> Option<usize> {
 }
 
 /// Whether an entry accepts a request: bits, source, and length where it may not be cut.
-#[inline]
+#[inline(always)]
 pub fn accepts(record: &Entry, key: &Key) -> bool {
     if (record.match_bits ^ key.match_bits) & !record.ignore_bits != 0
         || (record.source ^ key.source) & !record.source_ignore != 0
@@ -54,8 +54,7 @@ pub fn accepts(record: &Entry, key: &Key) -> bool {
     if record.options & options::NO_TRUNCATE == 0 {
         return true;
     }
-    let offset =
-        if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
+    let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
     offset.checked_add(key.length).is_some_and(|end| end <= record.length)
 }
 
@@ -69,24 +68,35 @@ fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, so
 
 impl Nic<'_> {
     /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<u32> {
         let record = self.tables.portals.get(portal as usize)?;
-        if record.entries[list] == 0 {
+        if list == 0 && record.sole != NONE {
+            let sole = self.tables.entries.get(record.sole as usize)?;
+            bus.charge(Step::EntrySearched);
+            self.signals.registers.add(Register::ListSteps, 1);
+            let linked = slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == portal;
+            return (linked && accepts(sole, key)).then_some(record.sole);
+        }
+        if record.active[list] == 0 {
             return None;
         }
-        let classes = record.classes;
-        let others = record.others[list];
+        self.find_by_class(bus, portal, list, key)
+    }
+
+    /// The first match over the classes that have entries.
+    fn find_by_class<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<u32> {
+        let mut active = self.tables.portals.get(portal as usize)?.active[list];
         let mut best: Option<(u64, u32)> = None;
-        for (number, class) in classes.iter().enumerate() {
-            if class.used != 0 && class.entries[list] != 0 {
-                let bits = key.match_bits & !class.ignore_bits;
-                let source = key.source & !class.source_ignore;
-                self.find_in_chain(bus, portal, list, number as u8, bits, source, key, &mut best);
-            }
-        }
-        if others != 0 {
-            self.find_in_chain(bus, portal, list, CLASS_OTHER, 0, 0, key, &mut best);
+        while active != 0 {
+            let number = active.trailing_zeros() as u8;
+            active &= active - 1;
+            let record = self.tables.portals.get(portal as usize)?;
+            let (bits, source) = match record.classes.get(usize::from(number)) {
+                Some(class) => (key.match_bits & !class.ignore_bits, key.source & !class.source_ignore),
+                None => (0, 0),
+            };
+            self.find_in_chain(bus, portal, list, number.min(CLASS_OTHER), bits, source, key, &mut best);
         }
         best.map(|(_, index)| index)
     }
@@ -147,6 +157,10 @@ impl Nic<'_> {
         self.tables.entry_buckets[bucket].tail = index;
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
             entry.entries[list] += 1;
+            entry.active[list] |= 1 << class;
+            if list == 0 {
+                entry.sole = if entry.entries[0] == 1 { index } else { NONE };
+            }
             match entry.classes.get_mut(class as usize) {
                 Some(class) => class.entries[list] += 1,
                 None => entry.others[list] += 1,
@@ -169,11 +183,17 @@ impl Nic<'_> {
         }
         if let Some(entry) = self.tables.portals.get_mut(usize::from(record.portal)) {
             entry.entries[list] = entry.entries[list].saturating_sub(1);
+            if list == 0 {
+                entry.sole = NONE;
+            }
             let count = match entry.classes.get_mut(usize::from(record.class)) {
                 Some(class) => &mut class.entries[list],
                 None => &mut entry.others[list],
             };
             *count = count.saturating_sub(1);
+            if *count == 0 {
+                entry.active[list] &= !(1 << record.class.min(CLASS_OTHER));
+            }
         }
     }
 
@@ -189,9 +209,8 @@ impl Nic<'_> {
     /// The class of a wildcard pattern: the one that has it, a free one, or one that no entry uses any more.
     fn class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
-        let has = |class: &Class| {
-            class.used != 0 && class.ignore_bits == ignore_bits && class.source_ignore == source_ignore
-        };
+        let has =
+            |class: &Class| class.used != 0 && class.ignore_bits == ignore_bits && class.source_ignore == source_ignore;
         if let Some(number) = entry.classes.iter().position(has) {
             return number as u8;
         }

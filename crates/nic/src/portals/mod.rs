@@ -22,8 +22,9 @@ pub mod respond;
 pub mod scatter;
 pub mod triggered;
 
+pub use crate::tables::Request;
 pub use append::EntrySpec;
-pub use deliver::{Delivery, Request, Verdict};
+pub use deliver::{Delivery, Verdict};
 pub use events::Event;
 
 /// Option bits, with the values of the API.

@@ -16,10 +16,10 @@ use super::deliver::comm_kind;
 use super::events::{self, Event, event_kind};
 use super::{Delivery, counters, fail, list, options};
 use crate::buddy::Buddy;
-use crate::handle::{Encoding, NONE};
+use crate::handle::NONE;
 use crate::packet::{Packet, Place};
 use crate::registers::Register;
-use crate::tables::{Bucket, Class, entry, header, kind, slot, triggered};
+use crate::tables::{Bucket, Class, entry, header, slot, triggered};
 use crate::{Bus, Nic};
 
 impl Nic<'_> {
@@ -52,17 +52,29 @@ impl Nic<'_> {
         }
     }
 
-    /// An event that was written whole, but not counted yet, counts.
+    /// An event that was written whole counts, and a count that was made is seen. A slot is live if its books say so.
     fn rebuild_queues(&mut self) {
-        for queue in self.signals.queues {
-            if slot::status(queue.slot.load(Acquire)) == events::LIVE {
-                let tail = queue.tail.load(Relaxed);
-                let capacity = u64::from(queue.capacity.load(Relaxed));
-                let Some(offset) = tail.checked_rem(capacity) else { continue };
-                let word = (u64::from(queue.ring.load(Relaxed)) + offset) as usize * super::scatter::BLOCK_WORDS;
-                if self.signals.heap.get(word).is_some_and(|word| word.load(Acquire) == tail.wrapping_add(1)) {
-                    queue.tail.store(tail.wrapping_add(1), Release);
+        for (book, queue) in self.tables.queues.iter_mut().zip(self.signals.queues) {
+            if slot::status(book.slot) == events::LIVE {
+                let Some(offset) = book.tail.checked_rem(u64::from(book.capacity)) else { continue };
+                let word = (u64::from(book.ring) + offset) as usize * super::scatter::BLOCK_WORDS;
+                let whole = book.tail.wrapping_add(1);
+                if self.signals.heap.get(word).is_some_and(|word| word.load(Acquire) == whole) {
+                    book.tail = whole;
                 }
+                book.head_seen = queue.head.load(Acquire);
+                queue.slot.store(book.slot, Release);
+            } else {
+                queue.slot.store(slot::FREE, Release);
+            }
+        }
+        for (book, counter) in self.tables.counters.iter().zip(self.signals.counters) {
+            if slot::status(book.slot) == counters::LIVE {
+                counter.failure.store(book.failure, Release);
+                counter.success.store(book.success, Release);
+                counter.slot.store(book.slot, Release);
+            } else {
+                counter.slot.store(slot::FREE, Release);
             }
         }
     }
@@ -73,6 +85,8 @@ impl Nic<'_> {
         for portal in self.tables.portals.iter_mut() {
             portal.entries = [0; 2];
             portal.others = [0; 2];
+            portal.active = [0; 2];
+            portal.sole = NONE;
             portal.headers = 0;
             (portal.header_head, portal.header_tail) = (NONE, NONE);
             portal.classes = [Class::default(); crate::tables::CLASSES];
@@ -110,14 +124,19 @@ impl Nic<'_> {
             let status = slot::status(self.tables.entries[index].slot);
             if status == entry::PRIORITY || status == entry::OVERFLOW {
                 self.tables.entries[index].next = NONE;
-                sort.push(index as u32, self.tables.entries, |records, a| records[a as usize].sequence, |records, a| {
-                    &mut records[a as usize].next
-                });
+                sort.push(
+                    index as u32,
+                    self.tables.entries,
+                    |records, a| records[a as usize].sequence,
+                    |records, a| &mut records[a as usize].next,
+                );
             }
         }
-        sort.finish(self.tables.entries, |records, a| records[a as usize].sequence, |records, a| {
-            &mut records[a as usize].next
-        })
+        sort.finish(
+            self.tables.entries,
+            |records, a| records[a as usize].sequence,
+            |records, a| &mut records[a as usize].next,
+        )
     }
 
     /// The headers, linked by `links[0][0]` in order of sequence; gives the first.
@@ -126,21 +145,24 @@ impl Nic<'_> {
         for index in 0..self.tables.headers.len() {
             if slot::status(self.tables.headers[index].slot) == header::LIVE {
                 self.tables.headers[index].links[0][0] = NONE;
-                sort.push(index as u32, self.tables.headers, |records, a| records[a as usize].sequence, |records, a| {
-                    &mut records[a as usize].links[0][0]
-                });
+                sort.push(
+                    index as u32,
+                    self.tables.headers,
+                    |records, a| records[a as usize].sequence,
+                    |records, a| &mut records[a as usize].links[0][0],
+                );
             }
         }
-        sort.finish(self.tables.headers, |records, a| records[a as usize].sequence, |records, a| {
-            &mut records[a as usize].links[0][0]
-        })
+        sort.finish(
+            self.tables.headers,
+            |records, a| records[a as usize].sequence,
+            |records, a| &mut records[a as usize].links[0][0],
+        )
     }
 
     fn rebuild_triggered(&mut self) {
-        for counter in self.signals.counters {
-            counter.armed_head.store(NONE, Relaxed);
-            counter.armed_tail.store(NONE, Relaxed);
-            counter.threshold_next.store(u64::MAX, Relaxed);
+        for book in self.tables.counters.iter_mut() {
+            (book.armed_head, book.armed_tail, book.threshold_next) = (NONE, NONE, u64::MAX);
         }
         (self.tables.control.fire_head, self.tables.control.fire_tail) = (NONE, NONE);
         self.signals.doorbell.fired.store(0, Relaxed);
@@ -163,10 +185,10 @@ impl Nic<'_> {
             }
             at = next;
         }
-        for (index, counter) in self.signals.counters.iter().enumerate() {
-            let word = counter.slot.load(Relaxed);
+        for index in 0..self.tables.counters.len() {
+            let word = self.tables.counters[index].slot;
             if slot::status(word) == counters::LIVE {
-                let encoding = Encoding::new(self.signals.counters.len());
+                let encoding = self.signals.encodings.counters;
                 self.threshold_reached(encoding.encode(index as u32, slot::generation(word)));
             }
         }
@@ -191,8 +213,8 @@ impl Nic<'_> {
         link!(free_header, self.tables.headers.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.links[0][0] = next);
         link!(free_triggered, self.tables.triggered.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
         link!(free_pending, self.tables.pending.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next = next);
-        link!(free_counter, self.signals.counters.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
-        link!(free_queue, self.signals.queues.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
+        link!(free_counter, self.tables.counters.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next_free = next);
+        link!(free_queue, self.tables.queues.iter_mut(), r => slot::status(r.slot) == slot::FREE, |next| r.next_free = next);
         link!(free_descriptor, self.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
     }
 
@@ -200,9 +222,10 @@ impl Nic<'_> {
     fn rebuild_heap(&mut self) {
         let vectors = |count: u32| count.div_ceil((crate::layout::BLOCK_BYTES / 16) as u32).max(1);
         let signals = self.signals;
-        let queues = signals.queues.iter().filter(|queue| slot::status(queue.slot.load(Relaxed)) == events::LIVE);
-        let queues = queues.map(|queue| (queue.ring.load(Relaxed), queue.capacity.load(Relaxed)));
-        let descriptors = signals.descriptors.iter().filter(|record| slot::status(record.slot.load(Relaxed)) != slot::FREE);
+        let queues = self.tables.queues.iter().filter(|book| slot::status(book.slot) == events::LIVE);
+        let queues = queues.map(|book| (book.ring, book.capacity));
+        let descriptors =
+            signals.descriptors.iter().filter(|record| slot::status(record.slot.load(Relaxed)) != slot::FREE);
         let descriptors = descriptors.map(|record| (record.iov.load(Relaxed), vectors(record.iov_count.load(Relaxed))));
         let entries = self.tables.entries.iter().filter(|record| slot::status(record.slot) != slot::FREE);
         let entries = entries.map(|record| (record.iov, vectors(record.iov_count)));
@@ -257,7 +280,7 @@ impl Nic<'_> {
             operation: intent.operation,
             datatype: intent.datatype,
         };
-        let told = self.signals.queue(portal.queue).is_some_and(|queue| queue.tail.load(Relaxed) != intent.queue_tail);
+        let told = self.queue_tail(portal.queue) != intent.queue_tail;
         let quiet = record.options & options::EVENT_COMM_DISABLE != 0
             || (done && record.options & options::EVENT_SUCCESS_DISABLE != 0);
         if !told && !quiet {
@@ -271,12 +294,11 @@ impl Nic<'_> {
             self.unchain_entry(intent.entry);
             self.free_entry(intent.entry);
         }
-        let counted = self.signals.counter(record.counter).is_none_or(|counter| counter.success.load(Relaxed) != intent.counted);
+        let counted = self.counter_book(record.counter).is_none_or(|(_, book)| book.success != intent.counted);
         if record.options & options::EVENT_CT_COMM != 0 && !(done && counted) {
             let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
             self.count_outcome(record.counter, done, in_bytes, event.mlength);
         }
-        let _ = kind::PUT;
     }
 }
 
@@ -306,7 +328,13 @@ impl Default for Sorter {
 }
 
 impl Sorter {
-    fn push<R>(&mut self, index: u32, records: &mut [R], key: impl Fn(&[R], u32) -> u64 + Copy, next: impl Fn(&mut [R], u32) -> &mut u32 + Copy) {
+    fn push<R>(
+        &mut self,
+        index: u32,
+        records: &mut [R],
+        key: impl Fn(&[R], u32) -> u64 + Copy,
+        next: impl Fn(&mut [R], u32) -> &mut u32 + Copy,
+    ) {
         let mut carried = index;
         for list in &mut self.lists {
             if *list == NONE {
@@ -318,20 +346,39 @@ impl Sorter {
         self.lists[31] = carried;
     }
 
-    fn finish<R>(self, records: &mut [R], key: impl Fn(&[R], u32) -> u64 + Copy, next: impl Fn(&mut [R], u32) -> &mut u32 + Copy) -> u32 {
+    fn finish<R>(
+        self,
+        records: &mut [R],
+        key: impl Fn(&[R], u32) -> u64 + Copy,
+        next: impl Fn(&mut [R], u32) -> &mut u32 + Copy,
+    ) -> u32 {
         self.lists.into_iter().fold(NONE, |sorted, list| merge(list, sorted, records, key, next))
     }
 }
 
 /// Merges two sorted lists. On equal keys the first list's record comes first.
-fn merge<R>(mut a: u32, mut b: u32, records: &mut [R], key: impl Fn(&[R], u32) -> u64, next: impl Fn(&mut [R], u32) -> &mut u32) -> u32 {
+fn merge<R>(
+    mut a: u32,
+    mut b: u32,
+    records: &mut [R],
+    key: impl Fn(&[R], u32) -> u64,
+    next: impl Fn(&mut [R], u32) -> &mut u32,
+) -> u32 {
     let (mut head, mut tail) = (NONE, NONE);
     while a != NONE || b != NONE {
         let from_a = b == NONE || (a != NONE && key(records, a) <= key(records, b));
         let taken = if from_a { a } else { b };
         let following = *next(records, taken);
-        if from_a { a = following } else { b = following }
-        if tail == NONE { head = taken } else { *next(records, tail) = taken }
+        if from_a {
+            a = following
+        } else {
+            b = following
+        }
+        if tail == NONE {
+            head = taken
+        } else {
+            *next(records, tail) = taken
+        }
         tail = taken;
     }
     if tail != NONE {

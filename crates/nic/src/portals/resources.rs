@@ -8,11 +8,11 @@ use core::sync::atomic::Ordering::{Relaxed, Release};
 
 use super::{counters, events, options};
 use crate::buddy::Buddy;
-use crate::handle::{Encoding, NONE};
+use crate::handle::NONE;
 use crate::layout::BLOCK_BYTES;
 use crate::portals::scatter::BLOCK_WORDS;
 use crate::signals::Signals;
-use crate::tables::{Bucket, PortalEntry, portal, slot};
+use crate::tables::{Bucket, CounterBook, PortalEntry, QueueBook, portal, slot};
 use crate::{Corrupt, Full, Limits, Nic};
 
 /// Status of descriptors.
@@ -47,7 +47,7 @@ impl Signals<'_> {
     #[inline]
     pub fn descriptor(&self, reference: u32) -> Option<DescriptorView> {
         use core::sync::atomic::{Ordering::Acquire, fence};
-        let (index, generation) = Encoding::new(self.descriptors.len()).decode(reference);
+        let (index, generation) = self.encodings.descriptors.decode(reference);
         let record = self.descriptors.get(index as usize)?;
         let word = slot::word(generation, DESCRIPTOR_LIVE);
         if record.slot.load(Acquire) != word {
@@ -89,12 +89,6 @@ impl Nic<'_> {
         }
         let control = &mut *tables.control;
         (control.fire_head, control.fire_tail) = (NONE, NONE);
-        let signals = self.signals;
-        for counter in signals.counters {
-            counter.threshold_next.store(u64::MAX, Relaxed);
-            counter.armed_head.store(NONE, Relaxed);
-            counter.armed_tail.store(NONE, Relaxed);
-        }
         self.rebuild_free_lists();
     }
 
@@ -110,13 +104,13 @@ impl Nic<'_> {
         record.iov_count.store(view.iov_count, Relaxed);
         let generation = slot::generation(record.slot.load(Relaxed));
         record.slot.store(slot::word(generation, DESCRIPTOR_LIVE), Release);
-        Ok(Encoding::new(self.signals.descriptors.len()).encode(index, generation))
+        Ok(self.signals.encodings.descriptors.encode(index, generation))
     }
 
     /// Releases a descriptor.
     pub fn release(&mut self, reference: u32) -> Option<()> {
         let view = self.signals.descriptor(reference)?;
-        let encoding = Encoding::new(self.signals.descriptors.len());
+        let encoding = self.signals.encodings.descriptors;
         let (index, generation) = encoding.decode(reference);
         let record = self.signals.descriptors.get(index as usize)?;
         record.slot.store(slot::word(encoding.next_generation(generation), slot::FREE), Release);
@@ -128,25 +122,36 @@ impl Nic<'_> {
 
     /// Allocates a counter, at zero.
     pub fn counter_alloc(&mut self) -> Result<u32, Full> {
-        let (index, record) = take_free!(self.tables.control.free_counter, self.signals.counters);
-        record.success.store(0, Relaxed);
-        record.failure.store(0, Relaxed);
-        record.threshold_next.store(u64::MAX, Relaxed);
-        record.armed_head.store(NONE, Relaxed);
-        record.armed_tail.store(NONE, Relaxed);
-        let generation = slot::generation(record.slot.load(Relaxed));
-        record.slot.store(slot::word(generation, counters::LIVE), Release);
-        Ok(Encoding::new(self.signals.counters.len()).encode(index, generation))
+        let index = self.tables.control.free_counter;
+        let book = self.tables.counters.get_mut(index as usize).ok_or(Full)?;
+        let counter = self.signals.counters.get(index as usize).ok_or(Full)?;
+        self.tables.control.free_counter = book.next_free;
+        let generation = slot::generation(book.slot);
+        let live = slot::word(generation, counters::LIVE);
+        *book = CounterBook {
+            slot: live,
+            next_free: NONE,
+            threshold_next: u64::MAX,
+            armed_head: NONE,
+            armed_tail: NONE,
+            ..CounterBook::default()
+        };
+        counter.success.store(0, Relaxed);
+        counter.failure.store(0, Relaxed);
+        counter.slot.store(live, Release);
+        Ok(self.signals.encodings.counters.encode(index, generation))
     }
 
     /// Frees a counter; operations that wait for it are cancelled.
     pub fn counter_free(&mut self, reference: u32) -> Option<()> {
         self.cancel_triggered(reference)?;
-        let encoding = Encoding::new(self.signals.counters.len());
+        let encoding = self.signals.encodings.counters;
         let (index, generation) = encoding.decode(reference);
-        let record = self.signals.counters.get(index as usize)?;
-        record.slot.store(slot::word(encoding.next_generation(generation), slot::FREE), Release);
-        record.next_free.store(self.tables.control.free_counter, Relaxed);
+        let free = self.tables.control.free_counter;
+        let (_, book) = self.counter_book(reference)?;
+        book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        book.next_free = free;
+        self.signals.counters.get(index as usize)?.slot.store(slot::FREE, Release);
         self.tables.control.free_counter = index;
         Some(())
     }
@@ -154,7 +159,7 @@ impl Nic<'_> {
     /// Allocates an event queue of exactly this capacity. [`Full`] may mean the table or the heap:
     /// [`Nic::heap_largest`] tells.
     pub fn queue_alloc(&mut self, capacity: u32) -> Result<u32, Full> {
-        if self.signals.queues.get(self.tables.control.free_queue as usize).is_none() {
+        if !self.queue_available() {
             return Err(Full);
         }
         let ring = self.heap_alloc(capacity)?;
@@ -164,32 +169,39 @@ impl Nic<'_> {
                 word.store(0, Relaxed);
             }
         }
-        let (index, record) = take_free!(self.tables.control.free_queue, self.signals.queues);
-        record.ring.store(ring, Relaxed);
-        record.capacity.store(capacity, Relaxed);
-        record.tail.store(0, Relaxed);
-        record.head.store(0, Relaxed);
-        record.consumed.store(0, Relaxed);
-        record.disabled_events.store(0, Relaxed);
-        let generation = slot::generation(record.slot.load(Relaxed));
-        record.slot.store(slot::word(generation, events::LIVE), Release);
-        Ok(Encoding::new(self.signals.queues.len()).encode(index, generation))
+        let index = self.tables.control.free_queue;
+        let book = self.tables.queues.get_mut(index as usize).ok_or(Full)?;
+        let queue = self.signals.queues.get(index as usize).ok_or(Full)?;
+        self.tables.control.free_queue = book.next_free;
+        let generation = slot::generation(book.slot);
+        let live = slot::word(generation, events::LIVE);
+        queue.ring.store(ring, Relaxed);
+        queue.capacity.store(capacity, Relaxed);
+        queue.head.store(0, Relaxed);
+        queue.consumed.store(0, Relaxed);
+        queue.disabled_events.store(0, Relaxed);
+        *book = QueueBook { slot: live, next_free: NONE, ring, capacity, ..QueueBook::default() };
+        queue.slot.store(live, Release);
+        Ok(self.signals.encodings.queues.encode(index, generation))
     }
 
     /// Whether the table of event queues has a free slot.
     pub fn queue_available(&self) -> bool {
-        self.signals.queues.get(self.tables.control.free_queue as usize).is_some()
+        self.tables.queues.get(self.tables.control.free_queue as usize).is_some()
     }
 
     /// Frees an event queue and its ring.
     pub fn queue_free(&mut self, reference: u32) -> Option<()> {
-        let record = self.signals.queue(reference)?;
-        let encoding = Encoding::new(self.signals.queues.len());
+        let queue = self.signals.queue(reference)?;
+        let encoding = self.signals.encodings.queues;
         let (index, generation) = encoding.decode(reference);
-        record.slot.store(slot::word(encoding.next_generation(generation), slot::FREE), Release);
-        self.heap_free(record.ring.load(Relaxed));
-        record.next_free.store(self.tables.control.free_queue, Relaxed);
+        let book = self.tables.queues.get_mut(index as usize)?;
+        let ring = book.ring;
+        book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        book.next_free = self.tables.control.free_queue;
+        queue.slot.store(slot::FREE, Release);
         self.tables.control.free_queue = index;
+        self.heap_free(ring);
         Some(())
     }
 
@@ -298,7 +310,10 @@ const EMPTY_PORTAL: PortalEntry = PortalEntry {
     header_tail: NONE,
     disabled_event: 0,
     others: [0; 2],
+    active: [0; 2],
     reserved: 0,
+    sole: NONE,
+    reserved2: 0,
     classes: [crate::tables::Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, reserved: 0 };
         crate::tables::CLASSES],
 };

@@ -98,6 +98,7 @@ impl Nic<'_> {
             let event = Event {
                 mlength: delivery.mlength,
                 remote_offset: delivery.remote_offset,
+                list: delivery.list,
                 ..initiator_event(command, event_kind::ACK, delivery.fail, side)
             };
             self.post_unless_quiet(side, &event);
@@ -118,6 +119,7 @@ impl Nic<'_> {
         let event = Event {
             mlength: delivery.mlength,
             remote_offset: delivery.remote_offset,
+            list: delivery.list,
             ..initiator_event(command, event_kind::REPLY, delivery.fail, side)
         };
         self.post_unless_quiet(side, &event);

@@ -33,11 +33,24 @@ pub struct Fired {
 #[derive(Clone, Copy, Debug)]
 pub enum Action<'c> {
     Command(&'c Command),
-    CounterSet { counter: u32, success: u64, failure: u64 },
-    CounterIncrement { counter: u32, success: u64, failure: u64 },
+    CounterSet {
+        counter: u32,
+        success: u64,
+        failure: u64,
+    },
+    CounterIncrement {
+        counter: u32,
+        success: u64,
+        failure: u64,
+    },
     /// Links an entry that was reserved.
-    Append { entry: u32, list: u8 },
-    Unlink { entry: u32 },
+    Append {
+        entry: u32,
+        list: u8,
+    },
+    Unlink {
+        entry: u32,
+    },
 }
 
 impl Nic<'_> {
@@ -65,30 +78,28 @@ impl Nic<'_> {
         match action {
             Action::Command(command) => fresh.command = *command,
             Action::CounterSet { counter, success, failure } => {
-                fresh.command.kind = kind::COUNTER_SET;
+                fresh.command.request.kind = kind::COUNTER_SET;
                 (fresh.object, fresh.success, fresh.failure) = (counter, success, failure);
             }
             Action::CounterIncrement { counter, success, failure } => {
-                fresh.command.kind = kind::COUNTER_INCREMENT;
+                fresh.command.request.kind = kind::COUNTER_INCREMENT;
                 (fresh.object, fresh.success, fresh.failure) = (counter, success, failure);
             }
             Action::Append { entry, list } => {
-                fresh.command.kind = kind::APPEND;
+                fresh.command.request.kind = kind::APPEND;
                 (fresh.object, fresh.list) = (entry, list.into());
             }
             Action::Unlink { entry } => {
-                fresh.command.kind = kind::UNLINK;
+                fresh.command.request.kind = kind::UNLINK;
                 fresh.object = entry;
             }
         }
         *record = fresh;
         record.slot = slot::word(generation, triggered::ARMED);
         self.chain_armed(index);
-        if let Some(waits) = self.signals.counter(counter) {
-            let reached = waits.success.load(Relaxed).wrapping_add(waits.failure.load(Relaxed));
-            if reached >= threshold {
-                self.threshold_reached(counter);
-            }
+        let reached = self.counter_book(counter).map(|(_, book)| book.success.wrapping_add(book.failure));
+        if reached.is_some_and(|reached| reached >= threshold) {
+            self.threshold_reached(counter);
         }
         Ok(())
     }
@@ -96,8 +107,9 @@ impl Nic<'_> {
     /// Puts an armed operation into its counter's list, behind those with a threshold not above its own.
     pub(crate) fn chain_armed(&mut self, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
-        let Some(counter) = self.signals.counter(record.counter) else { return };
-        let mut after = counter.armed_tail.load(Relaxed);
+        let Some((_, book)) = self.counter_book(record.counter) else { return };
+        let (head, tail) = (book.armed_head, book.armed_tail);
+        let mut after = tail;
         for _ in 0..self.tables.triggered.len() {
             match self.tables.triggered.get(after as usize) {
                 Some(before) if before.threshold > record.threshold => after = before.prev,
@@ -107,28 +119,31 @@ impl Nic<'_> {
         let next = match self.tables.triggered.get_mut(after as usize) {
             Some(before) => core::mem::replace(&mut before.next, index),
             None => {
-                counter.threshold_next.store(record.threshold, Release);
-                counter.armed_head.swap(index, Relaxed)
+                after = NONE;
+                if let Some((_, book)) = self.counter_book(record.counter) {
+                    (book.threshold_next, book.armed_head) = (record.threshold, index);
+                }
+                head
             }
         };
         match self.tables.triggered.get_mut(next as usize) {
             Some(behind) => behind.prev = index,
-            None => counter.armed_tail.store(index, Relaxed),
+            None => {
+                if let Some((_, book)) = self.counter_book(record.counter) {
+                    book.armed_tail = index;
+                }
+            }
         }
         let record = &mut self.tables.triggered[index as usize];
         (record.next, record.prev) = (next, after);
-        if self.tables.triggered.get(after as usize).is_none() {
-            self.tables.triggered[index as usize].prev = NONE;
-        }
     }
 
     /// Moves the operations that are due from a counter's list to the fire queue.
     #[cold]
     pub(crate) fn threshold_reached(&mut self, reference: u32) {
-        let Some(counter) = self.signals.counter(reference) else { return };
-        let reached = counter.success.load(Relaxed).wrapping_add(counter.failure.load(Relaxed));
         for _ in 0..=self.tables.triggered.len() {
-            let head = counter.armed_head.load(Relaxed);
+            let Some((_, book)) = self.counter_book(reference) else { return };
+            let (head, reached) = (book.armed_head, book.success.wrapping_add(book.failure));
             let Some(record) = self.tables.triggered.get_mut(head as usize) else { break };
             if record.threshold > reached || slot::status(record.slot) != triggered::ARMED {
                 break;
@@ -141,17 +156,18 @@ impl Nic<'_> {
     }
 
     fn unlink_armed_head(&mut self, reference: u32, next: u32) {
-        let Some(counter) = self.signals.counter(reference) else { return };
-        counter.armed_head.store(next, Relaxed);
-        match self.tables.triggered.get_mut(next as usize) {
+        let threshold = match self.tables.triggered.get_mut(next as usize) {
             Some(head) => {
                 head.prev = NONE;
-                counter.threshold_next.store(head.threshold, Release);
+                Some(head.threshold)
             }
-            None => {
-                counter.armed_tail.store(NONE, Relaxed);
-                counter.threshold_next.store(u64::MAX, Release);
-            }
+            None => None,
+        };
+        let Some((_, book)) = self.counter_book(reference) else { return };
+        book.armed_head = next;
+        book.threshold_next = threshold.unwrap_or(u64::MAX);
+        if threshold.is_none() {
+            (book.armed_head, book.armed_tail) = (NONE, NONE);
         }
     }
 
@@ -247,9 +263,9 @@ impl Nic<'_> {
 
     /// Cancels the operations that wait for a counter (`PtlCTCancelTriggered`).
     pub fn cancel_triggered(&mut self, reference: u32) -> Option<()> {
-        let counter = self.signals.counter(reference)?;
+        self.counter_book(reference)?;
         for _ in 0..=self.tables.triggered.len() {
-            let head = counter.armed_head.load(Relaxed);
+            let head = self.counter_book(reference)?.1.armed_head;
             let Some(&record) = self.tables.triggered.get(head as usize) else { break };
             self.unlink_armed_head(reference, record.next);
             if record.command.kind == kind::APPEND {
