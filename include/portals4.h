@@ -236,7 +236,7 @@ int PtlGetMap(ptl_handle_ni_t ni_handle, ptl_size_t map_size, ptl_process_t *map
 int PtlPTAlloc(ptl_handle_ni_t ni_handle, unsigned int options, ptl_handle_eq_t eq_handle,
                ptl_pt_index_t pt_index_req, ptl_pt_index_t *pt_index);
 
-/* Gives an index back. PTL_ARG_INVALID, PTL_IN_USE while entries are linked to it. */
+/* Gives an index back. PTL_ARG_INVALID, PTL_PT_IN_USE while entries are linked to it. */
 int PtlPTFree(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index);
 
 /* Closes an index to new messages; returns when those under way are done and their events posted, and posts no

@@ -15,7 +15,6 @@ pub use selvedge_launch::ClaimError;
 use selvedge_launch::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
 use selvedge_live::arena::Arena;
 use selvedge_live::interface::ArenaRange;
-use selvedge_live::os::process::cores_allowed;
 use selvedge_live::{Config, Interface, Mode, OpenError, Path};
 use selvedge_nic::{Limits, Register};
 
@@ -49,7 +48,11 @@ pub struct Process {
 /// How the process knows its job.
 enum Place {
     /// From the environment; the launcher's wire is joined when it is needed.
-    Environment { directory: JobDirectory, job: OnceLock<Job>, joining: Mutex<()> },
+    Environment {
+        directory: JobDirectory,
+        job: OnceLock<Job>,
+        joining: Mutex<()>,
+    },
     Joined(Job),
 }
 
@@ -129,9 +132,10 @@ impl Process {
         let config = Config {
             mode: self.settings.mode,
             path: self.settings.path,
-            spin_ns: self.settings.spin_ns.unwrap_or_else(|| {
-                if self.size as usize <= cores_allowed() { 100_000 } else { 2_000 }
-            }),
+            spin_ns: self
+                .settings
+                .spin_ns
+                .unwrap_or_else(|| if self.size as usize <= self.settings.cores { 100_000 } else { 2_000 }),
             directory: self.directory().path().to_path_buf(),
         };
         let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, self.arena_range())?;

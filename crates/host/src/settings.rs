@@ -36,6 +36,12 @@ pub const VARIABLES: &[Variable] = &[
         text: "How long a wait spins before it sleeps.",
     },
     Variable {
+        name: "SELVEDGE_CORES",
+        values: "a number",
+        default: "given by the launcher; all of the machine's without one",
+        text: "Cores that the job's processes share: with more processes than these, waits sleep sooner.",
+    },
+    Variable {
         name: "SELVEDGE_HEAP_BYTES",
         values: "bytes, with K, M, G or T",
         default: "16G",
@@ -93,6 +99,8 @@ pub struct Settings {
     /// None: as the number of processes and cores suggests.
     pub spin_ns: Option<u64>,
     pub heap_bytes: u64,
+    /// Cores that the job's processes share.
+    pub cores: usize,
 }
 
 impl Settings {
@@ -112,9 +120,17 @@ impl Settings {
                 _ => None,
             }),
             spin_ns: read("SELVEDGE_SPIN_US", None, |text| Some(Some(text.parse::<u64>().ok()?.checked_mul(1000)?))),
+            cores: read("SELVEDGE_CORES", cores_of_machine(), |text| text.parse().ok().filter(|&cores| cores > 0)),
             heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_live::arena::RESERVED_BYTES_DEFAULT, parse_bytes),
         }
     }
+}
+
+/// The machine's cores. Not this process's: its launcher may have pinned it to one and its peers to others.
+fn cores_of_machine() -> usize {
+    // SAFETY: sysconf only reads.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(1).max(1)
 }
 
 fn read<T>(name: &str, default: T, parse: impl FnOnce(&str) -> Option<T>) -> T {

@@ -23,8 +23,8 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use crate::directory::{DirectoryError, JobDirectory, flock};
 use crate::identity::Identity;
 
-/// Largest Portals process id that can be claimed; `PTL_PID_MAX` is one more.
-pub const PORTALS_PID_MAX: u16 = 1023;
+/// Largest Portals process id that can be claimed: `PTL_PID_MAX`.
+pub const PORTALS_PID_MAX: u16 = 1024;
 
 /// Why an id cannot be had.
 #[derive(Debug, thiserror::Error)]

@@ -33,8 +33,8 @@ fn an_id_in_use_is_refused_with_its_holder() {
         Err(ClaimError::InUse { pid: 9, by }) => assert_eq!(by, other.identity),
         result => panic!("{result:?}"),
     }
-    assert!(matches!(job.claim(Some(1024), 0), Err(ClaimError::OutOfRange { pid: 1024 })));
-    assert_eq!(job.claim(Some(1023), 0).expect("the last one").pid(), 1023);
+    assert!(matches!(job.claim(Some(1025), 0), Err(ClaimError::OutOfRange { pid: 1025 })));
+    assert_eq!(job.claim(Some(1024), 0).expect("the last one").pid(), 1024);
     other.end();
 }
 

@@ -9,8 +9,11 @@
 //! Cost: 256 bytes for each peer; its segment and arena are mapped, not copied.
 
 use std::path::{Path as FilePath, PathBuf};
+use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
 
 use crate::Path;
 use crate::os::cma;
@@ -94,8 +97,23 @@ impl Endpoint {
         self.segment.header().hot.state.store(state::DEAD, SeqCst);
     }
 
-    /// Where a range of its owner's memory is from here.
+    /// A range of the owner's memory that is in place and known to be: the arena, as far as it was seen.
     #[inline(always)]
+    pub fn in_place(&self, address: u64, bytes: u64, path: Path) -> Option<NonNull<u8>> {
+        let hot = &self.segment.header().hot;
+        let base = hot.arena_base.load(Relaxed);
+        let offset = address.wrapping_sub(base);
+        if self.own {
+            let inside = base != 0 && within(offset, bytes, hot.arena_bytes.load(Relaxed));
+            return if inside { NonNull::new(address as *mut u8) } else { None };
+        }
+        if matches!(path, Path::Cma | Path::Bounce) || !within(offset, bytes, self.arena_bytes.load(Acquire)) {
+            return None;
+        }
+        NonNull::new(self.arena.get()?.base().wrapping_add(offset as usize))
+    }
+
+    /// Where a range of its owner's memory is from here.
     pub fn resolve(&self, address: u64, bytes: u64, access: Access, path: Path) -> Place {
         let hot = &self.segment.header().hot;
         let base = hot.arena_base.load(Relaxed);

@@ -28,13 +28,13 @@ use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{Fault, Register};
 
+use crate::Mode;
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
 use crate::lock::Quiet;
 use crate::mailbox::{self, PostError, Sender, Taken};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
 use crate::os::process::Identity;
-use crate::Mode;
 
 /// Why an operation was not started. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,7 @@ impl Interface {
     /// Starts an operation of this process; most are complete when it returns.
     #[inline]
     pub fn start(&self, command: &Command) -> Result<(), StartError> {
+        self.progress();
         let mut due = Due::new();
         let result = self.execute(&self.own, command, true, &mut due);
         if !due.is_empty() {
@@ -107,7 +108,6 @@ impl Interface {
         command: &Command,
         due: &mut Due<'a>,
     ) -> Option<Result<(), StartError>> {
-        let request = Request::from(command);
         let mut bus = LiveBus {
             target,
             payload: if command.kind == kind::GET { Payload::Nothing } else { Payload::Memory(from, &command.source) },
@@ -120,10 +120,10 @@ impl Interface {
         let (verdict, fired) = {
             let mut guard = target.segment.lock(self.word);
             let bell = guard.signals.doorbell;
-            if bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) && !target.own {
+            if !target.own && bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
                 return None;
             }
-            let verdict = guard.deliver(&mut bus, &request);
+            let verdict = guard.deliver(&mut bus, &command.request);
             (verdict, guard.has_fired())
         };
         if fired {
@@ -388,12 +388,20 @@ impl Interface {
     }
 
     /// A response has come: its data go to the descriptor's memory, then the events.
-    fn respond(&self, guard: &mut crate::lock::Guard<'_>, command: &Command, packet: &Packet, bytes: *const u8, held: u64) {
+    fn respond(
+        &self,
+        guard: &mut crate::lock::Guard<'_>,
+        command: &Command,
+        packet: &Packet,
+        bytes: *const u8,
+        held: u64,
+    ) {
         let mut delivery = Delivery {
             fail: packet.fail,
             mlength: packet.length.min(command.length),
             remote_offset: packet.remote_offset,
-            silent: packet.ack == 0,
+            silent: packet.ack & 1 == 0,
+            list: packet.ack >> 1,
         };
         let carries = !matches!(command.kind, kind::PUT | kind::ATOMIC) && delivery.fail == fail::OK;
         if carries {
@@ -411,7 +419,7 @@ impl Interface {
         let packet = Packet {
             kind: RESPONSE,
             fail: delivery.fail,
-            ack: u8::from(!delivery.silent),
+            ack: u8::from(!delivery.silent) | delivery.list << 1,
             length: delivery.mlength,
             remote_offset: delivery.remote_offset,
             place: Position::Inline,

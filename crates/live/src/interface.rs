@@ -8,7 +8,9 @@
 
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{
+    AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
+};
 use std::time::{Duration, Instant};
 
 use std::collections::VecDeque;
@@ -26,8 +28,8 @@ use crate::os::process::Identity;
 use crate::segment::{Owner, Segment, SegmentError, state};
 use crate::{Config, Mode, Path};
 
-/// Portals process ids are below this.
-pub const PID_LIMIT: usize = 1024;
+/// Portals process ids are below this: `PTL_PID_MAX` is the largest.
+pub const PID_LIMIT: usize = 1025;
 
 /// Why an interface was not opened.
 #[derive(Debug, thiserror::Error)]
@@ -87,7 +89,14 @@ unsafe impl Sync for Interface {}
 
 impl Interface {
     /// Opens the NIC number `ni` of this process under the Portals process id `pid`.
-    pub fn open(config: Config, ni: u32, pid: u16, rank: u32, limits: &Limits, arena: ArenaRange) -> Result<Interface, OpenError> {
+    pub fn open(
+        config: Config,
+        ni: u32,
+        pid: u16,
+        rank: u32,
+        limits: &Limits,
+        arena: ArenaRange,
+    ) -> Result<Interface, OpenError> {
         let identity = Identity::own();
         asymmetric::register();
         if config.mode == Mode::Nic && matches!(config.path, Path::Auto | Path::Cma) {
@@ -154,7 +163,7 @@ impl Interface {
 
     #[inline(always)]
     pub(crate) fn bell(&self) -> &Doorbell {
-        self.own.segment.signals().doorbell
+        self.own.segment.doorbell()
     }
 
     /// Publishes the process's arena to peers.

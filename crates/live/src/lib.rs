@@ -16,6 +16,7 @@
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
+//! | [`inspect`] | a look at a NIC from outside, for tools |
 //! | [`arena`] | memory that peers reach in place (`selvedge_alloc`) |
 //! | [`os`] | what is needed of Linux |
 //!
@@ -28,6 +29,7 @@
 pub mod arena;
 pub mod endpoint;
 pub mod engine;
+pub mod inspect;
 pub mod interface;
 pub mod lock;
 pub mod mailbox;

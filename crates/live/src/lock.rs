@@ -27,7 +27,7 @@ const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The NIC, locked.
 pub struct Guard<'a> {
-    nic: Nic<'a>,
+    nic: &'a mut Nic<'a>,
     segment: &'a Segment,
 }
 
@@ -80,14 +80,14 @@ impl<'a> Deref for Guard<'a> {
     type Target = Nic<'a>;
     #[inline(always)]
     fn deref(&self) -> &Nic<'a> {
-        &self.nic
+        self.nic
     }
 }
 
 impl DerefMut for Guard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.nic
+        self.nic
     }
 }
 

@@ -86,7 +86,8 @@ fn spill_path(directory: &FilePath, os_pid: u32, number: u64) -> PathBuf {
 
 /// Puts a packet into a NIC's mailbox.
 pub fn post(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload: &[u8]) -> Result<(), PostError> {
-    let mut packet = Packet { payload_bytes: payload.len() as u64, sender: sender.os_pid, place: Place::Inline, ..*packet };
+    let mut packet =
+        Packet { payload_bytes: payload.len() as u64, sender: sender.os_pid, place: Place::Inline, ..*packet };
     if payload.len() > HEAP_BYTES_MAX {
         packet.place = spill(sender, payload)?;
     }

@@ -55,7 +55,6 @@ enum End {
 const THROUGH_BYTES: usize = 64 << 10;
 
 impl LiveBus<'_> {
-    #[inline(always)]
     fn target_place(&self, address: u64, bytes: u64, access: Access) -> Result<Place, Fault> {
         match self.target.resolve(address, bytes, access, self.path) {
             Place::Unmapped | Place::Unreachable => Err(Fault::Target),
@@ -64,7 +63,6 @@ impl LiveBus<'_> {
     }
 
     /// Moves payload to a place.
-    #[inline(always)]
     fn from_payload(&self, offset: u64, to: Place, bytes: u64) -> Result<(), Fault> {
         match self.payload {
             Payload::Nothing => Err(Fault::Initiator),
@@ -75,14 +73,15 @@ impl LiveBus<'_> {
                 let from = Place::Direct(start.wrapping_add(offset as usize).cast_mut());
                 copy(from, to, bytes).map_err(initiator_to_target)
             }
-            Payload::Memory(initiator, side) => each(initiator, side, offset, bytes, self.path, Access::Read, |from, at, bytes| {
-                copy(from, shift(to, at), bytes).map_err(initiator_to_target)
-            }),
+            Payload::Memory(initiator, side) => {
+                each(initiator, side, offset, bytes, self.path, Access::Read, |from, at, bytes| {
+                    copy(from, shift(to, at), bytes).map_err(initiator_to_target)
+                })
+            }
         }
     }
 
     /// Moves from a place to the reply.
-    #[inline(always)]
     fn to_reply(&mut self, from: Place, offset: u64, bytes: u64) -> Result<(), Fault> {
         match &mut self.reply {
             Reply::Nothing => Err(Fault::Initiator),
@@ -94,9 +93,11 @@ impl LiveBus<'_> {
                 let to = Place::Direct(buffer[offset as usize..].as_mut_ptr());
                 copy(from, to, bytes).map_err(target_to_initiator)
             }
-            Reply::Memory(initiator, side) => each(initiator, side, offset, bytes, self.path, Access::Write, |to, at, bytes| {
-                copy(shift(from, at), to, bytes).map_err(target_to_initiator)
-            }),
+            Reply::Memory(initiator, side) => {
+                each(initiator, side, offset, bytes, self.path, Access::Write, |to, at, bytes| {
+                    copy(shift(from, at), to, bytes).map_err(target_to_initiator)
+                })
+            }
         }
     }
 }
@@ -104,10 +105,34 @@ impl LiveBus<'_> {
 impl Bus for LiveBus<'_> {
     #[inline(always)]
     fn reaches(&mut self, address: u64, bytes: u64) -> bool {
-        self.target.own || self.target.resolve(address, bytes, Access::Write, self.path) != Place::Unreachable
+        self.target.own
+            || self.target.in_place(address, bytes, self.path).is_some()
+            || self.target.resolve(address, bytes, Access::Write, self.path) != Place::Unreachable
     }
 
     #[inline(always)]
+    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+        let Payload::Memory(initiator, side) = self.payload else { return false };
+        if bytes == 0 {
+            return true;
+        }
+        if side.iov != NONE {
+            return false;
+        }
+        let Some(to) = self.target.in_place(address, bytes, self.path) else { return false };
+        let start = side.start.wrapping_add(payload_offset);
+        let from = match initiator.in_place(start, bytes, self.path) {
+            Some(from) => from.as_ptr().cast_const(),
+            None if initiator.own && initiator.resolve(start, bytes, Access::Read, self.path) != Place::Unmapped => {
+                start as *const u8
+            }
+            None => return false,
+        };
+        copy_direct(from, to.as_ptr(), bytes as usize);
+        true
+    }
+
+    #[inline]
     fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
         let to = self.target_place(address, bytes, Access::Write)?;
         self.from_payload(payload_offset, to, bytes)
@@ -115,10 +140,20 @@ impl Bus for LiveBus<'_> {
 
     #[inline]
     fn get(&mut self, address: u64, reply_offset: u64, bytes: u64) -> Result<(), Fault> {
+        if let (Reply::Memory(initiator, side), Some(from)) =
+            (&self.reply, self.target.in_place(address, bytes, self.path))
+        {
+            let start = side.start.wrapping_add(reply_offset);
+            if side.iov == NONE {
+                if let Some(to) = initiator.in_place(start, bytes, self.path) {
+                    copy_direct(from.as_ptr(), to.as_ptr(), bytes as usize);
+                    return Ok(());
+                }
+            }
+        }
         let from = self.target_place(address, bytes, Access::Read)?;
         self.to_reply(from, reply_offset, bytes)
     }
-
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
         let bytes = into.len() as u64;
@@ -150,7 +185,7 @@ impl Bus for LiveBus<'_> {
 }
 
 /// Visits the pieces of an initiator's memory: `visit(place, offset within the range, bytes)`.
-#[inline(always)]
+#[inline]
 fn each(
     initiator: &Endpoint,
     side: &Side,
@@ -169,6 +204,7 @@ fn each(
     }
     let region = Region { start: 0, iov: side.iov, iov_count: side.iov_count };
     let from = side.start.wrapping_add(offset);
+    initiator.segment.look_at_heap();
     initiator.segment.signals().pieces(region, from, bytes, Fault::Initiator, piece)
 }
 
@@ -184,6 +220,7 @@ pub fn side_is_reachable(initiator: &Endpoint, side: &Side, bytes: u64, path: Pa
         let _ = piece(side.start, 0, bytes);
     } else {
         let region = Region { start: 0, iov: side.iov, iov_count: side.iov_count };
+        initiator.segment.look_at_heap();
         let _ = initiator.segment.signals().pieces(region, side.start, bytes, Fault::Initiator, piece);
     }
     reachable

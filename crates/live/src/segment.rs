@@ -12,13 +12,18 @@
 //!    after the file's size bears it out.
 //! 4. The fields above the lock do not change after creation, but for `state` and the arena's, which only grow.
 
+use std::cell::UnsafeCell;
 use std::path::Path;
+use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use selvedge_nic::layout::{self, BLOCK_BYTES};
+use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue};
-use selvedge_nic::tables::{Bucket, Control, Entry, Header, MailSlot, Pending, PortalEntry, Triggered};
+use selvedge_nic::tables::{
+    Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
+};
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 
 use crate::os::asymmetric;
@@ -113,7 +118,10 @@ pub enum SegmentError {
     Map(#[from] MapError),
     #[error("{path}: not a NIC's segment (its first bytes are {magic:#018x})")]
     Magic { path: String, magic: u64 },
-    #[error("{path}: made by another version of Selvedge (segment {found}, layout {found_layout}; this one speaks {VERSION} and {})", layout::VERSION)]
+    #[error(
+        "{path}: made by another version of Selvedge (segment {found}, layout {found_layout}; this one speaks {VERSION} and {})",
+        layout::VERSION
+    )]
     Version { path: String, found: u32, found_layout: u32 },
     #[error("{path}: its header claims limits that no NIC has")]
     Limits { path: String },
@@ -129,7 +137,15 @@ pub struct Segment {
     layout: Layout,
     /// Heap blocks that the file was seen to hold.
     heap_blocks: AtomicU64,
+    /// The views, made once; only the lock's holder touches them.
+    nic: UnsafeCell<Nic<'static>>,
 }
+
+// SAFETY: the views in the cell are only touched by the thread that holds the NIC's lock; the rest is atomics and a
+// mapping, which is Send and Sync.
+unsafe impl Send for Segment {}
+// SAFETY: as above.
+unsafe impl Sync for Segment {}
 
 impl Segment {
     /// Makes a segment and the NIC in it.
@@ -167,10 +183,11 @@ impl Segment {
         };
         // SAFETY: the mapping is ours alone until the rename, starts at a page, and is larger than the header.
         unsafe { base.cast::<SegmentHeader>().write(header) };
-        let segment = Segment { mapping, layout, heap_blocks: AtomicU64::new(limits.heap_blocks.into()) };
+        let segment = Segment::new(mapping, layout);
         // SAFETY: nobody else knows the segment yet.
         unsafe { segment.nic() }.format(limits);
-        std::fs::rename(&making, path).map_err(|error| SegmentError::Rename { path: path.display().to_string(), error })?;
+        std::fs::rename(&making, path)
+            .map_err(|error| SegmentError::Rename { path: path.display().to_string(), error })?;
         Ok(segment)
     }
 
@@ -201,7 +218,15 @@ impl Segment {
         if bytes < layout.initial_bytes() {
             return Err(SegmentError::Size { path: name(), bytes, needed: layout.initial_bytes() });
         }
-        Ok(Segment { mapping, layout, heap_blocks: AtomicU64::new(limits.heap_blocks.into()) })
+        Ok(Segment::new(mapping, layout))
+    }
+
+    fn new(mapping: Mapping, layout: Layout) -> Segment {
+        let blocks = layout.limits.heap_blocks;
+        // SAFETY: the mapping holds what the layout describes, and is unmapped only with the segment, of which the
+        // views are a private part: nobody gets them for longer than the segment is borrowed.
+        let nic = unsafe { views(mapping.base(), &layout, blocks.into()) };
+        Segment { mapping, layout, heap_blocks: AtomicU64::new(blocks.into()), nic: UnsafeCell::new(nic) }
     }
 
     /// The header.
@@ -243,12 +268,13 @@ impl Segment {
     pub fn grow_heap(&self, blocks: u32) -> Result<(), MapError> {
         self.mapping.grow(self.layout.heap + u64::from(blocks) * BLOCK_BYTES)?;
         self.header().hot.heap_blocks.store(blocks.into(), SeqCst);
+        self.heap_blocks.fetch_max(blocks.into(), SeqCst);
         Ok(())
     }
 
-    /// Heap blocks that may be touched.
-    #[inline]
-    fn heap_blocks_known(&self) -> u64 {
+    /// Heap blocks that may be touched; looks whether they have become more.
+    #[inline(always)]
+    fn heap_blocks_now(&self) -> u64 {
         let known = self.heap_blocks.load(Relaxed);
         let claimed = self.header().hot.heap_blocks.load(Relaxed);
         if claimed <= known { known } else { self.heap_blocks_checked(claimed) }
@@ -265,32 +291,29 @@ impl Segment {
 
     /// Address of a heap block and the bytes from there on that may be touched.
     pub fn heap_at(&self, block: u32) -> Option<(*mut u8, u64)> {
-        let left = self.heap_blocks_known().checked_sub(block.into())?;
+        let left = self.heap_blocks_now().checked_sub(block.into())?;
         let offset = self.layout.heap + u64::from(block) * BLOCK_BYTES;
         Some((self.mapping.base().wrapping_add(offset as usize), left * BLOCK_BYTES))
     }
 
-    /// What is read without the lock.
+    /// What is read without the lock. Of a heap that has grown since it was last looked at
+    /// ([`Segment::look_at_heap`]), the owner sees all, others what there was.
     #[inline(always)]
     pub fn signals(&self) -> Signals<'_> {
-        let layout = &self.layout;
-        let limits = &layout.limits;
-        let heap_words = self.heap_blocks_known() as usize * (BLOCK_BYTES as usize / 8);
-        // SAFETY: the layout's ranges lie within the file, whose size was checked, are aligned and do not overlap; the
-        // records are made of atomics, so that others may change them meanwhile.
-        unsafe {
-            Signals {
-                doorbell: &*self.at::<Doorbell>(layout.doorbell),
-                registers: &*self.at::<Registers>(layout.registers),
-                counters: std::slice::from_raw_parts(self.at::<Counter>(layout.counters), limits.counters as usize),
-                queues: std::slice::from_raw_parts(self.at::<EventQueue>(layout.queues), limits.queues as usize),
-                descriptors: std::slice::from_raw_parts(
-                    self.at::<Descriptor>(layout.descriptors),
-                    limits.descriptors as usize,
-                ),
-                heap: std::slice::from_raw_parts(self.at::<AtomicU64>(layout.heap), heap_words),
-            }
-        }
+        // SAFETY: as in `new`; made of atomics, so that others may change them meanwhile.
+        unsafe { signal_views(self.mapping.base(), &self.layout, self.heap_blocks.load(Relaxed)) }
+    }
+
+    /// Looks how large the heap is now.
+    pub fn look_at_heap(&self) {
+        self.heap_blocks_now();
+    }
+
+    /// What tells the owner that work waits for it.
+    #[inline(always)]
+    pub fn doorbell(&self) -> &Doorbell {
+        // SAFETY: as for `signals`.
+        unsafe { &*at::<Doorbell>(self.mapping.base(), self.layout.doorbell) }
     }
 
     /// The whole NIC.
@@ -298,43 +321,75 @@ impl Segment {
     /// # Safety
     /// The caller holds the NIC's lock, or nobody else knows the segment, for as long as it uses the result.
     #[inline(always)]
-    pub unsafe fn nic(&self) -> Nic<'_> {
-        let layout = &self.layout;
-        let limits = &layout.limits;
-        // SAFETY: as for `signals`; and the records, which any bit pattern is a value of, are the lock holder's alone.
-        unsafe {
-            Nic {
-                signals: self.signals(),
-                tables: Tables {
-                    control: &mut *self.at::<Control>(layout.control),
-                    portals: self.table::<PortalEntry>(layout.portals, limits.portals as usize),
-                    entries: self.table::<Entry>(layout.entries, limits.entries as usize),
-                    entry_buckets: self.table::<Bucket>(layout.entry_buckets, Layout::entry_bucket_count(limits)),
-                    headers: self.table::<Header>(layout.headers, limits.headers as usize),
-                    header_buckets: self.table::<Bucket>(layout.header_buckets, Layout::header_bucket_count(limits)),
-                    triggered: self.table::<Triggered>(layout.triggered, limits.triggered as usize),
-                    pending: self.table::<Pending>(layout.pending, limits.pending as usize),
-                    mail: self.table::<MailSlot>(layout.mail, limits.mail as usize),
-                    heap_map: self.table::<u64>(layout.heap_map, Layout::heap_map_words(limits)),
-                    list_max: limits.list,
-                },
-            }
+    #[allow(clippy::mut_from_ref)]
+    pub unsafe fn nic<'a>(&'a self) -> &'a mut Nic<'a> {
+        let blocks = self.heap_blocks_now();
+        // SAFETY: the lock makes this thread the only one to touch the cell. The views' lifetime is cut down to that of
+        // the borrow; Nic is invariant only in what it lends, which does not outlive the mapping.
+        let nic = unsafe { &mut *self.nic.get().cast::<Nic<'a>>() };
+        if nic.signals.heap.len() != blocks as usize * BLOCK_WORDS {
+            nic.signals = self.signals();
+        }
+        nic
+    }
+}
+
+/// # Safety
+/// The memory at `base` holds what the layout describes, and the heap these blocks, for the lifetime.
+#[inline(always)]
+unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Signals<'a> {
+    let limits = &layout.limits;
+    // SAFETY: the layout's ranges are aligned and do not overlap; the caller vouches for the memory.
+    unsafe {
+        Signals {
+            doorbell: &*at::<Doorbell>(base, layout.doorbell),
+            registers: &*at::<Registers>(base, layout.registers),
+            counters: slice::from_raw_parts(at::<Counter>(base, layout.counters), limits.counters as usize),
+            queues: slice::from_raw_parts(at::<EventQueue>(base, layout.queues), limits.queues as usize),
+            descriptors: slice::from_raw_parts(at::<Descriptor>(base, layout.descriptors), limits.descriptors as usize),
+            heap: slice::from_raw_parts(at::<AtomicU64>(base, layout.heap), heap_blocks as usize * BLOCK_WORDS),
+            encodings: layout.encodings,
         }
     }
+}
 
-    #[inline(always)]
-    fn at<T>(&self, offset: u64) -> *mut T {
-        self.mapping.base().wrapping_add(offset as usize).cast()
+/// # Safety
+/// As for [`signal_views`]; and the tables are touched only under the NIC's lock.
+unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a> {
+    let limits = &layout.limits;
+    // SAFETY: the records are plain integers, which any bit pattern is a value of; the caller vouches for the rest.
+    unsafe {
+        Nic {
+            signals: signal_views(base, layout, heap_blocks),
+            tables: Tables {
+                control: &mut *at::<Control>(base, layout.control),
+                portals: table::<PortalEntry>(base, layout.portals, limits.portals.into()),
+                entries: table::<Entry>(base, layout.entries, limits.entries.into()),
+                entry_buckets: table::<Bucket>(base, layout.entry_buckets, layout.entry_bucket_count.into()),
+                headers: table::<Header>(base, layout.headers, limits.headers.into()),
+                header_buckets: table::<Bucket>(base, layout.header_buckets, layout.header_bucket_count.into()),
+                triggered: table::<Triggered>(base, layout.triggered, limits.triggered.into()),
+                counters: table::<CounterBook>(base, layout.counter_books, limits.counters.into()),
+                queues: table::<QueueBook>(base, layout.queue_books, limits.queues.into()),
+                pending: table::<Pending>(base, layout.pending, limits.pending.into()),
+                mail: table::<MailSlot>(base, layout.mail, limits.mail.into()),
+                heap_map: table::<u64>(base, layout.heap_map, layout.heap_map_words),
+                list_max: limits.list,
+            },
+        }
     }
+}
 
-    /// # Safety
-    /// As for [`Segment::nic`].
-    #[inline(always)]
-    #[allow(clippy::mut_from_ref)]
-    unsafe fn table<T>(&self, offset: u64, count: usize) -> &mut [T] {
-        // SAFETY: the caller's.
-        unsafe { std::slice::from_raw_parts_mut(self.at::<T>(offset), count) }
-    }
+#[inline(always)]
+fn at<T>(base: *mut u8, offset: u64) -> *mut T {
+    base.wrapping_add(offset as usize).cast()
+}
+
+/// # Safety
+/// As for [`views`].
+unsafe fn table<'a, T>(base: *mut u8, offset: u64, count: u64) -> &'a mut [T] {
+    // SAFETY: the caller's.
+    unsafe { slice::from_raw_parts_mut(at::<T>(base, offset), count as usize) }
 }
 
 /// Marks the NICs of a process that has ended as dead, and makes everyone in the job look: for launchers.

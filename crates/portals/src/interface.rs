@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Initialisation, interfaces, identities, logical maps (Portals 4.3, "Initialization", "Network Interfaces").
 //!
-//! Limits: what a program asks for is granted exactly, up to what a table can hold (2^24 records; 2^16 portal table
+//! Limits: what a program asks for is granted exactly, up to what a table can hold (2^20 records; 2^16 portal table
 //! indices; the index never below 63, the least that the specification allows). A limit of zero is granted as zero.
 
 use std::sync::Arc;
@@ -94,14 +94,13 @@ fn ni_init(
         o if o == NI_NO_MATCHING | NI_PHYSICAL => (false, false),
         _ => return Err(Code::ArgInvalid),
     };
-    if pid >= PID_MAX && pid != PID_ANY {
+    if pid > PID_MAX && pid != PID_ANY {
         return Err(Code::ArgInvalid);
     }
     let (limits, granted) = grant(given(desired).ok())?;
     let number = u32::from(!matching) | u32::from(!logical) << 1;
     let _turn = changing();
     let ni = match slot(number) {
-        Some(ni) if pid != PID_ANY && pid != u32::from(ni.opened.pid()) => return Err(Code::PidInUse),
         Some(ni) => {
             ni.openings.fetch_add(1, SeqCst);
             ni
@@ -177,8 +176,8 @@ fn told(limits: &Limits, desired: Option<&NiLimits>) -> NiLimits {
         max_msg_size: size(|d| d.max_msg_size, MSG_BYTES_MAX, MSG_BYTES_MAX),
         max_atomic_size: size(|d| d.max_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX),
         max_fetch_atomic_size: size(|d| d.max_fetch_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX),
-        max_waw_ordered_size: size(|d| d.max_waw_ordered_size, MSG_BYTES_MAX, MSG_BYTES_MAX),
-        max_war_ordered_size: size(|d| d.max_war_ordered_size, MSG_BYTES_MAX, MSG_BYTES_MAX),
+        max_waw_ordered_size: size(|d| d.max_waw_ordered_size.max(64), MSG_BYTES_MAX, MSG_BYTES_MAX),
+        max_war_ordered_size: size(|d| d.max_war_ordered_size.max(8), MSG_BYTES_MAX, MSG_BYTES_MAX),
         max_volatile_size: size(|d| d.max_volatile_size, MSG_BYTES_MAX, MSG_BYTES_MAX),
         features: FEATURE_BIND_INACCESSIBLE | FEATURE_TOTAL_DATA_ORDERING,
     }
@@ -267,12 +266,7 @@ pub extern "C" fn PtlSetMap(ni_handle: u32, map_size: u64, mapping: *const Proce
 }
 
 #[unsafe(no_mangle)]
-pub extern "C" fn PtlGetMap(
-    ni_handle: u32,
-    map_size: u64,
-    mapping: *mut Process,
-    actual_map_size: *mut u64,
-) -> i32 {
+pub extern "C" fn PtlGetMap(ni_handle: u32, map_size: u64, mapping: *mut Process, actual_map_size: *mut u64) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
         if !ni.logical || (map_size != 0 && mapping.is_null()) || (map_size == 0 && actual_map_size.is_null()) {

@@ -3,7 +3,6 @@
 //! Entries and Matching Lists"). A list entry is a match entry that ignores everything.
 
 use selvedge_host::nic::handle::NONE;
-use selvedge_host::nic::portals::resources::PortalError;
 use selvedge_host::nic::portals::{EntrySpec, options};
 
 use crate::abi::*;
@@ -150,7 +149,6 @@ fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &m
         return Err(Code::ArgInvalid);
     }
     interface.progress();
-    check_portal(ni, pt_index, &draft.spec, list)?;
     let spec = draft.into_spec(ni)?;
     let mut guard = interface.lock();
     match guard.append(&mut selvedge_host::Quiet, pt_index, list, &spec) {
@@ -164,16 +162,6 @@ fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &m
     drop(guard);
     interface.settle(fired);
     Ok(())
-}
-
-/// What the portal table entry was promised of its entries.
-pub fn check_portal(ni: &Ni, pt_index: u32, spec: &EntrySpec, list: u8) -> Outcome {
-    let guard = ni.interface().lock();
-    let promised = guard.portal(pt_index).map_err(|_: PortalError| Code::ArgInvalid)?.options;
-    let priority = list != OVERFLOW_LIST;
-    let breaks = (promised & options::PT_ONLY_USE_ONCE != 0 && spec.options & options::USE_ONCE == 0)
-        || (promised & options::PT_ONLY_TRUNCATE != 0 && spec.options & options::NO_TRUNCATE != 0);
-    if priority && breaks { Err(Code::ArgInvalid) } else { Ok(()) }
 }
 
 fn unlink(handle: u32, kind: Kind) -> Outcome {

@@ -12,11 +12,11 @@ use selvedge_host::nic::portals::operation::{Datatype, Family, Operation, allowe
 use selvedge_host::nic::portals::resources::DescriptorView;
 use selvedge_host::nic::portals::triggered::Action;
 use selvedge_host::nic::portals::{ack, options};
-use selvedge_host::nic::tables::{Command, Side, kind};
+use selvedge_host::nic::tables::{Command, Request, Side, kind};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
-use crate::lists::{Draft, check_portal};
+use crate::lists::Draft;
 use crate::state::{Kind, Ni, find, find_ni, initialised, out};
 
 /// Where an operation goes.
@@ -79,138 +79,147 @@ impl Part {
     }
 }
 
-/// A command with what all kinds have in common.
-#[inline(always)]
-fn command(ni: &Ni, what: u8, length: u64, target: Target, tag: Tag) -> Outcome<Command> {
-    if target.pt_index > ni.limits.max_pt_index as u32 || length > ni.limits.max_msg_size {
-        return Err(Code::ArgInvalid);
+/// What an operation is, beyond what its caller said: checked, and its descriptors looked up.
+struct Plan {
+    ni: &'static Ni,
+    kind: u8,
+    physical: u64,
+    source: Side,
+    sink: Side,
+    what: Arithmetic,
+    operand: [u64; 4],
+}
+
+/// The operation of an atomic.
+#[derive(Clone, Copy)]
+struct Arithmetic {
+    operation: u8,
+    datatype: u8,
+}
+
+/// Of operations that are none.
+const NO_ARITHMETIC: Arithmetic = Arithmetic { operation: 0, datatype: 0 };
+
+impl Plan {
+    /// Checks what all kinds have in common.
+    #[inline(always)]
+    fn new(ni: &'static Ni, kind: u8, length: u64, target: &Target) -> Outcome<Plan> {
+        if target.pt_index > ni.limits.max_pt_index as u32 || length > ni.limits.max_msg_size {
+            return Err(Code::ArgInvalid);
+        }
+        let physical = ni.physical(target.process)?;
+        let (source, sink, what) = (Side::NOWHERE, Side::NOWHERE, NO_ARITHMETIC);
+        Ok(Plan { ni, kind, physical, source, sink, what, operand: [0; 4] })
     }
-    Ok(Command {
-        kind: what,
-        operation: 0,
-        datatype: 0,
-        ack: tag.ack,
-        portal: target.pt_index,
-        target: ni.physical(target.process)?,
-        initiator: ni.presents(),
-        match_bits: target.match_bits,
-        remote_offset: target.remote_offset,
-        header_data: tag.hdr_data,
-        length,
-        user_ptr: tag.user_ptr,
-        source: Side::NOWHERE,
-        sink: Side::NOWHERE,
-        operand: [0; 4],
-        uid: ni.uid,
-        reserved: 0,
-    })
+
+    /// The command: every field is written once, in place.
+    #[inline(always)]
+    fn command(&self, length: u64, target: &Target, tag: &Tag) -> Command {
+        Command {
+            request: Request {
+                kind: self.kind,
+                operation: self.what.operation,
+                datatype: self.what.datatype,
+                ack: tag.ack,
+                portal: target.pt_index,
+                uid: self.ni.uid,
+                reserved: 0,
+                initiator: self.ni.presents(),
+                match_bits: target.match_bits,
+                remote_offset: target.remote_offset,
+                header_data: tag.hdr_data,
+                length,
+                operand: self.operand,
+            },
+            target: self.physical,
+            user_ptr: tag.user_ptr,
+            source: self.source,
+            sink: self.sink,
+        }
+    }
 }
 
 #[inline(always)]
-fn put(md: u32, offset: u64, length: u64, target: Target, tag: Tag) -> Outcome<(&'static Ni, Command)> {
+fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome<Plan> {
     let part = Part::of(md, offset, length)?;
     part.check_ack(tag.ack)?;
-    let common = command(part.ni, kind::PUT, length, target, tag)?;
-    Ok((part.ni, Command { source: part.side, ..common }))
+    Ok(Plan { source: part.side, ..Plan::new(part.ni, kind::PUT, length, target)? })
 }
 
 #[inline(always)]
-fn get(md: u32, offset: u64, length: u64, target: Target, user_ptr: u64) -> Outcome<(&'static Ni, Command)> {
+fn get(md: u32, offset: u64, length: u64, target: &Target) -> Outcome<Plan> {
     let part = Part::of(md, offset, length)?;
-    let tag = Tag { user_ptr, hdr_data: 0, ack: ack::NONE };
-    let common = command(part.ni, kind::GET, length, target, tag)?;
-    Ok((part.ni, Command { sink: part.side, ..common }))
+    Ok(Plan { sink: part.side, ..Plan::new(part.ni, kind::GET, length, target)? })
 }
 
 /// An operation and datatype that the specification allows together, for this many bytes.
-fn check_atomic(family: Family, operation: u8, datatype: u8, length: u64, most: u64) -> Outcome<Datatype> {
-    let operation = Operation::from_u32(operation.into()).ok_or(Code::ArgInvalid)?;
-    let datatype = Datatype::from_u32(datatype.into()).ok_or(Code::ArgInvalid)?;
+fn check_atomic(family: Family, what: Arithmetic, length: u64, most: u64) -> Outcome {
+    let operation = Operation::from_u32(what.operation.into()).ok_or(Code::ArgInvalid)?;
+    let datatype = Datatype::from_u32(what.datatype.into()).ok_or(Code::ArgInvalid)?;
     let fits = length <= most && length.is_multiple_of(datatype.size_bytes() as u64);
-    if allowed(family, operation, datatype) && fits { Ok(datatype) } else { Err(Code::ArgInvalid) }
+    if allowed(family, operation, datatype) && fits { Ok(()) } else { Err(Code::ArgInvalid) }
 }
 
-fn atomic(
-    md: u32,
-    offset: u64,
-    length: u64,
-    target: Target,
-    tag: Tag,
-    operation: u8,
-    datatype: u8,
-) -> Outcome<(&'static Ni, Command)> {
+fn atomic((md, offset): (u32, u64), length: u64, target: &Target, tag: &Tag, what: Arithmetic) -> Outcome<Plan> {
     let part = Part::of(md, offset, length)?;
     part.check_ack(tag.ack)?;
-    check_atomic(Family::Atomic, operation, datatype, length, part.ni.limits.max_atomic_size)?;
-    let common = command(part.ni, kind::ATOMIC, length, target, tag)?;
-    Ok((part.ni, Command { source: part.side, operation, datatype, ..common }))
+    check_atomic(Family::Atomic, what, length, part.ni.limits.max_atomic_size)?;
+    Ok(Plan { source: part.side, what, ..Plan::new(part.ni, kind::ATOMIC, length, target)? })
 }
 
-/// The two descriptors of a fetching operation.
+/// The two descriptors of a fetching operation, and the offsets into them.
 struct Pair {
     get: (u32, u64),
     put: (u32, u64),
 }
 
-fn fetch(
-    what: u8,
-    pair: &Pair,
-    length: u64,
-    target: Target,
-    tag: Tag,
-    operation: u8,
-    datatype: u8,
-) -> Outcome<(&'static Ni, Command)> {
+fn fetch(kind: u8, pair: &Pair, length: u64, target: &Target, what: Arithmetic) -> Outcome<Plan> {
     let sink = Part::of(pair.get.0, pair.get.1, length)?;
     let source = Part::of(pair.put.0, pair.put.1, length)?;
     if sink.ni.number != source.ni.number {
         return Err(Code::ArgInvalid);
     }
-    let family = if what == kind::SWAP { Family::Swap } else { Family::FetchAtomic };
-    check_atomic(family, operation, datatype, length, sink.ni.limits.max_fetch_atomic_size)?;
-    let common = command(sink.ni, what, length, target, tag)?;
-    Ok((sink.ni, Command { source: source.side, sink: sink.side, operation, datatype, ..common }))
+    let family = if kind == kind::SWAP { Family::Swap } else { Family::FetchAtomic };
+    check_atomic(family, what, length, sink.ni.limits.max_fetch_atomic_size)?;
+    Ok(Plan { source: source.side, sink: sink.side, what, ..Plan::new(sink.ni, kind, length, target)? })
 }
 
-fn swap(
-    pair: &Pair,
-    length: u64,
-    target: Target,
-    tag: Tag,
-    operand: *const c_void,
-    operation: u8,
-    datatype: u8,
-) -> Outcome<(&'static Ni, Command)> {
-    let (ni, mut command) = fetch(kind::SWAP, pair, length, target, tag, operation, datatype)?;
-    if operation != Operation::Swap as u8 {
-        let size = Datatype::from_u32(datatype.into()).ok_or(Code::ArgInvalid)?.size_bytes();
-        if length > size as u64 || operand.is_null() || !selvedge_host::memory_is_readable(operand as u64, size as u64) {
+fn swap(pair: &Pair, length: u64, target: &Target, operand: *const c_void, what: Arithmetic) -> Outcome<Plan> {
+    let mut plan = fetch(kind::SWAP, pair, length, target, what)?;
+    if what.operation != Operation::Swap as u8 {
+        let size = Datatype::from_u32(what.datatype.into()).ok_or(Code::ArgInvalid)?.size_bytes();
+        let readable = !operand.is_null() && selvedge_host::memory_is_readable(operand as u64, size as u64);
+        if length > size as u64 || !readable {
             return Err(Code::ArgInvalid);
         }
         let mut bytes = [0u8; 32];
         // SAFETY: just found readable; at most 32 bytes.
         unsafe { std::ptr::copy_nonoverlapping(operand.cast::<u8>(), bytes.as_mut_ptr(), size.min(32)) };
-        for (word, eight) in command.operand.iter_mut().zip(bytes.chunks_exact(8)) {
+        for (word, eight) in plan.operand.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
         }
     }
-    Ok((ni, command))
+    Ok(plan)
 }
 
-/// Starts a command now.
+/// Starts what was planned.
 #[inline(always)]
-fn start(made: Outcome<(&'static Ni, Command)>) -> i32 {
-    code((|| {
-        let (ni, command) = made?;
-        Ok(ni.interface().start(&command)?)
-    })())
+fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag) -> i32 {
+    match plan {
+        Ok(plan) => {
+            let command = plan.command(length, target, tag);
+            code(plan.ni.interface().start(&command).map_err(Code::from))
+        }
+        Err(error) => error as i32,
+    }
 }
 
-/// Arms a command on a counter.
-fn arm(made: Outcome<(&'static Ni, Command)>, trig_ct_handle: u32, threshold: u64) -> i32 {
+/// Arms what was planned on a counter.
+fn arm(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag, trig_ct_handle: u32, threshold: u64) -> i32 {
     code((|| {
-        let (ni, command) = made?;
-        arm_action(ni, trig_ct_handle, threshold, Action::Command(&command))
+        let plan = plan?;
+        let command = plan.command(length, target, tag);
+        arm_action(plan.ni, trig_ct_handle, threshold, Action::Command(&command))
     })())
 }
 
@@ -244,7 +253,8 @@ pub extern "C" fn PtlPut(
     hdr_data: u64,
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
-    start(put(md_handle, local_offset, length, target, Tag { user_ptr, hdr_data, ack: ack_req }))
+    let tag = Tag { user_ptr, hdr_data, ack: ack_req };
+    start(put(md_handle, local_offset, length, &target, &tag), length, &target, &tag)
 }
 
 #[unsafe(no_mangle)]
@@ -259,7 +269,8 @@ pub extern "C" fn PtlGet(
     user_ptr: u64,
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
-    start(get(md_handle, local_offset, length, target, user_ptr))
+    let tag = Tag { user_ptr, hdr_data: 0, ack: ack::NONE };
+    start(get(md_handle, local_offset, length, &target), length, &target, &tag)
 }
 
 #[unsafe(no_mangle)]
@@ -279,7 +290,8 @@ pub extern "C" fn PtlAtomic(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack_req };
-    start(atomic(md_handle, local_offset, length, target, tag, operation, datatype))
+    let what = Arithmetic { operation, datatype };
+    start(atomic((md_handle, local_offset), length, &target, &tag, what), length, &target, &tag)
 }
 
 #[unsafe(no_mangle)]
@@ -301,7 +313,8 @@ pub extern "C" fn PtlFetchAtomic(
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
     let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
-    start(fetch(kind::FETCH_ATOMIC, &pair, length, target, tag, operation, datatype))
+    let what = Arithmetic { operation, datatype };
+    start(fetch(kind::FETCH_ATOMIC, &pair, length, &target, what), length, &target, &tag)
 }
 
 #[unsafe(no_mangle)]
@@ -324,7 +337,8 @@ pub extern "C" fn PtlSwap(
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
     let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
-    start(swap(&pair, length, target, tag, operand, operation, datatype))
+    let what = Arithmetic { operation, datatype };
+    start(swap(&pair, length, &target, operand, what), length, &target, &tag)
 }
 
 /// Atomics are done by cores under the target's lock: memory is coherent as soon as they are complete.
@@ -352,8 +366,9 @@ pub extern "C" fn PtlTriggeredPut(
     threshold: u64,
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
-    let made = put(md_handle, local_offset, length, target, Tag { user_ptr, hdr_data, ack: ack_req });
-    arm(made, trig_ct_handle, threshold)
+    let tag = Tag { user_ptr, hdr_data, ack: ack_req };
+    let plan = put(md_handle, local_offset, length, &target, &tag);
+    arm(plan, length, &target, &tag, trig_ct_handle, threshold)
 }
 
 #[unsafe(no_mangle)]
@@ -370,7 +385,8 @@ pub extern "C" fn PtlTriggeredGet(
     threshold: u64,
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
-    arm(get(md_handle, local_offset, length, target, user_ptr), trig_ct_handle, threshold)
+    let tag = Tag { user_ptr, hdr_data: 0, ack: ack::NONE };
+    arm(get(md_handle, local_offset, length, &target), length, &target, &tag, trig_ct_handle, threshold)
 }
 
 #[unsafe(no_mangle)]
@@ -392,7 +408,9 @@ pub extern "C" fn PtlTriggeredAtomic(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack_req };
-    arm(atomic(md_handle, local_offset, length, target, tag, operation, datatype), trig_ct_handle, threshold)
+    let what = Arithmetic { operation, datatype };
+    let plan = atomic((md_handle, local_offset), length, &target, &tag, what);
+    arm(plan, length, &target, &tag, trig_ct_handle, threshold)
 }
 
 #[unsafe(no_mangle)]
@@ -416,7 +434,9 @@ pub extern "C" fn PtlTriggeredFetchAtomic(
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
     let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
-    arm(fetch(kind::FETCH_ATOMIC, &pair, length, target, tag, operation, datatype), trig_ct_handle, threshold)
+    let what = Arithmetic { operation, datatype };
+    let plan = fetch(kind::FETCH_ATOMIC, &pair, length, &target, what);
+    arm(plan, length, &target, &tag, trig_ct_handle, threshold)
 }
 
 #[unsafe(no_mangle)]
@@ -441,7 +461,9 @@ pub extern "C" fn PtlTriggeredSwap(
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack::NONE };
     let pair = Pair { get: (get_md_handle, local_get_offset), put: (put_md_handle, local_put_offset) };
-    arm(swap(&pair, length, target, tag, operand, operation, datatype), trig_ct_handle, threshold)
+    let what = Arithmetic { operation, datatype };
+    let plan = swap(&pair, length, &target, operand, what);
+    arm(plan, length, &target, &tag, trig_ct_handle, threshold)
 }
 
 #[unsafe(no_mangle)]
@@ -489,13 +511,14 @@ pub extern "C" fn PtlTriggeredMEAppend(
             return Err(Code::ArgInvalid);
         }
         let spec = draft.into_spec(ni)?;
-        let reserved = check_portal(ni, pt_index, &spec, list).and_then(|()| {
+        let reserved = (|| {
             let mut guard = ni.interface().lock();
+            guard.check_promise(pt_index, list, spec.options)?;
             if !guard.triggered_available() {
                 return Err(Code::NoSpace);
             }
             Ok(guard.reserve_entry(pt_index, &spec)?)
-        });
+        })();
         match reserved {
             Ok(entry) => {
                 *handle = ni.handle(Kind::Me, entry);

@@ -168,7 +168,7 @@ impl Ni {
     pub fn physical(&self, target: Process) -> Outcome<u64> {
         if !self.logical {
             let id = u64::from(target.nid) << 32 | u64::from(target.pid);
-            return if target.pid < abi::PID_MAX { Ok(id) } else { Err(Code::ArgInvalid) };
+            return if target.pid <= abi::PID_MAX { Ok(id) } else { Err(Code::ArgInvalid) };
         }
         self.map().and_then(|map| map.get(target.nid as usize)).copied().ok_or(Code::ArgInvalid)
     }

@@ -9,13 +9,7 @@ use crate::codes::{Code, code};
 use crate::state::{find_ni, out};
 
 #[unsafe(no_mangle)]
-pub extern "C" fn PtlPTAlloc(
-    ni_handle: u32,
-    flags: u32,
-    eq_handle: u32,
-    pt_index_req: u32,
-    pt_index: *mut u32,
-) -> i32 {
+pub extern "C" fn PtlPTAlloc(ni_handle: u32, flags: u32, eq_handle: u32, pt_index_req: u32, pt_index: *mut u32) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
         let index = out(pt_index)?;

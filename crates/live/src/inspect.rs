@@ -1,0 +1,436 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A look at somebody's NIC from outside, for tools (`selvedge top`).
+//!
+//! Invariants
+//! 1. Nothing is changed: the file is opened for reading, no lock is taken, nobody is woken. The NIC's owner and its
+//!    peers cannot tell that somebody looks.
+//! 2. No file harms who looks. The segment is read, not mapped, so that a file cut short meanwhile is an error and not
+//!    a fault; owner, mode, magic, versions, limits and size are held against what [`Segment::open`] wants; values
+//!    that cannot be are brought to what their table can hold.
+//! 3. Values are of about the same time, not of one moment: the NIC runs on meanwhile. Each by itself is whole, as the
+//!    kernel copies aligned words in one piece.
+//!
+//! Costs: five system calls and as many bytes as the registers and the portal table have, 14 KB with default limits.
+//!
+//! [`Segment::open`]: crate::segment::Segment::open
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::offset_of;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+use selvedge_nic::layout;
+use selvedge_nic::registers::{COUNT, Registers};
+use selvedge_nic::signals::Doorbell;
+use selvedge_nic::tables::{PortalEntry, portal};
+use selvedge_nic::{Layout, Limits, Register};
+
+use crate::os::mapping::MapError;
+use crate::os::process::Identity;
+use crate::segment::{Hot, LockLine, MAGIC, SegmentError, SegmentHeader, VERSION, state};
+
+/// Where a segment's tables start; that it is the segment's own word for it is tested below.
+const TABLES_AT: u64 = 512;
+/// The permissions of every file of a job.
+const MODE: u32 = 0o600;
+
+/// What a NIC's header says of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its owner lives and uses it.
+    Ready,
+    /// Its owner has closed it.
+    Closed,
+    /// Its owner has died, and that was noticed.
+    Dead,
+    /// No value that Selvedge writes.
+    Unknown(u32),
+}
+
+/// What a look at a NIC showed.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    pub nid: u32,
+    pub pid: u32,
+    /// Number of the interface: bit 0 set: without matching; bit 1 set: logical.
+    pub ni: u32,
+    pub rank: u32,
+    /// The owner at the operating system.
+    pub owner: Identity,
+    pub host_mode: bool,
+    pub state: State,
+    /// Threads of the owner that sleep, or are about to.
+    pub sleepers: u32,
+    /// The process that holds the lock at the moment.
+    pub lock_holder: Option<u32>,
+    pub limits: Limits,
+    pub file_bytes: u64,
+    pub heap_blocks: u64,
+    /// Bytes of the owner's shared arena.
+    pub arena_bytes: u64,
+    /// Packets in the mailbox.
+    pub mail_waiting: u64,
+    /// Triggered operations that are due.
+    pub fired_waiting: u32,
+    pub portals_enabled: u32,
+    pub portals_disabled: u32,
+    /// Entries on priority and overflow lists.
+    pub entries: u64,
+    /// Headers on unexpected lists.
+    pub unexpected: u64,
+    registers: [u64; COUNT],
+}
+
+impl Inspection {
+    /// A register's value.
+    pub fn register(&self, register: Register) -> u64 {
+        self.registers[register as usize]
+    }
+}
+
+/// Where the tables of a NIC with these limits lie in its segment, and thus how many bytes it takes.
+pub fn layout_of(limits: &Limits) -> Layout {
+    Layout::new(limits, TABLES_AT)
+}
+
+/// Looks at the segment in this file.
+pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
+    let (file, file_bytes) = open(path)?;
+    let header = Piece::read(&file, path, 0, TABLES_AT)?;
+    let limits = checked_limits(&header, path)?;
+    let layout = layout_of(&limits);
+    if file_bytes < layout.initial_bytes() {
+        let (path, needed) = (path.display().to_string(), layout.initial_bytes());
+        return Err(SegmentError::Size { path, bytes: file_bytes, needed });
+    }
+    let registers_end = layout.registers + size_of::<Registers>() as u64;
+    let signals = Piece::read(&file, path, layout.doorbell, registers_end)?;
+    let portals_end = layout.portals + u64::from(limits.portals) * size_of::<PortalEntry>() as u64;
+    let portals = Piece::read(&file, path, layout.portals, portals_end)?;
+
+    let hot = offset_of!(SegmentHeader, hot) as u64;
+    let bell = |field: usize| layout.doorbell + field as u64;
+    let id = header.u64(offset_of!(SegmentHeader, id) as u64);
+    let lock_word = header.u64((offset_of!(SegmentHeader, lock) + offset_of!(LockLine, word)) as u64);
+    let mail_tail = signals.u64(bell(offset_of!(Doorbell, mail_tail)));
+    let mail_head = signals.u64(bell(offset_of!(Doorbell, mail_head)));
+    let mut seen = Inspection {
+        nid: (id >> 32) as u32,
+        pid: id as u32,
+        ni: header.u32(offset_of!(SegmentHeader, ni) as u64),
+        rank: header.u32(offset_of!(SegmentHeader, rank) as u64),
+        owner: Identity {
+            pid: header.u32(offset_of!(SegmentHeader, owner_pid) as u64),
+            start: header.u64(offset_of!(SegmentHeader, owner_start) as u64),
+        },
+        host_mode: header.u32(offset_of!(SegmentHeader, host_mode) as u64) != 0,
+        state: State::from(header.u32(hot + offset_of!(Hot, state) as u64)),
+        sleepers: header.u32(hot + offset_of!(Hot, sleepers) as u64),
+        lock_holder: (lock_word != 0).then_some((lock_word >> 32) as u32),
+        limits,
+        file_bytes,
+        heap_blocks: header.u64(hot + offset_of!(Hot, heap_blocks) as u64).min(limits.heap_blocks_max.into()),
+        arena_bytes: header.u64(hot + offset_of!(Hot, arena_bytes) as u64),
+        mail_waiting: mail_tail.saturating_sub(mail_head).min(limits.mail.into()),
+        fired_waiting: signals.u32(bell(offset_of!(Doorbell, fired))).min(limits.triggered),
+        portals_enabled: 0,
+        portals_disabled: 0,
+        entries: 0,
+        unexpected: 0,
+        registers: std::array::from_fn(|at| signals.u64(layout.registers + at as u64 * 8)),
+    };
+    seen.count_portals(&portals, &layout);
+    Ok(seen)
+}
+
+impl Inspection {
+    fn count_portals(&mut self, table: &Piece, layout: &Layout) {
+        for index in 0..u64::from(self.limits.portals) {
+            let at = |field: usize| layout.portals + index * size_of::<PortalEntry>() as u64 + field as u64;
+            match table.u32(at(offset_of!(PortalEntry, status))) {
+                portal::ENABLED => self.portals_enabled += 1,
+                portal::DISABLED => self.portals_disabled += 1,
+                _ => continue,
+            }
+            let lists = at(offset_of!(PortalEntry, entries));
+            self.entries += u64::from(table.u32(lists)) + u64::from(table.u32(lists + 4));
+            self.unexpected += u64::from(table.u32(at(offset_of!(PortalEntry, headers))));
+        }
+        self.entries = self.entries.min(self.limits.entries.into());
+        self.unexpected = self.unexpected.min(self.limits.headers.into());
+    }
+}
+
+impl From<u32> for State {
+    fn from(word: u32) -> State {
+        match word {
+            state::READY => State::Ready,
+            state::CLOSED => State::Closed,
+            state::DEAD => State::Dead,
+            other => State::Unknown(other),
+        }
+    }
+}
+
+/// Opens a file that is regular, ours and nobody else's, and gives its size. It neither waits nor takes a terminal,
+/// whatever lies there.
+fn open(path: &Path) -> Result<(File, u64), MapError> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let owned = || path.to_path_buf();
+    let io_error = |source: io::Error| match source.raw_os_error() {
+        Some(libc::ELOOP | libc::ENXIO) => MapError::NotRegular { path: owned() },
+        _ => MapError::Io { path: owned(), source },
+    };
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error)?;
+    let status = file.metadata().map_err(io_error)?;
+    if !status.is_file() {
+        return Err(MapError::NotRegular { path: owned() });
+    }
+    if status.uid() != rustix::process::geteuid().as_raw() {
+        return Err(MapError::NotOwner { path: owned(), uid: status.uid() });
+    }
+    let mode = status.mode() & 0o7777;
+    if mode != MODE {
+        return Err(MapError::Mode { path: owned(), mode });
+    }
+    Ok((file, status.len()))
+}
+
+/// The limits in the header, if it is one that this version has written.
+fn checked_limits(header: &Piece, path: &Path) -> Result<Limits, SegmentError> {
+    let name = || path.display().to_string();
+    let magic = header.u64(offset_of!(SegmentHeader, magic) as u64);
+    if magic != MAGIC {
+        return Err(SegmentError::Magic { path: name(), magic });
+    }
+    let found = header.u32(offset_of!(SegmentHeader, version) as u64);
+    let found_layout = header.u32(offset_of!(SegmentHeader, layout_version) as u64);
+    if found != VERSION || found_layout != layout::VERSION {
+        return Err(SegmentError::Version { path: name(), found, found_layout });
+    }
+    let limit = |field: usize| header.u32((offset_of!(SegmentHeader, limits) + field) as u64);
+    let limits = Limits {
+        entries: limit(offset_of!(Limits, entries)),
+        headers: limit(offset_of!(Limits, headers)),
+        descriptors: limit(offset_of!(Limits, descriptors)),
+        counters: limit(offset_of!(Limits, counters)),
+        queues: limit(offset_of!(Limits, queues)),
+        portals: limit(offset_of!(Limits, portals)),
+        triggered: limit(offset_of!(Limits, triggered)),
+        iovecs: limit(offset_of!(Limits, iovecs)),
+        list: limit(offset_of!(Limits, list)),
+        pending: limit(offset_of!(Limits, pending)),
+        mail: limit(offset_of!(Limits, mail)),
+        heap_blocks: limit(offset_of!(Limits, heap_blocks)),
+        heap_blocks_max: limit(offset_of!(Limits, heap_blocks_max)),
+    };
+    if limits.are_sane() { Ok(limits) } else { Err(SegmentError::Limits { path: name() }) }
+}
+
+/// Bytes of a file, addressed as in the file.
+struct Piece {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Piece {
+    fn read(file: &File, path: &Path, start: u64, end: u64) -> Result<Piece, MapError> {
+        let mut bytes = vec![0; (end - start) as usize];
+        match file.read_exact_at(&mut bytes, start) {
+            Ok(()) => Ok(Piece { start, bytes }),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let now = file.metadata().map_or(0, |status| status.len());
+                Err(MapError::TooSmall { path: path.into(), bytes: now, needed: end })
+            }
+            Err(source) => Err(MapError::Io { path: path.into(), source }),
+        }
+    }
+
+    fn u32(&self, offset: u64) -> u32 {
+        u32::from_ne_bytes(self.word(offset))
+    }
+
+    fn u64(&self, offset: u64) -> u64 {
+        u64::from_ne_bytes(self.word(offset))
+    }
+
+    /// Offsets come from layouts, never from the file: one outside of what was read is our own mistake.
+    fn word<const BYTES: usize>(&self, offset: u64) -> [u8; BYTES] {
+        let at = (offset - self.start) as usize;
+        self.bytes[at..at + BYTES].try_into().expect("a slice of so many bytes")
+    }
+}
+
+const _: () = {
+    assert!(size_of::<SegmentHeader>() as u64 <= TABLES_AT);
+    assert!(size_of::<Registers>() >= COUNT * 8);
+};
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::path::PathBuf;
+    use std::sync::atomic::Ordering::SeqCst;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::segment::{Owner, Segment};
+
+    const LIMITS: Limits = Limits {
+        entries: 16,
+        headers: 8,
+        descriptors: 4,
+        counters: 4,
+        queues: 2,
+        portals: 6,
+        triggered: 4,
+        iovecs: 4,
+        list: 16,
+        pending: 4,
+        mail: 4,
+        heap_blocks: 4,
+        heap_blocks_max: 8,
+    };
+
+    /// A folder with a segment in it.
+    fn made() -> (tempfile::TempDir, PathBuf, Segment) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("7.1.nic");
+        let own = Identity::own();
+        let uid = rustix::process::geteuid().as_raw();
+        let owner = Owner { id: 7, ni: 1, pid: own.pid, uid, start: own.start, host_mode: true, rank: 3 };
+        let segment = Segment::create(&path, &LIMITS, &owner).expect("a segment");
+        (folder, path, segment)
+    }
+
+    #[test]
+    fn tables_start_where_the_segment_puts_them() {
+        let (_folder, _path, segment) = made();
+        assert_eq!(*segment.layout(), layout_of(&LIMITS));
+    }
+
+    #[test]
+    fn shows_what_the_segment_holds() {
+        let (_folder, path, segment) = made();
+        let hot = &segment.header().hot;
+        hot.sleepers.store(2, SeqCst);
+        hot.arena_bytes.store(4096, SeqCst);
+        let signals = segment.signals();
+        for (at, register) in Register::ALL.iter().enumerate() {
+            signals.registers.add(*register, 100 + at as u64);
+        }
+        signals.doorbell.mail_tail.store(13, SeqCst);
+        signals.doorbell.mail_head.store(10, SeqCst);
+        let own = Identity::own();
+        {
+            let mut nic = segment.lock(own.to_word());
+            for (index, status) in [(1, portal::ENABLED), (4, portal::DISABLED)] {
+                let entry = &mut nic.tables.portals[index];
+                (entry.status, entry.entries, entry.headers) = (status, [2, 1], 3);
+            }
+            assert_eq!(inspect(&path).expect("locked or not").lock_holder, Some(own.pid));
+        }
+        let seen = inspect(&path).expect("a sound segment");
+        assert_eq!((seen.nid, seen.pid, seen.ni, seen.rank, seen.owner), (0, 7, 1, 3, own));
+        assert_eq!((seen.host_mode, seen.state, seen.sleepers, seen.lock_holder), (true, State::Ready, 2, None));
+        assert_eq!((seen.limits, seen.heap_blocks, seen.arena_bytes), (LIMITS, 4, 4096));
+        assert_eq!(seen.file_bytes, segment.layout().initial_bytes());
+        assert_eq!((seen.portals_enabled, seen.portals_disabled, seen.entries, seen.unexpected), (1, 1, 6, 6));
+        assert_eq!(seen.mail_waiting, 3);
+        for (at, register) in Register::ALL.iter().enumerate() {
+            assert_eq!(seen.register(*register), 100 + at as u64, "{}", register.name());
+        }
+        hot.state.store(state::DEAD, SeqCst);
+        assert_eq!(inspect(&path).expect("a sound segment").state, State::Dead);
+    }
+
+    #[test]
+    fn looking_changes_nothing() {
+        let (_folder, path, _segment) = made();
+        let before = std::fs::read(&path).expect("the file");
+        inspect(&path).expect("a sound segment");
+        assert!(before == std::fs::read(&path).expect("the file"));
+    }
+
+    #[test]
+    fn what_cannot_be_is_brought_to_what_a_table_holds() {
+        let (_folder, path, segment) = made();
+        let signals = segment.signals();
+        signals.doorbell.mail_tail.store(u64::MAX, SeqCst);
+        signals.doorbell.fired.store(u32::MAX, SeqCst);
+        segment.header().hot.heap_blocks.store(u64::MAX, SeqCst);
+        segment.header().hot.state.store(77, SeqCst);
+        for entry in segment.lock(Identity::own().to_word()).tables.portals.iter_mut() {
+            (entry.status, entry.entries, entry.headers) = (portal::ENABLED, [u32::MAX; 2], u32::MAX);
+        }
+        let seen = inspect(&path).expect("a sound header");
+        assert_eq!((seen.mail_waiting, seen.fired_waiting, seen.heap_blocks), (4, 4, 8));
+        assert_eq!((seen.entries, seen.unexpected, seen.state), (16, 8, State::Unknown(77)));
+    }
+
+    #[test]
+    fn refuses_what_is_no_segment_of_ours() {
+        let (folder, path, _segment) = made();
+        let sound = std::fs::read(&path).expect("the file");
+        let other = folder.path().join("other");
+        let look = |bytes: &[u8], mode: u32| {
+            std::fs::write(&other, bytes).expect("written");
+            std::fs::set_permissions(&other, Permissions::from_mode(mode)).expect("ours");
+            inspect(&other).map(|seen| seen.pid)
+        };
+        assert_eq!(look(&sound, 0o600).expect("the same bytes"), 7);
+        assert!(matches!(look(&sound, 0o640), Err(SegmentError::Map(MapError::Mode { mode: 0o640, .. }))));
+        assert!(matches!(look(b"", 0o600), Err(SegmentError::Map(MapError::TooSmall { bytes: 0, .. }))));
+        assert!(matches!(look(&sound[..4096], 0o600), Err(SegmentError::Size { bytes: 4096, .. })));
+        let changed = |at: usize, bytes: &[u8]| {
+            let mut changed = sound.clone();
+            changed[at..at + bytes.len()].copy_from_slice(bytes);
+            changed
+        };
+        assert!(matches!(look(&changed(0, b"x"), 0o600), Err(SegmentError::Magic { .. })));
+        let version = offset_of!(SegmentHeader, layout_version);
+        assert!(matches!(look(&changed(version, &[99]), 0o600), Err(SegmentError::Version { found_layout: 99, .. })));
+        let limits = offset_of!(SegmentHeader, limits);
+        assert!(matches!(look(&changed(limits, &[255; 4]), 0o600), Err(SegmentError::Limits { .. })));
+        // Sane, and more than the file can bear out.
+        assert!(matches!(look(&changed(limits, &[0, 0, 8, 0]), 0o600), Err(SegmentError::Size { .. })));
+
+        let link = folder.path().join("link");
+        symlink(&path, &link).expect("a link");
+        for path in [&link, folder.path()] {
+            let refused = inspect(path).map(|seen| seen.pid);
+            assert!(matches!(refused, Err(SegmentError::Map(MapError::NotRegular { .. }))), "{refused:?}");
+        }
+        let gone = inspect(&folder.path().join("none"));
+        let Err(SegmentError::Map(MapError::Io { source, .. })) = gone else { panic!("{gone:?}") };
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn a_file_cut_short_under_our_eyes_is_an_error() {
+        let (_folder, path, segment) = made();
+        let (file, bytes) = open(&path).expect("ours");
+        drop(segment);
+        let writer = OpenOptions::new().write(true).open(&path).expect("ours");
+        writer.set_len(4096).expect("cut");
+        let cut = Piece::read(&file, &path, 0, bytes).map(|piece| piece.bytes.len());
+        assert!(matches!(cut, Err(MapError::TooSmall { bytes: 4096, .. })), "{cut:?}");
+    }
+
+    proptest! {
+        /// Whatever a header says, the answer is one or an error.
+        #[test]
+        fn any_header_is_survived(at in 0usize..520, bytes in proptest::collection::vec(any::<u8>(), 1..64)) {
+            let (_folder, path, segment) = made();
+            drop(segment);
+            let writer = OpenOptions::new().write(true).open(&path).expect("ours");
+            writer.write_all_at(&bytes, at as u64).expect("written");
+            if let Ok(seen) = inspect(&path) {
+                prop_assert!(seen.limits.are_sane());
+            }
+        }
+    }
+}
