@@ -35,6 +35,10 @@ pub enum ProcessError {
     Open(#[from] OpenError),
 }
 
+/// How long waits spin where every process has a core, and where not.
+const SPIN_NS: u64 = 100_000;
+const SPIN_NS_CROWDED: u64 = 2_000;
+
 /// This process in its job.
 pub struct Process {
     pub settings: Settings,
@@ -129,13 +133,11 @@ impl Process {
     pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
         let preferred = u16::try_from(self.rank).unwrap_or(u16::MAX);
         let claim = self.directory().claim(pid, preferred)?;
+        let spin_ns = if self.size as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
         let config = Config {
             mode: self.settings.mode,
             path: self.settings.path,
-            spin_ns: self
-                .settings
-                .spin_ns
-                .unwrap_or_else(|| if self.size as usize <= self.settings.cores { 100_000 } else { 2_000 }),
+            spin_ns: self.settings.spin_ns.unwrap_or(spin_ns),
             directory: self.directory().path().to_path_buf(),
         };
         let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, self.arena_range())?;

@@ -1,0 +1,95 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Sees to it that this machine can build Selvedge; `make demo` and `make test` begin with it. The one place that says
+# what is needed of the system:
+#
+#   a C compiler with the C library's headers    the examples, the benchmark programs, the conformance suite
+#   make                                         to put it all together
+#   Rust (cargo), as new as Cargo.toml says       everything else
+#
+# It does nothing when all of it is there. What is missing is installed through apt-get as root or by sudo, after saying
+# so; where that cannot be done, it says what to install and fails.
+#
+# Not needed, but used where there: python3 (a PMI-1 client in the tests), a C++ compiler (.ci/run checks the headers with
+# it), and what bench/get-peers.sh installs to be measured beside.
+set -eu
+
+cd "$(dirname "$0")"
+rust_wanted=$(sed -n 's/^rust-version = "\([0-9]*\.[0-9]*\).*/\1/p' Cargo.toml)
+
+say() { echo "setup: $*"; }
+fail() {
+    echo "setup: $*" >&2
+    exit 1
+}
+
+# Whether a program can be compiled and linked.
+c_works() {
+    command -v "${CC:-cc}" >/dev/null 2>&1 || return 1
+    made=$(mktemp) || return 1
+    works=0
+    printf '#include <stdio.h>\nint main(void) { return puts("") < 0; }\n' |
+        "${CC:-cc}" -x c - -o "$made" >/dev/null 2>&1 || works=1
+    rm -f "$made"
+    return $works
+}
+
+# at_least WANTED VERSION: of "major.minor" and more.
+at_least() {
+    wanted_minor=${1#*.}
+    major=${2%%.*}
+    rest=${2#*.}
+    minor=${rest%%.*}
+    case $major$minor in '' | *[!0-9]*) return 1 ;; esac
+    [ "$major" -gt "${1%%.*}" ] || { [ "$major" -eq "${1%%.*}" ] && [ "$minor" -ge "$wanted_minor" ]; }
+}
+
+rust_version() { cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9][0-9.]*\).*/\1/p'; }
+
+# Runs a command as root; without a terminal only where no password is asked for.
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    elif [ -t 0 ]; then
+        sudo "$@"
+    else
+        sudo -n "$@"
+    fi
+}
+
+# Installs Debian packages.
+install_packages() {
+    command -v apt-get >/dev/null 2>&1 ||
+        fail "this system has no apt-get; please install what Debian calls: $*"
+    [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null 2>&1 ||
+        fail "neither root nor sudo; please have installed: $*"
+    say "installing $* with apt-get"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@" ||
+        { as_root apt-get update -q && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@"; } ||
+        fail "apt-get could not install: $*"
+}
+
+packages=
+c_works || packages="gcc libc6-dev"
+command -v make >/dev/null 2>&1 || packages="$packages make"
+# shellcheck disable=SC2086  # one word is one package
+[ -z "$packages" ] || install_packages $packages
+c_works || fail "'${CC:-cc}' cannot compile and link a C program"
+
+if ! command -v cargo >/dev/null 2>&1; then
+    cargo_home=${CARGO_HOME:-${HOME:-/root}/.cargo}
+    if [ -x "$cargo_home/bin/cargo" ]; then
+        fail "cargo is installed but not in PATH; run: . \"$cargo_home/env\""
+    fi
+    # Debian's own is good enough from Debian 13 on.
+    offered=$(apt-cache policy cargo 2>/dev/null | sed -n 's/^ *Candidate: //p') || offered=
+    if at_least "$rust_wanted" "${offered:-none}"; then
+        install_packages cargo
+    else
+        fail "Rust $rust_wanted or newer is needed; the usual way to get it is rustup (https://rustup.rs)"
+    fi
+fi
+have=$(rust_version)
+at_least "$rust_wanted" "${have:-none}" ||
+    fail "Rust $rust_wanted or newer is needed, this is ${have:-unknown}; with rustup: rustup update stable"
