@@ -48,6 +48,7 @@ pub struct Taken {
 }
 
 /// Where a packet's bytes are.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub enum Body {
     /// In the packet's slot.
     Inline([u64; MAIL_WORDS]),

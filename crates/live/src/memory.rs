@@ -63,7 +63,7 @@ impl LiveBus<'_> {
     }
 
     /// Moves payload to a place.
-    fn from_payload(&self, offset: u64, to: Place, bytes: u64) -> Result<(), Fault> {
+    fn move_payload(&self, offset: u64, to: Place, bytes: u64) -> Result<(), Fault> {
         match self.payload {
             Payload::Nothing => Err(Fault::Initiator),
             Payload::Bytes(start, held) => {
@@ -82,7 +82,7 @@ impl LiveBus<'_> {
     }
 
     /// Moves from a place to the reply.
-    fn to_reply(&mut self, from: Place, offset: u64, bytes: u64) -> Result<(), Fault> {
+    fn move_reply(&mut self, from: Place, offset: u64, bytes: u64) -> Result<(), Fault> {
         match &mut self.reply {
             Reply::Nothing => Err(Fault::Initiator),
             Reply::Bytes(buffer) => {
@@ -135,7 +135,7 @@ impl Bus for LiveBus<'_> {
     #[inline]
     fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
         let to = self.target_place(address, bytes, Access::Write)?;
-        self.from_payload(payload_offset, to, bytes)
+        self.move_payload(payload_offset, to, bytes)
     }
 
     #[inline]
@@ -152,7 +152,7 @@ impl Bus for LiveBus<'_> {
             }
         }
         let from = self.target_place(address, bytes, Access::Read)?;
-        self.to_reply(from, reply_offset, bytes)
+        self.move_reply(from, reply_offset, bytes)
     }
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
@@ -171,7 +171,7 @@ impl Bus for LiveBus<'_> {
     #[inline]
     fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault> {
         let bytes = into.len() as u64;
-        self.from_payload(payload_offset, Place::Direct(into.as_mut_ptr()), bytes).map_err(|fault| match fault {
+        self.move_payload(payload_offset, Place::Direct(into.as_mut_ptr()), bytes).map_err(|fault| match fault {
             Fault::Target => Fault::Initiator,
             other => other,
         })
@@ -180,7 +180,7 @@ impl Bus for LiveBus<'_> {
     #[inline]
     fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault> {
         let bytes = from.len() as u64;
-        self.to_reply(Place::Direct(from.as_ptr().cast_mut()), reply_offset, bytes)
+        self.move_reply(Place::Direct(from.as_ptr().cast_mut()), reply_offset, bytes)
     }
 }
 

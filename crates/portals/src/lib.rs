@@ -19,6 +19,9 @@
 //! Every function may be called from any thread. Pointers are the caller's promise, as in any C API; what can be
 //! checked of them (null, range, being mapped) is.
 
+// Who calls is C: its pointers are its promise, and its argument lists are the specification's.
+#![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments)]
+
 pub mod abi;
 pub mod codes;
 pub mod interface;

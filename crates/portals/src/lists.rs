@@ -77,14 +77,12 @@ impl Draft {
             self.spec.start = 0;
             self.spec.length = bytes;
             self.vectors = Some(vectors);
-        } else if self.spec.start == 0 && self.spec.length != 0 && self.spec.length != u64::MAX {
-            return Err(Code::ArgInvalid);
-        } else if self.spec.options & options::IS_ACCESSIBLE != 0
-            && !selvedge_host::memory_is_readable(self.spec.start, self.spec.length)
-        {
-            return Err(Code::ArgInvalid);
+            return Ok(self);
         }
-        Ok(self)
+        let nowhere = self.spec.start == 0 && self.spec.length != 0 && self.spec.length != u64::MAX;
+        let accessible = self.spec.options & options::IS_ACCESSIBLE == 0
+            || selvedge_host::memory_is_readable(self.spec.start, self.spec.length);
+        if nowhere || !accessible { Err(Code::ArgInvalid) } else { Ok(self) }
     }
 
     /// Copies the I/O vector into the NIC, just before the entry is made.
@@ -118,7 +116,7 @@ pub fn read_vectors(ni: &Ni, start: u64, count: u64) -> Outcome<(Vec<(u64, u64)>
         return Err(Code::ArgInvalid);
     }
     let bytes = count * size_of::<IoVec>() as u64;
-    if count != 0 && (start == 0 || !start.is_multiple_of(8) || !selvedge_host::memory_is_readable(start, bytes)) {
+    if count != 0 && (start == 0 || start % 8 != 0 || !selvedge_host::memory_is_readable(start, bytes)) {
         return Err(Code::ArgInvalid);
     }
     let mut vectors = Vec::with_capacity(count as usize);

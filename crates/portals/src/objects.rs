@@ -7,6 +7,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use selvedge_host::WaitEnd;
 use selvedge_host::nic::handle::NONE;
 use selvedge_host::nic::portals::events::Taken;
 use selvedge_host::nic::portals::resources::DescriptorView;
@@ -106,7 +107,7 @@ pub extern "C" fn PtlCTGet(ct_handle: u32, event: *mut CtEvent) -> i32 {
     code((|| {
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
         let event = out(event)?;
-        ni.interface().progress();
+        ni.interface().poll();
         *event = value_of(ni.interface().signals().counter(reference).ok_or(Code::ArgInvalid)?);
         Ok(())
     })())
@@ -133,9 +134,13 @@ pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i
 /// Where the next poll of several objects starts: round robin.
 static TURN: AtomicU32 = AtomicU32::new(0);
 
-/// When a timeout in milliseconds is over.
-fn deadline(timeout_ms: u32) -> Option<Instant> {
-    (timeout_ms != TIME_FOREVER).then(|| Instant::now() + Duration::from_millis(timeout_ms.into()))
+/// Waits so many milliseconds for what `look` finds.
+fn wait_ms<T>(ni: &Ni, timeout_ms: u32, look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+    match timeout_ms {
+        0 => ni.interface().look_once(look),
+        TIME_FOREVER => ni.interface().wait(None, look),
+        _ => ni.interface().wait(Some(Instant::now() + Duration::from_millis(timeout_ms.into())), look),
+    }
 }
 
 /// The references of an array of handles, all of one interface.
@@ -175,7 +180,7 @@ pub extern "C" fn PtlCTPoll(
                 .map(|step| (first + step) % count)
                 .find_map(|index| Some(reached(ni, references[index], tests[index])?.map(|value| (index, value))))
         };
-        let (index, value) = ni.interface().wait(deadline(timeout_ms), look)??;
+        let (index, value) = wait_ms(ni, timeout_ms, look)??;
         (*event, *which) = (value, index as u32);
         Ok(())
     })())
@@ -294,7 +299,7 @@ pub extern "C" fn PtlEQGet(eq_handle: u32, event: *mut Event) -> i32 {
     code((|| {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
         let event = out(event)?;
-        ni.interface().progress();
+        ni.interface().poll();
         deliver(event, take(ni, reference).unwrap_or(Err(Code::EqEmpty))?)
     })())
 }
@@ -326,7 +331,7 @@ pub extern "C" fn PtlEQPoll(
                 .map(|step| (first + step) % count)
                 .find_map(|index| Some(take(ni, references[index])?.map(|taken| (index, taken))))
         };
-        let waited = ni.interface().wait(deadline(timeout_ms), look).map_err(|end| match Code::from(end) {
+        let waited = wait_ms(ni, timeout_ms, look).map_err(|end| match Code::from(end) {
             Code::CtNoneReached => Code::EqEmpty,
             other => other,
         });

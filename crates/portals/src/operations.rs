@@ -156,7 +156,7 @@ fn get(md: u32, offset: u64, length: u64, target: &Target) -> Outcome<Plan> {
 fn check_atomic(family: Family, what: Arithmetic, length: u64, most: u64) -> Outcome {
     let operation = Operation::from_u32(what.operation.into()).ok_or(Code::ArgInvalid)?;
     let datatype = Datatype::from_u32(what.datatype.into()).ok_or(Code::ArgInvalid)?;
-    let fits = length <= most && length.is_multiple_of(datatype.size_bytes() as u64);
+    let fits = length <= most && length % datatype.size_bytes() as u64 == 0;
     if allowed(family, operation, datatype) && fits { Ok(()) } else { Err(Code::ArgInvalid) }
 }
 
