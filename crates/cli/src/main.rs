@@ -6,7 +6,9 @@
 //! (see [`run`]).
 
 mod bench;
+mod info;
 mod run;
+mod top;
 
 use std::process::ExitCode;
 
@@ -23,12 +25,16 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Top(top::Args),
+    Info(info::Args),
     Bench(bench::Args),
 }
 
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run::main(args),
+        Command::Top(args) => top::main(args),
+        Command::Info(args) => info::main(args),
         Command::Bench(args) => bench::main(args),
     };
     done.unwrap_or_else(|error| {

@@ -120,7 +120,7 @@ fn command_lines_that_make_no_sense() {
         &["-n", "2"],
         &["--frobnicate", "true"],
         &["-n", "0", "true"],
-        &["-n", "1025", "true"],
+        &["-n", "1026", "true"],
         &["-n", "two", "true"],
         &["--timeout", "0", "true"],
         &["--timeout", "-1", "true"],

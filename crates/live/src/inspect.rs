@@ -53,7 +53,7 @@ pub enum State {
 pub struct Inspection {
     pub nid: u32,
     pub pid: u32,
-    /// Number of the interface: bit 0 set: without matching; bit 1 set: logical.
+    /// Number of the interface: bit 0 set: without matching; bit 1 set: physical.
     pub ni: u32,
     pub rank: u32,
     /// The owner at the operating system.

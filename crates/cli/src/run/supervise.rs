@@ -3,7 +3,8 @@
 //!
 //! Invariants
 //! 1. What a rank said before it died is heard before its death is.
-//! 2. The tombstone of a rank that ended early is written before anything else is done about its death.
+//! 2. The tombstone of a rank that ended early is written, and its NICs are marked dead, before anything else is done
+//!    about its death.
 //! 3. A rank's process group is signalled only while the rank is not reaped, so its number cannot have been given to
 //!    somebody else.
 //! 4. Only the first failure decides the exit code; what dies because the job is being ended is not reported.
@@ -17,6 +18,7 @@ use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use selvedge_launch::{Identity, JobDirectory, Tombstone, bury_dead_claimants};
+use selvedge_live::segment::mark_dead;
 
 use super::Args;
 use super::connection::{Connection, Link};
@@ -284,7 +286,9 @@ impl Supervisor<'_> {
     fn rank_ended(&mut self, rank: usize, status: ExitStatus) {
         self.hear(rank);
         let in_order = status.success() && self.server.has_left(rank);
-        if !in_order {
+        if in_order {
+            self.mark_what_it_left_open(rank);
+        } else {
             self.bury(rank, status);
         }
         if !status.success() {
@@ -309,12 +313,35 @@ impl Supervisor<'_> {
 
     fn bury(&self, rank: usize, status: ExitStatus) {
         let number = u32::try_from(rank).unwrap_or(u32::MAX);
-        let stone = Tombstone { who: self.ranks[rank].who, rank: number, how: how(status) };
+        let who = self.ranks[rank].who;
+        // The process that took part may have been a child of the rank's own (a script's program).
+        let claimants = self.directory.claimants().into_iter().map(|(_, who)| who);
+        let mut dead: Vec<u32> = claimants
+            .filter(|&who| !who.is_alive() && self.directory.tombstone_of(who).is_none())
+            .map(|who| who.pid)
+            .collect();
+        dead.push(who.pid);
+        dead.sort_unstable();
+        dead.dedup();
+        let stone = Tombstone { who, rank: number, how: how(status) };
         if let Err(error) = stone.write(self.directory) {
             say(&error.to_string());
         }
-        // The process that took part may have been a child of the rank's own (a script's program).
         bury_dead_claimants(self.directory, number);
+        // Peers that use their NICs, or wait for them, learn of it now and not when they next ask. When the whole job
+        // is ending, nobody is left to be told.
+        if self.phase == Phase::Running {
+            dead.iter().for_each(|&os_pid| mark_dead(self.directory.path(), os_pid));
+        }
+    }
+
+    /// A rank that has left in order, and has ended without closing its NICs. One that has closed them has given its
+    /// Portals process id back, so that an end in order costs no look at everybody's segments.
+    fn mark_what_it_left_open(&self, rank: usize) {
+        let claimed = u16::try_from(rank).is_ok_and(|pid| self.directory.claim_file(pid).exists());
+        if claimed && self.phase == Phase::Running {
+            mark_dead(self.directory.path(), self.ranks[rank].who.pid);
+        }
     }
 
     fn rank_in_words(&self, rank: usize) -> String {

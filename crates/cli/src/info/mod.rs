@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge info`: what this build is, what a NIC may hold, what the environment says, what this machine allows.
+//!
+//! Each section is one JSON value and its text is made from that, so the two never disagree.
+
+mod machine;
+mod sections;
+mod variables;
+
+use std::io::{self, ErrorKind, Write};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use comfy_table::presets::NOTHING;
+use comfy_table::{ContentArrangement, Table};
+use serde_json::{Map, Value};
+
+/// Show the build, limits, environment variables, registers, and what this machine allows.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Sections to show [default: all but registers; with --json all]
+    #[arg(value_enum, value_name = "SECTION")]
+    sections: Vec<Section>,
+
+    /// One JSON object with a member for each section
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Section {
+    /// Version, target, profile
+    Build,
+    /// What a NIC may hold, and its bytes
+    Limits,
+    /// Environment variables and the values in force
+    Variables,
+    /// What this kernel and this user's limits allow; the directory that jobs are kept in
+    Machine,
+    /// The counters that every NIC keeps
+    Registers,
+}
+
+impl Section {
+    const ALL: [Section; 5] =
+        [Section::Build, Section::Limits, Section::Variables, Section::Machine, Section::Registers];
+
+    fn name(self) -> &'static str {
+        match self {
+            Section::Build => "build",
+            Section::Limits => "limits",
+            Section::Variables => "variables",
+            Section::Machine => "machine",
+            Section::Registers => "registers",
+        }
+    }
+
+    fn value(self) -> Value {
+        match self {
+            Section::Build => sections::build(),
+            Section::Limits => sections::limits(),
+            Section::Variables => variables::value(),
+            Section::Machine => machine::value(),
+            Section::Registers => sections::registers(),
+        }
+    }
+
+    fn text(self, value: &Value) -> String {
+        match self {
+            Section::Build => sections::build_text(value),
+            Section::Limits => sections::limits_text(value),
+            Section::Variables => variables::text(value),
+            Section::Machine => machine::text(value),
+            Section::Registers => sections::registers_text(value),
+        }
+    }
+}
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    let wanted = match args.sections.as_slice() {
+        [] => Section::ALL.into_iter().filter(|&section| args.json || section != Section::Registers).collect(),
+        named => named.to_vec(),
+    };
+    let output = if args.json {
+        let members = wanted.iter().map(|section| (section.name().to_owned(), section.value()));
+        format!("{:#}\n", Value::Object(members.collect::<Map<_, _>>()))
+    } else {
+        let texts = wanted.iter().map(|section| format!("{}\n{}", section.name(), section.text(&section.value())));
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    match io::stdout().write_all(output.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        written => Ok(written.map(|()| ExitCode::SUCCESS)?),
+    }
+}
+
+/// Lines of cells, indented, in columns; the text is whole lines.
+fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    for row in rows {
+        table.add_row(row);
+    }
+    table.lines().map(|line| format!(" {}\n", line.trim_end())).collect()
+}
+
+/// A JSON value as a reader wants it: strings without quotes, null as nothing. Without control characters, which
+/// somebody may have put into the environment.
+fn plain(value: &Value) -> String {
+    let text = match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+/// "3.8 MiB".
+fn bytes_text(bytes: u64) -> String {
+    let units = [(1u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+    match units.iter().find(|(unit, _)| bytes >= *unit) {
+        Some((unit, name)) if bytes % unit == 0 => format!("{} {name}", bytes / unit),
+        Some((unit, name)) => format!("{:.1} {name}", bytes as f64 / *unit as f64),
+        None => format!("{bytes} B"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_section_is_shown_under_its_own_name() {
+        for section in Section::ALL {
+            let named = section.to_possible_value().expect("none is hidden");
+            assert_eq!(named.get_name(), section.name());
+        }
+    }
+
+    #[test]
+    fn bytes_are_exact_or_to_a_tenth() {
+        for (bytes, text) in
+            [(0, "0 B"), (1023, "1023 B"), (1024, "1 KiB"), (16 << 30, "16 GiB"), (3_984_588, "3.8 MiB")]
+        {
+            assert_eq!(bytes_text(bytes), text);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The sections that follow from the build alone: what it is, a NIC's limits and bytes, its registers.
+
+use selvedge_live::{inspect, segment};
+use selvedge_nic::layout::BLOCK_BYTES;
+use selvedge_nic::{Limits, Register, layout};
+use serde_json::{Map, Value, json};
+
+use super::{bytes_text, columns, plain};
+
+pub fn build() -> Value {
+    json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "target": target(),
+        "profile": if cfg!(debug_assertions) { "debug" } else { "release" },
+        "segment_version": segment::VERSION,
+        "layout_version": layout::VERSION,
+    })
+}
+
+/// The target in the form in which compilers name it.
+fn target() -> String {
+    let environment = match () {
+        () if cfg!(target_env = "musl") => "-musl",
+        () if cfg!(target_env = "gnu") => "-gnu",
+        () => "",
+    };
+    format!("{}-unknown-{}{environment}", std::env::consts::ARCH, std::env::consts::OS)
+}
+
+pub fn build_text(value: &Value) -> String {
+    let line = |name: &str, field: &str| [name.to_owned(), plain(&value[field])];
+    columns([
+        line("version", "version"),
+        line("target", "target"),
+        line("profile", "profile"),
+        line("segment version", "segment_version"),
+        line("layout version", "layout_version"),
+    ])
+}
+
+/// A limit: its name, how to get it, what it limits.
+type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
+
+/// All of them, in the order of [`Limits`].
+const LIMITS: [Limit; 13] = [
+    ("entries", |l| l.entries, "list entries and match entries"),
+    ("headers", |l| l.headers, "unexpected headers"),
+    ("descriptors", |l| l.descriptors, "memory descriptors"),
+    ("counters", |l| l.counters, "counting events"),
+    ("queues", |l| l.queues, "event queues"),
+    ("portals", |l| l.portals, "portal table entries"),
+    ("triggered", |l| l.triggered, "triggered operations"),
+    ("iovecs", |l| l.iovecs, "vectors of one I/O vector"),
+    ("list", |l| l.list, "entries of one list"),
+    ("pending", |l| l.pending, "requests that wait for another process's program"),
+    ("mail", |l| l.mail, "packets that wait for the own program"),
+    ("heap_blocks", |l| l.heap_blocks, "blocks of the heap at first (events, I/O vectors, payload)"),
+    ("heap_blocks_max", |l| l.heap_blocks_max, "blocks that the heap may grow to"),
+];
+
+const _: () = assert!(LIMITS.len() * size_of::<u32>() == size_of::<Limits>());
+
+/// The most that a NIC may ask for.
+fn largest() -> Limits {
+    let all = u32::MAX;
+    Limits {
+        entries: all,
+        headers: all,
+        descriptors: all,
+        counters: all,
+        queues: all,
+        portals: all,
+        triggered: all,
+        iovecs: all,
+        list: all,
+        pending: all,
+        mail: all,
+        heap_blocks: all,
+        heap_blocks_max: all,
+    }
+    .clamped()
+}
+
+pub fn limits() -> Value {
+    let set = |limits: &Limits| {
+        let layout = inspect::layout_of(limits);
+        let mut members: Map<String, Value> =
+            LIMITS.iter().map(|(name, get, _)| ((*name).to_owned(), get(limits).into())).collect();
+        members.insert("nic_bytes".into(), layout.initial_bytes().into());
+        members.insert("nic_bytes_grown".into(), layout.reserved_bytes().into());
+        Value::Object(members)
+    };
+    let meaning: Map<String, Value> =
+        LIMITS.iter().map(|(name, _, text)| ((*name).to_owned(), (*text).into())).collect();
+    json!({
+        "default": set(&Limits::DEFAULT),
+        "largest": set(&largest()),
+        "meaning": meaning,
+        "heap_block_bytes": BLOCK_BYTES,
+    })
+}
+
+pub fn limits_text(value: &Value) -> String {
+    let (default, largest) = (&value["default"], &value["largest"]);
+    let mut rows = vec![["", "default", "largest", ""].map(str::to_owned)];
+    rows.extend(LIMITS.iter().map(|(name, _, text)| {
+        [(*name).to_owned(), plain(&default[*name]), plain(&largest[*name]), (*text).to_owned()]
+    }));
+    let bytes = |of: &Value, field: &str| bytes_text(of[field].as_u64().unwrap_or(0));
+    for (name, field, text) in [
+        ("bytes", "nic_bytes", "of a NIC at first"),
+        ("", "nic_bytes_grown", "of a NIC whose heap has grown to the end"),
+    ] {
+        rows.push([name.to_owned(), bytes(default, field), bytes(largest, field), text.to_owned()]);
+    }
+    columns(rows)
+}
+
+pub fn registers() -> Value {
+    let register = |r: &Register| json!({"name": r.name(), "unit": r.unit(), "text": r.text()});
+    Register::ALL.iter().map(register).collect()
+}
+
+pub fn registers_text(value: &Value) -> String {
+    let rows = value.as_array().into_iter().flatten();
+    columns(rows.map(|row| [plain(&row["name"]), plain(&row["unit"]), plain(&row["text"])]))
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The environment variables, what they are set to, and what holds: for a program that is started from here.
+//!
+//! The values in force are those that the library itself reads ([`Settings`]), which also says on standard error what
+//! it does not understand.
+
+use std::path::{Path as FilePath, PathBuf};
+
+use selvedge_host::settings::{Settings, VARIABLES, Variable, parse_bytes};
+use selvedge_live::{Mode, Path};
+use serde_json::{Value, json};
+
+use super::{bytes_text, plain};
+
+pub fn value() -> Value {
+    let settings = Settings::from_environment();
+    VARIABLES.iter().map(|variable| one(variable, &settings)).collect()
+}
+
+fn one(variable: &Variable, settings: &Settings) -> Value {
+    let set = std::env::var_os(variable.name).map(|text| text.to_string_lossy().into_owned());
+    let understood = set.as_deref().is_none_or(|text| is_understood(variable, text));
+    let in_force = in_force(variable, settings, set.as_deref().filter(|_| understood));
+    json!({
+        "name": variable.name,
+        "values": variable.values,
+        "default": variable.default,
+        "text": variable.text,
+        "set": set,
+        "understood": understood,
+        "in_force": in_force,
+    })
+}
+
+/// Whether the library takes this value, by the kind of values that the table gives the variable.
+fn is_understood(variable: &Variable, text: &str) -> bool {
+    let text = text.trim();
+    match variable.values {
+        "microseconds" => text.parse::<u64>().is_ok_and(|us| us.checked_mul(1000).is_some()),
+        "bytes, with K, M, G or T" => parse_bytes(text).is_some(),
+        "a number" if variable.name == "SELVEDGE_CORES" => text.parse::<u32>().is_ok_and(|cores| cores > 0),
+        "a number" => text.parse::<u32>().is_ok(),
+        // Empty is as good as not set.
+        "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
+        "a file" => text.is_empty() || FilePath::new(text).is_file(),
+        "a name" => selvedge_launch::job_name_from(text) == text,
+        words if variable.name == "SELVEDGE_LOG" => {
+            // Also `target=level`, several with commas between.
+            let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));
+            text.split(',').all(|part| is_level(part.rsplit('=').next().unwrap_or(part)))
+        }
+        words => words.split(" | ").any(|word| word == text),
+    }
+}
+
+fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> String {
+    match variable.name {
+        "SELVEDGE_MODE" => match settings.mode {
+            Mode::Nic => "nic".into(),
+            Mode::Host => "host".into(),
+        },
+        "SELVEDGE_PATH" => match settings.path {
+            Path::Auto => "auto".into(),
+            Path::Shared => "shared".into(),
+            Path::Cma => "cma".into(),
+            Path::Bounce => "bounce".into(),
+        },
+        "SELVEDGE_SPIN_US" => {
+            settings.spin_ns.map_or(variable.default.to_owned(), |spin_ns| (spin_ns / 1000).to_string())
+        }
+        "SELVEDGE_CORES" => settings.cores.to_string(),
+        "SELVEDGE_HEAP_BYTES" => bytes_text(settings.heap_bytes),
+        "SELVEDGE_DIR" => selvedge_launch::parent().display().to_string(),
+        "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
+            Some(prefix) => prefix.to_owned(),
+            None => own_tree().map_or(variable.default.to_owned(), |tree| tree.display().to_string()),
+        },
+        _ => given.unwrap_or(variable.default).to_owned(),
+    }
+}
+
+/// The tree around this executable.
+fn own_tree() -> Option<PathBuf> {
+    Some(std::env::current_exe().ok()?.parent()?.parent()?.to_owned())
+}
+
+pub fn text(value: &Value) -> String {
+    let mut text = String::new();
+    for variable in value.as_array().into_iter().flatten() {
+        let field = |name: &str| plain(&variable[name]);
+        let how = match (&variable["set"], &variable["understood"]) {
+            (Value::Null, _) => String::new(),
+            (_, Value::Bool(false)) => format!("   !! \"{}\" is not understood", field("set")),
+            _ => "   (set)".into(),
+        };
+        text += &format!("  {} = {}{how}\n", field("name"), field("in_force"));
+        text += &format!("      {}\n", field("text"));
+        text += &format!("      {}; default {}\n", field("values"), field("default"));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every kind of values in the table is one that is checked here, not taken for a list of words.
+    #[test]
+    fn every_kind_of_values_is_known() {
+        let cases = [
+            ("SELVEDGE_MODE", "host", "fast"),
+            ("SELVEDGE_PATH", "cma", "auto | shared"),
+            ("SELVEDGE_SPIN_US", "0", "18446744073709551615"),
+            ("SELVEDGE_HEAP_BYTES", "64M", "0"),
+            ("SELVEDGE_LOG", "warn,selvedge_live=trace", "loud"),
+            ("SELVEDGE_DIR", "/", "/nowhere at all"),
+            ("SELVEDGE_JOB", "solo", "../x"),
+            ("SELVEDGE_RANK", "7", "-1"),
+            ("SELVEDGE_SIZE", "8", "many"),
+            ("SELVEDGE_CORES", "2", "0"),
+            ("SELVEDGE_PMIX_LIB", "/proc/self/exe", "/nowhere at all"),
+            ("SELVEDGE_PREFIX", "/", "/proc/self/exe"),
+        ];
+        for variable in VARIABLES {
+            let (_, good, bad) = cases.iter().find(|case| case.0 == variable.name).expect("a line above");
+            assert!(is_understood(variable, good), "{}={good}", variable.name);
+            assert!(!is_understood(variable, bad), "{}={bad}", variable.name);
+        }
+    }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge top`: the jobs, NICs and counters of this user on this machine, as they change.
+//!
+//! It only reads: the jobs cannot tell that they are watched. On a terminal it draws again and again until it is
+//! interrupted; else it prints once. Rates need two looks, so printing once takes one interval, unless that is 0.
+
+mod look;
+mod show;
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+pub use look::user_directory;
+use look::{Look, Rates};
+
+/// Between two draws at least.
+const INTERVAL_MIN: Duration = Duration::from_millis(50);
+
+/// Watch this user's jobs, network interfaces and their counters.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// One JSON array of records with every register, instead of the table
+    #[arg(long)]
+    json: bool,
+
+    /// Print once and end; also what happens when standard output is no terminal
+    #[arg(long)]
+    once: bool,
+
+    /// Time between two looks; 0 with --once or --json: one look, without rates
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
+    interval: Duration,
+
+    /// Only this job
+    #[arg(long, value_name = "NAME")]
+    job: Option<String>,
+}
+
+const AFTER_HELP: &str = "\
+Columns: ni: its number, with (me) or without (le) matching, logical or physical; recv: requests that arrived; B in and B out: bytes written to its memory, \
+and read from it for others; match: requests that met a list entry; unexp: headers on unexpected lists now; drop: messages dropped; fired: \
+triggered operations; flow: times that flow control disabled a portal table entry; mail: packets that wait for the \
+process; sleep: its threads that wait asleep. State `dead`: the process has ended, and peers know; `gone`: nobody has \
+noticed yet.";
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
+    seconds.ok_or_else(|| "a number of seconds is wanted".to_owned())
+}
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    let parent = selvedge_launch::parent();
+    let only = args.job.as_deref();
+    let first = Look::new(&parent, only);
+    if let (Some(name), true) = (only, first.jobs.is_empty()) {
+        bail!("there is no job {name} in {}", user_directory(&parent).display());
+    }
+    let written = if args.json || args.once || !io::stdout().is_terminal() {
+        print_once(&args, &parent, first)
+    } else {
+        watch(&args, &parent, first)
+    };
+    match written {
+        // Whoever read it has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        written => Ok(written.map(|()| ExitCode::SUCCESS)?),
+    }
+}
+
+fn print_once(args: &Args, parent: &Path, first: Look) -> io::Result<()> {
+    let (earlier, now) = if args.interval.is_zero() {
+        (None, first)
+    } else {
+        sleep(args.interval);
+        (Some(first), Look::new(parent, args.job.as_deref()))
+    };
+    let rates = Rates::between(earlier.as_ref(), &now);
+    let mut out = io::stdout().lock();
+    if args.json {
+        writeln!(out, "{:#}", show::json(&now, &rates))
+    } else {
+        out.write_all(show::text(&now, &rates).as_bytes())
+    }
+}
+
+fn watch(args: &Args, parent: &Path, first: Look) -> io::Result<()> {
+    let mut now = first;
+    let mut earlier: Option<Look> = None;
+    // Clear once; later draws go over the earlier one, which does not flicker.
+    io::stdout().write_all(b"\x1b[2J")?;
+    loop {
+        let text = show::text(&now, &Rates::between(earlier.as_ref(), &now));
+        let head = format!("{}, every {} s", user_directory(parent).display(), args.interval.as_secs_f64());
+        draw(&format!("{head}: {text}"))?;
+        sleep(args.interval.max(INTERVAL_MIN));
+        earlier = Some(now);
+        now = Look::new(parent, args.job.as_deref());
+    }
+}
+
+/// Draws the lines over what is there, cut to the terminal.
+fn draw(text: &str) -> io::Result<()> {
+    let (columns, rows) = terminal_size();
+    let count = text.lines().count();
+    let mut screen = String::from("\x1b[H");
+    for (at, line) in text.lines().take(rows).enumerate() {
+        if at + 1 == rows && count > rows {
+            screen.push_str(&format!("... {} more lines", count - at));
+        } else {
+            screen.extend(line.chars().take(columns));
+        }
+        screen.push_str("\x1b[K");
+        if at + 1 < rows.min(count) {
+            screen.push_str("\r\n");
+        }
+    }
+    screen.push_str("\x1b[J");
+    let mut out = io::stdout().lock();
+    out.write_all(screen.as_bytes())?;
+    out.flush()
+}
+
+/// Columns and rows; where the terminal does not say, as many as it takes.
+fn terminal_size() -> (usize, usize) {
+    match rustix::termios::tcgetwinsize(io::stdout()) {
+        Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),
+        _ => (usize::MAX, usize::MAX),
+    }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A look as a table to read and as JSON to compute with.
+//!
+//! Invariant: what somebody else wrote (job names, programs, file names) reaches a terminal without control characters.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, Table};
+use selvedge_nic::Register;
+use selvedge_nic::registers::COUNT;
+use serde_json::{Map, Value, json};
+
+use super::look::{Job, Look, Nic, Rates};
+
+/// Column heads, in order; what [`row`] fills.
+const COLUMNS: [&str; 17] = [
+    "rank", "pid", "os pid", "ni", "state", "mode", "recv/s", "B in/s", "B out/s", "match", "unexp", "drop", "fired",
+    "flow", "mail", "sleep", "job",
+];
+const TEXT_COLUMNS: [usize; 4] = [3, 4, 5, 16];
+
+/// The table, and below it what was refused.
+pub fn text(look: &Look, rates: &Rates) -> String {
+    let mut lines = vec![summary(look)];
+    lines.extend(look.jobs.iter().map(job_line));
+    if look.nic_count() > 0 {
+        lines.push(String::new());
+        lines.extend(table(look, rates).lines().map(|line| line.trim_end().to_owned()));
+    }
+    for job in &look.jobs {
+        let refused = job.refused.iter().map(|refused| format!("{}/{}: {}", job.name, refused.file, refused.why));
+        lines.extend(refused.map(|line| printable(&line)));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn summary(look: &Look) -> String {
+    let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    format!("{}, {}", plural(look.jobs.len(), "job"), plural(look.nic_count(), "NIC"))
+}
+
+fn job_line(job: &Job) -> String {
+    let about = match &job.record {
+        Some(record) => {
+            let gone = if job.launcher_alive { "" } else { ", which is gone" };
+            format!("{} x {}, launcher {}{gone}", record.size, record.program, record.launcher.pid)
+        }
+        None => "no launcher of ours".to_owned(),
+    };
+    printable(&format!("  {}: {about}", job.name))
+}
+
+fn table(look: &Look, rates: &Rates) -> String {
+    let mut table = Table::new();
+    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
+    for (at, column) in table.column_iter_mut().enumerate() {
+        let text = TEXT_COLUMNS.contains(&at);
+        column.set_cell_alignment(if text { CellAlignment::Left } else { CellAlignment::Right });
+        column.set_padding((0, 1));
+    }
+    for (job, nic) in look.jobs.iter().flat_map(|job| job.nics.iter().map(move |nic| (job, nic))) {
+        table.add_row(row(job, nic, rates));
+    }
+    table.to_string()
+}
+
+fn row(job: &Job, nic: &Nic, rates: &Rates) -> [String; COLUMNS.len()] {
+    let rate = |register| rates.per_second(job, nic, register).map_or("-".to_owned(), short);
+    let seen = &nic.seen;
+    let count = |register| short(seen.register(register) as f64);
+    [
+        seen.rank.to_string(),
+        seen.pid.to_string(),
+        seen.owner.pid.to_string(),
+        format!("{} {} {}", seen.ni, if nic.is_matching() { "me" } else { "le" }, addressing(nic)),
+        nic.state().to_owned(),
+        nic.mode().to_owned(),
+        rate(Register::Requests),
+        rate(Register::BytesIn),
+        rate(Register::BytesOut),
+        short(matched(nic) as f64),
+        seen.unexpected.to_string(),
+        count(Register::Dropped),
+        count(Register::TriggeredFired),
+        count(Register::FlowControl),
+        seen.mail_waiting.to_string(),
+        seen.sleepers.to_string(),
+        printable(&job.name),
+    ]
+}
+
+fn addressing(nic: &Nic) -> &'static str {
+    if nic.is_logical() { "log" } else { "phys" }
+}
+
+/// Messages that matched an entry of either list.
+fn matched(nic: &Nic) -> u64 {
+    nic.seen.register(Register::MatchedPriority).wrapping_add(nic.seen.register(Register::MatchedOverflow))
+}
+
+/// At most five characters up to 10^15: "999", "9.99k", "123M".
+fn short(value: f64) -> String {
+    let units = ["", "k", "M", "G", "T", "P", "E"];
+    let (mut value, mut unit) = (value, 0);
+    // 999.5 would be rounded to 1000.
+    while value >= 999.5 && unit + 1 < units.len() {
+        (value, unit) = (value / 1000.0, unit + 1);
+    }
+    let decimals = match value {
+        _ if unit == 0 => 0,
+        v if v < 9.995 => 2,
+        v if v < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}{}", units[unit])
+}
+
+fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+/// One record for each NIC, and for each file that was refused.
+pub fn json(look: &Look, rates: &Rates) -> Value {
+    let mut records = Vec::new();
+    for job in &look.jobs {
+        records.extend(job.nics.iter().map(|nic| record(job, nic, rates)));
+        records.extend(
+            job.refused.iter().map(|refused| json!({"job": job.name, "file": refused.file, "refused": refused.why})),
+        );
+    }
+    Value::Array(records)
+}
+
+fn record(job: &Job, nic: &Nic, rates: &Rates) -> Value {
+    let seen = &nic.seen;
+    let by_name = |value: &dyn Fn(Register) -> Value| -> Map<String, Value> {
+        Register::ALL.iter().map(|&register| (register.name().to_owned(), value(register))).collect()
+    };
+    let registers = by_name(&|register| seen.register(register).into());
+    let per_second = by_name(&|register| rates.per_second(job, nic, register).into());
+    debug_assert_eq!(registers.len(), COUNT);
+    json!({
+        "job": job.name,
+        "program": job.record.as_ref().map(|record| &record.program),
+        "size": job.record.as_ref().map(|record| record.size),
+        "launcher_pid": job.record.as_ref().map(|record| record.launcher.pid),
+        "launcher_alive": job.launcher_alive,
+        "rank": seen.rank,
+        "nid": seen.nid,
+        "pid": seen.pid,
+        "ni": seen.ni,
+        "matching": nic.is_matching(),
+        "logical": nic.is_logical(),
+        "os_pid": seen.owner.pid,
+        "os_start": seen.owner.start,
+        "state": nic.state(),
+        "mode": nic.mode(),
+        "sleepers": seen.sleepers,
+        "lock_holder": seen.lock_holder,
+        "mail_waiting": seen.mail_waiting,
+        "fired_waiting": seen.fired_waiting,
+        "portals_enabled": seen.portals_enabled,
+        "portals_disabled": seen.portals_disabled,
+        "entries": seen.entries,
+        "unexpected_now": seen.unexpected,
+        "file_bytes": seen.file_bytes,
+        "heap_bytes": seen.heap_blocks * selvedge_nic::layout::BLOCK_BYTES,
+        "arena_bytes": seen.arena_bytes,
+        "registers": registers,
+        "per_second": per_second,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stay_short() {
+        for (value, text) in [
+            (0.0, "0"),
+            (0.4, "0"),
+            (999.4, "999"),
+            (999.6, "1.00k"),
+            (9_994.0, "9.99k"),
+            (9_996.0, "10.0k"),
+            (99_960.0, "100k"),
+            (999_600.0, "1.00M"),
+            (12_345_678.0, "12.3M"),
+            (u64::MAX as f64, "18.4E"),
+        ] {
+            assert_eq!(short(value), text, "{value}");
+            assert!(short(value).len() <= 5);
+        }
+    }
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        assert_eq!(printable("a\x1b[2Jb\r\nc\u{9b}"), "a?[2Jb??c?");
+    }
+}
