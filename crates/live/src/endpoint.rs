@@ -78,6 +78,11 @@ impl Endpoint {
         }
     }
 
+    /// Its owner's word for locks.
+    pub fn owner(&self) -> u64 {
+        self.identity.to_word()
+    }
+
     /// Whether its owner lives, as far as is known without asking.
     #[inline(always)]
     pub fn is_ready(&self) -> bool {

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
+use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
@@ -48,11 +49,29 @@ pub enum StartError {
 /// Looks whether a target lives, every so many operations.
 const LOOK_EVERY: u32 = 4096;
 
+/// Polls between looks at the clock.
+const POLLS_PER_TICK: u32 = 1024;
+
 /// What progress could not send at once.
 pub struct Outgoing {
     target: u64,
     packet: Packet,
     payload: Vec<u8>,
+}
+
+/// Whose operation it is: a NIC, and, of a triggered operation, its slot.
+#[derive(Clone, Copy)]
+struct Origin<'a> {
+    endpoint: &'a Endpoint,
+    fired: u32,
+}
+
+impl std::ops::Deref for Origin<'_> {
+    type Target = Endpoint;
+    #[inline(always)]
+    fn deref(&self) -> &Endpoint {
+        self.endpoint
+    }
 }
 
 /// NICs with triggered operations that are due.
@@ -64,7 +83,7 @@ impl Interface {
     pub fn start(&self, command: &Command) -> Result<(), StartError> {
         self.progress();
         let mut due = Due::new();
-        let result = self.execute(&self.own, command, true, &mut due);
+        let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, true, &mut due);
         if !due.is_empty() {
             self.drain_all(due);
         }
@@ -83,7 +102,7 @@ impl Interface {
     #[inline]
     fn execute<'a>(
         &'a self,
-        from: &'a Endpoint,
+        from: Origin<'a>,
         command: &Command,
         may_block: bool,
         due: &mut Due<'a>,
@@ -103,17 +122,21 @@ impl Interface {
     #[inline]
     fn deliver<'a>(
         &'a self,
-        from: &'a Endpoint,
+        from: Origin<'a>,
         target: &'a Endpoint,
         command: &Command,
         due: &mut Due<'a>,
     ) -> Option<Result<(), StartError>> {
         let mut bus = LiveBus {
             target,
-            payload: if command.kind == kind::GET { Payload::Nothing } else { Payload::Memory(from, &command.source) },
+            payload: if command.kind == kind::GET {
+                Payload::Nothing
+            } else {
+                Payload::Memory(from.endpoint, &command.source)
+            },
             reply: match command.kind {
                 kind::PUT | kind::ATOMIC => Reply::Nothing,
-                _ => Reply::Memory(from, &command.sink),
+                _ => Reply::Memory(from.endpoint, &command.sink),
             },
             path: self.config.path,
         };
@@ -153,7 +176,7 @@ impl Interface {
     /// SEND, and ACK or REPLY, at an initiator.
     fn complete<'a>(
         &'a self,
-        from: &'a Endpoint,
+        from: Origin<'a>,
         command: &Command,
         sent: u8,
         delivery: Option<&Delivery>,
@@ -161,29 +184,32 @@ impl Interface {
     ) {
         let fired = {
             let mut guard = from.segment.lock(self.word);
+            guard.begin_telling(from.fired, command, false);
             guard.complete_send(command, sent);
             if let Some(delivery) = delivery {
+                guard.begin_telling(from.fired, command, true);
                 guard.complete_response(command, delivery);
             }
+            guard.finish_run(from.fired, self.word);
             guard.has_fired()
         };
         if fired {
-            due.push(from);
+            due.push(from.endpoint);
         }
     }
 
     /// The target's process is not there.
     #[cold]
-    fn undeliverable<'a>(&'a self, from: &'a Endpoint, command: &Command, due: &mut Due<'a>) {
+    fn undeliverable<'a>(&'a self, from: Origin<'a>, command: &Command, due: &mut Due<'a>) {
         from.segment.lock(self.word).signals.registers.add(Register::Undeliverable, 1);
         self.complete(from, command, fail::UNDELIVERABLE, Some(&Delivery::failed(fail::UNDELIVERABLE)), due);
     }
 
     /// Whether the initiator's own memory is there, before anything depends on it.
-    fn check_source(&self, from: &Endpoint, command: &Command) -> Result<(), StartError> {
+    fn check_source(&self, from: Origin<'_>, command: &Command) -> Result<(), StartError> {
         if from.own && command.kind != kind::GET {
             let bytes = command.length.min(64 << 10);
-            gather(from, &command.source, bytes, self.config.path).map_err(|_| StartError::Memory)?;
+            gather(&from, &command.source, bytes, self.config.path).map_err(|_| StartError::Memory)?;
         }
         Ok(())
     }
@@ -191,7 +217,7 @@ impl Interface {
     /// Sends the request as a packet.
     fn send<'a>(
         &'a self,
-        from: &'a Endpoint,
+        from: Origin<'a>,
         target: &'a Endpoint,
         command: &Command,
         may_block: bool,
@@ -199,10 +225,10 @@ impl Interface {
     ) -> Result<(), StartError> {
         let payload = match command.kind {
             kind::GET => Vec::new(),
-            _ => gather(from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
+            _ => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
         };
-        let token = self.pend(from, command, may_block)?;
-        let packet = request_packet(command, from.id, token);
+        let token = self.pend(from, target, command, may_block)?;
+        let packet = request_packet(command, from.id, wire_token(token, from.owner()));
         loop {
             match mailbox::post(target, &self.sender(), &packet, &payload) {
                 Ok(()) => break,
@@ -216,7 +242,10 @@ impl Interface {
                     return Err(StartError::NoSpace);
                 }
                 Err(PostError::Gone) => {
-                    from.segment.lock(self.word).take_pending(token);
+                    let told = token != 0 && from.segment.lock(self.word).take_pending(token).is_none();
+                    if told {
+                        break;
+                    }
                     self.undeliverable(from, command, due);
                     return Ok(());
                 }
@@ -227,12 +256,12 @@ impl Interface {
     }
 
     /// A token for the response; 0 when none is wanted.
-    fn pend(&self, from: &Endpoint, command: &Command, may_block: bool) -> Result<u64, StartError> {
+    fn pend(&self, from: Origin<'_>, target: &Endpoint, command: &Command, may_block: bool) -> Result<u64, StartError> {
         if !command.wants_response() {
             return Ok(0);
         }
         loop {
-            if let Ok(token) = from.segment.lock(self.word).pend(command) {
+            if let Ok(token) = from.segment.lock(self.word).pend(command, target.owner()) {
                 return Ok(token);
             }
             if !may_block {
@@ -280,7 +309,7 @@ impl Interface {
                 let mut guard = endpoint.segment.lock(self.word);
                 let drainer = guard.tables.control.drainer;
                 match finished.take() {
-                    Some(index) => guard.finish_fired(index),
+                    Some(index) => guard.finish_run(index, self.word),
                     None if drainer == self.word || (drainer != 0 && Identity::word_is_alive(drainer)) => return,
                     None if drainer != 0 => guard.fail_orphans(&mut Quiet, Identity::word_is_alive),
                     None => {}
@@ -300,9 +329,10 @@ impl Interface {
                 fired
             };
             let Some(fired) = fired else { return };
-            if let Err(error) = self.execute(endpoint, &fired.command, false, due) {
+            let origin = Origin { endpoint, fired: fired.index };
+            if let Err(error) = self.execute(origin, &fired.command, false, due) {
                 let code = if error == StartError::Memory { fail::SEGV } else { fail::UNDELIVERABLE };
-                self.complete(endpoint, &fired.command, code, Some(&Delivery::failed(code)), due);
+                self.complete(origin, &fired.command, code, Some(&Delivery::failed(code)), due);
             }
             finished = Some(fired.index);
         }
@@ -349,7 +379,9 @@ impl Interface {
             };
             let (bytes, held) = taken.bytes();
             if taken.packet.kind == RESPONSE {
-                let command = guard.take_pending(taken.packet.token);
+                let token = taken.packet.token & TOKEN_MASK;
+                let command =
+                    if wire_token(token, self.word) == taken.packet.token { guard.take_pending(token) } else { None };
                 if let Some(command) = &command {
                     self.respond(&mut guard, command, &taken.packet, bytes, held);
                 }
@@ -447,12 +479,24 @@ impl Interface {
         while let Some(item) = outbox.pop_front() {
             let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
             let Some(target) = self.endpoint(item.target) else { continue };
-            if waits || mailbox::post(target, &self.sender(), &item.packet, &item.payload) == Err(PostError::Full) {
+            let post = || mailbox::post(target, &self.sender(), &item.packet, &item.payload);
+            if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {
                 blocked.push_back(item);
             }
         }
         *outbox = blocked;
         self.outbox_waits.store(!outbox.is_empty(), SeqCst);
+    }
+
+    /// Progress of a program that polls and never waits.
+    #[inline]
+    pub fn poll(&self) {
+        self.progress();
+        let polls = self.polls.load(Relaxed).wrapping_add(1);
+        self.polls.store(polls, Relaxed);
+        if polls % POLLS_PER_TICK == 0 {
+            self.tick();
+        }
     }
 
     /// Looks after the deaths of others: fails what waits for them, takes over what they were executing.
@@ -462,6 +506,7 @@ impl Interface {
             return;
         }
         *last = Some(Instant::now());
+        self.look_around();
         self.fail_lost();
         let bell = self.bell();
         let drainer_died = {
@@ -480,9 +525,17 @@ impl Interface {
             let mut due = Due::new();
             let lost = {
                 let guard = self.own.segment.lock(self.word);
-                guard.find_pending(|command| !self.is_alive(command.target))
+                let mut last = (0, 0, true);
+                guard.find_pending(|target, responder| {
+                    if (target, responder) != (last.0, last.1) {
+                        last = (target, responder, self.answers(target, responder));
+                    }
+                    !last.2
+                })
             };
             let Some(token) = lost else { return };
+            // It may have answered before it died: what it sent is there by now.
+            self.progress();
             let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };
             let fired = {
                 let mut guard = self.own.segment.lock(self.word);
@@ -501,6 +554,18 @@ impl Interface {
     #[inline(always)]
     pub(crate) fn due_for_look(&self, uses: u32) -> bool {
         uses % LOOK_EVERY == LOOK_EVERY - 1
+    }
+}
+
+/// The part of a packet's token that names the pending request.
+const TOKEN_MASK: u64 = (1 << 33) - 1;
+
+/// A token as packets carry it: with the operating system's pid of the process whose request it is, so that a response
+/// is not taken by another that has the same Portals id by then.
+fn wire_token(token: u64, owner: u64) -> u64 {
+    match token {
+        0 => 0,
+        token => token & TOKEN_MASK | (owner >> 32) << 33,
     }
 }
 

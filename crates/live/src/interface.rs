@@ -79,6 +79,10 @@ pub struct Interface {
     pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
     pub(crate) outbox_waits: AtomicBool,
     pub(crate) last_tick: Mutex<Option<Instant>>,
+    /// Peers that were asked whether they live.
+    looked: AtomicU32,
+    /// Polls that found nothing.
+    pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
 }
 
@@ -132,6 +136,8 @@ impl Interface {
             outbox: Mutex::new(VecDeque::new()),
             outbox_waits: AtomicBool::new(false),
             last_tick: Mutex::new(None),
+            looked: AtomicU32::new(0),
+            polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
             config,
         };
@@ -240,14 +246,27 @@ impl Interface {
         Some(unsafe { &*pointer })
     }
 
-    /// Whether a process is there and lives.
-    pub(crate) fn is_alive(&self, id: u64) -> bool {
-        if id == self.own.id {
-            return true;
-        }
-        let Some(slot) = usize::try_from(id).ok().and_then(|pid| self.peers.get(pid)) else { return false };
+    /// Whether the process `responder` still answers for the id.
+    pub(crate) fn answers(&self, id: u64, responder: u64) -> bool {
+        let slot = usize::try_from(id).ok().and_then(|pid| self.peers.get(pid));
         // SAFETY: as in `endpoint`.
-        unsafe { slot.load(Acquire).as_ref() }.is_some_and(Endpoint::look_alive)
+        match slot.and_then(|slot| unsafe { slot.load(Acquire).as_ref() }) {
+            Some(peer) if peer.owner() == responder => peer.look_alive(),
+            // Another process has the id by now, or only others than this one have sent there.
+            _ => Identity::word_is_alive(responder),
+        }
+    }
+
+    /// Asks of a tenth of the peers whether they live, of others the next time: a death is noticed though few
+    /// operations go there.
+    pub(crate) fn look_around(&self) {
+        let attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
+        let (count, share) = (attached.len(), attached.len().div_ceil(10));
+        let first = self.looked.fetch_add(share as u32, Relaxed) as usize;
+        for step in 0..share {
+            // SAFETY: as in `endpoint`.
+            unsafe { &*attached[first.wrapping_add(step) % count] }.look_alive();
+        }
     }
 
     /// Makes this process's waiters look again.

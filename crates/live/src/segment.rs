@@ -13,7 +13,7 @@
 //! 4. The fields above the lock do not change after creation, but for `state` and the arena's, which only grow.
 
 use std::cell::UnsafeCell;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -36,6 +36,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 pub const VERSION: u32 = 1;
 /// Where the NIC's tables start.
 const TABLES_AT: u64 = 512;
+/// Address space that a peer sets aside for a segment: more than the largest has.
+const RESERVED_BYTES: u64 = 4 << 30;
 
 /// State of a NIC.
 pub mod state {
@@ -194,9 +196,9 @@ impl Segment {
     /// Attaches a segment that another process made.
     pub fn open(path: &Path) -> Result<Segment, SegmentError> {
         let name = || path.display().to_string();
-        let first = Mapping::open(path, TABLES_AT, u64::from(u32::MAX))?;
+        let mapping = Mapping::open(path, TABLES_AT, RESERVED_BYTES)?;
         // SAFETY: the file holds at least the header's bytes, all of whose fields are integers.
-        let header = unsafe { &*first.base().cast::<SegmentHeader>() };
+        let header = unsafe { &*mapping.base().cast::<SegmentHeader>() };
         if header.magic != MAGIC {
             return Err(SegmentError::Magic { path: name(), magic: header.magic });
         }
@@ -211,11 +213,9 @@ impl Segment {
         if !limits.are_sane() {
             return Err(SegmentError::Limits { path: name() });
         }
-        drop(first);
         let layout = Layout::new(&limits, TABLES_AT);
-        let mapping = Mapping::open(path, TABLES_AT, layout.reserved_bytes())?;
         let bytes = mapping.file_bytes()?;
-        if bytes < layout.initial_bytes() {
+        if bytes < layout.initial_bytes() || layout.reserved_bytes() > RESERVED_BYTES {
             return Err(SegmentError::Size { path: name(), bytes, needed: layout.initial_bytes() });
         }
         Ok(Segment::new(mapping, layout))
@@ -395,12 +395,16 @@ unsafe fn table<'a, T>(base: *mut u8, offset: u64, count: u64) -> &'a mut [T] {
 /// Marks the NICs of a process that has ended as dead, and makes everyone in the job look: for launchers.
 pub fn mark_dead(directory: &Path, os_pid: u32) {
     let Ok(files) = std::fs::read_dir(directory) else { return };
-    let segments = files.flatten().map(|file| file.path()).filter(|path| path.extension().is_some_and(|e| e == "nic"));
-    let opened: Vec<Segment> = segments.filter_map(|path| Segment::open(&path).ok()).collect();
-    for segment in opened.iter().filter(|segment| segment.header().owner_pid == os_pid) {
-        segment.header().hot.state.store(state::DEAD, SeqCst);
-    }
-    for segment in &opened {
-        segment.wake_all();
-    }
+    let is_nic = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "nic");
+    let paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).filter(is_nic).collect();
+    // One segment open at a time: a job may have more than there are descriptors.
+    let each = |visit: fn(&Segment, u32)| {
+        paths.iter().filter_map(|path| Segment::open(path).ok()).for_each(|segment| visit(&segment, os_pid));
+    };
+    each(|segment, os_pid| {
+        if segment.header().owner_pid == os_pid {
+            segment.header().hot.state.store(state::DEAD, SeqCst);
+        }
+    });
+    each(|segment, _| segment.wake_all());
 }

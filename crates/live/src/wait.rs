@@ -64,6 +64,16 @@ impl Interface {
         result
     }
 
+    /// One look, for a wait that is not to wait.
+    #[inline]
+    pub fn look_once<T>(&self, look: impl FnOnce() -> Option<T>) -> Result<T, WaitEnd> {
+        if ABORTED.load(Relaxed) {
+            return Err(WaitEnd::Aborted);
+        }
+        self.poll();
+        look().ok_or(WaitEnd::TimedOut)
+    }
+
     fn wait_counted<T>(&self, deadline: Option<Instant>, look: &mut impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
         for round in 0.. {
@@ -84,6 +94,7 @@ impl Interface {
             }
             let now = Instant::now();
             if deadline.is_some_and(|deadline| now >= deadline) {
+                self.tick();
                 return Err(WaitEnd::TimedOut);
             }
             let since = *spinning_since.get_or_insert(now);

@@ -10,7 +10,7 @@
 use crate::buddy::Buddy;
 use crate::handle::CAPACITY_MAX;
 use crate::registers::Registers;
-use crate::signals::{Counter, Encodings, Descriptor, Doorbell, EventQueue};
+use crate::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
 use crate::tables::{
     Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
 };

@@ -44,7 +44,6 @@ registers! {
     FlowControl, "flow_control", "times", "Times that a portal table entry was disabled for lack of resources.";
     RefusedDisabled, "refused_disabled", "messages", "Messages refused because their portal table entry was disabled.";
     TriggeredFired, "triggered_fired", "operations", "Triggered operations that fired.";
-    Sent, "sent", "messages", "Requests that this process started.";
     Undeliverable, "undeliverable", "messages", "Requests of this process that found no living target.";
     Mail, "mail", "packets", "Packets that waited in the mailbox for the owner.";
     Recoveries, "recoveries", "times", "Times that the tables were rebuilt after a process died in the middle of a change.";

@@ -43,9 +43,11 @@ pub struct EventQueue {
     pub reserved: [AtomicU64; 6],
     /// Events consumed or overwritten so far.
     pub head: AtomicU64,
-    /// One more than the last event that was consumed: a gap below the next one means lost events.
-    pub consumed: AtomicU64,
-    pub reserved2: [AtomicU64; 6],
+    /// Of the events below this number, those that were not consumed have been overwritten. Writers store it.
+    pub lost_below: AtomicU64,
+    /// What of that consumers have reported.
+    pub reported: AtomicU64,
+    pub reserved2: [AtomicU64; 5],
 }
 
 /// A memory descriptor. Its fields are stored before the slot, which a reader loads before and after them.

@@ -296,7 +296,9 @@ pub struct Pending {
     pub slot: u32,
     pub next: u32,
     pub command: Command,
-    pub reserved: [u64; 2],
+    /// The process that it was sent to: the home's word for a process. Its Portals id may get another owner.
+    pub responder: u64,
+    pub reserved: u64,
 }
 
 /// A counter, as the holders of the lock know it.
@@ -344,8 +346,10 @@ pub struct MailSlot {
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Intent {
-    /// 0: nothing; 1: bytes are being moved; 2: the tables are changed, events and counts may be missing.
-    pub stage: u32,
+    /// 0: nothing; 1: bytes are being moved; 2: they have been moved, or not (`fail`); tables, events and counts follow.
+    pub stage: u16,
+    pub list: u8,
+    pub fail: u8,
     pub entry: u32,
     pub initiator: u64,
     pub match_bits: u64,
@@ -354,9 +358,10 @@ pub struct Intent {
     pub mlength: u64,
     pub offset: u64,
     pub remote_offset: u64,
-    /// Tail of the event queue and successes of the counter before the change.
+    /// Before the change: tail of the event queue, successes and failures of the counter, and what orders headers.
     pub queue_tail: u64,
     pub counted: u64,
+    pub sequence: u64,
     pub uid: u32,
     pub kind: u8,
     pub operation: u8,

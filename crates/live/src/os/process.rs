@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Which process is which, and whether it still lives.
 //!
-//! A pid alone is reused; a pid with its start time (field 22 of `/proc/<pid>/stat`, in clock ticks since boot) is not,
+//! A pid alone is reused; a pid with its start time (field 22 of `/proc/PID/stat`, in clock ticks since boot) is not,
 //! within one boot. Locks, claims and arenas name their holder by it.
 //!
 //! Invariants:
@@ -106,7 +106,7 @@ fn look(pid: u32) -> Seen {
     }
 }
 
-/// The first part of /proc/<pid>/stat, as far as the buffer holds it; what matters is well within.
+/// The first part of /proc/PID/stat, as far as the buffer holds it; what matters is well within.
 fn read_stat(pid: u32, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     let mut path = StackPath::default();
     let _ = write!(path, "/proc/{pid}/stat");

@@ -17,6 +17,8 @@
 //! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation; the lines touched
 //! are the lock, the portal table entry, one bucket, the entry, the payload, the counter and two of registers.
 
+use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
+
 use super::append::entry_event;
 use super::events::{Event, event_kind};
 use super::matching::Key;
@@ -211,10 +213,12 @@ impl Nic<'_> {
                 fail::SEGV
             }
             Err(fault) => {
-                self.tables.control.intent.stage = 0;
+                self.stage(0);
                 return Verdict::Initiator(fault);
             }
         };
+        self.tables.control.intent.fail = fail;
+        self.stage(2);
         self.commit(bus, index, queue, &plan, request, fail)
     }
 
@@ -247,7 +251,6 @@ impl Nic<'_> {
         if plan.unlinks {
             self.auto_unlink(index);
         }
-        self.tables.control.intent.stage = 2;
         let event = Event {
             start,
             user_ptr: record.user_ptr,
@@ -269,7 +272,7 @@ impl Nic<'_> {
         if plan.unlinks {
             self.after_unlink(index, plan.list);
         }
-        self.tables.control.intent.stage = 0;
+        self.stage(0);
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
         let matched = if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
@@ -376,6 +379,7 @@ impl Nic<'_> {
     #[inline]
     fn forbidden(&mut self, record: &Entry, request: &Request) -> Option<Verdict> {
         if record.uid != u32::MAX && record.uid != request.uid {
+            self.signals.registers.add(Register::Requests, 1);
             self.signals.registers.add(Register::PermissionViolations, 1);
             return Some(Verdict::Done(Delivery::failed(fail::PERM_VIOLATION)));
         }
@@ -385,6 +389,7 @@ impl Nic<'_> {
             _ => options::OP_PUT | options::OP_GET,
         };
         if record.options & needed != needed {
+            self.signals.registers.add(Register::Requests, 1);
             self.signals.registers.add(Register::OperationViolations, 1);
             return Some(Verdict::Done(Delivery::failed(fail::OP_VIOLATION)));
         }
@@ -392,11 +397,13 @@ impl Nic<'_> {
     }
 
     fn dropped(&mut self) -> Verdict {
+        self.signals.registers.add(Register::Requests, 1);
         self.signals.registers.add(Register::Dropped, 1);
         Verdict::Done(Delivery::failed(fail::DROPPED))
     }
 
     fn refused(&mut self) -> Verdict {
+        self.signals.registers.add(Register::Requests, 1);
         self.signals.registers.add(Register::RefusedDisabled, 1);
         Verdict::Done(Delivery::failed(fail::PT_DISABLED))
     }
@@ -414,7 +421,9 @@ impl Nic<'_> {
     #[inline]
     fn declare(&mut self, index: u32, queue: u32, record: &Entry, plan: &Plan, request: &Request) {
         self.tables.control.intent = Intent {
-            stage: 1,
+            stage: 0,
+            list: plan.list,
+            fail: fail::OK,
             entry: index,
             initiator: request.initiator,
             match_bits: request.match_bits,
@@ -424,13 +433,30 @@ impl Nic<'_> {
             offset: plan.offset,
             remote_offset: request.remote_offset,
             queue_tail: self.queue_tail(queue),
-            counted: self.counter_book(record.counter).map_or(0, |(_, book)| book.success),
+            counted: self.counted(record.counter),
+            sequence: self.tables.control.sequence,
             uid: request.uid,
             kind: request.kind,
             operation: request.operation,
             datatype: request.datatype,
             reserved: 0,
         };
+        self.stage(1);
+    }
+
+    /// How far a delivery has come. What was stored before is stored before this, what follows after it, as far as the
+    /// compiler is concerned: whoever finds this process dead sees its stores in the order in which it made them.
+    #[inline(always)]
+    pub(crate) fn stage(&mut self, stage: u16) {
+        compiler_fence(SeqCst);
+        self.tables.control.intent.stage = stage;
+        compiler_fence(SeqCst);
+    }
+
+    /// Successes and failures of a counter.
+    #[inline]
+    pub(crate) fn counted(&mut self, counter: u32) -> u64 {
+        self.counter_book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))
     }
 
     fn keep_header(&mut self, index: u32, start: u64, mlength: u64, request: &Request) {
@@ -457,14 +483,16 @@ impl Nic<'_> {
             datatype: request.datatype,
             ..Header::default()
         };
+        compiler_fence(SeqCst);
         record.slot = slot::word(generation, header::LIVE);
-        self.tables.entries[index as usize].headers += 1;
+        let kept = &mut self.tables.entries[index as usize].headers;
+        *kept = kept.wrapping_add(1);
         self.chain_header(free);
         self.signals.registers.add(Register::Unexpected, 1);
     }
 
     /// Takes a used-up entry off its list; it stays until its events are written.
-    fn auto_unlink(&mut self, index: u32) {
+    pub(crate) fn auto_unlink(&mut self, index: u32) {
         self.unchain_entry(index);
         let record = &mut self.tables.entries[index as usize];
         record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);

@@ -9,7 +9,8 @@
 //!    n + 1.
 //! 2. A writer that meets a full ring first advances `head` past the oldest event, then overwrites it. A consumer
 //!    copies, then advances `head` by compare-and-swap: if that succeeds, nobody overwrote what it copied.
-//! 3. A consumer learns of lost events from the gap between the last number that was consumed and this one.
+//! 3. A writer that overwrote events says below which number (`lost_below`); of the consumers the first to take a
+//!    later event reports it, once. One that takes an event while it is being said may leave it to the next.
 //! 4. With flow control nothing is lost: a message whose events would not fit is refused before it changes
 //!    anything ([`Nic::queue_room`]).
 //!
@@ -154,8 +155,10 @@ impl<'a> Signals<'a> {
             if queue.head.compare_exchange(head, head.wrapping_add(1), AcqRel, Acquire).is_err() {
                 continue;
             }
-            let before = queue.consumed.fetch_max(head + 1, AcqRel);
-            return Taken::Event(Event::from_words(words), before < head);
+            let lost = queue.lost_below.load(Acquire);
+            let new =
+                lost <= head && lost > queue.reported.load(Relaxed) && queue.reported.fetch_max(lost, AcqRel) < lost;
+            return Taken::Event(Event::from_words(words), new);
         }
     }
 }
@@ -213,7 +216,7 @@ impl Nic<'_> {
             self.post(reference, &disabled_event(portal_index));
         } else if let Some(queue) = self.signals.queue(reference) {
             self.tables.portals[portal_index as usize].disabled_event = 1;
-            queue.disabled_events.store(queue.disabled_events.load(Relaxed) + 1, Release);
+            queue.disabled_events.store(queue.disabled_events.load(Relaxed).wrapping_add(1), Release);
         }
     }
 
@@ -227,7 +230,7 @@ impl Nic<'_> {
             let entry = &mut self.tables.portals[index];
             if entry.status != 0 && entry.queue == reference && entry.disabled_event != 0 {
                 entry.disabled_event = 0;
-                queue.disabled_events.store(queue.disabled_events.load(Relaxed) - 1, Release);
+                queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
                 self.post(reference, &disabled_event(index as u32));
             }
         }
@@ -245,21 +248,25 @@ impl Nic<'_> {
 }
 
 /// Makes room for an event: looks how far the consumers are, and pushes the oldest events out if that is not far
-/// enough. Gives the head and how many were pushed out.
+/// enough. Gives the head and how many were pushed out. Tries again only when a consumer has taken one meanwhile, and no
+/// more often than the queue has events: who makes its head go on and on is not waited for.
 #[cold]
 fn make_room(queue: &EventQueue, tail: u64, capacity: u64) -> (u64, u64) {
     let mut head = queue.head.load(Acquire);
-    let mut overwritten = 0;
-    while tail.wrapping_sub(head) >= capacity && head < tail {
-        match queue.head.compare_exchange(head, head.wrapping_add(1), AcqRel, Acquire) {
+    for _ in 0..=capacity {
+        if tail.wrapping_sub(head) < capacity || head >= tail {
+            break;
+        }
+        let behind = tail.wrapping_sub(capacity).wrapping_add(1);
+        match queue.head.compare_exchange(head, behind, AcqRel, Acquire) {
             Ok(_) => {
-                head = head.wrapping_add(1);
-                overwritten += 1;
+                queue.lost_below.store(behind, Release);
+                return (behind, behind.wrapping_sub(head));
             }
             Err(now) => head = now,
         }
     }
-    (head, overwritten)
+    (head, 0)
 }
 
 fn disabled_event(portal_index: u32) -> Event {

@@ -156,14 +156,14 @@ impl Nic<'_> {
         }
         self.tables.entry_buckets[bucket].tail = index;
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
-            entry.entries[list] += 1;
+            entry.entries[list] = entry.entries[list].wrapping_add(1);
             entry.active[list] |= 1 << class;
             if list == 0 {
                 entry.sole = if entry.entries[0] == 1 { index } else { NONE };
             }
             match entry.classes.get_mut(class as usize) {
-                Some(class) => class.entries[list] += 1,
-                None => entry.others[list] += 1,
+                Some(class) => class.entries[list] = class.entries[list].wrapping_add(1),
+                None => entry.others[list] = entry.others[list].wrapping_add(1),
             }
         }
     }
@@ -315,7 +315,7 @@ impl Nic<'_> {
         let Some(&Header { portal, .. }) = self.tables.headers.get(index as usize) else { return };
         let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) else { return };
         let tail = core::mem::replace(&mut entry.header_tail, index);
-        entry.headers += 1;
+        entry.headers = entry.headers.wrapping_add(1);
         let classes = entry.classes;
         if tail == NONE {
             entry.header_head = index;

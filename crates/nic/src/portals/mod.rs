@@ -50,9 +50,9 @@ pub mod options {
     pub const LOCAL_INC_UH_RLENGTH: u32 = 1 << 18;
     pub const ACK_DISABLE: u32 = 1 << 19;
     /// What list entries of a non-matching interface may carry.
-    pub const LE_MASK: u32 = (1 << 15) - 1 | ACK_DISABLE;
+    pub const LE_MASK: u32 = ((1 << 15) - 1) | ACK_DISABLE;
     /// What match entries may carry.
-    pub const ME_MASK: u32 = (1 << 19) - 1 | ACK_DISABLE;
+    pub const ME_MASK: u32 = ((1 << 19) - 1) | ACK_DISABLE;
 
     pub const MD_EVENT_CT_SEND: u32 = 1 << 1;
     pub const MD_EVENT_CT_REPLY: u32 = 1 << 2;
@@ -64,7 +64,7 @@ pub mod options {
     pub const MD_UNRELIABLE: u32 = 1 << 8;
     pub const MD_EVENT_CT_BYTES: u32 = 1 << 14;
     /// What memory descriptors may carry.
-    pub const MD_MASK: u32 = (1 << 9) - 1 | MD_EVENT_CT_BYTES;
+    pub const MD_MASK: u32 = ((1 << 9) - 1) | MD_EVENT_CT_BYTES;
 
     pub const PT_ONLY_USE_ONCE: u32 = 1 << 0;
     pub const PT_FLOWCTRL: u32 = 1 << 1;

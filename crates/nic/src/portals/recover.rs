@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use super::append::entry_event;
 use super::deliver::comm_kind;
 use super::events::{self, Event, event_kind};
+use super::scatter::Region;
 use super::{Delivery, counters, fail, list, options};
 use crate::buddy::Buddy;
 use crate::handle::NONE;
@@ -25,42 +26,56 @@ use crate::{Bus, Nic};
 impl Nic<'_> {
     /// Makes the tables whole again. The caller holds the lock that the dead process held. `alive` tells whether
     /// the process that a word of the home names still runs.
-    pub fn recover<B: Bus>(&mut self, bus: &mut B, alive: impl FnMut(u64) -> bool) {
+    pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         self.signals.registers.add(Register::Recoveries, 1);
         self.rebuild_queues();
         self.rebuild_lists();
         self.rebuild_triggered();
         self.rebuild_free_lists();
         self.rebuild_heap();
-        self.tables.control.drainer = 0;
+        if !alive(self.tables.control.drainer) {
+            self.tables.control.drainer = 0;
+        }
         self.finish_intent();
         self.fail_orphans(bus, alive);
     }
 
     /// Fails the triggered operations whose executor has died: at most once is what they run.
     pub fn fail_orphans<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
-        let _ = bus;
         for index in 0..self.tables.triggered.len() {
             let record = self.tables.triggered[index];
-            if slot::status(record.slot) == triggered::FIRING && !alive(record.executor) {
-                self.complete_send(&record.command, fail::UNDELIVERABLE);
-                if record.command.wants_response() {
+            if slot::status(record.slot) != triggered::FIRING || alive(record.executor) {
+                continue;
+            }
+            if Self::is_local(record.command.kind) {
+                self.run_local(bus, index as u32);
+            } else {
+                let (sent, answered) = self.told(&record);
+                if !sent {
+                    self.complete_send(&record.command, fail::UNDELIVERABLE);
+                }
+                if record.command.wants_response() && !answered {
                     self.complete_response(&record.command, &Delivery::failed(fail::UNDELIVERABLE));
                 }
-                self.finish_fired(index as u32);
             }
+            self.finish_fired(index as u32);
         }
     }
 
-    /// An event that was written whole counts, and a count that was made is seen. A slot is live if its books say so.
+    /// An event that was written whole counts, one that was not does not, and a count that was made is seen. A slot is
+    /// live if its books say so.
     fn rebuild_queues(&mut self) {
         for (book, queue) in self.tables.queues.iter_mut().zip(self.signals.queues) {
             if slot::status(book.slot) == events::LIVE {
-                let Some(offset) = book.tail.checked_rem(u64::from(book.capacity)) else { continue };
-                let word = (u64::from(book.ring) + offset) as usize * super::scatter::BLOCK_WORDS;
-                let whole = book.tail.wrapping_add(1);
-                if self.signals.heap.get(word).is_some_and(|word| word.load(Acquire) == whole) {
-                    book.tail = whole;
+                let whole = |number: u64| {
+                    let offset = number.checked_rem(u64::from(book.capacity))?;
+                    let word = (u64::from(book.ring) + offset) as usize * super::scatter::BLOCK_WORDS;
+                    Some(self.signals.heap.get(word)?.load(Acquire) == number.wrapping_add(1))
+                };
+                if whole(book.tail) == Some(true) {
+                    book.tail = book.tail.wrapping_add(1);
+                } else if book.tail != 0 && whole(book.tail - 1) == Some(false) {
+                    book.tail -= 1;
                 }
                 book.head_seen = queue.head.load(Acquire);
                 queue.slot.store(book.slot, Release);
@@ -111,7 +126,9 @@ impl Nic<'_> {
         }
         for index in 0..self.tables.entries.len() as u32 {
             let record = self.tables.entries[index as usize];
-            if slot::status(record.slot) == entry::DRAINING && record.headers == 0 {
+            let intent = self.tables.control.intent;
+            let in_the_middle = intent.stage != 0 && intent.entry == index;
+            if slot::status(record.slot) == entry::DRAINING && record.headers == 0 && !in_the_middle {
                 self.finish_draining(index);
             }
         }
@@ -245,60 +262,91 @@ impl Nic<'_> {
         }
     }
 
-    /// Finishes, or fails, the delivery that was in the middle of things.
+    /// Finishes, or fails, the delivery that was in the middle of things. Whoever does it may die in its turn: what has
+    /// been done is found done the next time.
     fn finish_intent(&mut self) {
+        self.finish_delivery();
+        self.stage(0);
+    }
+
+    fn finish_delivery(&mut self) {
         let intent = self.tables.control.intent;
-        self.tables.control.intent.stage = 0;
-        if intent.stage != 1 && intent.stage != 2 {
-            return;
-        }
         let Some(&record) = self.tables.entries.get(intent.entry as usize) else { return };
-        let Ok(&portal) = self.portal(u32::from(record.portal)) else { return };
-        let which = match slot::status(record.slot) {
-            entry::OVERFLOW => list::OVERFLOW,
-            _ => list::PRIORITY,
+        let Ok(queue) = self.portal(u32::from(record.portal)).map(|portal| portal.queue) else { return };
+        let flags = record.options;
+        let keeps_header = intent.list == list::OVERFLOW && flags & options::UNEXPECTED_HDR_DISABLE == 0;
+        let (done, fail) = match intent.stage {
+            1 => (false, fail::UNDELIVERABLE),
+            // Its header was not made: the message has not arrived.
+            2 if keeps_header && !self.has_header_after(intent.sequence) => (false, fail::UNDELIVERABLE),
+            2 => (true, intent.fail),
+            _ => return,
         };
-        let done = intent.stage == 2;
-        let status = slot::status(record.slot);
-        if !done && status != entry::PRIORITY && status != entry::OVERFLOW {
-            return;
+        let local = flags & options::MANAGE_LOCAL != 0;
+        let left = record.length.saturating_sub(intent.offset).saturating_sub(intent.mlength);
+        if done && local {
+            self.tables.entries[intent.entry as usize].local_offset = intent.offset.wrapping_add(intent.mlength);
         }
+        let full = done && local && record.min_free != 0 && left < record.min_free;
+        let unlinks = flags & options::USE_ONCE != 0 || full;
+        let status = slot::status(record.slot);
+        if unlinks && (status == entry::PRIORITY || status == entry::OVERFLOW) {
+            self.auto_unlink(intent.entry);
+        }
+        let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
         let event = Event {
-            start: record.start.wrapping_add(intent.offset),
+            start: match record.iov {
+                NONE => record.start.wrapping_add(intent.offset),
+                _ => self.signals.address_at(region, intent.offset),
+            },
             user_ptr: record.user_ptr,
             header_data: intent.header_data,
             match_bits: intent.match_bits,
             rlength: intent.rlength,
-            mlength: if done { intent.mlength } else { 0 },
+            mlength: if fail == fail::OK { intent.mlength } else { 0 },
             remote_offset: intent.remote_offset,
             initiator: intent.initiator,
             uid: intent.uid,
             portal: u32::from(record.portal),
             kind: comm_kind(intent.kind),
-            list: which,
-            fail: if done { fail::OK } else { fail::UNDELIVERABLE },
+            list: intent.list,
+            fail,
             operation: intent.operation,
             datatype: intent.datatype,
         };
-        let told = self.queue_tail(portal.queue) != intent.queue_tail;
-        let quiet = record.options & options::EVENT_COMM_DISABLE != 0
-            || (done && record.options & options::EVENT_SUCCESS_DISABLE != 0);
-        if !told && !quiet {
-            self.post(portal.queue, &event);
-        }
-        let once = record.options & options::USE_ONCE != 0;
-        if !done && once {
-            if record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                self.post(portal.queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
+        // Of the events that are due, those that were written come first.
+        let mut written = self.queue_tail(queue).wrapping_sub(intent.queue_tail);
+        let quiet = flags & options::EVENT_COMM_DISABLE != 0
+            || (fail == fail::OK && flags & options::EVENT_SUCCESS_DISABLE != 0);
+        let due = [
+            (!quiet).then_some(event),
+            (unlinks && flags & options::EVENT_UNLINK_DISABLE == 0)
+                .then(|| entry_event(&record, event_kind::AUTO_UNLINK, intent.list)),
+        ];
+        for event in due.into_iter().flatten() {
+            match written {
+                0 => self.post(queue, &event),
+                _ => written -= 1,
             }
-            self.unchain_entry(intent.entry);
-            self.free_entry(intent.entry);
         }
-        let counted = self.counter_book(record.counter).is_none_or(|(_, book)| book.success != intent.counted);
-        if record.options & options::EVENT_CT_COMM != 0 && !(done && counted) {
-            let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(record.counter, done, in_bytes, event.mlength);
+        if flags & options::EVENT_CT_COMM != 0 && self.counted(record.counter) == intent.counted {
+            let in_bytes = flags & options::EVENT_CT_BYTES != 0;
+            self.count_outcome(record.counter, fail == fail::OK, in_bytes, event.mlength);
         }
+        let record = self.tables.entries[intent.entry as usize];
+        if unlinks && slot::status(record.slot) == entry::DRAINING {
+            if intent.list == list::PRIORITY || (record.headers == 0 && written != 0) {
+                self.free_entry(intent.entry);
+            } else if record.headers == 0 {
+                self.finish_draining(intent.entry);
+            }
+        }
+    }
+
+    /// Whether a header was kept since `sequence` was current.
+    fn has_header_after(&self, sequence: u64) -> bool {
+        let live = |status: u32| slot::status(status) == header::LIVE;
+        self.tables.headers.iter().any(|record| live(record.slot) && record.sequence > sequence)
     }
 }
 

@@ -5,6 +5,7 @@
 //! Free slots of a table form a list. All O(1), but for the first free portal table entry, which is a scan.
 
 use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::fence;
 
 use super::{counters, events, options};
 use crate::buddy::Buddy;
@@ -95,6 +96,8 @@ impl Nic<'_> {
     /// Binds a memory descriptor; gives its reference.
     pub fn bind(&mut self, view: &DescriptorView) -> Result<u32, Full> {
         let (index, record) = take_free!(self.tables.control.free_descriptor, self.signals.descriptors);
+        // Pairs with the acquire fence of a reader: who sees a field of the new descriptor sees that the old one is gone.
+        fence(Release);
         record.start.store(view.start, Relaxed);
         record.length.store(view.length, Relaxed);
         record.options.store(view.options, Relaxed);
@@ -157,7 +160,7 @@ impl Nic<'_> {
     }
 
     /// Allocates an event queue of exactly this capacity. [`Full`] may mean the table or the heap:
-    /// [`Nic::heap_largest`] tells.
+    /// [`Nic::queue_available`] tells.
     pub fn queue_alloc(&mut self, capacity: u32) -> Result<u32, Full> {
         if !self.queue_available() {
             return Err(Full);
@@ -178,7 +181,8 @@ impl Nic<'_> {
         queue.ring.store(ring, Relaxed);
         queue.capacity.store(capacity, Relaxed);
         queue.head.store(0, Relaxed);
-        queue.consumed.store(0, Relaxed);
+        queue.lost_below.store(0, Relaxed);
+        queue.reported.store(0, Relaxed);
         queue.disabled_events.store(0, Relaxed);
         *book = QueueBook { slot: live, next_free: NONE, ring, capacity, ..QueueBook::default() };
         queue.slot.store(live, Release);

@@ -56,13 +56,13 @@ impl Nic<'_> {
         }
     }
 
-    /// Keeps a command until its response comes; gives the token that the response will carry (never 0).
-    pub fn pend(&mut self, command: &Command) -> Result<u64, Full> {
+    /// Keeps a command until the response of the process `responder` comes; gives the token that the response will carry (never 0).
+    pub fn pend(&mut self, command: &Command, responder: u64) -> Result<u64, Full> {
         let index = self.tables.control.free_pending;
         let record = self.tables.pending.get_mut(index as usize).ok_or(Full)?;
         self.tables.control.free_pending = record.next;
         let generation = slot::generation(record.slot);
-        *record = Pending { slot: record.slot, next: NONE, command: *command, reserved: [0; 2] };
+        *record = Pending { slot: record.slot, next: NONE, command: *command, responder, reserved: 0 };
         record.slot = slot::word(generation, pending::WAITING);
         Ok(u64::from(Encoding::new(self.tables.pending.len()).encode(index, generation)) + 1)
     }
@@ -81,11 +81,15 @@ impl Nic<'_> {
         Some(record.command)
     }
 
-    /// The token of a pending command that `lost` picks.
-    pub fn find_pending(&self, mut lost: impl FnMut(&Command) -> bool) -> Option<u64> {
+    /// The token of a pending command that `lost` picks by its target and its responder.
+    pub fn find_pending(&self, mut lost: impl FnMut(u64, u64) -> bool) -> Option<u64> {
         let encoding = Encoding::new(self.tables.pending.len());
         let waits = |record: &Pending| slot::status(record.slot) == pending::WAITING;
-        let index = self.tables.pending.iter().position(|record| waits(record) && lost(&record.command))?;
+        let index = self
+            .tables
+            .pending
+            .iter()
+            .position(|record| waits(record) && lost(record.command.target, record.responder))?;
         Some(u64::from(encoding.encode(index as u32, slot::generation(self.tables.pending[index].slot))) + 1)
     }
 

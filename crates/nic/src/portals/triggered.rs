@@ -14,11 +14,12 @@
 //!
 //! Cost: arming is O(1) for thresholds that do not fall; firing O(1) each.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use core::sync::atomic::compiler_fence;
 
 use crate::handle::NONE;
 use crate::registers::Register;
-use crate::tables::{Command, Triggered, kind, slot, triggered};
+use crate::tables::{Command, Triggered, entry, kind, slot, triggered};
 use crate::{Bus, Full, Nic};
 
 /// A data-moving operation that is due.
@@ -53,15 +54,27 @@ pub enum Action<'c> {
     },
 }
 
+/// The queue that an operation's SEND, or its answer, goes to.
+fn telling_queue(command: &Command, answer: bool) -> u32 {
+    match command.kind {
+        kind::GET | kind::FETCH_ATOMIC | kind::SWAP if answer => command.sink.queue,
+        _ => command.source.queue,
+    }
+}
+
 impl Nic<'_> {
     /// Whether another triggered operation fits.
     pub fn triggered_available(&self) -> bool {
         self.tables.triggered.get(self.tables.control.free_triggered as usize).is_some()
     }
 
-    /// Sets up an operation to run when a counter reaches a threshold. It may be due at once.
+    /// Sets up an operation to run when a counter reaches a threshold. It may be due at once. Refused when there is no
+    /// such counter: nothing would ever free it.
     pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<(), Full> {
         let index = self.tables.control.free_triggered;
+        if self.counter_book(counter).is_none() || !self.triggered_available() {
+            return Err(Full);
+        }
         let sequence = self.next_sequence();
         let record = self.tables.triggered.get_mut(index as usize).ok_or(Full)?;
         self.tables.control.free_triggered = record.next;
@@ -216,23 +229,42 @@ impl Nic<'_> {
             self.signals.registers.add(Register::TriggeredFired, 1);
             match record.command.kind {
                 kind::COUNTER_SET | kind::COUNTER_INCREMENT | kind::APPEND | kind::UNLINK => {
+                    self.run_local(bus, index);
                     self.finish_fired(index);
-                    self.run_local(bus, &record);
                 }
                 _ => return Some(Fired { index, command: record.command }),
             }
         }
     }
 
-    fn run_local<B: Bus>(&mut self, bus: &mut B, record: &Triggered) {
+    /// Carries out an operation on a counter or an entry. Whoever does it may die before the slot is free: doing it once
+    /// more then changes nothing, which is why an increment becomes a setting first.
+    pub(crate) fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
+        let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
             kind::COUNTER_SET => self.count_set(record.object, record.success, record.failure),
-            kind::COUNTER_INCREMENT => self.count(record.object, record.success, record.failure),
+            kind::COUNTER_INCREMENT => {
+                let Some((_, book)) = self.counter_book(record.object) else { return };
+                let success = book.success.wrapping_add(record.success);
+                let failure = book.failure.wrapping_add(record.failure);
+                let record = &mut self.tables.triggered[index as usize];
+                (record.success, record.failure) = (success, failure);
+                compiler_fence(SeqCst);
+                record.command.request.kind = kind::COUNTER_SET;
+                compiler_fence(SeqCst);
+                let object = record.object;
+                self.count_set(object, success, failure);
+            }
             kind::APPEND => self.link_reserved(bus, record.object, record.list as u8),
             _ => {
                 let _ = self.unlink(record.object);
             }
         }
+    }
+
+    /// Whether this is an operation on a counter or an entry, which needs no other NIC.
+    pub(crate) fn is_local(kind: u8) -> bool {
+        matches!(kind, kind::COUNTER_SET | kind::COUNTER_INCREMENT | kind::APPEND | kind::UNLINK)
     }
 
     /// An operation that was handed out cannot be run by its executor: it is next again, for the owner.
@@ -248,6 +280,45 @@ impl Nic<'_> {
         let bell = self.signals.doorbell;
         bell.fired.store(bell.fired.load(Relaxed).wrapping_add(1), Release);
         bell.owner_wanted.store(1, Release);
+    }
+
+    /// Notes, before they are written, that the SEND or else the answer of an operation that was handed out follow, so
+    /// that whoever finds its executor dead can tell what is missing ([`Nic::fail_orphans`]). Nothing for `NONE`.
+    #[inline(always)]
+    pub fn begin_telling(&mut self, index: u32, command: &Command, answer: bool) {
+        if index != NONE {
+            self.note_telling(index, command, answer);
+        }
+    }
+
+    #[cold]
+    fn note_telling(&mut self, index: u32, command: &Command, answer: bool) {
+        let tail = self.queue_tail(telling_queue(command, answer)) + 1;
+        let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
+        compiler_fence(SeqCst);
+        // An operation that moves data has no use for these itself.
+        match answer {
+            false => record.success = tail,
+            true => record.failure = tail,
+        }
+        compiler_fence(SeqCst);
+    }
+
+    /// What was told of an operation whose executor has died: its SEND, its answer.
+    pub(crate) fn told(&mut self, record: &Triggered) -> (bool, bool) {
+        let since = |nic: &mut Self, answer| nic.queue_tail(telling_queue(&record.command, answer)) + 1;
+        let answered = record.failure != 0 && since(self, true) != record.failure;
+        (record.failure != 0 || (record.success != 0 && since(self, false) != record.success), answered)
+    }
+
+    /// An operation that this executor was handed has run and was told of: its slot is free.
+    #[inline(always)]
+    pub fn finish_run(&mut self, index: u32, executor: u64) {
+        if let Some(record) = self.tables.triggered.get(index as usize) {
+            if slot::status(record.slot) == triggered::FIRING && record.executor == executor {
+                self.finish_fired(index);
+            }
+        }
     }
 
     /// An operation that was handed out has run: its slot is free.
@@ -269,7 +340,10 @@ impl Nic<'_> {
             let Some(&record) = self.tables.triggered.get(head as usize) else { break };
             self.unlink_armed_head(reference, record.next);
             if record.command.kind == kind::APPEND {
-                if let Some(entry) = self.entry_index(record.object) {
+                // Only what never was on a list: the program may have named another entry.
+                let reserved =
+                    |nic: &Self, index: u32| slot::status(nic.tables.entries[index as usize].slot) == entry::RESERVED;
+                if let Some(entry) = self.entry_index(record.object).filter(|&index| reserved(self, index)) {
                     self.free_entry(entry);
                 }
             }

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs `traffic.c` in jobs whose processes are killed, and judges the jobs.
+//!
+//! ```text
+//! cargo test -p selvedge-death                               some 200 deaths, less than half a minute
+//! DEATH_KILLS=1000 cargo test -p selvedge-death              so many for every test
+//! DEATH_KILLS=1000 DEATH_SEED=7 cargo test -p selvedge-death -- nurse::cma
+//! ```
+//!
+//! A test is named `style::variant`. Styles: `nurse` (victims die at random instants, others take their places), `step`
+//! (victims die after a random number of instructions of one operation, which leaves most of them within the
+//! survivor's lock), `rank` (ranks of the job die themselves). The variant says who runs a NIC and how memory is reached.
+//!
+//! 1. What the survivors hold against the traffic stands at the head of `traffic.c`; any of it fails the job.
+//! 2. A job ends by itself, with status 0 when its ranks ended well and 137 when ranks were killed; its directory is
+//!    gone, no process of it is left, and nothing else is in the parent directory, which is this test's own.
+//! 3. Deaths that left a lock behind are counted from the library's log; a long run without any tests too little.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use libtest_mimic::{Arguments, Failed, Trial};
+
+/// Ranks of a job, and those of them that are killed or kill their children.
+const RANKS: u32 = 5;
+const DYING: u32 = RANKS - 2;
+/// Deaths of one job at most; a test runs as many jobs as it needs.
+const KILLS_PER_JOB: u32 = 240;
+/// Seconds that the launcher gives a job, and that this program gives the launcher.
+const JOB_TIMEOUT_S: u64 = 90;
+const LAUNCHER_TIMEOUT_S: u64 = JOB_TIMEOUT_S + 20;
+/// Room for `struct board`.
+const BOARD_BYTES: u64 = 1 << 20;
+/// The launcher's exit code for a job whose first failure was a SIGKILL.
+const KILLED: i32 = 128 + 9;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Style {
+    Nurse,
+    Step,
+    Rank,
+}
+
+struct Test {
+    style: Style,
+    variant: &'static str,
+    mode: &'static str,
+    path: &'static str,
+    memory: &'static str,
+    /// Deaths, unless DEATH_KILLS says how many.
+    kills: u32,
+}
+
+const fn test(style: Style, variant: &'static str, kills: u32) -> Test {
+    let (mode, path, memory) = match variant.as_bytes() {
+        b"shared" => ("nic", "shared", "shared"),
+        b"cma" => ("nic", "cma", "mixed"),
+        b"bounce" => ("nic", "bounce", "mixed"),
+        b"host" => ("host", "auto", "mixed"),
+        _ => ("nic", "auto", "mixed"),
+    };
+    Test { style, variant, mode, path, memory, kills }
+}
+
+const TESTS: [Test; 12] = [
+    test(Style::Nurse, "auto", 24),
+    test(Style::Nurse, "shared", 24),
+    test(Style::Nurse, "cma", 24),
+    test(Style::Nurse, "bounce", 12),
+    test(Style::Nurse, "host", 12),
+    test(Style::Step, "auto", 24),
+    test(Style::Step, "shared", 24),
+    test(Style::Step, "cma", 24),
+    test(Style::Step, "bounce", 12),
+    test(Style::Step, "host", 12),
+    test(Style::Rank, "auto", DYING),
+    test(Style::Rank, "host", DYING),
+];
+
+impl Test {
+    fn name(&self) -> String {
+        let style = match self.style {
+            Style::Nurse => "nurse",
+            Style::Step => "step",
+            Style::Rank => "rank",
+        };
+        format!("{style}::{}", self.variant)
+    }
+}
+
+struct Places {
+    source: PathBuf,
+    include: PathBuf,
+    library_dir: PathBuf,
+    launcher: PathBuf,
+    output: PathBuf,
+}
+
+fn main() -> ExitCode {
+    let mut arguments = Arguments::from_args();
+    // Jobs of several processes each, which ought to run at the same time: one job after the other.
+    arguments.test_threads.get_or_insert(1);
+    let trials = match Places::find().and_then(|places| places.compile().map(|program| (places, program))) {
+        Ok(found) => {
+            let found = Arc::new(found);
+            TESTS.iter().map(|test| trial(&found, test)).collect()
+        }
+        Err(message) => vec![Trial::test("setup", move || Err(Failed::from(message)))],
+    };
+    libtest_mimic::run(&arguments, trials).exit_code()
+}
+
+fn trial(found: &Arc<(Places, PathBuf)>, test: &'static Test) -> Trial {
+    let found = Arc::clone(found);
+    Trial::test(test.name(), move || run_test(&found.0, &found.1, test))
+}
+
+fn run_test(places: &Places, program: &Path, test: &Test) -> Result<(), Failed> {
+    let kills = number("DEATH_KILLS").map_or(test.kills, |kills| kills as u32);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+    let seed = number("DEATH_SEED").unwrap_or(now % 1_000_000);
+    let began = Instant::now();
+    let (mut left, mut totals, mut jobs) = (kills, Totals::default(), 0);
+    while left > 0 {
+        let this = match test.style {
+            Style::Rank => DYING,
+            _ => left.min(KILLS_PER_JOB).next_multiple_of(DYING),
+        };
+        totals.add(&run_job(places, program, test, this / DYING, seed + jobs)?);
+        totals.kills += this;
+        left = left.saturating_sub(this);
+        jobs += 1;
+    }
+    println!("{}: {} jobs from seed {seed}, {:.1} s, {totals}", test.name(), jobs, began.elapsed().as_secs_f64());
+    if totals.kills >= 300 && test.style == Style::Step && test.mode == "nic" && totals.recoveries == 0 {
+        return Err("no death was within a lock: this tests nothing".into());
+    }
+    Ok(())
+}
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
+
+/// What jobs say of themselves.
+#[derive(Default)]
+struct Totals {
+    kills: u32,
+    recoveries: usize,
+    operations: u64,
+    failed: u64,
+    received: u64,
+    half_messages: u64,
+    executor_died: u64,
+    told_twice: u64,
+    slowest_ms: u64,
+    noticed_ms: u64,
+}
+
+impl Totals {
+    fn add(&mut self, other: &Totals) {
+        self.recoveries += other.recoveries;
+        self.operations += other.operations;
+        self.failed += other.failed;
+        self.received += other.received;
+        self.half_messages += other.half_messages;
+        self.executor_died += other.executor_died;
+        self.told_twice += other.told_twice;
+        self.slowest_ms = self.slowest_ms.max(other.slowest_ms);
+        self.noticed_ms = self.noticed_ms.max(other.noticed_ms);
+    }
+
+    /// From the summaries that the survivors print, and the library's log.
+    fn read(printed: &str) -> Result<Totals, String> {
+        let mut totals = Totals { recoveries: printed.matches("died holding the lock").count(), ..Totals::default() };
+        let summaries: Vec<&str> =
+            printed.lines().filter_map(|line| line.split_once("summary ")).map(|s| s.1).collect();
+        if summaries.len() != 2 {
+            return Err(format!("{} survivors came to their end", summaries.len()));
+        }
+        for pair in summaries.iter().flat_map(|summary| summary.split(' ')) {
+            let (key, value) = pair.split_once('=').ok_or_else(|| format!("not a summary: {pair}"))?;
+            let value: u64 = value.parse().map_err(|error| format!("{pair}: {error}"))?;
+            match key {
+                "errors" | "corrupt" if value != 0 => return Err(pair.to_owned()),
+                "between" if value == 0 => return Err("no operation between survivors ended".to_owned()),
+                "done" => totals.operations += value,
+                "failed" => totals.failed += value,
+                "received" => totals.received += value,
+                "half_messages" => totals.half_messages += value,
+                "executor_died" => totals.executor_died += value,
+                "told_twice" => totals.told_twice += value,
+                "slowest_ms" => totals.slowest_ms = totals.slowest_ms.max(value),
+                "noticed_ms" => totals.noticed_ms = totals.noticed_ms.max(value),
+                _ => {}
+            }
+        }
+        Ok(totals)
+    }
+}
+
+impl std::fmt::Display for Totals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} deaths, {} with a lock in hand; ", self.kills, self.recoveries)?;
+        write!(f, "{} operations of survivors, {} failed; ", self.operations, self.failed)?;
+        write!(f, "{} messages checked, {} failed half way; ", self.received, self.half_messages)?;
+        write!(f, "{} triggered operations lost their executor, ", self.executor_died)?;
+        write!(f, "{} were told twice; ", self.told_twice)?;
+        write!(f, "slowest end after a death {} ms, deaths noticed in {} ms", self.slowest_ms, self.noticed_ms)
+    }
+}
+
+fn run_job(places: &Places, program: &Path, test: &Test, kills_each: u32, seed: u64) -> Result<Totals, Failed> {
+    let name = format!("{}-{}-{seed}", test.name().replace("::", "-"), std::process::id());
+    let parent = shared_memory().join(format!("selvedge-death-{name}"));
+    fs::create_dir(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+    let board = places.output.join(format!("{name}.board"));
+    let log = places.output.join(format!("{name}.log"));
+    let file = File::create(&board).and_then(|file| file.set_len(BOARD_BYTES)).and_then(|()| File::create(&log));
+    let file = file.map_err(|error| format!("{}: {error}", log.display()))?;
+    let style = test.name().split("::").next().unwrap_or_default().to_owned();
+    let began = Instant::now();
+    let mut launcher = Command::new(&places.launcher)
+        .args(["run", "--keep-going", "--bind", "none", "-n", &RANKS.to_string()])
+        .args(["--timeout", &JOB_TIMEOUT_S.to_string(), "--mode", test.mode, "--path", test.path])
+        .args([program, &board])
+        .args([&style, &kills_each.to_string(), &seed.to_string(), test.memory])
+        .env("SELVEDGE_DIR", &parent)
+        .env("SELVEDGE_LOG", "warn")
+        .env("DEATH_JOB", &name)
+        .stdin(Stdio::null())
+        .stdout(file.try_clone().map_err(|error| error.to_string())?)
+        .stderr(file)
+        .spawn()
+        .map_err(|error| format!("{}: {error}", places.launcher.display()))?;
+    let status = loop {
+        match launcher.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => break Some(status),
+            None if began.elapsed() > Duration::from_secs(LAUNCHER_TIMEOUT_S) => {
+                let _ = launcher.kill();
+                let _ = launcher.wait();
+                break None;
+            }
+            None => thread::sleep(Duration::from_millis(2)),
+        }
+    };
+    let printed = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
+    let verdict = judge(test, status, &printed, &parent, &name);
+    let _ = fs::remove_dir_all(&parent);
+    let _ = fs::remove_file(&board);
+    match verdict {
+        Ok(totals) => {
+            let _ = fs::remove_file(&log);
+            Ok(totals)
+        }
+        Err(why) => Err(Failed::from(format!(
+            "{why}\n{}, seed {seed}, {kills_each} deaths for each of {DYING} ranks; what it printed is in {}:\n{}",
+            test.name(),
+            log.display(),
+            head_and_tail(&printed)
+        ))),
+    }
+}
+
+fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, name: &str) -> Result<Totals, String> {
+    let status = status.ok_or("the launcher did not end")?;
+    let wanted = if test.style == Style::Rank { KILLED } else { 0 };
+    if status.code() != Some(wanted) {
+        return Err(format!("the job ended with {:?} (signal {:?}), not {wanted}", status.code(), status.signal()));
+    }
+    let totals = Totals::read(printed)?;
+    let left = files_below(parent);
+    if !left.is_empty() {
+        return Err(format!("files are left: {left:?}"));
+    }
+    let give_up = Instant::now() + Duration::from_secs(5);
+    loop {
+        let left = processes_with(&format!("DEATH_JOB={name}"));
+        if left.is_empty() {
+            return Ok(totals);
+        }
+        if Instant::now() > give_up {
+            return Err(format!("processes are left: {left:?}"));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Files and directories of jobs below a parent directory; the user's own directory in it may stay.
+fn files_below(parent: &Path) -> Vec<PathBuf> {
+    let entries = |path: &Path| -> Vec<PathBuf> {
+        fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+    };
+    entries(parent).iter().flat_map(|user| if user.is_dir() { entries(user) } else { vec![user.clone()] }).collect()
+}
+
+/// Processes of this user that have this in their environment and are no zombies, whose environment is gone.
+fn processes_with(marker: &str) -> Vec<u32> {
+    let has = |pid: u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == marker.as_bytes())
+    };
+    let names =
+        fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter_map(|name| name.parse().ok()).filter(|&pid| has(pid)).collect()
+}
+
+fn shared_memory() -> PathBuf {
+    let usual = PathBuf::from("/dev/shm");
+    if usual.is_dir() { usual } else { std::env::temp_dir() }
+}
+
+/// What says something: not the library's word on each lock that it found with a dead process.
+fn head_and_tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.contains("died holding the lock")).collect();
+    let mut shown = String::new();
+    for (number, line) in lines.iter().enumerate() {
+        if number < 25 || number + 15 > lines.len() {
+            let _ = writeln!(shown, "{line}");
+        } else if number == 25 {
+            shown.push_str("...\n");
+        }
+    }
+    shown
+}
+
+impl Places {
+    fn find() -> Result<Places, String> {
+        let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+        let workspace = here.join("../..");
+        let prefix = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), PathBuf::from);
+        let places = Places {
+            source: here.join("traffic.c"),
+            include: workspace.join("include"),
+            library_dir: prefix.join("lib"),
+            launcher: prefix.join("bin/selvedge"),
+            output: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+        };
+        for needed in [&places.library_dir.join("libportals.so"), &places.launcher] {
+            if !needed.exists() {
+                return Err(format!("{} is missing: run `make build`, or set SELVEDGE_PREFIX", needed.display()));
+            }
+        }
+        Ok(places)
+    }
+
+    fn compile(&self) -> Result<PathBuf, String> {
+        let program = self.output.join("death-traffic");
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+        let output = Command::new(&compiler)
+            .args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
+            .arg(&self.include)
+            .arg(&self.source)
+            .arg("-o")
+            .arg(&program)
+            .arg("-L")
+            .arg(&self.library_dir)
+            .arg(format!("-Wl,-rpath,{}", self.library_dir.display()))
+            .arg("-lportals")
+            .output()
+            .map_err(|error| format!("{compiler}: {error}"))?;
+        if output.status.success() {
+            return Ok(program);
+        }
+        Err(format!("{compiler}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+    }
+}
