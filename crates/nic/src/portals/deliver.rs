@@ -120,9 +120,9 @@ impl Nic<'_> {
         self.deliver_to(bus, index, which, flow_controlled, queue, request)
     }
 
-    /// A put to an entry that stays as it is, both memories at hand: the bytes, the event, the count. Nothing that a
-    /// death in the middle could leave undone is recorded: a message of which neither event nor count was written has
-    /// not arrived.
+    /// A put to an entry that stays as it is, both memories at hand, told by an event or by a count but not by both.
+    /// Nothing that a death in the middle could leave undone is recorded: a message that was not told of has not
+    /// arrived.
     #[inline(always)]
     fn express<B: Bus>(&mut self, bus: &mut B, index: u32, queue: u32, request: &Request) -> Option<Verdict> {
         let record = self.tables.entries.get(index as usize)?;
@@ -130,15 +130,17 @@ impl Nic<'_> {
         let plain = flags & (options::OP_PUT | CHANGING) == options::OP_PUT
             && (record.uid == u32::MAX || record.uid == request.uid)
             && request.kind == kind::PUT;
+        let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
+        let counts = flags & options::EVENT_CT_COMM != 0;
         let offset = request.remote_offset;
         let mlength = request.length.min(record.length.saturating_sub(offset));
         let start = record.start.wrapping_add(offset);
         let (counter, user_ptr) = (record.counter, record.user_ptr);
-        if !plain || !bus.put_at_hand(0, start, mlength) {
+        if !plain || (posts && counts) || !bus.put_at_hand(0, start, mlength) {
             return None;
         }
         bus.charge(Step::Transfer(mlength));
-        if queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0 {
+        if posts {
             bus.charge(Step::EventPosted);
             let event = Event {
                 start,
@@ -159,7 +161,7 @@ impl Nic<'_> {
             };
             self.post(queue, &event);
         }
-        if flags & options::EVENT_CT_COMM != 0 {
+        if counts {
             bus.charge(Step::CounterUpdated);
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }

@@ -64,7 +64,7 @@ impl Signals<'_> {
         Err(outside)
     }
 
-    /// The address of the byte at `offset`; the end of the last vector if there is none.
+    /// The address of the byte at `offset`; the region's start if there is none.
     pub fn address_at(&self, region: Region, offset: u64) -> u64 {
         let mut found = None;
         let _ = self.pieces(region, offset, 1, (), |address, _, _| {

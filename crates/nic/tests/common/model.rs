@@ -242,7 +242,8 @@ impl Model {
         let Entry { spec, portal, .. } = self.entries[entry].clone();
         loop {
             let offset = self.entries[entry].local_offset;
-            let found = self.portals[portal].unexpected.iter().position(|header| accepts(&spec, offset, &header.request));
+            let found =
+                self.portals[portal].unexpected.iter().position(|header| accepts(&spec, offset, &header.request));
             let Some(found) = found else { return false };
             let header = self.portals[portal].unexpected.remove(found);
             self.overflow_event(&spec, &header, None);
@@ -425,10 +426,6 @@ impl Model {
         if self.portals[portal].flow_controlled && self.room() < events {
             return self.exhausted(request, quiet);
         }
-        // The short way moves the bytes before it asks what is reachable.
-        let plain = options::USE_ONCE | options::MANAGE_LOCAL | options::IOVEC;
-        let short = weather == Weather::AtHand && spec.options & plain == 0;
-        let _ = short;
         if mlength != 0 && weather == Weather::Unreachable {
             return Verdict::Unreachable;
         }
@@ -454,7 +451,7 @@ impl Model {
             self.entries[entry].state = State::Draining;
         }
         let fail = if ok { fail::OK } else { fail::SEGV };
-        if !spec.has(options::EVENT_COMM_DISABLE) && !(ok && spec.has(options::EVENT_SUCCESS_DISABLE)) {
+        if !(spec.has(options::EVENT_COMM_DISABLE) || ok && spec.has(options::EVENT_SUCCESS_DISABLE)) {
             let kind = communication(request);
             let user_ptr = spec.user_ptr;
             self.post(Event { start, user_ptr, mlength: moved, kind, list: which, fail, ..about_request(request) });
@@ -467,7 +464,8 @@ impl Model {
         }
         if unlinks && which == list::PRIORITY {
             self.entries[entry].state = State::Gone;
-        } else if unlinks && !keeps_header && !self.portals[portal].unexpected.iter().any(|other| other.entry == entry) {
+        } else if unlinks && !keeps_header && !self.portals[portal].unexpected.iter().any(|other| other.entry == entry)
+        {
             self.drained(entry);
         }
         self.register(if which == list::PRIORITY { "matched_priority" } else { "matched_overflow" }, 1);

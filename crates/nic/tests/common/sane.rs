@@ -32,16 +32,24 @@ fn free_lists(nic: &Nic<'_>) {
             assert_eq!(free, seen.len(), concat!($name, ": a free slot is not on the free list"));
         }};
     }
-    use std::sync::atomic::Ordering::Relaxed;
     use selvedge_nic::signals::Descriptor;
     use selvedge_nic::tables::{CounterBook, Header, Pending, QueueBook, Triggered};
+    use std::sync::atomic::Ordering::Relaxed;
     let (tables, control) = (&nic.tables, &nic.tables.control);
     let is_free = |word: u32| slot::status(word) == slot::FREE;
     check!("entries", control.free_entry, tables.entries, |r: &Entry| r.next, |r: &Entry| is_free(r.slot));
     check!("headers", control.free_header, tables.headers, |r: &Header| r.links[0][0], |r: &Header| is_free(r.slot));
-    check!("triggered", control.free_triggered, tables.triggered, |r: &Triggered| r.next, |r: &Triggered| is_free(r.slot));
+    check!("triggered", control.free_triggered, tables.triggered, |r: &Triggered| r.next, |r: &Triggered| is_free(
+        r.slot
+    ));
     check!("pending", control.free_pending, tables.pending, |r: &Pending| r.next, |r: &Pending| is_free(r.slot));
-    check!("counters", control.free_counter, tables.counters, |r: &CounterBook| r.next_free, |r: &CounterBook| is_free(r.slot));
+    check!(
+        "counters",
+        control.free_counter,
+        tables.counters,
+        |r: &CounterBook| r.next_free,
+        |r: &CounterBook| is_free(r.slot)
+    );
     check!("queues", control.free_queue, tables.queues, |r: &QueueBook| r.next_free, |r: &QueueBook| is_free(r.slot));
     check!(
         "descriptors",
@@ -142,7 +150,8 @@ fn headers(nic: &Nic<'_>) {
         }
         assert_eq!(bucket.tail, before);
     }
-    let marked: u32 = tables.headers.iter().filter(|r| slot::status(r.slot) == header::LIVE).map(|r| r.chained.count_ones()).sum();
+    let marked: u32 =
+        tables.headers.iter().filter(|r| slot::status(r.slot) == header::LIVE).map(|r| r.chained.count_ones()).sum();
     assert_eq!(marked as usize, nodes.len(), "a header's marks and chains disagree");
 }
 
@@ -181,7 +190,8 @@ fn armed(nic: &Nic<'_>) {
 
 /// Every live ring and vector is an allocation of its own.
 fn heap(nic: &mut Nic<'_>) {
-    let mut firsts: Vec<u32> = nic.tables.queues.iter().filter(|r| slot::status(r.slot) != slot::FREE).map(|r| r.ring).collect();
+    let mut firsts: Vec<u32> =
+        nic.tables.queues.iter().filter(|r| slot::status(r.slot) != slot::FREE).map(|r| r.ring).collect();
     let live = nic.tables.entries.iter().filter(|r| slot::status(r.slot) != slot::FREE && r.iov != NONE);
     firsts.extend(live.map(|record| record.iov));
     let heap = Buddy::attach(nic.tables.heap_map).expect("the heap's allocator is whole");

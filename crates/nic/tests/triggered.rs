@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Triggered operations against a model: which fire, and in which order.
+
+mod common;
+
+use common::{Home, TINY, TestBus, sane};
+use proptest::prelude::*;
+use selvedge_nic::Limits;
+use selvedge_nic::portals::triggered::Action;
+use selvedge_nic::tables::{Command, Request, kind};
+
+const COUNTERS: usize = 3;
+
+#[derive(Clone, Copy, Debug)]
+enum What {
+    Command,
+    Set(usize, u64),
+    Increment(usize, u64),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    Arm {
+        counter: usize,
+        threshold: u64,
+        what: What,
+    },
+    Count {
+        counter: usize,
+        success: u64,
+        failure: u64,
+    },
+    Set {
+        counter: usize,
+        success: u64,
+    },
+    Cancel(usize),
+    /// Executes so many of the operations that are due.
+    Run(usize),
+    /// Hands one out and gives it back.
+    Return,
+    Recover,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Armed {
+    counter: usize,
+    threshold: u64,
+    what: What,
+    number: u64,
+}
+
+/// Operations in lists that are sorted when one is looked for.
+#[derive(Default)]
+struct Model {
+    counters: [(u64, u64); COUNTERS],
+    armed: Vec<Armed>,
+    due: Vec<Armed>,
+    /// Handed out and not finished.
+    firing: usize,
+}
+
+impl Model {
+    fn changed(&mut self, counter: usize) {
+        let (success, failure) = self.counters[counter];
+        let is_due = |armed: &Armed| armed.counter == counter && success + failure >= armed.threshold;
+        let mut due: Vec<Armed> = self.armed.iter().copied().filter(is_due).collect();
+        due.sort_by_key(|armed| (armed.threshold, armed.number));
+        self.armed.retain(|armed| !is_due(armed));
+        self.due.extend(due);
+    }
+
+    fn count(&mut self, counter: usize, success: u64, failure: u64) {
+        self.counters[counter].0 += success;
+        self.counters[counter].1 += failure;
+        self.changed(counter);
+    }
+
+    fn set(&mut self, counter: usize, success: u64) {
+        self.counters[counter] = (success, 0);
+        self.changed(counter);
+    }
+
+    /// The number of the next operation that moves data; those before it are done.
+    fn next(&mut self) -> Option<u64> {
+        while !self.due.is_empty() {
+            let first = self.due.remove(0);
+            match first.what {
+                What::Command => return Some(first.number),
+                What::Set(counter, success) => self.set(counter, success),
+                What::Increment(counter, success) => self.count(counter, success, 0),
+            }
+        }
+        None
+    }
+}
+
+fn what() -> impl Strategy<Value = What> {
+    prop_oneof![
+        3 => Just(What::Command),
+        1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| What::Set(counter, success)),
+        2 => (0..COUNTERS, 0..3u64).prop_map(|(counter, success)| What::Increment(counter, success)),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => (0..COUNTERS, 0..8u64, what()).prop_map(|(counter, threshold, what)| Op::Arm { counter, threshold, what }),
+        6 => (0..COUNTERS, 0..4u64, 0..2u64)
+            .prop_map(|(counter, success, failure)| Op::Count { counter, success, failure }),
+        1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| Op::Set { counter, success }),
+        1 => (0..COUNTERS).prop_map(Op::Cancel),
+        4 => (1..4usize).prop_map(Op::Run),
+        1 => Just(Op::Return),
+        1 => Just(Op::Recover),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn thresholds_fire_in_order(ops in proptest::collection::vec(op(), 1..80)) {
+        let limits = Limits { counters: COUNTERS as u32, triggered: 8, ..TINY };
+        let mut home = Home::new(&limits);
+        let mut bus = TestBus::default();
+        let mut model = Model::default();
+        let references: Vec<u32> = (0..COUNTERS).map(|_| home.nic().counter_alloc().expect("a counter")).collect();
+        for (number, op) in (1u64..).zip(&ops) {
+            match *op {
+                Op::Arm { counter, threshold, what } => {
+                    let full = model.armed.len() + model.due.len() + model.firing >= limits.triggered as usize;
+                    let command =
+                        Command { request: Request { kind: kind::PUT, ..Request::default() }, user_ptr: number, ..Command::default() };
+                    let action = match what {
+                        What::Command => Action::Command(&command),
+                        What::Set(counter, success) => Action::CounterSet { counter: references[counter], success, failure: 0 },
+                        What::Increment(counter, success) => Action::CounterIncrement { counter: references[counter], success, failure: 0 },
+                    };
+                    let armed = home.nic().arm(references[counter], threshold, action).is_ok();
+                    prop_assert_eq!(armed, !full);
+                    if armed {
+                        model.armed.push(Armed { counter, threshold, what, number });
+                        model.changed(counter);
+                    }
+                }
+                Op::Count { counter, success, failure } => {
+                    home.nic().count(references[counter], success, failure);
+                    model.count(counter, success, failure);
+                }
+                Op::Set { counter, success } => {
+                    home.nic().count_set(references[counter], success, 0);
+                    model.set(counter, success);
+                }
+                Op::Cancel(counter) => {
+                    prop_assert_eq!(home.nic().cancel_triggered(references[counter]), Some(()));
+                    model.armed.retain(|armed| armed.counter != counter);
+                }
+                Op::Run(count) => {
+                    for _ in 0..count {
+                        let fired = home.nic().next_fired(&mut bus, 1);
+                        prop_assert_eq!(fired.map(|fired| fired.command.user_ptr), model.next());
+                        let Some(fired) = fired else { break };
+                        home.nic().finish_fired(fired.index);
+                    }
+                }
+                Op::Return => {
+                    let fired = home.nic().next_fired(&mut bus, 1);
+                    let next = model.next();
+                    prop_assert_eq!(fired.map(|fired| fired.command.user_ptr), next);
+                    if let Some(fired) = fired {
+                        home.nic().return_fired(fired.index);
+                        let what = What::Command;
+                        model.due.insert(0, Armed { counter: 0, threshold: 0, what, number: fired.command.user_ptr });
+                    }
+                }
+                Op::Recover => {
+                    // Due operations keep their order only among those that were set up in it: run them first.
+                    while let Some(fired) = home.nic().next_fired(&mut bus, 1) {
+                        prop_assert_eq!(Some(fired.command.user_ptr), model.next());
+                        home.nic().finish_fired(fired.index);
+                    }
+                    prop_assert_eq!(model.next(), None);
+                    home.nic().recover(&mut bus, |_| true);
+                }
+            }
+            let mut nic = home.nic();
+            sane::assert_sane(&mut nic);
+            prop_assert_eq!(nic.has_fired(), !model.due.is_empty());
+            for (reference, counts) in references.iter().zip(model.counters) {
+                use std::sync::atomic::Ordering::Acquire;
+                let counter = nic.signals.counter(*reference).expect("the counter lives");
+                prop_assert_eq!((counter.success.load(Acquire), counter.failure.load(Acquire)), counts);
+            }
+        }
+    }
+}

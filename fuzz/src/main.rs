@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Hostile packets, programs and segments against the NIC and its live home.
+//!
+//! `selvedge-fuzz <packets|commands|segment> [--seconds S] [--seed N] [--executions E]`
+//!
+//! Runs on a stable compiler: inputs come from a seeded generator that mutates what is valid. Each execution has a seed
+//! of its own, printed when it fails; `--seed` with it and `--executions 1` runs it again. A panic, a loop that does
+//! not end, or tables that are not sane where they must be is a bug. Build with overflow checks: without `--release`,
+//! or with `-C overflow-checks`.
+
+mod campaign;
+mod commands;
+#[allow(dead_code)]
+#[path = "../../crates/nic/tests/common/home.rs"]
+mod home;
+mod packets;
+mod program;
+#[allow(dead_code)]
+#[path = "../../crates/nic/tests/common/sane.rs"]
+mod sane;
+mod segment;
+
+use campaign::Campaign;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let target = arguments.next().unwrap_or_default();
+    let mut campaign = Campaign { seconds: 10, seed: 1, executions: u64::MAX };
+    while let Some(argument) = arguments.next() {
+        let value = arguments.next().and_then(|value| value.parse().ok());
+        match (argument.as_str(), value) {
+            ("--seconds", Some(value)) => campaign.seconds = value,
+            ("--seed", Some(value)) => campaign.seed = value,
+            ("--executions", Some(value)) => campaign.executions = value,
+            _ => usage(),
+        }
+    }
+    let executions = match target.as_str() {
+        "packets" => campaign.run(packets::Target::new()),
+        "commands" => campaign.run(commands::Target),
+        "segment" => campaign.run(segment::Target::new()),
+        _ => usage(),
+    };
+    println!("{target}: {executions} executions, no failure");
+}
+
+fn usage() -> ! {
+    eprintln!("usage: selvedge-fuzz <packets|commands|segment> [--seconds S] [--seed N] [--executions E]");
+    std::process::exit(2);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHORT: Campaign = Campaign { seconds: 3, seed: 7, executions: u64::MAX };
+
+    #[test]
+    fn packets_of_any_kind_are_handled_or_refused() {
+        assert!(SHORT.run(packets::Target::new()) > 100);
+    }
+
+    #[test]
+    fn programs_of_any_kind_get_answers() {
+        assert!(SHORT.run(commands::Target) > 100);
+    }
+
+    #[test]
+    fn segments_of_any_content_do_no_harm() {
+        assert!(SHORT.run(segment::Target::new()) > 20);
+    }
+}
