@@ -272,9 +272,16 @@ impl Process {
     }
 }
 
-/// What `selvedge run` says.
+/// What `selvedge run` says; nothing where another launcher, started by it, has spoken since.
 fn place_in_environment() -> Option<(String, u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let same = |ours: &str, theirs: &str| number(theirs).is_none_or(|theirs| Some(theirs) == number(ours));
+    let ours = std::env::var_os("PMIX_NAMESPACE").is_none()
+        && same("SELVEDGE_RANK", "PMI_RANK")
+        && same("SELVEDGE_SIZE", "PMI_SIZE");
+    if !ours {
+        return None;
+    }
     Some((std::env::var("SELVEDGE_JOB").ok()?, number("SELVEDGE_RANK")?, number("SELVEDGE_SIZE")?))
 }
 

@@ -3,7 +3,7 @@
 
 use super::*;
 use std::collections::HashMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
@@ -58,7 +58,7 @@ fn close(pmi: Pmi1) {
     drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(pmi.fd()) });
 }
 
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 
 const GREETING: &str = "cmd=response_to_init rc=0\ncmd=maxes vallen_max=64\ncmd=my_kvsname kvsname=k\n";
 
@@ -80,6 +80,45 @@ fn bytes_of_any_number_come_back() {
         let keys = thread.join().expect("no complaint");
         assert!(keys.values().any(|value| value.len() == vallen_max - 1), "the limit is used");
     }
+}
+
+#[test]
+fn place_and_job_are_known_without_a_word() {
+    let (ours, theirs) = UnixStream::pair().expect("a pair");
+    ours.set_nonblocking(true).expect("a socket");
+    let first = Unspoken::new(theirs.as_raw_fd(), 1, 2).expect("made by this process");
+    let (others, other) = UnixStream::pair().expect("a pair");
+    let second = Unspoken::new(other.as_raw_fd(), 0, 2).expect("made by this process");
+    let own = Identity::own();
+    assert_eq!((first.rank(), first.size(), first.fd()), (1, 2, theirs.as_raw_fd()));
+    assert_eq!(first.job_name(), format!("pmi-{}-{}", own.pid, own.start));
+    assert_eq!(first.job_name(), second.job_name(), "ranks of one launcher are in one job");
+    let heard = (&ours).read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!(heard, Err(io::ErrorKind::WouldBlock), "nothing was said");
+    drop(others);
+    assert!(matches!(second.speak(), Err(JobError::LauncherGone)));
+}
+
+#[test]
+fn a_launcher_that_cannot_be_known_must_be_asked() {
+    let (_ours, theirs) = UnixStream::pair().expect("a pair");
+    assert!(Unspoken::new(theirs.as_raw_fd(), 2, 2).is_none(), "rank 2 of 2");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
+    assert!(Unspoken::new(stream.as_raw_fd(), 0, 2).is_none(), "a TCP connection");
+    assert!(Unspoken::new(-1, 0, 2).is_none(), "no descriptor");
+}
+
+#[test]
+fn speaking_greets_once_and_goes_on() {
+    let (fd, thread) = launcher(64);
+    let unspoken = Unspoken::new(fd, 0, 1).expect("made by this process");
+    let mut pmi = unspoken.speak().expect("greeted");
+    pmi.put(0, 0, b"abc").expect("put");
+    pmi.barrier().expect("alone");
+    assert_eq!(pmi.get(0, 0).expect("put"), b"abc");
+    close(pmi);
+    assert_eq!(thread.join().expect("no complaint").len(), 1);
 }
 
 #[test]

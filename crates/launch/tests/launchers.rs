@@ -93,6 +93,30 @@ fn mpiexec_hydra() {
 }
 
 #[test]
+fn mpiexec_hydra_whose_program_speaks_itself() {
+    let parent = Parent::new("hydra-own");
+    let Some(mut command) = hydra(&parent) else { return };
+    let output = run(command.args(["-n", "4"]).arg(example("hello")).arg("own"));
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    let job = lines.first().and_then(|line| line.split(' ').nth(5)).expect("its name");
+    let expected = (0..4).map(|rank| format!("rank {rank} of 4 job {job} launcher Pmi1 spoke alone"));
+    assert!(lines.iter().copied().eq(expected), "{text}");
+    assert!(parent.jobs().is_empty(), "{:?}", parent.jobs());
+}
+
+#[test]
+fn mpiexec_hydra_with_a_deputy_for_each_rank() {
+    // Two names of this machine: each rank has a launcher process of its own, and yet they are one job.
+    let parent = Parent::new("hydra-deputies");
+    let Some(mut command) = hydra(&parent) else { return };
+    command.args(["-launcher", "fork", "-hosts", "localhost:1,127.0.0.1:1", "-n", "2"]);
+    check(&run(command.arg(example("hello")).arg("500")), 2, "Pmi1", 500);
+}
+
+#[test]
 fn mpiexec_hydra_over_tcp() {
     let parent = Parent::new("hydra-port");
     let Some(mut command) = hydra(&parent) else { return };

@@ -534,8 +534,12 @@ impl Interface {
                 })
             };
             let Some(token) = lost else { return };
-            // It may have answered before it died: what it sent is there by now.
+            // It may have answered before it died: what it sent is there by now, and goes first.
             self.progress();
+            let bell = self.bell();
+            if bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
+                return;
+            }
             let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };
             let fired = {
                 let mut guard = self.own.segment.lock(self.word);

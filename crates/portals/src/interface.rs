@@ -2,7 +2,9 @@
 //! Initialisation, interfaces, identities, logical maps (Portals 4.3, "Initialization", "Network Interfaces").
 //!
 //! Limits: what a program asks for is granted exactly, up to what a table can hold (2^20 records; 2^16 portal table
-//! indices; the index never below 63, the least that the specification allows). A limit of zero is granted as zero.
+//! indices; the index never below 63, the least that the specification allows). A limit of zero is granted as zero,
+//! but for those that programs older than them leave at zero, unknowing: triggered operations, and the size of fetching
+//! atomics, which are then as if nothing had been asked.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -151,7 +153,10 @@ fn grant(desired: Option<&NiLimits>) -> Outcome<(Limits, NiLimits)> {
         counters: wish(desired.max_cts)?,
         queues: wish(desired.max_eqs)?,
         portals: wish(desired.max_pt_index)?.max(PT_INDEX_MIN as u32).saturating_add(1),
-        triggered: wish(desired.max_triggered_ops)?,
+        triggered: match wish(desired.max_triggered_ops)? {
+            0 => default.triggered,
+            wanted => wanted,
+        },
         iovecs: wish(desired.max_iovecs)?,
         list: wish(desired.max_list_size)?,
         ..default
@@ -175,7 +180,10 @@ fn told(limits: &Limits, desired: Option<&NiLimits>) -> NiLimits {
         max_triggered_ops: count(limits.triggered),
         max_msg_size: size(|d| d.max_msg_size, MSG_BYTES_MAX, MSG_BYTES_MAX),
         max_atomic_size: size(|d| d.max_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX),
-        max_fetch_atomic_size: size(|d| d.max_fetch_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX),
+        max_fetch_atomic_size: match size(|d| d.max_fetch_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX) {
+            0 => ATOMIC_BYTES_DEFAULT,
+            wanted => wanted,
+        },
         max_waw_ordered_size: size(|d| d.max_waw_ordered_size.max(64), MSG_BYTES_MAX, MSG_BYTES_MAX),
         max_war_ordered_size: size(|d| d.max_war_ordered_size.max(8), MSG_BYTES_MAX, MSG_BYTES_MAX),
         max_volatile_size: size(|d| d.max_volatile_size, MSG_BYTES_MAX, MSG_BYTES_MAX),

@@ -64,6 +64,13 @@ impl Part {
         Ok(Part { ni, view, side })
     }
 
+    /// Whether the buffer may change as soon as the call returns: up to `max_volatile_size`.
+    #[inline(always)]
+    fn check_volatile(&self, length: u64) -> Outcome {
+        let volatile = self.view.options & options::MD_VOLATILE != 0;
+        if volatile && length > self.ni.limits.max_volatile_size { Err(Code::ArgInvalid) } else { Ok(()) }
+    }
+
     /// Whether an acknowledgement may be asked for.
     #[inline(always)]
     fn check_ack(&self, wanted: u8) -> Outcome {
@@ -143,6 +150,7 @@ impl Plan {
 fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome<Plan> {
     let part = Part::of(md, offset, length)?;
     part.check_ack(tag.ack)?;
+    part.check_volatile(length)?;
     Ok(Plan { source: part.side, ..Plan::new(part.ni, kind::PUT, length, target)? })
 }
 
@@ -163,6 +171,7 @@ fn check_atomic(family: Family, what: Arithmetic, length: u64, most: u64) -> Out
 fn atomic((md, offset): (u32, u64), length: u64, target: &Target, tag: &Tag, what: Arithmetic) -> Outcome<Plan> {
     let part = Part::of(md, offset, length)?;
     part.check_ack(tag.ack)?;
+    part.check_volatile(length)?;
     check_atomic(Family::Atomic, what, length, part.ni.limits.max_atomic_size)?;
     Ok(Plan { source: part.side, what, ..Plan::new(part.ni, kind::ATOMIC, length, target)? })
 }

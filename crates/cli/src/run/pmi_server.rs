@@ -134,8 +134,11 @@ impl Server {
                 replies.push((rank, INIT_ANSWER.to_owned()));
                 return None;
             }
-            // The program before this one ended without a word.
-            State::Active => member.state = State::Left,
+            // A library in the same program that speaks for itself, such as ours: both are of the job.
+            State::Active => {
+                replies.push((rank, INIT_ANSWER.to_owned()));
+                return None;
+            }
             State::Left | State::Gone => {}
         }
         member.init_held = true;

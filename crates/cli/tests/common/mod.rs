@@ -4,6 +4,7 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 
 use std::fs;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -27,6 +28,8 @@ impl Place {
     pub fn run(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
         command.arg("run").args(args).env("SELVEDGE_DIR", &self.0).env("PLACE", &self.0).stdin(Stdio::null());
+        // SAFETY: signal is among what may be called between fork and exec.
+        unsafe { command.pre_exec(heed_interrupts) };
         command
     }
 
@@ -103,6 +106,13 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
         std::thread::sleep(Duration::from_millis(10));
     }
     panic!("still not so: {what}");
+}
+
+/// A shell's background jobs ignore SIGINT, and so would all that these tests start when they run in one.
+fn heed_interrupts() -> std::io::Result<()> {
+    // SAFETY: sets a disposition of this process.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
+    Ok(())
 }
 
 /// Whether a process runs (a zombie does not).

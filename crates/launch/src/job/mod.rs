@@ -8,7 +8,9 @@
 //! Invariants
 //! 1. One process joins once: later calls of [`Job::join`] give the same job.
 //! 2. All methods may be called from any thread; collective ones wait for each other. [`Job::abort`] waits for nobody.
-//! 3. A forked child of a rank is not that rank: its calls fail with [`JobError::Forked`].
+//! 3. Joining says nothing to a PMI-1 launcher that can be known without: the program may speak to it on the same socket.
+//!    The first barrier or exchange does.
+//! 4. A forked child of a rank is not that rank: its calls fail with [`JobError::Forked`].
 //!
 //! Cost: a barrier is one round trip to the launcher; an exchange is one put for each 750 bytes or so under PMI-1, a
 //! barrier, and as many gets for each rank.
@@ -27,7 +29,7 @@ use crate::directory::{DirectoryError, JobDirectory};
 use crate::names::job_name_from;
 use crate::sweep::remove_memory_of_the_dead;
 
-use pmi1::Pmi1;
+use pmi1::{Pmi1, Unspoken};
 use pmix::Pmix;
 
 /// Why this process has no job.
@@ -142,6 +144,8 @@ struct Inner {
 
 /// The way to the launcher; one caller at a time.
 enum Link {
+    /// Nothing has been said yet.
+    Unspoken(Unspoken),
     Pmi1(Pmi1),
     Pmix(Box<Pmix>),
     Solo,
@@ -216,11 +220,11 @@ impl Job {
     /// Waits until every living rank is here.
     pub fn barrier(&self) -> Result<(), JobError> {
         self.check_process()?;
-        match &mut *lock(&self.inner.link) {
+        match &mut *self.speaking()? {
             Link::Pmi1(pmi) => pmi.barrier(),
             Link::Pmix(pmix) => pmix.fence(false),
             Link::Solo => Ok(()),
-            Link::Left => Err(JobError::Finalized),
+            Link::Unspoken(_) | Link::Left => Err(JobError::Finalized),
         }
     }
 
@@ -238,7 +242,7 @@ impl Job {
     /// Gives every rank the bytes of every rank, by rank; each may give as many as it likes.
     pub fn exchange_each(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
         self.check_process()?;
-        let mut link = lock(&self.inner.link);
+        let mut link = self.speaking()?;
         let nth = EXCHANGES.fetch_add(1, Ordering::Relaxed);
         let (own, size) = (self.inner.rank, self.inner.size);
         match &mut *link {
@@ -253,7 +257,7 @@ impl Job {
                 (0..size).map(|rank| if rank == own { Ok(mine.to_vec()) } else { pmix.get(nth, rank) }).collect()
             }
             Link::Solo => Ok(vec![mine.to_vec()]),
-            Link::Left => Err(JobError::Finalized),
+            Link::Unspoken(_) | Link::Left => Err(JobError::Finalized),
         }
     }
 
@@ -282,13 +286,22 @@ impl Job {
         let told = match std::mem::replace(&mut *link, Link::Left) {
             Link::Pmi1(pmi) => pmi.finalize(),
             Link::Pmix(pmix) => pmix.finalize(),
-            Link::Solo => Ok(()),
+            Link::Unspoken(_) | Link::Solo => Ok(()),
             Link::Left => return Ok(()),
         };
         if !self.under_our_launcher() {
             self.inner.directory.leave(own_claims_count);
         }
         told
+    }
+
+    /// The link, no longer [`Link::Unspoken`].
+    fn speaking(&self) -> Result<MutexGuard<'_, Link>, JobError> {
+        let mut link = lock(&self.inner.link);
+        if let Link::Unspoken(unspoken) = &*link {
+            *link = Link::Pmi1(unspoken.speak()?);
+        }
+        Ok(link)
     }
 
     fn is_left(&self) -> bool {
@@ -308,6 +321,11 @@ impl fmt::Debug for Job {
 }
 
 fn join_launcher() -> Result<Inner, JoinError> {
+    if let Some(pmi) = Unspoken::from_environment()? {
+        let directory = enter(pmi.job_name())?;
+        let (rank, size, abort) = (pmi.rank(), pmi.size(), AbortPath::Pmi1(pmi.fd()));
+        return Ok(inner(rank, size, Launcher::Pmi1, directory, abort, Link::Unspoken(pmi)));
+    }
     if let Some(pmi) = Pmi1::from_environment()? {
         let ours = env::var("SELVEDGE_JOB").is_ok_and(|name| name == pmi.kvs_name());
         let (launcher, directory) = if ours {

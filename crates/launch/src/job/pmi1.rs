@@ -14,6 +14,10 @@
 //! | `cmd=finalize` | `cmd=finalize_ack` |
 //! | `cmd=abort exitcode=..` | none |
 //!
+//! A program that uses MPI, or PMI itself, speaks on the same socket, and some do so from another thread or say goodbye
+//! before this library does. So nothing is sent before a barrier or an exchange is asked for: place and job are known
+//! from the environment and from who holds the other end ([`Unspoken`]), where that is enough.
+//!
 //! Values are short (`vallen_max`, often 1024), so bytes travel as base64 in parts; the first part starts with the
 //! number of all characters and a `.`.
 //!
@@ -32,10 +36,78 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags};
 
 use super::{JobError, JoinError, number};
+use crate::identity::Identity;
 use crate::names::{base64url_decode, base64url_encode};
 
 /// Longest line accepted, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
+
+/// A connection on which nothing has been said yet, of a job that is known all the same.
+pub(super) struct Unspoken {
+    fd: RawFd,
+    rank: u32,
+    size: u32,
+    job_name: String,
+}
+
+impl Unspoken {
+    /// What the environment and the socket tell, if that settles it: all ranks must have the one launcher process, and
+    /// no other job may.
+    pub(super) fn from_environment() -> Result<Option<Unspoken>, JoinError> {
+        // A launcher of ours names the job. Processes that a job spawns later may share its launcher process.
+        let named = env::var_os("SELVEDGE_JOB").is_some();
+        let spawned = env::var("PMI_SPAWNED").is_ok_and(|text| text != "0");
+        if named || spawned {
+            return Ok(None);
+        }
+        let (Some(rank), Some(size)) = (number("PMI_RANK")?, number("PMI_SIZE")?) else { return Ok(None) };
+        // Hydra has one process for each host that it was told of, and two names may be one machine.
+        if number("MPI_LOCALNRANKS")?.is_some_and(|here| here != size) {
+            return Ok(None);
+        }
+        Ok(socket_given()?.and_then(|fd| Unspoken::new(fd, rank, size)))
+    }
+
+    /// The job is named after the process that made the socket: the launcher, or its deputy on this machine.
+    fn new(fd: RawFd, rank: u32, size: u32) -> Option<Unspoken> {
+        let launcher = peer_of(fd).filter(|_| rank < size)?;
+        let job_name = format!("pmi-{}-{}", launcher.pid, launcher.start);
+        Some(Unspoken { fd, rank, size, job_name })
+    }
+
+    pub(super) fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub(super) fn size(&self) -> u32 {
+        self.size
+    }
+
+    pub(super) fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    pub(super) fn job_name(&self) -> &str {
+        &self.job_name
+    }
+
+    /// Begins to speak.
+    pub(super) fn speak(&self) -> Result<Pmi1, JobError> {
+        Pmi1::start(Wire::new(self.fd), self.rank, self.size)
+    }
+}
+
+/// Who made this socket pair; `None` if that is not a process of this machine that we can see.
+fn peer_of(fd: RawFd) -> Option<Identity> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `peer` has room for the `bytes` announced; a bad descriptor is an error.
+    let failed = unsafe {
+        libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut bytes) != 0
+    };
+    let pid = u32::try_from(peer.pid).ok().filter(|&pid| pid != 0 && !failed)?;
+    Identity::of(pid)
+}
 
 /// A connection to a launcher, initialised.
 pub(super) struct Pmi1 {
