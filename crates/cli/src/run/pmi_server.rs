@@ -45,6 +45,8 @@ struct Member {
     init_held: bool,
     /// Between `mcmd=` and `endcmd`.
     in_long_command: bool,
+    /// Who of the rank has said `init` and not yet `finalize`: the program, and a library of ours in it.
+    speakers: [bool; 2],
 }
 
 /// Lines to be sent, in order: to which rank, what (without the newline).
@@ -64,6 +66,7 @@ impl Server {
             in_barrier: false,
             init_held: false,
             in_long_command: false,
+            speakers: [false; 2],
         };
         Server { name: name.to_owned(), members: (0..size).map(|_| member()).collect(), keys: BTreeMap::new() }
     }
@@ -99,7 +102,7 @@ impl Server {
         let answer = match command {
             "init" => return self.init(rank, line, replies),
             "barrier_in" => return self.barrier_in(rank, replies),
-            "finalize" => return self.finalize(rank, replies),
+            "finalize" => return self.finalize(rank, line, replies),
             "abort" => {
                 return Some(Abort { code: word(line, "exitcode").and_then(|code| code.parse().ok()).unwrap_or(1) });
             }
@@ -128,20 +131,27 @@ impl Server {
             return None;
         }
         let member = &mut self.members[rank];
+        let speaker = speaker(line);
         match member.state {
             State::Fresh => {
                 member.state = State::Active;
+                member.speakers[speaker] = true;
                 replies.push((rank, INIT_ANSWER.to_owned()));
                 return None;
             }
-            // A library in the same program that speaks for itself, such as ours: both are of the job.
-            State::Active => {
+            // The program and its library share the wire: both are of this generation.
+            State::Active if !member.speakers[speaker] => {
+                member.speakers[speaker] = true;
                 replies.push((rank, INIT_ANSWER.to_owned()));
                 return None;
             }
+            // The program before this one ended without a word.
+            State::Active => member.state = State::Left,
             State::Left | State::Gone => {}
         }
         member.init_held = true;
+        member.speakers = [false; 2];
+        member.speakers[speaker] = true;
         self.go_on(replies);
         None
     }
@@ -156,9 +166,13 @@ impl Server {
         None
     }
 
-    fn finalize(&mut self, rank: usize, replies: &mut Replies) -> Option<Abort> {
-        self.members[rank].state = State::Left;
-        self.members[rank].in_barrier = false;
+    fn finalize(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
+        let member = &mut self.members[rank];
+        member.speakers[speaker(line)] = false;
+        if member.speakers == [false; 2] {
+            member.state = State::Left;
+            member.in_barrier = false;
+        }
         replies.push((rank, "cmd=finalize_ack rc=0".to_owned()));
         self.go_on(replies);
         None
@@ -252,3 +266,8 @@ fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 #[cfg(test)]
 #[path = "pmi_server_tests.rs"]
 mod tests;
+
+/// Who of a rank speaks: 0 the program, 1 a library of ours in it, which says so.
+fn speaker(line: &str) -> usize {
+    usize::from(word(line, "library") == Some("selvedge"))
+}

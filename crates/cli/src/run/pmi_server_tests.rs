@@ -175,3 +175,17 @@ fn a_program_that_ended_without_a_word_does_not_block_the_next() {
     assert!(talk.say(0, "cmd=barrier_in").is_empty());
     assert_eq!(talk.gone(1), released(&[0]));
 }
+
+#[test]
+fn a_program_and_its_library_share_the_wire() {
+    let mut talk = Talk::new(2);
+    (0..2).for_each(|rank| talk.init(rank));
+    for rank in 0..2 {
+        assert_eq!(talk.say(rank, "cmd=init pmi_version=1 library=selvedge").len(), 1, "of the same generation");
+    }
+    talk.ask(0, "cmd=put kvsname=job key=a value=seen");
+    assert_eq!(talk.ask(0, "cmd=finalize library=selvedge"), "cmd=finalize_ack rc=0");
+    assert!(talk.say(0, "cmd=barrier_in").is_empty(), "the program goes on");
+    assert_eq!(talk.say(1, "cmd=barrier_in"), released(&[0, 1]));
+    assert!(talk.ask(1, "cmd=get kvsname=job key=a").ends_with("value=seen"));
+}

@@ -162,7 +162,7 @@ impl Pmi1 {
         if rank >= size {
             return Err(refused("PMI_SIZE", &format!("rank {rank} of {size}")));
         }
-        let init = wire.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        let init = wire.ask(&signed("cmd=init pmi_version=1 pmi_subversion=1"), "response_to_init")?;
         check_rc("init", &init)?;
         let maxes = wire.ask("cmd=get_maxes", "maxes")?;
         let vallen = word(&maxes, "vallen_max").and_then(|text| text.parse::<usize>().ok()).unwrap_or(256);
@@ -239,8 +239,15 @@ impl Pmi1 {
     }
 
     pub(super) fn finalize(mut self) -> Result<(), JobError> {
-        self.wire.ask("cmd=finalize", "finalize_ack").map(|_| ())
+        self.wire.ask(&signed("cmd=finalize"), "finalize_ack").map(|_| ())
     }
+}
+
+/// A line that tells our launcher that not the program speaks but this library, on the wire that they share. Others are
+/// not told.
+fn signed(line: &str) -> String {
+    let ours = std::env::var_os("SELVEDGE_JOB").is_some();
+    if ours { format!("{line} library=selvedge") } else { line.to_owned() }
 }
 
 /// Tells the launcher to end the job. Nothing can be done if that fails.
