@@ -32,7 +32,7 @@ enum ptl_retvals {
     PTL_EQ_DROPPED      = 3,   /* an event is returned, but others before it were lost */
     PTL_EQ_EMPTY        = 4,   /* nothing in the queue, or nothing before the timeout */
     PTL_FAIL            = 5,   /* failure of no particular kind */
-    PTL_IGNORED         = 6,   /* the rank map is fixed and was left as it is */
+    PTL_IGNORED         = 6,   /* the rank map is fixed and was left as it is; this library never answers so */
     PTL_IN_USE          = 7,   /* operations or entries still use the object; try again */
     PTL_LIST_TOO_LONG   = 8,   /* the list is at max_list_size */
     PTL_NO_INIT         = 9,   /* PtlInit has not succeeded yet */
@@ -675,7 +675,7 @@ enum me_options {
 
 /* ---- Selvedge: additions ---------------------------------------------------------------------------- */
 
-#define PTL_INTERRUPTED    16        /* a signal ended the wait; in Portals before 4.3, a code of its own here */
+#define PTL_INTERRUPTED    16        /* the interface was closed during the wait; in Portals before 4.3 */
 #define PTL_ME_ACK_DISABLE (1 << 19) /* the entry sends no acknowledgements; outside PTL_ME_APPEND_OPTIONS_MASK */
 #define PTL_LE_ACK_DISABLE PTL_ME_ACK_DISABLE
 
