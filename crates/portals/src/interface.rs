@@ -4,7 +4,7 @@
 //! Limits: what a program asks for is granted exactly, up to what a table can hold (2^20 records; 2^16 portal table
 //! indices; the index never below 63, the least that the specification allows). A limit of zero is granted as zero,
 //! but for those that programs older than them leave at zero, unknowing: triggered operations, and the size of fetching
-//! atomics, which are then as if nothing had been asked.
+//! atomics, which is then that of other atomics.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -181,7 +181,7 @@ fn told(limits: &Limits, desired: Option<&NiLimits>) -> NiLimits {
         max_msg_size: size(|d| d.max_msg_size, MSG_BYTES_MAX, MSG_BYTES_MAX),
         max_atomic_size: size(|d| d.max_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX),
         max_fetch_atomic_size: match size(|d| d.max_fetch_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX) {
-            0 => ATOMIC_BYTES_DEFAULT,
+            0 => size(|d| d.max_atomic_size, ATOMIC_BYTES_DEFAULT, ATOMIC_BYTES_MAX),
             wanted => wanted,
         },
         max_waw_ordered_size: size(|d| d.max_waw_ordered_size.max(64), MSG_BYTES_MAX, MSG_BYTES_MAX),
