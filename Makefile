@@ -39,7 +39,6 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge &: FORCE
 .PHONY: headers
 headers: | $(TREE)/lib/libportals.so
 	@install -m 644 include/*.h $(TREE)/include/
-	@install -m 644 bench/peer_mpi.c $(TREE)/libexec/selvedge/ 2>/dev/null || true
 
 $(TREE)/lib/pkgconfig/portals4.pc: packaging/portals4.pc.in | $(TREE)/lib/libportals.so
 	@sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' $< > $@

@@ -120,13 +120,10 @@ impl Endpoint {
 
     /// Where a range of its owner's memory is from here.
     pub fn resolve(&self, address: u64, bytes: u64, access: Access, path: Path) -> Place {
-        let hot = &self.segment.header().hot;
-        let base = hot.arena_base.load(Relaxed);
-        let offset = address.wrapping_sub(base);
+        if let Some(start) = self.in_place(address, bytes, path) {
+            return Place::Direct(start.as_ptr());
+        }
         if self.own {
-            if base != 0 && within(offset, bytes, hot.arena_bytes.load(Relaxed)) {
-                return Place::Direct(address as *mut u8);
-            }
             let usable = match access {
                 Access::Read => OWN_MEMORY.readable(address, bytes),
                 Access::Write => OWN_MEMORY.writable(address, bytes),
@@ -136,12 +133,9 @@ impl Endpoint {
         if path == Path::Bounce {
             return Place::Unreachable;
         }
-        if base != 0 && path != Path::Cma {
-            let known = self.arena_bytes.load(Acquire);
-            if within(offset, bytes, known) || within(offset, bytes, self.arena_grown(known)) {
-                if let Some(arena) = self.arena.get() {
-                    return Place::Direct(arena.base().wrapping_add(offset as usize));
-                }
+        if path != Path::Cma && self.arena_has_grown() {
+            if let Some(start) = self.in_place(address, bytes, path) {
+                return Place::Direct(start.as_ptr());
             }
         }
         match path {
@@ -169,13 +163,14 @@ impl Endpoint {
         works
     }
 
-    /// Looks how large the arena has become; maps it at first.
+    /// Looks how large the arena has become, and maps it at first; whether there is more of it than was known.
     #[cold]
-    fn arena_grown(&self, known: u64) -> u64 {
+    fn arena_has_grown(&self) -> bool {
         let hot = &self.segment.header().hot;
+        let known = self.arena_bytes.load(Acquire);
         let claimed = hot.arena_bytes.load(Acquire);
         if claimed <= known {
-            return known;
+            return false;
         }
         if self.arena.get().is_none() {
             let reserved = hot.arena_reserved.load(Acquire);
@@ -185,14 +180,14 @@ impl Endpoint {
                 }
                 Err(error) => {
                     log::debug!("no arena of process {}: {error}", self.identity.pid);
-                    return known;
+                    return false;
                 }
             }
         }
-        let Some(arena) = self.arena.get() else { return known };
+        let Some(arena) = self.arena.get() else { return false };
         let held = arena.file_bytes().unwrap_or(0).min(arena.reserved());
         self.arena_bytes.fetch_max(claimed.min(held), Release);
-        self.arena_bytes.load(Acquire)
+        true
     }
 }
 

@@ -17,23 +17,17 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
-use selvedge_nic::layout;
 use selvedge_nic::registers::{COUNT, Registers};
 use selvedge_nic::signals::Doorbell;
 use selvedge_nic::tables::{PortalEntry, portal};
 use selvedge_nic::{Layout, Limits, Register};
 
-use crate::os::mapping::MapError;
+use crate::os::mapping::{MapError, check};
 use crate::os::process::Identity;
-use crate::segment::{Hot, LockLine, MAGIC, SegmentError, SegmentHeader, VERSION, state};
-
-/// Where a segment's tables start; that it is the segment's own word for it is tested below.
-const TABLES_AT: u64 = 512;
-/// The permissions of every file of a job.
-const MODE: u32 = 0o600;
+use crate::segment::{Claims, Hot, LockLine, SegmentError, SegmentHeader, TABLES_AT, state};
 
 /// What a NIC's header says of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,12 +92,8 @@ pub fn layout_of(limits: &Limits) -> Layout {
 pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     let (file, file_bytes) = open(path)?;
     let header = Piece::read(&file, path, 0, TABLES_AT)?;
-    let limits = checked_limits(&header, path)?;
-    let layout = layout_of(&limits);
-    if file_bytes < layout.initial_bytes() {
-        let (path, needed) = (path.display().to_string(), layout.initial_bytes());
-        return Err(SegmentError::Size { path, bytes: file_bytes, needed });
-    }
+    let layout = claims(&header).layout(path, file_bytes)?;
+    let limits = layout.limits;
     let registers_end = layout.registers + size_of::<Registers>() as u64;
     let signals = Piece::read(&file, path, layout.doorbell, registers_end)?;
     let portals_end = layout.portals + u64::from(limits.portals) * size_of::<PortalEntry>() as u64;
@@ -183,32 +173,13 @@ fn open(path: &Path) -> Result<(File, u64), MapError> {
         _ => MapError::Io { path: owned(), source },
     };
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error)?;
-    let status = file.metadata().map_err(io_error)?;
-    if !status.is_file() {
-        return Err(MapError::NotRegular { path: owned() });
-    }
-    if status.uid() != rustix::process::geteuid().as_raw() {
-        return Err(MapError::NotOwner { path: owned(), uid: status.uid() });
-    }
-    let mode = status.mode() & 0o7777;
-    if mode != MODE {
-        return Err(MapError::Mode { path: owned(), mode });
-    }
-    Ok((file, status.len()))
+    let status = rustix::fs::fstat(&file).map_err(|errno| io_error(errno.into()))?;
+    check(&status, path, 0)?;
+    Ok((file, status.st_size as u64))
 }
 
 /// The limits in the header, if it is one that this version has written.
-fn checked_limits(header: &Piece, path: &Path) -> Result<Limits, SegmentError> {
-    let name = || path.display().to_string();
-    let magic = header.u64(offset_of!(SegmentHeader, magic) as u64);
-    if magic != MAGIC {
-        return Err(SegmentError::Magic { path: name(), magic });
-    }
-    let found = header.u32(offset_of!(SegmentHeader, version) as u64);
-    let found_layout = header.u32(offset_of!(SegmentHeader, layout_version) as u64);
-    if found != VERSION || found_layout != layout::VERSION {
-        return Err(SegmentError::Version { path: name(), found, found_layout });
-    }
+fn claims(header: &Piece) -> Claims {
     let limit = |field: usize| header.u32((offset_of!(SegmentHeader, limits) + field) as u64);
     let limits = Limits {
         entries: limit(offset_of!(Limits, entries)),
@@ -225,7 +196,12 @@ fn checked_limits(header: &Piece, path: &Path) -> Result<Limits, SegmentError> {
         heap_blocks: limit(offset_of!(Limits, heap_blocks)),
         heap_blocks_max: limit(offset_of!(Limits, heap_blocks_max)),
     };
-    if limits.are_sane() { Ok(limits) } else { Err(SegmentError::Limits { path: name() }) }
+    Claims {
+        magic: header.u64(offset_of!(SegmentHeader, magic) as u64),
+        version: header.u32(offset_of!(SegmentHeader, version) as u64),
+        layout_version: header.u32(offset_of!(SegmentHeader, layout_version) as u64),
+        limits,
+    }
 }
 
 /// Bytes of a file, addressed as in the file.
@@ -263,7 +239,6 @@ impl Piece {
 }
 
 const _: () = {
-    assert!(size_of::<SegmentHeader>() as u64 <= TABLES_AT);
     assert!(size_of::<Registers>() >= COUNT * 8);
 };
 

@@ -35,7 +35,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 /// Version of the header.
 pub const VERSION: u32 = 1;
 /// Where the NIC's tables start.
-const TABLES_AT: u64 = 512;
+pub(crate) const TABLES_AT: u64 = 512;
 /// Address space that a peer sets aside for a segment: more than the largest has.
 const RESERVED_BYTES: u64 = 4 << 30;
 
@@ -133,6 +133,36 @@ pub enum SegmentError {
     Rename { path: String, error: std::io::Error },
 }
 
+/// What a header claims of its segment, before anything of it is believed.
+pub(crate) struct Claims {
+    pub magic: u64,
+    pub version: u32,
+    pub layout_version: u32,
+    pub limits: Limits,
+}
+
+impl Claims {
+    /// Where the tables lie, if this is a segment of ours and its file, of so many bytes, holds them.
+    pub fn layout(&self, path: &Path, bytes: u64) -> Result<Layout, SegmentError> {
+        let name = || path.display().to_string();
+        if self.magic != MAGIC {
+            return Err(SegmentError::Magic { path: name(), magic: self.magic });
+        }
+        if self.version != VERSION || self.layout_version != layout::VERSION {
+            let (found, found_layout) = (self.version, self.layout_version);
+            return Err(SegmentError::Version { path: name(), found, found_layout });
+        }
+        if !self.limits.are_sane() {
+            return Err(SegmentError::Limits { path: name() });
+        }
+        let layout = Layout::new(&self.limits, TABLES_AT);
+        if bytes < layout.initial_bytes() || layout.reserved_bytes() > RESERVED_BYTES {
+            return Err(SegmentError::Size { path: name(), bytes, needed: layout.initial_bytes() });
+        }
+        Ok(layout)
+    }
+}
+
 /// A NIC's memory, mapped.
 pub struct Segment {
     mapping: Mapping,
@@ -195,29 +225,16 @@ impl Segment {
 
     /// Attaches a segment that another process made.
     pub fn open(path: &Path) -> Result<Segment, SegmentError> {
-        let name = || path.display().to_string();
         let mapping = Mapping::open(path, TABLES_AT, RESERVED_BYTES)?;
         // SAFETY: the file holds at least the header's bytes, all of whose fields are integers.
         let header = unsafe { &*mapping.base().cast::<SegmentHeader>() };
-        if header.magic != MAGIC {
-            return Err(SegmentError::Magic { path: name(), magic: header.magic });
-        }
-        if header.version != VERSION || header.layout_version != layout::VERSION {
-            return Err(SegmentError::Version {
-                path: name(),
-                found: header.version,
-                found_layout: header.layout_version,
-            });
-        }
-        let limits = header.limits;
-        if !limits.are_sane() {
-            return Err(SegmentError::Limits { path: name() });
-        }
-        let layout = Layout::new(&limits, TABLES_AT);
-        let bytes = mapping.file_bytes()?;
-        if bytes < layout.initial_bytes() || layout.reserved_bytes() > RESERVED_BYTES {
-            return Err(SegmentError::Size { path: name(), bytes, needed: layout.initial_bytes() });
-        }
+        let claims = Claims {
+            magic: header.magic,
+            version: header.version,
+            layout_version: header.layout_version,
+            limits: header.limits,
+        };
+        let layout = claims.layout(path, mapping.file_bytes()?)?;
         Ok(Segment::new(mapping, layout))
     }
 

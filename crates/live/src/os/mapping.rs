@@ -257,7 +257,7 @@ fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
 }
 
 /// Invariant 3.
-fn check(status: &Stat, path: &Path, minimum: u64) -> Result<(), MapError> {
+pub(crate) fn check(status: &Stat, path: &Path, minimum: u64) -> Result<(), MapError> {
     let path = || path.to_path_buf();
     if FileType::from_raw_mode(status.st_mode) != FileType::RegularFile {
         return Err(MapError::NotRegular { path: path() });

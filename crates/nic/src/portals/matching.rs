@@ -246,13 +246,7 @@ impl Nic<'_> {
         if record.headers == 0 {
             return None;
         }
-        let has = |class: &Class| {
-            class.used != 0 && class.ignore_bits == spec.ignore_bits && class.source_ignore == spec.source_ignore
-        };
-        let class = match record.classes.iter().position(has) {
-            Some(class) => class as u8,
-            None => self.class_for(portal, spec.ignore_bits, spec.source_ignore),
-        };
+        let class = self.class_for(portal, spec.ignore_bits, spec.source_ignore);
         let matches = |nic: &Self, index: u32| {
             nic.tables.headers.get(index as usize).is_some_and(|record| {
                 slot::status(record.slot) == header::LIVE
