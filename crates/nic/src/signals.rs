@@ -2,8 +2,9 @@
 //! What is read without the NIC's lock: counters, event queues, descriptors, registers, the mailbox's ends.
 //!
 //! Invariants
-//! 1. Only the holder of the lock stores to them, except that a queue's consumers advance its head and that the
-//!    owner's program reads whatever it likes. So stores are plain, never read-modify-write, on the hot path.
+//! 1. Only the holder of the lock stores to them, except that a queue's consumers advance its head, that a counter's
+//!    lanes belong to their senders, and that the owner's program reads whatever it likes. So stores are plain, never
+//!    read-modify-write, on the hot path.
 //! 2. A counter's `success` is stored with release after the bytes that it counts; a reader loads it with acquire.
 //! 3. An event's words are stored before its sequence number (release), which a consumer loads first (acquire).
 //! 4. What somebody polls has a cache line of its own.
@@ -17,6 +18,9 @@ use crate::registers::Registers;
 /// Words of an event in the heap: one block.
 pub const EVENT_WORDS: usize = 16;
 
+/// Senders that may have a word of their own in a counter's line.
+pub const LANES: usize = 4;
+
 /// A counting event (Portals 4.3, `ptl_ct_event_t`), as its readers see it. Who counts never reads this line: it
 /// keeps its own books ([`crate::tables::CounterBook`]), so that a count moves the line once, not twice.
 #[repr(C, align(64))]
@@ -26,7 +30,10 @@ pub struct Counter {
     /// Generation and status, as of tables.
     pub slot: AtomicU32,
     pub reserved: AtomicU32,
-    pub reserved2: [AtomicU64; 5],
+    /// What senders that write the target's memory in place have counted: each its own lane, with plain stores, ...
+    pub lanes: [AtomicU64; LANES],
+    /// ... and those that found no lane left, this word together, with atomic additions. See [`Counter::arrived`].
+    pub common: AtomicU64,
 }
 
 /// An event queue: a ring of events in the heap. The first line is hardly ever written, the second by consumers; how

@@ -12,6 +12,7 @@
 //! Sizes are asserted below; layouts are `repr(C)` with explicit widths and no padding.
 
 use crate::handle::NONE;
+use crate::signals::LANES;
 
 /// Status and generation of a record, in one word.
 pub mod slot {
@@ -314,7 +315,9 @@ pub struct CounterBook {
     /// First and last operation that waits, lowest threshold first.
     pub armed_head: u32,
     pub armed_tail: u32,
-    pub reserved: [u64; 3],
+    /// Who has which lane of the counter's line: a number that the home gives its processes, 0 for nobody.
+    pub lane_owners: [u32; LANES],
+    pub reserved: u64,
 }
 
 /// An event queue, as the holders of the lock know it.

@@ -4,16 +4,32 @@
 //! A counter is changed by the holder of the NIC's lock and read by anyone. A change that reaches the lowest
 //! threshold that a triggered operation waits for moves that operation, and others due, to the fire queue.
 //!
+//! A sender that writes the target's memory in place may count in place as well: in a *lane*, a word of the counter's
+//! line that is that sender's alone, by a plain store (no lock, no read-modify-write: what counts is one crossing of the
+//! line, as for a flag). Lanes have no thresholds, so a counter has lanes or triggered operations, never both.
+//!
 //! Cost: one cache line, plain stores.
 
 use core::sync::atomic::Ordering::{Acquire, Release};
 
 use crate::Nic;
+use crate::handle::NONE;
 use crate::signals::{Counter, Signals};
 use crate::tables::{CounterBook, slot};
 
 /// Status of counters.
 pub const LIVE: u32 = 1;
+
+/// How a sender counts in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// By plain stores to the lane with this index.
+    Own(usize),
+    /// By atomic additions to [`Counter::common`]: others have all lanes.
+    Common,
+    /// Not at all: operations wait for the counter, so it counts under the lock.
+    Locked,
+}
 
 impl<'a> Signals<'a> {
     /// The live counter that this refers to.
@@ -25,7 +41,34 @@ impl<'a> Signals<'a> {
     }
 }
 
+impl Counter {
+    /// Successes, however they were counted. The words are of one line and each only grows, so what this gives lies
+    /// between what was there when it began and when it ended.
+    #[inline(always)]
+    pub fn arrived(&self) -> u64 {
+        let lanes = self.lanes.iter().map(|lane| lane.load(Acquire));
+        let locked = self.success.load(Acquire).wrapping_add(self.common.load(Acquire));
+        lanes.fold(locked, u64::wrapping_add)
+    }
+}
+
 impl Nic<'_> {
+    /// How the sender with this number (not 0) may count at a counter in place: in the lane that it has, else a free one.
+    pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
+        let (_, book) = self.counter_book(reference)?;
+        if book.armed_head != NONE {
+            return Some(Lane::Locked);
+        }
+        let owned = |&owner: &u32| owner == sender;
+        let free = |&owner: &u32| owner == 0;
+        let lanes = &mut book.lane_owners;
+        let Some(lane) = lanes.iter().position(owned).or_else(|| lanes.iter().position(free)) else {
+            return Some(Lane::Common);
+        };
+        lanes[lane] = sender;
+        Some(Lane::Own(lane))
+    }
+
     /// The books of a live counter.
     #[inline(always)]
     pub(crate) fn counter_book(&mut self, reference: u32) -> Option<(usize, &mut CounterBook)> {

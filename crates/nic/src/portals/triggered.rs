@@ -19,6 +19,7 @@ use core::sync::atomic::compiler_fence;
 
 use crate::handle::NONE;
 use crate::registers::Register;
+use crate::signals::LANES;
 use crate::tables::{Command, Triggered, entry, kind, slot, triggered};
 use crate::{Bus, Full, Nic};
 
@@ -69,10 +70,11 @@ impl Nic<'_> {
     }
 
     /// Sets up an operation to run when a counter reaches a threshold. It may be due at once. Refused when there is no
-    /// such counter: nothing would ever free it.
+    /// such counter (nothing would ever free it), or senders count in lanes of its line, which nothing compares.
     pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<(), Full> {
         let index = self.tables.control.free_triggered;
-        if self.counter_book(counter).is_none() || !self.triggered_available() {
+        let armable = self.counter_book(counter).is_some_and(|(_, book)| book.lane_owners == [0; LANES]);
+        if !armable || !self.triggered_available() {
             return Err(Full);
         }
         let sequence = self.next_sequence();
