@@ -10,11 +10,13 @@
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
 
 pub use selvedge_launch::ClaimError;
 use selvedge_launch::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
 use selvedge_live::arena::Arena;
 use selvedge_live::interface::ArenaRange;
+use selvedge_live::wait::TICK;
 use selvedge_live::{Config, Interface, Mode, OpenError, Path};
 use selvedge_nic::{Limits, Register};
 
@@ -42,6 +44,7 @@ const SPIN_NS_CROWDED: u64 = 2_000;
 /// This process in its job.
 pub struct Process {
     pub settings: Settings,
+    os_pid: u32,
     rank: u32,
     size: u32,
     place: Place,
@@ -98,6 +101,7 @@ impl Process {
         };
         let process = Arc::new(Process {
             settings,
+            os_pid: std::process::id(),
             rank,
             size,
             place,
@@ -131,6 +135,18 @@ impl Process {
 
     /// Opens a NIC; `pid` None takes the id that the process has, else its rank, else any that is free.
     pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
+        self.open_as(ni, pid, limits, self.arena_range(), TICK)
+    }
+
+    /// Opens a NIC that offers other memory than the process's arena, and whose waits sleep no longer than `nap`.
+    pub fn open_as(
+        &self,
+        ni: u32,
+        pid: Option<u16>,
+        limits: &Limits,
+        memory: ArenaRange,
+        nap: Duration,
+    ) -> Result<Opened, ProcessError> {
         let preferred = u16::try_from(self.rank).unwrap_or(u16::MAX);
         let claim = self.directory().claim(pid, preferred)?;
         let spin_ns = if self.size as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
@@ -138,9 +154,10 @@ impl Process {
             mode: self.settings.mode,
             path: self.settings.path,
             spin_ns: self.settings.spin_ns.unwrap_or(spin_ns),
+            nap_ns: nap.as_nanos() as u64,
             directory: self.directory().path().to_path_buf(),
         };
-        let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, self.arena_range())?;
+        let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, memory)?;
         let interface = Arc::new(interface);
         let mut interfaces = self.interfaces.lock().unwrap_or_else(|poison| poison.into_inner());
         interfaces.retain(|other| other.strong_count() > 0);
@@ -150,9 +167,12 @@ impl Process {
 
     fn arena_range(&self) -> ArenaRange {
         match self.arena.get() {
-            Some(Some(arena)) => {
-                ArenaRange { base: arena.base(), reserved: arena.reserved_bytes(), bytes: arena.committed_bytes() }
-            }
+            Some(Some(arena)) => ArenaRange {
+                number: 0,
+                base: arena.base(),
+                reserved: arena.reserved_bytes(),
+                bytes: arena.committed_bytes(),
+            },
             _ => ArenaRange::default(),
         }
     }
@@ -233,6 +253,22 @@ impl Process {
                 std::process::exit(code)
             }
         }
+    }
+
+    /// Ends the whole job in order, with this exit code.
+    pub fn end_all(&self, code: i32) -> ! {
+        match self.job() {
+            Ok(job) => job.end_all(code),
+            Err(error) => {
+                eprintln!("selvedge: the launcher cannot be told that the job ends: {error}");
+                std::process::exit(code)
+            }
+        }
+    }
+
+    /// Whether this is a forked child of the process that found its job.
+    pub fn is_forked_child(&self) -> bool {
+        std::process::id() != self.os_pid
     }
 
     /// Runs something that blocks, keeping meanwhile the interfaces going that depend on this process's program.

@@ -30,6 +30,7 @@ use std::sync::Mutex;
 
 use selvedge_nic::buddy::{Buddy, BuddyError};
 
+use crate::extents::Extents;
 use crate::os::mapping::{MapError, Mapping};
 
 /// The unit of small allocations, and the alignment of all.
@@ -393,64 +394,6 @@ impl Books {
         let level = if self.warned { log::Level::Debug } else { log::Level::Warn };
         self.warned = true;
         log::log!(level, "selvedge_alloc: no memory: {why}");
-    }
-}
-
-/// Free runs of pages. No two touch.
-#[derive(Debug, Default)]
-struct Extents {
-    /// First page, pages.
-    by_place: BTreeMap<u64, u64>,
-    /// Pages, first page.
-    by_size: BTreeSet<(u64, u64)>,
-}
-
-impl Extents {
-    /// Takes a run out of the smallest extent that holds it.
-    fn take(&mut self, pages: u64) -> Option<u64> {
-        let (_, first) = *self.by_size.range((pages, 0)..).next()?;
-        self.take_at(first, pages).then_some(first)
-    }
-
-    /// Takes exactly this run from the beginning of an extent. False, and nothing changed, if it is not free there.
-    fn take_at(&mut self, first: u64, pages: u64) -> bool {
-        let Some(length) = self.by_place.get(&first).copied().filter(|length| *length >= pages) else { return false };
-        self.remove(first, length);
-        if length > pages {
-            self.insert(first + pages, length - pages);
-        }
-        true
-    }
-
-    /// Adds a run, joined with the extents that it touches.
-    fn give(&mut self, first: u64, pages: u64) {
-        let (mut first, mut pages) = (first, pages);
-        let before = self.by_place.range(..first).next_back().map(|(place, length)| (*place, *length));
-        if let Some((place, length)) = before.filter(|(place, length)| place + length == first) {
-            self.remove(place, length);
-            (first, pages) = (place, length + pages);
-        }
-        if let Some(length) = self.by_place.get(&(first + pages)).copied() {
-            self.remove(first + pages, length);
-            pages += length;
-        }
-        self.insert(first, pages);
-    }
-
-    /// Pages of the extent that ends here.
-    fn tail(&self, end: u64) -> u64 {
-        let last = self.by_place.last_key_value();
-        last.filter(|(first, pages)| *first + *pages == end).map_or(0, |(_, pages)| *pages)
-    }
-
-    fn insert(&mut self, first: u64, pages: u64) {
-        self.by_place.insert(first, pages);
-        self.by_size.insert((pages, first));
-    }
-
-    fn remove(&mut self, first: u64, pages: u64) {
-        self.by_place.remove(&first);
-        self.by_size.remove(&(pages, first));
     }
 }
 

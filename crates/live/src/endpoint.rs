@@ -53,7 +53,7 @@ pub struct Endpoint {
     /// It is this process's.
     pub own: bool,
     identity: Identity,
-    arena_path: PathBuf,
+    directory: PathBuf,
     arena: OnceLock<Mapping>,
     /// Bytes of the arena's file that are known to exist.
     arena_bytes: AtomicU64,
@@ -70,7 +70,7 @@ impl Endpoint {
             id: header.id,
             own,
             identity,
-            arena_path: directory.join(format!("{}.arena", header.owner_pid)),
+            directory: directory.into(),
             arena: OnceLock::new(),
             arena_bytes: AtomicU64::new(0),
             attach: AtomicU8::new(0),
@@ -163,6 +163,12 @@ impl Endpoint {
         works
     }
 
+    /// The owner's arena, all of it that there may ever be, mapped; what of it exists now its owner must say.
+    pub(crate) fn arena(&self) -> Option<&Mapping> {
+        self.arena_has_grown();
+        self.arena.get()
+    }
+
     /// Looks how large the arena has become, and maps it at first; whether there is more of it than was known.
     #[cold]
     fn arena_has_grown(&self) -> bool {
@@ -174,7 +180,8 @@ impl Endpoint {
         }
         if self.arena.get().is_none() {
             let reserved = hot.arena_reserved.load(Acquire);
-            match Mapping::open(&self.arena_path, 0, reserved) {
+            let path = arena_path(&self.directory, self.identity.pid, hot.arena_number.load(Acquire));
+            match Mapping::open(&path, 0, reserved) {
                 Ok(mapping) => {
                     let _ = self.arena.set(mapping);
                 }
@@ -188,6 +195,14 @@ impl Endpoint {
         let held = arena.file_bytes().unwrap_or(0).min(arena.reserved());
         self.arena_bytes.fetch_max(claimed.min(held), Release);
         true
+    }
+}
+
+/// The file of shared memory with this number of a process: 0 is that of `selvedge_alloc`, 1 the symmetric memory.
+pub fn arena_path(directory: &FilePath, os_pid: u32, number: u32) -> PathBuf {
+    match number {
+        0 => directory.join(format!("{os_pid}.arena")),
+        number => directory.join(format!("{os_pid}.{number}.arena")),
     }
 }
 

@@ -98,6 +98,14 @@ impl Interface {
         }
     }
 
+    /// Executes what a change of another NIC has set off.
+    #[inline]
+    pub(crate) fn settle_at(&self, endpoint: &Endpoint, fired: bool) {
+        if fired {
+            self.drain_all(vec![endpoint]);
+        }
+    }
+
     /// Runs one command for the initiator `from`.
     #[inline]
     fn execute<'a>(

@@ -55,6 +55,8 @@ impl From<SegmentError> for OpenError {
 /// The shared arena of this process, as its NICs tell it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArenaRange {
+    /// Which file it is ([`crate::endpoint::arena_path`]).
+    pub number: u32,
     pub base: u64,
     pub reserved: u64,
     pub bytes: u64,
@@ -172,9 +174,13 @@ impl Interface {
         self.own.segment.doorbell()
     }
 
-    /// Publishes the process's arena to peers.
+    /// Publishes the memory that this NIC offers to peers: once said which file it is, it may only grow.
     pub fn tell_arena(&self, arena: ArenaRange) {
         let hot = &self.own.segment.header().hot;
+        if hot.arena_base.load(SeqCst) != 0 && hot.arena_number.load(SeqCst) != arena.number {
+            return;
+        }
+        hot.arena_number.store(arena.number, SeqCst);
         hot.arena_reserved.store(arena.reserved, SeqCst);
         hot.arena_base.store(arena.base, SeqCst);
         hot.arena_bytes.store(arena.bytes, SeqCst);

@@ -17,7 +17,9 @@
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
 //! | [`inspect`] | a look at a NIC from outside, for tools |
-//! | [`arena`] | memory that peers reach in place (`selvedge_alloc`) |
+//! | [`arena`] | memory that peers reach in place (`selvedge_alloc`); [`extents`]: its free pages |
+//! | [`symmetric`] | memory that lies alike in all processes of a job, the program's static data with it |
+//! | [`window`] | a peer's memory and counters, for who stores there itself |
 //! | [`os`] | what is needed of Linux |
 //!
 //! Rules of locking and death (ARCHITECTURE.md has the reasons)
@@ -29,6 +31,7 @@
 pub mod arena;
 pub mod endpoint;
 pub mod engine;
+pub mod extents;
 pub mod inspect;
 pub mod interface;
 pub mod lock;
@@ -36,7 +39,9 @@ pub mod mailbox;
 pub mod memory;
 pub mod os;
 pub mod segment;
+pub mod symmetric;
 pub mod wait;
+pub mod window;
 
 pub use interface::{Interface, OpenError};
 
@@ -69,6 +74,8 @@ pub struct Config {
     pub path: Path,
     /// How long a wait spins before it sleeps.
     pub spin_ns: u64,
+    /// The longest that a sleep lasts: where peers store to memory without waking its owner, the owner must look itself.
+    pub nap_ns: u64,
     /// The job's directory.
     pub directory: std::path::PathBuf,
 }

@@ -84,7 +84,8 @@ pub struct Hot {
     pub sleepers: AtomicU32,
     /// Changes when sleepers are to look again.
     pub wake: AtomicU32,
-    reserved: AtomicU32,
+    /// Which of its files of shared memory belongs to this NIC ([`crate::endpoint::arena_path`]).
+    pub arena_number: AtomicU32,
     /// Heap blocks that the file holds.
     pub heap_blocks: AtomicU64,
     /// The owner's shared arena: its address in the owner, bytes that it may reach, bytes that exist.
@@ -205,7 +206,7 @@ impl Segment {
                 state: AtomicU32::new(state::READY),
                 sleepers: AtomicU32::new(0),
                 wake: AtomicU32::new(0),
-                reserved: AtomicU32::new(0),
+                arena_number: AtomicU32::new(0),
                 heap_blocks: AtomicU64::new(limits.heap_blocks.into()),
                 arena_base: AtomicU64::new(0),
                 arena_reserved: AtomicU64::new(0),

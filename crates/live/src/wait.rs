@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use crate::interface::Interface;
 use crate::os::{asymmetric, futex};
 
-/// How often a waiter looks after others' deaths.
-const TICK: Duration = Duration::from_millis(20);
+/// How often a waiter looks after others' deaths: what sleeps last at most, where nothing else is said.
+pub const TICK: Duration = Duration::from_millis(20);
 /// How long a sleep lasts at most where the kernel lacks the asymmetric fence.
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
 /// Looks between looks at the clock.
@@ -122,7 +122,7 @@ impl Interface {
             if let Some(found) = look() {
                 break Ok(found);
             }
-            let mut sleep = if fenced { TICK } else { UNFENCED_SLEEP };
+            let mut sleep = if fenced { Duration::from_nanos(self.config.nap_ns) } else { UNFENCED_SLEEP };
             if let Some(deadline) = deadline {
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {

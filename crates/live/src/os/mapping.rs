@@ -173,6 +173,18 @@ impl Mapping {
         extend(&self.file, &self.path, bytes, self.reserved_bytes)
     }
 
+    /// Maps the file's first `bytes` once more, over what is mapped at `at`.
+    ///
+    /// # Safety
+    /// Those pages are the caller's to replace, and hold what the file holds.
+    pub unsafe fn map_over(&self, at: *mut u8, bytes: usize) -> Result<(), MapError> {
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::SHARED | MapFlags::FIXED;
+        // SAFETY: the caller's.
+        let placed = unsafe { rustix::mm::mmap(at.cast(), bytes, protection, flags, &self.file, 0) };
+        placed.map(|_| ()).map_err(|errno| io_error(&self.path, errno))
+    }
+
     /// The present length of the file, which a peer may have grown.
     pub fn file_bytes(&self) -> Result<u64, MapError> {
         self.still_there()?;

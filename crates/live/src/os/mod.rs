@@ -8,6 +8,7 @@
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
+//! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
 //! | [`process`] | which process is which, and whether it still lives | `/proc/<pid>/stat` |
 //!
 //! Invariants of the whole folder:
@@ -22,6 +23,7 @@ pub mod futex;
 pub mod mapping;
 pub mod memory;
 pub mod process;
+pub mod program;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Free runs of units (pages, blocks) in one range: best fit, lowest address among equals, neighbours joined.
+//!
+//! What it gives depends on nothing but what was taken and given before: two processes that make the same calls get the
+//! same runs. Costs O(log n) in the number of free runs, some 100 bytes for each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Free runs of units. No two touch.
+#[derive(Debug, Default)]
+pub struct Extents {
+    /// First unit, units.
+    pub(crate) by_place: BTreeMap<u64, u64>,
+    /// Units, first unit.
+    pub(crate) by_size: BTreeSet<(u64, u64)>,
+}
+
+impl Extents {
+    /// Takes a run out of the smallest extent that holds it.
+    pub fn take(&mut self, units: u64) -> Option<u64> {
+        let (_, first) = *self.by_size.range((units, 0)..).next()?;
+        self.take_at(first, units).then_some(first)
+    }
+
+    /// Takes exactly this run from the beginning of an extent. False, and nothing changed, if it is not free there.
+    pub fn take_at(&mut self, first: u64, units: u64) -> bool {
+        let Some(length) = self.by_place.get(&first).copied().filter(|length| *length >= units) else { return false };
+        self.remove(first, length);
+        if length > units {
+            self.insert(first + units, length - units);
+        }
+        true
+    }
+
+    /// Adds a run, joined with the extents that it touches.
+    pub fn give(&mut self, first: u64, units: u64) {
+        let (mut first, mut units) = (first, units);
+        let before = self.by_place.range(..first).next_back().map(|(place, length)| (*place, *length));
+        if let Some((place, length)) = before.filter(|(place, length)| place + length == first) {
+            self.remove(place, length);
+            (first, units) = (place, length + units);
+        }
+        if let Some(length) = self.by_place.get(&(first + units)).copied() {
+            self.remove(first + units, length);
+            units += length;
+        }
+        self.insert(first, units);
+    }
+
+    /// Units of the extent that ends here.
+    pub fn tail(&self, end: u64) -> u64 {
+        let last = self.by_place.last_key_value();
+        last.filter(|(first, units)| *first + *units == end).map_or(0, |(_, units)| *units)
+    }
+
+    fn insert(&mut self, first: u64, units: u64) {
+        self.by_place.insert(first, units);
+        self.by_size.insert((units, first));
+    }
+
+    fn remove(&mut self, first: u64, units: u64) {
+        self.by_place.remove(&first);
+        self.by_size.remove(&(units, first));
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The static data of the program that this process runs, and putting them into a shared file where they are.
+//!
+//! Invariants
+//! 1. The pages that are moved are whole ones of the program's own writable segment, behind what the loader made
+//!    read-only (RELRO); no library's.
+//! 2. They keep their addresses and contents. The kernel exchanges the mapping in one step; what another thread stored
+//!    between the copy and that step would be lost, so the caller makes sure that there is no other thread.
+//! 3. A forked child gets a private copy, as it would have had ([`keep_private_in_children`]).
+
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ops::Range;
+use std::ptr;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::SeqCst};
+
+use rustix::mm::{MapFlags, ProtFlags};
+
+/// The program's static data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StaticData {
+    /// Variables lie in here.
+    pub bytes: Range<u64>,
+    /// The whole pages that hold them.
+    pub pages: Range<u64>,
+    /// The libraries that the program itself names (`DT_NEEDED`).
+    pub libraries: Vec<String>,
+}
+
+/// Looks up the program's writable segment. None: it has none.
+pub fn static_data() -> Option<StaticData> {
+    let mut found: Option<StaticData> = None;
+    // SAFETY: `look` is called before this returns, with `found` as its argument.
+    unsafe { libc::dl_iterate_phdr(Some(look), (&raw mut found).cast()) };
+    found.filter(|data| !data.bytes.is_empty())
+}
+
+/// Looks at the first object, which is the program, and stops.
+unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
+    // SAFETY: the loader's own description of an object that it has mapped.
+    let (base, headers) = unsafe {
+        let info = &*info;
+        (info.dlpi_addr, std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()))
+    };
+    let page = rustix::param::page_size() as u64;
+    let range = |header: &libc::Elf64_Phdr| {
+        let start = base + header.p_vaddr;
+        start..start + header.p_memsz
+    };
+    let first = |kind: u32| headers.iter().find(|header| header.p_type == kind);
+    let writable = |header: &&libc::Elf64_Phdr| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_W != 0;
+    if let Some(segment) = headers.iter().rfind(writable).map(range) {
+        let read_only = first(libc::PT_GNU_RELRO).map_or(0, |header| range(header).end);
+        let start = if segment.contains(&read_only) { read_only } else { segment.start };
+        let pages = start.next_multiple_of(page)..segment.end.next_multiple_of(page);
+        // Where RELRO does not end with a page, its last part is not protected, and shares that page.
+        let pages = start / page * page..pages.end;
+        // SAFETY: the dynamic section of the program, if it has one.
+        let libraries = first(libc::PT_DYNAMIC).map(|header| unsafe { needed(base, range(header)) });
+        let data = StaticData { bytes: start..segment.end, pages, libraries: libraries.unwrap_or_default() };
+        // SAFETY: the caller of dl_iterate_phdr gave this.
+        unsafe { *found.cast::<Option<StaticData>>() = Some(data) };
+    }
+    1
+}
+
+/// The names of `DT_NEEDED`.
+///
+/// # Safety
+/// `section` is the dynamic section of an object that is loaded at `base`.
+unsafe fn needed(base: u64, section: Range<u64>) -> Vec<String> {
+    const DT_NULL: u64 = 0;
+    const DT_NEEDED: u64 = 1;
+    const DT_STRTAB: u64 = 5;
+    let count = ((section.end - section.start) / 16) as usize;
+    // SAFETY: the caller's: pairs of tag and value.
+    let entries = unsafe { std::slice::from_raw_parts(section.start as *const [u64; 2], count) };
+    let entries = || entries.iter().take_while(|[tag, _]| *tag != DT_NULL);
+    let Some([_, names]) = entries().find(|[tag, _]| *tag == DT_STRTAB) else { return Vec::new() };
+    // The C library has made an address of it, on most machines.
+    let names = if *names < base { base + names } else { *names };
+    let name = |[_, offset]: &[u64; 2]| {
+        // SAFETY: an offset into the string table, by the format.
+        unsafe { CStr::from_ptr((names + offset) as *const c_char) }.to_string_lossy().into_owned()
+    };
+    entries().filter(|[tag, _]| *tag == DT_NEEDED).map(name).collect()
+}
+
+/// Threads that this process has now.
+pub fn thread_count() -> usize {
+    std::fs::read_dir("/proc/self/task").map_or(usize::MAX, |tasks| tasks.count())
+}
+
+// ---- Forked children ---------------------------------------------------------------------------------------------
+
+/// The pages that were moved: address and bytes.
+static MOVED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
+/// A word that parent and child share: 1 once the child has its copy.
+static COPIED: AtomicUsize = AtomicUsize::new(0);
+
+/// From now on a child of `fork` has these pages for itself; the parent goes on when the child has copied them.
+///
+/// Children of `vfork` and `posix_spawn` share the parent's memory anyway, until they exec.
+pub fn keep_private_in_children(pages: Range<u64>) -> Result<(), std::io::Error> {
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
+    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    let word = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), rustix::param::page_size(), protection, flags)? };
+    COPIED.store(word as usize, SeqCst);
+    MOVED[0].store(pages.start as usize, SeqCst);
+    MOVED[1].store((pages.end - pages.start) as usize, SeqCst);
+    // SAFETY: functions of this object, which stays loaded.
+    match unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) } {
+        0 => Ok(()),
+        error => Err(std::io::Error::from_raw_os_error(error)),
+    }
+}
+
+fn copied() -> Option<&'static AtomicU32> {
+    // SAFETY: null, or the page of `keep_private_in_children`, which is never unmapped.
+    unsafe { (COPIED.load(SeqCst) as *const AtomicU32).as_ref() }
+}
+
+unsafe extern "C" fn before_fork() {
+    if let Some(word) = copied() {
+        word.store(0, SeqCst);
+    }
+}
+
+unsafe extern "C" fn after_fork() {
+    let Some(word) = copied() else { return };
+    // A fork that failed has no child that would answer.
+    for _ in 0..2_000 {
+        if word.load(SeqCst) != 0 {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_micros(50));
+    }
+}
+
+unsafe extern "C" fn in_child() {
+    let (start, bytes) = (MOVED[0].load(SeqCst), MOVED[1].load(SeqCst));
+    let Some(word) = copied() else { return };
+    let flags = MapFlags::PRIVATE;
+    // SAFETY: the pages are mapped; a fresh private range gets their contents and takes their place, in one step of the
+    // kernel. Only system calls and a copy: this runs between fork and the child's own code.
+    let done = unsafe {
+        rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags).and_then(|copy| {
+            ptr::copy_nonoverlapping(start as *const u8, copy.cast::<u8>(), bytes);
+            let how = rustix::mm::MremapFlags::MAYMOVE;
+            rustix::mm::mremap_fixed(copy, bytes, bytes, how, start as *mut c_void)
+        })
+    };
+    word.store(1, SeqCst);
+    if done.is_err() {
+        let words = b"selvedge: a forked child has no memory for its own copy of the static data\n";
+        // SAFETY: writes that many bytes of a constant; `_exit` has no preconditions.
+        unsafe {
+            libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
+            libc::_exit(127);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static mut VARIABLE: u64 = 7;
+
+    #[test]
+    fn the_programs_own_variables_are_found() {
+        let data = static_data().expect("a test program has static data");
+        let address = &raw const VARIABLE as u64;
+        assert!(data.bytes.contains(&address), "{data:?} {address:#x}");
+        assert!(data.pages.start <= data.bytes.start && data.pages.end >= data.bytes.end);
+        assert!(data.libraries.iter().any(|name| name.starts_with("libc.so")), "{data:?}");
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Memory that lies alike in every process of a job: the program's static data, then a heap (OpenSHMEM, "Memory Model").
+//!
+//! One file for each process, `<ospid>.1.arena`. Its first pages are the program's static data, in their place: they are
+//! copied into the file, and the file is mapped over them, so that peers reach a variable of the program as they reach
+//! the heap. An object has the same offset in each process's file; addresses may differ.
+//!
+//! Invariants
+//! 1. What is committed is backed: touching it never fails for lack of space. It only grows.
+//! 2. Static data keep their addresses and contents ([`crate::os::program`]).
+//!
+//! Costs: address space for the reserve; memory for what was committed. Adopting copies the static data once.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+
+use crate::endpoint::arena_path;
+use crate::interface::ArenaRange;
+use crate::os::mapping::{MapError, Mapping};
+use crate::os::program::keep_private_in_children;
+
+/// The number of its file among those of a process.
+const NUMBER: u32 = 1;
+
+/// Why static data stay where peers reach them by cross-memory attach only.
+#[derive(Debug, thiserror::Error)]
+pub enum AdoptError {
+    #[error(transparent)]
+    Map(#[from] MapError),
+    #[error("the program's static data cannot be mapped from a file: {0}")]
+    System(#[from] std::io::Error),
+    #[error("other threads run already, and might write to static data while they are moved")]
+    Threads,
+}
+
+/// A process's symmetric memory.
+pub struct Symmetric {
+    mapping: Mapping,
+    path: PathBuf,
+    committed: AtomicU64,
+}
+
+impl Symmetric {
+    /// Makes the file in a job's directory, with room to grow to `reserved` bytes.
+    pub fn create(directory: &Path, reserved: u64) -> Result<Symmetric, MapError> {
+        let path = arena_path(directory, std::process::id(), NUMBER);
+        let _ = std::fs::remove_file(&path);
+        let mapping = Mapping::create(&path, 0, reserved)?;
+        Ok(Symmetric { mapping, path, committed: AtomicU64::new(0) })
+    }
+
+    /// Sees to it that the first `bytes` exist. On an error nothing has changed.
+    pub fn commit(&self, bytes: u64) -> Result<(), MapError> {
+        if bytes > self.committed() {
+            self.mapping.grow(bytes)?;
+            self.committed.fetch_max(bytes, Release);
+        }
+        Ok(())
+    }
+
+    /// Bytes that exist.
+    #[inline(always)]
+    pub fn committed(&self) -> u64 {
+        self.committed.load(Acquire)
+    }
+
+    /// Where it begins in this process.
+    pub fn base(&self) -> *mut u8 {
+        self.mapping.base()
+    }
+
+    /// What peers are told.
+    pub fn range(&self) -> ArenaRange {
+        let (base, reserved) = (self.mapping.base() as u64, self.mapping.reserved());
+        ArenaRange { number: NUMBER, base, reserved, bytes: self.committed() }
+    }
+
+    /// Moves the program's static data into the file's first pages, which are committed and not used yet.
+    pub fn adopt(&self, pages: Range<u64>) -> Result<(), AdoptError> {
+        if crate::os::program::thread_count() != 1 {
+            return Err(AdoptError::Threads);
+        }
+        let bytes = (pages.end - pages.start) as usize;
+        debug_assert!(bytes as u64 <= self.committed());
+        keep_private_in_children(pages.clone())?;
+        // SAFETY: the program's own writable pages into ours, which nobody knows yet.
+        unsafe { std::ptr::copy_nonoverlapping(pages.start as *const u8, self.mapping.base(), bytes) };
+        // SAFETY: the same bytes appear at the same addresses; no other thread runs.
+        unsafe { self.mapping.map_over(pages.start as *mut u8, bytes) }?;
+        Ok(())
+    }
+
+    /// Removes the file's name; who has mapped it keeps it.
+    pub fn forget(&self) {
+        let _ = std::fs::remove_file(&self.path);
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A peer's memory and counters, for front doors that store there themselves: what a put costs is then the stores.
+//!
+//! Only where every process of the job may do so ([`Interface::stores_in_place`]): in host mode a put waits for its
+//! target's program, and a forced path is there to be taken.
+//!
+//! Invariants
+//! 1. A window is as long as its owner's reserve; what of it exists is its owner's word. Whoever stores holds each range
+//!    against what all owners have committed: beyond the file's end is no memory.
+//! 2. Who has stored, rings: a sleeper announces itself, then looks once more (wait.rs), so a ring after the store is
+//!    either heard or not needed.
+
+use std::sync::atomic::{AtomicU32, Ordering::Acquire};
+
+use selvedge_nic::portals::counters::Lane;
+use selvedge_nic::signals::Counter;
+
+use crate::endpoint::Endpoint;
+use crate::interface::Interface;
+use crate::{Mode, Path};
+
+/// A process's shared memory and its NIC, from here.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    endpoint: &'a Endpoint,
+    memory: *mut u8,
+    reserved: u64,
+}
+
+// SAFETY: an address in a mapping that lives as long as the endpoint; who follows it answers for the access.
+unsafe impl Send for Window<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for Window<'_> {}
+
+impl Interface {
+    /// Whether this job's processes may store to each other's memory in place.
+    pub fn stores_in_place(&self) -> bool {
+        self.config.mode == Mode::Nic && matches!(self.config.path, Path::Auto | Path::Shared)
+    }
+
+    /// The window on a process, own or peer. None: it is not there, or has no shared memory.
+    pub fn window(&self, id: u64) -> Option<Window<'_>> {
+        let endpoint = self.endpoint(id)?;
+        let hot = &endpoint.segment.header().hot;
+        if endpoint.own {
+            let base = hot.arena_base.load(Acquire) as *mut u8;
+            let reserved = hot.arena_reserved.load(Acquire);
+            return (!base.is_null()).then_some(Window { endpoint, memory: base, reserved });
+        }
+        let mapping = endpoint.arena()?;
+        Some(Window { endpoint, memory: mapping.base(), reserved: mapping.reserved() })
+    }
+
+    /// How this process, as the sender with this number, may count at a peer's counter in place.
+    pub fn lane(&self, window: &Window<'_>, counter: u32, sender: u32) -> Option<Lane> {
+        window.endpoint.segment.lock(self.word).lane(counter, sender)
+    }
+
+    /// Counts at a peer's counter under its NIC's lock, and runs what that sets off.
+    pub fn count_at(&self, window: &Window<'_>, counter: u32, success: u64) {
+        let fired = {
+            let mut guard = window.endpoint.segment.lock(self.word);
+            guard.count(counter, success, 0);
+            guard.has_fired()
+        };
+        self.settle_at(window.endpoint, fired);
+    }
+}
+
+impl<'a> Window<'a> {
+    /// Where its memory begins here.
+    #[inline(always)]
+    pub fn memory(&self) -> *mut u8 {
+        self.memory
+    }
+
+    /// Bytes that it may come to have.
+    #[inline(always)]
+    pub fn reserved(&self) -> u64 {
+        self.reserved
+    }
+
+    /// Makes its owner look, if it sleeps. After the stores.
+    #[inline(always)]
+    pub fn ring(&self) {
+        self.endpoint.segment.ring();
+    }
+
+    /// The word that is not 0 while its owner sleeps: what [`Window::ring`] looks at.
+    pub fn sleepers(&self) -> &'a AtomicU32 {
+        &self.endpoint.segment.header().hot.sleepers
+    }
+
+    /// A counter of its NIC.
+    pub fn counter(&self, reference: u32) -> Option<&'a Counter> {
+        self.endpoint.segment.signals().counter(reference)
+    }
+}
