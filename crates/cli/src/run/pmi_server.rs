@@ -56,6 +56,8 @@ pub(super) type Replies = Vec<(usize, String)>;
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Abort {
     pub(super) code: i32,
+    /// The program is done, and says with which code; else something has gone wrong.
+    pub asked: bool,
 }
 
 impl Server {
@@ -104,7 +106,8 @@ impl Server {
             "barrier_in" => return self.barrier_in(rank, replies),
             "finalize" => return self.finalize(rank, line, replies),
             "abort" => {
-                return Some(Abort { code: word(line, "exitcode").and_then(|code| code.parse().ok()).unwrap_or(1) });
+                let code = word(line, "exitcode").and_then(|code| code.parse().ok()).unwrap_or(1);
+                return Some(Abort { code, asked: word(line, "end") == Some("asked") });
             }
             "get_maxes" => format!(
                 "cmd=maxes rc=0 kvsname_max={KVS_NAME_CHARS_MAX} keylen_max={KEY_CHARS_MAX} vallen_max={VALUE_CHARS_MAX}"

@@ -144,7 +144,7 @@ fn abort_gives_its_code() {
     let mut server = Server::new("job", 1);
     let mut replies = Replies::new();
     for (line, code) in [("cmd=abort exitcode=7", 7), ("cmd=abort", 1), ("cmd=abort exitcode=x", 1)] {
-        assert_eq!(server.line(0, line, &mut replies), Some(Abort { code }));
+        assert_eq!(server.line(0, line, &mut replies), Some(Abort { code, asked: false }));
     }
     assert!(replies.is_empty());
 }

@@ -368,8 +368,10 @@ impl Supervisor<'_> {
             let mut replies = Replies::new();
             let abort = self.server.line(rank, &line, &mut replies);
             self.deliver(replies);
-            if let Some(Abort { code }) = abort {
-                self.aborted(rank, code);
+            match abort {
+                Some(Abort { code, asked: true }) => self.asked_to_end(code),
+                Some(Abort { code, asked: false }) => self.aborted(rank, code),
+                None => {}
             }
         }
         if link == Link::Abused {
@@ -385,6 +387,14 @@ impl Supervisor<'_> {
             say(&format!("{} aborted the job with code {code}", self.rank_in_words(rank)));
             let code = u8::try_from(code & 0xff).ok().filter(|&code| code != 0).unwrap_or(1);
             self.failure.get_or_insert(code);
+            self.end();
+        }
+    }
+
+    /// A rank's program says that the job is done.
+    fn asked_to_end(&mut self, code: i32) {
+        if self.phase == Phase::Running {
+            self.failure.get_or_insert((code & 0xff) as u8);
             self.end();
         }
     }

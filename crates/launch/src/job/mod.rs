@@ -275,6 +275,21 @@ impl Job {
         exit::exit_now(code)
     }
 
+    /// Ends the whole job because the program says that it is done, with an exit code that may be 0.
+    ///
+    /// Ends this process at once: no destructors, no exit handlers; but what it wrote to C's streams is written.
+    pub fn end_all(&self, code: i32) -> ! {
+        // SAFETY: null: every stream.
+        unsafe { libc::fflush(std::ptr::null_mut()) };
+        match &self.inner.abort {
+            AbortPath::Pmi1(fd) => pmi1::send_end(*fd, code),
+            AbortPath::Pmix(library) => library.abort(code, "the program has ended the job"),
+            AbortPath::Solo => {}
+        }
+        // SAFETY: _exit has no preconditions.
+        unsafe { libc::_exit(code) }
+    }
+
     /// Leaves the job: tells the launcher that this rank ends in order, and removes the directory if this was the last
     /// process in it and no launcher of ours will. Release claims before. Leaving twice is leaving once.
     pub fn finalize(&self) -> Result<(), JobError> {

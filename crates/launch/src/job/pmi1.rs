@@ -255,6 +255,13 @@ pub(super) fn send_abort(fd: RawFd, code: i32) {
     let _ = Wire::new(fd).send(&format!("cmd=abort exitcode={code}"));
 }
 
+/// Tells the launcher that the job is at its end: ours then takes the code as it is, also 0.
+pub(super) fn send_end(fd: RawFd, code: i32) {
+    let ours = std::env::var_os("SELVEDGE_JOB").is_some();
+    let end = if ours { " end=asked" } else { "" };
+    let _ = Wire::new(fd).send(&format!("cmd=abort exitcode={code}{end}"));
+}
+
 fn key(nth: u64, rank: u32, part: usize) -> String {
     format!("selvedge-{nth}-{rank}-{part}")
 }
