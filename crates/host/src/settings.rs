@@ -48,6 +48,36 @@ pub const VARIABLES: &[Variable] = &[
         text: "The most that selvedge_alloc hands out in one process: address space, taken up only as it is used.",
     },
     Variable {
+        name: "SELVEDGE_SHMEM_COUNTERS",
+        values: "a number",
+        default: "4096",
+        text: "OpenSHMEM: counters of counting puts that there may be at once, the same at every PE.",
+    },
+    Variable {
+        name: "SHMEM_SYMMETRIC_SIZE",
+        values: "bytes or a fraction, with K, M, G or T",
+        default: "512M",
+        text: "OpenSHMEM: the symmetric heap of each PE; memory is taken up only as it is used. SMA_SYMMETRIC_SIZE likewise.",
+    },
+    Variable {
+        name: "SHMEM_DEBUG",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: report every call that is refused, with its PE and argument; without it only a process's first.",
+    },
+    Variable {
+        name: "SHMEM_INFO",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: PE 0 prints OpenSHMEM's variables at start-up.",
+    },
+    Variable {
+        name: "SHMEM_VERSION",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: PE 0 prints the library's version at start-up.",
+    },
+    Variable {
         name: "SELVEDGE_LOG",
         values: "off | error | warn | info | debug | trace",
         default: "warn",
@@ -156,9 +186,48 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
 }
 
+/// A size as OpenSHMEM writes it (1.6, "Environment Variables"): an integer or a decimal fraction, and at most one suffix that counts.
+pub fn parse_symmetric_size(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    let shift = match rest.chars().next().map(|c| c.to_ascii_lowercase()) {
+        None => 0,
+        Some('k') => 10,
+        Some('m') => 20,
+        Some('g') => 30,
+        Some('t') => 40,
+        Some(_) => return None,
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(1 << shift);
+    }
+    let bytes = (number.parse::<f64>().ok()? * (1u64 << shift) as f64).ceil();
+    (bytes.is_finite() && bytes < 1e18).then_some(bytes as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sizes_are_read_as_openshmem_says() {
+        for (text, bytes) in [
+            ("20m", 20_971_520),
+            ("3.1M", 3_250_586),
+            (".5m", 524_288),
+            ("0.5m", 524_288),
+            ("20kk", 20_480),
+            ("0", 0),
+            ("1T", 1 << 40),
+            ("4096", 4096),
+        ] {
+            assert_eq!(parse_symmetric_size(text), Some(bytes), "{text}");
+        }
+        for wrong in ["", "m", "-1", "1.2.3", "12X", "1e9", "nonsense", "99999999999999999999T"] {
+            assert_eq!(parse_symmetric_size(wrong), None, "{wrong}");
+        }
+    }
 
     #[test]
     fn sizes_take_binary_suffixes_and_refuse_nonsense() {

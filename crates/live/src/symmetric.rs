@@ -42,11 +42,15 @@ pub struct Symmetric {
 }
 
 impl Symmetric {
+    /// It begins at a multiple of this in every process, so an offset that is aligned up to here is an address that is. (At
+    /// any page, where the address space is limited.)
+    pub const ALIGN_MAX: u64 = 1 << 30;
+
     /// Makes the file in a job's directory, with room to grow to `reserved` bytes.
     pub fn create(directory: &Path, reserved: u64) -> Result<Symmetric, MapError> {
         let path = arena_path(directory, std::process::id(), NUMBER);
         let _ = std::fs::remove_file(&path);
-        let mapping = Mapping::create(&path, 0, reserved)?;
+        let mapping = Mapping::create_aligned(&path, 0, reserved, Symmetric::ALIGN_MAX)?;
         Ok(Symmetric { mapping, path, committed: AtomicU64::new(0) })
     }
 

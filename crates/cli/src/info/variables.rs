@@ -6,7 +6,7 @@
 
 use std::path::{Path as FilePath, PathBuf};
 
-use selvedge_host::settings::{Settings, VARIABLES, Variable, parse_bytes};
+use selvedge_host::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
 use selvedge_live::{Mode, Path};
 use serde_json::{Value, json};
 
@@ -37,6 +37,8 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
     let text = text.trim();
     match variable.values {
         "microseconds" => text.parse::<u64>().is_ok_and(|us| us.checked_mul(1000).is_some()),
+        "anything" => true,
+        "bytes or a fraction, with K, M, G or T" => parse_symmetric_size(text).is_some(),
         "bytes, with K, M, G or T" => parse_bytes(text).is_some(),
         "a number" if variable.name == "SELVEDGE_CORES" => text.parse::<u32>().is_ok_and(|cores| cores > 0),
         "a number" => text.parse::<u32>().is_ok(),
@@ -112,6 +114,8 @@ mod tests {
             ("SELVEDGE_PATH", "cma", "auto | shared"),
             ("SELVEDGE_SPIN_US", "0", "18446744073709551615"),
             ("SELVEDGE_HEAP_BYTES", "64M", "0"),
+            ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
+            ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),
             ("SELVEDGE_LOG", "warn,selvedge_live=trace", "loud"),
             ("SELVEDGE_DIR", "/", "/nowhere at all"),
             ("SELVEDGE_JOB", "solo", "../x"),
@@ -121,7 +125,7 @@ mod tests {
             ("SELVEDGE_PMIX_LIB", "/proc/self/exe", "/nowhere at all"),
             ("SELVEDGE_PREFIX", "/", "/proc/self/exe"),
         ];
-        for variable in VARIABLES {
+        for variable in VARIABLES.iter().filter(|variable| variable.values != "anything") {
             let (_, good, bad) = cases.iter().find(|case| case.0 == variable.name).expect("a line above");
             assert!(is_understood(variable, good), "{}={good}", variable.name);
             assert!(!is_understood(variable, bad), "{}={bad}", variable.name);

@@ -122,6 +122,12 @@ impl Mapping {
     ///
     /// On an error nothing is left at `path`, unless it was there before (`Io` with `AlreadyExists`).
     pub fn create(path: &Path, bytes: u64, reserved: u64) -> Result<Mapping, MapError> {
+        Mapping::create_aligned(path, bytes, reserved, 1)
+    }
+
+    /// The same, at an address that is a multiple of `align`, a power of two; at any page where the address space has no
+    /// room for that.
+    pub fn create_aligned(path: &Path, bytes: u64, reserved: u64, align: u64) -> Result<Mapping, MapError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(MODE);
         let file = retry(|| rustix::fs::open(path, flags, mode)).map_err(|errno| io_error(path, errno))?;
@@ -130,7 +136,7 @@ impl Mapping {
             retry(|| rustix::fs::fchmod(&file, mode)).map_err(|errno| io_error(path, errno))?;
             let reserved = page_rounded(path, reserved)?;
             extend(&file, path, bytes, reserved)?;
-            Ok((map(&file, path, reserved)?, reserved))
+            Ok((map_aligned(&file, path, reserved, align)?, reserved))
         })();
         match made {
             Ok((base, reserved_bytes)) => {
@@ -296,6 +302,32 @@ fn page_rounded(path: &Path, bytes: u64) -> Result<u64, MapError> {
         Some(rounded) if rounded <= limit => Ok(rounded),
         _ => Err(MapError::TooLarge { path: path.into(), bytes, limit }),
     }
+}
+
+/// Maps at a multiple of `align`: in the midst of a longer range that is set aside first.
+fn map_aligned(file: &OwnedFd, path: &Path, reserved: u64, align: u64) -> Result<NonNull<u8>, MapError> {
+    let page = rustix::param::page_size() as u64;
+    let (Some(wide), true) = (reserved.checked_add(align), align > page) else { return map(file, path, reserved) };
+    let aside = MapFlags::PRIVATE | MapFlags::NORESERVE;
+    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    let range = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), wide as usize, ProtFlags::empty(), aside) };
+    let Ok(range) = range else { return map(file, path, reserved) };
+    let start = range as u64;
+    let base = start.next_multiple_of(align);
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
+    // SAFETY: inside of the range that was just set aside and that nobody knows; its ends, which are whole pages, go back.
+    let placed = unsafe {
+        let placed = rustix::mm::mmap(base as *mut _, reserved as usize, protection, flags | MapFlags::FIXED, file, 0);
+        let (head, end) = (base - start, base + reserved);
+        if head > 0 {
+            let _ = rustix::mm::munmap(range, head as usize);
+        }
+        if start + wide > end {
+            let _ = rustix::mm::munmap(end as *mut _, (start + wide - end) as usize);
+        }
+        placed
+    };
+    placed.map(|base| NonNull::new(base.cast()).expect("inside of a range")).map_err(|errno| io_error(path, errno))
 }
 
 fn map(file: &OwnedFd, path: &Path, reserved: u64) -> Result<NonNull<u8>, MapError> {

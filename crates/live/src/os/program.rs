@@ -139,18 +139,18 @@ unsafe extern "C" fn after_fork() {
 unsafe extern "C" fn in_child() {
     let (start, bytes) = (MOVED[0].load(SeqCst), MOVED[1].load(SeqCst));
     let Some(word) = copied() else { return };
-    let flags = MapFlags::PRIVATE;
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
     // SAFETY: the pages are mapped; a fresh private range gets their contents and takes their place, in one step of the
     // kernel. Only system calls and a copy: this runs between fork and the child's own code.
     let done = unsafe {
-        rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags).and_then(|copy| {
+        rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags).is_ok_and(|copy| {
             ptr::copy_nonoverlapping(start as *const u8, copy.cast::<u8>(), bytes);
-            let how = rustix::mm::MremapFlags::MAYMOVE;
-            rustix::mm::mremap_fixed(copy, bytes, bytes, how, start as *mut c_void)
+            let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            libc::mremap(copy.cast(), bytes, bytes, how, start as *mut c_void) != libc::MAP_FAILED
         })
     };
     word.store(1, SeqCst);
-    if done.is_err() {
+    if !done {
         let words = b"selvedge: a forked child has no memory for its own copy of the static data\n";
         // SAFETY: writes that many bytes of a constant; `_exit` has no preconditions.
         unsafe {

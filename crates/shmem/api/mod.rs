@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every function of the OpenSHMEM interface, as a table, and what is made of it.
+//!
+//! | file | what |
+//! |---|---|
+//! | `types.rs` | the C types and the sets of types that families of functions come in |
+//! | `functions/` | the table: a row is a family of functions; **here a function is added, in one line** |
+//! | `constants.rs` | constants and handles |
+//! | `header.rs` | renders `include/shmem.h` and `include/shmemx.h` |
+//! | `generics.rs` | renders their type-generic names, for C11 and for C++ |
+//! | `exports.rs` | renders the C functions in Rust, which `src/exports.rs` includes |
+//! | `link.rs` | renders `packaging/libsma.ld` and `packaging/libsma.map`, with which `libsma.so` is linked |
+//! | `page.rs` | renders `docs/shmem-api.md` |
+//!
+//! It is no module of the crate: `build.rs` includes it for the exports, `tests/generated.rs` for the checked-in files.
+//!
+//! A row has a prototype in C, in which `TYPE` stands for the type of an element, and the Rust function behind it:
+//!
+//! ```text
+//! /// Copies nelems elements of source to dest at PE pe. On return source may be used again.
+//! "void shmem_put(TYPE *dest, const TYPE *source, size_t nelems, int pe)" => "rma::put::<TYPE>" [RMA, BLOCKS], ctx;
+//! ```
+//!
+//! stands for `shmem_int_put` and 23 more, `shmem_put32` and 4 more, `shmem_putmem`, each of them again as
+//! `shmem_ctx_int_put(ctx, ..)`, and the type-generic `shmem_put`. The Rust function is called with the name of the C
+//! function, the context (with `ctx` or `default_ctx`), and the arguments in C's order.
+//!
+//! Invariants (`tests/generated.rs` holds them)
+//! 1. No two functions have the same name.
+//! 2. Order is the table's, so what is rendered depends on nothing else.
+
+#![allow(dead_code)] // who includes this uses one half or the other
+
+pub mod constants;
+pub mod exports;
+pub mod functions;
+pub mod generics;
+pub mod header;
+pub mod link;
+pub mod page;
+pub mod types;
+
+use types::{Naming, Set, Type};
+
+/// In which header a section stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Header {
+    Shmem,
+    Shmemx,
+}
+
+/// The functions of one chapter of the specification.
+pub struct Section {
+    pub title: &'static str,
+    pub header: Header,
+    pub rows: &'static [Row],
+}
+
+/// What a type-generic name chooses by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Generic {
+    /// There is none.
+    No,
+    /// The type of the first pointer to `TYPE`, and whether a context comes first.
+    Element,
+    /// Whether the first argument is of this C type: then this function is meant, else the function of the generic's
+    /// name.
+    First { name: &'static str, c: &'static str },
+}
+
+/// A family of functions.
+pub struct Row {
+    /// The prototype in C. `TYPE` is the type of an element; the name is that of the type-generic function.
+    pub prototype: &'static str,
+    /// Path and generics of the Rust function, `TYPE` being the type of an element; with `()` behind it if it takes
+    /// none of the arguments.
+    pub rust: &'static str,
+    /// What it does, in a line or two.
+    pub says: &'static str,
+    /// The sets of types it comes in; none: it is one function.
+    pub sets: &'static [&'static Set],
+    /// There is a form with a context as its first argument.
+    pub ctx: bool,
+    /// The Rust function takes a context: the default one, where C names none.
+    pub rust_ctx: bool,
+    pub generic: Generic,
+    /// The object may be `volatile` when named by the type-generic function.
+    pub volatile: bool,
+    /// It does not return.
+    pub never: bool,
+    /// Deprecated since this version of the specification.
+    pub since: Option<&'static str>,
+}
+
+impl Row {
+    pub const fn new(prototype: &'static str, rust: &'static str, says: &'static str) -> Row {
+        Row {
+            prototype,
+            rust,
+            says,
+            sets: &[],
+            ctx: false,
+            rust_ctx: false,
+            generic: Generic::No,
+            volatile: false,
+            never: false,
+            since: None,
+        }
+    }
+
+    /// Comes in these sets of types, and has a type-generic name if one of them has types.
+    pub const fn over(self, sets: &'static [&'static Set]) -> Row {
+        let generic = match sets[0].naming {
+            Naming::Infix => Generic::Element,
+            Naming::Suffix => Generic::No,
+        };
+        Row { sets, generic, ..self }
+    }
+
+    pub const fn ctx(self) -> Row {
+        Row { ctx: true, rust_ctx: true, ..self }
+    }
+
+    pub const fn default_ctx(self) -> Row {
+        Row { rust_ctx: true, ..self }
+    }
+
+    pub const fn no_generic(self) -> Row {
+        Row { generic: Generic::No, ..self }
+    }
+
+    /// `name` called with a `c` as its first argument means this function.
+    pub const fn when_first_is(self, c: &'static str, name: &'static str) -> Row {
+        Row { generic: Generic::First { name, c }, ..self }
+    }
+
+    pub const fn volatile(self) -> Row {
+        Row { volatile: true, ..self }
+    }
+
+    pub const fn never(self) -> Row {
+        Row { never: true, ..self }
+    }
+
+    pub const fn deprecated(self, since: &'static str) -> Row {
+        Row { since: Some(since), ..self }
+    }
+
+    /// What it does, as one line.
+    pub fn says(&self) -> String {
+        self.says.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    pub fn prototype(&self) -> Prototype {
+        Prototype::parse(self.prototype)
+    }
+
+    /// Every function of the family.
+    pub fn functions(&self) -> Vec<Function<'_>> {
+        let forms: &[bool] = if self.ctx { &[false, true] } else { &[false] };
+        let of = |ctx: bool, element: Option<(Naming, &'static Type)>| {
+            let prototype = self.prototype();
+            let name = prototype.name.with(ctx, element.map(|(naming, element)| (naming, element.name)));
+            Function { row: self, name, ctx, element: element.map(|(_, element)| element), prototype }
+        };
+        let mut functions = Vec::new();
+        for set in self.sets {
+            for element in set.types {
+                functions.extend(forms.iter().map(|&ctx| of(ctx, Some((set.naming, element)))));
+            }
+        }
+        if self.sets.is_empty() {
+            functions.extend(forms.iter().map(|&ctx| of(ctx, None)));
+        }
+        functions
+    }
+}
+
+/// One C function.
+pub struct Function<'a> {
+    pub row: &'a Row,
+    pub name: String,
+    /// It takes a context first.
+    pub ctx: bool,
+    pub element: Option<&'static Type>,
+    pub prototype: Prototype,
+}
+
+/// A C function's name in parts: `shmem_` `put` `_nbi`.
+#[derive(Clone, Debug)]
+pub struct Name {
+    pub prefix: &'static str,
+    pub verb: String,
+    pub rest: String,
+}
+
+impl Name {
+    fn parse(name: &str) -> Name {
+        let prefix = ["shmem_", "shmemx_"].into_iter().find(|prefix| name.starts_with(prefix)).unwrap_or("");
+        let bare = &name[prefix.len()..];
+        let verb_ends = if prefix.is_empty() { bare.len() } else { bare.find('_').unwrap_or(bare.len()) };
+        Name { prefix, verb: bare[..verb_ends].into(), rest: bare[verb_ends..].into() }
+    }
+
+    /// The name without a type.
+    pub fn whole(&self) -> String {
+        format!("{}{}{}", self.prefix, self.verb, self.rest)
+    }
+
+    /// What follows the prefix and the context, for a type of this name.
+    pub fn of(&self, element: Option<(Naming, &str)>) -> String {
+        let (verb, rest) = (&self.verb, &self.rest);
+        match element {
+            None => format!("{verb}{rest}"),
+            Some((Naming::Infix, name)) => format!("{name}_{verb}{rest}"),
+            Some((Naming::Suffix, name)) => format!("{verb}{name}{rest}"),
+        }
+    }
+
+    pub fn with(&self, ctx: bool, element: Option<(Naming, &str)>) -> String {
+        format!("{}{}{}", self.prefix, if ctx { "ctx_" } else { "" }, self.of(element))
+    }
+}
+
+/// A parameter: its type as C has it, which ends in `*` where it is a pointer, and its name.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    pub c: String,
+    pub name: String,
+}
+
+impl Parameter {
+    /// As C writes it.
+    pub fn text(&self) -> String {
+        let space = if self.c.ends_with('*') { "" } else { " " };
+        format!("{}{space}{}", self.c, self.name)
+    }
+}
+
+/// A prototype, taken apart.
+#[derive(Clone, Debug)]
+pub struct Prototype {
+    pub returns: String,
+    pub name: Name,
+    pub parameters: Vec<Parameter>,
+    /// It ends in `...`.
+    pub variadic: bool,
+}
+
+impl Prototype {
+    /// # Panics
+    /// When the text is no prototype, which `build.rs` then shows.
+    pub fn parse(text: &str) -> Prototype {
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let broken = || -> ! { panic!("not a prototype: {text}") };
+        let Some((head, tail)) = text.split_once('(') else { broken() };
+        let Some(inside) = tail.strip_suffix(')') else { broken() };
+        let (returns, name) = declared(head).unwrap_or_else(|| broken());
+        let mut parameters = Vec::new();
+        let mut variadic = false;
+        for parameter in inside.split(", ").filter(|&text| text != "void") {
+            if parameter == "..." {
+                variadic = true;
+                continue;
+            }
+            let (c, name) = declared(parameter).unwrap_or_else(|| broken());
+            parameters.push(Parameter { c, name });
+        }
+        Prototype { returns, name: Name::parse(&name), parameters, variadic }
+    }
+
+    /// The parameters as C writes them, `void` if there are none.
+    pub fn parameter_text(&self) -> String {
+        let mut texts: Vec<String> = self.parameters.iter().map(Parameter::text).collect();
+        if self.variadic {
+            texts.push("...".into());
+        }
+        if texts.is_empty() { "void".into() } else { texts.join(", ") }
+    }
+
+    /// Which parameter is the first pointer to elements.
+    pub fn element_at(&self) -> Option<usize> {
+        self.parameters.iter().position(|parameter| parameter.c.contains("TYPE") && parameter.c.ends_with('*'))
+    }
+}
+
+/// Splits a declaration into its type and the name that it ends with.
+fn declared(text: &str) -> Option<(String, String)> {
+    let text = text.trim();
+    let name_begins = text.rfind(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_')? + 1;
+    let (c, name) = text.split_at(name_begins);
+    if name.is_empty() || c.trim().is_empty() {
+        return None;
+    }
+    Some((c.trim().into(), name.into()))
+}
+
+/// A type with `TYPE` filled in.
+pub fn filled(text: &str, element: &str) -> String {
+    text.replace("TYPE", element)
+}
+
+/// The functions of the whole table.
+pub fn all_functions() -> impl Iterator<Item = Function<'static>> {
+    functions::SECTIONS.iter().flat_map(|section| section.rows).flat_map(Row::functions)
+}

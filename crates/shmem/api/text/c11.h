@@ -1,0 +1,37 @@
+
+/* The N-th argument. */
+#define SELVEDGE_1ST(...)           SELVEDGE_1ST_(__VA_ARGS__, 0)
+#define SELVEDGE_2ND(...)           SELVEDGE_2ND_(__VA_ARGS__, 0, 0)
+#define SELVEDGE_3RD(...)           SELVEDGE_3RD_(__VA_ARGS__, 0, 0, 0)
+#define SELVEDGE_1ST_(A, ...)       A
+#define SELVEDGE_2ND_(A, B, ...)    B
+#define SELVEDGE_3RD_(A, B, C, ...) C
+
+/* What objects of a type choose. How they may be qualified is the business of the function that is chosen. */
+#define SELVEDGE_CASE(TYPE, T, OP)       SELVEDGE_QUALIFIED(TYPE, shmem_##T##OP)
+#define SELVEDGE_CTX_CASE(TYPE, T, OP)   SELVEDGE_QUALIFIED(TYPE, shmem_ctx_##T##OP)
+#define SELVEDGE_QUALIFIED(TYPE, CHOICE) , TYPE *: CHOICE, const TYPE *: CHOICE, volatile TYPE *: CHOICE
+/* A choice that need not be right unless it is made. */
+#define SELVEDGE_OR_NONE(ARGUMENT, ...) _Generic((ARGUMENT) __VA_ARGS__, default: SELVEDGE_NONE)
+#define SELVEDGE_NONE                   "there is no such function for objects of this type"
+
+/* By the type of an argument; of the next one where the first is a context. */
+#define SELVEDGE_BY_1ST(EACH, OP, ...) \
+    _Generic((SELVEDGE_1ST(__VA_ARGS__)) SELVEDGE_##EACH(SELVEDGE_CASE, OP))(__VA_ARGS__)
+#define SELVEDGE_BY_2ND(EACH, OP, ...) \
+    _Generic((SELVEDGE_2ND(__VA_ARGS__)) SELVEDGE_##EACH(SELVEDGE_CASE, OP))(__VA_ARGS__)
+#define SELVEDGE_CTX_BY_1ST(EACH, OP, ...) \
+    _Generic((SELVEDGE_1ST(__VA_ARGS__)) SELVEDGE_##EACH(SELVEDGE_CASE, OP), \
+        shmem_ctx_t: SELVEDGE_OR_NONE(SELVEDGE_2ND(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CTX_CASE, OP)) \
+    )(__VA_ARGS__)
+#define SELVEDGE_CTX_BY_2ND(EACH, OP, ...) \
+    _Generic((SELVEDGE_1ST(__VA_ARGS__)), \
+        default: SELVEDGE_OR_NONE(SELVEDGE_2ND(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CASE, OP)), \
+        shmem_ctx_t: SELVEDGE_OR_NONE(SELVEDGE_3RD(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CTX_CASE, OP)) \
+    )(__VA_ARGS__)
+/* Of an object that may be volatile: others write it. */
+#define SELVEDGE_BY_VOLATILE(EACH, OP, OBJECT, ...) \
+    _Generic((OBJECT) SELVEDGE_##EACH(SELVEDGE_CASE, OP))((void *)(OBJECT), __VA_ARGS__)
+/* By whether the first argument is of a certain type. */
+#define SELVEDGE_IF_1ST(TYPE, THEN, ELSE, ...) \
+    _Generic((SELVEDGE_1ST(__VA_ARGS__)), TYPE: THEN, default: ELSE)(__VA_ARGS__)

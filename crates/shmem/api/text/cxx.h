@@ -1,0 +1,16 @@
+
+/* P, T and NAME together are a function's name; without T, the name to be overloaded. ARGUMENTS are in parentheses. */
+#define SELVEDGE_OVERLOAD(RETURNS, P, T, NAME, ARGUMENTS, ...) \
+    inline RETURNS P##NAME(__VA_ARGS__) { return P##T##_##NAME ARGUMENTS; }
+/* The same, and with a context. */
+#define SELVEDGE_CTX_OVERLOAD(RETURNS, P, T, NAME, ARGUMENTS, ...) \
+    SELVEDGE_OVERLOAD(RETURNS, P, T, NAME, ARGUMENTS, __VA_ARGS__) \
+    inline RETURNS P##NAME(shmem_ctx_t ctx, __VA_ARGS__) { return P##ctx_##T##_##NAME(ctx, SELVEDGE_LIST ARGUMENTS); }
+#define SELVEDGE_LIST(...) __VA_ARGS__
+
+/* std::complex<float> as a float _Complex. */
+template <typename To, typename From> inline To *shmem_impl_as(From *from)
+{
+    static_assert(sizeof(To) == sizeof(From), "std::complex is what is wanted here");
+    return reinterpret_cast<To *>(from);
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is said of calls that are refused.
+//!
+//! OpenSHMEM leaves the behaviour of most wrong calls undefined. Here a call with an argument that cannot be right does
+//! nothing. The first of a process is reported on standard error whatever is set, so that nothing is lost in silence; with
+//! `SHMEM_DEBUG` each is.
+
+use std::fmt;
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
+
+use crate::Call;
+
+static REFUSED: AtomicU64 = AtomicU64::new(0);
+static DEBUG: AtomicBool = AtomicBool::new(false);
+static PE: AtomicI32 = AtomicI32::new(-1);
+
+/// Who this process is, and whether it wants to hear of every call that is refused.
+pub fn set_up(pe: usize, debug: bool) {
+    PE.store(pe as i32, Relaxed);
+    DEBUG.store(debug, Relaxed);
+}
+
+/// Whether `SHMEM_DEBUG` is set, also before the library has started.
+fn debug() -> bool {
+    DEBUG.load(Relaxed) || (PE.load(Relaxed) < 0 && variable("DEBUG").is_some())
+}
+
+/// A variable of the standard: `SHMEM_<name>`, else the older `SMA_<name>`.
+pub fn variable(name: &str) -> Option<String> {
+    let read = |prefix: &str| std::env::var_os(format!("{prefix}_{name}"));
+    Some(read("SHMEM").or_else(|| read("SMA"))?.to_string_lossy().into_owned())
+}
+
+/// Reports that a call did nothing because of an argument.
+#[cold]
+#[inline(never)]
+pub fn refuse(call: Call, argument: &str, why: fmt::Arguments<'_>) {
+    report(format_args!("{call}: argument {argument}: {why}"));
+}
+
+/// Reports that a call did nothing because the library is not running.
+#[cold]
+#[inline(never)]
+pub fn not_running(call: Call, ended: bool) {
+    let when = if ended { "after shmem_finalize" } else { "before shmem_init" };
+    report(format_args!("{call}: called {when}"));
+}
+
+/// Reports something that went wrong without anybody's argument being to blame.
+#[cold]
+#[inline(never)]
+pub fn report(what: fmt::Arguments<'_>) {
+    let first = REFUSED.fetch_add(1, Relaxed) == 0;
+    let debug = debug();
+    if !first && !debug {
+        return;
+    }
+    let hint = if debug { "" } else { "; set SHMEM_DEBUG to see every one" };
+    let line = match PE.load(Relaxed) {
+        ..0 => format!("selvedge: {what}{hint}\n"),
+        pe => format!("selvedge: PE {pe}: {what}{hint}\n"),
+    };
+    // One write: the PEs of a job share their standard error.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}

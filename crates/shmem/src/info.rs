@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Versions and names, `SHMEM_INFO` and `SHMEM_VERSION`, and routines that have nothing to do here.
+
+use std::ffi::{c_char, c_int};
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use selvedge_host::settings::VARIABLES;
+
+use crate::{Call, World, check};
+
+/// The version of the standard.
+pub const MAJOR: c_int = 1;
+pub const MINOR: c_int = 6;
+/// `SHMEM_MAX_NAME_LEN`, the closing zero included.
+const NAME_BYTES: usize = 256;
+/// `SHMEM_VENDOR_STRING`.
+pub const VENDOR: &str = concat!("Selvedge ", env!("CARGO_PKG_VERSION"));
+
+/// Prints what the environment asks for; PE 0 does.
+pub(crate) fn announce(world: &World) {
+    if world.me() != 0 {
+        return;
+    }
+    if check::variable("VERSION").is_some() {
+        println!("{VENDOR}, OpenSHMEM {MAJOR}.{MINOR}");
+    }
+    if check::variable("INFO").is_some() {
+        for variable in VARIABLES.iter().filter(|variable| variable.text.starts_with("OpenSHMEM: ")) {
+            let (name, values, default) = (variable.name, variable.values, variable.default);
+            let set = std::env::var_os(name).map(|value| format!(" = {}", value.to_string_lossy())).unwrap_or_default();
+            println!("{name}{set}\n    {}\n    {values}; default {default}", &variable.text["OpenSHMEM: ".len()..]);
+        }
+        println!("Names that start with SMA_ in place of SHMEM_ are understood, too. More: selvedge info");
+    }
+}
+
+pub unsafe fn get_version(_call: Call, major: *mut c_int, minor: *mut c_int) {
+    // SAFETY: null, or the caller's.
+    if let Some(major) = unsafe { major.as_mut() } {
+        *major = MAJOR;
+    }
+    // SAFETY: as above.
+    if let Some(minor) = unsafe { minor.as_mut() } {
+        *minor = MINOR;
+    }
+}
+
+pub unsafe fn get_name(call: Call, name: *mut c_char) {
+    if name.is_null() {
+        check::refuse(call, "name", format_args!("null"));
+        return;
+    }
+    let bytes = VENDOR.len().min(NAME_BYTES - 1);
+    // SAFETY: the caller gave SHMEM_MAX_NAME_LEN bytes.
+    unsafe {
+        name.cast::<u8>().copy_from_nonoverlapping(VENDOR.as_ptr(), bytes);
+        name.add(bytes).write(0);
+    }
+}
+
+/// `shmem_pcontrol` is for tools that put themselves before the library; the library itself does nothing.
+pub fn pcontrol(_call: Call, _level: c_int) {}
+
+/// Cache routines of old machines.
+pub fn nothing(_call: Call) {}
+
+/// Seconds since some moment in the past.
+pub fn wtime(_call: Call) -> f64 {
+    static START: OnceLock<Instant> = OnceLock::new();
+    START.get_or_init(Instant::now).elapsed().as_secs_f64()
+}
+
+/// This machine's name. The string belongs to the library.
+pub fn nodename(_call: Call) -> *mut c_char {
+    static NAME: OnceLock<[u8; 256]> = OnceLock::new();
+    let name = NAME.get_or_init(|| {
+        let mut name = [0u8; 256];
+        // SAFETY: writes at most 255 bytes into 256 zeroes.
+        unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
+        name
+    });
+    name.as_ptr().cast::<c_char>().cast_mut()
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `libsma`: OpenSHMEM 1.6 (`include/shmem.h`) over the host interface, with the counting puts of seed 004.
+//!
+//! Every function of the C interface is a row of the table in `api/`, from which the header, the exports and the reference
+//! page are made. A row names the Rust function that carries it out:
+//!
+//! | file | functions |
+//! |---|---|
+//! | [`world`] | set-up, queries, `shmem_ptr`, ending |
+//! | [`symmetric`] | the symmetric heap and the static data |
+//! | [`context`], [`order`] | contexts and sessions; fence and quiet |
+//! | [`rma`] | put, get, and their strided and non-blocking forms |
+//! | [`counting`] | counting puts |
+//! | [`amo`], [`signal`], [`wait`], [`lock`] | atomics, put with signal, waiting, locks |
+//! | [`team`], [`collective`], [`active_set`] | teams and collectives |
+//! | [`info`] | versions, names, what does nothing |
+//!
+//! and stands on
+//!
+//! | file | what |
+//! |---|---|
+//! | [`remote`] | a symmetric address at a PE: in place, or by commands of the NIC |
+//! | [`hand`] | the express way to memory that is at hand |
+//! | [`check`] | what is said of a call that is refused |
+//! | [`types`] | the element types |
+//!
+//! Memory of a peer is reached in place where the job's processes may do so, and else by commands of the NIC (host mode,
+//! forced paths). Which it is, is settled for the whole job when it starts.
+//!
+//! A call with a bad argument does nothing and is reported ([`check`]); the program goes on.
+
+// Who calls is C: its pointers are its promise, and its argument lists are the specification's.
+#![allow(clippy::missing_safety_doc, clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments)]
+
+pub mod active_set;
+pub mod amo;
+pub mod check;
+pub mod collective;
+pub mod context;
+pub mod counting;
+pub mod exports;
+mod hand;
+pub mod info;
+pub mod lock;
+pub mod order;
+pub mod remote;
+pub mod rma;
+pub mod signal;
+pub mod symmetric;
+pub mod team;
+pub mod types;
+pub mod wait;
+pub mod world;
+
+pub use remote::{Place, Reach, Spot, Sym};
+pub use world::{World, world};
+
+/// The name of the C function that was called: for reports.
+pub type Call = &'static str;
+
+/// `shmem_ctx_t`: 0 is invalid, 1 the default context, others an index and a generation.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ctx(pub usize);
+
+impl Ctx {
+    pub const INVALID: Ctx = Ctx(0);
+    pub const DEFAULT: Ctx = Ctx(1);
+}
+
+/// `shmem_team_t`: 0 is invalid, 1 the world, 2 those that share memory, others an index and a generation.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Team(pub usize);
+
+impl Team {
+    pub const INVALID: Team = Team(0);
+    pub const WORLD: Team = Team(1);
+    pub const SHARED: Team = Team(2);
+}
+
+/// `shmem_ct_t`: a counter of counting puts; 0 is invalid.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ct(pub usize);
+
+impl Ct {
+    pub const INVALID: Ct = Ct(0);
+}

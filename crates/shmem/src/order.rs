@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Fence and quiet (OpenSHMEM 1.6, "Memory Ordering Routines").
+//!
+//! From one PE to another everything arrives in the order in which it was started, so a fence costs what the machine asks
+//! for stores to stay in order: nothing on x86. A quiet has every store seen by all, and waits for the end of commands.
+
+use std::ffi::c_int;
+use std::sync::atomic::{Ordering, fence as memory_fence};
+
+use crate::{Call, Ctx, World, check, world};
+
+#[inline(always)]
+pub fn fence(call: Call, ctx: Ctx) {
+    memory_fence(Ordering::Release);
+    if ctx != Ctx::DEFAULT {
+        check_context(call, ctx);
+    }
+}
+
+#[inline(always)]
+pub fn quiet(call: Call, ctx: Ctx) {
+    memory_fence(Ordering::SeqCst);
+    let Some(world) = world(call) else { return };
+    if world.contexts.counts || ctx != Ctx::DEFAULT {
+        wait_for_commands(call, world, ctx);
+    }
+}
+
+#[inline(never)]
+fn wait_for_commands(call: Call, world: &World, ctx: Ctx) {
+    check_context(call, ctx);
+    world.contexts.quiet(world.interface, ctx);
+}
+
+#[cold]
+fn check_context(call: Call, ctx: Ctx) {
+    let Some(world) = world(call) else { return };
+    // The invalid context is one for which nothing is to be done.
+    if ctx != Ctx::INVALID && !world.contexts.is_valid(ctx) {
+        check::refuse(call, "ctx", format_args!("{:#x}: not a valid context", ctx.0));
+    }
+}
+
+/// Quiet towards some PEs. Ends are counted for each context, not each PE: this waits for all of the context's.
+pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usize) {
+    let Some(world) = world(call) else { return };
+    if npes != 0 && target_pes.is_null() {
+        check::refuse(call, "target_pes", format_args!("null"));
+        return;
+    }
+    for index in 0..npes {
+        // SAFETY: the caller gave so many.
+        if world.pe(call, ctx, unsafe { *target_pes.add(index) }).is_none() {
+            return;
+        }
+    }
+    quiet(call, ctx);
+}
+
+/// Quiet on every context of this PE.
+pub(crate) fn quiet_all(world: &World) {
+    memory_fence(Ordering::SeqCst);
+    world.contexts.quiet_all(world.interface);
+}

@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Waiting for this PE's own symmetric objects, and testing them (OpenSHMEM 1.6, "Point-To-Point Synchronization
+//! Routines").
+//!
+//! A call checks its arguments, makes a set of them, and looks at its members: once (test) or until it finds what
+//! it wants (wait: [`World::wait`] spins, sleeps and keeps the NIC going). A look is loads of this PE's own memory.
+//!
+//! Invariants
+//! 1. Members are loaded with acquire: what was written before the value that ends a wait can be read after it.
+//! 2. `any` begins at a place that changes from call to call and reaches every index, so each member that satisfies
+//!    its condition is returned sooner or later (the standard's fairness), whatever other calls there are between.
+//! 3. `all` does not look again at a member that has satisfied its condition during this call.
+//! 4. An empty set ends every call at once, before its other arguments are looked at.
+//! 5. A test never blocks. Of many in a row that find nothing, some give up the processor where PEs share it.
+//!
+//! Costs: a single wait is a load and a comparison without a branch on the operator, for each look. `any` is O(n) a
+//! look, `all` O(n) in all beyond one load a look, `some` O(n) a look. No allocation.
+
+use std::ffi::c_int;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use std::sync::atomic::{AtomicI16, AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
+
+use crate::{Call, World, amo, check, rma, world};
+
+/// A type of the table "Point-to-Point Synchronization Types".
+pub trait Waitable: Copy + Ord + 'static {
+    /// Loads with acquire.
+    ///
+    /// # Safety
+    /// `at` is aligned and readable.
+    unsafe fn load(at: *const Self) -> Self;
+}
+
+macro_rules! waitable {
+    ($($integer:ty: $atomic:ty),*) => {$(
+        impl Waitable for $integer {
+            #[inline(always)]
+            unsafe fn load(at: *const Self) -> Self {
+                // SAFETY: as promised by the caller; only loaded.
+                unsafe { <$atomic>::from_ptr(at.cast_mut()) }.load(Acquire)
+            }
+        }
+    )*};
+}
+waitable!(i16: AtomicI16, u16: AtomicU16, i32: AtomicI32, u32: AtomicU32, i64: AtomicI64, u64: AtomicU64);
+
+/// `SHMEM_CMP_*`: bits for less, equal, greater.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Comparison(u8);
+
+impl Comparison {
+    /// `SHMEM_CMP_NE`.
+    const NE: Self = Self(0b101);
+    /// By value of the constant: EQ, NE, GT, GE, LT, LE are 1 to 6.
+    const ALL: [Self; 6] = [Self(0b010), Self::NE, Self(0b100), Self(0b110), Self(0b001), Self(0b011)];
+
+    #[inline(always)]
+    pub(crate) fn new(call: Call, cmp: c_int) -> Option<Self> {
+        let found = Self::find(cmp);
+        if found.is_none() {
+            check::refuse(call, "cmp", format_args!("{cmp}: no comparison"));
+        }
+        found
+    }
+
+    #[inline(always)]
+    fn find(cmp: c_int) -> Option<Self> {
+        Self::ALL.get((cmp as u32).wrapping_sub(1) as usize).copied()
+    }
+
+    /// Whether `left cmp right`.
+    #[inline(always)]
+    pub(crate) fn holds<T: Ord>(self, left: T, right: T) -> bool {
+        let order = 1 + u8::from(left > right) - u8::from(left < right);
+        self.0 >> order & 1 != 0
+    }
+}
+
+/// What members are compared with.
+pub trait Bounds<T> {
+    /// # Safety
+    /// `index` is below the number of members.
+    unsafe fn at(&self, index: usize) -> T;
+    /// Whether there is anything to compare with.
+    fn given(&self) -> bool;
+}
+
+/// All with one value.
+struct One<T>(T);
+
+impl<T: Copy> Bounds<T> for One<T> {
+    #[inline(always)]
+    unsafe fn at(&self, _: usize) -> T {
+        self.0
+    }
+    #[inline(always)]
+    fn given(&self) -> bool {
+        true
+    }
+}
+
+/// Each with its own: the `_vector` forms.
+struct Each<T>(*const T);
+
+impl<T: Copy> Bounds<T> for Each<T> {
+    #[inline(always)]
+    unsafe fn at(&self, index: usize) -> T {
+        // SAFETY: the caller of the C function says that there are as many values as members.
+        unsafe { self.0.add(index).read_unaligned() }
+    }
+    #[inline(always)]
+    fn given(&self) -> bool {
+        !self.0.is_null()
+    }
+}
+
+/// The wait set or test set of a call, checked and not empty.
+struct Set<T, B> {
+    ivars: *const T,
+    nelems: usize,
+    status: *const c_int,
+    comparison: Comparison,
+    bounds: B,
+}
+
+/// Why a call has no set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum NoSet {
+    Empty,
+    Refused,
+}
+
+/// What a call's arguments come to.
+type Made<T, B> = Result<(&'static World, Set<T, B>), NoSet>;
+
+impl<T: Waitable, B: Bounds<T>> Set<T, B> {
+    #[inline]
+    fn new(call: Call, ivars: *const T, nelems: usize, status: *const c_int, cmp: c_int, bounds: B) -> Made<T, B> {
+        let world = world(call).ok_or(NoSet::Refused)?;
+        // SAFETY: the caller says that a status array has an element for each member.
+        if (0..nelems).all(|index| unsafe { excluded(status, index) }) {
+            return Err(NoSet::Empty);
+        }
+        let comparison = Comparison::new(call, cmp).ok_or(NoSet::Refused)?;
+        if !bounds.given() {
+            check::refuse(call, "cmp_values", format_args!("null"));
+            return Err(NoSet::Refused);
+        }
+        own(world, call, "ivars", ivars, nelems).ok_or(NoSet::Refused)?;
+        Ok((world, Self { ivars, nelems, status, comparison, bounds }))
+    }
+
+    #[inline(always)]
+    fn includes(&self, index: usize) -> bool {
+        // SAFETY: `index` is below `nelems`.
+        !unsafe { excluded(self.status, index) }
+    }
+
+    #[inline(always)]
+    fn holds(&self, index: usize) -> bool {
+        // SAFETY: `index` is below `nelems`, and all of `ivars` was found to be symmetric memory, aligned.
+        let (value, bound) = unsafe { (T::load(self.ivars.add(index)), self.bounds.at(index)) };
+        self.comparison.holds(value, bound)
+    }
+
+    /// Whether all members from `*next` on satisfy their conditions; `*next` moves past those that do.
+    #[inline(always)]
+    fn all(&self, next: &mut usize) -> Option<()> {
+        while *next < self.nelems {
+            if self.includes(*next) && !self.holds(*next) {
+                return None;
+            }
+            *next += 1;
+        }
+        Some(())
+    }
+
+    /// A member that satisfies its condition, searched from `begin` on, around.
+    #[inline(always)]
+    fn any(&self, begin: usize) -> Option<usize> {
+        (begin..self.nelems).chain(0..begin).find(|&index| self.includes(index) && self.holds(index))
+    }
+
+    /// Writes the indices of all that satisfy theirs; how many, if there are any.
+    #[inline(always)]
+    fn some(&self, indices: *mut usize) -> Option<usize> {
+        let mut found = 0;
+        for index in 0..self.nelems {
+            if self.includes(index) && self.holds(index) {
+                // SAFETY: the caller says that there is room for `nelems` indices; `found <= index`.
+                unsafe { indices.add(found).write_unaligned(index) };
+                found += 1;
+            }
+        }
+        (found != 0).then_some(found)
+    }
+
+    /// Where this call's search begins.
+    #[inline(always)]
+    fn begin(&self) -> usize {
+        if self.nelems == 1 { 0 } else { scale(turn(), self.nelems) }
+    }
+}
+
+/// # Safety
+/// `status` is null or has more than `index` elements.
+#[inline(always)]
+unsafe fn excluded(status: *const c_int, index: usize) -> bool {
+    // SAFETY: as promised by the caller.
+    !status.is_null() && unsafe { status.add(index).read() } != 0
+}
+
+/// A number that is another one in each call. The steps are of the golden ratio, so whichever calls one looks at
+/// (each second, each third), theirs are spread over all values.
+#[inline(always)]
+fn turn() -> u64 {
+    static TURN: AtomicU64 = AtomicU64::new(0);
+    let turn = TURN.load(Relaxed);
+    TURN.store(turn.wrapping_add(0x9e37_79b9_7f4a_7c15), Relaxed);
+    turn
+}
+
+/// A 64-bit fraction of `n`.
+#[inline(always)]
+fn scale(fraction: u64, n: usize) -> usize {
+    ((u128::from(fraction) * n as u128) >> 64) as usize
+}
+
+/// Checks that `nelems` objects are this PE's own symmetric memory and can be loaded whole.
+#[inline(always)]
+pub(crate) fn own<T>(world: &World, call: Call, argument: &'static str, at: *const T, nelems: usize) -> Option<()> {
+    if !at.is_aligned() {
+        amo::misaligned(call, argument, at.cast(), size_of::<T>());
+        return None;
+    }
+    let bytes = rma::bytes_of::<T>(call, nelems)?;
+    world.sym(call, argument, at.cast(), bytes).map(drop)
+}
+
+/// After a test that found nothing: the NIC goes on; and where PEs outnumber the processor's cores, a program that
+/// does nothing but test lets somebody else have the core now and then, who may be the one it waits for.
+pub(crate) fn missed(world: &World) {
+    /// Misses between two such gifts.
+    const PATIENCE: u32 = 64;
+    static MISSES: AtomicU32 = AtomicU32::new(0);
+    world.progress();
+    if world.crowded() {
+        let misses = MISSES.load(Relaxed).wrapping_add(1);
+        MISSES.store(misses, Relaxed);
+        if misses % PATIENCE == 0 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// One look, of a test.
+#[inline(always)]
+fn once<R>(world: &World, look: impl FnOnce() -> Option<R>) -> Option<R> {
+    let found = look();
+    if found.is_none() {
+        missed(world);
+    }
+    found
+}
+
+/// Looks until one finds something; the first costs nothing else.
+#[inline(always)]
+fn until<R>(world: &World, mut look: impl FnMut() -> Option<R>) -> R {
+    match look() {
+        Some(found) => found,
+        None => world.wait(look),
+    }
+}
+
+/// Waits for one object of this PE; the value that satisfied the condition.
+#[inline(always)]
+pub(crate) unsafe fn wait_for<T: Waitable>(
+    call: Call,
+    argument: &'static str,
+    ivar: *const T,
+    comparison: Comparison,
+    value: T,
+) -> Option<T> {
+    let world = world(call)?;
+    own(world, call, argument, ivar, 1)?;
+    Some(until(world, || {
+        // SAFETY: symmetric memory of this PE, aligned.
+        let found = unsafe { T::load(ivar) };
+        comparison.holds(found, value).then_some(found)
+    }))
+}
+
+/// `shmem_wait_until`.
+///
+/// # Safety
+/// Of this and every other function here: `status` is null or has `nelems` elements, `values` has as many, `indices`
+/// has room for as many. `ivars` is checked.
+#[inline(always)]
+pub unsafe fn wait_until<T: Waitable>(call: Call, ivar: *mut T, cmp: c_int, value: T) {
+    let Some(comparison) = Comparison::new(call, cmp) else { return };
+    // SAFETY: the caller's.
+    unsafe { wait_for(call, "ivar", ivar, comparison, value) };
+}
+
+/// `shmem_wait`: until the value is another one.
+#[inline(always)]
+pub unsafe fn wait_ne<T: Waitable>(call: Call, ivar: *mut T, value: T) {
+    // SAFETY: the caller's.
+    unsafe { wait_for(call, "ivar", ivar, Comparison::NE, value) };
+}
+
+/// `shmem_test`.
+#[inline(always)]
+pub unsafe fn test<T: Waitable>(call: Call, ivar: *mut T, cmp: c_int, value: T) -> c_int {
+    let Some(comparison) = Comparison::new(call, cmp) else { return 0 };
+    let Some(world) = world(call) else { return 0 };
+    if own(world, call, "ivar", ivar, 1).is_none() {
+        return 0;
+    }
+    // SAFETY: symmetric memory of this PE, aligned.
+    let look = || comparison.holds(unsafe { T::load(ivar) }, value).then_some(());
+    c_int::from(once(world, look).is_some())
+}
+
+fn wait_all<T: Waitable, B: Bounds<T>>(set: Made<T, B>) {
+    if let Ok((world, set)) = set {
+        let mut next = 0;
+        until(world, || set.all(&mut next));
+    }
+}
+
+fn test_all_of<T: Waitable, B: Bounds<T>>(set: Made<T, B>) -> c_int {
+    match set {
+        Ok((world, set)) => c_int::from(once(world, || set.all(&mut 0)).is_some()),
+        Err(NoSet::Empty) => 1,
+        Err(NoSet::Refused) => 0,
+    }
+}
+
+fn wait_any<T: Waitable, B: Bounds<T>>(set: Made<T, B>) -> usize {
+    let Ok((world, set)) = set else { return usize::MAX };
+    let begin = set.begin();
+    until(world, || set.any(begin))
+}
+
+fn test_any_of<T: Waitable, B: Bounds<T>>(set: Made<T, B>) -> usize {
+    let Ok((world, set)) = set else { return usize::MAX };
+    once(world, || set.any(set.begin())).unwrap_or(usize::MAX)
+}
+
+fn wait_some<T: Waitable, B: Bounds<T>>(call: Call, indices: *mut usize, set: Made<T, B>) -> usize {
+    match set {
+        Ok((world, set)) if room(call, indices) => until(world, || set.some(indices)),
+        _ => 0,
+    }
+}
+
+fn test_some_of<T: Waitable, B: Bounds<T>>(call: Call, indices: *mut usize, set: Made<T, B>) -> usize {
+    match set {
+        Ok((world, set)) if room(call, indices) => once(world, || set.some(indices)).unwrap_or(0),
+        _ => 0,
+    }
+}
+
+fn room(call: Call, indices: *mut usize) -> bool {
+    if indices.is_null() {
+        check::refuse(call, "indices", format_args!("null"));
+    }
+    !indices.is_null()
+}
+
+macro_rules! sets {
+    ($($what:literal $name:ident $vector:ident $run:ident -> $result:ty;)*) => {$(
+        #[doc = concat!("`shmem_", stringify!($name), "`", $what, ".")]
+        pub unsafe fn $name<T: Waitable>(
+            call: Call,
+            ivars: *mut T,
+            nelems: usize,
+            status: *const c_int,
+            cmp: c_int,
+            value: T,
+        ) -> $result {
+            $run(Set::new(call, ivars, nelems, status, cmp, One(value)))
+        }
+
+        #[doc = concat!("`shmem_", stringify!($vector), "`", $what, ".")]
+        pub unsafe fn $vector<T: Waitable>(
+            call: Call,
+            ivars: *mut T,
+            nelems: usize,
+            status: *const c_int,
+            cmp: c_int,
+            values: *const T,
+        ) -> $result {
+            $run(Set::new(call, ivars, nelems, status, cmp, Each(values)))
+        }
+    )*};
+}
+sets! {
+    "" wait_until_all wait_until_all_vector wait_all -> ();
+    ": the index, or `SIZE_MAX` of an empty set" wait_until_any wait_until_any_vector wait_any -> usize;
+    ": 1 also of an empty set" test_all test_all_vector test_all_of -> c_int;
+    ": the index, or `SIZE_MAX`" test_any test_any_vector test_any_of -> usize;
+}
+
+macro_rules! sets_with_indices {
+    ($($name:ident $vector:ident $run:ident;)*) => {$(
+        #[doc = concat!("`shmem_", stringify!($name), "`: how many indices were written.")]
+        pub unsafe fn $name<T: Waitable>(
+            call: Call,
+            ivars: *mut T,
+            nelems: usize,
+            indices: *mut usize,
+            status: *const c_int,
+            cmp: c_int,
+            value: T,
+        ) -> usize {
+            $run(call, indices, Set::new(call, ivars, nelems, status, cmp, One(value)))
+        }
+
+        #[doc = concat!("`shmem_", stringify!($vector), "`: how many indices were written.")]
+        pub unsafe fn $vector<T: Waitable>(
+            call: Call,
+            ivars: *mut T,
+            nelems: usize,
+            indices: *mut usize,
+            status: *const c_int,
+            cmp: c_int,
+            values: *const T,
+        ) -> usize {
+            $run(call, indices, Set::new(call, ivars, nelems, status, cmp, Each(values)))
+        }
+    )*};
+}
+sets_with_indices! {
+    wait_until_some wait_until_some_vector wait_some;
+    test_some test_some_vector test_some_of;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comparisons_are_those_of_c() {
+        fn check<T: Ord + Copy>(values: &[T]) {
+            for &left in values {
+                for &right in values {
+                    let expected =
+                        [left == right, left != right, left > right, left >= right, left < right, left <= right];
+                    for (cmp, expected) in (1..).zip(expected) {
+                        assert_eq!(Comparison::find(cmp).map(|cmp| cmp.holds(left, right)), Some(expected), "{cmp}");
+                    }
+                }
+            }
+        }
+        check(&[i16::MIN, -1, 0, 1, i16::MAX]);
+        check(&[0, 1, u16::MAX - 1, u16::MAX]);
+        check(&[i64::MIN, -1, 0, 1, i64::MAX]);
+        check(&[0, 1, u64::MAX / 2, u64::MAX]);
+    }
+
+    #[test]
+    fn other_comparisons_are_none() {
+        for cmp in [0, 7, -1, c_int::MIN, c_int::MAX] {
+            assert_eq!(Comparison::find(cmp), None, "{cmp}");
+        }
+        assert_eq!(Comparison::find(2), Some(Comparison::NE));
+    }
+
+    fn set<B: Bounds<i32>>(ivars: &[i32], status: &[c_int], cmp: c_int, bounds: B) -> Set<i32, B> {
+        let comparison = Comparison::find(cmp).expect("a comparison");
+        Set { ivars: ivars.as_ptr(), nelems: ivars.len(), status: status.as_ptr(), comparison, bounds }
+    }
+
+    #[test]
+    fn looks_pass_over_what_is_excluded() {
+        let (ivars, status) = ([5, 1, 5, 0, 5], [0, 0, 1, 1, 0]);
+        let set = set(&ivars, &status, 1, One(5));
+        let begins: Vec<_> = (0..5).map(|begin| set.any(begin)).collect();
+        assert_eq!(begins, [Some(0), Some(4), Some(4), Some(4), Some(4)]);
+        let mut indices = [9; 5];
+        assert_eq!(set.some(indices.as_mut_ptr()), Some(2));
+        assert_eq!(indices, [0, 4, 9, 9, 9]);
+        let mut next = 0;
+        assert_eq!((set.all(&mut next), next), (None, 1));
+    }
+
+    #[test]
+    fn all_goes_on_where_it_stopped_and_vectors_compare_each_with_its_own() {
+        let (mut ivars, none) = ([3, 0, 7], [0; 3]);
+        let values = [3, 4, 7];
+        let first = set(&ivars, &none, 1, Each(values.as_ptr()));
+        let mut next = 0;
+        assert_eq!((first.all(&mut next), next), (None, 1));
+        // The first member changes again after it was seen to be right: it has satisfied its condition.
+        ivars = [0, 4, 7];
+        let then = set(&ivars, &none, 1, Each(values.as_ptr()));
+        assert_eq!((then.all(&mut next), next), (Some(()), 3));
+        assert_eq!(then.all(&mut 0), None);
+        assert_eq!(then.some([0; 3].as_mut_ptr()), Some(2));
+        assert_eq!(set(&ivars, &none, 3, One(7)).any(1), None);
+    }
+
+    #[test]
+    fn a_fraction_of_n_is_below_n() {
+        assert_eq!((scale(0, 3), scale(u64::MAX, 3)), (0, 2));
+        assert_eq!(scale(u64::MAX, usize::MAX), usize::MAX - 1);
+    }
+
+    /// Whoever sees only each second, third, ... turn still sees all indices come first.
+    #[test]
+    fn every_index_has_its_turn() {
+        for step in 1..=16u64 {
+            for n in [2, 3, 5, 8, 31, 64] {
+                let mut seen = vec![false; n];
+                for call in 0..40 * n as u64 {
+                    seen[scale((call * step).wrapping_mul(0x9e37_79b9_7f4a_7c15), n)] = true;
+                }
+                assert!(seen.iter().all(|&seen| seen), "step {step}, n {n}");
+            }
+        }
+    }
+}
