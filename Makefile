@@ -19,29 +19,60 @@ TEST_PROFILE ?= checked
 CFLAGS_PROGRAM := -std=gnu11 -O2 -g -Wall -Wextra -Iinclude
 LINK := -L$(TREE)/lib -lportals -Wl,-rpath,'$$ORIGIN/../lib' -Wl,-rpath,'$$ORIGIN/../../lib' -lm -lpthread
 
-EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c))
+# OpenSHMEM programs are compiled as a user compiles them, and look for libsma.so within the tree.
+OSHCC := OSHCC_CC="$(CC)" OSHCC_RPATH='$$ORIGIN/../../lib:$$ORIGIN/../../../lib' $(TREE)/bin/oshcc
+
+EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c))
 SHARED := bench/rank.c bench/ni.c
+SHARED_SHMEM := bench/shmem/pe.c bench/rank.c
 RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED) bench/peer_mpi.c,$(wildcard bench/*.c)))
+RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
+HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test check-examples bench install setup lint docs docs-pages clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(TREE)/lib/pkgconfig/portals4.pc headers $(EXAMPLES) $(RANKS)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge &: FORCE
-	$(CARGO) build --release -p selvedge-portals -p selvedge-cli
-	@mkdir -p $(TREE)/lib $(TREE)/bin $(TREE)/include $(TREE)/examples $(TREE)/libexec/selvedge $(TREE)/lib/pkgconfig
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(TARGET)/release/libsma.a &: FORCE
+	$(CARGO) build --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem
+	@mkdir -p $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
+
+# The functions that the table has, each also as pshmem_..; nothing else is seen from outside.
+$(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a packaging/libsma.ld packaging/libsma.map
+	$(CC) -shared -o $@ packaging/libsma.ld $(TARGET)/release/libsma.a -Wl,--version-script=packaging/libsma.map \
+		-Wl,-soname,libsma.so.1 -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
+
+$(TREE)/lib/libsma.so: $(TREE)/lib/libsma.so.1
+	@ln -sf libsma.so.1 $@
 
 .PHONY: headers
 headers: | $(TREE)/lib/libportals.so
 	@install -m 644 include/*.h $(TREE)/include/
+	@install -m 644 include/mpp/*.h $(TREE)/include/mpp/
 
-$(TREE)/lib/pkgconfig/portals4.pc: packaging/portals4.pc.in | $(TREE)/lib/libportals.so
-	@sed -e 's|@PREFIX@|$(abspath $(TREE))|' -e 's|@VERSION@|$(VERSION)|' $< > $@
+# $(call package,TREE): what packaging/ has, for a tree. The wrappers find their tree themselves.
+define package
+	@for name in portals4 sma; do \
+		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(1)/lib/pkgconfig/$$name.pc; done
+	@for name in oshcc oshrun; do \
+		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(1)/bin/$$name && chmod 755 $(1)/bin/$$name; done
+	@ln -sf oshcc $(1)/bin/oshc++
+endef
+
+.PHONY: packaged
+packaged: | $(TREE)/lib/libportals.so
+	$(call package,$(TREE))
+
+$(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
+	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< -o $@ -lm
+
+$(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
+	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
 
 $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ $(LINK)
@@ -55,14 +86,16 @@ demo: setup build
 test: setup build check-examples
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace
 
-# Each example ends with an error when a byte is wrong. The program in README.md is one of them.
+# Each example ends with an error when a byte is wrong. The programs in README.md are among them.
 check-examples: build
-	@sed -n '/^```c$$/,/^```$$/{/^```/d;p}' README.md > $(TREE)/examples/readme.c
-	$(CC) $(CFLAGS_PROGRAM) -Werror $(TREE)/examples/readme.c -o $(TREE)/examples/readme $(LINK)
+	@awk '/^```c$$/ { n++; inside = 1; next } /^```$$/ { inside = 0 } inside { print > "$(TREE)/examples/readme" n ".c" }' README.md
+	OSHCC_CC="$(CC)" $(TREE)/bin/oshcc -std=gnu11 -Wall -Wextra -Werror $(TREE)/examples/readme1.c -o $(TREE)/examples/readme1
+	$(CC) $(CFLAGS_PROGRAM) -Werror $(TREE)/examples/readme2.c -o $(TREE)/examples/readme2 $(LINK)
 	@set -e; export SELVEDGE_LOG=warn; run() { \
 		n=$$1; shift; echo "selvedge run -n $$n examples/$$*"; \
 		$(TREE)/bin/selvedge run -n $$n --timeout 120 $(TREE)/examples/$$* </dev/null >/dev/null; }; \
-	run 2 readme; run 2 hello_put; run 2 counting_put 50; run 5 triggered_barrier 20; run 2 protocols 5; run 6 halo2d 128 10
+	run 4 readme1; run 2 readme2; run 2 hello_put; run 2 counting_put 50; run 5 triggered_barrier 20; run 2 protocols 5; run 6 halo2d 128 10; \
+	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
 
 bench: setup build
 	$(TREE)/bin/selvedge bench --docs docs
@@ -77,17 +110,22 @@ lint:
 docs:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
-# docs/environment.md, docs/registers.md and the memory layout in ARCHITECTURE.md, from the program's own tables.
+# docs/environment.md, docs/registers.md and the memory layout in ARCHITECTURE.md, from the program's own tables; shmem.h and
+# what else comes from the table of OpenSHMEM functions.
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-host --test docs_current
+	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 install: build
-	install -d $(PREFIX)/bin $(PREFIX)/lib/pkgconfig $(PREFIX)/include $(PREFIX)/libexec/selvedge
+	install -d $(PREFIX)/bin $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/libexec/selvedge/shmem
 	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
-	install -m 755 $(TREE)/lib/libportals.so $(PREFIX)/lib/
+	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
+	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
+	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/
-	sed -e 's|@PREFIX@|$(abspath $(PREFIX))|' -e 's|@VERSION@|$(VERSION)|' packaging/portals4.pc.in > $(PREFIX)/lib/pkgconfig/portals4.pc
+	install -m 755 $(RANKS_SHMEM) $(PREFIX)/libexec/selvedge/shmem/
+	$(call package,$(PREFIX))
 
 clean:
 	rm -rf $(TREE) $(TARGET)

@@ -40,6 +40,12 @@ example 4 triggered_barrier
 heading "Ways to carry a two-sided message (examples/protocols.c, 2 processes)"
 example 2 protocols
 
+heading "OpenSHMEM: two ways to learn that a put has come, ping-pong (examples/shmem/pingpong.c, 2 PEs)"
+example 2 shmem/pingpong
+
+heading "OpenSHMEM: a pipelined stencil by flags, by counting puts, by puts with signals (examples/shmem/stencil.c, 4 PEs)"
+example 4 shmem/stencil
+
 heading "Heat flow in tiles, halos by counting puts (examples/halo2d.c, 4 processes)"
 example 4 halo2d
 

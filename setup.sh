@@ -4,15 +4,16 @@
 # Sees to it that this machine can build Selvedge; `make demo` and `make test` begin with it. The one place that says
 # what is needed of the system:
 #
-#   a C compiler with the C library's headers    the examples, the benchmark programs, the conformance suite
+#   a C compiler with the C library's headers    the examples, the benchmark programs, the conformance suites
+#   a C++ compiler                               the C++ side of the OpenSHMEM suite
 #   make                                         to put it all together
 #   Rust (cargo), as new as Cargo.toml says       everything else
 #
 # It does nothing when all of it is there. What is missing is installed through apt-get as root or by sudo, after saying
 # so; where that cannot be done, it says what to install and fails.
 #
-# Not needed, but used where there: python3 (a PMI-1 client in the tests), a C++ compiler (.ci/run checks the headers with
-# it), and what bench/get-peers.sh installs to be measured beside.
+# Not needed, but used where there: python3 (a PMI-1 client in the tests; with its venv, shmem4py's own test suite in
+# .ci/run), and what bench/get-peers.sh installs to be measured beside.
 set -eu
 
 cd "$(dirname "$0")"
@@ -33,6 +34,12 @@ c_works() {
         "${CC:-cc}" -x c - -o "$made" >/dev/null 2>&1 || works=1
     rm -f "$made"
     return $works
+}
+
+# The same in C++.
+cxx_works() {
+    command -v "${CXX:-c++}" >/dev/null 2>&1 || return 1
+    printf '#include <cstddef>\nint main() {}\n' | "${CXX:-c++}" -x c++ - -fsyntax-only >/dev/null 2>&1
 }
 
 # at_least WANTED VERSION: of "major.minor" and more.
@@ -72,10 +79,12 @@ install_packages() {
 
 packages=
 c_works || packages="gcc libc6-dev"
+cxx_works || packages="$packages g++"
 command -v make >/dev/null 2>&1 || packages="$packages make"
 # shellcheck disable=SC2086  # one word is one package
 [ -z "$packages" ] || install_packages $packages
 c_works || fail "'${CC:-cc}' cannot compile and link a C program"
+cxx_works || fail "'${CXX:-c++}' cannot compile a C++ program"
 
 if ! command -v cargo >/dev/null 2>&1; then
     cargo_home=${CARGO_HOME:-${HOME:-/root}/.cargo}
