@@ -112,7 +112,13 @@ impl Target {
 }
 
 fn open(directory: &TempDir) -> Interface {
-    let config = Config { mode: Mode::Host, path: Path::Bounce, spin_ns: 0, nap_ns: 1_000_000, directory: directory.path().to_path_buf() };
+    let config = Config {
+        mode: Mode::Host,
+        path: Path::Bounce,
+        spin_ns: 0,
+        nap_ns: 1_000_000,
+        directory: directory.path().to_path_buf(),
+    };
     Interface::open(config, 0, 1, 0, &LIMITS, ArenaRange::default()).expect("an interface")
 }
 

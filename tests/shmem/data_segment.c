@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Global and static objects are symmetric: initialised, zero, large, in functions, at the ends of the segment; and the
+ * program goes on as it was without the library: constants, fork, system, threads' own objects. OpenSHMEM 1.6, "Memory
+ * Model". outside.rs builds this family as a program at a fixed address, too.
+ */
+#include "harness.h"
+
+#include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+long global_initialised = 1001;
+long global_zero;
+static long static_initialised = 1002;
+static long static_zero;
+static const long constant = 1003;
+static long beside_constant[3] = {1, 2, 3};
+static struct {
+    char tag;
+    double value;
+    int list[5];
+} record = {'r', 2.5, {1, 2, 3, 4, 5}};
+static unsigned char large_zero[5 << 20];
+static unsigned char large_initialised[300001] = {[0] = 1, [300000] = 2};
+static long *points_at_static = &static_initialised;
+static char text[] = "initialised";
+static _Thread_local long of_the_thread = 5;
+static long table[4][8];
+
+/* A put of a value that names this PE to the next one, a get of it back, and an atomic on it. Collective. */
+static void check_symmetric(long *object)
+{
+    barrier();
+    const long before = *object;
+    barrier();
+    CHECK_EQ(shmem_addr_accessible(object, next_pe()), 1);
+    CHECK_EQ(shmem_long_g(object, next_pe()), before);
+    barrier();
+    shmem_long_p(object, 500 + me(), next_pe());
+    barrier();
+    CHECK_EQ(*object, 500 + previous_pe());
+    CHECK_EQ(shmem_long_g(object, next_pe()), 500 + me());
+    barrier();
+    CHECK_EQ(shmem_long_atomic_fetch_add(object, 1000, next_pe()), 500 + me());
+    barrier();
+    CHECK_EQ(*object, 1500 + previous_pe());
+    *object = before;
+    barrier();
+}
+
+static long *in_function(void)
+{
+    static long object = 77;
+    return &object;
+}
+
+CASE(globals, 3, "global objects are symmetric, initialised or not", .crowded = 5)
+{
+    CHECK_EQ(global_initialised, 1001);
+    CHECK_EQ(global_zero, 0);
+    check_symmetric(&global_initialised);
+    check_symmetric(&global_zero);
+}
+
+CASE(statics, 3, "static objects are symmetric, initialised or not, and those of a function", .crowded = 5)
+{
+    static long here;
+    CHECK_EQ(static_initialised, 1002);
+    CHECK_EQ(static_zero, 0);
+    check_symmetric(&static_initialised);
+    check_symmetric(&static_zero);
+    check_symmetric(&here);
+    check_symmetric(in_function());
+}
+
+CASE(initial_values_survive, 2, "initialisers hold after shmem_init: numbers, text, pointers, the ends of arrays")
+{
+    CHECK_EQ(constant, 1003);
+    CHECK(record.tag == 'r' && record.value == 2.5 && record.list[4] == 5);
+    CHECK(large_initialised[0] == 1 && large_initialised[300000] == 2 && large_initialised[150000] == 0);
+    CHECK_PTR(points_at_static, &static_initialised);
+    CHECK_EQ(strcmp(text, "initialised"), 0);
+    CHECK_BYTES(large_zero, sizeof large_zero, 0);
+}
+
+CASE(neighbours_stay, 2, "a put into one object leaves its neighbours alone")
+{
+    if (me() == 0) shmem_long_p(&beside_constant[1], 22, 1);
+    barrier();
+    CHECK_EQ(beside_constant[0], 1);
+    CHECK_EQ(beside_constant[1], me() == 1 ? 22 : 2);
+    CHECK_EQ(beside_constant[2], 3);
+    CHECK_EQ(constant, 1003);
+}
+
+CASE(members_and_elements, 2, "members of structures and elements of arrays are symmetric")
+{
+    if (me() == 0) {
+        shmem_double_p(&record.value, 7.25, 1);
+        shmem_int_p(&record.list[3], 44, 1);
+        shmem_long_p(&table[2][5], 25, 1);
+    }
+    barrier();
+    CHECK_NUMBER(record.value, me() == 1 ? 7.25 : 2.5);
+    CHECK_EQ(record.list[3], me() == 1 ? 44 : 4);
+    CHECK_EQ(record.list[4], 5);
+    CHECK_EQ(table[2][5], me() == 1 ? 25 : 0);
+    CHECK_EQ(table[2][4] + table[2][6], 0);
+}
+
+CASE(large_objects, 2, "objects of megabytes can be put and got whole")
+{
+    unsigned char *from = local(sizeof large_zero);
+    pattern_fill(from, sizeof large_zero, (unsigned)me());
+    shmem_putmem(large_zero, from, sizeof large_zero, next_pe());
+    shmem_putmem(large_initialised, from, sizeof large_initialised, next_pe());
+    barrier();
+    CHECK_PATTERN(large_zero, sizeof large_zero, (unsigned)previous_pe());
+    CHECK_PATTERN(large_initialised, sizeof large_initialised, (unsigned)previous_pe());
+    memset(from, 0, sizeof large_zero);
+    shmem_getmem(from, large_zero, sizeof large_zero, next_pe());
+    CHECK_PATTERN(from, sizeof large_zero, (unsigned)me());
+}
+
+CASE(private_source, 2, "constants, text literals, the stack and private memory may be the local side of a transfer")
+{
+    static long to[4];
+    long on_stack = 9, *allocated = local(sizeof *allocated);
+    char literal[12];
+    *allocated = 10;
+    shmem_long_put(&to[0], &constant, 1, next_pe());
+    shmem_long_put(&to[1], &on_stack, 1, next_pe());
+    shmem_long_put(&to[2], allocated, 1, next_pe());
+    barrier();
+    shmem_putmem(text, "from a text", 12, next_pe());
+    barrier();
+    CHECK(to[0] == 1003 && to[1] == 9 && to[2] == 10 && to[3] == 0);
+    CHECK_EQ(strcmp(text, "from a text"), 0);
+    shmem_getmem(literal, text, 12, next_pe());
+    CHECK_EQ(strcmp(literal, "from a text"), 0);
+}
+
+CASE(what_is_not_symmetric, 2, "the stack, private memory and a thread's objects are not symmetric")
+{
+    long on_stack = 0;
+    CHECK_EQ(shmem_addr_accessible(&on_stack, next_pe()), 0);
+    CHECK_EQ(shmem_addr_accessible(local(8), next_pe()), 0);
+    CHECK_EQ(shmem_addr_accessible(&of_the_thread, next_pe()), 0);
+    CHECK_EQ(shmem_addr_accessible(NULL, next_pe()), 0);
+    CHECK_EQ(shmem_addr_accessible(&global_zero, next_pe()), 1);
+    CHECK_EQ(shmem_addr_accessible(symmetric(8), next_pe()), 1);
+}
+
+CASE(stores_are_seen_by_peers, 2, "what the program stores into a static object is what peers get, at once")
+{
+    static long object;
+    for (long i = 0; i < 200; i++) {
+        object = i * 10 + me();
+        shmem_sync_all();
+        CHECK_EQ(shmem_long_g(&object, next_pe()), i * 10 + next_pe());
+        shmem_sync_all();
+    }
+}
+
+CASE(waiting_on_a_static, 2, "a static object can be waited on, and signalled")
+{
+    static long flag;
+    for (long i = 1; i <= 200; i++) {
+        if (me() == i % 2) shmem_long_p(&flag, i, next_pe());
+        else shmem_long_wait_until(&flag, SHMEM_CMP_EQ, i);
+    }
+    barrier();
+}
+
+CASE(pointers_are_local, 3, "each PE's pointers to its own objects stay right, wherever the program was loaded")
+{
+    CHECK_EQ(*points_at_static, 1002);
+    check_symmetric(points_at_static);
+    barrier();
+    *points_at_static = 40 + me();
+    barrier();
+    CHECK_EQ(static_initialised, 40 + me());
+    CHECK_EQ(shmem_long_g(&static_initialised, next_pe()), 40 + next_pe());
+}
+
+/* ---- The program besides -------------------------------------------------------------------------------- */
+
+static void communicate(void)
+{
+    static long round;
+    const long now = ++round;
+    static long object;
+    shmem_long_p(&object, now * 10 + me(), next_pe());
+    long *word = symmetric(sizeof *word);
+    shmem_long_p(word, now * 10 + me(), next_pe());
+    barrier();
+    CHECK_EQ(object, now * 10 + previous_pe());
+    CHECK_EQ(*word, now * 10 + previous_pe());
+    barrier();
+}
+
+CASE(fork_in_the_program, 2, "a child of fork that ends by _exit leaves its parent's communication as it was")
+{
+    communicate();
+    for (int i = 0; i < 5; i++) {
+        const pid_t child = fork();
+        if (child == 0) _exit(i);
+        CHECK(child > 0);
+        communicate(); /* while the child may still run */
+        int status;
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == i);
+        communicate();
+    }
+}
+
+CASE(child_has_its_own_copy, 2, "what a child of fork stores into static objects is not seen by its parent")
+{
+    static long object = 5;
+    static unsigned char page[8192];
+    const pid_t child = fork();
+    if (child == 0) {
+        object = 6;
+        memset(page, 0xcc, sizeof page);
+        _exit(object == 6 && page[4000] == 0xcc ? 0 : 1);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK_EQ(object, 5);
+    CHECK_BYTES(page, sizeof page, 0);
+    communicate();
+}
+
+CASE(child_sees_what_was_there, 2, "a child of fork finds static objects as they were, also what a peer had put")
+{
+    static long object;
+    shmem_long_p(&object, 70 + me(), next_pe());
+    barrier();
+    const pid_t child = fork();
+    if (child == 0) _exit(object == 70 + previous_pe() && static_initialised == 1002 ? 0 : 1);
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    communicate();
+}
+
+CASE(system_and_pipes, 2, "system and popen work in the program, and communication goes on behind them")
+{
+    communicate();
+    CHECK_EQ(system("true"), 0);
+    CHECK_EQ(WEXITSTATUS(system("exit 7")), 7);
+    char line[16] = "";
+    FILE *pipe = popen("echo through", "r");
+    CHECK(pipe != NULL && fgets(line, sizeof line, pipe) != NULL);
+    CHECK_EQ(pclose(pipe), 0);
+    CHECK_EQ(strcmp(line, "through\n"), 0);
+    communicate();
+}
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+static int handed_over;
+
+static void *hand_over(void *unused)
+{
+    pthread_mutex_lock(&mutex);
+    handed_over = 1;
+    of_the_thread = 6;
+    pthread_cond_signal(&condition);
+    pthread_mutex_unlock(&mutex);
+    return unused;
+}
+
+CASE(threads_of_the_program, 2, "mutexes and conditions in static objects, and threads' own objects, work as ever")
+{
+    pthread_t thread;
+    CHECK_EQ(pthread_create(&thread, NULL, hand_over, NULL), 0);
+    pthread_mutex_lock(&mutex);
+    while (!handed_over) pthread_cond_wait(&condition, &mutex);
+    pthread_mutex_unlock(&mutex);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(of_the_thread, 5);
+    communicate();
+}
+
+static int constructed;
+__attribute__((constructor)) static void at_start(void) { constructed = 42; }
+
+CASE(what_constructors_stored, 2, "what was stored before shmem_init is kept, and is symmetric")
+{
+    CHECK_EQ(constructed, 42);
+    CHECK_EQ(shmem_int_g(&constructed, next_pe()), 42);
+}

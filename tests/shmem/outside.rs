@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the OpenSHMEM suite must see from outside: how often something is printed and by whom, values of the environment
+//! that end a program, programs at a fixed address, without a launcher, and what is left in the file system.
+//!
+//! The programs are families of the suite beside this file; like `runner.rs`, this takes compiler and launcher from
+//! `$SELVEDGE_PREFIX`, or from `build/` of this workspace (`make build`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// Seconds that the launcher gives a job.
+const JOB_TIMEOUT_S: &str = "60";
+
+fn prefix() -> PathBuf {
+    let set = std::env::var_os("SELVEDGE_PREFIX").filter(|value| !value.is_empty());
+    set.map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build"), PathBuf::from)
+}
+
+/// A family, compiled with further flags, once for each pair.
+fn program(family: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("outside");
+    fs::create_dir_all(&output).expect("a place for programs");
+    let program = output.join(name);
+    let compiled = Command::new(prefix().join("bin/oshcc"))
+        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-pthread"])
+        .args(flags)
+        .args([sources.join(format!("{family}.c")), sources.join("harness.c")])
+        .arg("-o")
+        .arg(&program)
+        .arg("-lm")
+        .output()
+        .unwrap_or_else(|error| panic!("oshcc: {error}: run `make build`, or set SELVEDGE_PREFIX"));
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    program
+}
+
+fn bad_input() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| program("bad_input", "bad_input", &[]))
+}
+
+fn environment() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| program("environment", "environment", &[]))
+}
+
+fn endings() -> &'static Path {
+    static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+    PROGRAM.get_or_init(|| program("endings", "endings", &[]))
+}
+
+struct Ended {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    fn from(output: Output) -> Ended {
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ended { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
+    }
+
+    /// Lines of either stream that contain this.
+    fn lines_with(&self, part: &str) -> Vec<&str> {
+        self.out.lines().chain(self.err.lines()).filter(|line| line.contains(part)).collect()
+    }
+
+    fn assert_well(&self) {
+        assert_eq!(self.code, Some(0), "{}{}", self.out, self.err);
+    }
+}
+
+/// A job of a case, in a directory of its own, with these variables; the launcher has further arguments.
+fn job(pes: u32, arguments: &[&str], variables: &[(&str, &str)], program: &Path, case: &str) -> Ended {
+    let place = std::env::temp_dir().join(format!("selvedge-shmem-{}-{case}-{}", std::process::id(), unique()));
+    fs::create_dir_all(&place).expect("a directory for the job");
+    let output = Command::new(prefix().join("bin/selvedge"))
+        .args(["run", "-n", &pes.to_string(), "--timeout", JOB_TIMEOUT_S])
+        .args(arguments)
+        .arg(program)
+        .arg(case)
+        .env("SELVEDGE_DIR", &place)
+        .envs(variables.iter().copied())
+        .stdin(Stdio::null())
+        .output()
+        .expect("the launcher starts");
+    let left = files_below(&place);
+    let _ = fs::remove_dir_all(&place);
+    assert!(left.is_empty(), "{case} left {left:?}");
+    Ended::from(output)
+}
+
+fn unique() -> u64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+/// What a job left below the directory of jobs; the user's own directory in it may stay.
+fn files_below(place: &Path) -> Vec<PathBuf> {
+    let entries = |path: &Path| -> Vec<PathBuf> {
+        fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
+    };
+    entries(place).iter().flat_map(|user| if user.is_dir() { entries(user) } else { vec![user.clone()] }).collect()
+}
+
+#[test]
+fn the_first_wrong_call_of_each_pe_is_reported_once() {
+    let ended = job(2, &[], &[], bad_input(), "only_first_is_reported");
+    ended.assert_well();
+    let reports = ended.lines_with("selvedge: ");
+    assert_eq!(reports.len(), 2, "{reports:?}");
+    for pe in ["PE 0", "PE 1"] {
+        let start = format!("selvedge: {pe}: shmem_long_put: argument dest");
+        assert!(
+            reports.iter().any(|line| line.starts_with(&start) && line.contains("not a symmetric address")),
+            "{reports:?}"
+        );
+    }
+    assert!(ended.out.is_empty(), "reports are on standard error: {}", ended.out);
+}
+
+#[test]
+fn with_debugging_every_wrong_call_is_reported() {
+    for variable in ["SHMEM_DEBUG", "SMA_DEBUG"] {
+        let ended = job(2, &["--tag-output"], &[(variable, "")], bad_input(), "only_first_is_reported");
+        ended.assert_well();
+        assert_eq!(ended.lines_with("selvedge: PE 0: ").len(), 2, "{}", ended.err);
+        assert_eq!(ended.lines_with("[1] selvedge: PE 1: shmem_int_put: argument dest").len(), 1, "{}", ended.err);
+    }
+}
+
+/// The PEs of a job share one standard error, and report at the same time.
+#[test]
+fn reports_are_whole_lines() {
+    let ended = job(3, &[], &[("SHMEM_DEBUG", "1")], bad_input(), "pes_that_are_none");
+    ended.assert_well();
+    for line in ended.err.lines() {
+        assert!(line.starts_with("selvedge: PE ") && line.matches("selvedge: ").count() == 1, "{line:?}");
+    }
+}
+
+#[test]
+fn no_wrong_call_goes_unreported() {
+    // Somewhat fewer than each PE makes in the case.
+    for (case, pes, least) in [
+        ("pes_that_are_none", 3, 4_000),
+        ("addresses_that_are_not_symmetric", 2, 5_500),
+        ("ranges_beyond", 2, 250),
+        ("strides_that_are_none", 2, 24),
+        ("contexts_that_are_none", 2, 75),
+        ("atomics_between_words", 2, 500),
+        ("operators_that_are_none", 2, 39),
+        ("collectives", 2, 67),
+        ("active_sets", 2, 76),
+        ("heap", 2, 25),
+        ("counters", 2, 55),
+    ] {
+        let ended = job(pes, &["--tag-output"], &[("SHMEM_DEBUG", "1")], bad_input(), case);
+        ended.assert_well();
+        let reports = ended.lines_with("[0] selvedge: PE 0: shmem").len();
+        assert!(reports >= least, "{case}: {reports} reports");
+    }
+}
+
+#[test]
+fn sizes_that_are_none_end_the_program() {
+    for wrong in ["nonsense", "-1", "", "m", "1.2.3", "12q", "99999999999999999999T"] {
+        let ended = job(2, &[], &[("SHMEM_SYMMETRIC_SIZE", wrong)], environment(), "size_by_default");
+        assert!(ended.code.is_some_and(|code| code != 0), "{wrong:?}: {:?}", ended.code);
+        let said = ended.lines_with("SHMEM_SYMMETRIC_SIZE");
+        assert!(!said.is_empty(), "{wrong:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_size_of_the_old_name_that_is_none_counts_only_alone() {
+    let both = [("SMA_SYMMETRIC_SIZE", "nonsense"), ("SHMEM_SYMMETRIC_SIZE", "200M")];
+    job(2, &[], &both, environment(), "size_by_default").assert_well();
+    assert_ne!(job(2, &[], &both[..1], environment(), "size_by_default").code, Some(0));
+}
+
+#[test]
+fn texts_are_printed_once_for_a_job() {
+    let ended = job(3, &[], &[("SHMEM_VERSION", "1")], environment(), "silent_by_default");
+    assert_eq!(ended.lines_with("Selvedge").len(), 1, "{}{}", ended.out, ended.err);
+    assert!(ended.lines_with("Selvedge")[0].contains("1.6"));
+    let ended = job(3, &[], &[("SHMEM_INFO", "1")], environment(), "silent_by_default");
+    for name in ["SHMEM_VERSION", "SHMEM_INFO", "SHMEM_SYMMETRIC_SIZE", "SHMEM_DEBUG"] {
+        assert!(!ended.lines_with(name).is_empty(), "{name}: {}{}", ended.out, ended.err);
+    }
+    assert_eq!(job(3, &[], &[], environment(), "silent_by_default").out, "");
+}
+
+#[test]
+fn one_of_several_statuses_of_global_exit() {
+    for arguments in [&[][..], &["--mode", "host"]] {
+        let ended = job(4, arguments, &[("ENDINGS_STATUS_BY_PE", "1")], endings(), "global_exit_of_all");
+        assert!(ended.code.is_some_and(|code| (13..17).contains(&code)), "{:?} {}", ended.code, ended.err);
+    }
+}
+
+#[test]
+fn a_killed_pe_leaves_no_files() {
+    // `job` looks for files after each of these.
+    for (case, pes, code) in
+        [("killed", 3, 137), ("aborted", 3, 134), ("crashed", 2, 139), ("exit_without_finalize", 3, 0)]
+    {
+        let ended = job(pes, &[], &[], endings(), case);
+        assert_eq!(ended.code, Some(code), "{case}: {}", ended.err);
+        assert_eq!(ended.lines_with("selvedge run: ").len(), usize::from(code != 0), "{case}: {}", ended.err);
+    }
+}
+
+#[test]
+fn a_failure_under_keep_going_leaves_the_others_alone() {
+    let ended = job(3, &["--keep-going"], &[], endings(), "status_after_finalize");
+    assert_eq!(ended.code, Some(5), "{}", ended.err);
+}
+
+/// Every case of the family, as a program of this kind.
+fn all_cases(family: &str, name: &str, flags: &[&str], arguments: &[&str]) {
+    let program = program(family, name, flags);
+    let listed = Command::new(&program).arg("--list").output().expect("lists its cases");
+    for line in String::from_utf8_lossy(&listed.stdout).lines() {
+        let mut fields = line.split('\t');
+        let (case, pes) =
+            (fields.next().expect("a name"), fields.next().and_then(|pes| pes.parse().ok()).expect("PEs"));
+        let ended = job(pes, arguments, &[], &program, case);
+        assert_eq!(ended.code, Some(0), "{name} {case}: {}{}", ended.out, ended.err);
+    }
+}
+
+#[test]
+fn static_objects_of_a_program_at_a_fixed_address() {
+    all_cases("data_segment", "data_segment_fixed", &["-no-pie", "-fno-pie"], &[]);
+}
+
+#[test]
+fn static_objects_of_a_program_at_a_fixed_address_by_commands() {
+    all_cases("data_segment", "data_segment_fixed_cma", &["-no-pie", "-fno-pie"], &["--path", "cma"]);
+}
+
+#[test]
+fn static_objects_of_a_program_bound_at_once() {
+    all_cases("data_segment", "data_segment_now", &["-pie", "-fPIE", "-O2", "-Wl,-z,now,-z,relro"], &[]);
+}
+
+#[test]
+fn a_program_without_a_launcher_is_a_job_of_one() {
+    let heap = program("heap", "heap_alone", &[]);
+    let ended = Ended::from(Command::new(heap).arg("alone").stdin(Stdio::null()).output().expect("starts"));
+    ended.assert_well();
+}
