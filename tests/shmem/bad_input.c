@@ -457,9 +457,18 @@ CASE(null_results, 2, "NULL for a result: nothing happens, or an error")
     shmem_query_initialized(NULL);
     shmem_info_get_version(NULL, NULL);
     shmem_info_get_name(NULL);
-    shmem_getmem(NULL, s.symmetric, 0, next_pe());
-    shmem_putmem(s.symmetric, NULL, 0, next_pe());
     shmem_pe_quiet(NULL, 2);
+    stage_check(&s);
+}
+
+DATA_CASE(no_bytes_of_nothing, 2, "no bytes from NULL, or into it, are no bytes: nothing moves, and quiet returns")
+{
+    struct stage s = stage_open();
+    shmem_getmem(NULL, s.symmetric, 0, next_pe());
+    shmem_getmem_nbi(NULL, s.symmetric, 0, next_pe());
+    shmem_putmem(s.symmetric, NULL, 0, next_pe());
+    shmem_putmem_nbi(s.symmetric, NULL, 0, next_pe());
+    shmem_quiet();
     stage_check(&s);
 }
 

@@ -7,6 +7,7 @@
 #include "harness.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -283,6 +284,69 @@ CASE(threads_of_the_program, 2, "mutexes and conditions in static objects, and t
     CHECK_EQ(pthread_join(thread, NULL), 0);
     CHECK_EQ(of_the_thread, 5);
     communicate();
+}
+
+static atomic_long ticks[1024];
+static atomic_bool enough;
+
+/* Stores everywhere in an array all the time, and counts for itself how often. */
+static void *tick(void *result)
+{
+    long count = 0;
+    for (; !atomic_load(&enough); count++) atomic_fetch_add(&ticks[count % 1024], 1);
+    *(long *)result = count;
+    return NULL;
+}
+
+CASE(threads_that_run_already, 2, "what other threads store into static objects during shmem_init is not lost",
+     .own_init = true)
+{
+    pthread_t thread;
+    long count = 0, sum = 0;
+    CHECK_EQ(pthread_create(&thread, NULL, tick, &count), 0);
+    sleep_ms(2);
+    shmem_init();
+    joined();
+    static long object;
+    shmem_long_p(&object, 60 + me(), next_pe());
+    shmem_barrier_all();
+    CHECK_EQ(object, 60 + previous_pe());
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    for (int i = 0; i < 1024; i++) sum += ticks[i];
+    CHECK_EQ(sum, count);
+    CHECK_EQ(shmem_long_g((long *)&ticks[0], me()), ticks[0]);
+    left();
+    shmem_finalize();
+}
+
+CASE(children_of_children, 2, "a child's child has its own copy, too; and so has a child after shmem_finalize",
+     .own_init = true)
+{
+    static long object = 5;
+    shmem_init();
+    joined();
+    for (int after = 0; after < 2; after++) {
+        const pid_t child = fork();
+        if (child == 0) {
+            object = 6;
+            const pid_t grandchild = fork();
+            if (grandchild == 0) {
+                object++;
+                _exit(object == 7 ? 0 : 1);
+            }
+            int status;
+            _exit(waitpid(grandchild, &status, 0) == grandchild && status == 0 && object == 6 ? 0 : 1);
+        }
+        int status;
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+        CHECK_EQ(object, 5);
+        if (after == 0) {
+            left();
+            shmem_finalize();
+        }
+    }
 }
 
 static int constructed;

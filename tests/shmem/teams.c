@@ -138,7 +138,7 @@ static void group_works(const struct group *g)
 }
 
 CASE(members_and_others, 5, "members get a team that works at once, other PEs of the parent get SHMEM_TEAM_INVALID",
-     .crowded = 9)
+     .crowded = 33)
 {
     for_each_group(group_works);
 }

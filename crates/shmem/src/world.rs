@@ -36,6 +36,8 @@ use crate::{Call, check, collective, team};
 
 /// The number of the NIC that OpenSHMEM opens: behind those that Portals programs may open.
 const NI: u32 = 4;
+/// How often a wait gives its core away before it sleeps, where PEs share cores.
+const YIELDS: usize = 50;
 /// The longest sleep of a wait: what is stored through `shmem_ptr` wakes nobody.
 const NAP: Duration = Duration::from_millis(1);
 
@@ -155,9 +157,19 @@ impl World {
         self.in_place
     }
 
-    /// Waits until `look` finds something: spins, then sleeps; the NIC is kept going meanwhile.
+    /// Waits until `look` finds something: spins, then sleeps; the NIC is kept going meanwhile. Where PEs share cores, it
+    /// first lets others run, since one of them is waited for, and sleeping and waking takes longer than a turn of theirs.
     #[inline(always)]
     pub fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+        if self.crowded {
+            for _ in 0..YIELDS {
+                self.progress();
+                if let Some(found) = look() {
+                    return found;
+                }
+                std::thread::yield_now();
+            }
+        }
         loop {
             if let Ok(found) = self.interface.wait(None, &mut look) {
                 return found;
