@@ -26,6 +26,11 @@ use crate::collective::area::{HEAD_BYTES, MEMBERS_MAX, Word, slot_bytes};
 use crate::collective::crew::{Crew, Members as _, Way};
 use crate::{Reach, Sym};
 
+const LINE_BYTES: usize = 64;
+/// What a member rather writes to all others together than make a step more. A line that is written to a peer costs some
+/// 40 ns; one that is fetched as much if its owner has just written it, and 13 ns if not.
+const CHEAP_BYTES: usize = 512;
+
 /// What the members brought to a step.
 #[derive(Clone, Copy)]
 pub struct View {
@@ -42,14 +47,15 @@ impl View {
 }
 
 impl Crew<'_> {
-    /// How many bytes a member can bring to a step; None in teams that meet in a tree. Bringing them all is worth it: a line
-    /// costs as much (some 40 ns) whether it is written to a peer or fetched from where its owner has just written it, and
-    /// fetching takes one step more.
+    /// How many bytes a member should bring to a step at most; None in teams that meet in a tree. It is what a slot holds,
+    /// where a step is dear; else fetching longer data, with one step more, costs less than to write them to everyone.
     #[inline(always)]
     pub fn room(&self) -> Option<usize> {
+        let holds = slot_bytes(self.n) - HEAD_BYTES;
         match self.way {
-            Way::Direct | Way::Central => Some(slot_bytes(self.n) - HEAD_BYTES),
             Way::Tree => None,
+            _ if self.steps_are_dear() => Some(holds),
+            _ => Some(holds.min(CHEAP_BYTES / self.n.saturating_sub(1).max(1)).max(LINE_BYTES - HEAD_BYTES)),
         }
     }
 

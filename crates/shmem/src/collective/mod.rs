@@ -7,7 +7,7 @@
 //! | [`area`] | what lies where in the memory in which they meet |
 //! | [`exchange`], [`tree`] | full steps: everyone sees what everyone brought; or one result comes down a tree |
 //! | [`sync`] | sync and barrier |
-//! | [`broadcast`], [`collect`], [`alltoall`], [`reduce`], [`scan`] | a collective each |
+//! | [`mod@broadcast`], [`mod@collect`], [`mod@alltoall`], [`mod@reduce`], [`scan`] | a collective each |
 //! | [`op`] | what reductions do to elements |
 //!
 //! Data that fit travel inside of the steps. Longer data are fetched from where the program has them, between a full step
