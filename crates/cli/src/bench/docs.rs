@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The page `benchmarks.md`: host, date, how it was measured, tables by subject, plots. Written by the run that measured,
+//! The pages `benchmarks.md` and, for OpenSHMEM, `benchmarks-shmem.md`: host, date, how it was measured, tables by subject, plots. Written by the run that measured,
 //! so no figure in it is typed by hand.
 
 use std::fmt::Write as _;
@@ -8,12 +8,15 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use super::cases::Group;
 use super::host::Host;
 use super::plots::Plot;
 use super::record::{Measurement, Record};
 use super::report::{COLUMNS, row, size};
+use super::shmem;
 
 pub struct Page<'a> {
+    pub group: Group,
     pub host: &'a Host,
     pub peers: Vec<String>,
     pub measurements: &'a [Measurement],
@@ -22,13 +25,13 @@ pub struct Page<'a> {
     pub quick: bool,
 }
 
-/// A part of the page.
-struct Subject {
-    title: &'static str,
-    about: &'static str,
+/// A part of the page. They are listed from the last to the first: the last takes what no other has.
+pub struct Subject {
+    pub title: &'static str,
+    pub about: &'static str,
     /// Whether a case belongs here; the first subject that says so has it.
-    has: fn(&str) -> bool,
-    plots: &'static [Plot],
+    pub has: fn(&str) -> bool,
+    pub plots: &'static [Plot],
 }
 
 const SUBJECTS: &[Subject] = &[
@@ -75,6 +78,7 @@ const SUBJECTS: &[Subject] = &[
             point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
             x_text: |x| size(x.round() as u64),
             y_text: |y| format!("{y} GB/s"),
+            x_base: 4.0,
             y_base: 2.0,
         }],
     },
@@ -112,6 +116,7 @@ const SUBJECTS: &[Subject] = &[
             point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
             x_text: |x| size(x.round() as u64),
             y_text: time_text,
+            x_base: 4.0,
             y_base: 10.0,
         }],
     },
@@ -126,10 +131,11 @@ const MATCHING_PLOT: Plot = Plot {
     point: |m| Some((m.depth? as f64, m.median_ns?)),
     x_text: |x| format!("{x}"),
     y_text: time_text,
+    x_base: 4.0,
     y_base: 10.0,
 };
 
-fn time_text(ns: f64) -> String {
+pub fn time_text(ns: f64) -> String {
     if ns < 1e3 { format!("{ns} ns") } else { format!("{} us", ns / 1e3) }
 }
 
@@ -137,29 +143,43 @@ impl Page<'_> {
     pub fn write(&self, directory: &Path) -> Result<()> {
         fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
         let mut parts = Vec::new();
-        let subject_of = |r: &Record| SUBJECTS.iter().position(|s| (s.has)(&r.case));
-        for (at, subject) in SUBJECTS.iter().enumerate() {
-            let records: Vec<&Record> = self.records.iter().filter(|r| subject_of(r) == Some(at)).collect();
+        let (subjects, file) = match self.group {
+            Group::Portals => (SUBJECTS, "benchmarks.md"),
+            Group::Shmem => (shmem::SUBJECTS, "benchmarks-shmem.md"),
+        };
+        let subject_of = |r: &Record| subjects.iter().position(|s| (s.has)(&r.case));
+        for (at, subject) in subjects.iter().enumerate() {
+            let mine = |r: &&Record| Group::of(&r.case) == self.group && subject_of(r) == Some(at);
+            let records: Vec<&Record> = self.records.iter().filter(mine).collect();
             if !records.is_empty() {
                 parts.push(self.part(subject, &records, directory)?);
             }
         }
         let latency_first = parts.into_iter().rev().collect::<String>();
         let text = self.head() + &latency_first + &self.tail();
-        let path = directory.join("benchmarks.md");
+        let path = directory.join(file);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
 
     fn head(&self) -> String {
-        let command = if self.quick { "selvedge bench --quick --docs DIR" } else { "selvedge bench --docs DIR" };
+        let (title, asked, turns) = match self.group {
+            Group::Portals => ("Benchmarks", "", ""),
+            Group::Shmem => (
+                "Benchmarks of OpenSHMEM",
+                " shmem",
+                " What Open MPI's OpenSHMEM does too takes turns with it, in several runs of the same program, of which \
+                 the middle one counts; ways to do one thing take turns inside a run.",
+            ),
+        };
+        let quick = if self.quick { " --quick" } else { "" };
         let peers = if self.peers.is_empty() { "none installed".to_owned() } else { self.peers.join(", ") };
         format!(
-            "# Benchmarks\n\nWritten by `{command}`; not edited by hand.\n\n\
+            "# {title}\n\nWritten by `selvedge bench{asked}{quick} --docs DIR`; not edited by hand.\n\n\
              | | |\n|---|---|\n| host | {} |\n| date | {} |\n| peers | {peers} |\n\n\
              Everything is measured side by side in one run, by processes pinned to a core each (unless there are more \
              of them than cores). A figure is the median, or the 99th percentile, of many batches after warming up. \
              A ratio is this case's figure divided by that of the case it stands against: for times, less than one is \
-             faster; for rates and bandwidths, more than one is. A case that stands against two others has two lines.\n\n",
+             faster; for rates and bandwidths, more than one is. A case that stands against two others has two lines.{turns}\n\n",
             self.host.describe(),
             self.host.date,
         )
@@ -210,6 +230,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let notes = ["mpich:pingpong: left out, not installed".to_owned()];
         let page = Page {
+            group: Group::Portals,
             host: &Host::here(),
             peers: vec!["UCX 1".into()],
             measurements: &measurements,
@@ -223,6 +244,25 @@ mod tests {
         assert!(text.contains("raw_flag | 1.20 |") && text.contains("latency.svg") && text.contains("not installed"));
         assert!(directory.path().join("latency.svg").is_file());
         assert!(!text.contains("## Matching"));
+    }
+
+    #[test]
+    fn openshmem_has_a_page_of_its_own() {
+        let timed = |case: &str| Measurement { case: case.into(), median_ns: Some(1.0), ..Measurement::default() };
+        let measurements = [timed("get"), timed("shmem_get")];
+        let directory = tempfile::tempdir().unwrap();
+        let page = Page {
+            group: Group::Shmem,
+            host: &Host::here(),
+            peers: Vec::new(),
+            measurements: &measurements,
+            records: &records(&measurements),
+            notes: &[],
+            quick: false,
+        };
+        page.write(directory.path()).unwrap();
+        let text = fs::read_to_string(directory.path().join("benchmarks-shmem.md")).unwrap();
+        assert!(text.contains("| shmem_get |") && !text.contains("| get |"), "{text}");
     }
 
     #[test]

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge bench`: measures this machine's live interface beside the bare hardware and beside its peers, in one run.
 //!
-//! The work is in C programs written to the public interface (`bench/*.c`), which this module starts in pinned
-//! processes one after the other, so that nothing else of ours runs while one measures. It then holds every case
-//! against its baseline ([`record::RULES`]) and prints a table, or JSON, or a page with plots.
+//! The work is in C programs written to the public interfaces (`bench/*.c`, `bench/shmem/*.c`), which this module starts in
+//! pinned processes one after the other, so that nothing else of ours runs while one measures. It then holds every case
+//! against its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
+//!
+//! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM.
 //!
 //! Invariants: 1. figures go to standard output, everything else to standard error. 2. What could not be measured is said,
 //! never left out in silence. 3. A case of ours that fails makes the exit code 1; a peer's only with `--peers required`.
@@ -11,11 +13,14 @@
 mod cases;
 mod docs;
 mod host;
+mod instructions;
+mod oshmem;
 mod peers;
 mod plots;
 mod process;
 mod record;
 mod report;
+mod shmem;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -26,22 +31,26 @@ use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use cases::{CASES, Case, Runner, Scale};
+use cases::{Case, Group, HOST_SUFFIX, Library, Runner, Scale};
 use host::Host;
+use oshmem::Oshmem;
 use peers::{Mpi, Ucx};
 use process::Tree;
-use record::{Beside, Measurement, RULES};
+use record::{Beside, Measurement, rules};
 
 /// A program that takes this much longer than planned is ended.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PATIENCE_FACTOR: u32 = 4;
+/// The same for one of several turns, where others still want theirs.
+const PATIENCE_OF_TURNS: Duration = Duration::from_secs(6);
 /// What a case may take beyond the deadline of the whole run.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
 
 /// Measure the live interface beside the bare hardware and its peers.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Cases to run, with what they are held against; all when none is named. A family such as `ucx` stands for all its cases.
+    /// Cases to run, with what they are held against; all of Portals when none is named. A family such as `ucx` stands for
+    /// all its cases, `shmem` for all of OpenSHMEM.
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
     /// Everything in under a minute: shorter runs, fewer sizes.
@@ -53,10 +62,10 @@ pub struct Args {
     /// One JSON array of records instead of the table.
     #[arg(long)]
     json: bool,
-    /// Whether to measure UCX, Open MPI and MPICH too.
+    /// Whether to measure UCX, Open MPI (and its OpenSHMEM) and MPICH too.
     #[arg(long, value_enum, default_value_t = PeerChoice::Auto)]
     peers: PeerChoice,
-    /// Also write DIR/benchmarks.md and its plots.
+    /// Also write DIR/benchmarks.md, or DIR/benchmarks-shmem.md, and its plots.
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
     /// Name the cases and stop.
@@ -76,8 +85,8 @@ enum PeerChoice {
 
 pub fn main(args: Args) -> Result<ExitCode> {
     if args.list {
-        let width = CASES.iter().map(|c| c.name.len()).max().unwrap_or(0);
-        CASES.iter().for_each(|case| println!("{:width$}  {}", case.name, case.about));
+        let width = cases::all().map(|c| c.name.len()).max().unwrap_or(0);
+        cases::all().for_each(|case| println!("{:width$}  {}", case.name, case.about));
         return Ok(ExitCode::SUCCESS);
     }
     let scale = match (args.smoke, args.quick) {
@@ -96,13 +105,15 @@ pub fn main(args: Args) -> Result<ExitCode> {
     } else {
         println!("{}\n{}", session.host.describe(), report::table(&records));
     }
-    if let Some(directory) = &args.docs {
+    let groups = Group::ALL.into_iter().filter(|group| chosen.iter().any(|case| case.group() == *group));
+    for (group, directory) in groups.flat_map(|group| args.docs.iter().map(move |directory| (group, directory))) {
         let page = docs::Page {
+            group,
             host: &session.host,
-            peers: session.peer_versions(),
+            peers: session.peer_versions(group),
             measurements: &session.done,
             records: &records,
-            notes: &session.notes,
+            notes: session.notes_of(group),
             quick: args.quick,
         };
         page.write(directory)?;
@@ -120,11 +131,15 @@ struct Session {
     ucx: OnceCell<Result<Ucx, String>>,
     openmpi: OnceCell<Result<Mpi, String>>,
     mpich: OnceCell<Result<Mpi, String>>,
+    oshmem: OnceCell<Result<Oshmem, String>>,
     progress: ProgressBar,
+    /// What is being measured.
+    group: Group,
     done: Vec<Measurement>,
     /// Taken again and again over the whole run; the middle one counts.
     raw_runs: Vec<Measurement>,
-    notes: Vec<String>,
+    /// Of each group, in the order of [`Group::ALL`].
+    notes: [Vec<String>; 2],
     failed: bool,
 }
 
@@ -134,64 +149,116 @@ impl Session {
             tree: Tree::find()?,
             host: Host::here(),
             scale,
-            deadline: scale.total.map(|total| Instant::now() + total),
+            deadline: None,
             peers_required,
             ucx: OnceCell::new(),
             openmpi: OnceCell::new(),
             mpich: OnceCell::new(),
+            oshmem: OnceCell::new(),
             progress: ProgressBar::hidden(),
+            group: Group::Portals,
             done: Vec::new(),
             raw_runs: Vec::new(),
-            notes: Vec::new(),
+            notes: [Vec::new(), Vec::new()],
             failed: false,
         })
     }
 
     fn run(&mut self, chosen: &[&'static Case]) {
-        self.progress = progress_bar(chosen.len());
+        for group in Group::ALL {
+            let mine: Vec<_> = chosen.iter().copied().filter(|case| case.group() == group).collect();
+            if !mine.is_empty() {
+                self.group = group;
+                self.run_group(&mine);
+            }
+        }
+        self.check_processors();
+    }
+
+    fn run_group(&mut self, chosen: &[&'static Case]) {
+        let batches = cases::batches(chosen);
+        let (turning, once): (Vec<_>, Vec<_>) = batches.into_iter().partition(|batch| batch[0].turns);
+        self.progress = progress_bar(turning.len() * self.scale.turns as usize + once.len());
+        self.deadline = self.scale.total.map(|total| Instant::now() + total);
         if self.host.cores.len() < 2 {
             self.note("only one core: nothing can be pinned, and the figures say little".into());
         }
-        for case in chosen {
-            self.progress.set_message(case.name);
-            self.run_case(case);
+        let mut failed = Vec::new(); // by number; they get no second turn
+        for turn in 0..self.scale.turns {
+            for (at, batch) in turning.iter().enumerate() {
+                if !failed.contains(&at) && !self.run_batch(batch, turn) {
+                    failed.push(at);
+                }
+                self.progress.inc(1);
+            }
+        }
+        for batch in &once {
+            self.run_batch(batch, 0);
             self.progress.inc(1);
         }
         self.progress.finish_and_clear();
         self.done.splice(0..0, record::middle_run(std::mem::take(&mut self.raw_runs)));
-        self.check_processors();
+        if self.group == Group::Shmem {
+            self.done = record::middle_runs(std::mem::take(&mut self.done));
+            self.done.sort_by_key(|m| cases::all().position(|case| case.name == m.case));
+        }
     }
 
-    fn run_case(&mut self, case: &'static Case) {
-        if self.deadline.is_some_and(|deadline| Instant::now() + case.estimate(&self.scale) > deadline) {
-            return self.note(format!("{}: left out, the time is up", case.name));
+    /// Whether it was measured, or may yet be in another turn.
+    fn run_batch(&mut self, batch: &[&'static Case], turn: u32) -> bool {
+        let (case, names) = (batch[0], batch.iter().map(|case| case.name).collect::<Vec<_>>().join(", "));
+        self.progress.set_message(case.name);
+        if self.deadline.is_some_and(|deadline| Instant::now() + cases::estimate(batch, &self.scale) > deadline) {
+            if turn == 0 {
+                self.note(format!("{names}: left out, the time is up"));
+            }
+            return false;
         }
-        let result = match case.runner {
-            Runner::Raw => self.raw(case),
-            Runner::Ranks { program, processes, environment } => self.ranks(case, program, processes, environment),
-            Runner::Ucx | Runner::Mpi { .. } => match self.peer(case) {
-                Ok(result) => result,
-                Err(missing) => {
-                    self.failed |= self.peers_required;
-                    return self.note(format!("{}: left out, {missing}", case.name));
-                }
-            },
+        let measured = match self.measure(batch) {
+            Ok(result) => result,
+            Err(missing) => {
+                self.failed |= case.is_peer() && self.peers_required;
+                self.note(format!("{names}: left out, {missing}"));
+                return false;
+            }
         };
-        match result {
+        let succeeded = measured.is_ok();
+        match measured {
             Ok(measured) if case.runner == Runner::Raw => self.raw_runs.extend(measured),
             Ok(measured) => self.take(measured),
             Err(error) => {
                 self.failed |= !case.is_peer() || self.peers_required;
-                self.note(format!("{}: failed: {error:#}", case.name));
+                self.note(format!("{names}: failed: {error:#}"));
             }
         }
         self.raw_again(case);
+        succeeded
+    }
+
+    /// The outer error says why it cannot be measured here at all.
+    fn measure(&self, batch: &[&'static Case]) -> Result<Result<Vec<Measurement>>, String> {
+        let (case, limit) = (batch[0], self.limit(batch));
+        match case.runner {
+            Runner::Raw => Ok(self.raw(case)),
+            Runner::Ranks { program, processes, environment } => Ok(self.ranks(case, program, processes, environment)),
+            Runner::Ucx | Runner::Mpi { .. } => self.peer(case),
+            Runner::Pes { library: Library::OpenMpi, program, counts } => {
+                let found = self.oshmem.get_or_init(|| Oshmem::find(self.tree.prefix()).map_err(|e| format!("{e:#}")));
+                let oshmem = found.as_ref().map_err(String::clone)?;
+                Ok(oshmem.measure(program, counts, batch, &self.scale, self.host.cores.len(), limit))
+            }
+            Runner::Pes { library, program, counts } => Ok(self.pes(batch, program, counts, library)),
+            Runner::Instructions => {
+                instructions::valgrind().map_err(|error| format!("{error:#}"))?;
+                Ok(instructions::measure(&self.tree, limit))
+            }
+        }
     }
 
     /// The floor is measured once more beside each case that is held against it: machines have moods.
     fn raw_again(&mut self, case: &Case) {
-        let held_against_raw = RULES.iter().any(|r| r.case == case.name && r.beside == Beside::OnlyForEightBytes);
-        if held_against_raw {
+        let held_against_raw = rules().any(|r| r.case == case.name && r.beside == Beside::OnlyForEightBytes);
+        if held_against_raw && case.group() == Group::Portals {
             self.raw_runs.extend(self.raw(case).into_iter().flatten());
         }
     }
@@ -209,14 +276,24 @@ impl Session {
 
     fn note(&mut self, note: String) {
         self.progress.suspend(|| eprintln!("bench: {note}"));
-        self.notes.push(note);
+        let notes = &mut self.notes[self.group as usize];
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
     }
 
-    /// How long a case may take before it is ended.
-    fn limit(&self, case: &Case) -> Duration {
+    fn notes_of(&self, group: Group) -> &[String] {
+        &self.notes[group as usize]
+    }
+
+    /// How long a program may take before it is ended.
+    fn limit(&self, batch: &[&Case]) -> Duration {
+        let case = batch[0];
         let depths = case.depths(&self.scale).len() as u32;
         let deep = Duration::from_secs_f64(case.limit_ms(&self.scale) / 1000.0) * depths;
-        let limit = case.estimate(&self.scale) * PATIENCE_FACTOR + deep + PATIENCE;
+        let limit = cases::estimate(batch, &self.scale) * PATIENCE_FACTOR
+            + deep
+            + if case.turns { PATIENCE_OF_TURNS } else { PATIENCE };
         let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) + LAST_MOMENTS);
         left.map_or(limit, |left| left.min(limit))
     }
@@ -227,7 +304,7 @@ impl Session {
         if let [first, second, ..] = self.host.cores[..] {
             command.args(["--cpus", &format!("{first},{second}")]);
         }
-        process::measurements(&mut command, self.limit(case))
+        process::measurements(&mut command, self.limit(&[case]))
     }
 
     fn ranks(
@@ -240,10 +317,25 @@ impl Session {
         let mut all = Vec::new();
         for &count in processes {
             let mut command = self.tree.launch(program, count, count <= self.host.cores.len())?;
-            command.args(["--what", case.name]).args(peers::program_arguments(case, &self.scale));
-            // Modes are compared by cases of their own; what the caller's environment says would mix them up.
-            command.env("SELVEDGE_MODE", "nic").env_remove("SELVEDGE_PATH").envs(environment.iter().copied());
-            all.extend(process::measurements(&mut command, self.limit(case))?);
+            command.args(["--what", case.name]).args(peers::program_arguments(&[case], &self.scale));
+            command.envs(environment.iter().copied());
+            all.extend(process::measurements(&mut command, self.limit(&[case]))?);
+        }
+        Ok(all)
+    }
+
+    fn pes(&self, batch: &[&Case], program: &str, counts: &[usize], library: Library) -> Result<Vec<Measurement>> {
+        let mut all = Vec::new();
+        for &count in counts {
+            let mut command = self.tree.launch(&format!("shmem/{program}"), count, count <= self.host.cores.len())?;
+            command.args(peers::program_arguments(batch, &self.scale));
+            if library == Library::OursHost {
+                command.env("SELVEDGE_MODE", "host");
+            }
+            all.extend(process::measurements(&mut command, self.limit(batch))?);
+        }
+        if library == Library::OursHost {
+            all.iter_mut().for_each(|m| m.case.push_str(HOST_SUFFIX));
         }
         Ok(all)
     }
@@ -251,7 +343,7 @@ impl Session {
     /// The outer error says why the peer cannot be measured at all.
     fn peer(&self, case: &Case) -> Result<Result<Vec<Measurement>>, String> {
         let pinned = self.host.cores.len() >= 2;
-        let limit = self.limit(case);
+        let limit = self.limit(&[case]);
         match case.runner {
             Runner::Mpi { family, what } => {
                 let mpi = self.mpi(family).as_ref().map_err(String::clone)?;
@@ -270,10 +362,14 @@ impl Session {
         cell.get_or_init(|| Mpi::find(family, self.tree.prefix()).map_err(|e| format!("{e:#}")))
     }
 
-    fn peer_versions(&self) -> Vec<String> {
+    fn peer_versions(&self, group: Group) -> Vec<String> {
         let ucx = self.ucx.get().and_then(|found| found.as_ref().ok()).map(|ucx| ucx.version.clone());
         let mpis = [&self.openmpi, &self.mpich].map(|cell| cell.get()?.as_ref().ok().map(|mpi| mpi.version.clone()));
-        ucx.into_iter().chain(mpis.into_iter().flatten()).collect()
+        let oshmem = self.oshmem.get().and_then(|found| found.as_ref().ok()).map(|oshmem| oshmem.version.clone());
+        match group {
+            Group::Portals => ucx.into_iter().chain(mpis.into_iter().flatten()).collect(),
+            Group::Shmem => oshmem.into_iter().collect(),
+        }
     }
 
     /// Ratios are worth most when both sides ran on the same core.
@@ -281,11 +377,15 @@ impl Session {
         if self.host.cores.len() < 2 {
             return;
         }
-        let first = self.host.cores[0] as i64;
-        let strangers = |m: &&Measurement| m.cpu.is_some_and(|cpu| cpu != first) && m.depth.is_none_or(|d| d != 4);
-        if let Some(m) = self.done.iter().find(strangers) {
+        let (first, cores) = (self.host.cores[0] as i64, self.host.cores.len() as u64);
+        let pinned = |m: &&Measurement| match Group::of(&m.case) {
+            Group::Portals => m.depth.is_none_or(|depth| depth != 4),
+            Group::Shmem => m.depth.is_none_or(|depth| depth <= cores), // mostly the number of PEs
+        };
+        let strangers = |m: &&Measurement| m.cpu.is_some_and(|cpu| cpu != first);
+        if let Some(m) = self.done.iter().filter(pinned).find(strangers) {
             let cpu = m.cpu.unwrap_or(-1);
-            self.note(format!("{} ran on processor {cpu}, raw_flag on {first}", m.case));
+            self.note(format!("{} ran on processor {cpu}, not on {first}", m.case));
         }
     }
 }

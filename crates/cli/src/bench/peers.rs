@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use tempfile::TempDir;
 
-use super::cases::{Case, Scale};
+use super::cases::{Case, Group, Scale};
 use super::process::{Running, measurements, output};
 use super::record::Measurement;
 
@@ -29,7 +29,7 @@ macro_rules! source {
 const PEER_SOURCES: [(&str, &str); 3] = [source!("peer_mpi.c"), source!("rank.c"), source!("rank.h")];
 
 /// For a compiler, or for a program that only says its version.
-const HELPER_LIMIT: Duration = Duration::from_secs(60);
+pub const HELPER_LIMIT: Duration = Duration::from_secs(60);
 
 // ---- MPI ----
 
@@ -78,7 +78,7 @@ impl Mpi {
             _ => command.args(["-bind-to", if pinned { "core" } else { "none" }]),
         };
         command.arg(&self.program).args(["--prefix", self.family, "--what", what]);
-        command.args(program_arguments(case, scale));
+        command.args(program_arguments(&[case], scale));
         // Open MPI refuses to run as root, as it does in a container, unless told twice.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.env("PATH", path_with(&self.bin));
@@ -87,7 +87,7 @@ impl Mpi {
 }
 
 /// The `bin` directories to look in, first the one that was asked for.
-fn places(family: &str, tree_prefix: &Path) -> Vec<PathBuf> {
+pub fn places(family: &str, tree_prefix: &Path) -> Vec<PathBuf> {
     let named = std::env::var_os(format!("SELVEDGE_{}", family.to_uppercase()));
     if let Some(prefix) = named {
         return vec![PathBuf::from(prefix).join("bin")];
@@ -100,7 +100,7 @@ fn places(family: &str, tree_prefix: &Path) -> Vec<PathBuf> {
     out
 }
 
-fn path_with(bin: &Path) -> OsString {
+pub fn path_with(bin: &Path) -> OsString {
     let rest = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(bin.to_owned()).chain(std::env::split_paths(&rest));
     std::env::join_paths(all).unwrap_or(rest)
@@ -123,17 +123,22 @@ fn version_of(family: &str, bin: &Path) -> Option<String> {
     }
 }
 
-/// What every program that includes rank.h takes.
-pub fn program_arguments(case: &Case, scale: &Scale) -> Vec<String> {
+/// What every program that includes rank.h takes. Programs of bench/shmem are also told which cases to measure.
+pub fn program_arguments(batch: &[&Case], scale: &Scale) -> Vec<String> {
     let mut out = Vec::new();
     let mut option = |name: &str, value: String| out.extend([name.to_owned(), value]);
-    option("--budget-ms", (scale.budget_ms * case.weight).to_string());
-    option("--limit-ms", case.limit_ms(scale).to_string());
+    let list = |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+    option("--budget-ms", batch[0].budget_ms(scale).to_string());
+    option("--limit-ms", batch[0].limit_ms(scale).to_string());
     option("--ring-bytes", scale.ring_bytes.to_string());
-    for (name, values) in [("--sizes", case.sizes(scale)), ("--depths", case.depths(scale))] {
-        if !values.is_empty() {
-            option(name, values.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
-        }
+    if let Some(sizes) = batch.iter().map(|case| case.sizes(scale)).find(|sizes| !sizes.is_empty()) {
+        option("--sizes", list(&sizes));
+    }
+    if let Some(depths) = batch.iter().map(|case| case.depths(scale)).find(|depths| !depths.is_empty()) {
+        option("--depths", list(&depths));
+    }
+    if batch[0].group() == Group::Shmem {
+        option("--what", batch.iter().map(|case| case.bare_name()).collect::<Vec<_>>().join(","));
     }
     out
 }
@@ -312,8 +317,15 @@ mod tests {
     #[test]
     fn programs_are_told_what_the_case_goes_over() {
         let case = CASES.iter().find(|c| c.name == "match_posted").unwrap();
-        let arguments = program_arguments(case, &Scale::SMOKE).join(" ");
+        let arguments = program_arguments(&[case], &Scale::SMOKE).join(" ");
         assert!(arguments.contains("--depths 1,16,64") && !arguments.contains("--sizes"), "{arguments}");
+    }
+
+    #[test]
+    fn programs_of_openshmem_are_told_which_cases() {
+        let batch: Vec<_> = crate::bench::shmem::CASES.iter().filter(|c| c.name.starts_with("shmem_put")).collect();
+        let arguments = program_arguments(&batch, &Scale::SMOKE).join(" ");
+        assert!(arguments.contains("--what put,put_flag") && arguments.contains("--sizes 8,4096"), "{arguments}");
     }
 
     #[test]

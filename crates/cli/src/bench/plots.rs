@@ -10,8 +10,6 @@ use plotters::prelude::*;
 use super::record::Measurement;
 
 const SIZE: (u32, u32) = (860, 520);
-/// Sizes and depths are powers of two, mostly of four.
-const X_BASE: f64 = 4.0;
 /// The legend stands above the lines.
 const LEGEND_ROOM: f64 = 2.5;
 const FONT: &str = "sans-serif";
@@ -36,7 +34,8 @@ pub struct Plot {
     pub point: fn(&Measurement) -> Option<(f64, f64)>,
     pub x_text: fn(f64) -> String,
     pub y_text: fn(f64) -> String,
-    /// A grid line at each power of this.
+    /// A grid line at each power of this: of sizes and depths mostly four.
+    pub x_base: f64,
     pub y_base: f64,
 }
 
@@ -77,7 +76,7 @@ impl Plot {
                 .x_label_area_size(46)
                 .y_label_area_size(76)
                 .build_cartesian_2d(
-                    extent(lines, |p| p.0).log_scale().base(X_BASE),
+                    extent(lines, |p| p.0).log_scale().base(self.x_base),
                     y_extent.log_scale().base(self.y_base),
                 )
                 .map_err(failed)?;
@@ -140,6 +139,7 @@ mod tests {
         point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
         x_text: |x| format!("{x}"),
         y_text: |y| format!("{y} ns"),
+        x_base: 4.0,
         y_base: 10.0,
     };
 

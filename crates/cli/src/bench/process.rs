@@ -60,11 +60,18 @@ impl Tree {
     /// `selvedge run` for `processes` ranks of `program`, its arguments still to be given.
     pub fn launch(&self, program: &str, processes: usize, pinned: bool) -> Result<Command> {
         let program = self.program(program)?;
+        let mut command = self.launcher(processes, pinned);
+        command.arg(program);
+        Ok(command)
+    }
+
+    /// The same, the program still to be given. Modes are compared by cases of their own; what the caller's environment says
+    /// would mix them up.
+    pub fn launcher(&self, processes: usize, pinned: bool) -> Command {
         let mut command = Command::new(&self.selvedge);
         command.args(["run", "-n", &processes.to_string(), "--bind", if pinned { "core" } else { "none" }]);
-        command.arg(program);
-        command.env("SELVEDGE_PREFIX", &self.prefix);
-        Ok(command)
+        command.env("SELVEDGE_PREFIX", &self.prefix).env("SELVEDGE_MODE", "nic").env_remove("SELVEDGE_PATH");
+        command
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What was measured, what it is held against, and the records that come out.
 //!
-//! A rank program prints a [`Measurement`] a line. [`RULES`] says which case is held against which, by which figure and
+//! A rank program prints a [`Measurement`] a line. [`rules`] says which case is held against which, by which figure and
 //! at which size or depth. Every rule that finds both sides gives one [`Record`]; a measurement that no rule
 //! applies to gives one without a ratio.
 //!
@@ -9,6 +9,8 @@
 //! less than one means that this case is faster; for rates and bandwidths, more than one does.
 
 use serde::{Deserialize, Serialize};
+
+use super::shmem;
 
 /// One line of a measuring program's output.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
@@ -25,6 +27,9 @@ pub struct Measurement {
     pub rate_per_s: Option<f64>,
     #[serde(default, rename = "bandwidth_Bps")]
     pub bandwidth_bytes_per_s: Option<f64>,
+    /// Instructions of one call: no figure of a record, but a ratio to one instruction.
+    #[serde(default)]
+    pub instructions: Option<f64>,
     /// The processor that rank 0 ran on.
     #[serde(default)]
     pub cpu: Option<i64>,
@@ -77,6 +82,7 @@ pub enum Beside {
     SameSize,
     SameSizeOfEightBytes,
     SameDepth,
+    SameSizeAndDepth,
     /// The same case at depth 16.
     DepthSixteen,
 }
@@ -90,23 +96,28 @@ pub struct Rule {
     pub factor: f64,
 }
 
-const fn rule(case: &'static str, against: &'static str, figure: Figure, beside: Beside) -> Rule {
+pub const fn rule(case: &'static str, against: &'static str, figure: Figure, beside: Beside) -> Rule {
     Rule { case, against, figure, beside, factor: 1.0 }
 }
 
-const fn two_crossings(case: &'static str) -> Rule {
-    Rule { case, against: "raw_flag", figure: Figure::Time, beside: Beside::OnlyForEightBytes, factor: 2.0 }
+pub const fn two_crossings(case: &'static str, raw: &'static str) -> Rule {
+    Rule { case, against: raw, figure: Figure::Time, beside: Beside::OnlyForEightBytes, factor: 2.0 }
 }
 
-/// Everything that is held against something.
+/// Everything that is held against something, of both groups.
+pub fn rules() -> impl Iterator<Item = &'static Rule> {
+    RULES.iter().chain(shmem::RULES)
+}
+
+/// Those of the Portals group.
 pub const RULES: &[Rule] = &[
     rule("counting_put", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
     rule("counting_put_ordinary", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
     rule("counting_put_ordinary", "counting_put", Figure::Time, Beside::SameSize),
     rule("put_flag", "counting_put", Figure::Time, Beside::SameSize),
     rule("matched_put_event", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
-    two_crossings("get"),
-    two_crossings("fetch_atomic"),
+    two_crossings("get", "raw_flag"),
+    two_crossings("fetch_atomic", "raw_flag"),
     rule("message_rate", "ucx:am_rate", Figure::Rate, Beside::Only),
     rule("bandwidth_shared", "memcpy_shared", Figure::Bandwidth, Beside::SameSize),
     rule("bandwidth_shared_hot", "memcpy_shared_hot", Figure::Bandwidth, Beside::SameSize),
@@ -154,6 +165,7 @@ impl Rule {
                 Beside::Only | Beside::OnlyForEightBytes => true,
                 Beside::SameSize | Beside::SameSizeOfEightBytes => other.size_bytes == m.size_bytes,
                 Beside::SameDepth => other.depth == m.depth,
+                Beside::SameSizeAndDepth => (other.size_bytes, other.depth) == (m.size_bytes, m.depth),
                 Beside::DepthSixteen => other.depth == Some(16),
             }
     }
@@ -180,7 +192,8 @@ impl Rule {
 pub fn records(all: &[Measurement]) -> Vec<Record> {
     let mut out = Vec::new();
     for m in all.iter().filter(|m| m.skipped.is_none()) {
-        let compared: Vec<_> = RULES.iter().filter_map(|rule| rule.compare(m, all)).collect();
+        let mut compared: Vec<_> = rules().filter_map(|rule| rule.compare(m, all)).collect();
+        compared.extend(m.instructions.map(|count| ("1 instruction".to_owned(), count)));
         if compared.is_empty() {
             out.push(record(m, None));
         }
@@ -210,6 +223,22 @@ pub fn middle_run(mut runs: Vec<Measurement>) -> Option<Measurement> {
     runs.sort_by(|a, b| a.median_ns.unwrap_or(0.0).total_cmp(&b.median_ns.unwrap_or(0.0)));
     let at = runs.len().checked_sub(1)? / 2;
     Some(runs.swap_remove(at))
+}
+
+/// Each thing once, with its middle run, in the order in which they came first.
+pub fn middle_runs(all: Vec<Measurement>) -> Vec<Measurement> {
+    let mut groups: Vec<Vec<Measurement>> = Vec::new();
+    for m in all {
+        let same = |group: &&mut Vec<Measurement>| {
+            (&group[0].case, group[0].size_bytes, group[0].depth) == (&m.case, m.size_bytes, m.depth)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(m),
+            None => groups.push(vec![m]),
+        }
+    }
+    let untimed = |group: &[Measurement]| group[0].median_ns.is_none().then(|| group[0].clone());
+    groups.into_iter().filter_map(|group| untimed(&group).or_else(|| middle_run(group))).collect()
 }
 
 #[cfg(test)]
@@ -279,6 +308,25 @@ mod tests {
             vec![time("raw_flag", 8, None, 300.0), time("raw_flag", 8, None, 100.0), time("raw_flag", 8, None, 200.0)];
         assert_eq!(middle_run(runs).and_then(|m| m.median_ns), Some(200.0));
         assert_eq!(middle_run(Vec::new()), None);
+    }
+
+    #[test]
+    fn turns_become_one() {
+        let counted = Measurement { instructions: Some(9.0), ..time("shmem_p_instructions", 8, None, 0.0) };
+        let counted = Measurement { median_ns: None, ..counted };
+        let of = |ns| time("shmem_put", 8, None, ns);
+        let all = vec![of(3.0), time("shmem_put", 64, None, 9.0), counted.clone(), of(1.0), of(2.0)];
+        let found = middle_runs(all);
+        assert_eq!(found, [of(2.0), time("shmem_put", 64, None, 9.0), counted]);
+        let record = &records(&found)[2];
+        assert_eq!((record.against.as_deref(), record.ratio), (Some("1 instruction"), Some(9.0)));
+    }
+
+    #[test]
+    fn exchanges_are_held_against_those_of_as_many() {
+        let of = |way: &str, depth, ns| time(&format!("shmem_alltoall_{way}"), 64, Some(depth), ns);
+        let all = [of("counting", 2, 10.0), of("counting", 4, 20.0), of("flags", 4, 30.0)];
+        assert_eq!(records(&all)[2].ratio, Some(1.5));
     }
 
     #[test]
