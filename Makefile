@@ -5,7 +5,7 @@
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make build     builds into build/: bin, lib, include, libexec, examples
 #   make install   copies that tree to PREFIX (default /usr/local)
-#   make bench     the full benchmark; writes docs/benchmarks.md and its plots
+#   make bench     the full benchmarks; writes docs/benchmarks.md, docs/benchmarks-shmem.md and their plots
 #   make peers     installs what the benchmark compares with: UCX, Open MPI, MPICH
 
 PREFIX ?= /usr/local
@@ -99,6 +99,7 @@ check-examples: build
 
 bench: setup build
 	$(TREE)/bin/selvedge bench --docs docs
+	$(TREE)/bin/selvedge bench shmem --docs docs
 
 peers:
 	@./bench/get-peers.sh
