@@ -14,7 +14,7 @@
 //! context takes a lock. Sessions are hints, likewise; they are checked.
 
 use std::ffi::{c_int, c_long};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
 use selvedge_host::Interface;
@@ -52,6 +52,8 @@ struct Free {
 pub(crate) struct Contexts {
     slots: Box<[Slot]>,
     free: Mutex<Free>,
+    /// Slots that have ever been used.
+    used: AtomicUsize,
     /// Commands are made at all.
     pub counts: bool,
 }
@@ -71,6 +73,7 @@ impl Contexts {
         let contexts = Contexts {
             slots: (0..Contexts::MAX).map(slot).collect(),
             free: Mutex::new(Free { slots: (1..Contexts::MAX as u16).rev().collect(), generation: 0 }),
+            used: AtomicUsize::new(0),
             counts,
         };
         contexts.open(interface, 0, 1, Team::WORLD).map_err(|Full| "the NIC has no counter left")?;
@@ -86,6 +89,7 @@ impl Contexts {
         slot.reported.store(0, Relaxed);
         slot.team.store(team.0 as u64, Relaxed);
         slot.live.store(generation, SeqCst);
+        self.used.fetch_max(index + 1, SeqCst);
         Ok(())
     }
 
@@ -136,8 +140,8 @@ impl Contexts {
     /// The same for every context.
     pub fn quiet_all(&self, interface: &Interface) {
         if self.counts {
-            let live = self.slots.iter().filter(|slot| slot.live.load(Relaxed) != 0);
-            live.for_each(|slot| slot.quiet(interface));
+            let used = &self.slots[..self.used.load(Relaxed)];
+            used.iter().filter(|slot| slot.live.load(Relaxed) != 0).for_each(|slot| slot.quiet(interface));
         }
     }
 

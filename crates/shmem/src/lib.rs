@@ -6,7 +6,7 @@
 //!
 //! | file | functions |
 //! |---|---|
-//! | [`world`] | set-up, queries, `shmem_ptr`, ending |
+//! | [`mod@world`] | set-up, queries, `shmem_ptr`, ending |
 //! | [`symmetric`] | the symmetric heap and the static data |
 //! | [`context`], [`order`] | contexts and sessions; fence and quiet |
 //! | [`rma`] | put, get, and their strided and non-blocking forms |
