@@ -85,7 +85,8 @@ impl Counters {
             .ok_or_else(|| format!("SELVEDGE_SHMEM_COUNTERS={text}: wanted a number up to 262144"))
     }
 
-    pub fn new(count: usize) -> Counters {
+    pub fn new(count: usize, crowded: bool) -> Counters {
+        LOOKS_HERE.store(if crowded { 1 } else { LOOKS }, Relaxed);
         let record = |_| Record {
             live: AtomicU32::new(0),
             reference: AtomicU32::new(0),
@@ -340,13 +341,15 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
     record.taken.fetch_add(shown.wrapping_sub(value), SeqCst);
 }
 
-/// Looks of a wait before it asks anything else: some 200 ns, in which what is on its way arrives.
+/// Looks of a wait before it asks anything else: some 200 ns, in which what is on its way arrives where every PE has a core.
 const LOOKS: u32 = 64;
+/// One, where PEs share cores: what is waited for comes when others run.
+static LOOKS_HERE: AtomicU32 = AtomicU32::new(1);
 
 #[inline]
 pub fn wait(call: Call, ct: Ct, value: c_long) {
     if let Some(record) = live_record(ct) {
-        for _ in 0..LOOKS {
+        for _ in 0..LOOKS_HERE.load(Relaxed) {
             if record.value() >= value {
                 return;
             }

@@ -231,10 +231,11 @@ impl World {
         let data = if alike { sizes.data.bytes.start as usize..sizes.data.bytes.end as usize } else { 0..0 };
         let data_in_place = alike && cards.iter().all(|card| card.adopted != 0);
         let root = symmetric.base() as usize;
+        let crowded = n_pes > process.settings.cores;
         Ok(World {
             me,
             n_pes,
-            crowded: n_pes > process.settings.cores,
+            crowded,
             multiple: AtomicBool::new(false),
             in_place,
             heap_start: root + sizes.heap_at as usize,
@@ -248,7 +249,7 @@ impl World {
             heap: Mutex::new(Heap::new(sizes.heap_at, sizes.heap_bytes)),
             contexts: Contexts::new(interface, !(in_place && data_in_place))
                 .map_err(|why| StartError::Memory(why.to_string()))?,
-            counters: Counters::new(max_counters as usize),
+            counters: Counters::new(max_counters as usize, crowded),
             commands,
             teams: team::Teams::new(me, n_pes, in_place),
             symmetric,
