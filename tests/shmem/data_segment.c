@@ -320,6 +320,44 @@ CASE(threads_that_run_already, 2, "what other threads store into static objects 
     shmem_finalize();
 }
 
+#ifdef SELVEDGE_SHMEM
+CASE(counting_where_data_cannot_move, 3,
+     "with threads before shmem_init, counting puts and gets of static objects and of the heap share their counter",
+     .own_init = true)
+{
+    pthread_t thread;
+    long count = 0;
+    CHECK_EQ(pthread_create(&thread, NULL, tick, &count), 0);
+    shmem_init();
+    joined();
+    static long object;
+    long *block = shmem_malloc(sizeof *block);
+    shmem_ct_t ct;
+    shmem_ct_create(&ct);
+    for (long i = 0; i < 50; i++) {
+        shmem_long_p_ct(ct, &object, i, next_pe());
+        shmem_long_p_ct(ct, block, -i, next_pe());
+        shmem_ct_wait(ct, 2 * (i + 1));
+        CHECK_EQ(object, i);
+        CHECK_EQ(*block, -i);
+        shmem_barrier_all();
+    }
+    long got[2];
+    shmem_long_get_ct(ct, &got[0], &object, 1, next_pe());
+    shmem_long_get_ct(ct, &got[1], block, 1, next_pe());
+    CHECK_EQ(got[0], 49);
+    CHECK_EQ(got[1], -49);
+    shmem_ct_wait(ct, 102);
+    shmem_barrier_all();
+    CHECK_EQ(shmem_ct_get(ct), 102);
+    atomic_store(&enough, true);
+    pthread_join(thread, NULL);
+    shmem_ct_free(&ct);
+    left();
+    shmem_finalize();
+}
+#endif
+
 CASE(children_of_children, 2, "a child's child has its own copy, too; and so has a child after shmem_finalize",
      .own_init = true)
 {

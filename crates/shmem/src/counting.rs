@@ -40,7 +40,7 @@ const COUNTS: u64 = 1 << 32;
 /// How this PE counts at another's counter.
 #[derive(Default)]
 struct Link {
-    /// The word at that PE, and in its lowest bit whether it is added to; 0: not known yet.
+    /// In place, the word at that PE, and in its lowest bit whether it is added to; by commands, match bits. 0: not known.
     word: AtomicU64,
     /// What this PE has counted in its lane.
     counted: AtomicU64,
@@ -412,6 +412,12 @@ unsafe fn elsewhere(call: Call, ctx: Ctx, ct: Ct, way: Way, far: *mut u8, near: 
         match (reach, way) {
             (Reach::InPlace(at), Way::Put) => copy(near, at, bytes),
             (Reach::InPlace(at), Way::Get) => copy(at, near, bytes),
+            // Static data can be out of reach where counters are not: what was moved has come before it is counted.
+            (Reach::Nic(spot), Way::Put) if world.in_place() => {
+                world.nic_put(ctx, spot, near, bytes);
+                world.contexts.quiet(world.interface, ctx);
+            }
+            (Reach::Nic(spot), Way::Get) if world.in_place() => world.nic_get(ctx, spot, near, bytes),
             (Reach::Nic(spot), Way::Put) => {
                 world.nic_put_counting(ctx, spot, bits(world, record, ct, rank), near, bytes);
             }
@@ -420,7 +426,7 @@ unsafe fn elsewhere(call: Call, ctx: Ctx, ct: Ct, way: Way, far: *mut u8, near: 
             }
         }
     }
-    if matches!(reach, Reach::InPlace(_)) {
+    if world.in_place() {
         world.count_first(call, record, ct, rank);
         world.ring(rank);
     }
