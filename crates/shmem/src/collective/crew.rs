@@ -20,6 +20,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use crate::collective::area::{Area, HEAD_BYTES, MEMBERS_MAX, Word};
+use crate::world::YIELDS;
 use crate::{Sym, World};
 
 /// Most members that all write to each other.
@@ -204,9 +205,6 @@ impl Crew<'_> {
 
 /// How often a wait looks while every PE has a core, before it thinks that somebody else wants it: some 10 us.
 const LOOKS: usize = 1000;
-/// How often it then gives up the core, before it sleeps. Whoever is waited for is likely to be among those that run
-/// meanwhile: of 8 PEs on two cores, a sync takes a fifth of the time that sleeping and waking takes.
-const YIELDS: usize = 50;
 
 /// Waits until something holds.
 #[inline(always)]
@@ -218,9 +216,10 @@ pub fn await_that(world: &World, holds: impl Fn() -> bool) {
 
 #[inline(never)]
 fn await_patiently(world: &World, holds: impl Fn() -> bool) {
-    let looks = if world.crowded() { 0 } else { LOOKS };
-    for look in 0..looks + YIELDS {
-        if look >= looks {
+    // Where PEs share cores, the wait itself lets others run first.
+    let turns = if world.crowded() { 0 } else { LOOKS + YIELDS };
+    for turn in 0..turns {
+        if turn >= LOOKS {
             std::thread::yield_now();
         }
         world.progress();
