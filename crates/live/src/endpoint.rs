@@ -154,6 +154,11 @@ impl Endpoint {
         }
     }
 
+    /// Whether all of its owner's memory can be reached from here.
+    pub(crate) fn reaches_all(&self, path: Path) -> bool {
+        self.own || (matches!(path, Path::Auto | Path::Cma) && self.attaches())
+    }
+
     #[cold]
     fn try_attach(&self) -> bool {
         let works = cma::permitted(self.identity.pid, self.segment.header().probe_address);

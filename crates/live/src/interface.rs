@@ -152,6 +152,11 @@ impl Interface {
         self.own.id
     }
 
+    /// Its number among the NICs of its process.
+    pub(crate) fn ni(&self) -> u32 {
+        self.ni
+    }
+
     /// The limits that were granted.
     pub fn limits(&self) -> &Limits {
         self.own.segment.limits()

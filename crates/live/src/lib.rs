@@ -14,6 +14,8 @@
 //! | [`memory`] | moving bytes between processes: in place, by cross-memory attach; the `Bus` |
 //! | [`mailbox`] | packets that wait for the owner |
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
+//! | [`lanes`] | where senders leave small messages for an owner that keeps looking |
+//! | [`direct`] | an operation done at once, told by its result |
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
 //! | [`inspect`] | a look at a NIC from outside, for tools |
@@ -29,11 +31,13 @@
 //! 3. Whatever a peer's segment holds, the worst that it does to this process is an error.
 
 pub mod arena;
+pub mod direct;
 pub mod endpoint;
 pub mod engine;
 pub mod extents;
 pub mod inspect;
 pub mod interface;
+pub mod lanes;
 pub mod lock;
 pub mod mailbox;
 pub mod memory;

@@ -172,7 +172,8 @@ pub struct Header {
     /// Bit c: it is on the chain of class c.
     pub chained: u8,
     pub reserved: u16,
-    pub reserved2: u32,
+    /// Of a put whose payload stayed with its initiator: what that calls it.
+    pub token: u32,
 }
 
 /// What a request does. The values are of the wire format.
@@ -227,8 +228,17 @@ pub struct Request {
     pub remote_offset: u64,
     pub header_data: u64,
     pub length: u64,
-    /// Comparand or mask of a swap.
+    /// Comparand or mask of a swap; of a put, the first word may be a token ([`Request::token`]).
     pub operand: [u64; 4],
+}
+
+impl Request {
+    /// What the initiator calls the memory that a put's payload lies in, 0 for nothing. A put with a token that meets
+    /// no receive leaves only its header, which carries the token: who takes the header fetches the payload itself.
+    #[inline(always)]
+    pub fn token(&self) -> u32 {
+        if self.kind == kind::PUT { self.operand[0] as u32 } else { 0 }
+    }
 }
 
 /// A data-moving operation with all that its execution needs, by whichever process.

@@ -335,7 +335,7 @@ impl Nic<'_> {
 }
 
 /// An entry that exists only for a search.
-fn search_entry(portal: u32, spec: &EntrySpec) -> Entry {
+pub(crate) fn search_entry(portal: u32, spec: &EntrySpec) -> Entry {
     Entry {
         options: spec.options,
         match_bits: spec.match_bits,

@@ -279,7 +279,7 @@ impl Nic<'_> {
         registers.add(Register::Requests, 1);
         let matched = if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
         registers.add(matched, 1);
-        if plan.mlength < request.length {
+        if plan.mlength < request.length && request.token() == 0 {
             registers.add(Register::Truncated, 1);
         }
         match request.kind {
@@ -483,6 +483,7 @@ impl Nic<'_> {
             kind: request.kind,
             operation: request.operation,
             datatype: request.datatype,
+            token: request.token(),
             ..Header::default()
         };
         compiler_fence(SeqCst);
@@ -528,7 +529,7 @@ impl Plan {
         let local = flags & options::MANAGE_LOCAL != 0;
         let offset = if local { record.local_offset } else { request.remote_offset };
         let room = record.length.saturating_sub(offset);
-        let mut mlength = request.length.min(room);
+        let mut mlength = if which == list::OVERFLOW && request.token() != 0 { 0 } else { request.length.min(room) };
         if mlength < request.length && !matches!(request.kind, kind::PUT | kind::GET) {
             let size = Datatype::from_u32(u32::from(request.datatype)).map_or(1, Datatype::size_bytes) as u64;
             mlength -= mlength % size;

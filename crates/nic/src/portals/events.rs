@@ -138,6 +138,14 @@ impl<'a> Signals<'a> {
         self.heap.get(first..first + EVENT_WORDS)?.try_into().ok()
     }
 
+    /// Whether a queue has an event that was not taken.
+    #[inline]
+    pub fn has_event(&self, reference: u32) -> bool {
+        let Some(queue) = self.queue(reference) else { return false };
+        let head = queue.head.load(Acquire);
+        self.event_block(queue, head).is_some_and(|block| block[0].load(Relaxed) == head.wrapping_add(1))
+    }
+
     /// Takes the next event off a queue. Any thread, no lock.
     pub fn take_event(&self, reference: u32) -> Taken {
         let Some(queue) = self.queue(reference) else { return Taken::Gone };
@@ -179,7 +187,7 @@ impl Nic<'_> {
     }
 
     /// Events that still fit into a queue; u64::MAX for no queue.
-    pub(crate) fn queue_room(&mut self, reference: u32) -> u64 {
+    pub fn queue_room(&mut self, reference: u32) -> u64 {
         let signals = self.signals;
         let Some((index, book)) = self.queue_book(reference) else { return u64::MAX };
         book.head_seen = signals.queues[index].head.load(Acquire);

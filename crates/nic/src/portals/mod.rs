@@ -5,6 +5,7 @@
 //! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
 //! * [`append`]: linking entries against unexpected headers; search; unlink.
 //! * [`deliver`]: what the target does with a request, from match to counter.
+//! * [`receive`]: the same for an owner that takes its messages in itself: receives posted and met without events.
 //! * [`respond`]: what the initiator does with the outcome: SEND, ACK and REPLY.
 //! * [`events`], [`counters`], [`triggered`]: what operations leave behind, and what that sets off.
 //! * [`operation`]: the arithmetic of atomics. [`scatter`]: ranges of memory through I/O vectors.
@@ -16,6 +17,7 @@ pub mod deliver;
 pub mod events;
 pub mod matching;
 pub mod operation;
+pub mod receive;
 pub mod recover;
 pub mod resources;
 pub mod respond;
@@ -26,6 +28,7 @@ pub use crate::tables::Request;
 pub use append::EntrySpec;
 pub use deliver::{Delivery, Verdict};
 pub use events::Event;
+pub use receive::{Posted, Receive};
 
 /// Option bits, with the values of the API.
 pub mod options {

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! An operation done at once, whose outcome is the result of the call.
+//!
+//! Where a target's NIC can be run from here, its answer is known when the operation returns: there is no need to write
+//! an event and read it again. What this process left in a lane to the same NIC goes first, so that the order of
+//! messages between two processes is that in which they were sent, whichever way each went.
+
+use selvedge_nic::portals::{Delivery, Verdict, fail};
+use selvedge_nic::tables::{Command, Request, kind};
+use selvedge_nic::{Fault, Nic};
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::Mode;
+use crate::endpoint::Endpoint;
+use crate::interface::Interface;
+use crate::lanes::{LaneFault, Lanes, Sender};
+use crate::lock::Quiet;
+use crate::memory::{LiveBus, Payload, Reply};
+
+/// What became of an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// The target's answer.
+    Done(Delivery),
+    /// It cannot be done from here, or must queue behind packets: [`Interface::start`] does it.
+    Elsewhere,
+    /// The target has no room for what lies in the lane before it. Nothing was done.
+    Full,
+    /// The target's process is not there.
+    Gone,
+    /// The initiator's memory is not mapped. Nothing was done.
+    Memory,
+}
+
+impl Interface {
+    /// Whether the process of this word answers for the id now, and lives.
+    pub fn is_answered_by(&self, id: u64, word: u64) -> bool {
+        self.endpoint(id).is_some_and(|endpoint| endpoint.owner() == word)
+    }
+
+    /// Asks whether the process behind an id lives. About 3 us.
+    pub fn look_alive(&self, id: u64, word: u64) -> bool {
+        self.endpoint(id).is_some_and(|endpoint| endpoint.owner() == word && endpoint.look_alive())
+    }
+
+    /// Whether the memory of the process behind an id can be reached from here, wherever it lies.
+    pub fn reaches_all_of(&self, id: u64) -> bool {
+        self.config.mode == Mode::Nic
+            && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
+    }
+
+    /// This process's word, as lanes and locks name it.
+    pub fn word(&self) -> u64 {
+        self.word
+    }
+
+    /// The number of this NIC among those of its process.
+    pub fn number(&self) -> u32 {
+        self.ni()
+    }
+
+    /// Does an operation at the NIC of the process `owner` (0: whichever) behind `command.target`, after what lies in the lane. The
+    /// command's queues and counters are told nothing.
+    pub fn deliver_now(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Told {
+        let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
+            return Told::Gone;
+        };
+        if !target.own && self.config.mode != Mode::Nic {
+            return Told::Elsewhere;
+        }
+        let mut bus = LiveBus {
+            target,
+            payload: match command.kind {
+                kind::GET => Payload::Nothing,
+                _ => Payload::Memory(&self.own, &command.source),
+            },
+            reply: match command.kind {
+                kind::PUT | kind::ATOMIC => Reply::Nothing,
+                _ => Reply::Memory(&self.own, &command.sink),
+            },
+            path: self.config.path,
+        };
+        let (told, fired) = {
+            let mut guard = target.segment.lock(self.word);
+            let bell = guard.signals.doorbell;
+            if !target.own && bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
+                return Told::Elsewhere;
+            }
+            let in_order = lane.is_none_or(|lane| {
+                let (lanes, index) = lane.parts();
+                self.take_in(&mut guard, target, lanes, index) == Ok(())
+            });
+            let told = if in_order { guard.deliver(&mut bus, &command.request).into() } else { Told::Full };
+            (told, guard.has_fired())
+        };
+        self.settle_at(target, fired);
+        if told == Told::Gone {
+            target.look_alive();
+        }
+        told
+    }
+
+    /// Whether the NIC of the process `owner` behind an id has an entry for these bits on a priority list.
+    pub fn has_entry(&self, id: u64, owner: u64, portal: u32, match_bits: u64) -> bool {
+        let target = self.endpoint(id).filter(|target| target.owner() == owner);
+        target.is_some_and(|target| target.segment.lock(self.word).has_entry(&mut Quiet, portal, match_bits, self.id()))
+    }
+
+    /// Takes in everything that lies in one lane of a NIC, by whoever holds its lock. `Err`: not all, for lack of room.
+    fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, lanes: &Lanes, index: usize) -> Result<(), LaneFault> {
+        while let Some(message) = lanes.look(index)? {
+            let request = lane_request(&message.envelope, lanes.sender(index), message.length as u64);
+            if self.take_in_one(nic, target, message.bytes, &request).is_none() {
+                return Err(LaneFault);
+            }
+            lanes.pass(index, &message);
+        }
+        Ok(())
+    }
+
+    /// Delivers one message of a lane. None: there is no room, or not from here; nothing has happened.
+    fn take_in_one(
+        &self,
+        nic: &mut Nic<'_>,
+        target: &Endpoint,
+        bytes: *const u8,
+        request: &Request,
+    ) -> Option<Delivery> {
+        let payload = Payload::Bytes(bytes, request.length);
+        let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path };
+        match nic.deliver(&mut bus, request) {
+            Verdict::Done(delivery) if !matches!(delivery.fail, fail::DROPPED | fail::PT_DISABLED) => Some(delivery),
+            _ => None,
+        }
+    }
+
+    /// Delivers a message of one of this process's own lanes to its own NIC, which the caller has locked. None: there is
+    /// no room for it now.
+    pub fn deliver_own(&self, nic: &mut Nic<'_>, bytes: *const u8, request: &Request) -> Option<Delivery> {
+        self.take_in_one(nic, &self.own, bytes, request)
+    }
+}
+
+/// A message of a lane, as a request: of the sender's numbers for itself the lane has the process, the flags the rest.
+pub fn lane_request(envelope: &crate::lanes::Envelope, sender: u64, length: u64) -> Request {
+    Request {
+        kind: kind::PUT,
+        portal: envelope.portal.into(),
+        uid: u32::from(envelope.flags) & 1,
+        initiator: sender << 8 | u64::from(envelope.flags >> 1),
+        match_bits: envelope.match_bits,
+        header_data: envelope.header_data,
+        length,
+        ..Request::default()
+    }
+}
+
+impl From<Verdict> for Told {
+    fn from(verdict: Verdict) -> Told {
+        match verdict {
+            Verdict::Done(delivery) => Told::Done(delivery),
+            Verdict::Unreachable => Told::Elsewhere,
+            Verdict::Initiator(Fault::Gone) => Told::Gone,
+            Verdict::Initiator(_) => Told::Memory,
+        }
+    }
+}

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lanes: where senders leave small messages for a NIC whose owner keeps looking.
+//!
+//! A NIC's owner may keep a file `<pid>.<ni>.lanes` beside its segment. A sender claims one lane of it and is the only
+//! one to write there: a message is one store of a cache line (a [`Cell`]) with up to [`INLINE_BYTES`] in it; longer
+//! ones lie in the lane's ring of bytes. Nobody else's line moves, so a message costs one crossing, and 64 of them in
+//! flight one crossing each. What lies in a lane has not been matched: whoever holds the NIC's lock takes it in, as a
+//! rule the owner; a sender whose next message must go past the lane takes in its own first ([`crate::direct`]).
+//!
+//! Invariants
+//! 1. A cell's first word is stored last (release) and holds its number: a message is there whole or not at all, also
+//!    where its sender died.
+//! 2. `taken` and `data_taken` are stored by holders of the NIC's lock only; a sender never writes over what they do
+//!    not say is taken.
+//! 3. Whatever a sender writes, its reader gets lengths that lie within the lane, or a fault.
+//! 4. A lane belongs to the process that its claim names until the owner, having found that dead and the lane empty,
+//!    clears it.
+//!
+//! Cost: 82 KiB for each lane that was ever claimed; a look at a lane without a message is one load.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
+
+use crate::os::mapping::{MapError, Mapping};
+use crate::os::process::Identity;
+
+/// Senders that may have a lane to one NIC; others go past.
+pub const LANES: usize = 64;
+/// Payload that a cell holds itself.
+pub const INLINE_BYTES: usize = 40;
+/// Messages that a lane holds.
+const CELLS: u64 = 256;
+/// Longer payload that a lane holds.
+const DATA_BYTES: u64 = 64 << 10;
+/// The longest message that goes through a lane: two fit, so that copying in and out overlap.
+pub const MESSAGE_BYTES_MAX: usize = (DATA_BYTES / 2) as usize;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"SELVLANE");
+const VERSION: u32 = 1;
+const HEADER_BYTES: u64 = 4096;
+const CELLS_AT: u64 = 128;
+const DATA_AT: u64 = CELLS_AT + CELLS * size_of::<Cell>() as u64;
+const LANE_BYTES: u64 = (DATA_AT + DATA_BYTES).next_multiple_of(128);
+const RESERVED_BYTES: u64 = HEADER_BYTES + LANES as u64 * LANE_BYTES;
+
+/// One message, or its head.
+#[repr(C, align(64))]
+struct Cell {
+    /// Number of the message + 1 (32 bits), portal table index (8), flags (8), length (16).
+    head: AtomicU64,
+    match_bits: AtomicU64,
+    header_data: AtomicU64,
+    bytes: [AtomicU64; INLINE_BYTES / 8],
+}
+
+/// How far a lane has been taken in.
+#[repr(C, align(128))]
+struct Ends {
+    taken: AtomicU64,
+    data_taken: AtomicU64,
+}
+
+/// Who sends through a lane.
+#[repr(C, align(16))]
+struct Claim {
+    /// The home's word for a process; 0 for nobody.
+    owner: AtomicU64,
+    /// What the sender says that it is: nid << 32 | pid.
+    id: AtomicU64,
+}
+
+#[repr(C, align(128))]
+struct Header {
+    magic: u64,
+    version: u32,
+    lanes: u32,
+    owner: u64,
+    /// 1: senders are to go past the lanes, for something waits at this NIC for messages to be matched.
+    direct: AtomicU32,
+    reserved: u32,
+    /// Bit i: lane i is claimed, and the file holds it.
+    claimed: AtomicU64,
+    claims: [Claim; LANES],
+}
+
+const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && size_of::<Cell>() == 64);
+
+/// What a message says of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    pub portal: u8,
+    /// The sender's, carried as they are.
+    pub flags: u8,
+    pub match_bits: u64,
+    pub header_data: u64,
+}
+
+/// A message that lies in a lane.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    pub envelope: Envelope,
+    pub bytes: *const u8,
+    pub length: usize,
+    /// Where the lane's bytes go on after it.
+    data_next: u64,
+}
+
+/// The lanes to one NIC, mapped.
+#[derive(Debug)]
+pub struct Lanes {
+    mapping: Mapping,
+    path: PathBuf,
+    own: bool,
+}
+
+impl Lanes {
+    /// Where a NIC's lanes are.
+    pub fn path(directory: &Path, id: u64, ni: u32) -> PathBuf {
+        directory.join(format!("{id}.{ni}.lanes"))
+    }
+
+    /// Makes the file, for the NIC's owner.
+    pub fn create(directory: &Path, id: u64, ni: u32) -> Result<Lanes, MapError> {
+        let path = Lanes::path(directory, id, ni);
+        let making = path.with_extension(format!("making.{}", std::process::id()));
+        for stale in [&making, &path] {
+            let _ = std::fs::remove_file(stale);
+        }
+        let mapping = Mapping::create(&making, HEADER_BYTES, RESERVED_BYTES)?;
+        let lanes = Lanes { mapping, path, own: true };
+        let header = Header {
+            magic: MAGIC,
+            version: VERSION,
+            lanes: LANES as u32,
+            owner: Identity::own().to_word(),
+            direct: AtomicU32::new(0),
+            reserved: 0,
+            claimed: AtomicU64::new(0),
+            claims: [const { Claim { owner: AtomicU64::new(0), id: AtomicU64::new(0) } }; LANES],
+        };
+        // SAFETY: the mapping is page-aligned, ours alone until the rename, and larger than the header.
+        unsafe { lanes.mapping.base().cast::<Header>().write(header) };
+        std::fs::rename(&making, &lanes.path)
+            .map_err(|error| MapError::Io { path: lanes.path.clone(), source: error })?;
+        Ok(lanes)
+    }
+
+    /// Maps a peer's. None: it keeps none, or not of this version, or they are not the process's that is meant.
+    pub fn open(directory: &Path, id: u64, ni: u32, owner: u64) -> Option<Lanes> {
+        let path = Lanes::path(directory, id, ni);
+        let mapping = Mapping::open(&path, HEADER_BYTES, RESERVED_BYTES).ok()?;
+        let lanes = Lanes { mapping, path, own: false };
+        let header = lanes.header();
+        let fits = header.magic == MAGIC && header.version == VERSION && header.owner == owner;
+        fits.then_some(lanes)
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the file holds at least the header; its fields are integers, those that change atomic.
+        unsafe { &*self.mapping.base().cast::<Header>() }
+    }
+
+    #[inline(always)]
+    fn lane(&self, index: usize) -> *mut u8 {
+        self.mapping.base().wrapping_add((HEADER_BYTES + index as u64 * LANE_BYTES) as usize)
+    }
+
+    #[inline(always)]
+    fn ends(&self, index: usize) -> &Ends {
+        // SAFETY: a claimed lane lies within the file; atomics.
+        unsafe { &*self.lane(index).cast::<Ends>() }
+    }
+
+    #[inline(always)]
+    fn cell(&self, index: usize, number: u64) -> &Cell {
+        let at = CELLS_AT + number % CELLS * size_of::<Cell>() as u64;
+        // SAFETY: as for `ends`.
+        unsafe { &*self.lane(index).wrapping_add(at as usize).cast::<Cell>() }
+    }
+
+    #[inline(always)]
+    fn data(&self, index: usize, position: u64) -> *mut u8 {
+        self.lane(index).wrapping_add((DATA_AT + position % DATA_BYTES) as usize)
+    }
+
+    // ---- the owner, and whoever holds its NIC's lock ----
+
+    /// Tells senders to go past the lanes, or through them again.
+    pub fn set_direct(&self, direct: bool) {
+        self.header().direct.store(direct.into(), SeqCst);
+    }
+
+    /// Whether senders are to go past.
+    #[inline(always)]
+    pub fn is_direct(&self) -> bool {
+        self.header().direct.load(Relaxed) != 0
+    }
+
+    /// Lanes that are claimed, a bit for each.
+    #[inline(always)]
+    pub fn claimed(&self) -> u64 {
+        self.header().claimed.load(Acquire)
+    }
+
+    /// Who sends through a lane: nid << 32 | pid, as it says itself.
+    #[inline(always)]
+    pub fn sender(&self, index: usize) -> u64 {
+        self.header().claims[index].id.load(Relaxed)
+    }
+
+    /// Whether a message lies in a claimed lane. The answer is final only for the holder of the NIC's lock.
+    #[inline(always)]
+    pub fn has_message(&self, index: usize) -> bool {
+        let number = self.ends(index).taken.load(Relaxed);
+        self.cell(index, number).head.load(Relaxed) as u32 == number.wrapping_add(1) as u32
+    }
+
+    /// The next message of a claimed lane; `Err` when what lies there was never written by this code, and the lane is
+    /// of no use any more.
+    #[inline]
+    pub fn look(&self, index: usize) -> Result<Option<Waiting>, LaneFault> {
+        let ends = self.ends(index);
+        let number = ends.taken.load(Relaxed);
+        let cell = self.cell(index, number);
+        let head = cell.head.load(Acquire);
+        if head as u32 != number.wrapping_add(1) as u32 {
+            return Ok(None);
+        }
+        let length = (head >> 48) as usize;
+        let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
+        if length > INLINE_BYTES {
+            if length > MESSAGE_BYTES_MAX {
+                return Err(LaneFault);
+            }
+            let start = place_data(ends.data_taken.load(Relaxed), length);
+            (bytes, data_next) = (self.data(index, start), start + rounded(length));
+        }
+        let envelope = Envelope {
+            portal: (head >> 32) as u8,
+            flags: (head >> 40) as u8,
+            match_bits: cell.match_bits.load(Relaxed),
+            header_data: cell.header_data.load(Relaxed),
+        };
+        Ok(Some(Waiting { envelope, bytes, length, data_next }))
+    }
+
+    /// The message that `look` gave has been taken in. Under the NIC's lock.
+    #[inline(always)]
+    pub fn pass(&self, index: usize, message: &Waiting) {
+        let ends = self.ends(index);
+        if message.data_next != 0 {
+            ends.data_taken.store(message.data_next, Release);
+        }
+        ends.taken.store(ends.taken.load(Relaxed) + 1, Release);
+    }
+
+    /// Gives up lanes whose senders have ended and that are empty. Under the NIC's lock, by its owner.
+    pub fn clear_dead(&self) {
+        let header = self.header();
+        let mut left = self.claimed();
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let claim = &header.claims[index];
+            if !self.has_message(index) && !Identity::word_is_alive(claim.owner.load(Relaxed)) {
+                header.claimed.fetch_and(!(1 << index), SeqCst);
+                claim.owner.store(0, Release);
+            }
+        }
+    }
+
+    /// Stops listening to a lane in which something lies that no sender writes.
+    pub fn close(&self, index: usize) {
+        self.header().claimed.fetch_and(!(1 << index), SeqCst);
+    }
+
+    // ---- a sender ----
+
+    /// Claims a lane for the process of this word, which says that it is `id`. None: all are claimed, or there is no
+    /// memory for one more.
+    pub fn claim(self, word: u64, id: u64) -> Option<Sender> {
+        let free = |claim: &Claim| {
+            claim.owner.load(Relaxed) == 0 && claim.owner.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
+        };
+        let index = self.header().claims.iter().position(free)?;
+        let header = self.header();
+        if self.mapping.grow(HEADER_BYTES + (index as u64 + 1) * LANE_BYTES).is_err() {
+            header.claims[index].owner.store(0, SeqCst);
+            return None;
+        }
+        header.claims[index].id.store(id, SeqCst);
+        let ends = self.ends(index);
+        let (tail, data_tail) = (ends.taken.load(Acquire), ends.data_taken.load(Acquire));
+        header.claimed.fetch_or(1 << index, SeqCst);
+        Some(Sender { lanes: self, index, tail, data_tail, taken: tail, data_taken: data_tail })
+    }
+}
+
+impl Drop for Lanes {
+    fn drop(&mut self) {
+        if self.own {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A lane holds what no sender writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LaneFault;
+
+/// This process's lane to a NIC.
+#[derive(Debug)]
+pub struct Sender {
+    lanes: Lanes,
+    index: usize,
+    /// Messages and bytes written so far.
+    tail: u64,
+    data_tail: u64,
+    /// What was last seen to be taken.
+    taken: u64,
+    data_taken: u64,
+}
+
+impl Sender {
+    /// Whether the NIC's owner wants messages to go past the lanes.
+    #[inline(always)]
+    pub fn is_direct(&self) -> bool {
+        self.lanes.is_direct()
+    }
+
+    /// Whether everything sent has been taken in.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.lanes.ends(self.index).taken.load(Acquire) == self.tail
+    }
+
+    /// The lanes, and which one it is: for taking in under the NIC's lock.
+    pub(crate) fn parts(&self) -> (&Lanes, usize) {
+        (&self.lanes, self.index)
+    }
+
+    /// Leaves a message of `length` bytes, which `fill` writes where it is told. False: there is no room now.
+    ///
+    /// `length` is at most [`MESSAGE_BYTES_MAX`].
+    #[inline(always)]
+    pub fn push(&mut self, envelope: &Envelope, length: usize, mut fill: impl FnMut(*mut u8)) -> bool {
+        if length > MESSAGE_BYTES_MAX || (self.tail - self.taken >= CELLS && !self.has_cell()) {
+            return false;
+        }
+        if length > INLINE_BYTES {
+            let start = place_data(self.data_tail, length);
+            let end = start + rounded(length);
+            if end - self.data_taken > DATA_BYTES && !self.has_data(end) {
+                return false;
+            }
+            fill(self.lanes.data(self.index, start));
+            self.data_tail = end;
+        }
+        let cell = self.lanes.cell(self.index, self.tail);
+        if length <= INLINE_BYTES {
+            fill(cell.bytes.as_ptr().cast_mut().cast());
+        }
+        cell.match_bits.store(envelope.match_bits, Relaxed);
+        cell.header_data.store(envelope.header_data, Relaxed);
+        self.tail += 1;
+        let head = u64::from(self.tail as u32)
+            | u64::from(envelope.portal) << 32
+            | u64::from(envelope.flags) << 40
+            | (length as u64) << 48;
+        cell.head.store(head, Release);
+        true
+    }
+
+    #[cold]
+    fn has_cell(&mut self) -> bool {
+        self.taken = self.lanes.ends(self.index).taken.load(Acquire);
+        self.tail - self.taken < CELLS
+    }
+
+    #[cold]
+    fn has_data(&mut self, end: u64) -> bool {
+        self.data_taken = self.lanes.ends(self.index).data_taken.load(Acquire);
+        end - self.data_taken <= DATA_BYTES
+    }
+}
+
+/// Bytes are laid down in whole lines.
+#[inline(always)]
+fn rounded(length: usize) -> u64 {
+    (length as u64).next_multiple_of(64)
+}
+
+/// Where a message of this length goes from a position on: not over the ring's end.
+#[inline(always)]
+fn place_data(position: u64, length: usize) -> u64 {
+    let left = DATA_BYTES - position % DATA_BYTES;
+    if rounded(length) > left { position + left } else { position }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receives of an owner that takes its messages in itself.
+//!
+//! A program that calls its library for every message (a libfabric provider under MPI) needs neither the events nor
+//! the journal of [`super::deliver`]: it learns what happened as the result of a call, and if it dies in the middle its
+//! NIC dies with it. These transitions are the same matching on the same lists; peers deliver to the entries made here
+//! by [`Nic::deliver`], and then there is an event.
+//!
+//! Rules
+//! 1. A receive is a use-once entry of the priority list that any put of its key may take, cut to its length.
+//! 2. [`Nic::post_receive`] never links an entry that an unexpected header matches: it names the header, and its
+//!    taker drops it ([`Nic::drop_unexpected`]) when it has what it wants of the payload.
+//! 3. [`Nic::take_receive`] gives the entry that `deliver` would have matched, or nothing where that entry is of
+//!    another kind (persistent, counted, with an I/O vector), for which `deliver` must be called.
+//!
+//! Cost: one bucket and one entry each; no event, no lock of its own.
+
+use super::append::{AppendError, EntrySpec, search_entry};
+use super::matching::Key;
+use super::{list, options};
+use crate::registers::Register;
+use crate::tables::{Header, entry, header, portal, slot};
+use crate::{Bus, Full, Nic};
+
+/// What became of a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    /// It is on the priority list: the entry's reference.
+    Linked(u32),
+    /// This unexpected header, the oldest that matches, is its message; nothing was linked.
+    Met(u32),
+}
+
+/// The memory that a message is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receive {
+    pub start: u64,
+    pub length: u64,
+    pub user_ptr: u64,
+}
+
+/// Options of entries that [`Nic::take_receive`] leaves to `deliver`.
+const OTHERS: u32 = options::MANAGE_LOCAL | options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
+
+impl Nic<'_> {
+    /// Posts a receive: at the end of the priority list, unless an unexpected message is there for it.
+    #[inline]
+    pub fn post_receive<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
+        let record = self.portal(index).map_err(|_| AppendError::Portal)?;
+        let (headers, length) = (record.headers, record.entries[0]);
+        if headers != 0 {
+            if let Some(found) = self.find_unexpected(bus, index, spec) {
+                return Ok(Posted::Met(found));
+            }
+        }
+        if length >= self.tables.list_max {
+            return Err(AppendError::TooLong);
+        }
+        let reference = self.reserve_entry(index, spec).map_err(|Full| AppendError::Full)?;
+        let Some(at) = self.entry_index(reference) else { return Err(AppendError::Full) };
+        let sequence = self.next_sequence();
+        let record = &mut self.tables.entries[at as usize];
+        record.sequence = sequence;
+        record.slot = slot::word(slot::generation(record.slot), entry::PRIORITY);
+        self.chain_entry(at);
+        Ok(Posted::Linked(reference))
+    }
+
+    /// Takes the receive that a message of this key is for off its list.
+    #[inline]
+    pub fn take_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
+        let record = self.tables.portals.get(index as usize)?;
+        if record.status != portal::ENABLED || record.entries[0] == 0 {
+            return None;
+        }
+        let found = self.find_entry(bus, index, usize::from(list::PRIORITY), key)?;
+        let record = self.tables.entries.get(found as usize)?;
+        let flags = record.options;
+        if flags & (options::USE_ONCE | options::OP_PUT | OTHERS) != options::USE_ONCE | options::OP_PUT {
+            return None;
+        }
+        let receive = Receive { start: record.start, length: record.length, user_ptr: record.user_ptr };
+        self.unchain_entry(found);
+        self.free_entry(found);
+        let registers = self.signals.registers;
+        registers.add(Register::Requests, 1);
+        registers.add(Register::MatchedPriority, 1);
+        registers.add(Register::BytesIn, receive.length.min(key.length));
+        if receive.length < key.length {
+            registers.add(Register::Truncated, 1);
+        }
+        Some(receive)
+    }
+
+    /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
+    pub fn find_unexpected<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
+        self.find_header(bus, index, &search_entry(index, spec))
+    }
+
+    /// An unexpected message, by what [`Posted::Met`] or [`Nic::find_unexpected`] said.
+    pub fn unexpected(&self, found: u32) -> Option<&Header> {
+        self.tables.headers.get(found as usize).filter(|record| slot::status(record.slot) == header::LIVE)
+    }
+
+    /// Forgets an unexpected message. The overflow entry that holds its payload may be free thereby.
+    pub fn drop_unexpected(&mut self, found: u32) {
+        if self.unexpected(found).is_some() {
+            self.drop_header(found);
+        }
+    }
+
+    /// Forgets all unexpected messages of a portal table entry.
+    pub fn clear_unexpected(&mut self, index: u32) {
+        for _ in 0..self.tables.headers.len() {
+            let Some(found) = self.first_header(index) else { return };
+            self.drop_header(found);
+        }
+    }
+
+    /// Unlinks all entries of a portal table entry's priority list.
+    pub fn clear_priority(&mut self, index: u32) {
+        for at in 0..self.tables.entries.len() {
+            let record = &self.tables.entries[at];
+            if slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index {
+                self.unchain_entry(at as u32);
+                self.free_entry(at as u32);
+            }
+        }
+    }
+
+    /// Whether a request of this key would find an entry of the priority list if it asked for nothing of its memory.
+    pub fn has_entry<B: Bus>(&mut self, bus: &mut B, index: u32, match_bits: u64, source: u64) -> bool {
+        let key = Key { match_bits, source, length: 0, remote_offset: 0 };
+        self.find_entry(bus, index, usize::from(list::PRIORITY), &key).is_some()
+    }
+}
