@@ -1,0 +1,463 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Atomic operations on registered memory (fi_atomic(3)): each form is brought to one [`Atomic`].
+//!
+//! Which operations go with which datatypes is the NIC's table ([`allowed`]), but that reading and overwriting go with
+//! all. Each element is atomic by itself.
+
+use std::ffi::{c_int, c_void};
+use std::slice;
+
+use selvedge_nic::portals::operation::{Datatype, Family, Operation as Arithmetic, allowed};
+
+use crate::constants::*;
+use crate::core::remote::{Atomic, Effect};
+use crate::endpoint::Endpoint;
+use crate::ffi::*;
+use crate::info::IOV_LIMIT;
+
+static OPS: crate::object::Ops<fi_ops_atomic> = crate::object::Ops(fi_ops_atomic {
+    size: size_of::<fi_ops_atomic>(),
+    write: Some(write),
+    writev: Some(writev),
+    writemsg: Some(writemsg),
+    inject: Some(inject),
+    readwrite: Some(readwrite),
+    readwritev: Some(readwritev),
+    readwritemsg: Some(readwritemsg),
+    compwrite: Some(compwrite),
+    compwritev: Some(compwritev),
+    compwritemsg: Some(compwritemsg),
+    writevalid: Some(writevalid),
+    readwritevalid: Some(readwritevalid),
+    compwritevalid: Some(compwritevalid),
+});
+
+pub fn ops() -> *mut fi_ops_atomic {
+    (&raw const OPS.0).cast_mut()
+}
+
+/// Bytes of elements that one call takes.
+const BYTES_MAX: usize = 4096;
+const FLAGS: u64 = COMPLETION | INJECT | MORE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
+
+/// The three kinds of functions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Form {
+    Plain,
+    Fetch,
+    Compare,
+}
+
+/// The NIC's name for a datatype.
+pub fn datatype(theirs: fi_datatype) -> Option<Datatype> {
+    Some(match theirs {
+        FI_INT8 => Datatype::Int8,
+        FI_UINT8 => Datatype::Uint8,
+        FI_INT16 => Datatype::Int16,
+        FI_UINT16 => Datatype::Uint16,
+        FI_INT32 => Datatype::Int32,
+        FI_UINT32 => Datatype::Uint32,
+        FI_INT64 => Datatype::Int64,
+        FI_UINT64 => Datatype::Uint64,
+        FI_FLOAT => Datatype::Float,
+        FI_DOUBLE => Datatype::Double,
+        FI_FLOAT_COMPLEX => Datatype::FloatComplex,
+        FI_DOUBLE_COMPLEX => Datatype::DoubleComplex,
+        FI_LONG_DOUBLE => Datatype::LongDouble,
+        FI_LONG_DOUBLE_COMPLEX => Datatype::LongDoubleComplex,
+        _ => return None,
+    })
+}
+
+/// What an operation does; None where it does not go with the datatype, or not through this kind of function.
+pub fn effect(theirs: fi_op, datatype: Datatype, form: Form) -> Option<Effect> {
+    let compute =
+        |what| (form != Form::Compare && allowed(Family::Atomic, what, datatype)).then_some(Effect::Compute(what));
+    let swap = |what| (form == Form::Compare && allowed(Family::Swap, what, datatype)).then_some(Effect::Swap(what));
+    match theirs {
+        FI_MIN => compute(Arithmetic::Min),
+        FI_MAX => compute(Arithmetic::Max),
+        FI_SUM => compute(Arithmetic::Sum),
+        FI_PROD => compute(Arithmetic::Prod),
+        FI_LOR => compute(Arithmetic::Lor),
+        FI_LAND => compute(Arithmetic::Land),
+        FI_BOR => compute(Arithmetic::Bor),
+        FI_BAND => compute(Arithmetic::Band),
+        FI_LXOR => compute(Arithmetic::Lxor),
+        FI_BXOR => compute(Arithmetic::Bxor),
+        FI_ATOMIC_READ => (form == Form::Fetch).then_some(Effect::Read),
+        FI_ATOMIC_WRITE => (form != Form::Compare).then_some(Effect::Write),
+        FI_CSWAP => swap(Arithmetic::CompareSwap),
+        FI_CSWAP_NE => swap(Arithmetic::CompareSwapNe),
+        FI_CSWAP_LE => swap(Arithmetic::CompareSwapLe),
+        FI_CSWAP_LT => swap(Arithmetic::CompareSwapLt),
+        FI_CSWAP_GE => swap(Arithmetic::CompareSwapGe),
+        FI_CSWAP_GT => swap(Arithmetic::CompareSwapGt),
+        FI_MSWAP => swap(Arithmetic::MaskedSwap),
+        _ => None,
+    }
+}
+
+/// Elements that a call may have.
+fn most(theirs: fi_datatype, op: fi_op, form: Form) -> Option<usize> {
+    let datatype = datatype(theirs)?;
+    effect(op, datatype, form)?;
+    Some(BYTES_MAX / datatype.size_bytes())
+}
+
+/// The arguments that all forms share.
+struct Call {
+    ep: *mut fid_ep,
+    address: fi_addr_t,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+    form: Form,
+    /// None: the endpoint's own.
+    flags: Option<u64>,
+    quiet: bool,
+}
+
+impl Call {
+    unsafe fn start(
+        &self,
+        operands: &[fi_ioc],
+        comparands: &[fi_ioc],
+        results: &[fi_ioc],
+        remote: &[fi_rma_ioc],
+    ) -> isize {
+        // SAFETY: the caller's endpoint.
+        unsafe {
+            let endpoint = Endpoint::of(self.ep);
+            if !endpoint.enabled {
+                return -(EOPBADSTATE as isize);
+            }
+            let right = if self.form == Form::Plain { WRITE } else { READ };
+            if endpoint.caps & ATOMIC == 0 || endpoint.caps & right == 0 {
+                return -(EOPNOTSUPP as isize);
+            }
+            if self.flags.is_some_and(|flags| flags & !FLAGS != 0 || (self.form != Form::Plain && flags & INJECT != 0))
+            {
+                return -(EBADFLAGS as isize);
+            }
+            let Some(datatype) = datatype(self.datatype) else { return -(EOPNOTSUPP as isize) };
+            let Some(effect) = effect(self.op, datatype, self.form) else { return -(EOPNOTSUPP as isize) };
+            let Some(known) = endpoint.known(self.address) else { return -(EINVAL as isize) };
+            let size = datatype.size_bytes();
+            let local = |elements: &[fi_ioc]| -> Vec<iovec> {
+                let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };
+                elements.iter().map(piece).collect()
+            };
+            let there: Vec<fi_rma_iov> = remote
+                .iter()
+                .map(|ioc| fi_rma_iov { addr: ioc.addr, len: ioc.count.saturating_mul(size), key: ioc.key })
+                .collect();
+            let bytes: usize = there.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
+            if bytes == 0 || bytes > BYTES_MAX {
+                return -(EINVAL as isize);
+            }
+            let wanted = !self.quiet && endpoint.wants_tx(self.flags.unwrap_or(endpoint.tx_flags));
+            let ticket = endpoint.ticket(self.context, ATOMIC | right, wanted);
+            let (operands, comparands, results) = (local(operands), local(comparands), local(results));
+            (*endpoint.domain).core().atomic(&Atomic {
+                effect,
+                datatype,
+                peer: known.peer,
+                operands: &operands,
+                comparands: &comparands,
+                results: &results,
+                remote: &there,
+                ticket,
+            })
+        }
+    }
+}
+
+unsafe fn array<'a, T>(start: *const T, count: usize) -> Option<&'a [T]> {
+    match count {
+        0 => Some(&[]),
+        // SAFETY: the caller's array.
+        _ if count <= IOV_LIMIT && !start.is_null() => Some(unsafe { slice::from_raw_parts(start, count) }),
+        _ => None,
+    }
+}
+
+fn one(buf: *const c_void, count: usize) -> [fi_ioc; 1] {
+    [fi_ioc { addr: buf.cast_mut(), count }]
+}
+
+fn elements(ioc: &[fi_ioc]) -> usize {
+    ioc.iter().map(|ioc| ioc.count).fold(0, usize::saturating_add)
+}
+
+unsafe extern "C" fn write(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    _desc: *mut c_void,
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
+    // SAFETY: the caller's.
+    unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut fid_ep,
+    iov: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(operands) = array(iov, count) else { return -(EINVAL as isize) };
+        call.start(operands, &[], &[], &[fi_rma_ioc { addr, count: elements(operands), key }])
+    }
+}
+
+unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let msg = &*msg;
+        let (Some(operands), Some(remote)) = (array(msg.msg_iov, msg.iov_count), array(msg.rma_iov, msg.rma_iov_count))
+        else {
+            return -(EINVAL as isize);
+        };
+        message_call(ep, msg, Form::Plain, flags).start(operands, &[], &[], remote)
+    }
+}
+
+unsafe extern "C" fn inject(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+) -> isize {
+    let context = std::ptr::null_mut();
+    let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: true };
+    // SAFETY: the caller's.
+    unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
+}
+
+fn message_call(ep: *mut fid_ep, msg: &fi_msg_atomic, form: Form, flags: u64) -> Call {
+    Call {
+        ep,
+        address: msg.addr,
+        datatype: msg.datatype,
+        op: msg.op,
+        context: msg.context,
+        form,
+        flags: Some(flags),
+        quiet: false,
+    }
+}
+
+unsafe extern "C" fn readwrite(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    _desc: *mut c_void,
+    result: *mut c_void,
+    _result_desc: *mut c_void,
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
+    // SAFETY: the caller's.
+    unsafe { call.start(&one(buf, count), &[], &one(result, count), &[fi_rma_ioc { addr, count, key }]) }
+}
+
+unsafe extern "C" fn readwritev(
+    ep: *mut fid_ep,
+    iov: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
+    // SAFETY: the caller's.
+    unsafe {
+        let (Some(operands), Some(results)) = (array(iov, count), array(resultv.cast_const(), result_count)) else {
+            return -(EINVAL as isize);
+        };
+        call.start(operands, &[], results, &[fi_rma_ioc { addr, count: elements(results), key }])
+    }
+}
+
+unsafe extern "C" fn readwritemsg(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_atomic,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let msg = &*msg;
+        let (Some(operands), Some(results), Some(remote)) = (
+            array(msg.msg_iov, msg.iov_count),
+            array(resultv.cast_const(), result_count),
+            array(msg.rma_iov, msg.rma_iov_count),
+        ) else {
+            return -(EINVAL as isize);
+        };
+        message_call(ep, msg, Form::Fetch, flags).start(operands, &[], results, remote)
+    }
+}
+
+unsafe extern "C" fn compwrite(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    count: usize,
+    _desc: *mut c_void,
+    compare: *const c_void,
+    _compare_desc: *mut c_void,
+    result: *mut c_void,
+    _result_desc: *mut c_void,
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
+    // SAFETY: the caller's.
+    unsafe {
+        let remote = [fi_rma_ioc { addr, count, key }];
+        call.start(&one(buf, count), &one(compare, count), &one(result, count), &remote)
+    }
+}
+
+unsafe extern "C" fn compwritev(
+    ep: *mut fid_ep,
+    iov: *const fi_ioc,
+    _desc: *mut *mut c_void,
+    count: usize,
+    comparev: *const fi_ioc,
+    _compare_desc: *mut *mut c_void,
+    compare_count: usize,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    datatype: fi_datatype,
+    op: fi_op,
+    context: *mut c_void,
+) -> isize {
+    let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
+    // SAFETY: the caller's.
+    unsafe {
+        let (Some(operands), Some(comparands), Some(results)) =
+            (array(iov, count), array(comparev, compare_count), array(resultv.cast_const(), result_count))
+        else {
+            return -(EINVAL as isize);
+        };
+        call.start(operands, comparands, results, &[fi_rma_ioc { addr, count: elements(results), key }])
+    }
+}
+
+unsafe extern "C" fn compwritemsg(
+    ep: *mut fid_ep,
+    msg: *const fi_msg_atomic,
+    comparev: *const fi_ioc,
+    _compare_desc: *mut *mut c_void,
+    compare_count: usize,
+    resultv: *mut fi_ioc,
+    _result_desc: *mut *mut c_void,
+    result_count: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let msg = &*msg;
+        let (Some(operands), Some(comparands), Some(results), Some(remote)) = (
+            array(msg.msg_iov, msg.iov_count),
+            array(comparev, compare_count),
+            array(resultv.cast_const(), result_count),
+            array(msg.rma_iov, msg.rma_iov_count),
+        ) else {
+            return -(EINVAL as isize);
+        };
+        message_call(ep, msg, Form::Compare, flags).start(operands, comparands, results, remote)
+    }
+}
+
+fn valid(datatype: fi_datatype, op: fi_op, count: *mut usize, form: Form) -> c_int {
+    match most(datatype, op, form) {
+        Some(most) => {
+            if !count.is_null() {
+                // SAFETY: the caller's.
+                unsafe { *count = most };
+            }
+            0
+        }
+        None => -EOPNOTSUPP,
+    }
+}
+
+unsafe extern "C" fn writevalid(_: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
+    valid(datatype, op, count, Form::Plain)
+}
+
+unsafe extern "C" fn readwritevalid(_: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
+    valid(datatype, op, count, Form::Fetch)
+}
+
+unsafe extern "C" fn compwritevalid(_: *mut fid_ep, datatype: fi_datatype, op: fi_op, count: *mut usize) -> c_int {
+    valid(datatype, op, count, Form::Compare)
+}
+
+/// fi_query_atomic.
+pub unsafe extern "C" fn query(
+    _: *mut fid_domain,
+    theirs: fi_datatype,
+    op: fi_op,
+    attr: *mut fi_atomic_attr,
+    flags: u64,
+) -> c_int {
+    let form = match flags {
+        0 => Form::Plain,
+        FETCH_ATOMIC => Form::Fetch,
+        COMPARE_ATOMIC => Form::Compare,
+        _ if flags & TAGGED != 0 => return -EOPNOTSUPP,
+        _ => return -EBADFLAGS,
+    };
+    let (Some(most), Some(kind)) = (most(theirs, op, form), datatype(theirs)) else { return -EOPNOTSUPP };
+    if !attr.is_null() {
+        // SAFETY: the caller's.
+        unsafe { *attr = fi_atomic_attr { count: most, size: kind.size_bytes() } };
+    }
+    0
+}

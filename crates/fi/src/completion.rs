@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Completion queues (fi_cq(3)): they grow as they must and drop nothing.
+//!
+//! A read first drives the domain's progress, if nothing is there yet. Errors have a queue of their own: while one is
+//! there a read says `-FI_EAVAIL`, after the completions that came before it were read.
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+use crate::constants::*;
+use crate::domain::{Domain, Turn};
+use crate::ffi::*;
+use crate::object::{self, Ops, Uses};
+use crate::warn_line;
+
+/// A completion, with all that any format shows.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct Completion {
+    /// Laid out as libfabric's largest entry: every other format is its beginning.
+    pub entry: fi_cq_tagged_entry,
+    /// Who sent it, where that is wanted.
+    pub source: fi_addr_t,
+}
+
+/// An operation that failed.
+#[derive(Clone, Copy)]
+pub struct Failure {
+    pub entry: fi_cq_tagged_entry,
+    /// Bytes that did not fit.
+    pub olen: usize,
+    pub error: c_int,
+    /// How many completions were there before it.
+    after: u64,
+}
+
+#[repr(C)]
+pub struct CompletionQueue {
+    cq: fid_cq,
+    domain: *mut Domain,
+    entry_bytes: usize,
+    completions: VecDeque<Completion>,
+    failures: VecDeque<Failure>,
+    /// Completions ever queued and ever read.
+    queued: u64,
+    read: u64,
+    signalled: AtomicBool,
+    may_wait: bool,
+    pub uses: Uses,
+}
+
+impl CompletionQueue {
+    pub fn domain(&self) -> *mut Domain {
+        self.domain
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, completion: Completion) {
+        self.queued += 1;
+        self.completions.push_back(completion);
+    }
+
+    pub fn push_failure(&mut self, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
+        self.failures.push_back(Failure { entry, olen, error, after: self.queued });
+    }
+}
+
+static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, control));
+static OPS: Ops<fi_ops_cq> = Ops(fi_ops_cq {
+    size: size_of::<fi_ops_cq>(),
+    read: Some(read),
+    readfrom: Some(readfrom),
+    readerr: Some(readerr),
+    sread: Some(sread),
+    sreadfrom: Some(sreadfrom),
+    signal: Some(signal),
+    strerror: Some(strerror),
+});
+
+/// fi_cq_open.
+pub unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cq_attr,
+    cq: *mut *mut fid_cq,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let mut none = fi_cq_attr::default();
+        let attr = attr.as_mut().unwrap_or(&mut none);
+        let entry_bytes = match attr.format {
+            FI_CQ_FORMAT_UNSPEC | FI_CQ_FORMAT_TAGGED => size_of::<fi_cq_tagged_entry>(),
+            FI_CQ_FORMAT_CONTEXT => size_of::<fi_cq_entry>(),
+            FI_CQ_FORMAT_MSG => size_of::<fi_cq_msg_entry>(),
+            FI_CQ_FORMAT_DATA => size_of::<fi_cq_data_entry>(),
+            _ => return -EINVAL,
+        };
+        if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
+            warn_line!("completion queues wait with FI_WAIT_UNSPEC or FI_WAIT_YIELD, not by descriptors or wait sets");
+            return -ENOSYS;
+        }
+        if attr.flags & !AFFINITY != 0 {
+            return -EBADFLAGS;
+        }
+        if !matches!(attr.wait_cond, FI_CQ_COND_NONE | FI_CQ_COND_THRESHOLD) {
+            return -EINVAL;
+        }
+        if attr.format == FI_CQ_FORMAT_UNSPEC {
+            attr.format = FI_CQ_FORMAT_TAGGED;
+        }
+        let domain = domain.cast::<Domain>();
+        (*domain).uses.add();
+        let made = Box::new(CompletionQueue {
+            cq: fid_cq { fid: object::head(FI_CLASS_CQ, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() },
+            domain,
+            entry_bytes,
+            completions: VecDeque::with_capacity(attr.size.clamp(64, 4096)),
+            failures: VecDeque::new(),
+            queued: 0,
+            read: 0,
+            signalled: AtomicBool::new(false),
+            may_wait: attr.wait_obj != FI_WAIT_NONE,
+            uses: Uses::default(),
+        });
+        *cq = Box::into_raw(made).cast();
+    }
+    0
+}
+
+/// Moves what is there to the caller. The turn is held: nobody else touches the queue.
+#[inline(always)]
+unsafe fn take(cq: *mut CompletionQueue, buf: *mut c_void, count: usize, source: *mut fi_addr_t) -> isize {
+    // SAFETY: the caller's room for `count` entries, and sources or null.
+    unsafe {
+        let cq = &mut *cq;
+        let mut most = count.min(cq.completions.len());
+        if let Some(failure) = cq.failures.front() {
+            let before = (failure.after - cq.read) as usize;
+            if before == 0 {
+                return -(EAVAIL as isize);
+            }
+            most = most.min(before);
+        }
+        for index in 0..most {
+            let Some(completion) = cq.completions.pop_front() else { break };
+            let from = (&raw const completion.entry).cast::<u8>();
+            std::ptr::copy_nonoverlapping(from, buf.cast::<u8>().add(index * cq.entry_bytes), cq.entry_bytes);
+            if !source.is_null() {
+                *source.add(index) = completion.source;
+            }
+        }
+        cq.read += most as u64;
+        if most == 0 && count != 0 { -(EAGAIN as isize) } else { most as isize }
+    }
+}
+
+#[inline(always)]
+unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, source: *mut fi_addr_t) -> isize {
+    // SAFETY: an object of `open`; the caller's room.
+    unsafe {
+        let cq = cq.cast::<CompletionQueue>();
+        let mut core: Turn<'_> = (*(*cq).domain).core();
+        if (*cq).completions.is_empty() && (*cq).failures.is_empty() {
+            core.progress();
+        }
+        take(cq, buf, count, source)
+    }
+}
+
+unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
+    // SAFETY: the caller's.
+    unsafe { read_any(cq, buf, count, std::ptr::null_mut()) }
+}
+
+unsafe extern "C" fn readfrom(cq: *mut fid_cq, buf: *mut c_void, count: usize, source: *mut fi_addr_t) -> isize {
+    // SAFETY: the caller's.
+    unsafe { read_any(cq, buf, count, source) }
+}
+
+unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: u64) -> isize {
+    // SAFETY: an object of `open`; the caller's entry.
+    unsafe {
+        let cq = cq.cast::<CompletionQueue>();
+        let _turn = (*(*cq).domain).core();
+        let cq = &mut *cq;
+        if cq.failures.front().is_none_or(|failure| failure.after > cq.read) {
+            return -(EAGAIN as isize);
+        }
+        let Some(failure) = cq.failures.pop_front() else { return -(EAGAIN as isize) };
+        let entry = failure.entry;
+        let to = &mut *to;
+        to.op_context = entry.op_context;
+        to.flags = entry.flags;
+        to.len = entry.len;
+        to.buf = entry.buf;
+        to.data = entry.data;
+        to.tag = entry.tag;
+        to.olen = failure.olen;
+        to.err = failure.error;
+        to.prov_errno = failure.error;
+        to.err_data_size = 0;
+    }
+    1
+}
+
+unsafe extern "C" fn sread(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    cond: *const c_void,
+    timeout: c_int,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { sreadfrom(cq, buf, count, std::ptr::null_mut(), cond, timeout) }
+}
+
+unsafe extern "C" fn sreadfrom(
+    cq: *mut fid_cq,
+    buf: *mut c_void,
+    count: usize,
+    source: *mut fi_addr_t,
+    _cond: *const c_void,
+    timeout: c_int,
+) -> isize {
+    // SAFETY: an object of `open`; the caller's room.
+    unsafe {
+        let object = cq.cast::<CompletionQueue>();
+        if !(*object).may_wait {
+            return -(ENOSYS as isize);
+        }
+        let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
+        let mut looks = 0u32;
+        loop {
+            let got = read_any(cq, buf, count, source);
+            if got != -(EAGAIN as isize) {
+                return got;
+            }
+            if (*object).signalled.swap(false, SeqCst) || (timeout >= 0 && Instant::now() >= end) {
+                return got;
+            }
+            looks += 1;
+            if looks > 2000 {
+                std::thread::sleep(Duration::from_micros(50));
+            } else if looks > 200 {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
+    // SAFETY: an object of `open`.
+    unsafe { (*cq.cast::<CompletionQueue>()).signalled.store(true, SeqCst) };
+    0
+}
+
+/// What the errors of this provider mean, beyond their names.
+unsafe extern "C" fn strerror(
+    _: *mut fid_cq,
+    error: c_int,
+    _: *const c_void,
+    buf: *mut c_char,
+    len: usize,
+) -> *const c_char {
+    let text = match error {
+        ETRUNC => c"the message was longer than the buffer",
+        ECANCELED => c"cancelled by fi_cancel",
+        ENOMSG => c"no message matches",
+        EHOSTDOWN => c"the peer's process has ended",
+        ENOKEY => c"no memory is registered under this key",
+        EACCES => c"outside of the registered memory, or an access that it was not registered for",
+        EFAULT => c"the memory is not mapped",
+        _ => c"the operation failed",
+    };
+    if !buf.is_null() && len != 0 {
+        let bytes = text.to_bytes();
+        let most = bytes.len().min(len - 1);
+        // SAFETY: room for `len` characters.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), buf, most);
+            *buf.add(most) = 0;
+        }
+    }
+    text.as_ptr()
+}
+
+unsafe extern "C" fn control(_: *mut fid, _: c_int, _: *mut c_void) -> c_int {
+    -ENOSYS
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: an object of `open`, which its owner gives up.
+    unsafe {
+        let cq = fid.cast::<CompletionQueue>();
+        if (*cq).uses.any() {
+            return -EBUSY;
+        }
+        (*(*cq).domain).uses.drop_one();
+        drop(Box::from_raw(cq));
+    }
+    0
+}

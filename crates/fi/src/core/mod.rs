@@ -1,0 +1,586 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A domain's NIC and everything in flight.
+//!
+//! ```text
+//! send ─ small ──────> lane of the target ── owner's progress ──> receive found: copied out, completion
+//!      └ large, or ──> target's NIC, run from here: receive found: bytes moved once, sender's completion;
+//!        lane full       event for the owner ─ progress ──> completion
+//!                      └ none found: its header waits; who posts the receive gets the payload from here
+//! ```
+//!
+//! Portal table of the NIC: writes and atomics ([`PORTAL_WRITE`]), payload that waits for its receive
+//! ([`PORTAL_TOKEN`]), reads ([`PORTAL_READ`]), and two for each endpoint: tagged messages and untagged ones.
+//!
+//! Invariants
+//! 1. Between two endpoints messages are matched in the order in which they were sent, whichever way they go: what goes
+//!    past a lane first takes in what lies there.
+//! 2. What there is no room for is not taken: the sender keeps it (`-FI_EAGAIN`), or it stays in the lane.
+//! 3. An operation that was accepted ends once: with a completion, an error, or (injected) silently.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`send`] | messages out |
+//! | [`receive`] | receives posted, unexpected messages, peeking and claiming |
+//! | [`progress`] | what has come: lanes, events |
+//! | [`remote`] | reads, writes and atomics on registered memory |
+//! | [`pool`] | buffers for unexpected payload |
+
+pub mod pool;
+pub mod progress;
+pub mod receive;
+pub mod remote;
+pub mod send;
+
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::ffi::{c_int, c_void};
+use std::sync::{Arc, Mutex};
+
+use selvedge_host::settings::Settings;
+use selvedge_launch::{Claim, JobDirectory};
+use selvedge_live::interface::ArenaRange;
+use selvedge_live::lanes::{self, Lanes, Sender};
+use selvedge_live::lock::Quiet;
+use selvedge_live::{Config, Interface, Mode};
+use selvedge_nic::Limits;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{EntrySpec, list, options};
+use slab::Slab;
+
+use crate::address::Address;
+use crate::completion::Completion;
+use crate::constants::*;
+use crate::endpoint::Endpoint;
+use crate::ffi::{fi_cq_tagged_entry, iovec};
+
+pub const PORTAL_WRITE: u32 = 0;
+pub const PORTAL_TOKEN: u32 = 1;
+pub const PORTAL_READ: u32 = 2;
+const ENDPOINT_PORTALS: u32 = 4;
+const KINDS: u32 = 4;
+/// Endpoints of one domain.
+pub const ENDPOINTS_MAX: usize = 60;
+/// Receives posted and regions registered at once.
+pub const ENTRIES: u32 = 32768;
+/// Unexpected messages that wait at once.
+const HEADERS: u32 = 32768;
+/// Events that wait for the program: more, and senders wait.
+const EVENTS: u32 = 4096;
+/// Messages and operations whose end is awaited; more, and the program waits.
+const OUTSTANDING: u32 = 2048;
+/// The NIC's number among those of its process: apart from those of Portals programs.
+const NI: u32 = 8;
+/// The directory in which a user's processes meet.
+const MEETING: &str = "fi";
+
+/// The ids that domains of this process have.
+static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+
+/// Why a domain has no NIC.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error(transparent)]
+    Directory(#[from] selvedge_launch::DirectoryError),
+    #[error(transparent)]
+    Claim(#[from] selvedge_launch::ClaimError),
+    #[error(transparent)]
+    Nic(#[from] selvedge_live::OpenError),
+    #[error("the NIC's tables are too small for what the provider needs of them")]
+    Tables,
+}
+
+/// Which of an endpoint's two kinds of messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Tagged = 0,
+    Plain = 1,
+    /// Word of a write, which takes no receive.
+    Note = 2,
+}
+
+impl Kind {
+    /// The flag of completions.
+    pub const fn flag(self) -> u64 {
+        match self {
+            Kind::Tagged => TAGGED,
+            Kind::Plain => MSG,
+            Kind::Note => RMA,
+        }
+    }
+
+    /// Where an endpoint's messages of this kind arrive.
+    pub const fn portal(self, endpoint: u16) -> u32 {
+        ENDPOINT_PORTALS + KINDS * endpoint as u32 + self as u32
+    }
+}
+
+/// Another process's NIC.
+pub struct Peer {
+    pub id: u64,
+    /// The process, as its locks name it.
+    pub owner: u64,
+    lane: Lane,
+}
+
+/// Whether a peer has a lane for us.
+enum Lane {
+    Unknown,
+    None,
+    Open(Box<Sender>),
+}
+
+/// What is in flight. Its number is what events carry (`user_ptr`).
+pub enum Operation {
+    Receive(receive::Posted),
+    /// A message whose payload waits here for its receive, or whose answer is awaited.
+    Send(send::Outgoing),
+    /// A message's payload is being fetched.
+    Fetch(receive::Fetch),
+    Remote(remote::Pending),
+    /// A buffer for unexpected payload.
+    Buffer(pool::Buffer),
+}
+
+/// The domain's NIC.
+pub struct Core {
+    pub interface: Arc<Interface>,
+    claim: Claim,
+    directory: JobDirectory,
+    pub settings: Settings,
+    lanes: Lanes,
+    /// Events of messages that come. It never overflows: senders wait instead.
+    queue: u32,
+    /// Events of our own operations: no more than there may be of those.
+    own_queue: u32,
+    operations: Slab<Operation>,
+    peers: Vec<Peer>,
+    peer_numbers: HashMap<(u64, u64), u32>,
+    /// The first `fi_addr_t` of each source that address vectors know.
+    sources: HashMap<u64, Vec<u64>>,
+    endpoints: Vec<*mut Endpoint>,
+    claimed: Vec<receive::Claimed>,
+    keys: HashSet<u64>,
+    key_next: u64,
+    token_next: u32,
+    /// Longest message that goes through a lane.
+    pub lane_max: usize,
+    idle: u32,
+    filled: Vec<progress::Filled>,
+    /// Word of writes that waits for room at their targets.
+    notes: VecDeque<(u32, u16, u64, Ticket)>,
+    /// Sends whose end is awaited.
+    outstanding: u32,
+    /// Some operation could not be done from here.
+    any_out_of_reach: bool,
+}
+
+/// Whose operation it is and what its completion says.
+#[derive(Clone, Copy)]
+pub struct Ticket {
+    pub endpoint: *mut Endpoint,
+    pub context: *mut c_void,
+    /// Of the completion: FI_SEND | FI_TAGGED and the like.
+    pub flags: u64,
+    /// Whether a completion is wanted.
+    pub wanted: bool,
+}
+
+/// Which of an endpoint's queues and counters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    Transmit,
+    Receive,
+}
+
+impl Core {
+    /// Opens a NIC.
+    pub fn open() -> Result<Core, OpenError> {
+        let settings = Settings::from_environment();
+        let directory = JobDirectory::create(MEETING)?;
+        let preferred = (std::process::id() % u32::from(selvedge_launch::PORTALS_PID_MAX)) as u16;
+        let claim = Core::claim(&directory, preferred)?;
+        let config = Config {
+            mode: settings.mode,
+            path: settings.path,
+            spin_ns: 0,
+            nap_ns: 1_000_000,
+            directory: directory.path().to_path_buf(),
+        };
+        let limits = Limits {
+            entries: ENTRIES,
+            headers: HEADERS,
+            descriptors: 16,
+            counters: 1024,
+            queues: 4,
+            portals: ENDPOINT_PORTALS + KINDS * ENDPOINTS_MAX as u32,
+            triggered: 2048,
+            iovecs: 16,
+            list: ENTRIES,
+            pending: 1024,
+            mail: 256,
+            heap_blocks: 16384,
+            heap_blocks_max: 1 << 18,
+        };
+        let pid = claim.pid();
+        let interface = Arc::new(Interface::open(config, NI, pid, 0, &limits, ArenaRange::default())?);
+        let lanes = Lanes::create(directory.path(), pid.into(), NI).map_err(|_| OpenError::Tables)?;
+        let (queue, own_queue) = {
+            let mut nic = interface.lock();
+            let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
+            let own_queue = nic.queue_alloc(2 * OUTSTANDING).map_err(|_| OpenError::Tables)?;
+            for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ] {
+                nic.portal_alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
+            }
+            (queue, own_queue)
+        };
+        let lane_max = std::env::var("SELVEDGE_FI_LANE_MAX")
+            .ok()
+            .and_then(|text| selvedge_host::settings::parse_bytes(&text).or((text == "0").then_some(0)))
+            .map_or(LANE_MAX_DEFAULT, |bytes| (bytes as usize).min(lanes::MESSAGE_BYTES_MAX));
+        Ok(Core {
+            interface,
+            claim,
+            directory,
+            settings,
+            lanes,
+            queue,
+            own_queue,
+            filled: Vec::with_capacity(64),
+            notes: VecDeque::new(),
+            outstanding: 0,
+            any_out_of_reach: false,
+            operations: Slab::with_capacity(1024),
+            peers: Vec::new(),
+            peer_numbers: HashMap::new(),
+            sources: HashMap::new(),
+            endpoints: vec![std::ptr::null_mut(); ENDPOINTS_MAX],
+            claimed: Vec::new(),
+            keys: HashSet::new(),
+            key_next: 1,
+            token_next: 1,
+            lane_max,
+            idle: 0,
+        })
+    }
+
+    /// An id that no domain of this process has: a process's claim to an id is one, however often it is made.
+    fn claim(directory: &JobDirectory, preferred: u16) -> Result<Claim, selvedge_launch::ClaimError> {
+        let ids = selvedge_launch::PORTALS_PID_MAX + 1;
+        let mut taken = TAKEN.lock().unwrap_or_else(|poison| poison.into_inner());
+        for step in 0..ids {
+            let pid = (preferred + step) % ids;
+            if taken.contains(&pid) {
+                continue;
+            }
+            match directory.claim(Some(pid), pid) {
+                Ok(claim) => {
+                    taken.insert(pid);
+                    return Ok(claim);
+                }
+                Err(selvedge_launch::ClaimError::InUse { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(selvedge_launch::ClaimError::Exhausted)
+    }
+
+    /// Our id among the machine's NICs.
+    pub fn id(&self) -> u64 {
+        self.interface.id()
+    }
+
+    /// The address of one of this domain's endpoints.
+    pub fn address(&self, endpoint: u16) -> Address {
+        Address::new(self.interface.id() as u16, endpoint, self.interface.word())
+    }
+
+    /// What one of our endpoints calls itself in requests.
+    pub fn source(&self, endpoint: u16) -> u64 {
+        self.interface.id() << 8 | u64::from(endpoint)
+    }
+
+    // ---- endpoints ----
+
+    /// A number for an endpoint, and its places for messages.
+    pub fn open_endpoint(&mut self, endpoint: *mut Endpoint) -> Option<u16> {
+        let index = self.endpoints.iter().position(|other| other.is_null())? as u16;
+        {
+            let mut nic = self.interface.lock();
+            for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
+                nic.portal_alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
+            }
+            nic.append(&mut Quiet, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
+        }
+        self.endpoints[usize::from(index)] = endpoint;
+        for kind in [Kind::Tagged, Kind::Plain] {
+            self.fill_pool(kind.portal(index));
+        }
+        Some(index)
+    }
+
+    /// Forgets an endpoint: its receives are gone without a word, its unexpected messages too.
+    pub fn close_endpoint(&mut self, index: u16) {
+        let endpoint = std::mem::replace(&mut self.endpoints[usize::from(index)], std::ptr::null_mut());
+        let portals = [Kind::Tagged.portal(index), Kind::Plain.portal(index), Kind::Note.portal(index)];
+        let belongs = |operation: &Operation| match operation {
+            Operation::Buffer(buffer) => portals.contains(&buffer.portal),
+            other => other.ticket().is_some_and(|ticket| ticket.endpoint == endpoint),
+        };
+        {
+            let mut nic = self.interface.lock();
+            for portal in portals {
+                nic.clear_unexpected(portal);
+            }
+            nic.clear_priority(portals[2]);
+            for (_, operation) in self.operations.iter().filter(|(_, operation)| belongs(operation)) {
+                if let Some(entry) = operation.entry() {
+                    let _ = nic.unlink(entry);
+                }
+            }
+            for portal in portals {
+                let _ = nic.portal_free(portal);
+            }
+        }
+        // What the NIC has said of these operations is heard before their numbers are given to others.
+        self.take_events();
+        self.operations.retain(|_, operation| !belongs(operation));
+        let sends = self.operations.iter().filter(|(_, operation)| matches!(operation, Operation::Send(_))).count();
+        self.outstanding = sends as u32;
+        self.claimed.retain(|claimed| claimed.endpoint != endpoint);
+    }
+
+    // ---- peers ----
+
+    /// The number of a peer.
+    pub fn peer(&mut self, id: u64, owner: u64) -> u32 {
+        let peers = &mut self.peers;
+        *self.peer_numbers.entry((id, owner)).or_insert_with(|| {
+            peers.push(Peer { id, owner, lane: Lane::Unknown });
+            peers.len() as u32 - 1
+        })
+    }
+
+    /// An address vector's number for an endpoint.
+    pub fn name_source(&mut self, address: &Address, number: u64) {
+        self.sources.entry(u64::from(address.nic) << 8 | u64::from(address.endpoint)).or_default().push(number);
+    }
+
+    pub fn forget_source(&mut self, address: &Address, number: u64) {
+        let source = u64::from(address.nic) << 8 | u64::from(address.endpoint);
+        if let Some(names) = self.sources.get_mut(&source) {
+            names.retain(|&other| other != number);
+            if names.is_empty() {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// What address vectors call a source.
+    pub fn source_name(&self, source: u64) -> u64 {
+        self.sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
+    }
+
+    // ---- keys of regions ----
+
+    /// A key that nothing has.
+    pub fn new_key(&mut self) -> u64 {
+        loop {
+            let key = self.key_next;
+            self.key_next += 1;
+            if !self.keys.contains(&key) {
+                return key;
+            }
+        }
+    }
+
+    pub fn claim_key(&mut self, key: u64) -> bool {
+        self.keys.insert(key)
+    }
+
+    pub fn release_key(&mut self, key: u64) {
+        self.keys.remove(&key);
+    }
+
+    /// Links an entry.
+    pub fn append(&self, portal: u32, which: u8, spec: &EntrySpec) -> Option<u32> {
+        self.interface.lock().append(&mut Quiet, portal, which, spec).ok()
+    }
+
+    pub fn unlink(&self, entry: Option<u32>) {
+        if let Some(entry) = entry {
+            let _ = self.interface.lock().unlink(entry);
+        }
+    }
+
+    // ---- counters ----
+
+    /// Successes and failures of a counter.
+    pub fn counted(&self, reference: u32) -> (u64, u64) {
+        use std::sync::atomic::Ordering::Acquire;
+        let counter = self.interface.signals().counter(reference);
+        counter.map_or((0, 0), |counter| (counter.success.load(Acquire), counter.failure.load(Acquire)))
+    }
+
+    pub fn set_count(&self, reference: u32, success: u64, failure: u64) {
+        let fired = {
+            let mut nic = self.interface.lock();
+            nic.count_set(reference, success, failure);
+            nic.has_fired()
+        };
+        self.interface.settle(fired);
+    }
+
+    pub fn count(&self, reference: u32, success: u64, failure: u64) {
+        let fired = {
+            let mut nic = self.interface.lock();
+            nic.count(reference, success, failure);
+            nic.has_fired()
+        };
+        self.interface.settle(fired);
+    }
+
+    /// Asks senders to match their messages here themselves, for counters or triggered operations wait for them.
+    pub fn wants_independence(&mut self) {
+        self.lanes.set_direct(true);
+        self.progress();
+    }
+
+    // ---- ends of operations ----
+
+    /// An operation has ended well.
+    #[inline]
+    pub fn complete(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them.
+        unsafe {
+            let endpoint = &*ticket.endpoint;
+            let counter = endpoint.counter_for(ticket.flags);
+            if !counter.is_null() {
+                self.count((*counter).reference, 1, 0);
+            }
+            self.complete_uncounted(ticket, side, entry, source);
+        }
+    }
+
+    /// The same where the NIC has counted.
+    #[inline]
+    pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
+        // SAFETY: as above.
+        unsafe {
+            let endpoint = &*ticket.endpoint;
+            let queue = if side == Side::Transmit { endpoint.tx_queue } else { endpoint.rx_queue };
+            if ticket.wanted && !queue.is_null() {
+                (*queue).push(Completion { entry, source });
+            }
+        }
+    }
+
+    /// An operation has failed.
+    pub fn fail(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
+        // SAFETY: as above.
+        unsafe {
+            let endpoint = &*ticket.endpoint;
+            let counter = endpoint.counter_for(ticket.flags);
+            if !counter.is_null() {
+                self.count((*counter).reference, 0, 1);
+            }
+            let queue = if side == Side::Transmit { endpoint.tx_queue } else { endpoint.rx_queue };
+            if !queue.is_null() {
+                (*queue).push_failure(entry, olen, error);
+            }
+        }
+    }
+}
+
+/// Up to here messages go through lanes (docs/benchmarks-mpi.md shows where the curves cross).
+const LANE_MAX_DEFAULT: usize = 16 << 10;
+
+impl Operation {
+    /// Its entry at the NIC.
+    fn entry(&self) -> Option<u32> {
+        match self {
+            Operation::Receive(posted) => Some(posted.entry),
+            Operation::Send(outgoing) => outgoing.entry,
+            Operation::Buffer(buffer) => buffer.entry,
+            Operation::Fetch(_) | Operation::Remote(_) => None,
+        }
+    }
+}
+
+impl Operation {
+    /// Whose it is; a buffer is nobody's.
+    fn ticket(&self) -> Option<&Ticket> {
+        match self {
+            Operation::Receive(posted) => Some(&posted.ticket),
+            Operation::Send(outgoing) => Some(&outgoing.ticket),
+            Operation::Fetch(fetch) => Some(&fetch.ticket),
+            Operation::Remote(pending) => Some(&pending.ticket),
+            Operation::Buffer(_) => None,
+        }
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        self.interface.shut();
+        TAKEN.lock().unwrap_or_else(|poison| poison.into_inner()).remove(&self.claim.pid());
+        self.directory.leave(true);
+    }
+}
+
+/// What takes word of writes: it stays, and its events have the word.
+fn note_entry() -> EntrySpec {
+    EntrySpec {
+        options: options::OP_PUT | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
+        start: 0,
+        length: 0,
+        iov: NONE,
+        iov_count: 0,
+        match_bits: 0,
+        ignore_bits: u64::MAX,
+        source: 0,
+        source_ignore: u64::MAX,
+        min_free: 0,
+        user_ptr: u64::MAX,
+        counter: NONE,
+        uid: u32::MAX,
+    }
+}
+
+/// Bytes of all pieces.
+pub fn total(pieces: &[iovec]) -> usize {
+    pieces.iter().map(|piece| piece.iov_len).sum()
+}
+
+/// Copies pieces, one after the other, to where there is room for all of them.
+///
+/// # Safety
+/// The pieces are readable, `to` has room for them.
+#[inline(always)]
+pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
+    let mut at = to;
+    for piece in pieces {
+        // SAFETY: the caller's.
+        unsafe {
+            std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), at, piece.iov_len);
+            at = at.add(piece.iov_len);
+        }
+    }
+}
+
+/// Copies bytes to pieces, one after the other, as far as either goes.
+///
+/// # Safety
+/// `from` holds `bytes` bytes, the pieces are writable.
+pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
+    let mut done = 0;
+    for piece in pieces {
+        let length = piece.iov_len.min(bytes - done);
+        // SAFETY: the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(from.add(done), piece.iov_base.cast::<u8>(), length) };
+        done += length;
+    }
+}
+
+/// Whether this process's own program must run for its NIC to go on.
+pub fn is_host_mode(settings: &Settings) -> bool {
+    settings.mode == Mode::Host
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Buffers for unexpected payload: locally managed entries of the overflow lists.
+//!
+//! Each place for messages has a few linked; one that is full is unlinked by the NIC and another takes its place; when
+//! its last message has been taken it is linked again. Large messages leave no payload here.
+
+use selvedge_live::lanes;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{EntrySpec, list, options};
+
+use super::{Core, Operation};
+
+/// Payload that a buffer holds.
+const BUFFER_BYTES: usize = 256 << 10;
+/// Buffers linked at each place.
+const LINKED: usize = 2;
+
+/// A buffer.
+pub struct Buffer {
+    pub portal: u32,
+    bytes: Box<[std::mem::MaybeUninit<u8>]>,
+    /// While it is linked, or holds messages.
+    pub entry: Option<u32>,
+    linked: bool,
+}
+
+impl Core {
+    /// Links buffers until a place has enough of them.
+    pub(super) fn fill_pool(&mut self, portal: u32) {
+        let linked = self
+            .operations
+            .iter()
+            .filter(|(_, operation)| matches!(operation, Operation::Buffer(buffer) if buffer.portal == portal && buffer.linked))
+            .count();
+        for _ in linked..LINKED {
+            let bytes = Box::new_uninit_slice(BUFFER_BYTES);
+            let number =
+                self.operations.insert(Operation::Buffer(Buffer { portal, bytes, entry: None, linked: false }));
+            if !self.link_buffer(number) {
+                self.operations.remove(number);
+                return;
+            }
+        }
+    }
+
+    fn link_buffer(&mut self, number: usize) -> bool {
+        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return false };
+        let spec = EntrySpec {
+            options: options::OP_PUT
+                | options::MANAGE_LOCAL
+                | options::EVENT_COMM_DISABLE
+                | options::EVENT_LINK_DISABLE
+                | options::EVENT_OVER_DISABLE,
+            start: buffer.bytes.as_mut_ptr() as u64,
+            length: BUFFER_BYTES as u64,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: 0,
+            ignore_bits: u64::MAX,
+            source: 0,
+            source_ignore: u64::MAX,
+            min_free: lanes::MESSAGE_BYTES_MAX as u64,
+            user_ptr: number as u64,
+            counter: NONE,
+            uid: u32::MAX,
+        };
+        let portal = buffer.portal;
+        let linked = self.interface.lock().append(&mut selvedge_live::lock::Quiet, portal, list::OVERFLOW, &spec);
+        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return false };
+        buffer.entry = linked.ok();
+        buffer.linked = buffer.entry.is_some();
+        buffer.linked
+    }
+
+    /// The NIC has unlinked a buffer: it is full.
+    pub(super) fn buffer_is_full(&mut self, number: usize) {
+        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return };
+        buffer.linked = false;
+        let portal = buffer.portal;
+        self.fill_pool(portal);
+    }
+
+    /// All messages of a full buffer have been taken.
+    pub(super) fn buffer_is_free(&mut self, number: usize) {
+        if matches!(self.operations.get(number), Some(Operation::Buffer(_))) {
+            self.operations.remove(number);
+        }
+    }
+}

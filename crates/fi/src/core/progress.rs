@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What has come: messages in lanes, and what the NIC tells of deliveries that others made.
+//!
+//! Every look at a completion queue or counter begins here. When there is nothing, the cost is one load for each lane
+//! that anybody has claimed and one for each event queue.
+
+use selvedge_live::direct::lane_request;
+use selvedge_live::lock::Quiet;
+use selvedge_nic::portals::events::{Taken, event_kind};
+use selvedge_nic::portals::matching::Key;
+use selvedge_nic::portals::{Event, fail, list};
+
+use super::receive::Arrived;
+use super::send::copy_small;
+use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Side, Ticket};
+use crate::constants::*;
+use crate::ffi::fi_cq_tagged_entry;
+use crate::warn_line;
+
+/// Messages taken from one lane before others have their turn.
+const BATCH: usize = 32;
+/// Looks in vain before the core is given to whoever wants it, and between such moments.
+const LOOKS_BEFORE_YIELD: u32 = 400;
+/// Looks in vain between looks after the deaths of others.
+const LOOKS_PER_TICK: u32 = 4096;
+
+/// A receive whose message has been put in place.
+pub(super) struct Filled {
+    number: usize,
+    message: Arrived,
+    start: u64,
+    room: usize,
+}
+
+impl Core {
+    /// Takes in what has come.
+    #[inline]
+    pub fn progress(&mut self) {
+        let mut left = self.lanes.claimed();
+        let mut came = false;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if self.lanes.has_message(lane) {
+                self.take_lane(lane);
+                came = true;
+            }
+        }
+        if self.has_events() {
+            self.take_events();
+            came = true;
+        }
+        self.interface.progress();
+        if !self.notes.is_empty() {
+            self.tell_again();
+        }
+        if came {
+            self.idle = 0;
+        } else {
+            self.idle_look();
+        }
+    }
+
+    #[inline(always)]
+    fn idle_look(&mut self) {
+        self.idle += 1;
+        if self.idle >= LOOKS_BEFORE_YIELD {
+            self.idle_long();
+        }
+    }
+
+    #[cold]
+    fn idle_long(&mut self) {
+        if self.idle % 64 == 0 {
+            std::thread::yield_now();
+        }
+        if self.idle % LOOKS_PER_TICK == 0 {
+            self.interface.tick();
+            self.fail_lost_sends();
+            let _nic = self.interface.lock();
+            self.lanes.clear_dead();
+        }
+    }
+
+    /// Messages that lie in a lane.
+    #[inline]
+    fn take_lane(&mut self, lane: usize) {
+        let mut filled = std::mem::take(&mut self.filled);
+        let mut delivered = false;
+        let mut fired = false;
+        {
+            let mut nic = self.interface.lock();
+            let sender = self.lanes.sender(lane);
+            for _ in 0..BATCH {
+                let message = match self.lanes.look(lane) {
+                    Ok(Some(message)) => message,
+                    Ok(None) => break,
+                    Err(_) => {
+                        warn_line!(
+                            "process {} left something in its lane that is not a message: it is cut off",
+                            sender
+                        );
+                        self.lanes.close(lane);
+                        break;
+                    }
+                };
+                let envelope = &message.envelope;
+                let source = sender << 8 | u64::from(envelope.flags >> 1);
+                let length = message.length as u64;
+                let key = Key { match_bits: envelope.match_bits, source, length, remote_offset: 0 };
+                match nic.take_receive(&mut Quiet, envelope.portal.into(), &key) {
+                    Some(receive) => {
+                        let bytes = message.length.min(receive.length as usize);
+                        // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the
+                        // lane, within it.
+                        unsafe { copy_small(message.bytes, receive.start as *mut u8, bytes) };
+                        let data = (envelope.flags & 1 != 0).then_some(envelope.header_data);
+                        filled.push(Filled {
+                            number: receive.user_ptr as usize,
+                            message: Arrived::new(envelope.match_bits, data, source, length),
+                            start: receive.start,
+                            room: receive.length as usize,
+                        });
+                    }
+                    None => {
+                        let request = lane_request(envelope, sender, length);
+                        delivered = true;
+                        if self.interface.deliver_own(&mut nic, message.bytes, &request).is_none() {
+                            break;
+                        }
+                    }
+                }
+                self.lanes.pass(lane, &message);
+            }
+            if delivered {
+                fired = nic.has_fired();
+            }
+        }
+        for one in filled.drain(..) {
+            self.receive_filled(one.number, &one.message, one.start, one.room, 0);
+        }
+        self.filled = filled;
+        self.interface.settle(fired);
+    }
+
+    /// Whether the NIC has told something.
+    #[inline(always)]
+    fn has_events(&self) -> bool {
+        let signals = self.interface.signals();
+        signals.has_event(self.queue) || signals.has_event(self.own_queue)
+    }
+
+    /// What the NIC has told.
+    #[inline(never)]
+    pub(super) fn take_events(&mut self) {
+        for queue in [self.own_queue, self.queue] {
+            let mut next = None;
+            loop {
+                let event = match next.take() {
+                    Some(event) => event,
+                    None => match self.interface.signals().take_event(queue) {
+                        Taken::Event(event, _) => event,
+                        Taken::Empty | Taken::Gone => break,
+                    },
+                };
+                next = self.take_event(queue, &event);
+            }
+        }
+    }
+
+    /// One event; gives back another that was read along and is still to be looked at.
+    fn take_event(&mut self, queue: u32, event: &Event) -> Option<Event> {
+        let number = event.user_ptr as usize;
+        match event.kind {
+            event_kind::PUT if event.user_ptr == u64::MAX => self.take_note(event),
+            event_kind::PUT => return self.take_put(queue, number, event),
+            event_kind::GET => self.send_fetched(number),
+            event_kind::ACK => match self.operations.get(number) {
+                Some(Operation::Send(_)) => {
+                    self.send_acknowledged(number, event.fail, event.list, event.mlength, event.rlength)
+                }
+                _ => self.remote_answered(number, event.fail),
+            },
+            event_kind::REPLY => match self.operations.get(number) {
+                Some(Operation::Fetch(_)) => self.fetched(number, event.fail),
+                _ => self.remote_answered(number, event.fail),
+            },
+            event_kind::AUTO_UNLINK if event.list == list::OVERFLOW => self.buffer_is_full(number),
+            event_kind::AUTO_UNLINK => {
+                if let Some(ticket) = self.receive_used_up(number) {
+                    let flags = ticket.flags | MULTI_RECV;
+                    let entry = fi_cq_tagged_entry { op_context: ticket.context, flags, ..Default::default() };
+                    self.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
+                }
+            }
+            event_kind::AUTO_FREE => self.buffer_is_free(number),
+            event_kind::PT_DISABLED => {
+                // Senders were turned away for lack of room; there is some again, now that this was read.
+                let _ = self.interface.lock().portal_set(event.portal, true);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Word of a write to memory of ours.
+    fn take_note(&mut self, event: &Event) {
+        let endpoint = self.endpoints[((event.portal - ENDPOINT_PORTALS) / KINDS) as usize];
+        if endpoint.is_null() {
+            return;
+        }
+        let flags = RMA | REMOTE_WRITE | REMOTE_CQ_DATA;
+        let ticket = Ticket { endpoint, context: std::ptr::null_mut(), flags: 0, wanted: true };
+        let entry = fi_cq_tagged_entry { flags, data: event.header_data, ..Default::default() };
+        self.complete_uncounted(&ticket, Side::Receive, entry, self.source_name(event.initiator));
+    }
+
+    /// A sender has put its message into a receive.
+    fn take_put(&mut self, queue: u32, number: usize, event: &Event) -> Option<Event> {
+        let error = if event.fail == fail::OK { 0 } else { EFAULT };
+        let message = Arrived::of_event(event);
+        let room = match event.mlength < event.rlength {
+            true => event.mlength as usize,
+            false => event.rlength as usize,
+        };
+        if !self.is_multi(number) {
+            self.receive_filled(number, &message, event.start, room, error);
+            return None;
+        }
+        // The delivery that used the buffer up tells so right after its message, under the same lock.
+        drop(self.interface.lock());
+        let next = match self.interface.signals().take_event(queue) {
+            Taken::Event(event, _) => Some(event),
+            Taken::Empty | Taken::Gone => None,
+        };
+        let last = next.as_ref().is_some_and(|next| {
+            next.kind == event_kind::AUTO_UNLINK && next.list == list::PRIORITY && next.user_ptr == number as u64
+        });
+        if last {
+            if let Some(Operation::Receive(posted)) = self.operations.get_mut(number) {
+                posted.ticket.flags |= MULTI_RECV;
+            }
+        }
+        self.receive_filled(number, &message, event.start, room, error);
+        if last {
+            self.receive_used_up(number);
+            return None;
+        }
+        next
+    }
+}

@@ -1,0 +1,525 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receives: posted, met by unexpected messages, cancelled; peeking and claiming.
+
+use std::ffi::{c_int, c_void};
+
+use selvedge_live::direct::Told;
+use selvedge_live::lock::Quiet;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::append::AppendError;
+use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, options};
+use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
+
+use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
+use crate::constants::*;
+use crate::endpoint::Endpoint;
+use crate::ffi::{fi_cq_tagged_entry, iovec};
+
+/// A receive as a program hands it over.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    pub kind: Kind,
+    /// The sender's number for itself, or any.
+    pub source: Option<u64>,
+    pub tag: u64,
+    pub ignore: u64,
+    pub pieces: &'a [iovec],
+    pub ticket: Ticket,
+    /// The buffer takes messages until less than this is left.
+    pub multi: Option<usize>,
+}
+
+/// A receive that waits for its message.
+pub struct Posted {
+    pub ticket: Ticket,
+    pub entry: u32,
+    pub kind: Kind,
+    /// Where the message is to go in the end, when that is in several pieces; it arrives in `bytes`.
+    pieces: Option<(Box<[iovec]>, Box<[u8]>)>,
+    multi: bool,
+    counted: bool,
+}
+
+/// A message whose payload is being fetched by a packet.
+pub struct Fetch {
+    pub ticket: Ticket,
+    landing: Landing,
+}
+
+/// A message that a program has claimed, with its payload.
+pub struct Claimed {
+    pub endpoint: *mut Endpoint,
+    context: *mut c_void,
+    message: Arrived,
+    bytes: Box<[u8]>,
+}
+
+/// What is known of a message that has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived {
+    pub tag: u64,
+    pub data: Option<u64>,
+    pub source: u64,
+    /// Its length as sent.
+    pub length: u64,
+    /// Under which its sender keeps the payload; 0: it does not.
+    token: u32,
+}
+
+impl Arrived {
+    fn of(header: &Header) -> Arrived {
+        Arrived {
+            tag: header.match_bits,
+            data: (header.uid & 1 != 0).then_some(header.header_data),
+            source: header.source,
+            length: header.rlength,
+            token: header.token,
+        }
+    }
+
+    pub(super) fn new(tag: u64, data: Option<u64>, source: u64, length: u64) -> Arrived {
+        Arrived { tag, data, source, length, token: 0 }
+    }
+
+    pub(super) fn of_event(event: &Event) -> Arrived {
+        let data = (event.uid & 1 != 0).then_some(event.header_data);
+        Arrived::new(event.match_bits, data, event.initiator, event.rlength)
+    }
+}
+
+/// Where a message goes.
+struct Landing {
+    message: Arrived,
+    kind: Kind,
+    /// Room of the receive.
+    room: usize,
+    pieces: Box<[iovec]>,
+    /// In one piece, where the program's are several.
+    bytes: Option<Box<[u8]>>,
+    start: u64,
+}
+
+impl Core {
+    /// Posts a receive: 0, or an error (negative).
+    #[inline]
+    pub fn receive(&mut self, wanted: &Wanted<'_>) -> isize {
+        // SAFETY: an endpoint that is open.
+        let (index, counter) = unsafe {
+            let endpoint = &*wanted.ticket.endpoint;
+            let counter = endpoint.counter_for(wanted.ticket.flags);
+            (endpoint.index, if counter.is_null() { NONE } else { (*counter).reference })
+        };
+        let portal = wanted.kind.portal(index);
+        let mut pieces = None;
+        let (start, length) = match wanted.pieces {
+            [] => (0, 0),
+            [piece] => (piece.iov_base as u64, piece.iov_len as u64),
+            several => {
+                let mut bytes = vec![0u8; total(several)].into_boxed_slice();
+                let place = (bytes.as_mut_ptr() as u64, bytes.len() as u64);
+                pieces = Some((several.into(), bytes));
+                place
+            }
+        };
+        let mut flags = options::OP_PUT | options::EVENT_LINK_DISABLE;
+        let min_free = match wanted.multi {
+            Some(least) => {
+                flags |= options::MANAGE_LOCAL;
+                least.max(1) as u64
+            }
+            None => {
+                flags |= options::USE_ONCE | options::EVENT_UNLINK_DISABLE;
+                0
+            }
+        };
+        if counter != NONE {
+            flags |= options::EVENT_CT_COMM;
+        }
+        let slot = self.operations.vacant_entry();
+        let spec = EntrySpec {
+            options: flags,
+            start,
+            length,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: wanted.tag,
+            ignore_bits: wanted.ignore,
+            source: wanted.source.unwrap_or(0),
+            source_ignore: if wanted.source.is_some() { 0 } else { u64::MAX },
+            min_free,
+            user_ptr: slot.key() as u64,
+            counter,
+            uid: u32::MAX,
+        };
+        if wanted.multi.is_some() {
+            return self.receive_many(wanted, &spec, portal);
+        }
+        let posted = self.interface.lock().post_receive(&mut Quiet, portal, &spec);
+        match posted {
+            Ok(Linked::Linked(entry)) => {
+                slot.insert(Operation::Receive(Posted {
+                    ticket: wanted.ticket,
+                    entry,
+                    kind: wanted.kind,
+                    pieces,
+                    multi: false,
+                    counted: counter != NONE,
+                }));
+                0
+            }
+            Ok(Linked::Met(found)) => {
+                self.meet(wanted.kind, &wanted.ticket, wanted.pieces, found);
+                0
+            }
+            Err(AppendError::Portal) => -(EOPBADSTATE as isize),
+            Err(_) => -(EAGAIN as isize),
+        }
+    }
+
+    /// A receive that takes many messages: first those that are there.
+    #[inline(never)]
+    fn receive_many(&mut self, wanted: &Wanted<'_>, spec: &EntrySpec, portal: u32) -> isize {
+        let [piece] = wanted.pieces else { return -(EINVAL as isize) };
+        let least = spec.min_free as usize;
+        let (start, length) = (piece.iov_base as u64, piece.iov_len);
+        let mut used = 0usize;
+        loop {
+            if length - used < least {
+                // What filled it did not know that it was the last.
+                let entry = fi_cq_tagged_entry {
+                    op_context: wanted.ticket.context,
+                    flags: MULTI_RECV | wanted.ticket.flags,
+                    ..Default::default()
+                };
+                self.complete_uncounted(&wanted.ticket, Side::Receive, entry, ADDR_ANY);
+                return 0;
+            }
+            let found = self.interface.lock().find_unexpected(&mut Quiet, portal, spec);
+            let Some(found) = found else { break };
+            let room = [iovec { iov_base: (start + used as u64) as *mut c_void, iov_len: length - used }];
+            let taken = self.meet(wanted.kind, &wanted.ticket, &room, found);
+            used += taken;
+        }
+        let slot = self.operations.vacant_entry();
+        let mut spec = *spec;
+        spec.start = start + used as u64;
+        spec.length = (length - used) as u64;
+        spec.user_ptr = slot.key() as u64;
+        match self.interface.lock().post_receive(&mut Quiet, portal, &spec) {
+            Ok(Linked::Linked(entry)) => {
+                slot.insert(Operation::Receive(Posted {
+                    ticket: wanted.ticket,
+                    entry,
+                    kind: wanted.kind,
+                    pieces: None,
+                    multi: true,
+                    counted: spec.counter != NONE,
+                }));
+                0
+            }
+            // One has come since: nothing was linked.
+            Ok(Linked::Met(_)) => -(EAGAIN as isize),
+            Err(AppendError::Portal) => -(EOPBADSTATE as isize),
+            Err(_) => -(EAGAIN as isize),
+        }
+    }
+
+    /// A receive that an unexpected message has waited for; the bytes that it took.
+    fn meet(&mut self, kind: Kind, ticket: &Ticket, pieces: &[iovec], found: u32) -> usize {
+        let room = total(pieces);
+        let mut nic = self.interface.lock();
+        let Some(header) = nic.unexpected(found) else { return 0 };
+        let message = Arrived::of(header);
+        let taken = (message.length as usize).min(room);
+        if message.token == 0 {
+            let held = (header.mlength as usize).min(room);
+            // SAFETY: the payload lies in one of our buffers until the header is dropped; the pieces are the program's.
+            unsafe { scatter(header.start as *const u8, held, pieces) };
+            nic.drop_unexpected(found);
+            drop(nic);
+            self.arrived(
+                kind,
+                ticket,
+                &message,
+                room,
+                pieces.first().map_or(0, |piece| piece.iov_base as u64),
+                0,
+                true,
+            );
+            return taken;
+        }
+        nic.drop_unexpected(found);
+        drop(nic);
+        let bytes = (pieces.len() > 1).then(|| vec![0u8; taken].into_boxed_slice());
+        let start = match &bytes {
+            Some(bytes) => bytes.as_ptr() as u64,
+            None => pieces.first().map_or(0, |piece| piece.iov_base as u64),
+        };
+        self.fetch(*ticket, Landing { message, kind, room, pieces: pieces.into(), bytes, start });
+        taken
+    }
+
+    /// Fetches a message's payload from its sender.
+    fn fetch(&mut self, ticket: Ticket, landing: Landing) {
+        let length = landing.message.length.min(landing.room as u64);
+        let (token, target) = (landing.message.token, landing.message.source >> 8);
+        let start = landing.start;
+        let number = self.operations.insert(Operation::Fetch(Fetch { ticket, landing }));
+        let command = Command {
+            request: Request {
+                kind: kind::GET,
+                ack: ack::NONE,
+                portal: PORTAL_TOKEN,
+                initiator: self.interface.id() << 8,
+                match_bits: token.into(),
+                length,
+                ..Request::default()
+            },
+            target,
+            user_ptr: number as u64,
+            source: Memory::NOWHERE,
+            sink: Memory { start, queue: self.own_queue, ..Memory::NOWHERE },
+        };
+        match self.interface.deliver_now(&command, 0, None) {
+            Told::Done(delivery) => self.fetched(number, delivery.fail),
+            Told::Elsewhere => {
+                if self.interface.start(&command).is_err() {
+                    self.fetched(number, fail::UNDELIVERABLE);
+                }
+            }
+            Told::Memory => self.fetched(number, fail::SEGV),
+            Told::Gone | Told::Full => self.fetched(number, fail::UNDELIVERABLE),
+        }
+    }
+
+    /// A message's payload has come, or never will.
+    pub(super) fn fetched(&mut self, number: usize, failed: u8) {
+        let Some(Operation::Fetch(Fetch { ticket, landing })) = self.operations.try_remove(number) else { return };
+        let error = match failed {
+            fail::OK => {
+                if let Some(bytes) = &landing.bytes {
+                    // SAFETY: the program's pieces, whose room the bytes do not exceed.
+                    unsafe { scatter(bytes.as_ptr(), bytes.len(), &landing.pieces) };
+                }
+                0
+            }
+            fail::SEGV => EFAULT,
+            _ => EHOSTDOWN,
+        };
+        let start = landing.pieces.first().map_or(0, |piece| piece.iov_base as u64);
+        self.arrived(landing.kind, &ticket, &landing.message, landing.room, start, error, true);
+    }
+
+    /// Ends a receive: its message is in place, or `error` says why not.
+    #[inline]
+    pub(super) fn arrived(
+        &self,
+        kind: Kind,
+        ticket: &Ticket,
+        message: &Arrived,
+        room: usize,
+        start: u64,
+        error: c_int,
+        count: bool,
+    ) {
+        let taken = (message.length as usize).min(room);
+        let entry = fi_cq_tagged_entry {
+            op_context: ticket.context,
+            flags: ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
+            len: taken,
+            buf: start as *mut c_void,
+            data: message.data.unwrap_or(0),
+            tag: if kind == Kind::Tagged { message.tag } else { 0 },
+        };
+        let truncated = (message.length as usize).saturating_sub(room);
+        if error != 0 || truncated != 0 {
+            let error = if error != 0 { error } else { ETRUNC };
+            return self.fail(ticket, Side::Receive, entry, truncated, error);
+        }
+        // SAFETY: an endpoint that is open.
+        let names = unsafe { (*ticket.endpoint).names_sources };
+        let source = if names { self.source_name(message.source) } else { ADDR_ANY };
+        if count {
+            self.complete(ticket, Side::Receive, entry, source);
+        } else {
+            self.complete_uncounted(ticket, Side::Receive, entry, source);
+        }
+    }
+
+    /// A message has been put into a posted receive, by its sender or from a lane.
+    #[inline]
+    pub(super) fn receive_filled(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
+        let Some(Operation::Receive(posted)) = self.operations.get(number) else { return };
+        if posted.multi {
+            let ticket = posted.ticket;
+            let (kind, counted) = (posted.kind, posted.counted);
+            return self.arrived(kind, &ticket, message, room, start, error, !counted);
+        }
+        let Operation::Receive(posted) = self.operations.remove(number) else { return };
+        let mut start = start;
+        if let Some((pieces, bytes)) = &posted.pieces {
+            // SAFETY: the program's pieces; the message arrived in `bytes`.
+            unsafe { scatter(bytes.as_ptr(), (message.length as usize).min(bytes.len()), pieces) };
+            start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
+        }
+        self.arrived(posted.kind, &posted.ticket, message, room, start, error, !posted.counted);
+    }
+
+    /// Whether an operation is a receive for many messages.
+    pub(super) fn is_multi(&self, number: usize) -> bool {
+        matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.multi)
+    }
+
+    /// A receive for many messages is used up.
+    pub(super) fn receive_used_up(&mut self, number: usize) -> Option<Ticket> {
+        match self.operations.try_remove(number)? {
+            Operation::Receive(posted) => Some(posted.ticket),
+            _ => None,
+        }
+    }
+
+    /// Cancels what was handed over with this context: true if there was such a thing, which then ends with an error.
+    pub fn cancel(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> bool {
+        let found = self.operations.iter().find_map(|(number, operation)| match operation {
+            Operation::Receive(posted) if posted.ticket.endpoint == endpoint && posted.ticket.context == context => {
+                Some((number, posted.entry, posted.ticket))
+            }
+            _ => None,
+        });
+        let Some((number, entry, ticket)) = found else { return false };
+        if self.interface.lock().unlink(entry).is_err() {
+            // Its message has come: the event is on its way.
+            return false;
+        }
+        self.operations.remove(number);
+        let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
+        self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
+        true
+    }
+
+    /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops it.
+    pub fn peek(&mut self, wanted: &Wanted<'_>, claim: bool, discard: bool) -> isize {
+        self.progress();
+        // SAFETY: an endpoint that is open.
+        let index = unsafe { (*wanted.ticket.endpoint).index };
+        let spec = EntrySpec {
+            options: options::OP_PUT,
+            start: 0,
+            length: u64::MAX,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: wanted.tag,
+            ignore_bits: wanted.ignore,
+            source: wanted.source.unwrap_or(0),
+            source_ignore: if wanted.source.is_some() { 0 } else { u64::MAX },
+            min_free: 0,
+            user_ptr: 0,
+            counter: NONE,
+            uid: u32::MAX,
+        };
+        let portal = wanted.kind.portal(index);
+        let mut nic = self.interface.lock();
+        let found = nic.find_unexpected(&mut Quiet, portal, &spec);
+        let Some((found, header)) = found.and_then(|found| Some((found, *nic.unexpected(found)?))) else {
+            drop(nic);
+            let entry = fi_cq_tagged_entry {
+                op_context: wanted.ticket.context,
+                flags: wanted.ticket.flags,
+                tag: wanted.tag,
+                ..Default::default()
+            };
+            self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
+            return 0;
+        };
+        let message = Arrived::of(&header);
+        if claim || discard {
+            let mut bytes = Vec::new();
+            if message.token == 0 && claim {
+                // SAFETY: the payload lies in one of our buffers until the header is dropped.
+                bytes =
+                    unsafe { std::slice::from_raw_parts(header.start as *const u8, header.mlength as usize).to_vec() };
+            }
+            nic.drop_unexpected(found);
+            drop(nic);
+            if claim {
+                self.claimed.push(Claimed {
+                    endpoint: wanted.ticket.endpoint,
+                    context: wanted.ticket.context,
+                    message,
+                    bytes: bytes.into_boxed_slice(),
+                });
+            } else if message.token != 0 {
+                self.release_payload(wanted, message);
+            }
+        } else {
+            drop(nic);
+        }
+        let entry = fi_cq_tagged_entry {
+            op_context: wanted.ticket.context,
+            flags: wanted.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
+            len: message.length as usize,
+            buf: std::ptr::null_mut(),
+            data: message.data.unwrap_or(0),
+            tag: message.tag,
+        };
+        let source = self.source_name(message.source);
+        self.complete_uncounted(&wanted.ticket, Side::Receive, entry, source);
+        0
+    }
+
+    /// Receives a message that was claimed with this context (`FI_CLAIM`), or discards it.
+    pub fn receive_claimed(&mut self, wanted: &Wanted<'_>, discard: bool) -> isize {
+        let ticket = wanted.ticket;
+        let found = self
+            .claimed
+            .iter()
+            .position(|claimed| claimed.context == ticket.context && claimed.endpoint == ticket.endpoint);
+        let Some(found) = found else { return -(EINVAL as isize) };
+        let claimed = self.claimed.remove(found);
+        let message = claimed.message;
+        if discard {
+            if message.token != 0 {
+                self.release_payload(wanted, message);
+            }
+            let entry = fi_cq_tagged_entry {
+                op_context: ticket.context,
+                flags: ticket.flags,
+                tag: message.tag,
+                ..Default::default()
+            };
+            self.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
+            return 0;
+        }
+        let room = total(wanted.pieces);
+        let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
+        if message.token == 0 {
+            // SAFETY: the program's pieces.
+            unsafe { scatter(claimed.bytes.as_ptr(), claimed.bytes.len().min(room), wanted.pieces) };
+            self.arrived(wanted.kind, &ticket, &message, room, start, 0, true);
+            return 0;
+        }
+        let taken = (message.length as usize).min(room);
+        let bytes = (wanted.pieces.len() > 1).then(|| vec![0u8; taken].into_boxed_slice());
+        let start = bytes.as_ref().map_or(start, |bytes| bytes.as_ptr() as u64);
+        self.fetch(ticket, Landing { message, kind: wanted.kind, room, pieces: wanted.pieces.into(), bytes, start });
+        0
+    }
+
+    /// Tells a sender that its payload is not wanted: fetches none of it.
+    fn release_payload(&mut self, wanted: &Wanted<'_>, message: Arrived) {
+        let ticket = Ticket { wanted: false, flags: 0, ..wanted.ticket };
+        let message = Arrived { length: 0, ..message };
+        let landing = Landing { message, kind: wanted.kind, room: 0, pieces: [].into(), bytes: None, start: 0 };
+        self.fetch(ticket, landing);
+    }
+
+    fn fail_uncounted(&self, ticket: &Ticket, entry: fi_cq_tagged_entry, error: c_int) {
+        // SAFETY: an endpoint that is open, and the queue that it is bound to.
+        unsafe {
+            let queue = (*ticket.endpoint).rx_queue;
+            if !queue.is_null() {
+                (*queue).push_failure(entry, 0, error);
+            }
+        }
+    }
+}

@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads, writes and atomics on registered memory of others.
+//!
+//! The target's NIC is run from here: most operations are over when the call returns, and their target's program has no
+//! part in them. Where that cannot be (host mode, memory out of reach) they travel as packets and are counted until
+//! the last has been answered.
+
+use std::ffi::c_int;
+
+use selvedge_live::direct::Told;
+use selvedge_nic::portals::operation::{Datatype, Operation as Arithmetic};
+use selvedge_nic::portals::{ack, fail, options};
+use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
+
+use super::send::{Message, own_entry};
+use super::{Core, Kind, Lane, Operation, PORTAL_READ, PORTAL_WRITE, Side, Ticket, gather, scatter, total};
+use crate::constants::*;
+use crate::ffi::{fi_rma_iov, iovec};
+
+/// An operation that packets are out for.
+pub struct Pending {
+    pub ticket: Ticket,
+    left: u32,
+    error: c_int,
+    /// What the packets' payload lies in, and where their replies go.
+    staging: Staging,
+    note: Option<Note>,
+}
+
+/// Memory of ours that an operation uses while it lasts.
+#[derive(Default)]
+struct Staging {
+    operands: Option<Box<[u8]>>,
+    results: Option<(Box<[u8]>, Box<[iovec]>)>,
+}
+
+/// What the target's program is told of a write (`FI_REMOTE_CQ_DATA`).
+#[derive(Clone, Copy)]
+struct Note {
+    peer: u32,
+    endpoint: u16,
+    data: u64,
+}
+
+/// A read or write.
+#[derive(Clone, Copy)]
+pub struct Transfer<'a> {
+    pub write: bool,
+    pub peer: u32,
+    /// The target's endpoint, which is told of `data`.
+    pub endpoint: u16,
+    pub pieces: &'a [iovec],
+    pub remote: &'a [fi_rma_iov],
+    pub data: Option<u64>,
+    pub ticket: Ticket,
+    pub inject: bool,
+}
+
+/// What an atomic does with its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Reads them.
+    Read,
+    /// Overwrites them.
+    Write,
+    Compute(Arithmetic),
+    /// Overwrites them, where a comparison with the comparand, or its bits, say so.
+    Swap(Arithmetic),
+}
+
+/// An atomic operation.
+#[derive(Clone, Copy)]
+pub struct Atomic<'a> {
+    pub effect: Effect,
+    pub datatype: Datatype,
+    pub peer: u32,
+    /// In bytes, like all lengths here.
+    pub operands: &'a [iovec],
+    pub comparands: &'a [iovec],
+    pub results: &'a [iovec],
+    pub remote: &'a [fi_rma_iov],
+    pub ticket: Ticket,
+}
+
+impl Core {
+    /// A read or write: 0, or an error (negative).
+    pub fn transfer(&mut self, transfer: &Transfer<'_>) -> isize {
+        let length = total(transfer.pieces);
+        if length as u64 != transfer.remote.iter().map(|piece| piece.len as u64).sum::<u64>() {
+            return -(EINVAL as isize);
+        }
+        let note = transfer.data.map(|data| Note { peer: transfer.peer, endpoint: transfer.endpoint, data });
+        let (kind, portal) = if transfer.write { (kind::PUT, PORTAL_WRITE) } else { (kind::GET, PORTAL_READ) };
+        let number = self.begin(transfer.ticket, note);
+        let mut pieces = transfer.pieces;
+        let copied;
+        if transfer.inject && self.is_slow() {
+            let mut bytes = vec![0u8; length].into_boxed_slice();
+            // SAFETY: readable pieces, as long together as the room.
+            unsafe { gather(pieces, bytes.as_mut_ptr()) };
+            copied = [iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length }];
+            self.staging(number).operands = Some(bytes);
+            pieces = &copied;
+        }
+        let mut told = 0;
+        each_common(pieces, transfer.remote, |start, address, key, bytes| {
+            let side =
+                Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE };
+            let (source, sink) = if transfer.write { (side, Memory::NOWHERE) } else { (Memory::NOWHERE, side) };
+            let request =
+                Request { kind, portal, match_bits: key, remote_offset: address, length: bytes, ..Request::default() };
+            told = self.launch(number, transfer.peer, request, source, sink);
+            told == 0
+        });
+        self.end_launch(number, told)
+    }
+
+    /// An atomic operation: 0, or an error (negative).
+    pub fn atomic(&mut self, atomic: &Atomic<'_>) -> isize {
+        let size = atomic.datatype.size_bytes();
+        let remote_bytes: usize = atomic.remote.iter().map(|piece| piece.len).sum();
+        let fetches = !atomic.results.is_empty();
+        let wrong = |pieces: &[iovec]| total(pieces) != remote_bytes;
+        if remote_bytes == 0
+            || (atomic.effect != Effect::Read && wrong(atomic.operands))
+            || (fetches && wrong(atomic.results))
+            || (matches!(atomic.effect, Effect::Swap(_)) && wrong(atomic.comparands))
+        {
+            return -(EINVAL as isize);
+        }
+        let number = self.begin(atomic.ticket, None);
+        let (mut operands, mut results) = (0, 0);
+        if atomic.effect != Effect::Read {
+            let mut bytes = vec![0u8; remote_bytes].into_boxed_slice();
+            // SAFETY: readable pieces, as long together as the room.
+            unsafe { gather(atomic.operands, bytes.as_mut_ptr()) };
+            operands = bytes.as_ptr() as u64;
+            self.staging(number).operands = Some(bytes);
+        }
+        if fetches {
+            let mut bytes = vec![0u8; remote_bytes].into_boxed_slice();
+            results = bytes.as_mut_ptr() as u64;
+            self.staging(number).results = Some((bytes, atomic.results.into()));
+        }
+        let mut comparands = Vec::new();
+        let step = if let Effect::Swap(_) = atomic.effect {
+            comparands.resize(remote_bytes, 0);
+            // SAFETY: as above.
+            unsafe { gather(atomic.comparands, comparands.as_mut_ptr()) };
+            size
+        } else {
+            usize::MAX
+        };
+        let (mut told, mut done) = (0, 0usize);
+        'all: for piece in atomic.remote {
+            let mut at = 0;
+            while at < piece.len {
+                let bytes = (piece.len - at).min(step);
+                let side = |start: u64| Memory {
+                    start,
+                    options: options::MD_EVENT_SEND_DISABLE,
+                    queue: self.own_queue,
+                    ..Memory::NOWHERE
+                };
+                let (source, sink) = (side(operands + done as u64), side(results + done as u64));
+                let mut request = Request {
+                    datatype: atomic.datatype as u8,
+                    portal: PORTAL_WRITE,
+                    match_bits: piece.key,
+                    remote_offset: piece.addr + at as u64,
+                    length: bytes as u64,
+                    ..Request::default()
+                };
+                let (source, sink) = match (atomic.effect, fetches) {
+                    (Effect::Read, _) => {
+                        (request.kind, request.portal) = (kind::GET, PORTAL_READ);
+                        (Memory::NOWHERE, sink)
+                    }
+                    (Effect::Write, false) => {
+                        request.kind = kind::PUT;
+                        (source, Memory::NOWHERE)
+                    }
+                    (Effect::Write, true) => {
+                        (request.kind, request.operation) = (kind::SWAP, Arithmetic::Swap as u8);
+                        (source, sink)
+                    }
+                    (Effect::Compute(what), false) => {
+                        (request.kind, request.operation) = (kind::ATOMIC, what as u8);
+                        (source, Memory::NOWHERE)
+                    }
+                    (Effect::Compute(what), true) => {
+                        (request.kind, request.operation) = (kind::FETCH_ATOMIC, what as u8);
+                        (source, sink)
+                    }
+                    (Effect::Swap(what), _) => {
+                        (request.kind, request.operation) = (kind::SWAP, what as u8);
+                        let mut operand = [0u8; 32];
+                        operand[..size].copy_from_slice(&comparands[done..done + size]);
+                        for (word, eight) in request.operand.iter_mut().zip(operand.chunks_exact(8)) {
+                            *word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
+                        }
+                        (source, sink)
+                    }
+                };
+                told = self.launch(number, atomic.peer, request, source, sink);
+                if told != 0 {
+                    break 'all;
+                }
+                at += bytes;
+                done += bytes;
+            }
+        }
+        self.end_launch(number, told)
+    }
+
+    /// Whether operations may outlast their calls.
+    fn is_slow(&self) -> bool {
+        super::is_host_mode(&self.settings)
+            || self.settings.path == selvedge_live::Path::Bounce
+            || self.any_out_of_reach
+    }
+
+    fn begin(&mut self, ticket: Ticket, note: Option<Note>) -> usize {
+        self.operations.insert(Operation::Remote(Pending {
+            ticket,
+            left: 1,
+            error: 0,
+            staging: Staging::default(),
+            note,
+        }))
+    }
+
+    fn staging(&mut self, number: usize) -> &mut Staging {
+        match &mut self.operations[number] {
+            Operation::Remote(pending) => &mut pending.staging,
+            _ => unreachable!("the operation was just begun"),
+        }
+    }
+
+    /// One request of an operation: 0 when it has been done or is under way.
+    fn launch(&mut self, number: usize, peer: u32, request: Request, source: Memory, sink: Memory) -> c_int {
+        let Some(peer) = self.peers.get(peer as usize) else { return EINVAL };
+        let (target, owner) = (peer.id, peer.owner);
+        let lane = match &peer.lane {
+            Lane::Open(lane) => Some(&**lane),
+            _ => None,
+        };
+        let request = Request { ack: ack::FULL, initiator: self.interface.id() << 8, ..request };
+        let command = Command { request, target, user_ptr: number as u64, source, sink };
+        match self.interface.deliver_now(&command, owner, lane) {
+            Told::Done(delivery) => self.error_of(&command, owner, delivery.fail),
+            Told::Full => EAGAIN,
+            Told::Gone => EHOSTDOWN,
+            Told::Memory => EFAULT,
+            Told::Elsewhere => {
+                self.any_out_of_reach = true;
+                if let Operation::Remote(pending) = &mut self.operations[number] {
+                    pending.left += 1;
+                }
+                match self.interface.start(&command) {
+                    Ok(()) => 0,
+                    Err(error) => {
+                        if let Operation::Remote(pending) = &mut self.operations[number] {
+                            pending.left -= 1;
+                        }
+                        if error == selvedge_live::engine::StartError::Memory { EFAULT } else { EAGAIN }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a target's answer means.
+    fn error_of(&self, command: &Command, owner: u64, failed: u8) -> c_int {
+        match failed {
+            fail::OK => 0,
+            fail::UNDELIVERABLE => EHOSTDOWN,
+            fail::SEGV => EFAULT,
+            fail::DROPPED => {
+                let known = [PORTAL_WRITE, PORTAL_READ]
+                    .into_iter()
+                    .any(|portal| self.interface.has_entry(command.target, owner, portal, command.match_bits));
+                if known { EACCES } else { ENOKEY }
+            }
+            _ => EACCES,
+        }
+    }
+
+    /// All requests of an operation have been launched, or one was refused.
+    fn end_launch(&mut self, number: usize, error: c_int) -> isize {
+        let Operation::Remote(pending) = &mut self.operations[number] else { return 0 };
+        if error == EAGAIN && pending.left == 1 {
+            self.operations.remove(number);
+            return -(EAGAIN as isize);
+        }
+        if error != 0 {
+            pending.error = error;
+        }
+        self.one_less(number);
+        0
+    }
+
+    /// A packet has been answered.
+    pub(super) fn remote_answered(&mut self, number: usize, failed: u8) {
+        let Some(Operation::Remote(pending)) = self.operations.get_mut(number) else { return };
+        if failed != fail::OK && pending.error == 0 {
+            pending.error = match failed {
+                fail::UNDELIVERABLE => EHOSTDOWN,
+                fail::SEGV => EFAULT,
+                fail::DROPPED => ENOKEY,
+                _ => EACCES,
+            };
+        }
+        self.one_less(number);
+    }
+
+    fn one_less(&mut self, number: usize) {
+        let Some(Operation::Remote(pending)) = self.operations.get_mut(number) else { return };
+        pending.left -= 1;
+        if pending.left != 0 {
+            return;
+        }
+        let Operation::Remote(pending) = self.operations.remove(number) else { return };
+        let entry = own_entry(&pending.ticket);
+        if pending.error != 0 {
+            return self.fail(&pending.ticket, Side::Transmit, entry, 0, pending.error);
+        }
+        if let Some((bytes, pieces)) = &pending.staging.results {
+            // SAFETY: the program's pieces, whose room is as long as the bytes.
+            unsafe { scatter(bytes.as_ptr(), bytes.len(), pieces) };
+        }
+        if let Some(note) = pending.note {
+            self.tell(&pending.ticket, note);
+        }
+        self.complete(&pending.ticket, Side::Transmit, entry, ADDR_ANY);
+    }
+
+    /// Leaves word of a write with its target's program.
+    fn tell(&mut self, ticket: &Ticket, note: Note) {
+        let ticket = Ticket { wanted: false, flags: 0, ..*ticket };
+        let message = Message {
+            kind: Kind::Note,
+            peer: note.peer,
+            endpoint: note.endpoint,
+            tag: 0,
+            data: Some(note.data),
+            pieces: &[],
+            ticket,
+            inject: true,
+        };
+        if self.send(&message) == -(EAGAIN as isize) {
+            self.notes.push_back((note.peer, note.endpoint, note.data, ticket));
+        }
+    }
+
+    /// Word of writes that found no room before.
+    pub(super) fn tell_again(&mut self) {
+        for _ in 0..self.notes.len() {
+            let Some((peer, endpoint, data, ticket)) = self.notes.pop_front() else { return };
+            self.tell(&ticket, Note { peer, endpoint, data });
+        }
+    }
+}
+
+/// Visits the ranges that pieces here and there have in common: address here, address there, key, bytes. One visit at
+/// least, also of nothing.
+fn each_common(pieces: &[iovec], remote: &[fi_rma_iov], mut visit: impl FnMut(u64, u64, u64, u64) -> bool) {
+    let (mut here, mut at_here) = (0, 0);
+    let mut visited = false;
+    for there in remote {
+        let mut at = 0;
+        while at < there.len {
+            while here < pieces.len() && at_here == pieces[here].iov_len {
+                (here, at_here) = (here + 1, 0);
+            }
+            let Some(piece) = pieces.get(here) else { return };
+            let bytes = (piece.iov_len - at_here).min(there.len - at);
+            visited = true;
+            if !visit(piece.iov_base as u64 + at_here as u64, there.addr + at as u64, there.key, bytes as u64) {
+                return;
+            }
+            at += bytes;
+            at_here += bytes;
+        }
+    }
+    if let (false, Some(there)) = (visited, remote.first()) {
+        visit(0, there.addr, there.key, 0);
+    }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages out.
+//!
+//! Small ones are left in a lane and are then over for their sender. Others are delivered from here: the payload is
+//! moved once, to its receive; where none is posted its header stays with the target and the payload here, under a
+//! token that the header carries, until the target's owner fetches it.
+
+use std::ffi::c_int;
+
+use selvedge_live::direct::Told;
+use selvedge_live::lanes::{Envelope, Lanes};
+use selvedge_live::{Interface, Mode};
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{Delivery, EntrySpec, ack, fail, list, options};
+use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
+
+use super::{Core, Kind, Lane, NI, OUTSTANDING, Operation, PORTAL_TOKEN, Peer, Side, Ticket, gather, total};
+use crate::constants::*;
+use crate::endpoint::Endpoint;
+use crate::ffi::{fi_cq_tagged_entry, iovec};
+
+/// A message as a program hands it over.
+#[derive(Clone, Copy)]
+pub struct Message<'a> {
+    pub kind: Kind,
+    /// The target: a peer of the domain, and which of its endpoints.
+    pub peer: u32,
+    pub endpoint: u16,
+    pub tag: u64,
+    /// What the target's completion carries beside.
+    pub data: Option<u64>,
+    pub pieces: &'a [iovec],
+    pub ticket: Ticket,
+    /// The buffers are the program's again when the call returns.
+    pub inject: bool,
+}
+
+/// A message whose end is awaited.
+pub struct Outgoing {
+    pub ticket: Ticket,
+    /// Under which its payload can be fetched.
+    pub entry: Option<u32>,
+    /// Payload that was gathered, or is the program's no more.
+    _bytes: Option<Box<[u8]>>,
+    /// The process that has its header.
+    target: (u64, u64),
+}
+
+impl Core {
+    /// Sends a message: 0, or an error (negative). `-FI_EAGAIN`: not now; nothing has happened.
+    #[inline]
+    pub fn send(&mut self, message: &Message<'_>) -> isize {
+        let length = total(message.pieces);
+        if length <= self.lane_max {
+            let Core { peers, interface, .. } = self;
+            let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
+            if let Lane::Unknown = peer.lane {
+                open_lane(interface, peer);
+            }
+            if let Lane::Open(lane) = &mut peer.lane {
+                // SAFETY: an endpoint that is open.
+                let own = unsafe { (*message.ticket.endpoint).index };
+                let envelope = Envelope {
+                    portal: message.kind.portal(message.endpoint) as u8,
+                    flags: (own as u8) << 1 | u8::from(message.data.is_some()),
+                    match_bits: message.tag,
+                    header_data: message.data.unwrap_or(0),
+                };
+                let pieces = message.pieces;
+                // SAFETY: the program's pieces are readable; the lane has room for all of them.
+                if !lane.is_direct() && lane.push(&envelope, length, |to| unsafe { copy_in(pieces, to) }) {
+                    self.sent(&message.ticket);
+                    return 0;
+                }
+            }
+        }
+        self.send_directly(message, length)
+    }
+
+    /// A send has ended.
+    #[inline(always)]
+    fn sent(&self, ticket: &Ticket) {
+        // SAFETY: an endpoint that is open.
+        let counts = unsafe { !(*ticket.endpoint).counter_for(ticket.flags).is_null() };
+        if ticket.wanted || counts {
+            self.complete(ticket, Side::Transmit, own_entry(ticket), ADDR_ANY);
+        }
+    }
+
+    #[inline(never)]
+    fn send_directly(&mut self, message: &Message<'_>, length: usize) -> isize {
+        let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
+        let target = (peer.id, peer.owner);
+        let large = length > self.lane_max.max(1);
+        if self.outstanding >= OUTSTANDING {
+            self.progress();
+            if self.outstanding >= OUTSTANDING {
+                return -(EAGAIN as isize);
+            }
+        }
+        // What travels later than this call returns must lie in one piece, and here if it is injected.
+        let gathered = (message.pieces.len() > 1 || (message.inject && length != 0)).then(|| {
+            let mut bytes = Box::new_uninit_slice(length);
+            // SAFETY: readable pieces, as long together as the room; all of it is written then.
+            unsafe {
+                gather(message.pieces, bytes.as_mut_ptr().cast());
+                bytes.assume_init()
+            }
+        });
+        let start = match &gathered {
+            Some(bytes) => bytes.as_ptr() as u64,
+            None => message.pieces.first().map_or(0, |piece| piece.iov_base as u64),
+        };
+        let token = if large { self.new_token() } else { 0 };
+        self.outstanding += 1;
+        let number = self.operations.insert(Operation::Send(Outgoing {
+            ticket: message.ticket,
+            entry: None,
+            _bytes: gathered,
+            target,
+        }));
+        if large {
+            let entry = self.append(PORTAL_TOKEN, list::PRIORITY, &token_entry(token, start, length, number));
+            let Some(entry) = entry else { return self.withdraw(number, EAGAIN) };
+            if let Some(Operation::Send(outgoing)) = self.operations.get_mut(number) {
+                outgoing.entry = Some(entry);
+            }
+        }
+        // SAFETY: an endpoint that is open.
+        let own = unsafe { (*message.ticket.endpoint).index };
+        let command = Command {
+            request: Request {
+                kind: kind::PUT,
+                ack: ack::FULL,
+                portal: message.kind.portal(message.endpoint),
+                uid: u32::from(message.data.is_some()),
+                initiator: self.source(own),
+                match_bits: message.tag,
+                header_data: message.data.unwrap_or(0),
+                length: length as u64,
+                operand: [token.into(), 0, 0, 0],
+                ..Request::default()
+            },
+            target: target.0,
+            user_ptr: number as u64,
+            source: Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE },
+            sink: Memory::NOWHERE,
+        };
+        let lane = match &self.peers[message.peer as usize].lane {
+            Lane::Open(lane) => Some(&**lane),
+            _ => None,
+        };
+        let told = self.interface.deliver_now(&command, target.1, lane);
+        self.told(number, told, &command)
+    }
+
+    /// What became of a message that was delivered from here.
+    fn told(&mut self, number: usize, told: Told, command: &Command) -> isize {
+        match told {
+            Told::Done(delivery) => self.answered(number, &delivery, command.length),
+            Told::Full => self.withdraw(number, EAGAIN),
+            Told::Gone => self.withdraw(number, EHOSTDOWN),
+            Told::Memory => self.withdraw(number, EFAULT),
+            Told::Elsewhere => match self.interface.start(command) {
+                Ok(()) => 0,
+                Err(selvedge_live::engine::StartError::Memory) => self.withdraw(number, EFAULT),
+                Err(selvedge_live::engine::StartError::NoSpace) => self.withdraw(number, EAGAIN),
+            },
+        }
+    }
+
+    /// A send that will not be; the program gets the error and keeps its buffer.
+    fn withdraw(&mut self, number: usize, error: c_int) -> isize {
+        self.take_send(number);
+        -(error as isize)
+    }
+
+    /// The target's answer at once: 0, or the error that the call returns.
+    fn answered(&mut self, number: usize, delivery: &Delivery, length: u64) -> isize {
+        match delivery.fail {
+            fail::OK if delivery.list == list::OVERFLOW && delivery.mlength < length => 0,
+            fail::OK => {
+                if let Some(ticket) = self.take_send(number) {
+                    self.sent(&ticket);
+                }
+                0
+            }
+            // The receive's memory is not there: its owner is told, the message is gone.
+            fail::SEGV => self.withdraw(number, EFAULT),
+            _ => self.withdraw(number, EAGAIN),
+        }
+    }
+
+    /// The target's answer to a message that travelled as a packet.
+    pub(super) fn send_acknowledged(&mut self, number: usize, failed: u8, which: u8, mlength: u64, rlength: u64) {
+        if failed == fail::OK && which == list::OVERFLOW && mlength < rlength {
+            return;
+        }
+        let Some(ticket) = self.take_send(number) else { return };
+        if failed == fail::OK {
+            self.sent(&ticket);
+        } else {
+            let error = if failed == fail::UNDELIVERABLE { EHOSTDOWN } else { EIO };
+            self.fail(&ticket, Side::Transmit, own_entry(&ticket), 0, error);
+        }
+    }
+
+    /// Takes a send that is over out of the books, and its token back.
+    fn take_send(&mut self, number: usize) -> Option<Ticket> {
+        if !matches!(self.operations.get(number), Some(Operation::Send(_))) {
+            return None;
+        }
+        let Operation::Send(outgoing) = self.operations.remove(number) else { return None };
+        self.outstanding -= 1;
+        self.unlink(outgoing.entry);
+        Some(outgoing.ticket)
+    }
+
+    /// The payload that waited here has been fetched.
+    pub(super) fn send_fetched(&mut self, number: usize) {
+        if let Some(ticket) = self.take_send(number) {
+            self.sent(&ticket);
+        }
+    }
+
+    /// Fails the messages whose header is with a process that has ended.
+    pub(super) fn fail_lost_sends(&mut self) {
+        let lost: Vec<usize> = self
+            .operations
+            .iter()
+            .filter_map(|(number, operation)| match operation {
+                Operation::Send(outgoing) if !self.interface.look_alive(outgoing.target.0, outgoing.target.1) => {
+                    Some(number)
+                }
+                _ => None,
+            })
+            .collect();
+        for number in lost {
+            if let Some(ticket) = self.take_send(number) {
+                self.fail(&ticket, Side::Transmit, own_entry(&ticket), 0, EHOSTDOWN);
+            }
+        }
+    }
+
+    fn new_token(&mut self) -> u32 {
+        let token = self.token_next;
+        self.token_next = self.token_next.wrapping_add(1).max(1);
+        token
+    }
+}
+
+/// What a sender's own completion says: its context and what it was.
+pub fn own_entry(ticket: &Ticket) -> fi_cq_tagged_entry {
+    fi_cq_tagged_entry { op_context: ticket.context, flags: ticket.flags, ..Default::default() }
+}
+
+/// Lets the target's owner fetch the payload, once, in whichever length.
+fn token_entry(token: u32, start: u64, length: usize, number: usize) -> EntrySpec {
+    EntrySpec {
+        options: options::OP_GET | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
+        start,
+        length: length as u64,
+        iov: NONE,
+        iov_count: 0,
+        match_bits: token.into(),
+        ignore_bits: 0,
+        source: 0,
+        source_ignore: u64::MAX,
+        min_free: 0,
+        user_ptr: number as u64,
+        counter: NONE,
+        uid: u32::MAX,
+    }
+}
+
+/// Claims a lane to a peer, if the rest of its messages can go past it: all of its memory must be within reach.
+#[cold]
+fn open_lane(interface: &Interface, peer: &mut Peer) {
+    let usable = interface.config.mode == Mode::Nic
+        && interface.is_answered_by(peer.id, peer.owner)
+        && interface.reaches_all_of(peer.id);
+    let lane = usable
+        .then(|| Lanes::open(&interface.config.directory, peer.id, NI, peer.owner))
+        .flatten()
+        .and_then(|lanes| lanes.claim(interface.word(), interface.id()));
+    peer.lane = match lane {
+        Some(lane) => Lane::Open(Box::new(lane)),
+        None => Lane::None,
+    };
+}
+
+#[inline(always)]
+unsafe fn copy_in(pieces: &[iovec], to: *mut u8) {
+    // SAFETY: the caller's.
+    unsafe {
+        match pieces {
+            [piece] => copy_small(piece.iov_base.cast(), to, piece.iov_len),
+            _ => gather(pieces, to),
+        }
+    }
+}
+
+/// A copy that does not call anything for the lengths that most messages have.
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
+#[inline(always)]
+pub unsafe fn copy_small(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            0 => {}
+            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
+            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
+            _ => std::ptr::copy_nonoverlapping(from, to, bytes),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Whose completion a message of this endpoint makes.
+    #[inline(always)]
+    pub fn ticket(&mut self, context: *mut std::ffi::c_void, flags: u64, wanted: bool) -> Ticket {
+        Ticket { endpoint: self, context, flags, wanted }
+    }
+}

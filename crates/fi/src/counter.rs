@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Counters (fi_cntr(3)): counting events of the domain's NIC, which triggered operations may wait for.
+
+use std::ffi::{c_int, c_void};
+use std::time::{Duration, Instant};
+
+use crate::constants::*;
+use crate::domain::Domain;
+use crate::ffi::*;
+use crate::object::{self, Ops, Uses};
+use crate::warn_line;
+
+#[repr(C)]
+pub struct Counter {
+    cntr: fid_cntr,
+    domain: *mut Domain,
+    /// The NIC's counting event.
+    pub reference: u32,
+    may_wait: bool,
+    pub uses: Uses,
+}
+
+static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
+static OPS: Ops<fi_ops_cntr> = Ops(fi_ops_cntr {
+    size: size_of::<fi_ops_cntr>(),
+    read: Some(read),
+    readerr: Some(readerr),
+    add: Some(add),
+    set: Some(set),
+    wait: Some(wait),
+    adderr: Some(adderr),
+    seterr: Some(seterr),
+});
+
+/// fi_cntr_open.
+pub unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    attr: *mut fi_cntr_attr,
+    cntr: *mut *mut fid_cntr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let attr = attr.as_ref().copied().unwrap_or_default();
+        if attr.events != FI_CNTR_EVENTS_COMP {
+            return -ENOSYS;
+        }
+        if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
+            warn_line!("counters wait with FI_WAIT_UNSPEC or FI_WAIT_YIELD, not by descriptors or wait sets");
+            return -ENOSYS;
+        }
+        if attr.flags != 0 {
+            return -EBADFLAGS;
+        }
+        let domain = domain.cast::<Domain>();
+        let Ok(reference) = (*domain).core().interface.lock().counter_alloc() else { return -ENOSPC };
+        (*domain).uses.add();
+        let made = Box::new(Counter {
+            cntr: fid_cntr {
+                fid: object::head(FI_CLASS_CNTR, context, &FID_OPS.0),
+                ops: (&raw const OPS.0).cast_mut(),
+            },
+            domain,
+            reference,
+            may_wait: attr.wait_obj != FI_WAIT_NONE,
+            uses: Uses::default(),
+        });
+        *cntr = Box::into_raw(made).cast();
+    }
+    0
+}
+
+unsafe fn of<'a>(cntr: *mut fid_cntr) -> &'a Counter {
+    // SAFETY: an object of `open` that its owner has not closed.
+    unsafe { &*cntr.cast::<Counter>() }
+}
+
+impl Counter {
+    pub fn domain(&self) -> *mut Domain {
+        self.domain
+    }
+
+    /// Successes and failures, after a look at what has come.
+    fn now(&self) -> (u64, u64) {
+        // SAFETY: the domain is closed after its counters.
+        let mut core = unsafe { (*self.domain).core() };
+        core.progress();
+        core.counted(self.reference)
+    }
+
+    fn change(&self, change: impl FnOnce(u64, u64) -> (u64, u64)) -> c_int {
+        // SAFETY: as above.
+        let core = unsafe { (*self.domain).core() };
+        let (success, failure) = core.counted(self.reference);
+        let (success, failure) = change(success, failure);
+        core.set_count(self.reference, success, failure);
+        0
+    }
+}
+
+unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
+    // SAFETY: as in `of`.
+    unsafe { of(cntr).now().0 }
+}
+
+unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
+    // SAFETY: as in `of`.
+    unsafe { of(cntr).now().1 }
+}
+
+unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: as in `of`.
+    unsafe { of(cntr).change(|success, failure| (success.wrapping_add(value), failure)) }
+}
+
+unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: as in `of`.
+    unsafe { of(cntr).change(|_, failure| (value, failure)) }
+}
+
+unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: as in `of`.
+    unsafe { of(cntr).change(|success, failure| (success, failure.wrapping_add(value))) }
+}
+
+unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
+    // SAFETY: as in `of`.
+    unsafe { of(cntr).change(|success, _| (success, value)) }
+}
+
+unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
+    // SAFETY: as in `of`.
+    let counter = unsafe { of(cntr) };
+    if !counter.may_wait {
+        return -ENOSYS;
+    }
+    let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
+    let failed_before = counter.now().1;
+    let mut looks = 0u32;
+    loop {
+        let (success, failure) = counter.now();
+        if success >= threshold {
+            return 0;
+        }
+        if failure != failed_before {
+            return -EAVAIL;
+        }
+        if timeout >= 0 && Instant::now() >= end {
+            return -ETIMEDOUT;
+        }
+        looks += 1;
+        if looks > 2000 {
+            std::thread::sleep(Duration::from_micros(50));
+        } else if looks > 200 {
+            std::thread::yield_now();
+        }
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: an object of `open`, which its owner gives up.
+    unsafe {
+        let counter = fid.cast::<Counter>();
+        if (*counter).uses.any() {
+            return -EBUSY;
+        }
+        (*(*counter).domain).core().interface.lock().counter_free((*counter).reference);
+        (*(*counter).domain).uses.drop_one();
+        drop(Box::from_raw(counter));
+    }
+    0
+}

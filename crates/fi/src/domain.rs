@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The domain: one NIC, and the lock of everything that belongs to it (fi_domain(3)).
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_char, c_int, c_void};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use crate::constants::*;
+use crate::core::Core;
+use crate::fabric::Fabric;
+use crate::ffi::*;
+use crate::object::{self, Ops, Uses};
+use crate::{address, atomic, completion, counter, deferred, endpoint, refuse, region, warn_line};
+
+#[repr(C)]
+pub struct Domain {
+    pub domain: fid_domain,
+    fabric: *mut Fabric,
+    /// Several threads may call at once.
+    shared: bool,
+    taken: AtomicBool,
+    core: UnsafeCell<Core>,
+    pub uses: Uses,
+    pub caps: u64,
+    /// Keys of regions are the provider's.
+    pub provider_keys: bool,
+}
+
+/// The domain's NIC and all in flight, for one thread.
+pub struct Turn<'a> {
+    domain: &'a Domain,
+}
+
+impl Domain {
+    /// Everything behind the lock.
+    #[inline(always)]
+    pub fn core(&self) -> Turn<'_> {
+        if self.shared && self.taken.swap(true, Acquire) {
+            self.wait_for_turn();
+        }
+        Turn { domain: self }
+    }
+
+    #[cold]
+    fn wait_for_turn(&self) {
+        let mut looks = 0u32;
+        while self.taken.load(Relaxed) || self.taken.swap(true, Acquire) {
+            looks += 1;
+            if looks % 64 == 0 {
+                std::thread::yield_now();
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Deref for Turn<'_> {
+    type Target = Core;
+    #[inline(always)]
+    fn deref(&self) -> &Core {
+        // SAFETY: the turn is this thread's until it is dropped: by the lock, or by the program's promise.
+        unsafe { &*self.domain.core.get() }
+    }
+}
+
+impl DerefMut for Turn<'_> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Core {
+        // SAFETY: as above.
+        unsafe { &mut *self.domain.core.get() }
+    }
+}
+
+impl Drop for Turn<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if self.domain.shared {
+            self.domain.taken.store(false, Release);
+        }
+    }
+}
+
+refuse! {
+    no_scalable_ep(*mut fid_domain, *mut fi_info, *mut *mut fid_ep, *mut c_void) -> c_int;
+    no_poll_open(*mut fid_domain, *mut fi_poll_attr, *mut *mut fid_poll) -> c_int;
+    no_stx_ctx(*mut fid_domain, *mut fi_tx_attr, *mut *mut fid_stx, *mut c_void) -> c_int;
+    no_srx_ctx(*mut fid_domain, *mut fi_rx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
+    no_collective(*mut fid_domain, fi_collective_op, *mut fi_collective_attr, u64) -> c_int;
+}
+
+static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
+static OPS: Ops<fi_ops_domain> = Ops(fi_ops_domain {
+    size: size_of::<fi_ops_domain>(),
+    av_open: Some(address::open),
+    cq_open: Some(completion::open),
+    endpoint: Some(endpoint::open),
+    scalable_ep: Some(no_scalable_ep),
+    cntr_open: Some(counter::open),
+    poll_open: Some(no_poll_open),
+    stx_ctx: Some(no_stx_ctx),
+    srx_ctx: Some(no_srx_ctx),
+    query_atomic: Some(atomic::query),
+    query_collective: Some(no_collective),
+    endpoint2: Some(endpoint2),
+});
+static MR_OPS: Ops<fi_ops_mr> = Ops(fi_ops_mr {
+    size: size_of::<fi_ops_mr>(),
+    reg: Some(region::reg),
+    regv: Some(region::regv),
+    regattr: Some(region::regattr),
+});
+
+unsafe extern "C" fn endpoint2(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        return -EBADFLAGS;
+    }
+    // SAFETY: the caller's.
+    unsafe { endpoint::open(domain, info, ep, context) }
+}
+
+/// fi_domain.
+pub unsafe extern "C" fn open(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    domain: *mut *mut fid_domain,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers, as libfabric passes them.
+    unsafe {
+        let Some(info) = info.as_ref() else { return -EINVAL };
+        let Some(attr) = info.domain_attr.as_ref() else { return -EINVAL };
+        if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name.cast::<c_char>()) != crate::NAME {
+            return -EINVAL;
+        }
+        let core = match Core::open() {
+            Ok(core) => core,
+            Err(error) => {
+                warn_line!("no domain: {error}");
+                return -ENOMEM;
+            }
+        };
+        let fabric = fabric.cast::<Fabric>();
+        (*fabric).uses.add();
+        let made = Box::new(Domain {
+            domain: fid_domain {
+                fid: object::head(FI_CLASS_DOMAIN, context, &FID_OPS.0),
+                ops: (&raw const OPS.0).cast_mut(),
+                mr: (&raw const MR_OPS.0).cast_mut(),
+            },
+            fabric,
+            shared: attr.threading != FI_THREAD_DOMAIN,
+            taken: AtomicBool::new(false),
+            core: UnsafeCell::new(core),
+            uses: Uses::default(),
+            caps: info.caps,
+            provider_keys: attr.mr_mode & FI_MR_PROV_KEY as c_int != 0,
+        });
+        *domain = Box::into_raw(made).cast();
+    }
+    0
+}
+
+unsafe extern "C" fn bind(_: *mut fid, bound: *mut fid, flags: u64) -> c_int {
+    // Event queues report what is asynchronous, which nothing is here.
+    // SAFETY: an object of libfabric's.
+    let is_eq = unsafe { !bound.is_null() && (*bound).fclass == FI_CLASS_EQ as usize };
+    match (is_eq, flags & !FI_REG_MR_FLAG) {
+        (true, 0) => 0,
+        (true, _) => -EBADFLAGS,
+        (false, _) => -EINVAL,
+    }
+}
+
+/// `FI_REG_MR`, deprecated in libfabric 2.
+const FI_REG_MR_FLAG: u64 = 1 << 59;
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: a domain; the argument is what the command asks for.
+    unsafe { deferred::control(&mut *fid.cast::<Domain>(), command, arg) }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: an object of `open`, which its owner gives up.
+    unsafe {
+        let domain = fid.cast::<Domain>();
+        if (*domain).uses.any() {
+            return -EBUSY;
+        }
+        (*(*domain).fabric).uses.drop_one();
+        drop(Box::from_raw(domain));
+    }
+    0
+}

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Endpoints (fi_endpoint(3)): reliable and unconnected (`FI_EP_RDM`), each with its own tagged and untagged messages.
+
+use std::ffi::{c_int, c_void};
+use std::ptr;
+
+use crate::address::{self, AddressVector, Known};
+use crate::completion::CompletionQueue;
+use crate::constants::*;
+use crate::counter::Counter;
+use crate::domain::Domain;
+use crate::ffi::*;
+use crate::object::{self, Ops, Uses};
+use crate::queue::EventQueue;
+use crate::{atomic, info, message, refuse, rma, warn_line};
+
+/// What is left of a buffer for many messages before it is given back, where a program says nothing.
+const MIN_MULTI_RECV_DEFAULT: usize = 64;
+
+#[repr(C)]
+pub struct Endpoint {
+    ep: fid_ep,
+    pub domain: *mut Domain,
+    /// Which of its domain's.
+    pub index: u16,
+    pub caps: u64,
+    /// Default flags of operations.
+    pub tx_flags: u64,
+    pub rx_flags: u64,
+    pub tx_queue: *mut CompletionQueue,
+    pub rx_queue: *mut CompletionQueue,
+    /// Completions only where an operation's flags ask for them.
+    tx_selective: bool,
+    rx_selective: bool,
+    /// For sends, receives, reads, writes, and others' reads and writes.
+    counters: [*mut Counter; 6],
+    pub vector: *mut AddressVector,
+    events: *mut EventQueue,
+    pub enabled: bool,
+    pub min_multi_recv: usize,
+    /// Completions say who sent a message.
+    pub names_sources: bool,
+    _uses: Uses,
+}
+
+/// The flags of binding a counter, in the order of [`Endpoint::counters`].
+const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
+
+refuse! {
+    no_tx_ctx(*mut fid_ep, c_int, *mut fi_tx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
+    no_rx_ctx(*mut fid_ep, c_int, *mut fi_rx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
+    no_setname(fid_t, *mut c_void, usize) -> c_int;
+    no_getpeer(*mut fid_ep, *mut c_void, *mut usize) -> c_int;
+    no_connect(*mut fid_ep, *const c_void, *const c_void, usize) -> c_int;
+    no_listen(*mut fid_pep) -> c_int;
+    no_accept(*mut fid_ep, *const c_void, usize) -> c_int;
+    no_reject(*mut fid_pep, fid_t, *const c_void, usize) -> c_int;
+    no_shutdown(*mut fid_ep, u64) -> c_int;
+    no_join(*mut fid_ep, *const c_void, u64, *mut *mut fid_mc, *mut c_void) -> c_int;
+}
+
+static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
+static OPS: Ops<fi_ops_ep> = Ops(fi_ops_ep {
+    size: size_of::<fi_ops_ep>(),
+    cancel: Some(cancel),
+    getopt: Some(getopt),
+    setopt: Some(setopt),
+    tx_ctx: Some(no_tx_ctx),
+    rx_ctx: Some(no_rx_ctx),
+    rx_size_left: Some(size_left),
+    tx_size_left: Some(size_left),
+});
+static CM_OPS: Ops<fi_ops_cm> = Ops(fi_ops_cm {
+    size: size_of::<fi_ops_cm>(),
+    setname: Some(no_setname),
+    getname: Some(getname),
+    getpeer: Some(no_getpeer),
+    connect: Some(no_connect),
+    listen: Some(no_listen),
+    accept: Some(no_accept),
+    reject: Some(no_reject),
+    shutdown: Some(no_shutdown),
+    join: Some(no_join),
+});
+
+/// fi_endpoint.
+pub unsafe extern "C" fn open(
+    domain: *mut fid_domain,
+    info: *mut fi_info,
+    ep: *mut *mut fid_ep,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers, as libfabric passes them.
+    unsafe {
+        let Some(info) = info.as_ref() else { return -EINVAL };
+        if info.ep_attr.as_ref().is_some_and(|attr| attr.type_ != FI_EP_RDM) {
+            return -EINVAL;
+        }
+        if info.ep_attr.as_ref().is_some_and(|attr| attr.tx_ctx_cnt > 1 || attr.rx_ctx_cnt > 1) {
+            warn_line!("endpoints have one transmit and one receive context of their own; shared ones are not offered");
+            return -ENOSYS;
+        }
+        if info::primary(info.caps) == 0 {
+            return -EINVAL;
+        }
+        let domain = domain.cast::<Domain>();
+        let mut made = Box::new(Endpoint {
+            ep: fid_ep {
+                fid: object::head(FI_CLASS_EP, context, &FID_OPS.0),
+                ops: (&raw const OPS.0).cast_mut(),
+                cm: (&raw const CM_OPS.0).cast_mut(),
+                msg: message::plain_ops(),
+                rma: rma::ops(),
+                tagged: message::tagged_ops(),
+                atomic: atomic::ops(),
+                collective: ptr::null_mut(),
+            },
+            domain,
+            index: 0,
+            caps: info.caps,
+            tx_flags: info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
+            rx_flags: info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags),
+            tx_queue: ptr::null_mut(),
+            rx_queue: ptr::null_mut(),
+            tx_selective: false,
+            rx_selective: false,
+            counters: [ptr::null_mut(); 6],
+            vector: ptr::null_mut(),
+            events: ptr::null_mut(),
+            enabled: false,
+            min_multi_recv: MIN_MULTI_RECV_DEFAULT,
+            names_sources: info.caps & SOURCE != 0,
+            _uses: Uses::default(),
+        });
+        let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
+            warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
+            return -ENOSPC;
+        };
+        made.index = index;
+        (*domain).uses.add();
+        *ep = Box::into_raw(made).cast();
+    }
+    0
+}
+
+impl Endpoint {
+    /// An endpoint that can transfer data.
+    ///
+    /// # Safety
+    /// An object of [`open`] that its owner has not closed.
+    #[inline(always)]
+    pub unsafe fn of<'a>(ep: *mut fid_ep) -> &'a mut Endpoint {
+        // SAFETY: the caller's.
+        unsafe { &mut *ep.cast::<Endpoint>() }
+    }
+
+    /// The entry of the address vector behind a number.
+    #[inline(always)]
+    pub fn known(&self, number: u64) -> Option<Known> {
+        // SAFETY: the vector is closed after the endpoints bound to it.
+        let vector = unsafe { self.vector.as_ref()? };
+        *vector.entries.get(number as usize)?
+    }
+
+    /// The counter of an operation with these completion flags.
+    #[inline(always)]
+    pub fn counter_for(&self, flags: u64) -> *mut Counter {
+        let index = match flags & (SEND | RECV | READ | WRITE) {
+            SEND => 0,
+            RECV => 1,
+            READ => 2,
+            WRITE => 3,
+            _ => return ptr::null_mut(),
+        };
+        self.counters[index]
+    }
+
+    /// Whether an operation with these flags makes a completion.
+    #[inline(always)]
+    pub fn wants_tx(&self, flags: u64) -> bool {
+        !self.tx_selective || flags & COMPLETION != 0
+    }
+
+    #[inline(always)]
+    pub fn wants_rx(&self, flags: u64) -> bool {
+        !self.rx_selective || flags & COMPLETION != 0
+    }
+}
+
+unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
+    // SAFETY: objects of libfabric's: an endpoint of ours, and one that its class tells.
+    unsafe {
+        let endpoint = &mut *fid.cast::<Endpoint>();
+        if bound.is_null() {
+            return -EINVAL;
+        }
+        match (*bound).fclass as u32 {
+            FI_CLASS_AV => {
+                if endpoint.enabled || !endpoint.vector.is_null() {
+                    return -EINVAL;
+                }
+                let vector = bound.cast::<AddressVector>();
+                if (*vector).domain != endpoint.domain {
+                    return -EDOMAIN;
+                }
+                endpoint.vector = vector;
+                (*vector).uses.add();
+                0
+            }
+            FI_CLASS_CQ => endpoint.bind_queue(bound.cast(), flags),
+            FI_CLASS_CNTR => endpoint.bind_counter(bound.cast(), flags),
+            FI_CLASS_EQ => {
+                if endpoint.events.is_null() {
+                    endpoint.events = bound.cast();
+                    (*endpoint.events).uses.add();
+                }
+                0
+            }
+            FI_CLASS_MR => 0,
+            _ => {
+                warn_line!("an object of class {} cannot be bound to an endpoint", (*bound).fclass);
+                -EINVAL
+            }
+        }
+    }
+}
+
+impl Endpoint {
+    unsafe fn bind_queue(&mut self, queue: *mut CompletionQueue, flags: u64) -> c_int {
+        if flags & !(TRANSMIT | SEND | RECV | SELECTIVE_COMPLETION) != 0 || flags & (TRANSMIT | SEND | RECV) == 0 {
+            return -EBADFLAGS;
+        }
+        // SAFETY: a queue that is open.
+        unsafe {
+            if (*queue).domain() != self.domain {
+                return -EDOMAIN;
+            }
+            if self.enabled {
+                return -EOPBADSTATE;
+            }
+            let sends = flags & (TRANSMIT | SEND) != 0;
+            if (sends && !self.tx_queue.is_null()) || (flags & RECV != 0 && !self.rx_queue.is_null()) {
+                return -EINVAL;
+            }
+            if sends {
+                (self.tx_queue, self.tx_selective) = (queue, flags & SELECTIVE_COMPLETION != 0);
+                (*queue).uses.add();
+            }
+            if flags & RECV != 0 {
+                (self.rx_queue, self.rx_selective) = (queue, flags & SELECTIVE_COMPLETION != 0);
+                (*queue).uses.add();
+            }
+        }
+        0
+    }
+
+    unsafe fn bind_counter(&mut self, counter: *mut Counter, flags: u64) -> c_int {
+        if flags & !(SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE) != 0 || flags == 0 {
+            return -EBADFLAGS;
+        }
+        // SAFETY: a counter that is open.
+        unsafe {
+            if (*counter).domain() != self.domain {
+                return -EDOMAIN;
+            }
+            if self.enabled {
+                return -EOPBADSTATE;
+            }
+            for (slot, flag) in self.counters.iter_mut().zip(COUNTED) {
+                if flags & flag == 0 {
+                    continue;
+                }
+                if !slot.is_null() {
+                    return -EINVAL;
+                }
+                *slot = counter;
+                (*counter).uses.add();
+            }
+            if flags & RECV != 0 {
+                (*self.domain).core().wants_independence();
+            }
+        }
+        0
+    }
+
+    fn enable(&mut self) -> c_int {
+        if self.enabled {
+            return 0;
+        }
+        if self.vector.is_null() {
+            return -ENOAV;
+        }
+        let transmits = self.caps & (SEND | READ | WRITE) != 0;
+        let receives = self.caps & RECV != 0;
+        let counted = |range: std::ops::Range<usize>| self.counters[range].iter().any(|counter| !counter.is_null());
+        let no_transmit = transmits && self.tx_queue.is_null() && !counted(0..1) && !counted(2..4);
+        let no_receive = receives && self.rx_queue.is_null() && !counted(1..2);
+        if no_transmit || no_receive {
+            return -ENOCQ;
+        }
+        self.enabled = true;
+        0
+    }
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: an endpoint of ours; the argument is what the command asks for.
+    unsafe {
+        let endpoint = &mut *fid.cast::<Endpoint>();
+        match command as u32 {
+            FI_ENABLE => endpoint.enable(),
+            FI_GETOPSFLAG => {
+                let flags = &mut *arg.cast::<u64>();
+                *flags = match *flags & (TRANSMIT | RECV) {
+                    TRANSMIT => endpoint.tx_flags,
+                    RECV => endpoint.rx_flags,
+                    _ => return -EINVAL,
+                };
+                0
+            }
+            FI_SETOPSFLAG => {
+                let flags = *arg.cast::<u64>();
+                match flags & (TRANSMIT | RECV) {
+                    TRANSMIT => endpoint.tx_flags = flags & !TRANSMIT,
+                    RECV => endpoint.rx_flags = flags & !RECV,
+                    _ => return -EINVAL,
+                }
+                0
+            }
+            _ => -ENOSYS,
+        }
+    }
+}
+
+unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
+    // SAFETY: an endpoint of ours.
+    unsafe {
+        let endpoint = fid.cast::<Endpoint>();
+        let mut core = (*(*endpoint).domain).core();
+        if core.cancel(endpoint, context) { 0 } else { -(ENOENT as isize) }
+    }
+}
+
+unsafe extern "C" fn getopt(fid: fid_t, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
+    // SAFETY: an endpoint of ours; room for `*length` bytes.
+    unsafe {
+        let endpoint = &*fid.cast::<Endpoint>();
+        if level as u32 != FI_OPT_ENDPOINT {
+            return -ENOPROTOOPT;
+        }
+        let answer = match name as u32 {
+            FI_OPT_MIN_MULTI_RECV => endpoint.min_multi_recv,
+            FI_OPT_CM_DATA_SIZE => 0,
+            _ => return -ENOPROTOOPT,
+        };
+        if *length < size_of::<usize>() {
+            *length = size_of::<usize>();
+            return -ETOOSMALL;
+        }
+        *length = size_of::<usize>();
+        value.cast::<usize>().write_unaligned(answer);
+    }
+    0
+}
+
+unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
+    // SAFETY: an endpoint of ours; `length` bytes.
+    unsafe {
+        let endpoint = &mut *fid.cast::<Endpoint>();
+        if level as u32 != FI_OPT_ENDPOINT {
+            return -ENOPROTOOPT;
+        }
+        match name as u32 {
+            FI_OPT_MIN_MULTI_RECV if length == size_of::<usize>() => {
+                endpoint.min_multi_recv = value.cast::<usize>().read_unaligned();
+                0
+            }
+            FI_OPT_MIN_MULTI_RECV => -EINVAL,
+            _ => {
+                warn_line!("endpoints have no option {name}");
+                -ENOPROTOOPT
+            }
+        }
+    }
+}
+
+unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
+    // SAFETY: an endpoint of ours.
+    let enabled = unsafe { Endpoint::of(ep).enabled };
+    if enabled { info::QUEUE_SIZE as isize } else { -(EOPBADSTATE as isize) }
+}
+
+unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) -> c_int {
+    // SAFETY: an endpoint of ours; room for `*length` bytes.
+    unsafe {
+        let endpoint = &*fid.cast::<Endpoint>();
+        let name = (*endpoint.domain).core().address(endpoint.index);
+        if address::give(&name, addr, length) { 0 } else { -ETOOSMALL }
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: an object of `open`, which its owner gives up.
+    unsafe {
+        let endpoint = fid.cast::<Endpoint>();
+        let this = &mut *endpoint;
+        (*this.domain).core().close_endpoint(this.index);
+        for queue in [this.tx_queue, this.rx_queue] {
+            if let Some(queue) = queue.as_mut() {
+                queue.uses.drop_one();
+            }
+        }
+        for counter in this.counters {
+            if let Some(counter) = counter.as_mut() {
+                counter.uses.drop_one();
+            }
+        }
+        if let Some(vector) = this.vector.as_mut() {
+            vector.uses.drop_one();
+        }
+        if let Some(events) = this.events.as_mut() {
+            events.uses.drop_one();
+        }
+        (*this.domain).uses.drop_one();
+        drop(Box::from_raw(endpoint));
+    }
+    0
+}

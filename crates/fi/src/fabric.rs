@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The fabric: what domains and event queues are opened from (fi_fabric(3)).
+
+use std::ffi::{c_int, c_void};
+
+use crate::constants::{EBUSY, EINVAL};
+use crate::ffi::*;
+use crate::object::{self, Ops, Uses};
+use crate::{domain, queue, refuse};
+
+#[repr(C)]
+pub struct Fabric {
+    pub fabric: fid_fabric,
+    pub uses: Uses,
+}
+
+refuse! {
+    no_passive_ep(*mut fid_fabric, *mut fi_info, *mut *mut fid_pep, *mut c_void) -> c_int;
+    no_wait_open(*mut fid_fabric, *mut fi_wait_attr, *mut *mut fid_wait) -> c_int;
+    no_trywait(*mut fid_fabric, *mut *mut fid, c_int) -> c_int;
+}
+
+static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
+static OPS: Ops<fi_ops_fabric> = Ops(fi_ops_fabric {
+    size: size_of::<fi_ops_fabric>(),
+    domain: Some(domain::open),
+    passive_ep: Some(no_passive_ep),
+    eq_open: Some(queue::open),
+    wait_open: Some(no_wait_open),
+    trywait: Some(no_trywait),
+    domain2: Some(domain2),
+});
+
+/// fi_fabric.
+pub unsafe extern "C" fn open(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_fabric, context: *mut c_void) -> c_int {
+    // SAFETY: the caller's pointers, as libfabric passes them.
+    unsafe {
+        let Some(attr) = attr.as_ref() else { return -EINVAL };
+        if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name) != crate::NAME {
+            return -crate::constants::ENODATA;
+        }
+        let made = Box::new(Fabric {
+            fabric: fid_fabric {
+                fid: object::head(FI_CLASS_FABRIC, context, &FID_OPS.0),
+                ops: (&raw const OPS.0).cast_mut(),
+                api_version: attr.api_version,
+            },
+            uses: Uses::default(),
+        });
+        *fabric = Box::into_raw(made).cast();
+    }
+    0
+}
+
+unsafe extern "C" fn domain2(
+    fabric: *mut fid_fabric,
+    info: *mut fi_info,
+    made: *mut *mut fid_domain,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    if flags != 0 {
+        return -crate::constants::EBADFLAGS;
+    }
+    // SAFETY: the caller's.
+    unsafe { domain::open(fabric, info, made, context) }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: an object of `open`, which its owner gives up.
+    unsafe {
+        if (*fid.cast::<Fabric>()).uses.any() {
+            return -EBUSY;
+        }
+        drop(Box::from_raw(fid.cast::<Fabric>()));
+    }
+    0
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `fi_getinfo`: what the provider is, held against what a program asks for (fi_getinfo(3)).
+//!
+//! There is one answer, of one kind of endpoint; what a program leaves open gets what serves it best, what it asks for and
+//! cannot have is refused (`-FI_ENODATA`) with a line in libfabric's log that says which field it was. Nothing is opened.
+//!
+//! The structures of the answer are the library's own (`fi_dupinfo` of nothing), of its size and freed by it. `prov_name`
+//! stays empty: libfabric fills it in.
+
+use std::ffi::{CStr, c_char, c_int};
+
+use selvedge_live::lanes;
+
+use crate::constants::*;
+use crate::ffi::*;
+use crate::{info_line, loader};
+
+/// What the provider can do.
+pub const CAPS: u64 = MSG
+    | TAGGED
+    | RMA
+    | ATOMIC
+    | READ
+    | WRITE
+    | RECV
+    | SEND
+    | REMOTE_READ
+    | REMOTE_WRITE
+    | DIRECTED_RECV
+    | MULTI_RECV
+    | RMA_EVENT
+    | SOURCE
+    | TRIGGER
+    | LOCAL_COMM
+    | REMOTE_COMM;
+/// What a program gets that asks for nothing in particular.
+const CAPS_TX: u64 = MSG | TAGGED | RMA | ATOMIC | READ | WRITE | SEND | TRIGGER;
+const CAPS_RX: u64 = MSG
+    | TAGGED
+    | RMA
+    | ATOMIC
+    | RECV
+    | REMOTE_READ
+    | REMOTE_WRITE
+    | DIRECTED_RECV
+    | MULTI_RECV
+    | RMA_EVENT
+    | SOURCE
+    | TRIGGER;
+const CAPS_DOMAIN: u64 = LOCAL_COMM | REMOTE_COMM;
+/// The capabilities that need others, or modify them.
+const PRIMARY: u64 = MSG | TAGGED | RMA | ATOMIC;
+const DIRECTIONS: u64 = READ | WRITE | RECV | SEND | REMOTE_READ | REMOTE_WRITE;
+
+/// Every order of messages that there is: between two endpoints all of them hold.
+const ORDERS: u64 = ORDER_RAR
+    | ORDER_RAW
+    | ORDER_RAS
+    | ORDER_WAR
+    | ORDER_WAW
+    | ORDER_WAS
+    | ORDER_SAR
+    | ORDER_SAW
+    | ORDER_SAS
+    | ORDER_RMA_RAR
+    | ORDER_RMA_RAW
+    | ORDER_RMA_WAR
+    | ORDER_RMA_WAW
+    | ORDER_ATOMIC_RAR
+    | ORDER_ATOMIC_RAW
+    | ORDER_ATOMIC_WAR
+    | ORDER_ATOMIC_WAW;
+const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE;
+const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
+
+/// Pieces of a local or remote buffer.
+pub const IOV_LIMIT: usize = 8;
+/// The longest message that may be injected.
+pub const INJECT_BYTES: usize = lanes::MESSAGE_BYTES_MAX / 2;
+/// Operations that an endpoint is meant to have in flight; more wait for room with -FI_EAGAIN.
+pub const QUEUE_SIZE: usize = 16384;
+/// The longest message.
+pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
+/// The answers' address: what `fi_getname` gives.
+pub const ADDRESS_BYTES: usize = size_of::<crate::address::Address>();
+/// A private format: `FI_PROV_SPECIFIC`.
+pub const ADDRESS_FORMAT: u32 = 1 << 31 | 0x5e1;
+
+const MR_PROV_KEY: c_int = FI_MR_PROV_KEY as c_int;
+/// Of the old way to say it (before 1.5), and of the new: what a program may set that changes nothing for us.
+const MR_BASIC: c_int = 1;
+const MR_SCALABLE: c_int = 2;
+
+/// Why a program's hints are refused: the field.
+type Refused = &'static str;
+
+/// fi_getinfo.
+pub unsafe extern "C" fn getinfo(
+    version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    info: *mut *mut fi_info,
+) -> c_int {
+    let Some(library) = loader::library() else { return -ENODATA };
+    // SAFETY: the caller's pointers, by libfabric's rules; the answer is libfabric's to free.
+    unsafe {
+        if !node.is_null() || (!service.is_null() && flags & FI_SOURCE_FLAG == 0) {
+            // Addresses of this provider are not names of hosts; they come from fi_getname.
+            info_line!("an address by name is asked for; this provider's come from fi_getname");
+            return -ENODATA;
+        }
+        let answer = (library.dupinfo)(std::ptr::null());
+        if answer.is_null() {
+            return -ENOMEM;
+        }
+        fill(&mut *answer, version);
+        if let Some(hints) = hints.as_ref() {
+            if let Err(field) = meet(&mut *answer, hints, version) {
+                info_line!("refused: {field} of the hints asks for what this provider has not");
+                (library.freeinfo)(answer);
+                return -ENODATA;
+            }
+        }
+        *info = answer;
+    }
+    0
+}
+
+const FI_SOURCE_FLAG: u64 = SOURCE;
+
+unsafe fn copy_name(name: &CStr) -> *mut c_char {
+    // SAFETY: strdup of a C string; libfabric frees it.
+    unsafe { libc::strdup(name.as_ptr()) }
+}
+
+/// Everything that the provider is.
+unsafe fn fill(answer: &mut fi_info, version: u32) {
+    // SAFETY: the attributes of a structure that libfabric has just made.
+    unsafe {
+        answer.caps = CAPS;
+        answer.addr_format = ADDRESS_FORMAT;
+        *answer.tx_attr = fi_tx_attr {
+            caps: CAPS_TX,
+            msg_order: ORDERS,
+            inject_size: INJECT_BYTES,
+            size: QUEUE_SIZE,
+            iov_limit: IOV_LIMIT,
+            rma_iov_limit: IOV_LIMIT,
+            ..*answer.tx_attr
+        };
+        *answer.rx_attr =
+            fi_rx_attr { caps: CAPS_RX, msg_order: ORDERS, size: QUEUE_SIZE, iov_limit: IOV_LIMIT, ..*answer.rx_attr };
+        let ep = &mut *answer.ep_attr;
+        ep.type_ = FI_EP_RDM;
+        ep.protocol = FI_PROTO_UNSPEC;
+        ep.protocol_version = 1;
+        ep.max_msg_size = MESSAGE_BYTES_MAX;
+        ep.max_order_raw_size = MESSAGE_BYTES_MAX;
+        ep.max_order_war_size = MESSAGE_BYTES_MAX;
+        ep.max_order_waw_size = MESSAGE_BYTES_MAX;
+        ep.mem_tag_format = u64::MAX;
+        ep.tx_ctx_cnt = 1;
+        ep.rx_ctx_cnt = 1;
+        let domain = &mut *answer.domain_attr;
+        domain.name = copy_name(crate::NAME);
+        domain.threading = FI_THREAD_SAFE;
+        domain.control_progress = FI_PROGRESS_AUTO;
+        set_data_progress(domain, FI_PROGRESS_MANUAL);
+        domain.resource_mgmt = FI_RM_ENABLED;
+        domain.av_type = FI_AV_TABLE;
+        domain.mr_mode = 0;
+        domain.mr_key_size = 8;
+        domain.cq_data_size = 8;
+        domain.cq_cnt = 1024;
+        domain.ep_cnt = crate::core::ENDPOINTS_MAX;
+        domain.tx_ctx_cnt = crate::core::ENDPOINTS_MAX;
+        domain.rx_ctx_cnt = crate::core::ENDPOINTS_MAX;
+        domain.max_ep_tx_ctx = 1;
+        domain.max_ep_rx_ctx = 1;
+        domain.cntr_cnt = 1024;
+        domain.mr_iov_limit = 1;
+        domain.caps = CAPS_DOMAIN;
+        domain.mr_cnt = crate::core::ENTRIES as usize / 2;
+        let fabric = &mut *answer.fabric_attr;
+        fabric.name = copy_name(crate::NAME);
+        fabric.prov_version = crate::PROVIDER_VERSION;
+        fabric.api_version = version;
+    }
+}
+
+/// The answer, made to fit the hints.
+unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<(), Refused> {
+    if hints.caps & !CAPS != 0 {
+        return Err("caps");
+    }
+    if hints.caps != 0 {
+        answer.caps = completed(hints.caps) | CAPS_DOMAIN;
+    }
+    if hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != ADDRESS_FORMAT {
+        return Err("addr_format");
+    }
+    if !hints.src_addr.is_null() {
+        return Err("src_addr (endpoints get their address when they are opened)");
+    }
+    // SAFETY: attributes of the caller's hints, or null; those of the answer are all there.
+    unsafe {
+        if !hints.dest_addr.is_null() {
+            if hints.dest_addrlen != ADDRESS_BYTES {
+                return Err("dest_addr (it is not one that fi_getname gave)");
+            }
+            answer.dest_addr = libc::malloc(ADDRESS_BYTES);
+            if answer.dest_addr.is_null() {
+                return Err("dest_addr, for which there is no memory,");
+            }
+            std::ptr::copy_nonoverlapping(hints.dest_addr.cast::<u8>(), answer.dest_addr.cast(), ADDRESS_BYTES);
+            answer.dest_addrlen = ADDRESS_BYTES;
+        }
+        meet_fabric(&mut *answer.fabric_attr, hints.fabric_attr.as_ref())?;
+        meet_domain(&mut *answer.domain_attr, hints.domain_attr.as_ref(), version)?;
+        meet_endpoint(hints.ep_attr.as_ref())?;
+        (*answer.tx_attr).caps = answer.caps & CAPS_TX;
+        (*answer.rx_attr).caps = answer.caps & CAPS_RX;
+        if let Some(wanted) = hints.tx_attr.as_ref() {
+            meet_tx(&mut *answer.tx_attr, wanted, answer.caps)?;
+        }
+        if let Some(wanted) = hints.rx_attr.as_ref() {
+            meet_rx(&mut *answer.rx_attr, wanted, answer.caps)?;
+        }
+    }
+    Ok(())
+}
+
+/// Capabilities with what they mean where no direction is named.
+fn completed(caps: u64) -> u64 {
+    let mut caps = caps;
+    if caps & (MSG | TAGGED) != 0 && caps & (SEND | RECV) == 0 {
+        caps |= SEND | RECV;
+    }
+    if caps & (RMA | ATOMIC) != 0 && caps & (READ | WRITE | REMOTE_READ | REMOTE_WRITE) == 0 {
+        caps |= READ | WRITE | REMOTE_READ | REMOTE_WRITE;
+    }
+    caps
+}
+
+unsafe fn is_other_name(name: *const c_char) -> bool {
+    // SAFETY: a C string of the caller's, or null.
+    unsafe { !name.is_null() && CStr::from_ptr(name) != crate::NAME }
+}
+
+unsafe fn meet_fabric(answer: &mut fi_fabric_attr, hints: Option<&fi_fabric_attr>) -> Result<(), Refused> {
+    let Some(hints) = hints else { return Ok(()) };
+    // SAFETY: names of the caller's hints.
+    unsafe {
+        if is_other_name(hints.name) {
+            return Err("fabric_attr->name");
+        }
+        if hints.prov_version > crate::PROVIDER_VERSION {
+            return Err("fabric_attr->prov_version");
+        }
+    }
+    answer.fabric = hints.fabric;
+    Ok(())
+}
+
+unsafe fn meet_domain(
+    answer: &mut fi_domain_attr,
+    hints: Option<&fi_domain_attr>,
+    version: u32,
+) -> Result<(), Refused> {
+    let old = version < (1 << 16 | 5);
+    let Some(hints) = hints else {
+        // Before 1.5, a program that says nothing means memory as FI_MR_SCALABLE has it.
+        if old {
+            answer.mr_mode = MR_SCALABLE;
+        }
+        return Ok(());
+    };
+    // SAFETY: as above.
+    if unsafe { is_other_name(hints.name) } {
+        return Err("domain_attr->name");
+    }
+    answer.domain = hints.domain;
+    if hints.threading != FI_THREAD_UNSPEC {
+        if hints.threading > FI_THREAD_ENDPOINT {
+            return Err("domain_attr->threading");
+        }
+        answer.threading = hints.threading;
+    }
+    if hints.control_progress > FI_PROGRESS_MANUAL || data_progress(hints) > FI_PROGRESS_MANUAL {
+        return Err("domain_attr->control_progress or data_progress");
+    }
+    if hints.control_progress != FI_PROGRESS_UNSPEC {
+        answer.control_progress = hints.control_progress;
+    }
+    if data_progress(hints) != FI_PROGRESS_UNSPEC {
+        set_data_progress(answer, data_progress(hints));
+    }
+    if hints.resource_mgmt > FI_RM_ENABLED {
+        return Err("domain_attr->resource_mgmt");
+    }
+    match hints.av_type {
+        FI_AV_UNSPEC => {}
+        FI_AV_MAP | FI_AV_TABLE => answer.av_type = hints.av_type,
+        _ => return Err("domain_attr->av_type"),
+    }
+    // FI_MR_BASIC asks for virtual addresses without a bit for them; FI_MR_SCALABLE is what we have anyway.
+    match hints.mr_mode {
+        MR_BASIC => return Err("domain_attr->mr_mode (FI_MR_BASIC: ask by the single bits)"),
+        MR_SCALABLE => answer.mr_mode = MR_SCALABLE,
+        bits if old && bits == 0 => answer.mr_mode = MR_SCALABLE,
+        bits => answer.mr_mode = bits & MR_PROV_KEY,
+    }
+    let within = [
+        (hints.mr_key_size <= 8, "domain_attr->mr_key_size"),
+        (hints.cq_data_size <= 8, "domain_attr->cq_data_size"),
+        (hints.cq_cnt <= answer.cq_cnt, "domain_attr->cq_cnt"),
+        (hints.ep_cnt <= answer.ep_cnt, "domain_attr->ep_cnt"),
+        (hints.tx_ctx_cnt <= answer.tx_ctx_cnt, "domain_attr->tx_ctx_cnt"),
+        (hints.rx_ctx_cnt <= answer.rx_ctx_cnt, "domain_attr->rx_ctx_cnt"),
+        (hints.max_ep_tx_ctx <= 1, "domain_attr->max_ep_tx_ctx"),
+        (hints.max_ep_rx_ctx <= 1, "domain_attr->max_ep_rx_ctx"),
+        (hints.max_ep_stx_ctx == 0, "domain_attr->max_ep_stx_ctx"),
+        (hints.max_ep_srx_ctx == 0, "domain_attr->max_ep_srx_ctx"),
+        (hints.cntr_cnt <= answer.cntr_cnt, "domain_attr->cntr_cnt"),
+        (hints.mr_iov_limit <= 1, "domain_attr->mr_iov_limit"),
+        (hints.caps & !CAPS_DOMAIN == 0, "domain_attr->caps"),
+        (hints.auth_key_size == 0, "domain_attr->auth_key_size"),
+        (hints.max_err_data == 0, "domain_attr->max_err_data"),
+        (hints.mr_cnt <= answer.mr_cnt, "domain_attr->mr_cnt"),
+    ];
+    within.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, field)| Err(field))
+}
+
+fn meet_endpoint(hints: Option<&fi_ep_attr>) -> Result<(), Refused> {
+    let Some(hints) = hints else { return Ok(()) };
+    let within = [
+        (matches!(hints.type_, FI_EP_UNSPEC | FI_EP_RDM), "ep_attr->type"),
+        (hints.protocol == FI_PROTO_UNSPEC, "ep_attr->protocol"),
+        (hints.protocol_version <= 1, "ep_attr->protocol_version"),
+        (hints.max_msg_size <= MESSAGE_BYTES_MAX, "ep_attr->max_msg_size"),
+        (hints.msg_prefix_size == 0, "ep_attr->msg_prefix_size"),
+        (hints.max_order_raw_size <= MESSAGE_BYTES_MAX, "ep_attr->max_order_raw_size"),
+        (hints.max_order_war_size <= MESSAGE_BYTES_MAX, "ep_attr->max_order_war_size"),
+        (hints.max_order_waw_size <= MESSAGE_BYTES_MAX, "ep_attr->max_order_waw_size"),
+        (hints.tx_ctx_cnt <= 1, "ep_attr->tx_ctx_cnt"),
+        (hints.rx_ctx_cnt <= 1, "ep_attr->rx_ctx_cnt"),
+        (hints.auth_key_size == 0, "ep_attr->auth_key_size"),
+    ];
+    within.iter().find(|(holds, _)| !holds).map_or(Ok(()), |(_, field)| Err(field))
+}
+
+fn meet_tx(answer: &mut fi_tx_attr, hints: &fi_tx_attr, caps: u64) -> Result<(), Refused> {
+    let within = [
+        (completed(hints.caps) & !(caps & CAPS_TX | DIRECTIONS) == 0, "tx_attr->caps"),
+        (hints.op_flags & !TX_FLAGS == 0, "tx_attr->op_flags"),
+        (hints.msg_order & !ORDERS == 0, "tx_attr->msg_order"),
+        (hints.inject_size <= INJECT_BYTES, "tx_attr->inject_size"),
+        (hints.size <= QUEUE_SIZE, "tx_attr->size"),
+        (hints.iov_limit <= IOV_LIMIT, "tx_attr->iov_limit"),
+        (hints.rma_iov_limit <= IOV_LIMIT, "tx_attr->rma_iov_limit"),
+    ];
+    if let Some((_, field)) = within.iter().find(|(holds, _)| !holds) {
+        return Err(field);
+    }
+    if hints.caps != 0 {
+        answer.caps = completed(hints.caps) & caps & CAPS_TX;
+    }
+    answer.op_flags = hints.op_flags;
+    // Of strict completion order nothing is promised beyond what was asked and holds: completions come as operations end.
+    answer.comp_order = 0;
+    Ok(())
+}
+
+fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(), Refused> {
+    let within = [
+        (completed(hints.caps) & !(caps & CAPS_RX | DIRECTIONS) == 0, "rx_attr->caps"),
+        (hints.op_flags & !RX_FLAGS == 0, "rx_attr->op_flags"),
+        (hints.msg_order & !ORDERS == 0, "rx_attr->msg_order"),
+        (hints.size <= QUEUE_SIZE, "rx_attr->size"),
+        (hints.iov_limit <= IOV_LIMIT, "rx_attr->iov_limit"),
+    ];
+    if let Some((_, field)) = within.iter().find(|(holds, _)| !holds) {
+        return Err(field);
+    }
+    if hints.caps != 0 {
+        answer.caps = completed(hints.caps) & caps & CAPS_RX;
+    }
+    answer.op_flags = hints.op_flags;
+    answer.comp_order = 0;
+    Ok(())
+}
+
+/// `data_progress`, which newer headers have within a union at the same place.
+fn data_progress(attr: &fi_domain_attr) -> u32 {
+    // SAFETY: the field after `control_progress`, of the same type in all versions.
+    unsafe { *(&raw const attr.control_progress).add(1) }
+}
+
+fn set_data_progress(attr: &mut fi_domain_attr, progress: u32) {
+    // SAFETY: as above; the pointer is made from the whole structure.
+    unsafe {
+        let at = std::mem::offset_of!(fi_domain_attr, control_progress) + size_of::<u32>();
+        std::ptr::from_mut(attr).cast::<u8>().add(at).cast::<u32>().write(progress);
+    }
+}
+
+/// The primary capabilities; an endpoint without any is of no use.
+pub const fn primary(caps: u64) -> u64 {
+    caps & PRIMARY
+}

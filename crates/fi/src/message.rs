@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages: `fi_send`, `fi_tsend`, `fi_recv`, `fi_trecv` and their many forms (fi_msg(3), fi_tagged(3)).
+//!
+//! Each form is brought to one [`Message`] or one [`Wanted`]; nothing is decided here but which flags go together.
+
+use std::ffi::c_void;
+use std::slice;
+
+use crate::constants::*;
+use crate::core::receive::Wanted;
+use crate::core::send::Message;
+use crate::core::{Kind, total};
+use crate::endpoint::Endpoint;
+use crate::ffi::*;
+use crate::info::{INJECT_BYTES, IOV_LIMIT, MESSAGE_BYTES_MAX};
+
+static PLAIN: crate::object::Ops<fi_ops_msg> = crate::object::Ops(fi_ops_msg {
+    size: size_of::<fi_ops_msg>(),
+    recv: Some(recv),
+    recvv: Some(recvv),
+    recvmsg: Some(recvmsg),
+    send: Some(send),
+    sendv: Some(sendv),
+    sendmsg: Some(sendmsg),
+    inject: Some(inject),
+    senddata: Some(senddata),
+    injectdata: Some(injectdata),
+});
+static TAGGED_OPS: crate::object::Ops<fi_ops_tagged> = crate::object::Ops(fi_ops_tagged {
+    size: size_of::<fi_ops_tagged>(),
+    recv: Some(trecv),
+    recvv: Some(trecvv),
+    recvmsg: Some(trecvmsg),
+    send: Some(tsend),
+    sendv: Some(tsendv),
+    sendmsg: Some(tsendmsg),
+    inject: Some(tinject),
+    senddata: Some(tsenddata),
+    injectdata: Some(tinjectdata),
+});
+
+pub fn plain_ops() -> *mut fi_ops_msg {
+    (&raw const PLAIN.0).cast_mut()
+}
+
+pub fn tagged_ops() -> *mut fi_ops_tagged {
+    (&raw const TAGGED_OPS.0).cast_mut()
+}
+
+/// Flags that a send may have.
+const SEND_FLAGS: u64 =
+    COMPLETION | INJECT | MORE | REMOTE_CQ_DATA | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
+/// Flags that a receive may have.
+const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD;
+
+/// A buffer as one piece.
+#[inline(always)]
+fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
+    [iovec { iov_base: buf.cast_mut(), iov_len: len }]
+}
+
+/// The pieces that a program gave; None: more than there may be.
+#[inline(always)]
+unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
+    match count {
+        0 => Some(&[]),
+        // SAFETY: the caller's array.
+        _ if count <= IOV_LIMIT && !iov.is_null() => Some(unsafe { slice::from_raw_parts(iov, count) }),
+        _ => None,
+    }
+}
+
+/// A send of any form. `flags` are the operation's; a completion is made if `wanted`.
+#[inline(always)]
+unsafe fn post_send(
+    ep: *mut fid_ep,
+    kind: Kind,
+    pieces: &[iovec],
+    dest: fi_addr_t,
+    tag: u64,
+    data: Option<u64>,
+    context: *mut c_void,
+    wanted: bool,
+    inject: bool,
+) -> isize {
+    // SAFETY: the caller's endpoint.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        let Some(known) = endpoint.known(dest) else { return refuse_address(endpoint, dest) };
+        if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & SEND == 0 {
+            return refuse_state(endpoint);
+        }
+        let message = Message {
+            kind,
+            peer: known.peer,
+            endpoint: known.address.endpoint,
+            tag,
+            data,
+            pieces,
+            ticket: endpoint.ticket(context, SEND | kind.flag(), wanted),
+            inject,
+        };
+        (*endpoint.domain).core().send(&message)
+    }
+}
+
+#[cold]
+fn refuse_address(endpoint: &Endpoint, dest: fi_addr_t) -> isize {
+    if endpoint.vector.is_null() {
+        return -(ENOAV as isize);
+    }
+    crate::warn_line!("there is no address {dest} in the address vector");
+    -(EINVAL as isize)
+}
+
+#[cold]
+fn refuse_state(endpoint: &Endpoint) -> isize {
+    if endpoint.enabled { -(EOPNOTSUPP as isize) } else { -(EOPBADSTATE as isize) }
+}
+
+/// A send with the endpoint's own flags.
+#[inline(always)]
+unsafe fn default_send(
+    ep: *mut fid_ep,
+    kind: Kind,
+    pieces: &[iovec],
+    dest: fi_addr_t,
+    tag: u64,
+    data: Option<u64>,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        let flags = endpoint.tx_flags;
+        if flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
+            return -(EMSGSIZE as isize);
+        }
+        let wanted = endpoint.wants_tx(flags);
+        post_send(ep, kind, pieces, dest, tag, data, context, wanted, flags & INJECT != 0)
+    }
+}
+
+/// A send with flags of its own.
+unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: u64) -> isize {
+    if flags & !SEND_FLAGS != 0 {
+        return -(EBADFLAGS as isize);
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = pieces(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
+        if total(pieces) > if flags & INJECT != 0 { INJECT_BYTES } else { MESSAGE_BYTES_MAX } {
+            return -(EMSGSIZE as isize);
+        }
+        let wanted = Endpoint::of(ep).wants_tx(flags);
+        let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
+        post_send(ep, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags & INJECT != 0)
+    }
+}
+
+/// A send without a completion.
+#[inline(always)]
+unsafe fn injected(
+    ep: *mut fid_ep,
+    kind: Kind,
+    buf: *const c_void,
+    len: usize,
+    dest: fi_addr_t,
+    tag: u64,
+    data: Option<u64>,
+) -> isize {
+    if len > INJECT_BYTES {
+        return -(EMSGSIZE as isize);
+    }
+    // SAFETY: the caller's.
+    unsafe { post_send(ep, kind, &piece(buf, len), dest, tag, data, std::ptr::null_mut(), false, true) }
+}
+
+/// A receive of any form.
+#[inline(always)]
+unsafe fn post_receive(
+    ep: *mut fid_ep,
+    kind: Kind,
+    pieces: &[iovec],
+    src: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+    flags: u64,
+) -> isize {
+    // SAFETY: the caller's endpoint.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & RECV == 0 {
+            return refuse_state(endpoint);
+        }
+        let mut source = None;
+        if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
+            let Some(known) = endpoint.known(src) else { return refuse_address(endpoint, src) };
+            source = Some(u64::from(known.address.nic) << 8 | u64::from(known.address.endpoint));
+        }
+        let multi = (flags & MULTI_RECV != 0).then_some(endpoint.min_multi_recv);
+        let wanted_completion = endpoint.wants_rx(flags);
+        let wanted = Wanted {
+            kind,
+            source,
+            tag,
+            ignore,
+            pieces,
+            ticket: endpoint.ticket(context, RECV | kind.flag(), wanted_completion),
+            multi,
+        };
+        let mut core = (*endpoint.domain).core();
+        if flags & (PEEK | CLAIM | DISCARD) == 0 {
+            return core.receive(&wanted);
+        }
+        if flags & PEEK != 0 {
+            return core.peek(&wanted, flags & CLAIM != 0, flags & DISCARD != 0);
+        }
+        if flags & CLAIM != 0 { core.receive_claimed(&wanted, flags & DISCARD != 0) } else { -(EINVAL as isize) }
+    }
+}
+
+#[inline(always)]
+unsafe fn default_receive(
+    ep: *mut fid_ep,
+    kind: Kind,
+    pieces: &[iovec],
+    src: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let flags = Endpoint::of(ep).rx_flags;
+        post_receive(ep, kind, pieces, src, tag, ignore, context, flags)
+    }
+}
+
+unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: u64) -> isize {
+    let looks = flags & (PEEK | CLAIM | DISCARD) != 0;
+    let wrong = flags & !RECV_FLAGS != 0
+        || (looks && (kind != Kind::Tagged || flags & MULTI_RECV != 0))
+        || flags & (CLAIM | DISCARD) == CLAIM | DISCARD && flags & PEEK != 0;
+    if wrong {
+        return -(EBADFLAGS as isize);
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = pieces(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
+        post_receive(ep, kind, pieces, msg.addr, msg.tag, msg.ignore, msg.context, flags)
+    }
+}
+
+/// An untagged message's description as a tagged one's.
+unsafe fn tagged_form(msg: *const fi_msg) -> fi_msg_tagged {
+    // SAFETY: the caller's.
+    let msg = unsafe { &*msg };
+    fi_msg_tagged {
+        msg_iov: msg.msg_iov,
+        desc: msg.desc,
+        iov_count: msg.iov_count,
+        addr: msg.addr,
+        tag: 0,
+        ignore: 0,
+        context: msg.context,
+        data: msg.data,
+    }
+}
+
+// ---- fi_msg ------------------------------------------------------------------------------------------------------
+
+unsafe extern "C" fn recv(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    src: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default_receive(ep, Kind::Plain, &piece(buf, len), src, 0, 0, context) }
+}
+
+unsafe extern "C" fn recvv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    src: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        default_receive(ep, Kind::Plain, pieces, src, 0, 0, context)
+    }
+}
+
+unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe { flagged_receive(ep, Kind::Plain, &tagged_form(msg), flags) }
+}
+
+unsafe extern "C" fn send(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    dest: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default_send(ep, Kind::Plain, &piece(buf, len), dest, 0, None, context) }
+}
+
+unsafe extern "C" fn sendv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    dest: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        default_send(ep, Kind::Plain, pieces, dest, 0, None, context)
+    }
+}
+
+unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe { flagged_send(ep, Kind::Plain, &tagged_form(msg), flags) }
+}
+
+unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, dest: fi_addr_t) -> isize {
+    // SAFETY: the caller's.
+    unsafe { injected(ep, Kind::Plain, buf, len, dest, 0, None) }
+}
+
+unsafe extern "C" fn senddata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    dest: fi_addr_t,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default_send(ep, Kind::Plain, &piece(buf, len), dest, 0, Some(data), context) }
+}
+
+unsafe extern "C" fn injectdata(ep: *mut fid_ep, buf: *const c_void, len: usize, data: u64, dest: fi_addr_t) -> isize {
+    // SAFETY: the caller's.
+    unsafe { injected(ep, Kind::Plain, buf, len, dest, 0, Some(data)) }
+}
+
+// ---- fi_tagged ---------------------------------------------------------------------------------------------------
+
+unsafe extern "C" fn trecv(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    src: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default_receive(ep, Kind::Tagged, &piece(buf, len), src, tag, ignore, context) }
+}
+
+unsafe extern "C" fn trecvv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    src: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        default_receive(ep, Kind::Tagged, pieces, src, tag, ignore, context)
+    }
+}
+
+unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe { flagged_receive(ep, Kind::Tagged, &*msg, flags) }
+}
+
+unsafe extern "C" fn tsend(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    dest: fi_addr_t,
+    tag: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default_send(ep, Kind::Tagged, &piece(buf, len), dest, tag, None, context) }
+}
+
+unsafe extern "C" fn tsendv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    dest: fi_addr_t,
+    tag: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        default_send(ep, Kind::Tagged, pieces, dest, tag, None, context)
+    }
+}
+
+unsafe extern "C" fn tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe { flagged_send(ep, Kind::Tagged, &*msg, flags) }
+}
+
+unsafe extern "C" fn tinject(ep: *mut fid_ep, buf: *const c_void, len: usize, dest: fi_addr_t, tag: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe { injected(ep, Kind::Tagged, buf, len, dest, tag, None) }
+}
+
+unsafe extern "C" fn tsenddata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    dest: fi_addr_t,
+    tag: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default_send(ep, Kind::Tagged, &piece(buf, len), dest, tag, Some(data), context) }
+}
+
+unsafe extern "C" fn tinjectdata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    dest: fi_addr_t,
+    tag: u64,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { injected(ep, Kind::Tagged, buf, len, dest, tag, Some(data)) }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Event queues (fi_eq(3)). Nothing here is asynchronous but what a program writes itself (`fi_eq_write`).
+
+use std::collections::VecDeque;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use crate::constants::*;
+use crate::fabric::Fabric;
+use crate::ffi::*;
+use crate::object::{self, Ops, Uses};
+use crate::warn_line;
+
+/// The most that one event carries.
+const EVENT_BYTES_MAX: usize = 4096;
+
+#[repr(C)]
+pub struct EventQueue {
+    eq: fid_eq,
+    fabric: *mut Fabric,
+    /// Whether the program may write to it.
+    writable: bool,
+    events: Mutex<VecDeque<(u32, Vec<u8>)>>,
+    pub uses: Uses,
+}
+
+static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
+static OPS: Ops<fi_ops_eq> = Ops(fi_ops_eq {
+    size: size_of::<fi_ops_eq>(),
+    read: Some(read),
+    readerr: Some(readerr),
+    write: Some(write),
+    sread: Some(sread),
+    strerror: Some(strerror),
+});
+
+/// fi_eq_open.
+pub unsafe extern "C" fn open(
+    fabric: *mut fid_fabric,
+    attr: *mut fi_eq_attr,
+    eq: *mut *mut fid_eq,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let attr = attr.as_ref().copied().unwrap_or_default();
+        if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
+            warn_line!("event queues wait with FI_WAIT_UNSPEC or FI_WAIT_YIELD, not by descriptors or wait sets");
+            return -ENOSYS;
+        }
+        if attr.flags & !(WRITE | AFFINITY) != 0 {
+            return -EBADFLAGS;
+        }
+        let fabric = fabric.cast::<Fabric>();
+        (*fabric).uses.add();
+        let made = Box::new(EventQueue {
+            eq: fid_eq { fid: object::head(FI_CLASS_EQ, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() },
+            fabric,
+            writable: attr.flags & WRITE != 0,
+            events: Mutex::default(),
+            uses: Uses::default(),
+        });
+        *eq = Box::into_raw(made).cast();
+    }
+    0
+}
+
+unsafe fn of<'a>(eq: *mut fid_eq) -> &'a EventQueue {
+    // SAFETY: an object of `open` that its owner has not closed.
+    unsafe { &*eq.cast::<EventQueue>() }
+}
+
+unsafe extern "C" fn read(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, len: usize, flags: u64) -> isize {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let mut events = of(eq).events.lock().unwrap_or_else(|poison| poison.into_inner());
+        let Some((kind, bytes)) = events.front() else { return -(EAGAIN as isize) };
+        if bytes.len() > len {
+            return -(ETOOSMALL as isize);
+        }
+        let length = bytes.len();
+        std::ptr::copy_nonoverlapping(bytes.as_ptr(), buf.cast(), length);
+        if !event.is_null() {
+            *event = *kind;
+        }
+        if flags & PEEK == 0 {
+            events.pop_front();
+        }
+        length as isize
+    }
+}
+
+unsafe extern "C" fn sread(
+    eq: *mut fid_eq,
+    event: *mut u32,
+    buf: *mut c_void,
+    len: usize,
+    timeout: c_int,
+    flags: u64,
+) -> isize {
+    let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
+    loop {
+        // SAFETY: the caller's.
+        let got = unsafe { read(eq, event, buf, len, flags) };
+        if got != -(EAGAIN as isize) || (timeout >= 0 && Instant::now() >= end) {
+            return got;
+        }
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+unsafe extern "C" fn readerr(_: *mut fid_eq, _: *mut fi_eq_err_entry, _: u64) -> isize {
+    -(EAGAIN as isize)
+}
+
+unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len: usize, flags: u64) -> isize {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let eq = of(eq);
+        if !eq.writable || flags != 0 || len > EVENT_BYTES_MAX {
+            return -(EINVAL as isize);
+        }
+        let bytes = std::slice::from_raw_parts(buf.cast::<u8>(), len).to_vec();
+        eq.events.lock().unwrap_or_else(|poison| poison.into_inner()).push_back((event, bytes));
+    }
+    len as isize
+}
+
+unsafe extern "C" fn strerror(_: *mut fid_eq, _: c_int, _: *const c_void, _: *mut c_char, _: usize) -> *const c_char {
+    c"no error".as_ptr()
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: as in `of`; its owner gives it up.
+    unsafe {
+        let eq = fid.cast::<EventQueue>();
+        if (*eq).uses.any() {
+            return -EBUSY;
+        }
+        (*(*eq).fabric).uses.drop_one();
+        drop(Box::from_raw(eq));
+    }
+    0
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Registered memory (fi_mr(3)): match entries of the NIC under the region's key, one for those who write or compute
+//! there, one for those who read. Addresses of remote operations are offsets into the region.
+
+use std::ffi::{c_int, c_void};
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{EntrySpec, list, options};
+
+use crate::constants::*;
+use crate::core::{PORTAL_READ, PORTAL_WRITE};
+use crate::counter::Counter;
+use crate::domain::Domain;
+use crate::ffi::*;
+use crate::object::{self, Ops};
+use crate::warn_line;
+
+const ACCESS: u64 = SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE;
+
+#[repr(C)]
+pub struct Region {
+    mr: fid_mr,
+    domain: *mut Domain,
+    start: u64,
+    length: u64,
+    access: u64,
+    /// Entries for writers and for readers.
+    entries: [Option<u32>; 2],
+    counters: [*mut Counter; 2],
+    enabled: bool,
+}
+
+static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
+
+pub unsafe extern "C" fn reg(
+    fid: *mut fid,
+    buf: *const c_void,
+    len: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    flags: u64,
+    mr: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe { register(fid, buf as u64, len as u64, access, offset, requested_key, flags, mr, context) }
+}
+
+pub unsafe extern "C" fn regv(
+    fid: *mut fid,
+    iov: *const iovec,
+    count: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    flags: u64,
+    mr: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    if count != 1 {
+        warn_line!("a region of {count} pieces is asked for; mr_iov_limit is 1");
+        return -EINVAL;
+    }
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let piece = &*iov;
+        register(fid, piece.iov_base as u64, piece.iov_len as u64, access, offset, requested_key, flags, mr, context)
+    }
+}
+
+pub unsafe extern "C" fn regattr(fid: *mut fid, attr: *const fi_mr_attr, flags: u64, mr: *mut *mut fid_mr) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        let Some(attr) = attr.as_ref() else { return -EINVAL };
+        if attr.iface != FI_HMEM_SYSTEM {
+            warn_line!("memory of devices cannot be registered");
+            return -ENOSYS;
+        }
+        let (key, context) = (attr.requested_key, attr.context);
+        regv(fid, attr.mr_iov, attr.iov_count, attr.access, attr.offset, key, flags, mr, context)
+    }
+}
+
+unsafe fn register(
+    fid: *mut fid,
+    start: u64,
+    length: u64,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    flags: u64,
+    mr: *mut *mut fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers.
+    unsafe {
+        if (*fid).fclass != FI_CLASS_DOMAIN as usize || access & !ACCESS != 0 || offset != 0 {
+            return -EINVAL;
+        }
+        if flags & !RMA_EVENT != 0 {
+            return -EBADFLAGS;
+        }
+        let domain = fid.cast::<Domain>();
+        let key = if (*domain).provider_keys { (*domain).core().new_key() } else { requested_key };
+        if !(*domain).core().claim_key(key) {
+            return -ENOKEY;
+        }
+        let mut region = Box::new(Region {
+            mr: fid_mr { fid: object::head(FI_CLASS_MR, context, &FID_OPS.0), mem_desc: std::ptr::null_mut(), key },
+            domain,
+            start,
+            length,
+            access,
+            entries: [None; 2],
+            counters: [std::ptr::null_mut(); 2],
+            enabled: false,
+        });
+        if flags & RMA_EVENT == 0 {
+            let failed = region.enable();
+            if failed != 0 {
+                (*domain).core().release_key(key);
+                return failed;
+            }
+        }
+        (*domain).uses.add();
+        region.mr.mem_desc = (&raw mut *region).cast();
+        *mr = Box::into_raw(region).cast();
+    }
+    0
+}
+
+impl Region {
+    /// Lets others at the memory.
+    unsafe fn enable(&mut self) -> c_int {
+        // SAFETY: the domain is closed after its regions.
+        let core = unsafe { (*self.domain).core() };
+        let mut both = options::OP_PUT;
+        if self.access & REMOTE_READ != 0 {
+            both |= options::OP_GET;
+        }
+        let wanted = [(REMOTE_WRITE, PORTAL_WRITE, both), (REMOTE_READ, PORTAL_READ, options::OP_GET)];
+        for (index, (right, portal, operations)) in wanted.into_iter().enumerate() {
+            if self.access & right == 0 {
+                continue;
+            }
+            // SAFETY: counters are closed after what they are bound to.
+            let counter = unsafe { self.counters[index].as_ref().map_or(NONE, |counter| counter.reference) };
+            let counts = if counter == NONE { 0 } else { options::EVENT_CT_COMM };
+            let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE | options::EVENT_UNLINK_DISABLE;
+            let spec = EntrySpec {
+                options: operations | quiet | counts | options::NO_TRUNCATE,
+                start: self.start,
+                length: self.length,
+                iov: NONE,
+                iov_count: 0,
+                match_bits: self.mr.key,
+                ignore_bits: 0,
+                source: 0,
+                source_ignore: u64::MAX,
+                min_free: 0,
+                user_ptr: 0,
+                counter,
+                uid: u32::MAX,
+            };
+            match core.append(portal, list::PRIORITY, &spec) {
+                Some(reference) => self.entries[index] = Some(reference),
+                None => {
+                    warn_line!("no room for another registered region");
+                    core.unlink(self.entries[0].take());
+                    return -ENOSPC;
+                }
+            }
+        }
+        self.enabled = true;
+        0
+    }
+}
+
+unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
+    // SAFETY: objects of libfabric's.
+    unsafe {
+        let region = &mut *fid.cast::<Region>();
+        match (*bound).fclass as u32 {
+            FI_CLASS_EP => 0,
+            FI_CLASS_CNTR if region.enabled => -EOPBADSTATE,
+            FI_CLASS_CNTR => {
+                if flags == 0 || flags & !(REMOTE_WRITE | REMOTE_READ) != 0 {
+                    return -EBADFLAGS;
+                }
+                let counter = bound.cast::<Counter>();
+                for (index, right) in [REMOTE_WRITE, REMOTE_READ].into_iter().enumerate() {
+                    if flags & right != 0 && region.counters[index].is_null() {
+                        region.counters[index] = counter;
+                        (*counter).uses.add();
+                    }
+                }
+                0
+            }
+            _ => -EINVAL,
+        }
+    }
+}
+
+unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: objects of libfabric's; the argument is what the command asks for.
+    unsafe {
+        let region = &mut *fid.cast::<Region>();
+        match command as u32 {
+            FI_ENABLE if region.enabled => 0,
+            FI_ENABLE => region.enable(),
+            FI_REFRESH => 0,
+            FI_GET_RAW_MR => {
+                let raw = &mut *arg.cast::<fi_mr_raw_attr>();
+                if raw.key_size.is_null() || raw.raw_key.is_null() {
+                    return -EINVAL;
+                }
+                if *raw.key_size < 8 {
+                    *raw.key_size = 8;
+                    return -ETOOSMALL;
+                }
+                *raw.key_size = 8;
+                raw.raw_key.cast::<u64>().write_unaligned(region.mr.key);
+                if !raw.base_addr.is_null() {
+                    *raw.base_addr = 0;
+                }
+                0
+            }
+            _ => -ENOSYS,
+        }
+    }
+}
+
+unsafe extern "C" fn close(fid: *mut fid) -> c_int {
+    // SAFETY: an object of `register`, which its owner gives up.
+    unsafe {
+        let mut region = Box::from_raw(fid.cast::<Region>());
+        {
+            let mut core = (*region.domain).core();
+            for entry in &mut region.entries {
+                core.unlink(entry.take());
+            }
+            core.release_key(region.mr.key);
+        }
+        for counter in region.counters.iter().filter(|counter| !counter.is_null()) {
+            (**counter).uses.drop_one();
+        }
+        (*region.domain).uses.drop_one();
+    }
+    0
+}

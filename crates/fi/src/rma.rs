@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads and writes of registered memory (fi_rma(3)): each form is brought to one [`Transfer`].
+
+use std::ffi::c_void;
+use std::slice;
+
+use crate::constants::*;
+use crate::core::remote::Transfer;
+use crate::core::total;
+use crate::endpoint::Endpoint;
+use crate::ffi::*;
+use crate::info::{INJECT_BYTES, IOV_LIMIT};
+
+static OPS: crate::object::Ops<fi_ops_rma> = crate::object::Ops(fi_ops_rma {
+    size: size_of::<fi_ops_rma>(),
+    read: Some(read),
+    readv: Some(readv),
+    readmsg: Some(readmsg),
+    write: Some(write),
+    writev: Some(writev),
+    writemsg: Some(writemsg),
+    inject: Some(inject),
+    writedata: Some(writedata),
+    injectdata: Some(injectdata),
+});
+
+pub fn ops() -> *mut fi_ops_rma {
+    (&raw const OPS.0).cast_mut()
+}
+
+const FLAGS: u64 =
+    COMPLETION | INJECT | MORE | REMOTE_CQ_DATA | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
+
+#[inline(always)]
+unsafe fn start(
+    ep: *mut fid_ep,
+    write: bool,
+    pieces: &[iovec],
+    remote: &[fi_rma_iov],
+    address: fi_addr_t,
+    data: Option<u64>,
+    context: *mut c_void,
+    wanted: bool,
+    inject: bool,
+) -> isize {
+    // SAFETY: the caller's endpoint.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        let right = if write { WRITE } else { READ };
+        if !endpoint.enabled {
+            return -(EOPBADSTATE as isize);
+        }
+        if endpoint.caps & RMA == 0 || endpoint.caps & right == 0 {
+            return -(EOPNOTSUPP as isize);
+        }
+        let Some(known) = endpoint.known(address) else { return -(EINVAL as isize) };
+        let transfer = Transfer {
+            write,
+            peer: known.peer,
+            endpoint: known.address.endpoint,
+            pieces,
+            remote,
+            data,
+            ticket: endpoint.ticket(context, RMA | right, wanted),
+            inject,
+        };
+        (*endpoint.domain).core().transfer(&transfer)
+    }
+}
+
+/// With the endpoint's own flags.
+unsafe fn default(
+    ep: *mut fid_ep,
+    write: bool,
+    pieces: &[iovec],
+    address: fi_addr_t,
+    addr: u64,
+    key: u64,
+    data: Option<u64>,
+    context: *mut c_void,
+) -> isize {
+    let remote = [fi_rma_iov { addr, len: total(pieces), key }];
+    // SAFETY: the caller's.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        let flags = endpoint.tx_flags;
+        let inject = write && flags & INJECT != 0;
+        if inject && total(pieces) > INJECT_BYTES {
+            return -(EMSGSIZE as isize);
+        }
+        start(ep, write, pieces, &remote, address, data, context, endpoint.wants_tx(flags), inject)
+    }
+}
+
+unsafe fn many<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
+    match count {
+        0 => Some(&[]),
+        // SAFETY: the caller's array.
+        _ if count <= IOV_LIMIT && !iov.is_null() => Some(unsafe { slice::from_raw_parts(iov, count) }),
+        _ => None,
+    }
+}
+
+unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) -> isize {
+    if flags & !FLAGS != 0 || (!write && flags & (INJECT | REMOTE_CQ_DATA) != 0) {
+        return -(EBADFLAGS as isize);
+    }
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = many(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
+        if msg.rma_iov.is_null() || !(1..=IOV_LIMIT).contains(&msg.rma_iov_count) {
+            return -(EINVAL as isize);
+        }
+        if flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
+            return -(EMSGSIZE as isize);
+        }
+        let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
+        let wanted = Endpoint::of(ep).wants_tx(flags);
+        let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
+        start(ep, write, pieces, remote, msg.addr, data, msg.context, wanted, flags & INJECT != 0)
+    }
+}
+
+fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
+    [iovec { iov_base: buf.cast_mut(), iov_len: len }]
+}
+
+unsafe extern "C" fn read(
+    ep: *mut fid_ep,
+    buf: *mut c_void,
+    len: usize,
+    _desc: *mut c_void,
+    src: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default(ep, false, &piece(buf, len), src, addr, key, None, context) }
+}
+
+unsafe extern "C" fn readv(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    src: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = many(iov, count) else { return -(EINVAL as isize) };
+        default(ep, false, pieces, src, addr, key, None, context)
+    }
+}
+
+unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe { flagged(ep, false, &*msg, flags) }
+}
+
+unsafe extern "C" fn write(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default(ep, true, &piece(buf, len), dest, addr, key, None, context) }
+}
+
+unsafe extern "C" fn writev(
+    ep: *mut fid_ep,
+    iov: *const iovec,
+    _desc: *mut *mut c_void,
+    count: usize,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let Some(pieces) = many(iov, count) else { return -(EINVAL as isize) };
+        default(ep, true, pieces, dest, addr, key, None, context)
+    }
+}
+
+unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
+    // SAFETY: the caller's.
+    unsafe { flagged(ep, true, &*msg, flags) }
+}
+
+/// Without a completion; the buffer is the program's again at once.
+unsafe fn injected(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: Option<u64>,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    if len > INJECT_BYTES {
+        return -(EMSGSIZE as isize);
+    }
+    let remote = [fi_rma_iov { addr, len, key }];
+    // SAFETY: the caller's.
+    unsafe { start(ep, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, true) }
+}
+
+unsafe extern "C" fn inject(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { injected(ep, buf, len, None, dest, addr, key) }
+}
+
+unsafe extern "C" fn writedata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    _desc: *mut c_void,
+    data: u64,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { default(ep, true, &piece(buf, len), dest, addr, key, Some(data), context) }
+}
+
+unsafe extern "C" fn injectdata(
+    ep: *mut fid_ep,
+    buf: *const c_void,
+    len: usize,
+    data: u64,
+    dest: fi_addr_t,
+    addr: u64,
+    key: u64,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe { injected(ep, buf, len, Some(data), dest, addr, key) }
+}
