@@ -35,7 +35,15 @@ pub struct Address {
 
 impl Address {
     pub fn new(nic: u16, endpoint: u16, owner: u64) -> Address {
-        Address { magic: MAGIC, endpoint, nic, owner, uid: selvedge_host::process::own_uid(), reserved: 0, place: own_place() }
+        Address {
+            magic: MAGIC,
+            endpoint,
+            nic,
+            owner,
+            uid: selvedge_host::process::own_uid(),
+            reserved: 0,
+            place: own_place(),
+        }
     }
 
     /// From bytes of anybody's. `Err`: why it cannot be reached from here.
@@ -148,13 +156,15 @@ unsafe extern "C" fn insert(
     count: usize,
     fi_addr: *mut fi_addr_t,
     flags: u64,
-    _context: *mut c_void,
+    context: *mut c_void,
 ) -> c_int {
     // SAFETY: the caller's pointers: `count` addresses, and room for as many numbers or null.
     unsafe {
-        if flags & !MORE != 0 {
+        if flags & !(MORE | SYNC_ERR) != 0 {
             return -EBADFLAGS;
         }
+        // With FI_SYNC_ERR the context is room for the error of each address.
+        let errors = if flags & SYNC_ERR != 0 { context.cast::<c_int>() } else { std::ptr::null_mut() };
         let av = &mut *av.cast::<AddressVector>();
         let mut core = (*av.domain).core();
         let mut inserted = 0;
@@ -179,6 +189,9 @@ unsafe extern "C" fn insert(
             };
             if !fi_addr.is_null() {
                 *fi_addr.add(index) = number;
+            }
+            if !errors.is_null() {
+                *errors.add(index) = if number == ADDR_ANY { EINVAL } else { 0 };
             }
         }
         inserted

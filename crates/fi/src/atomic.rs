@@ -37,7 +37,7 @@ pub fn ops() -> *mut fi_ops_atomic {
 }
 
 /// Bytes of elements that one call takes.
-const BYTES_MAX: usize = 4096;
+pub const BYTES_MAX: usize = 4096;
 const FLAGS: u64 = COMPLETION | INJECT | MORE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
 
 /// The three kinds of functions.
@@ -102,7 +102,8 @@ pub fn effect(theirs: fi_op, datatype: Datatype, form: Form) -> Option<Effect> {
 fn most(theirs: fi_datatype, op: fi_op, form: Form) -> Option<usize> {
     let datatype = datatype(theirs)?;
     effect(op, datatype, form)?;
-    Some(BYTES_MAX / datatype.size_bytes())
+    // A comparison is the NIC's operation on one element.
+    Some(if form == Form::Compare { 1 } else { BYTES_MAX / datatype.size_bytes() })
 }
 
 /// The arguments that all forms share.
@@ -153,7 +154,7 @@ impl Call {
                 .map(|ioc| fi_rma_iov { addr: ioc.addr, len: ioc.count.saturating_mul(size), key: ioc.key })
                 .collect();
             let bytes: usize = there.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
-            if bytes == 0 || bytes > BYTES_MAX {
+            if bytes == 0 || bytes > if self.form == Form::Compare { size } else { BYTES_MAX } {
                 return -(EINVAL as isize);
             }
             let wanted = !self.quiet && endpoint.wants_tx(self.flags.unwrap_or(endpoint.tx_flags));

@@ -25,6 +25,9 @@ pub struct Completion {
     pub source: fi_addr_t,
 }
 
+/// Bytes of the largest format.
+const LARGEST: usize = size_of::<fi_cq_tagged_entry>();
+
 /// An operation that failed.
 #[derive(Clone, Copy)]
 pub struct Failure {
@@ -146,7 +149,11 @@ unsafe fn take(cq: *mut CompletionQueue, buf: *mut c_void, count: usize, source:
         for index in 0..most {
             let Some(completion) = cq.completions.pop_front() else { break };
             let from = (&raw const completion.entry).cast::<u8>();
-            std::ptr::copy_nonoverlapping(from, buf.cast::<u8>().add(index * cq.entry_bytes), cq.entry_bytes);
+            let to = buf.cast::<u8>().add(index * cq.entry_bytes);
+            match cq.entry_bytes {
+                LARGEST => to.cast::<fi_cq_tagged_entry>().write_unaligned(completion.entry),
+                bytes => std::ptr::copy_nonoverlapping(from, to, bytes),
+            }
             if !source.is_null() {
                 *source.add(index) = completion.source;
             }
@@ -162,7 +169,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, source: *mut
     unsafe {
         let cq = cq.cast::<CompletionQueue>();
         let mut core: Turn<'_> = (*(*cq).domain).core();
-        if (*cq).completions.is_empty() && (*cq).failures.is_empty() {
+        if (*cq).completions.len() < count.max(1) || count == 0 {
             core.progress();
         }
         take(cq, buf, count, source)
@@ -252,7 +259,11 @@ unsafe extern "C" fn sreadfrom(
 
 unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     // SAFETY: an object of `open`.
-    unsafe { (*cq.cast::<CompletionQueue>()).signalled.store(true, SeqCst) };
+    let queue = unsafe { &*cq.cast::<CompletionQueue>() };
+    if !queue.may_wait {
+        return -ENOSYS;
+    }
+    queue.signalled.store(true, SeqCst);
     0
 }
 

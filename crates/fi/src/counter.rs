@@ -164,7 +164,10 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         if (*counter).uses.any() {
             return -EBUSY;
         }
-        (*(*counter).domain).core().interface.lock().counter_free((*counter).reference);
+        let mut core = (*(*counter).domain).core();
+        core.flush_works(Some((*counter).reference));
+        core.interface.lock().counter_free((*counter).reference);
+        drop(core);
         (*(*counter).domain).uses.drop_one();
         drop(Box::from_raw(counter));
     }

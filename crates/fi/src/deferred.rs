@@ -1,15 +1,312 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Deferred work (fi_trigger(3)): operations that the NIC starts when a counter reaches a threshold.
+//! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`. Each form is brought to one
+//! operation that the NIC starts when a counter reaches a threshold ([`crate::core::deferred`]).
+//!
+//! A work makes no completion and counts at no counter of its endpoint, unless its flags have `FI_COMPLETION`; it always
+//! counts at its own completion counter. What is refused with `-FI_ENOSYS`: `FI_INJECT` (the buffers are read when the
+//! work starts), `FI_MULTI_RECV`, peeking and claiming.
 
 use std::ffi::{c_int, c_void};
+use std::slice;
 
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::triggered::Action;
+
+use crate::atomic::{Form, datatype, effect};
 use crate::constants::*;
+use crate::core::deferred::Work;
+use crate::core::receive::Wanted;
+use crate::core::remote::{Atomic, Transfer};
+use crate::core::send::Message;
+use crate::core::{Kind, total};
+use crate::counter::Counter;
 use crate::domain::Domain;
+use crate::endpoint::Endpoint;
+use crate::ffi::*;
+use crate::info::{IOV_LIMIT, MESSAGE_BYTES_MAX};
+use crate::warn_line;
+
+/// Flags without a meaning of their own here: all that is sent is there when it is complete.
+const PLAIN_FLAGS: u64 = COMPLETION | MORE | FENCE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | TRIGGER;
+
+/// An answer with an error as its failure.
+type Outcome<T> = Result<T, c_int>;
 
 /// The commands of a domain that concern deferred work.
 ///
 /// # Safety
 /// `arg` is what the command asks for.
-pub unsafe fn control(_domain: &mut Domain, _command: c_int, _arg: *mut c_void) -> c_int {
-    -ENOSYS
+pub unsafe fn control(domain: &mut Domain, command: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: the caller's.
+    unsafe {
+        match command as u32 {
+            FI_QUEUE_WORK => match arg.cast::<fi_deferred_work>().as_ref() {
+                Some(work) => queue(domain, work).unwrap_or_else(|error| -error),
+                None => -EINVAL,
+            },
+            FI_CANCEL_WORK if arg.is_null() => -EINVAL,
+            FI_CANCEL_WORK => {
+                if domain.core().cancel_work(arg as usize) {
+                    0
+                } else {
+                    -ENOENT
+                }
+            }
+            FI_FLUSH_WORK => {
+                // All, or what waits for one counter.
+                let trigger = arg.cast::<Counter>().as_ref().map(|counter| counter.reference);
+                domain.core().flush_works(trigger);
+                0
+            }
+            _ => -ENOSYS,
+        }
+    }
+}
+
+/// FI_QUEUE_WORK.
+unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
+    // SAFETY: the caller's structure, whose type of operation says which pointer it holds.
+    unsafe {
+        let trigger = reference(domain, asked.triggering_cntr)?.ok_or(EINVAL)?;
+        let counter = reference(domain, asked.completion_cntr)?;
+        let id = std::ptr::from_ref(asked) as usize;
+        let work = Work { id, trigger, threshold: asked.threshold, counter: counter.unwrap_or(NONE) };
+        domain.core().wants_independence();
+        let op = &asked.op;
+        match asked.op_type {
+            FI_OP_SEND => {
+                let op = op.msg.as_ref().ok_or(EINVAL)?;
+                send(domain, &work, op.ep, Kind::Plain, &untagged(&op.msg), op.flags)
+            }
+            FI_OP_TSEND => {
+                let op = op.tagged.as_ref().ok_or(EINVAL)?;
+                send(domain, &work, op.ep, Kind::Tagged, &op.msg, op.flags)
+            }
+            FI_OP_RECV => {
+                let op = op.msg.as_ref().ok_or(EINVAL)?;
+                receive(domain, &work, op.ep, Kind::Plain, &untagged(&op.msg), op.flags)
+            }
+            FI_OP_TRECV => {
+                let op = op.tagged.as_ref().ok_or(EINVAL)?;
+                receive(domain, &work, op.ep, Kind::Tagged, &op.msg, op.flags)
+            }
+            FI_OP_READ => transfer(domain, &work, op.rma.as_ref().ok_or(EINVAL)?, false),
+            FI_OP_WRITE => transfer(domain, &work, op.rma.as_ref().ok_or(EINVAL)?, true),
+            FI_OP_ATOMIC => {
+                let op = op.atomic.as_ref().ok_or(EINVAL)?;
+                atomic(domain, &work, op.ep, &op.msg, Form::Plain, op.flags, &[], &[])
+            }
+            FI_OP_FETCH_ATOMIC => {
+                let op = op.fetch_atomic.as_ref().ok_or(EINVAL)?;
+                let results = array(op.fetch.msg_iov.cast_const(), op.fetch.iov_count)?;
+                atomic(domain, &work, op.ep, &op.msg, Form::Fetch, op.flags, &[], results)
+            }
+            FI_OP_COMPARE_ATOMIC => {
+                let op = op.compare_atomic.as_ref().ok_or(EINVAL)?;
+                let comparands = array(op.compare.msg_iov, op.compare.iov_count)?;
+                let results = array(op.fetch.msg_iov.cast_const(), op.fetch.iov_count)?;
+                atomic(domain, &work, op.ep, &op.msg, Form::Compare, op.flags, comparands, results)
+            }
+            FI_OP_CNTR_SET | FI_OP_CNTR_ADD => {
+                let op = op.cntr.as_ref().ok_or(EINVAL)?;
+                let counter = reference(domain, op.cntr)?.ok_or(EINVAL)?;
+                if work.counter != NONE {
+                    return Err(EINVAL);
+                }
+                let action = match asked.op_type {
+                    FI_OP_CNTR_SET => Action::CounterSuccess { counter, success: op.value },
+                    _ => Action::CounterIncrement { counter, success: op.value, failure: 0 },
+                };
+                Ok(domain.core().defer_count(&work, action))
+            }
+            other => {
+                warn_line!("deferred work has no operation {other}");
+                Err(ENOSYS)
+            }
+        }
+    }
+}
+
+/// The NIC's counter behind one of the domain's; None for none.
+unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u32>> {
+    // SAFETY: the caller's object, or null.
+    let Some(counter) = (unsafe { counter.cast::<Counter>().as_ref() }) else { return Ok(None) };
+    if std::ptr::eq(counter.domain(), domain) { Ok(Some(counter.reference)) } else { Err(EDOMAIN) }
+}
+
+/// The endpoint of a work, which must be of the domain, be enabled, and have the capabilities.
+unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<&'a mut Endpoint> {
+    if ep.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: the caller's object.
+    let endpoint = unsafe { Endpoint::of(ep) };
+    if !std::ptr::eq(endpoint.domain, domain) {
+        return Err(EDOMAIN);
+    }
+    if !endpoint.enabled {
+        return Err(EOPBADSTATE);
+    }
+    if endpoint.caps & caps != caps { Err(EOPNOTSUPP) } else { Ok(endpoint) }
+}
+
+/// Refuses flags that a work cannot have.
+fn check_flags(flags: u64, more: u64) -> Outcome<()> {
+    if flags & (INJECT | MULTI_RECV | PEEK | CLAIM | DISCARD) != 0 {
+        warn_line!("deferred work cannot have FI_INJECT, FI_MULTI_RECV, FI_PEEK, FI_CLAIM or FI_DISCARD");
+        return Err(ENOSYS);
+    }
+    if flags & !(PLAIN_FLAGS | more) != 0 { Err(EBADFLAGS) } else { Ok(()) }
+}
+
+unsafe fn array<'a, T>(start: *const T, count: usize) -> Outcome<&'a [T]> {
+    match count {
+        0 => Ok(&[]),
+        // SAFETY: the caller's array.
+        _ if count <= IOV_LIMIT && !start.is_null() => Ok(unsafe { slice::from_raw_parts(start, count) }),
+        _ => Err(EINVAL),
+    }
+}
+
+/// An untagged message's description as a tagged one's.
+fn untagged(msg: &fi_msg) -> fi_msg_tagged {
+    fi_msg_tagged {
+        msg_iov: msg.msg_iov,
+        desc: msg.desc,
+        iov_count: msg.iov_count,
+        addr: msg.addr,
+        tag: 0,
+        ignore: 0,
+        context: msg.context,
+        data: msg.data,
+    }
+}
+
+unsafe fn send(
+    domain: &Domain,
+    work: &Work,
+    ep: *mut fid_ep,
+    kind: Kind,
+    msg: &fi_msg_tagged,
+    flags: u64,
+) -> Outcome<c_int> {
+    check_flags(flags, REMOTE_CQ_DATA)?;
+    // SAFETY: the caller's.
+    unsafe {
+        let endpoint = endpoint(domain, ep, kind.flag() | SEND)?;
+        let pieces = array(msg.msg_iov, msg.iov_count)?;
+        if total(pieces) > MESSAGE_BYTES_MAX {
+            return Err(EMSGSIZE);
+        }
+        let known = endpoint.known(msg.addr).ok_or(EINVAL)?;
+        let message = Message {
+            kind,
+            peer: known.peer,
+            endpoint: known.address.endpoint,
+            tag: msg.tag,
+            data: (flags & REMOTE_CQ_DATA != 0).then_some(msg.data),
+            pieces,
+            ticket: endpoint.ticket(msg.context, SEND | kind.flag(), flags & COMPLETION != 0),
+            inject: false,
+            place: false,
+        };
+        Ok(domain.core().defer_send(work, &message))
+    }
+}
+
+unsafe fn receive(
+    domain: &Domain,
+    work: &Work,
+    ep: *mut fid_ep,
+    kind: Kind,
+    msg: &fi_msg_tagged,
+    flags: u64,
+) -> Outcome<c_int> {
+    check_flags(flags, 0)?;
+    // SAFETY: the caller's.
+    unsafe {
+        let endpoint = endpoint(domain, ep, kind.flag() | RECV)?;
+        let mut source = None;
+        if msg.addr != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
+            let known = endpoint.known(msg.addr).ok_or(EINVAL)?;
+            source = Some(u64::from(known.address.nic) << 8 | u64::from(known.address.endpoint));
+        }
+        let wanted = Wanted {
+            kind,
+            source,
+            tag: msg.tag,
+            ignore: msg.ignore,
+            pieces: array(msg.msg_iov, msg.iov_count)?,
+            ticket: endpoint.ticket(msg.context, RECV | kind.flag(), flags & COMPLETION != 0),
+            multi: None,
+        };
+        Ok(domain.core().defer_receive(work, &wanted))
+    }
+}
+
+unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<c_int> {
+    check_flags(op.flags, if write { REMOTE_CQ_DATA } else { 0 })?;
+    // SAFETY: the caller's.
+    unsafe {
+        let right = if write { WRITE } else { READ };
+        let endpoint = endpoint(domain, op.ep, RMA | right)?;
+        let known = endpoint.known(op.msg.addr).ok_or(EINVAL)?;
+        let transfer = Transfer {
+            write,
+            peer: known.peer,
+            endpoint: known.address.endpoint,
+            pieces: array(op.msg.msg_iov, op.msg.iov_count)?,
+            remote: array(op.msg.rma_iov, op.msg.rma_iov_count)?,
+            data: (op.flags & REMOTE_CQ_DATA != 0).then_some(op.msg.data),
+            ticket: endpoint.ticket(op.msg.context, RMA | right, op.flags & COMPLETION != 0),
+            inject: false,
+        };
+        Ok(domain.core().defer_transfer(work, &transfer))
+    }
+}
+
+unsafe fn atomic(
+    domain: &Domain,
+    work: &Work,
+    ep: *mut fid_ep,
+    msg: &fi_msg_atomic,
+    form: Form,
+    flags: u64,
+    comparands: &[fi_ioc],
+    results: &[fi_ioc],
+) -> Outcome<c_int> {
+    check_flags(flags, 0)?;
+    // SAFETY: the caller's.
+    unsafe {
+        let right = if form == Form::Plain { WRITE } else { READ };
+        let endpoint = endpoint(domain, ep, ATOMIC | right)?;
+        let datatype = datatype(msg.datatype).ok_or(EOPNOTSUPP)?;
+        let effect = effect(msg.op, datatype, form).ok_or(EOPNOTSUPP)?;
+        let known = endpoint.known(msg.addr).ok_or(EINVAL)?;
+        let size = datatype.size_bytes();
+        let local = |elements: &[fi_ioc]| -> Vec<iovec> {
+            let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };
+            elements.iter().map(piece).collect()
+        };
+        let there = |ioc: &fi_rma_ioc| fi_rma_iov { addr: ioc.addr, len: ioc.count.saturating_mul(size), key: ioc.key };
+        let remote: Vec<fi_rma_iov> = array(msg.rma_iov, msg.rma_iov_count)?.iter().map(there).collect();
+        let bytes: usize = remote.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
+        if bytes > crate::atomic::BYTES_MAX || (form != Form::Plain && results.is_empty()) {
+            return Err(EINVAL);
+        }
+        let operands = local(array(msg.msg_iov, msg.iov_count)?);
+        Ok(domain.core().defer_atomic(
+            work,
+            &Atomic {
+                effect,
+                datatype,
+                peer: known.peer,
+                operands: &operands,
+                comparands: &local(comparands),
+                results: &local(results),
+                remote: &remote,
+                ticket: endpoint.ticket(msg.context, ATOMIC | right, flags & COMPLETION != 0),
+            },
+        ))
+    }
 }

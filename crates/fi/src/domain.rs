@@ -25,6 +25,8 @@ pub struct Domain {
     pub caps: u64,
     /// Keys of regions are the provider's.
     pub provider_keys: bool,
+    /// Regions with counters wait for `fi_mr_enable` (`FI_MR_RMA_EVENT`).
+    pub enables_regions: bool,
 }
 
 /// The domain's NIC and all in flight, for one thread.
@@ -161,6 +163,7 @@ pub unsafe extern "C" fn open(
             uses: Uses::default(),
             caps: info.caps,
             provider_keys: attr.mr_mode & FI_MR_PROV_KEY as c_int != 0,
+            enables_regions: attr.mr_mode & FI_MR_RMA_EVENT as c_int != 0,
         });
         *domain = Box::into_raw(made).cast();
     }
@@ -171,8 +174,12 @@ unsafe extern "C" fn bind(_: *mut fid, bound: *mut fid, flags: u64) -> c_int {
     // Event queues report what is asynchronous, which nothing is here.
     // SAFETY: an object of libfabric's.
     let is_eq = unsafe { !bound.is_null() && (*bound).fclass == FI_CLASS_EQ as usize };
-    match (is_eq, flags & !FI_REG_MR_FLAG) {
+    match (is_eq, flags) {
         (true, 0) => 0,
+        (true, FI_REG_MR_FLAG) => {
+            warn_line!("memory is registered at once; no event tells of it");
+            -EOPNOTSUPP
+        }
         (true, _) => -EBADFLAGS,
         (false, _) => -EINVAL,
     }

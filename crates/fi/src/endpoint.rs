@@ -100,6 +100,9 @@ pub unsafe extern "C" fn open(
             warn_line!("endpoints have one transmit and one receive context of their own; shared ones are not offered");
             return -ENOSYS;
         }
+        if info.tx_attr.as_ref().is_some_and(|attr| attr.inject_size > info::INJECT_BYTES) {
+            return -EINVAL;
+        }
         if info::primary(info.caps) == 0 {
             return -EINVAL;
         }
@@ -276,8 +279,14 @@ impl Endpoint {
                 *slot = counter;
                 (*counter).uses.add();
             }
+            let mut core = (*self.domain).core();
+            for (index, flag) in [REMOTE_WRITE, REMOTE_READ].into_iter().enumerate() {
+                if flags & flag != 0 {
+                    core.remote_counters[index] = (*counter).reference;
+                }
+            }
             if flags & RECV != 0 {
-                (*self.domain).core().wants_independence();
+                core.wants_independence();
             }
         }
         0
@@ -404,7 +413,15 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     unsafe {
         let endpoint = fid.cast::<Endpoint>();
         let this = &mut *endpoint;
-        (*this.domain).core().close_endpoint(this.index);
+        {
+            let mut core = (*this.domain).core();
+            core.close_endpoint(this.index);
+            for (index, counter) in this.counters[4..].iter().rev().enumerate() {
+                if counter.as_ref().is_some_and(|counter| core.remote_counters[index] == counter.reference) {
+                    core.remote_counters[index] = selvedge_nic::handle::NONE;
+                }
+            }
+        }
         for queue in [this.tx_queue, this.rx_queue] {
             if let Some(queue) = queue.as_mut() {
                 queue.uses.drop_one();

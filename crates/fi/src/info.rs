@@ -104,6 +104,12 @@ pub unsafe extern "C" fn getinfo(
     info: *mut *mut fi_info,
 ) -> c_int {
     let Some(library) = loader::library() else { return -ENODATA };
+    if flags & !(SOURCE | NUMERICHOST | PROV_ATTR_ONLY | RESCAN) != 0 {
+        return -EBADFLAGS;
+    }
+    if flags & SOURCE != 0 && node.is_null() && service.is_null() {
+        return -ENODATA;
+    }
     // SAFETY: the caller's pointers, by libfabric's rules; the answer is libfabric's to free.
     unsafe {
         if !node.is_null() || (!service.is_null() && flags & FI_SOURCE_FLAG == 0) {
@@ -129,6 +135,8 @@ pub unsafe extern "C" fn getinfo(
 }
 
 const FI_SOURCE_FLAG: u64 = SOURCE;
+/// `FI_RESCAN`, of newer headers.
+const RESCAN: u64 = 1 << 35;
 
 unsafe fn copy_name(name: &CStr) -> *mut c_char {
     // SAFETY: strdup of a C string; libfabric frees it.
@@ -310,7 +318,8 @@ unsafe fn meet_domain(
         MR_BASIC => return Err("domain_attr->mr_mode (FI_MR_BASIC: ask by the single bits)"),
         MR_SCALABLE => answer.mr_mode = MR_SCALABLE,
         bits if old && bits == 0 => answer.mr_mode = MR_SCALABLE,
-        bits => answer.mr_mode = bits & MR_PROV_KEY,
+        bits if bits & (MR_BASIC | MR_SCALABLE) != 0 => return Err("domain_attr->mr_mode (old and new bits together)"),
+        bits => answer.mr_mode = bits & (MR_PROV_KEY | FI_MR_RMA_EVENT as c_int),
     }
     let within = [
         (hints.mr_key_size <= 8, "domain_attr->mr_key_size"),
@@ -360,6 +369,7 @@ fn meet_tx(answer: &mut fi_tx_attr, hints: &fi_tx_attr, caps: u64) -> Result<(),
         (hints.size <= QUEUE_SIZE, "tx_attr->size"),
         (hints.iov_limit <= IOV_LIMIT, "tx_attr->iov_limit"),
         (hints.rma_iov_limit <= IOV_LIMIT, "tx_attr->rma_iov_limit"),
+        (hints.comp_order == 0, "tx_attr->comp_order (completions come as operations end)"),
     ];
     if let Some((_, field)) = within.iter().find(|(holds, _)| !holds) {
         return Err(field);
@@ -368,8 +378,6 @@ fn meet_tx(answer: &mut fi_tx_attr, hints: &fi_tx_attr, caps: u64) -> Result<(),
         answer.caps = completed(hints.caps) & caps & CAPS_TX;
     }
     answer.op_flags = hints.op_flags;
-    // Of strict completion order nothing is promised beyond what was asked and holds: completions come as operations end.
-    answer.comp_order = 0;
     Ok(())
 }
 
@@ -380,6 +388,8 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
         (hints.msg_order & !ORDERS == 0, "rx_attr->msg_order"),
         (hints.size <= QUEUE_SIZE, "rx_attr->size"),
         (hints.iov_limit <= IOV_LIMIT, "rx_attr->iov_limit"),
+        (hints.comp_order == 0, "rx_attr->comp_order (completions come as operations end)"),
+        (hints.total_buffered_recv == 0, "rx_attr->total_buffered_recv"),
     ];
     if let Some((_, field)) = within.iter().find(|(holds, _)| !holds) {
         return Err(field);
@@ -388,7 +398,6 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
         answer.caps = completed(hints.caps) & caps & CAPS_RX;
     }
     answer.op_flags = hints.op_flags;
-    answer.comp_order = 0;
     Ok(())
 }
 

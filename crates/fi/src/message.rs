@@ -81,7 +81,7 @@ unsafe fn post_send(
     data: Option<u64>,
     context: *mut c_void,
     wanted: bool,
-    inject: bool,
+    flags: u64,
 ) -> isize {
     // SAFETY: the caller's endpoint.
     unsafe {
@@ -98,7 +98,8 @@ unsafe fn post_send(
             data,
             pieces,
             ticket: endpoint.ticket(context, SEND | kind.flag(), wanted),
-            inject,
+            inject: flags & INJECT != 0,
+            place: flags & DELIVERY_COMPLETE != 0,
         };
         (*endpoint.domain).core().send(&message)
     }
@@ -137,7 +138,7 @@ unsafe fn default_send(
             return -(EMSGSIZE as isize);
         }
         let wanted = endpoint.wants_tx(flags);
-        post_send(ep, kind, pieces, dest, tag, data, context, wanted, flags & INJECT != 0)
+        post_send(ep, kind, pieces, dest, tag, data, context, wanted, flags)
     }
 }
 
@@ -154,7 +155,7 @@ unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: 
         }
         let wanted = Endpoint::of(ep).wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-        post_send(ep, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags & INJECT != 0)
+        post_send(ep, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags)
     }
 }
 
@@ -173,7 +174,7 @@ unsafe fn injected(
         return -(EMSGSIZE as isize);
     }
     // SAFETY: the caller's.
-    unsafe { post_send(ep, kind, &piece(buf, len), dest, tag, data, std::ptr::null_mut(), false, true) }
+    unsafe { post_send(ep, kind, &piece(buf, len), dest, tag, data, std::ptr::null_mut(), false, INJECT) }
 }
 
 /// A receive of any form.

@@ -116,7 +116,7 @@ unsafe fn register(
             counters: [std::ptr::null_mut(); 2],
             enabled: false,
         });
-        if flags & RMA_EVENT == 0 {
+        if flags & RMA_EVENT == 0 || !(*domain).enables_regions {
             let failed = region.enable();
             if failed != 0 {
                 (*domain).core().release_key(key);
@@ -145,7 +145,9 @@ impl Region {
                 continue;
             }
             // SAFETY: counters are closed after what they are bound to.
-            let counter = unsafe { self.counters[index].as_ref().map_or(NONE, |counter| counter.reference) };
+            let counter = unsafe {
+                self.counters[index].as_ref().map_or(core.remote_counters[index], |counter| counter.reference)
+            };
             let counts = if counter == NONE { 0 } else { options::EVENT_CT_COMM };
             let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE | options::EVENT_UNLINK_DISABLE;
             let spec = EntrySpec {
@@ -183,7 +185,6 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
         let region = &mut *fid.cast::<Region>();
         match (*bound).fclass as u32 {
             FI_CLASS_EP => 0,
-            FI_CLASS_CNTR if region.enabled => -EOPBADSTATE,
             FI_CLASS_CNTR => {
                 if flags == 0 || flags & !(REMOTE_WRITE | REMOTE_READ) != 0 {
                     return -EBADFLAGS;
@@ -194,6 +195,16 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                         region.counters[index] = counter;
                         (*counter).uses.add();
                     }
+                }
+                if region.enabled {
+                    // Its entries are made anew, with the counter.
+                    {
+                        let core = (*region.domain).core();
+                        for entry in &mut region.entries {
+                            core.unlink(entry.take());
+                        }
+                    }
+                    return region.enable();
                 }
                 0
             }

@@ -95,6 +95,9 @@ pub const CLASSES: usize = 4;
 /// The class of entries whose pattern has none: searched in order.
 pub const CLASS_OTHER: u8 = CLASSES as u8;
 
+/// The class of an entry that is alone on its priority list, and in no index.
+pub const CLASS_ALONE: u8 = u8::MAX;
+
 /// A wildcard pattern: entries with the same pattern share a hash index.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -133,7 +136,7 @@ pub struct PortalEntry {
     /// Bit c: class c has entries, per list; the bit after the classes': others.
     pub active: [u8; 2],
     pub reserved: u16,
-    /// The entry of the priority list when there is exactly one and it is known, or NONE.
+    /// The entry of the priority list that is alone there and in no index ([`CLASS_ALONE`]), or NONE.
     pub sole: u32,
     pub reserved2: u32,
     pub classes: [Class; CLASSES],

@@ -15,6 +15,8 @@ const COUNTERS: usize = 3;
 enum What {
     Command,
     Set(usize, u64),
+    /// Sets successes alone.
+    Succeed(usize, u64),
     Increment(usize, u64),
 }
 
@@ -35,6 +37,8 @@ enum Op {
         success: u64,
     },
     Cancel(usize),
+    /// Cancels one of those that were armed so far, if it still waits.
+    CancelOne(usize),
     /// Executes so many of the operations that are due.
     Run(usize),
     /// Hands one out and gives it back.
@@ -88,6 +92,10 @@ impl Model {
             match first.what {
                 What::Command => return Some(first.number),
                 What::Set(counter, success) => self.set(counter, success),
+                What::Succeed(counter, success) => {
+                    self.counters[counter].0 = success;
+                    self.changed(counter);
+                }
                 What::Increment(counter, success) => self.count(counter, success, 0),
             }
         }
@@ -99,6 +107,7 @@ fn what() -> impl Strategy<Value = What> {
     prop_oneof![
         3 => Just(What::Command),
         1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| What::Set(counter, success)),
+        1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| What::Succeed(counter, success)),
         2 => (0..COUNTERS, 0..3u64).prop_map(|(counter, success)| What::Increment(counter, success)),
     ]
 }
@@ -110,6 +119,7 @@ fn op() -> impl Strategy<Value = Op> {
             .prop_map(|(counter, success, failure)| Op::Count { counter, success, failure }),
         1 => (0..COUNTERS, 0..6u64).prop_map(|(counter, success)| Op::Set { counter, success }),
         1 => (0..COUNTERS).prop_map(Op::Cancel),
+        3 => (0..80usize).prop_map(Op::CancelOne),
         4 => (1..4usize).prop_map(Op::Run),
         1 => Just(Op::Return),
         1 => Just(Op::Recover),
@@ -126,6 +136,7 @@ proptest! {
         let mut bus = TestBus::default();
         let mut model = Model::default();
         let references: Vec<u32> = (0..COUNTERS).map(|_| home.nic().counter_alloc().expect("a counter")).collect();
+        let mut handles = Vec::new();
         for (number, op) in (1u64..).zip(&ops) {
             match *op {
                 Op::Arm { counter, threshold, what } => {
@@ -135,11 +146,14 @@ proptest! {
                     let action = match what {
                         What::Command => Action::Command(&command),
                         What::Set(counter, success) => Action::CounterSet { counter: references[counter], success, failure: 0 },
+                        What::Succeed(counter, success) => Action::CounterSuccess { counter: references[counter], success },
                         What::Increment(counter, success) => Action::CounterIncrement { counter: references[counter], success, failure: 0 },
                     };
-                    let armed = home.nic().arm(references[counter], threshold, action).is_ok();
-                    prop_assert_eq!(armed, !full);
-                    if armed {
+                    prop_assert_eq!(home.nic().triggered_fit(1), !full);
+                    let armed = home.nic().arm(references[counter], threshold, action);
+                    prop_assert_eq!(armed.is_ok(), !full);
+                    if let Ok(armed) = armed {
+                        handles.push((number, armed));
                         model.armed.push(Armed { counter, threshold, what, number });
                         model.changed(counter);
                     }
@@ -155,6 +169,13 @@ proptest! {
                 Op::Cancel(counter) => {
                     prop_assert_eq!(home.nic().cancel_triggered(references[counter]), Some(()));
                     model.armed.retain(|armed| armed.counter != counter);
+                }
+                Op::CancelOne(which) => {
+                    let Some(&(number, armed)) = handles.get(which % handles.len().max(1)) else { continue };
+                    let waits = model.armed.iter().any(|armed| armed.number == number);
+                    prop_assert_eq!(home.nic().is_armed(armed), waits);
+                    prop_assert_eq!(home.nic().cancel_armed(armed), waits);
+                    model.armed.retain(|armed| armed.number != number);
                 }
                 Op::Run(count) => {
                     for _ in 0..count {

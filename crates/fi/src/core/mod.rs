@@ -23,8 +23,10 @@
 //! | [`receive`] | receives posted, unexpected messages, peeking and claiming |
 //! | [`progress`] | what has come: lanes, events |
 //! | [`remote`] | reads, writes and atomics on registered memory |
+//! | [`deferred`] | the same and more, started by the NIC when a counter reaches a threshold |
 //! | [`pool`] | buffers for unexpected payload |
 
+pub mod deferred;
 pub mod pool;
 pub mod progress;
 pub mod receive;
@@ -37,7 +39,7 @@ use std::sync::{Arc, Mutex};
 
 use selvedge_host::settings::Settings;
 use selvedge_launch::{Claim, JobDirectory};
-use selvedge_live::interface::ArenaRange;
+use selvedge_live::interface::{ArenaRange, Watch};
 use selvedge_live::lanes::{self, Lanes, Sender};
 use selvedge_live::lock::Quiet;
 use selvedge_live::{Config, Interface, Mode};
@@ -132,12 +134,14 @@ enum Lane {
 pub enum Operation {
     Receive(receive::Posted),
     /// A message whose payload waits here for its receive, or whose answer is awaited.
-    Send(send::Outgoing),
+    Send(Box<send::Outgoing>),
     /// A message's payload is being fetched.
-    Fetch(receive::Fetch),
-    Remote(remote::Pending),
+    Fetch(Box<receive::Fetch>),
+    Remote(Box<remote::Pending>),
     /// A buffer for unexpected payload.
-    Buffer(pool::Buffer),
+    Buffer(Box<pool::Buffer>),
+    /// Started by the NIC.
+    Deferred(Box<deferred::Deferred>),
 }
 
 /// The domain's NIC.
@@ -159,16 +163,22 @@ pub struct Core {
     endpoints: Vec<*mut Endpoint>,
     claimed: Vec<receive::Claimed>,
     keys: HashSet<u64>,
+    /// Counters of others' writes and reads that endpoints have: of regions without their own.
+    pub remote_counters: [u32; 2],
     key_next: u64,
     token_next: u32,
     /// Longest message that goes through a lane.
     pub lane_max: usize,
     idle: u32,
+    busy: u32,
     filled: Vec<progress::Filled>,
+    /// The next events of both queues.
+    watches: [Watch; 2],
     /// Word of writes that waits for room at their targets.
     notes: VecDeque<(u32, u16, u64, Ticket)>,
     /// Sends whose end is awaited.
     outstanding: u32,
+    works: deferred::Works,
     /// Some operation could not be done from here.
     any_out_of_reach: bool,
 }
@@ -208,7 +218,7 @@ impl Core {
         let limits = Limits {
             entries: ENTRIES,
             headers: HEADERS,
-            descriptors: 16,
+            descriptors: 512,
             counters: 1024,
             queues: 4,
             portals: ENDPOINT_PORTALS + KINDS * ENDPOINTS_MAX as u32,
@@ -226,12 +236,15 @@ impl Core {
         let (queue, own_queue) = {
             let mut nic = interface.lock();
             let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
-            let own_queue = nic.queue_alloc(2 * OUTSTANDING).map_err(|_| OpenError::Tables)?;
+            let own_queue = nic.queue_alloc(2 * OUTSTANDING + deferred::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
             for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ] {
                 nic.portal_alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
             }
             (queue, own_queue)
         };
+        let watches = [interface.watch(queue), interface.watch(own_queue)];
+        let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
+        let watches = [first, second];
         let lane_max = std::env::var("SELVEDGE_FI_LANE_MAX")
             .ok()
             .and_then(|text| selvedge_host::settings::parse_bytes(&text).or((text == "0").then_some(0)))
@@ -245,8 +258,10 @@ impl Core {
             queue,
             own_queue,
             filled: Vec::with_capacity(64),
+            watches,
             notes: VecDeque::new(),
             outstanding: 0,
+            works: deferred::Works::default(),
             any_out_of_reach: false,
             operations: Slab::with_capacity(1024),
             peers: Vec::new(),
@@ -255,10 +270,12 @@ impl Core {
             endpoints: vec![std::ptr::null_mut(); ENDPOINTS_MAX],
             claimed: Vec::new(),
             keys: HashSet::new(),
+            remote_counters: [NONE; 2],
             key_next: 1,
             token_next: 1,
             lane_max,
             idle: 0,
+            busy: 0,
         })
     }
 
@@ -342,6 +359,7 @@ impl Core {
         }
         // What the NIC has said of these operations is heard before their numbers are given to others.
         self.take_events();
+        self.close_works(endpoint);
         self.operations.retain(|_, operation| !belongs(operation));
         let sends = self.operations.iter().filter(|(_, operation)| matches!(operation, Operation::Send(_))).count();
         self.outstanding = sends as u32;
@@ -438,6 +456,17 @@ impl Core {
         self.interface.settle(fired);
     }
 
+    /// A success that was none.
+    pub(super) fn take_back_count(&self, ticket: &Ticket) {
+        // SAFETY: endpoints outlive their operations, counters the endpoints bound to them.
+        let counter = unsafe { (*ticket.endpoint).counter_for(ticket.flags).as_ref() };
+        if let Some(counter) = counter {
+            let mut nic = self.interface.lock();
+            let (success, failure) = self.counted(counter.reference);
+            nic.count_set(counter.reference, success.wrapping_sub(1), failure);
+        }
+    }
+
     /// Asks senders to match their messages here themselves, for counters or triggered operations wait for them.
     pub fn wants_independence(&mut self) {
         self.lanes.set_direct(true);
@@ -500,6 +529,7 @@ impl Operation {
             Operation::Receive(posted) => Some(posted.entry),
             Operation::Send(outgoing) => outgoing.entry,
             Operation::Buffer(buffer) => buffer.entry,
+            Operation::Deferred(work) => work.entry,
             Operation::Fetch(_) | Operation::Remote(_) => None,
         }
     }
@@ -513,6 +543,7 @@ impl Operation {
             Operation::Send(outgoing) => Some(&outgoing.ticket),
             Operation::Fetch(fetch) => Some(&fetch.ticket),
             Operation::Remote(pending) => Some(&pending.ticket),
+            Operation::Deferred(work) => Some(&work.ticket),
             Operation::Buffer(_) => None,
         }
     }

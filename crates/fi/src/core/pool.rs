@@ -34,8 +34,12 @@ impl Core {
             .count();
         for _ in linked..LINKED {
             let bytes = Box::new_uninit_slice(BUFFER_BYTES);
-            let number =
-                self.operations.insert(Operation::Buffer(Buffer { portal, bytes, entry: None, linked: false }));
+            let number = self.operations.insert(Operation::Buffer(Box::new(Buffer {
+                portal,
+                bytes,
+                entry: None,
+                linked: false,
+            })));
             if !self.link_buffer(number) {
                 self.operations.remove(number);
                 return;

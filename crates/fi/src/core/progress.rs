@@ -4,6 +4,8 @@
 //! Every look at a completion queue or counter begins here. When there is nothing, the cost is one load for each lane
 //! that anybody has claimed and one for each event queue.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use selvedge_live::direct::lane_request;
 use selvedge_live::lock::Quiet;
 use selvedge_nic::portals::events::{Taken, event_kind};
@@ -23,6 +25,9 @@ const BATCH: usize = 32;
 const LOOKS_BEFORE_YIELD: u32 = 400;
 /// Looks in vain between looks after the deaths of others.
 const LOOKS_PER_TICK: u32 = 4096;
+
+/// Rounds with messages in lanes before a look at the rest.
+const LANES_BEFORE_REST: u32 = 8;
 
 /// A receive whose message has been put in place.
 pub(super) struct Filled {
@@ -46,19 +51,31 @@ impl Core {
                 came = true;
             }
         }
-        if self.has_events() {
+        if came {
+            self.idle = 0;
+            self.busy = self.busy.wrapping_add(1);
+            if self.busy % LANES_BEFORE_REST != 0 {
+                return;
+            }
+        }
+        self.rest();
+    }
+
+    /// What is not in lanes.
+    #[inline]
+    fn rest(&mut self) {
+        if self.watches[0].has_event() || self.watches[1].has_event() {
             self.take_events();
-            came = true;
+            self.idle = 0;
         }
         self.interface.progress();
         if !self.notes.is_empty() {
             self.tell_again();
         }
-        if came {
-            self.idle = 0;
-        } else {
-            self.idle_look();
+        if self.works.has_again() {
+            self.start_again();
         }
+        self.idle_look();
     }
 
     #[inline(always)]
@@ -77,6 +94,7 @@ impl Core {
         if self.idle % LOOKS_PER_TICK == 0 {
             self.interface.tick();
             self.fail_lost_sends();
+            self.fail_lost_works();
             let _nic = self.interface.lock();
             self.lanes.clear_dead();
         }
@@ -137,17 +155,10 @@ impl Core {
             }
         }
         for one in filled.drain(..) {
-            self.receive_filled(one.number, &one.message, one.start, one.room, 0);
+            self.receive_taken(one.number, &one.message, one.start, one.room);
         }
         self.filled = filled;
         self.interface.settle(fired);
-    }
-
-    /// Whether the NIC has told something.
-    #[inline(always)]
-    fn has_events(&self) -> bool {
-        let signals = self.interface.signals();
-        signals.has_event(self.queue) || signals.has_event(self.own_queue)
     }
 
     /// What the NIC has told.
@@ -166,11 +177,28 @@ impl Core {
                 next = self.take_event(queue, &event);
             }
         }
+        let turned_away = |signals: &selvedge_nic::Signals<'_>| {
+            signals.queue(self.queue).is_some_and(|queue| queue.disabled_events.load(Relaxed) != 0)
+        };
+        if turned_away(&self.interface.signals()) {
+            // Senders were turned away, and there was no room to say so: there is now.
+            self.interface.lock().post_waiting_disabled(self.queue);
+            return self.take_events();
+        }
+        for (watch, queue) in self.watches.iter_mut().zip([self.queue, self.own_queue]) {
+            if let Some(now) = self.interface.watch(queue) {
+                *watch = now;
+            }
+        }
     }
 
     /// One event; gives back another that was read along and is still to be looked at.
     fn take_event(&mut self, queue: u32, event: &Event) -> Option<Event> {
         let number = event.user_ptr as usize;
+        if self.is_deferred(event) {
+            self.take_deferred(event);
+            return None;
+        }
         match event.kind {
             event_kind::PUT if event.user_ptr == u64::MAX => self.take_note(event),
             event_kind::PUT => return self.take_put(queue, number, event),

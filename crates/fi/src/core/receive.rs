@@ -11,6 +11,7 @@ use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, optio
 use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
 
 use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
+use crate::completion::Completion;
 use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
@@ -35,9 +36,15 @@ pub struct Posted {
     pub entry: u32,
     pub kind: Kind,
     /// Where the message is to go in the end, when that is in several pieces; it arrives in `bytes`.
-    pieces: Option<(Box<[iovec]>, Box<[u8]>)>,
+    pieces: Option<Box<Scattered>>,
     multi: bool,
     counted: bool,
+}
+
+/// A receive's pieces, and one piece as long as all of them.
+struct Scattered {
+    pieces: Box<[iovec]>,
+    bytes: Box<[u8]>,
 }
 
 /// A message whose payload is being fetched by a packet.
@@ -117,7 +124,7 @@ impl Core {
             several => {
                 let mut bytes = vec![0u8; total(several)].into_boxed_slice();
                 let place = (bytes.as_mut_ptr() as u64, bytes.len() as u64);
-                pieces = Some((several.into(), bytes));
+                pieces = Some(Box::new(Scattered { pieces: several.into(), bytes }));
                 place
             }
         };
@@ -264,7 +271,7 @@ impl Core {
         let length = landing.message.length.min(landing.room as u64);
         let (token, target) = (landing.message.token, landing.message.source >> 8);
         let start = landing.start;
-        let number = self.operations.insert(Operation::Fetch(Fetch { ticket, landing }));
+        let number = self.operations.insert(Operation::Fetch(Box::new(Fetch { ticket, landing })));
         let command = Command {
             request: Request {
                 kind: kind::GET,
@@ -294,7 +301,8 @@ impl Core {
 
     /// A message's payload has come, or never will.
     pub(super) fn fetched(&mut self, number: usize, failed: u8) {
-        let Some(Operation::Fetch(Fetch { ticket, landing })) = self.operations.try_remove(number) else { return };
+        let Some(Operation::Fetch(fetch)) = self.operations.try_remove(number) else { return };
+        let Fetch { ticket, landing } = *fetch;
         let error = match failed {
             fail::OK => {
                 if let Some(bytes) = &landing.bytes {
@@ -334,6 +342,10 @@ impl Core {
         let truncated = (message.length as usize).saturating_sub(room);
         if error != 0 || truncated != 0 {
             let error = if error != 0 { error } else { ETRUNC };
+            if !count && error == ETRUNC {
+                // The NIC has counted it as a success.
+                self.take_back_count(ticket);
+            }
             return self.fail(ticket, Side::Receive, entry, truncated, error);
         }
         // SAFETY: an endpoint that is open.
@@ -357,12 +369,41 @@ impl Core {
         }
         let Operation::Receive(posted) = self.operations.remove(number) else { return };
         let mut start = start;
-        if let Some((pieces, bytes)) = &posted.pieces {
+        if let Some(scattered) = &posted.pieces {
+            let Scattered { pieces, bytes } = &**scattered;
             // SAFETY: the program's pieces; the message arrived in `bytes`.
             unsafe { scatter(bytes.as_ptr(), (message.length as usize).min(bytes.len()), pieces) };
             start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         }
         self.arrived(posted.kind, &posted.ticket, message, room, start, error, !posted.counted);
+    }
+
+    /// The same for a message from a lane: its receive takes one message and is counted by nobody.
+    #[inline(always)]
+    pub(super) fn receive_taken(&mut self, number: usize, message: &Arrived, start: u64, room: usize) {
+        let plain = matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.pieces.is_none());
+        if !plain || message.length > room as u64 {
+            return self.receive_filled(number, message, start, room, 0);
+        }
+        let Operation::Receive(posted) = self.operations.remove(number) else { return };
+        let ticket = &posted.ticket;
+        // SAFETY: an endpoint that is open, and the queue that it is bound to.
+        unsafe {
+            let endpoint = &*ticket.endpoint;
+            if !ticket.wanted || endpoint.rx_queue.is_null() {
+                return;
+            }
+            let entry = fi_cq_tagged_entry {
+                op_context: ticket.context,
+                flags: ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
+                len: message.length as usize,
+                buf: start as *mut c_void,
+                data: message.data.unwrap_or(0),
+                tag: if posted.kind == Kind::Tagged { message.tag } else { 0 },
+            };
+            let source = if endpoint.names_sources { self.source_name(message.source) } else { ADDR_ANY };
+            (*endpoint.rx_queue).push(Completion { entry, source });
+        }
     }
 
     /// Whether an operation is a receive for many messages.
@@ -380,6 +421,8 @@ impl Core {
 
     /// Cancels what was handed over with this context: true if there was such a thing, which then ends with an error.
     pub fn cancel(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> bool {
+        // What has come is a completion, not something to be cancelled.
+        self.progress();
         let found = self.operations.iter().find_map(|(number, operation)| match operation {
             Operation::Receive(posted) if posted.ticket.endpoint == endpoint && posted.ticket.context == context => {
                 Some((number, posted.entry, posted.ticket))

@@ -221,13 +221,13 @@ impl Core {
     }
 
     fn begin(&mut self, ticket: Ticket, note: Option<Note>) -> usize {
-        self.operations.insert(Operation::Remote(Pending {
+        self.operations.insert(Operation::Remote(Box::new(Pending {
             ticket,
             left: 1,
             error: 0,
             staging: Staging::default(),
             note,
-        }))
+        })))
     }
 
     fn staging(&mut self, number: usize) -> &mut Staging {
@@ -347,6 +347,7 @@ impl Core {
             pieces: &[],
             ticket,
             inject: true,
+            place: false,
         };
         if self.send(&message) == -(EAGAIN as isize) {
             self.notes.push_back((note.peer, note.endpoint, note.data, ticket));

@@ -18,6 +18,7 @@ use super::{Core, Kind, Lane, NI, OUTSTANDING, Operation, PORTAL_TOKEN, Peer, Si
 use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
+use crate::info::MESSAGE_BYTES_MAX;
 
 /// A message as a program hands it over.
 #[derive(Clone, Copy)]
@@ -33,6 +34,8 @@ pub struct Message<'a> {
     pub ticket: Ticket,
     /// The buffers are the program's again when the call returns.
     pub inject: bool,
+    /// The completion means that the payload has reached its receive, where one is posted (`FI_DELIVERY_COMPLETE`).
+    pub place: bool,
 }
 
 /// A message whose end is awaited.
@@ -51,7 +54,7 @@ impl Core {
     #[inline]
     pub fn send(&mut self, message: &Message<'_>) -> isize {
         let length = total(message.pieces);
-        if length <= self.lane_max {
+        if length <= self.lane_max && !message.place {
             let Core { peers, interface, .. } = self;
             let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
             if let Lane::Unknown = peer.lane {
@@ -89,6 +92,9 @@ impl Core {
 
     #[inline(never)]
     fn send_directly(&mut self, message: &Message<'_>, length: usize) -> isize {
+        if length > MESSAGE_BYTES_MAX {
+            return -(EMSGSIZE as isize);
+        }
         let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
         let target = (peer.id, peer.owner);
         let large = length > self.lane_max.max(1);
@@ -113,12 +119,12 @@ impl Core {
         };
         let token = if large { self.new_token() } else { 0 };
         self.outstanding += 1;
-        let number = self.operations.insert(Operation::Send(Outgoing {
+        let number = self.operations.insert(Operation::Send(Box::new(Outgoing {
             ticket: message.ticket,
             entry: None,
             _bytes: gathered,
             target,
-        }));
+        })));
         if large {
             let entry = self.append(PORTAL_TOKEN, list::PRIORITY, &token_entry(token, start, length, number));
             let Some(entry) = entry else { return self.withdraw(number, EAGAIN) };
@@ -179,14 +185,13 @@ impl Core {
     fn answered(&mut self, number: usize, delivery: &Delivery, length: u64) -> isize {
         match delivery.fail {
             fail::OK if delivery.list == list::OVERFLOW && delivery.mlength < length => 0,
-            fail::OK => {
+            // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
+            fail::OK | fail::SEGV => {
                 if let Some(ticket) = self.take_send(number) {
                     self.sent(&ticket);
                 }
                 0
             }
-            // The receive's memory is not there: its owner is told, the message is gone.
-            fail::SEGV => self.withdraw(number, EFAULT),
             _ => self.withdraw(number, EAGAIN),
         }
     }
@@ -242,7 +247,7 @@ impl Core {
         }
     }
 
-    fn new_token(&mut self) -> u32 {
+    pub(super) fn new_token(&mut self) -> u32 {
         let token = self.token_next;
         self.token_next = self.token_next.wrapping_add(1).max(1);
         token
@@ -255,7 +260,7 @@ pub fn own_entry(ticket: &Ticket) -> fi_cq_tagged_entry {
 }
 
 /// Lets the target's owner fetch the payload, once, in whichever length.
-fn token_entry(token: u32, start: u64, length: usize, number: usize) -> EntrySpec {
+pub(super) fn token_entry(token: u32, start: u64, length: usize, number: usize) -> EntrySpec {
     EntrySpec {
         options: options::OP_GET | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
         start,

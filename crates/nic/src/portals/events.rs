@@ -138,12 +138,11 @@ impl<'a> Signals<'a> {
         self.heap.get(first..first + EVENT_WORDS)?.try_into().ok()
     }
 
-    /// Whether a queue has an event that was not taken.
-    #[inline]
-    pub fn has_event(&self, reference: u32) -> bool {
-        let Some(queue) = self.queue(reference) else { return false };
+    /// The word that the next event of a queue sets, and what to.
+    pub fn next_event(&self, reference: u32) -> Option<(&'a AtomicU64, u64)> {
+        let queue = self.queue(reference)?;
         let head = queue.head.load(Acquire);
-        self.event_block(queue, head).is_some_and(|block| block[0].load(Relaxed) == head.wrapping_add(1))
+        Some((&self.event_block(queue, head)?[0], head.wrapping_add(1)))
     }
 
     /// Takes the next event off a queue. Any thread, no lock.

@@ -14,14 +14,15 @@
 //! 2. A portal table entry has at most [`CLASSES`] classes with an index. Entries of further classes share one
 //!    chain per list ([`CLASS_OTHER`]), and headers are then searched in order: still right, no longer O(1).
 //! 3. A header is on the chain of every class in use at its portal table entry (`chained` says which).
-//! 4. Walks are bounded by the table's capacity, whatever the links say.
+//! 4. An entry that is alone on its priority list is in no chain: the portal table entry names it (`sole`).
+//! 5. Walks are bounded by the table's capacity, whatever the links say.
 //!
 //! Cost: one bucket and one entry per class in use; see `benches` and `selvedge bench match_posted`.
 
 use crate::handle::NONE;
 use crate::portals::options;
 use crate::registers::Register;
-use crate::tables::{Bucket, CLASS_OTHER, CLASSES, Class, Entry, Header, entry, header, slot};
+use crate::tables::{Bucket, CLASS_ALONE, CLASS_OTHER, CLASSES, Class, Entry, Header, entry, header, slot};
 use crate::{Bus, Nic, Step};
 
 /// What of a request matching looks at.
@@ -139,9 +140,33 @@ impl Nic<'_> {
     }
 
     /// Puts a filled entry, whose status says the list, at the end of that list.
+    #[inline]
     pub(crate) fn chain_entry(&mut self, index: u32) {
-        let Some(record) = self.tables.entries.get(index as usize) else { return };
+        let Some(record) = self.tables.entries.get_mut(index as usize) else { return };
         let (portal, Some(list)) = (u32::from(record.portal), list_of(record)) else { return };
+        let Some(entry) = self.tables.portals.get_mut(portal as usize) else { return };
+        if list == 0 {
+            if entry.entries[0] == 0 {
+                // Alone, it needs no place in the index until another comes.
+                (record.class, record.next, record.prev) = (CLASS_ALONE, NONE, NONE);
+                (entry.entries[0], entry.sole) = (1, index);
+                return;
+            }
+            let alone = core::mem::replace(&mut entry.sole, NONE);
+            if self.tables.entries.get(alone as usize).is_some_and(|other| other.class == CLASS_ALONE) {
+                self.index_entry(alone, 0);
+            }
+        }
+        if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
+            entry.entries[list] = entry.entries[list].wrapping_add(1);
+        }
+        self.index_entry(index, list);
+    }
+
+    /// Puts an entry at the end of its chain in the index.
+    fn index_entry(&mut self, index: u32, list: usize) {
+        let Some(record) = self.tables.entries.get(index as usize) else { return };
+        let portal = u32::from(record.portal);
         let class = self.class_for(portal, record.ignore_bits, record.source_ignore);
         let record = self.tables.entries[index as usize];
         let bucket = self.entry_bucket(&record, class, list);
@@ -156,11 +181,7 @@ impl Nic<'_> {
         }
         self.tables.entry_buckets[bucket].tail = index;
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
-            entry.entries[list] = entry.entries[list].wrapping_add(1);
             entry.active[list] |= 1 << class;
-            if list == 0 {
-                entry.sole = if entry.entries[0] == 1 { index } else { NONE };
-            }
             match entry.classes.get_mut(class as usize) {
                 Some(class) => class.entries[list] = class.entries[list].wrapping_add(1),
                 None => entry.others[list] = entry.others[list].wrapping_add(1),
@@ -169,9 +190,21 @@ impl Nic<'_> {
     }
 
     /// Takes an entry off its list. Its status still says which.
+    #[inline]
     pub(crate) fn unchain_entry(&mut self, index: u32) {
-        let Some(&record) = self.tables.entries.get(index as usize) else { return };
-        let Some(list) = list_of(&record) else { return };
+        let Some(record) = self.tables.entries.get(index as usize) else { return };
+        let Some(list) = list_of(record) else { return };
+        if record.class == CLASS_ALONE {
+            if let Some(entry) = self.tables.portals.get_mut(usize::from(record.portal)) {
+                (entry.entries[0], entry.sole) = (0, NONE);
+            }
+            return;
+        }
+        self.unindex_entry(index, list);
+    }
+
+    fn unindex_entry(&mut self, index: u32, list: usize) {
+        let record = self.tables.entries[index as usize];
         let bucket = self.entry_bucket(&record, record.class, list);
         match self.tables.entries.get_mut(record.prev as usize) {
             Some(before) => before.next = record.next,
@@ -183,9 +216,6 @@ impl Nic<'_> {
         }
         if let Some(entry) = self.tables.portals.get_mut(usize::from(record.portal)) {
             entry.entries[list] = entry.entries[list].saturating_sub(1);
-            if list == 0 {
-                entry.sole = NONE;
-            }
             let count = match entry.classes.get_mut(usize::from(record.class)) {
                 Some(class) => &mut class.entries[list],
                 None => &mut entry.others[list],

@@ -5,7 +5,8 @@
 //! 1. SEND belongs to the descriptor that the payload came from; ACK to the same; REPLY to the one it went to.
 //! 2. A full acknowledgement is an event and, where the descriptor counts ACKs, a count; a counting one is a count
 //!    of acknowledgements or bytes; an operation-completed one counts operations, also those that failed.
-//! 3. Failures count as one failure, whatever the descriptor counts.
+//! 3. Failures count as one failure, whatever the descriptor counts; not at all where its owner counts them itself
+//!    (`MD_FAILURES_UNCOUNTED`, which no program can ask for).
 
 use super::events::{Event, event_kind};
 use super::{Delivery, ack, fail, options};
@@ -110,10 +111,10 @@ impl Nic<'_> {
         if side.options & options::MD_EVENT_CT_ACK != 0 {
             if command.ack == ack::OPERATION_COMPLETED {
                 let done = delivery.fail != fail::UNDELIVERABLE;
-                self.count_outcome(side.counter, done, false, 0);
+                self.count_side(side, done, false, 0);
             } else {
                 let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
-                self.count_outcome(side.counter, delivery.fail == fail::OK, in_bytes, delivery.mlength);
+                self.count_side(side, delivery.fail == fail::OK, in_bytes, delivery.mlength);
             }
         }
     }
@@ -129,7 +130,13 @@ impl Nic<'_> {
         self.post_unless_quiet(side, &event);
         if side.options & options::MD_EVENT_CT_REPLY != 0 {
             let in_bytes = side.options & options::MD_EVENT_CT_BYTES != 0;
-            self.count_outcome(side.counter, delivery.fail == fail::OK, in_bytes, delivery.mlength);
+            self.count_side(side, delivery.fail == fail::OK, in_bytes, delivery.mlength);
+        }
+    }
+
+    fn count_side(&mut self, side: &Side, ok: bool, in_bytes: bool, bytes: u64) {
+        if ok || side.options & options::MD_FAILURES_UNCOUNTED == 0 {
+            self.count_outcome(side.counter, ok, in_bytes, bytes);
         }
     }
 

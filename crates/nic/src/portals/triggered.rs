@@ -17,11 +17,15 @@
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
 
+use super::append::entry_event;
+use super::events::{Event, event_kind};
+use super::scatter::Region;
+use super::{fail, list};
 use crate::handle::NONE;
 use crate::registers::Register;
 use crate::signals::LANES;
-use crate::tables::{Command, Triggered, entry, kind, slot, triggered};
-use crate::{Bus, Full, Nic};
+use crate::tables::{Command, Entry, Header, Triggered, entry, kind, slot, triggered};
+use crate::{Bus, Fault, Full, Nic};
 
 /// A data-moving operation that is due.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +33,13 @@ pub struct Fired {
     /// Its slot, for [`Nic::finish_fired`].
     pub index: u32,
     pub command: Command,
+}
+
+/// An operation that was set up, for [`Nic::cancel_armed`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Armed {
+    index: u32,
+    generation: u32,
 }
 
 /// What a triggered operation does, beyond moving data.
@@ -45,15 +56,35 @@ pub enum Action<'c> {
         success: u64,
         failure: u64,
     },
+    /// Sets the successes of a counter; its failures stay.
+    CounterSuccess {
+        counter: u32,
+        success: u64,
+    },
     /// Links an entry that was reserved.
     Append {
         entry: u32,
         list: u8,
     },
+    /// Links an entry that was reserved to the priority list, unless an unexpected message is there for it: then that
+    /// is put into its memory, with the event and the count of a delivery, and the entry is free. Where the payload
+    /// cannot be moved from here, or stayed with its sender, the entry is free and the message stays: a SEARCH event says
+    /// so. These events go to `queue`.
+    Receive {
+        entry: u32,
+        queue: u32,
+    },
     Unlink {
         entry: u32,
     },
 }
+
+/// `list` of an append that is a receive.
+const RECEIVES: u32 = 2;
+/// `list` of a counter's setting that leaves its failures.
+const KEEPS_FAILURES: u32 = 1;
+/// Bytes that a receive moves at a time.
+const CHUNK_BYTES: usize = 2048;
 
 /// The queue that an operation's SEND, or its answer, goes to.
 fn telling_queue(command: &Command, answer: bool) -> u32 {
@@ -66,12 +97,22 @@ fn telling_queue(command: &Command, answer: bool) -> u32 {
 impl Nic<'_> {
     /// Whether another triggered operation fits.
     pub fn triggered_available(&self) -> bool {
-        self.tables.triggered.get(self.tables.control.free_triggered as usize).is_some()
+        self.triggered_fit(1)
+    }
+
+    /// Whether so many more triggered operations fit. O(count).
+    pub fn triggered_fit(&self, count: usize) -> bool {
+        let mut at = self.tables.control.free_triggered;
+        for _ in 0..count {
+            let Some(record) = self.tables.triggered.get(at as usize) else { return false };
+            at = record.next;
+        }
+        true
     }
 
     /// Sets up an operation to run when a counter reaches a threshold. It may be due at once. Refused when there is no
     /// such counter (nothing would ever free it), or senders count in lanes of its line, which nothing compares.
-    pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<(), Full> {
+    pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, Full> {
         let index = self.tables.control.free_triggered;
         let armable = self.counter_book(counter).is_some_and(|(_, book)| book.lane_owners == [0; LANES]);
         if !armable || !self.triggered_available() {
@@ -100,6 +141,14 @@ impl Nic<'_> {
                 fresh.command.request.kind = kind::COUNTER_INCREMENT;
                 (fresh.object, fresh.success, fresh.failure) = (counter, success, failure);
             }
+            Action::CounterSuccess { counter, success } => {
+                fresh.command.request.kind = kind::COUNTER_SET;
+                (fresh.object, fresh.success, fresh.list) = (counter, success, KEEPS_FAILURES);
+            }
+            Action::Receive { entry, queue } => {
+                fresh.command.request.kind = kind::APPEND;
+                (fresh.object, fresh.list, fresh.command.source.queue) = (entry, RECEIVES, queue);
+            }
             Action::Append { entry, list } => {
                 fresh.command.request.kind = kind::APPEND;
                 (fresh.object, fresh.list) = (entry, list.into());
@@ -116,7 +165,7 @@ impl Nic<'_> {
         if reached.is_some_and(|reached| reached >= threshold) {
             self.threshold_reached(counter);
         }
-        Ok(())
+        Ok(Armed { index, generation })
     }
 
     /// Puts an armed operation into its counter's list, behind those with a threshold not above its own.
@@ -244,6 +293,10 @@ impl Nic<'_> {
     pub(crate) fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
+            kind::COUNTER_SET if record.list == KEEPS_FAILURES => {
+                let failure = self.counter_book(record.object).map_or(0, |(_, book)| book.failure);
+                self.count_set(record.object, record.success, failure);
+            }
             kind::COUNTER_SET => self.count_set(record.object, record.success, record.failure),
             kind::COUNTER_INCREMENT => {
                 let Some((_, book)) = self.counter_book(record.object) else { return };
@@ -257,11 +310,70 @@ impl Nic<'_> {
                 let object = record.object;
                 self.count_set(object, success, failure);
             }
+            kind::APPEND if record.list == RECEIVES => {
+                self.receive_reserved(bus, record.object, record.command.source.queue);
+            }
             kind::APPEND => self.link_reserved(bus, record.object, record.list as u8),
             _ => {
                 let _ = self.unlink(record.object);
             }
         }
+    }
+
+    /// [`Action::Receive`].
+    fn receive_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, queue: u32) {
+        let Some(index) = self.entry_index(reference) else { return };
+        let record = self.tables.entries[index as usize];
+        if slot::status(record.slot) != entry::RESERVED {
+            return;
+        }
+        let Some(found) = self.find_header(bus, u32::from(record.portal), &record) else {
+            return self.link_reserved(bus, reference, list::PRIORITY);
+        };
+        let header = self.tables.headers[found as usize];
+        let mlength = header.mlength.min(record.length);
+        if header.token != 0 || self.move_unexpected(bus, &header, &record, mlength).is_err() {
+            self.post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
+            return self.free_entry(index);
+        }
+        let event = Event {
+            start: record.start,
+            user_ptr: record.user_ptr,
+            header_data: header.header_data,
+            match_bits: header.match_bits,
+            rlength: header.rlength,
+            mlength,
+            remote_offset: header.remote_offset,
+            initiator: header.source,
+            uid: header.uid,
+            portal: u32::from(header.portal),
+            kind: event_kind::PUT,
+            list: list::PRIORITY,
+            fail: fail::OK,
+            operation: header.operation,
+            datatype: header.datatype,
+        };
+        self.post(queue, &event);
+        self.count_outcome(record.counter, true, false, mlength);
+        self.drop_header(found);
+        self.free_entry(index);
+    }
+
+    /// Moves the payload of an unexpected message to an entry's memory; both are the owner's.
+    fn move_unexpected<B: Bus>(&self, bus: &mut B, header: &Header, record: &Entry, mlength: u64) -> Result<(), Fault> {
+        let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
+        self.signals.pieces(region, 0, mlength, Fault::Target, |address, at, bytes| {
+            let mut done = 0;
+            while done < bytes {
+                let mut chunk = [0; CHUNK_BYTES];
+                let step = (bytes - done).min(CHUNK_BYTES as u64);
+                let chunk = &mut chunk[..step as usize];
+                bus.read(header.start.wrapping_add(at + done), chunk)?;
+                bus.write(address.wrapping_add(done), chunk)?;
+                done += step;
+            }
+            Ok(())
+        })
     }
 
     /// Whether this is an operation on a counter or an entry, which needs no other NIC.
@@ -341,16 +453,52 @@ impl Nic<'_> {
             let head = self.counter_book(reference)?.1.armed_head;
             let Some(&record) = self.tables.triggered.get(head as usize) else { break };
             self.unlink_armed_head(reference, record.next);
-            if record.command.kind == kind::APPEND {
-                // Only what never was on a list: the program may have named another entry.
-                let reserved =
-                    |nic: &Self, index: u32| slot::status(nic.tables.entries[index as usize].slot) == entry::RESERVED;
-                if let Some(entry) = self.entry_index(record.object).filter(|&index| reserved(self, index)) {
-                    self.free_entry(entry);
-                }
-            }
-            self.finish_fired(head);
+            self.drop_unlinked(head);
         }
         Some(())
+    }
+
+    /// Cancels one operation. False: it is due, or has run, or was cancelled.
+    pub fn cancel_armed(&mut self, armed: Armed) -> bool {
+        let Some(&record) = self.tables.triggered.get(armed.index as usize) else { return false };
+        if record.slot != slot::word(armed.generation, triggered::ARMED) {
+            return false;
+        }
+        match self.tables.triggered.get_mut(record.prev as usize) {
+            None => self.unlink_armed_head(record.counter, record.next),
+            Some(before) => {
+                before.next = record.next;
+                match self.tables.triggered.get_mut(record.next as usize) {
+                    Some(behind) => behind.prev = record.prev,
+                    None => {
+                        if let Some((_, book)) = self.counter_book(record.counter) {
+                            book.armed_tail = record.prev;
+                        }
+                    }
+                }
+            }
+        }
+        self.drop_unlinked(armed.index);
+        true
+    }
+
+    /// Whether an operation still waits for its counter.
+    pub fn is_armed(&self, armed: Armed) -> bool {
+        let record = self.tables.triggered.get(armed.index as usize);
+        record.is_some_and(|record| record.slot == slot::word(armed.generation, triggered::ARMED))
+    }
+
+    /// Frees an operation that was cancelled, and the entry that it would have linked.
+    fn drop_unlinked(&mut self, index: u32) {
+        let Some(&record) = self.tables.triggered.get(index as usize) else { return };
+        if record.command.kind == kind::APPEND {
+            // Only what never was on a list: the program may have named another entry.
+            let reserved =
+                |nic: &Self, index: u32| slot::status(nic.tables.entries[index as usize].slot) == entry::RESERVED;
+            if let Some(entry) = self.entry_index(record.object).filter(|&index| reserved(self, index)) {
+                self.free_entry(entry);
+            }
+        }
+        self.finish_fired(index);
     }
 }

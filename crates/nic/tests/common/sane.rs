@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use selvedge_nic::Nic;
 use selvedge_nic::buddy::Buddy;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::tables::{CLASSES, Entry, entry, header, slot, triggered};
+use selvedge_nic::tables::{CLASS_ALONE, CLASSES, Entry, entry, header, slot, triggered};
 
 /// Panics where a derived part of the tables contradicts the slots that it is derived from.
 pub fn assert_sane(nic: &mut Nic<'_>) {
@@ -86,7 +86,11 @@ fn entries(nic: &Nic<'_>) {
                     slot::status(record.slot) == status && usize::from(record.portal) == number
                 })
                 .collect();
-            assert!(linked.iter().all(|index| chained.contains(index)), "a listed entry is on no chain");
+            let alone = |index: u32| tables.entries[index as usize].class == CLASS_ALONE;
+            assert!(
+                linked.iter().all(|&index| chained.contains(&index) != alone(index)),
+                "a listed entry is on no chain and not alone, or on one and alone"
+            );
             assert_eq!(portal.entries[list] as usize, linked.len(), "a list's length is wrong");
             let of_class = |class: usize| {
                 linked.iter().filter(|&&index| usize::from(tables.entries[index as usize].class) == class).count()
@@ -97,8 +101,13 @@ fn entries(nic: &Nic<'_>) {
                 assert_eq!(active, of_class(class) != 0, "a class's active bit is wrong");
             }
             assert_eq!(portal.others[list] as usize, of_class(CLASSES));
-            if list == 0 && portal.sole != NONE {
-                assert_eq!(linked, [portal.sole], "the sole entry is not the only one");
+            if list == 0 {
+                let named: Vec<u32> = (portal.sole != NONE).then_some(portal.sole).into_iter().collect();
+                let expected: Vec<u32> = linked.iter().copied().filter(|&index| alone(index)).collect();
+                assert_eq!(named, expected, "the sole entry is not the one that is in no index");
+                assert!(named.is_empty() || linked.len() == 1, "the sole entry is not the only one");
+            } else {
+                assert!(!linked.iter().any(|&index| alone(index)), "only priority lists have a sole entry");
             }
         }
     }

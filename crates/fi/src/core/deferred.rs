@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Deferred work (fi_trigger(3)): triggered operations of the NIC.
+//!
+//! A work is armed on its triggering counter. Whoever makes the counter reach the threshold runs it, and what it counts at
+//! its completion counter may set off the next: the program has no part in it. An event for each command comes back, with
+//! which the program, when it next calls, writes the completion that it asked for and gives back what the work held.
+//!
+//! How the completion counter is counted, once for each work
+//!
+//! | work | by |
+//! |---|---|
+//! | read, write or atomic of one command | its acknowledgement or reply |
+//! | of several, or with word for the target | each counts at a counter of ours, which adds one to the program's at the last |
+//! | small send | its acknowledgement; a target without room is tried again |
+//! | send above `lane_max` | the bytes that its receive took, or the fetching of its payload, at a counter of ours: at the first of them it adds one |
+//! | receive | its delivery; an unexpected message is put into its buffer by who starts the receive |
+//!
+//! Invariants
+//! 1. Events of works that are not at their end: at most [`EVENTS_MAX`], for which the queue has room beside all others.
+//! 2. The commands of one work fire together: they were armed under one lock, for one threshold.
+//! 3. A work whose commands are armed can be cancelled and leaves nothing; later it ends as other operations do.
+//!
+//! Here: the books, arming and cancelling; in `queue` the commands of each kind of work; in `end` what becomes of them.
+//!
+//! Limits: failures other than those of single reads, writes and atomics are counted when the program next calls; so is
+//! the receive that meets the header of a message above its sender's `lane_max`, for its payload must be fetched. The
+//! comparand of an atomic is taken when the work is queued: the NIC's commands carry it. Deferred sends keep no order with
+//! others.
+
+mod end;
+mod queue;
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::triggered::{Action, Armed};
+use selvedge_nic::portals::{EntrySpec, options};
+use selvedge_nic::tables::{Command, Side as Memory};
+
+use super::receive::Arrived;
+use super::{Core, Kind, Operation, Ticket};
+use crate::constants::*;
+use crate::endpoint::Endpoint;
+use crate::ffi::iovec;
+
+/// Events of works that are awaited at once.
+pub const EVENTS_MAX: u32 = 2048;
+/// Commands that are started again at once: who had no room for one has hardly room for all.
+const TRYING_MAX: u32 = 64;
+
+/// What a program queues, beside the operation.
+#[derive(Clone, Copy)]
+pub struct Work {
+    /// The program's structure.
+    pub id: usize,
+    pub trigger: u32,
+    pub threshold: u64,
+    /// What counts its completion, or NONE.
+    pub counter: u32,
+}
+
+/// All deferred work of a domain.
+#[derive(Default)]
+pub struct Works {
+    queued: Vec<Queued>,
+    awaited: u32,
+    /// Commands whose target had no room.
+    again: VecDeque<(usize, Command)>,
+    /// Of those, how many were started again and have not been answered.
+    trying: u32,
+    /// A counter for what is due at once.
+    ready: Option<u32>,
+    /// Length of `queued` at which those that have fired are taken out.
+    sweep_at: usize,
+}
+
+impl Works {
+    /// Whether something is to be tried again.
+    #[inline(always)]
+    pub fn has_again(&self) -> bool {
+        !self.again.is_empty() && self.trying < TRYING_MAX
+    }
+}
+
+/// A work that may not have fired.
+struct Queued {
+    id: usize,
+    trigger: u32,
+    armed: Vec<Armed>,
+    /// None: of a counter.
+    number: Option<usize>,
+}
+
+/// A work that moves data, until its end.
+pub struct Deferred {
+    pub ticket: Ticket,
+    /// The receive's, or that under which a send's payload can be fetched.
+    pub entry: Option<u32>,
+    counter: u32,
+    /// A counter of ours, or NONE.
+    hidden: u32,
+    counted: Counted,
+    /// Of [`Works::awaited`].
+    awaited: u32,
+    /// Events that are still to come.
+    left: u32,
+    /// A command of it was started again and has not been answered.
+    trying: bool,
+    error: c_int,
+    /// Descriptors that hold I/O vectors.
+    descriptors: Vec<u32>,
+    target: (u64, u64),
+    role: Role,
+}
+
+/// What of a work's outcome the NIC has counted at its completion counter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Always,
+    /// If it went well.
+    Successes,
+    /// If as many successes were counted at the hidden counter.
+    From(u64),
+}
+
+enum Role {
+    Transfer {
+        /// Word for the target's program, which follows.
+        note: Option<Command>,
+    },
+    Send {
+        command: Command,
+        /// Its header waits at the target.
+        waits: bool,
+        fetched: bool,
+    },
+    Receive {
+        kind: Kind,
+        pieces: Box<[iovec]>,
+        spec: EntrySpec,
+        /// What is being fetched.
+        message: Option<Arrived>,
+    },
+}
+
+impl Core {
+    // ---- arming ----
+
+    /// Takes a work that moves data into the books, if there is room for all that it may have events of.
+    fn begin_work(
+        &mut self,
+        work: &Work,
+        ticket: &Ticket,
+        events: u32,
+        hides: bool,
+        counted: Counted,
+        target: (u64, u64),
+        role: Role,
+    ) -> Result<usize, c_int> {
+        if events > EVENTS_MAX / 2 {
+            return Err(EMSGSIZE);
+        }
+        if self.works.awaited + events > EVENTS_MAX {
+            return Err(EAGAIN);
+        }
+        let hidden = match hides {
+            true => self.interface.lock().counter_alloc().map_err(|_| EAGAIN)?,
+            false => NONE,
+        };
+        self.works.awaited += events;
+        Ok(self.operations.insert(Operation::Deferred(Box::new(Deferred {
+            ticket: *ticket,
+            entry: None,
+            counter: work.counter,
+            hidden,
+            counted,
+            awaited: events,
+            left: events,
+            trying: false,
+            error: 0,
+            descriptors: Vec::new(),
+            target,
+            role,
+        }))))
+    }
+
+    /// The counter of ours that a work has, or NONE.
+    fn hidden(&self, number: usize) -> u32 {
+        match self.operations.get(number) {
+            Some(Operation::Deferred(deferred)) => deferred.hidden,
+            _ => NONE,
+        }
+    }
+
+    /// Arms actions on a work's counter, and those of the chain on one of ours. All or none.
+    fn arm(
+        &mut self,
+        work: &Work,
+        number: Option<usize>,
+        actions: &[Action<'_>],
+        (hidden, reached, chain): (u32, u64, &[Action<'_>]),
+    ) -> c_int {
+        self.sweep_works();
+        let mut armed = Vec::with_capacity(actions.len());
+        let fired = {
+            let mut nic = self.interface.lock();
+            if !nic.triggered_fit(actions.len() + chain.len()) {
+                return -EAGAIN;
+            }
+            for action in chain {
+                if nic.arm(hidden, reached, *action).is_err() {
+                    return -EINVAL;
+                }
+            }
+            for action in actions {
+                match nic.arm(work.trigger, work.threshold, *action) {
+                    Ok(one) => armed.push(one),
+                    // The first, then: there is no such counter.
+                    Err(_) => return -EINVAL,
+                }
+            }
+            nic.has_fired()
+        };
+        self.works.queued.push(Queued { id: work.id, trigger: work.trigger, armed, number });
+        self.interface.settle(fired);
+        0
+    }
+
+    /// Forgets, now and then, the works that can be cancelled no more.
+    fn sweep_works(&mut self) {
+        if self.works.queued.len() < self.works.sweep_at {
+            return;
+        }
+        let nic = self.interface.lock();
+        self.works.queued.retain(|queued| queued.armed.iter().any(|&one| nic.is_armed(one)));
+        self.works.sweep_at = 2 * self.works.queued.len() + 64;
+    }
+
+    /// Our memory, in as many pieces as it has, for commands. None: no room for an I/O vector.
+    fn memory(&mut self, number: usize, pieces: &[iovec]) -> Option<Memory> {
+        let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
+        if pieces.len() < 2 {
+            return Some(Memory { start, ..Memory::NOWHERE });
+        }
+        let (iov, iov_count) = (self.store_vector(pieces)?, pieces.len() as u32);
+        let view =
+            DescriptorView { start: 0, length: u64::MAX, options: 0, queue: NONE, counter: NONE, iov, iov_count };
+        let mut nic = self.interface.lock();
+        let Ok(descriptor) = nic.bind(&view) else {
+            nic.free_iov(iov);
+            return None;
+        };
+        if let Some(Operation::Deferred(deferred)) = self.operations.get_mut(number) {
+            deferred.descriptors.push(descriptor);
+        }
+        Some(Memory { iov, iov_count, ..Memory::NOWHERE })
+    }
+
+    /// An entry over as much memory as there is, in several pieces.
+    fn with_vector(&self, spec: EntrySpec, pieces: &[iovec]) -> Option<EntrySpec> {
+        if pieces.len() < 2 {
+            return Some(spec);
+        }
+        let (iov, iov_count) = (self.store_vector(pieces)?, pieces.len() as u32);
+        Some(EntrySpec { options: spec.options | options::IOVEC, start: 0, iov, iov_count, ..spec })
+    }
+
+    fn store_vector(&self, pieces: &[iovec]) -> Option<u32> {
+        loop {
+            let vectors = pieces.iter().map(|piece| (piece.iov_base as u64, piece.iov_len as u64));
+            match self.interface.lock().store_iov(vectors) {
+                Ok(iov) => return Some(iov),
+                Err(_) if self.interface.grow_heap(1) => {}
+                Err(_) => return None,
+            }
+        }
+    }
+
+    // ---- cancelling ----
+
+    /// Cancels a work that has not fired. False: there is none.
+    pub fn cancel_work(&mut self, id: usize) -> bool {
+        self.cancel_works(|queued| queued.id == id) != 0
+    }
+
+    /// Cancels the works that wait for a counter, or all.
+    pub fn flush_works(&mut self, trigger: Option<u32>) {
+        self.cancel_works(|queued| trigger.is_none_or(|trigger| queued.trigger == trigger));
+    }
+
+    /// Forgets all works of an endpoint.
+    pub fn close_works(&mut self, endpoint: *mut Endpoint) {
+        let numbers: Vec<usize> = self
+            .operations
+            .iter()
+            .filter(|(_, operation)| matches!(operation, Operation::Deferred(work) if work.ticket.endpoint == endpoint))
+            .map(|(number, _)| number)
+            .collect();
+        if numbers.is_empty() {
+            return;
+        }
+        self.cancel_works(|queued| queued.number.is_some_and(|number| numbers.contains(&number)));
+        for number in numbers {
+            self.release_work(number);
+        }
+    }
+
+    fn cancel_works(&mut self, picks: impl Fn(&Queued) -> bool) -> usize {
+        let mut cancelled = Vec::new();
+        {
+            let mut nic = self.interface.lock();
+            self.works.queued.retain(|queued| {
+                if !picks(queued) {
+                    return true;
+                }
+                let mut any = false;
+                for &one in &queued.armed {
+                    any |= nic.cancel_armed(one);
+                }
+                if any {
+                    cancelled.push(queued.number);
+                }
+                false
+            });
+        }
+        for number in cancelled.iter().flatten() {
+            self.release_work(*number);
+        }
+        cancelled.len()
+    }
+
+    /// Takes a work out of the books, with all that it holds.
+    fn release_work(&mut self, number: usize) -> Option<Box<Deferred>> {
+        if !matches!(self.operations.get(number), Some(Operation::Deferred(_))) {
+            return None;
+        }
+        let Operation::Deferred(work) = self.operations.remove(number) else { return None };
+        self.works.awaited -= work.awaited;
+        self.works.trying -= u32::from(work.trying);
+        self.unlink(work.entry);
+        let mut nic = self.interface.lock();
+        for &descriptor in &work.descriptors {
+            nic.release(descriptor);
+        }
+        if work.hidden != NONE {
+            nic.counter_free(work.hidden);
+        }
+        drop(nic);
+        Some(work)
+    }
+}

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What becomes of works: what the NIC tells of them, what is tried again, and their completions.
+
+use std::ffi::c_int;
+
+use selvedge_live::engine::StartError;
+use selvedge_live::lock::Quiet;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::events::event_kind;
+use selvedge_nic::portals::triggered::Action;
+use selvedge_nic::portals::{Event, Posted as Linked, fail, list, options};
+use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
+
+use super::{Counted, Deferred, Role, TRYING_MAX};
+use crate::constants::*;
+use crate::core::receive::Arrived;
+use crate::core::send::own_entry;
+use crate::core::{Core, Kind, Operation, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Side, scatter, total};
+use crate::ffi::{fi_cq_tagged_entry, iovec};
+
+impl Core {
+    /// Whether an event is of a deferred work.
+    #[inline(always)]
+    pub(in crate::core) fn is_deferred(&self, event: &Event) -> bool {
+        self.works.awaited != 0
+            && event.kind != event_kind::PT_DISABLED
+            && matches!(self.operations.get(event.user_ptr as usize), Some(Operation::Deferred(_)))
+    }
+
+    /// The NIC has told of a work.
+    pub(in crate::core) fn take_deferred(&mut self, event: &Event) {
+        let number = event.user_ptr as usize;
+        let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
+        if event.kind == event_kind::ACK && std::mem::take(&mut work.trying) {
+            self.works.trying -= 1;
+        }
+        match &mut work.role {
+            Role::Transfer { .. } => self.transfer_told(number, event),
+            Role::Send { command, waits, fetched } => match event.kind {
+                event_kind::GET => {
+                    *fetched = true;
+                    if *waits {
+                        self.end_work(number, 0);
+                    }
+                }
+                _ if event.fail == fail::OK && event.list == list::OVERFLOW && event.mlength < event.rlength => {
+                    *waits = true;
+                    if *fetched {
+                        self.end_work(number, 0);
+                    }
+                }
+                _ if event.fail == fail::PT_DISABLED => {
+                    let command = *command;
+                    self.works.again.push_back((number, command));
+                }
+                _ if event.fail == fail::OK || *fetched => self.end_work(number, 0),
+                _ => self.end_work(number, error_of(event.fail, EHOSTUNREACH)),
+            },
+            Role::Receive { message, .. } => match event.kind {
+                event_kind::PUT => {
+                    let error = if event.fail == fail::OK { 0 } else { EFAULT };
+                    self.end_receive(number, &Arrived::of_event(event), error, true);
+                }
+                event_kind::REPLY => {
+                    let Some(message) = message.take() else { return };
+                    let error = error_of(event.fail, EHOSTDOWN);
+                    self.end_receive(number, &message, error, true);
+                }
+                event_kind::SEARCH => self.take_over_receive(number),
+                _ => {}
+            },
+        }
+    }
+
+    /// A command of a read, write or atomic has been answered.
+    fn transfer_told(&mut self, number: usize, event: &Event) {
+        let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
+        let Role::Transfer { note } = &mut work.role else { return };
+        let of_note = note.as_ref().is_some_and(|note| note.portal == event.portal);
+        if of_note && event.fail == fail::PT_DISABLED {
+            let command = *note;
+            self.works.again.extend(command.map(|command| (number, command)));
+            return;
+        }
+        work.left -= 1;
+        if event.fail != fail::OK && !of_note {
+            if work.error == 0 {
+                let (target, owner) = work.target;
+                let portals = [PORTAL_WRITE, PORTAL_READ];
+                let known = event.fail == fail::DROPPED
+                    && portals.iter().any(|&at| self.interface.has_entry(target, owner, at, event.match_bits));
+                work.error = if known { EACCES } else { error_of(event.fail, ENOKEY) };
+            }
+            // Of a write that failed the target's program does not hear.
+            if note.take().is_some() {
+                work.left -= 1;
+            }
+        }
+        if work.left == 0 {
+            let error = work.error;
+            self.end_work(number, error);
+        }
+    }
+
+    /// A work that sends, reads or writes has ended.
+    fn end_work(&mut self, number: usize, error: c_int) {
+        let Some(Operation::Deferred(work)) = self.operations.get(number) else { return };
+        let counted = match work.counted {
+            Counted::Always => true,
+            Counted::Successes => error == 0,
+            Counted::From(least) => error == 0 && self.counted(work.hidden).0 >= least,
+        };
+        let Some(work) = self.release_work(number) else { return };
+        let entry = own_entry(&work.ticket);
+        self.tell_end(&work, Side::Transmit, entry, ADDR_ANY, (error, 0), counted);
+    }
+
+    /// A receive has ended. `counted`: the NIC has counted it, as a failure if it could not write.
+    fn end_receive(&mut self, number: usize, message: &Arrived, error: c_int, counted: bool) {
+        let Some(work) = self.release_work(number) else { return };
+        let Role::Receive { kind, pieces, .. } = &work.role else { return };
+        let room = total(pieces);
+        let lacking = (message.length as usize).saturating_sub(room);
+        let entry = fi_cq_tagged_entry {
+            op_context: work.ticket.context,
+            flags: work.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
+            len: (message.length as usize).min(room),
+            buf: pieces.first().map_or(std::ptr::null_mut(), |piece| piece.iov_base),
+            data: message.data.unwrap_or(0),
+            tag: if *kind == Kind::Tagged { message.tag } else { 0 },
+        };
+        // SAFETY: an endpoint that is open.
+        let names = unsafe { (*work.ticket.endpoint).names_sources };
+        let source = if names { self.source_name(message.source) } else { ADDR_ANY };
+        let mut outcome = (error, 0);
+        if error == 0 && lacking != 0 {
+            outcome = (ETRUNC, lacking);
+            if counted {
+                // The NIC took it for a success; both together stay what they were.
+                let (success, failure) = self.counted(work.counter);
+                self.set_count(work.counter, success.wrapping_sub(1), failure.wrapping_add(1));
+            }
+        }
+        self.tell_end(&work, Side::Receive, entry, source, outcome, counted);
+    }
+
+    /// Counts the end of a work, if the NIC has not, and writes the completion that was asked for.
+    fn tell_end(
+        &self,
+        work: &Deferred,
+        side: Side,
+        entry: fi_cq_tagged_entry,
+        source: u64,
+        (error, lacking): (c_int, usize),
+        counted: bool,
+    ) {
+        let failed = u64::from(error != 0);
+        if !counted && work.counter != NONE {
+            self.count(work.counter, 1 - failed, failed);
+        }
+        if !work.ticket.wanted {
+            return;
+        }
+        // SAFETY: endpoints outlive their works (`close_works`), queues and counters the endpoints bound to them.
+        unsafe {
+            let endpoint = &*work.ticket.endpoint;
+            let counter = endpoint.counter_for(work.ticket.flags);
+            if !counter.is_null() && (*counter).reference != work.counter {
+                self.count((*counter).reference, 1 - failed, failed);
+            }
+            let queue = if side == Side::Transmit { endpoint.tx_queue } else { endpoint.rx_queue };
+            if error == 0 {
+                self.complete_uncounted(&work.ticket, side, entry, source);
+            } else if !queue.is_null() {
+                (*queue).push_failure(entry, lacking, error);
+            }
+        }
+    }
+
+    /// A receive was started whose message is there, but not for whoever started it.
+    fn take_over_receive(&mut self, number: usize) {
+        let Some(Operation::Deferred(work)) = self.operations.get(number) else { return };
+        let Role::Receive { kind, pieces, spec, .. } = &work.role else { return };
+        // SAFETY: an endpoint that is open.
+        let portal = kind.portal(unsafe { (*work.ticket.endpoint).index });
+        let (pieces, spec) = (pieces.clone(), *spec);
+        let Some(spec) = self.with_vector(spec, &pieces) else {
+            return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
+        };
+        let mut nic = self.interface.lock();
+        let posted = nic.post_receive(&mut Quiet, portal, &spec);
+        if !matches!(posted, Ok(Linked::Linked(_))) {
+            nic.free_iov(spec.iov);
+        }
+        let found = match posted {
+            // Another receive has taken it since.
+            Ok(Linked::Linked(entry)) => {
+                drop(nic);
+                if let Some(Operation::Deferred(work)) = self.operations.get_mut(number) {
+                    work.entry = Some(entry);
+                }
+                return;
+            }
+            Ok(Linked::Met(found)) => found,
+            Err(_) => {
+                drop(nic);
+                return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
+            }
+        };
+        let Some(header) = nic.unexpected(found).copied() else { return };
+        let data = (header.uid & 1 != 0).then_some(header.header_data);
+        let arrived = Arrived::new(header.match_bits, data, header.source, header.rlength);
+        if header.token == 0 {
+            let bytes = (header.mlength as usize).min(total(&pieces));
+            // SAFETY: the payload lies in one of our buffers until the header is dropped; the pieces are the program's.
+            unsafe { scatter(header.start as *const u8, bytes, &pieces) };
+            nic.drop_unexpected(found);
+            drop(nic);
+            return self.end_receive(number, &arrived, 0, false);
+        }
+        nic.drop_unexpected(found);
+        drop(nic);
+        self.fetch_deferred(number, &pieces, header.token, arrived);
+    }
+
+    /// Fetches the payload of a message that waits at its sender; its reply counts.
+    fn fetch_deferred(&mut self, number: usize, pieces: &[iovec], token: u32, arrived: Arrived) {
+        let Some(memory) = self.memory(number, pieces) else {
+            return self.end_receive(number, &arrived, ENOSPC, false);
+        };
+        let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
+        let Role::Receive { message, .. } = &mut work.role else { return };
+        *message = Some(arrived);
+        let command = Command {
+            request: Request {
+                kind: kind::GET,
+                portal: PORTAL_TOKEN,
+                initiator: self.interface.id() << 8,
+                match_bits: token.into(),
+                length: arrived.length.min(total(pieces) as u64),
+                ..Request::default()
+            },
+            target: arrived.source >> 8,
+            user_ptr: number as u64,
+            source: Memory::NOWHERE,
+            sink: Memory {
+                options: options::MD_EVENT_CT_REPLY,
+                queue: self.own_queue,
+                counter: work.counter,
+                ..memory
+            },
+        };
+        match self.interface.start(&command) {
+            Ok(()) => {}
+            Err(StartError::Memory) => self.end_receive(number, &arrived, EFAULT, false),
+            Err(StartError::NoSpace) => self.end_receive(number, &arrived, EHOSTDOWN, false),
+        }
+    }
+
+    /// Starts again what found no room at its target: as triggered operations that are due, which wait for nobody.
+    pub(in crate::core) fn start_again(&mut self) {
+        let fired = {
+            let mut nic = self.interface.lock();
+            if self.works.ready.is_none() {
+                self.works.ready = nic.counter_alloc().ok();
+            }
+            let Some(ready) = self.works.ready else { return };
+            while self.works.trying < TRYING_MAX {
+                let Some((number, command)) = self.works.again.pop_front() else { break };
+                let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { continue };
+                if nic.arm(ready, 0, Action::Command(&command)).is_err() {
+                    self.works.again.push_front((number, command));
+                    break;
+                }
+                work.trying = true;
+                self.works.trying += 1;
+            }
+            nic.has_fired()
+        };
+        self.interface.settle(fired);
+    }
+
+    /// Fails the sends whose header is with a process that has ended.
+    pub(in crate::core) fn fail_lost_works(&mut self) {
+        if self.works.awaited == 0 {
+            return;
+        }
+        let is_lost = |work: &Deferred| {
+            matches!(work.role, Role::Send { waits: true, fetched: false, .. })
+                && !self.interface.look_alive(work.target.0, work.target.1)
+        };
+        let lost: Vec<usize> = self
+            .operations
+            .iter()
+            .filter_map(|(number, operation)| match operation {
+                Operation::Deferred(work) if is_lost(work) => Some(number),
+                _ => None,
+            })
+            .collect();
+        for number in lost {
+            self.end_work(number, EHOSTDOWN);
+        }
+    }
+}
+
+/// What a target's answer means; `dropped`: that nothing there was meant.
+fn error_of(failed: u8, dropped: c_int) -> c_int {
+    match failed {
+        fail::OK => 0,
+        fail::UNDELIVERABLE => EHOSTDOWN,
+        fail::SEGV => EFAULT,
+        fail::DROPPED => dropped,
+        _ => EACCES,
+    }
+}
