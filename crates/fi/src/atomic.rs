@@ -154,8 +154,11 @@ impl Call {
                 .map(|ioc| fi_rma_iov { addr: ioc.addr, len: ioc.count.saturating_mul(size), key: ioc.key })
                 .collect();
             let bytes: usize = there.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
-            if bytes == 0 || bytes > if self.form == Form::Compare { size } else { BYTES_MAX } {
+            if bytes == 0 {
                 return -(EINVAL as isize);
+            }
+            if bytes > if self.form == Form::Compare { size } else { BYTES_MAX } {
+                return -(EMSGSIZE as isize);
             }
             let wanted = !self.quiet && endpoint.wants_tx(self.flags.unwrap_or(endpoint.tx_flags));
             let ticket = endpoint.ticket(self.context, ATOMIC | right, wanted);

@@ -190,7 +190,12 @@ const FI_REG_MR_FLAG: u64 = 1 << 59;
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: a domain; the argument is what the command asks for.
-    unsafe { deferred::control(&mut *fid.cast::<Domain>(), command, arg) }
+    unsafe {
+        if command as u32 == FI_MAP_RAW_MR {
+            return region::map_raw(arg.cast());
+        }
+        deferred::control(&mut *fid.cast::<Domain>(), command, arg)
+    }
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

@@ -19,7 +19,7 @@
 //! counter a counting event, deferred work a triggered operation.
 
 // Who calls is C: its pointers are its promise.
-#![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments)]
+#![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments, clippy::missing_safety_doc)]
 
 pub mod address;
 pub mod atomic;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registered memory (fi_mr(3)): match entries of the NIC under the region's key, one for those who write or compute
-//! there, one for those who read. Addresses of remote operations are offsets into the region.
+//! Registered memory (fi_mr(3)): match entries of the NIC under the region's key, for those who write or compute
+//! there, those who read, and those who do both at once. Addresses of remote operations are offsets into the region.
 
 use std::ffi::{c_int, c_void};
 
@@ -8,7 +8,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 
 use crate::constants::*;
-use crate::core::{PORTAL_READ, PORTAL_WRITE};
+use crate::core::REGION_PORTALS;
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
@@ -24,8 +24,8 @@ pub struct Region {
     start: u64,
     length: u64,
     access: u64,
-    /// Entries for writers and for readers.
-    entries: [Option<u32>; 2],
+    /// Entries for writers, readers, and those who do both at once.
+    entries: [Option<u32>; 3],
     counters: [*mut Counter; 2],
     enabled: bool,
 }
@@ -112,7 +112,7 @@ unsafe fn register(
             start,
             length,
             access,
-            entries: [None; 2],
+            entries: [None; 3],
             counters: [std::ptr::null_mut(); 2],
             enabled: false,
         });
@@ -135,15 +135,15 @@ impl Region {
     unsafe fn enable(&mut self) -> c_int {
         // SAFETY: the domain is closed after its regions.
         let core = unsafe { (*self.domain).core() };
-        let mut both = options::OP_PUT;
-        if self.access & REMOTE_READ != 0 {
-            both |= options::OP_GET;
-        }
-        let wanted = [(REMOTE_WRITE, PORTAL_WRITE, both), (REMOTE_READ, PORTAL_READ, options::OP_GET)];
-        for (index, (right, portal, operations)) in wanted.into_iter().enumerate() {
-            if self.access & right == 0 {
+        let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
+        let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
+        for (place, portal) in REGION_PORTALS.into_iter().enumerate() {
+            if self.access & rights[place] != rights[place] {
                 continue;
             }
+            let operations = operations[place];
+            // What fetches counts as a read (fi_endpoint(3)).
+            let index = place.min(1);
             // SAFETY: counters are closed after what they are bound to.
             let counter = unsafe {
                 self.counters[index].as_ref().map_or(core.remote_counters[index], |counter| counter.reference)
@@ -166,10 +166,12 @@ impl Region {
                 uid: u32::MAX,
             };
             match core.append(portal, list::PRIORITY, &spec) {
-                Some(reference) => self.entries[index] = Some(reference),
+                Some(reference) => self.entries[place] = Some(reference),
                 None => {
                     warn_line!("no room for another registered region");
-                    core.unlink(self.entries[0].take());
+                    for entry in &mut self.entries {
+                        core.unlink(entry.take());
+                    }
                     return -ENOSPC;
                 }
             }
@@ -240,6 +242,19 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
             _ => -ENOSYS,
         }
     }
+}
+
+/// fi_mr_map_raw: a raw key is the key.
+pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
+    // SAFETY: the caller's structure.
+    unsafe {
+        let raw = &*raw;
+        if raw.raw_key.is_null() || raw.key.is_null() || raw.key_size != 8 {
+            return -EINVAL;
+        }
+        *raw.key = raw.raw_key.cast::<u64>().read_unaligned();
+    }
+    0
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {

@@ -323,7 +323,13 @@ impl Interface {
                     None => {}
                 }
                 guard.tables.control.drainer = self.word;
-                let fired = guard.next_fired(&mut Quiet, self.word);
+                let mut bus = LiveBus {
+                    target: endpoint,
+                    payload: Payload::Nothing,
+                    reply: Reply::Nothing,
+                    path: self.config.path,
+                };
+                let fired = guard.next_fired(&mut bus, self.word);
                 let fired = match fired {
                     Some(fired) if !self.can_run(endpoint, &fired.command) => {
                         guard.return_fired(fired.index);

@@ -62,6 +62,22 @@ pub struct ArenaRange {
     pub bytes: u64,
 }
 
+/// A look at a queue of one's own NIC at the cost of one load: the word that the next event will set.
+#[derive(Clone, Copy)]
+pub struct Watch {
+    word: *const AtomicU64,
+    number: u64,
+}
+
+impl Watch {
+    /// Whether the event is there.
+    #[inline(always)]
+    pub fn has_event(&self) -> bool {
+        // SAFETY: a word of the segment's heap, which is mapped as long as the interface that made the watch is open.
+        unsafe { (*self.word).load(Relaxed) == self.number }
+    }
+}
+
 /// An open NIC of this process.
 pub struct Interface {
     pub config: Config,
@@ -150,6 +166,12 @@ impl Interface {
     /// nid << 32 | pid.
     pub fn id(&self) -> u64 {
         self.own.id
+    }
+
+    /// Watches for the next event of a queue. To be made anew when events have been taken.
+    pub fn watch(&self, queue: u32) -> Option<Watch> {
+        let (word, number) = self.signals().next_event(queue)?;
+        Some(Watch { word, number })
     }
 
     /// Its number among the NICs of its process.

@@ -9,7 +9,8 @@
 //! ```
 //!
 //! Portal table of the NIC: writes and atomics ([`PORTAL_WRITE`]), payload that waits for its receive
-//! ([`PORTAL_TOKEN`]), reads ([`PORTAL_READ`]), and two for each endpoint: tagged messages and untagged ones.
+//! ([`PORTAL_TOKEN`]), reads ([`PORTAL_READ`]), atomics that fetch ([`PORTAL_FETCH`]), and three for each endpoint: tagged messages, untagged ones, and word of
+//! writes.
 //!
 //! Invariants
 //! 1. Between two endpoints messages are matched in the order in which they were sent, whichever way they go: what goes
@@ -57,6 +58,9 @@ use crate::ffi::{fi_cq_tagged_entry, iovec};
 pub const PORTAL_WRITE: u32 = 0;
 pub const PORTAL_TOKEN: u32 = 1;
 pub const PORTAL_READ: u32 = 2;
+pub const PORTAL_FETCH: u32 = 3;
+/// Where registered memory can be reached.
+pub const REGION_PORTALS: [u32; 3] = [PORTAL_WRITE, PORTAL_READ, PORTAL_FETCH];
 const ENDPOINT_PORTALS: u32 = 4;
 const KINDS: u32 = 4;
 /// Endpoints of one domain.
@@ -237,7 +241,7 @@ impl Core {
             let mut nic = interface.lock();
             let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
             let own_queue = nic.queue_alloc(2 * OUTSTANDING + deferred::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
-            for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ] {
+            for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ, PORTAL_FETCH] {
                 nic.portal_alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
             }
             (queue, own_queue)
@@ -271,7 +275,7 @@ impl Core {
             claimed: Vec::new(),
             keys: HashSet::new(),
             remote_counters: [NONE; 2],
-            key_next: 1,
+            key_next: u64::from(pid) << 32 | 1,
             token_next: 1,
             lane_max,
             idle: 0,

@@ -13,7 +13,10 @@ use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use super::send::{Message, own_entry};
-use super::{Core, Kind, Lane, Operation, PORTAL_READ, PORTAL_WRITE, Side, Ticket, gather, scatter, total};
+use super::{
+    Core, Kind, Lane, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, gather,
+    scatter, total,
+};
 use crate::constants::*;
 use crate::ffi::{fi_rma_iov, iovec};
 
@@ -31,8 +34,11 @@ pub struct Pending {
 #[derive(Default)]
 struct Staging {
     operands: Option<Box<[u8]>>,
-    results: Option<(Box<[u8]>, Box<[iovec]>)>,
+    results: Option<Results>,
 }
+
+/// What was fetched, and the program's pieces that it goes to.
+type Results = (Box<[u8]>, Box<[iovec]>);
 
 /// What the target's program is told of a write (`FI_REMOTE_CQ_DATA`).
 #[derive(Clone, Copy)]
@@ -165,7 +171,7 @@ impl Core {
                 let (source, sink) = (side(operands + done as u64), side(results + done as u64));
                 let mut request = Request {
                     datatype: atomic.datatype as u8,
-                    portal: PORTAL_WRITE,
+                    portal: if fetches { PORTAL_FETCH } else { PORTAL_WRITE },
                     match_bits: piece.key,
                     remote_offset: piece.addr + at as u64,
                     length: bytes as u64,
@@ -277,7 +283,7 @@ impl Core {
             fail::UNDELIVERABLE => EHOSTDOWN,
             fail::SEGV => EFAULT,
             fail::DROPPED => {
-                let known = [PORTAL_WRITE, PORTAL_READ]
+                let known = REGION_PORTALS
                     .into_iter()
                     .any(|portal| self.interface.has_entry(command.target, owner, portal, command.match_bits));
                 if known { EACCES } else { ENOKEY }

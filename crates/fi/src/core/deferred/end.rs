@@ -15,7 +15,7 @@ use super::{Counted, Deferred, Role, TRYING_MAX};
 use crate::constants::*;
 use crate::core::receive::Arrived;
 use crate::core::send::own_entry;
-use crate::core::{Core, Kind, Operation, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Side, scatter, total};
+use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, scatter, total};
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 
 impl Core {
@@ -86,7 +86,7 @@ impl Core {
         if event.fail != fail::OK && !of_note {
             if work.error == 0 {
                 let (target, owner) = work.target;
-                let portals = [PORTAL_WRITE, PORTAL_READ];
+                let portals = REGION_PORTALS;
                 let known = event.fail == fail::DROPPED
                     && portals.iter().any(|&at| self.interface.has_entry(target, owner, at, event.match_bits));
                 work.error = if known { EACCES } else { error_of(event.fail, ENOKEY) };

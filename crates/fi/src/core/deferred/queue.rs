@@ -14,7 +14,9 @@ use crate::constants::*;
 use crate::core::receive::Wanted;
 use crate::core::remote::{Atomic, Effect, Transfer};
 use crate::core::send::{Message, token_entry};
-use crate::core::{Core, Kind, Operation, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket, gather, total};
+use crate::core::{
+    Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket, gather, total,
+};
 use crate::ffi::iovec;
 
 impl Core {
@@ -64,10 +66,10 @@ impl Core {
         let (kind, portal, operation) = match (atomic.effect, fetches) {
             (Effect::Read, _) => (kind::GET, PORTAL_READ, 0),
             (Effect::Write, false) => (kind::PUT, PORTAL_WRITE, 0),
-            (Effect::Write, true) => (kind::SWAP, PORTAL_WRITE, Arithmetic::Swap as u8),
+            (Effect::Write, true) => (kind::SWAP, PORTAL_FETCH, Arithmetic::Swap as u8),
             (Effect::Compute(what), false) => (kind::ATOMIC, PORTAL_WRITE, what as u8),
-            (Effect::Compute(what), true) => (kind::FETCH_ATOMIC, PORTAL_WRITE, what as u8),
-            (Effect::Swap(what), _) => (kind::SWAP, PORTAL_WRITE, what as u8),
+            (Effect::Compute(what), true) => (kind::FETCH_ATOMIC, PORTAL_FETCH, what as u8),
+            (Effect::Swap(what), _) => (kind::SWAP, PORTAL_FETCH, what as u8),
         };
         let step = if compares { size } else { usize::MAX };
         let mut requests = Vec::new();
