@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Installs what `selvedge bench` can measure beside ours: UCX and Open MPI's OpenSHMEM from Debian (needs root), Open MPI
-# and MPICH as Python wheels, each in a virtual environment of its own under build/peers. Safe to run again. What cannot
-# be had is said, and the rest is installed all the same; the exit status is 1 then.
+# Installs what `selvedge bench` can measure beside ours: UCX, libfabric's fi_pingpong and Open MPI with its OpenSHMEM from
+# Debian (needs root), Open MPI and MPICH as Python wheels, each in a virtual environment of its own under build/peers.
+# Safe to run again. What cannot be had is said, and the rest is installed all the same; the exit status is 1 then.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 missing=0
@@ -37,6 +37,7 @@ has_oshmem() {
 }
 
 command -v ucx_perftest >/dev/null || from_debian ucx_perftest ucx-utils
+command -v fi_pingpong >/dev/null || from_debian fi_pingpong libfabric-bin
 has_oshmem || from_debian "Open MPI's OpenSHMEM" openmpi-bin libopenmpi-dev
 
 for family in openmpi mpich; do

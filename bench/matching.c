@@ -8,7 +8,7 @@
  *   unexpected   rank 1 sends first, into a persistent entry of the overflow list; rank 0 then appends entries with tags
  *                0..Q-1 and takes each message, out of where it was kept, into its own buffer. The clock runs
  *                over that.
- * The figure is the time per message. peer_mpi.c has the same pattern in MPI.
+ * The figure is the time per message. mpi/matching.c has the same pattern in MPI.
  *
  * Memory: one event and eight bytes a message; the interface is opened with room for the longest queue.
  */

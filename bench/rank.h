@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * What every measuring program shares, whatever it is written to: time, samples, options, result lines.
- * Nothing here knows Portals or MPI (that is ni.h and peer_mpi.c), so a peer is timed by the very same code.
+ * Nothing here knows Portals or MPI (that is ni.h and mpi/mpi_rank.h), so a peer is timed by the very same code.
  *
  * How a figure comes about, everywhere:
  *   1. Warm up until a tenth of the budget is gone; that also tells how long one step takes.

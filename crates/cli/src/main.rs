@@ -6,7 +6,9 @@
 //! (see [`run`]).
 
 mod bench;
+mod env;
 mod info;
+mod mpirun;
 mod run;
 mod top;
 
@@ -25,6 +27,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Mpirun(mpirun::Args),
+    Env(env::Args),
     Top(top::Args),
     Info(info::Args),
     Bench(bench::Args),
@@ -33,6 +37,8 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run::main(args),
+        Command::Mpirun(args) => mpirun::main(args),
+        Command::Env(args) => env::main(args),
         Command::Top(args) => top::main(args),
         Command::Info(args) => info::main(args),
         Command::Bench(args) => bench::main(args),

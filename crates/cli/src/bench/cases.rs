@@ -50,7 +50,7 @@ pub enum Runner {
     Ranks { program: &'static str, processes: &'static [usize], environment: &'static [(&'static str, &'static str)] },
     /// Debian's ucx_perftest.
     Ucx,
-    /// peer_mpi.c with this MPI.
+    /// The program of bench/mpi with this MPI.
     Mpi { family: &'static str, what: &'static str },
     /// A program of bench/shmem, once for each number of PEs. Neighbours in the catalogue with the same program are
     /// measured in one loop.

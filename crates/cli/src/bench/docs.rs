@@ -152,11 +152,11 @@ impl Page<'_> {
             let mine = |r: &&Record| Group::of(&r.case) == self.group && subject_of(r) == Some(at);
             let records: Vec<&Record> = self.records.iter().filter(mine).collect();
             if !records.is_empty() {
-                parts.push(self.part(subject, &records, directory)?);
+                parts.push(part(subject, &records, self.measurements, directory)?);
             }
         }
         let latency_first = parts.into_iter().rev().collect::<String>();
-        let text = self.head() + &latency_first + &self.tail();
+        let text = self.head() + &latency_first + &left_out(self.notes);
         let path = directory.join(file);
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
     }
@@ -184,31 +184,33 @@ impl Page<'_> {
             self.host.date,
         )
     }
+}
 
-    fn part(&self, subject: &Subject, records: &[&Record], directory: &Path) -> Result<String> {
-        let mut out = format!("## {}\n\n{}\n\n", subject.title, subject.about);
-        for plot in subject.plots {
-            if plot.draw(self.measurements, directory)? {
-                let _ = writeln!(out, "![{}]({})\n", plot.title, plot.file);
-            }
-        }
-        let _ = writeln!(out, "| {} |", COLUMNS.join(" | "));
-        let _ = writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---|---:|");
-        for record in records {
-            let _ = writeln!(out, "| {} |", row(record).join(" | "));
-        }
-        out.push('\n');
-        Ok(out)
+/// The page's last part: what could not be measured, and why.
+pub fn left_out(notes: &[String]) -> String {
+    if notes.is_empty() {
+        return String::new();
     }
+    let first_lines = notes.iter().filter_map(|note| note.lines().next());
+    let list: String = first_lines.map(|note| format!("- {note}\n")).collect();
+    format!("## Left out\n\n{list}")
+}
 
-    fn tail(&self) -> String {
-        if self.notes.is_empty() {
-            return String::new();
+/// A subject's plots, drawn into `directory`, and its table.
+pub fn part(subject: &Subject, records: &[&Record], measurements: &[Measurement], directory: &Path) -> Result<String> {
+    let mut out = format!("## {}\n\n{}\n\n", subject.title, subject.about);
+    for plot in subject.plots {
+        if plot.draw(measurements, directory)? {
+            let _ = writeln!(out, "![{}]({})\n", plot.title, plot.file);
         }
-        let first_lines = self.notes.iter().filter_map(|note| note.lines().next());
-        let list: String = first_lines.map(|note| format!("- {note}\n")).collect();
-        format!("## Left out\n\n{list}")
     }
+    let _ = writeln!(out, "| {} |", COLUMNS.join(" | "));
+    let _ = writeln!(out, "|---|---:|---:|---:|---:|---:|---:|---|---:|");
+    for record in records {
+        let _ = writeln!(out, "| {} |", row(record).join(" | "));
+    }
+    out.push('\n');
+    Ok(out)
 }
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! pinned processes one after the other, so that nothing else of ours runs while one measures. It then holds every case
 //! against its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
 //!
-//! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM.
+//! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench mpi` ([`mpi`]) stock MPIs
+//! over our libfabric provider.
 //!
 //! Invariants: 1. figures go to standard output, everything else to standard error. 2. What could not be measured is said,
 //! never left out in silence. 3. A case of ours that fails makes the exit code 1; a peer's only with `--peers required`.
@@ -14,6 +15,7 @@ mod cases;
 mod docs;
 mod host;
 mod instructions;
+mod mpi;
 mod oshmem;
 mod peers;
 mod plots;
@@ -48,7 +50,10 @@ const LAST_MOMENTS: Duration = Duration::from_secs(3);
 
 /// Measure the live interface beside the bare hardware and its peers.
 #[derive(Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    group: Option<Subcommands>,
     /// Cases to run, with what they are held against; all of Portals when none is named. A family such as `ucx` stands for
     /// all its cases, `shmem` for all of OpenSHMEM.
     #[arg(value_name = "CASE")]
@@ -73,6 +78,11 @@ pub struct Args {
     list: bool,
 }
 
+#[derive(Debug, clap::Subcommand)]
+enum Subcommands {
+    Mpi(mpi::Args),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PeerChoice {
     /// Those that are installed.
@@ -84,6 +94,9 @@ enum PeerChoice {
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
+    if let Some(Subcommands::Mpi(args)) = args.group {
+        return mpi::main(args);
+    }
     if args.list {
         let width = cases::all().map(|c| c.name.len()).max().unwrap_or(0);
         cases::all().for_each(|case| println!("{:width$}  {}", case.name, case.about));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through `bench/peer_mpi.c`, which is carried in
-//! this program and compiled with the peer's own `mpicc`. What is not installed is left out, with a word.
+//! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, whose source is
+//! carried in this one and compiled with the peer's own `mpicc`. What is not installed is left out, with a word.
 //!
 //! A peer MPI is looked for in: the prefix that `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH` names; `peers/<family>` in the
 //! installed tree, or `build/peers/<family>` here (where `bench/get-peers.sh` puts them); PATH.
@@ -26,7 +26,17 @@ macro_rules! source {
     };
 }
 
-const PEER_SOURCES: [(&str, &str); 3] = [source!("peer_mpi.c"), source!("rank.c"), source!("rank.h")];
+const PEER_SOURCES: [(&str, &str); 9] = [
+    source!("rank.h"),
+    source!("rank.c"),
+    source!("mpi/mpi_rank.h"),
+    source!("mpi/main.c"),
+    source!("mpi/pt2pt.c"),
+    source!("mpi/matching.c"),
+    source!("mpi/overlap.c"),
+    source!("mpi/onesided.c"),
+    source!("mpi/collectives.c"),
+];
 
 /// For a compiler, or for a program that only says its version.
 pub const HELPER_LIMIT: Duration = Duration::from_secs(60);
@@ -45,20 +55,9 @@ pub struct Mpi {
 
 impl Mpi {
     pub fn find(family: &'static str, tree_prefix: &Path) -> Result<Mpi> {
-        let (bin, version) = places(family, tree_prefix)
-            .into_iter()
-            .filter(|bin| bin.join("mpicc").is_file())
-            .find_map(|bin| Some((bin.clone(), version_of(family, &bin)?)))
-            .ok_or_else(|| anyhow!("not installed"))?;
-        let directory = tempfile::Builder::new().prefix("selvedge-bench-").tempdir()?;
-        for (name, text) in PEER_SOURCES {
-            fs::write(directory.path().join(name), text)?;
-        }
-        let program = directory.path().join("peer");
-        let mut compile = Command::new(bin.join("mpicc"));
-        compile.current_dir(directory.path()).args(["-std=gnu11", "-O2", "-o"]).arg(&program);
-        compile.args(["peer_mpi.c", "rank.c"]).env("PATH", path_with(&bin));
-        output(&mut compile, HELPER_LIMIT).context("mpicc failed")?;
+        let (bin, version) =
+            installed(family, tree_prefix).into_iter().next().ok_or_else(|| anyhow!("not installed"))?;
+        let (directory, program) = compile(&bin)?;
         Ok(Mpi { family, bin, version, program, _directory: directory })
     }
 
@@ -84,6 +83,33 @@ impl Mpi {
         command.env("PATH", path_with(&self.bin));
         measurements(&mut command, limit)
     }
+}
+
+/// Every one of this family that can be measured: its `bin` directory and what it says it is. One that is found by two
+/// ways is there once.
+pub fn installed(family: &str, tree_prefix: &Path) -> Vec<(PathBuf, String)> {
+    let mut found: Vec<(PathBuf, String)> = Vec::new();
+    for bin in places(family, tree_prefix).into_iter().filter(|bin| bin.join("mpicc").is_file()) {
+        let version = version_of(family, &bin).filter(|version| found.iter().all(|(_, known)| known != version));
+        found.extend(version.map(|version| (bin, version)));
+    }
+    found
+}
+
+/// The measuring program for the MPI in this directory, and the directory that it goes with.
+pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
+    let directory = tempfile::Builder::new().prefix("selvedge-bench-").tempdir()?;
+    fs::create_dir(directory.path().join("mpi"))?;
+    for (name, text) in PEER_SOURCES {
+        fs::write(directory.path().join(name), text)?;
+    }
+    let program = directory.path().join("program");
+    let mut compile = Command::new(bin.join("mpicc"));
+    compile.current_dir(directory.path()).args(["-std=gnu11", "-O2", "-I.", "-o"]).arg(&program);
+    compile.args(PEER_SOURCES.iter().map(|(name, _)| *name).filter(|name| name.ends_with(".c")));
+    compile.arg("-lm").env("PATH", path_with(bin));
+    output(&mut compile, HELPER_LIMIT).context("mpicc failed")?;
+    Ok((directory, program))
 }
 
 /// The `bin` directories to look in, first the one that was asked for.

@@ -22,6 +22,8 @@ mod signals;
 mod spawn;
 mod supervise;
 
+pub use program::{ProgramError, find as find_program};
+
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 use std::time::Duration;

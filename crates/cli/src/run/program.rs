@@ -10,7 +10,7 @@ use rustix::fs::{Access, access};
 
 /// Why there is no program to start.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ProgramError {
+pub enum ProgramError {
     NotFound { program: PathBuf },
     NotInPath { program: PathBuf, here: bool },
     Directory { path: PathBuf },
@@ -19,7 +19,7 @@ pub(super) enum ProgramError {
 
 impl ProgramError {
     /// As shells have it: 127 not found, 126 found but not to be executed.
-    pub(super) fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> u8 {
         match self {
             ProgramError::NotFound { .. } | ProgramError::NotInPath { .. } => 127,
             ProgramError::Directory { .. } | ProgramError::NotExecutable { .. } => 126,
@@ -44,7 +44,7 @@ impl fmt::Display for ProgramError {
 }
 
 /// The executable file that a program name stands for, as a shell would find it.
-pub(super) fn find(program: &OsStr, search_path: &OsStr) -> Result<PathBuf, ProgramError> {
+pub fn find(program: &OsStr, search_path: &OsStr) -> Result<PathBuf, ProgramError> {
     let name = Path::new(program);
     if program.as_encoded_bytes().contains(&b'/') {
         return check(name).unwrap_or_else(|| Err(ProgramError::NotFound { program: name.to_owned() }));

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the measurements in MPI share. All of them are one program, compiled with the mpicc of whichever MPI is measured,
+ * and timed by the same rank.c as ours. The path that messages take is none of its business: the environment decides.
+ */
+#ifndef BENCH_MPI_RANK_H
+#define BENCH_MPI_RANK_H
+
+#include <mpi.h>
+
+#include "rank.h"
+
+enum { TAG_DATA = 1, TAG_SIGNAL = 2 };
+#define REPETITIONS_MIN 3
+
+extern int rank, ranks;
+extern MPI_Comm signals; /* of the same two processes, apart from the messages that are measured */
+
+uint64_t agree(uint64_t mine); /* rank 0's number, at all */
+struct plan agree_plan(struct plan mine);
+void signal_send(void); /* a word to the other of two */
+void signal_await(void);
+
+/* A window in memory of the MPI's choosing, or in the program's own. Many an MPI reaches the former without any network. */
+struct memory {
+    MPI_Win window;
+    unsigned char *base; /* zeroed */
+    bool own;
+};
+
+struct memory memory_new(size_t bytes, bool own);
+void memory_free(struct memory *m);
+
+/* ---- two processes ---- */
+void pingpong(const struct options *o);  /* half a round trip */
+void rate(const struct options *o);      /* eight bytes, 64 in flight */
+void bandwidth(const struct options *o); /* about a megabyte in flight, one message of more */
+void stream(const struct options *o);    /* sixteen messages in flight, whatever their size */
+
+void match_posted(const struct options *o); /* every message matches the last of those posted; the time of one */
+void match_unexpected(const struct options *o);
+void last_posted(const struct options *o); /* one message matches the last of Q posted receives, which stay there */
+void last_unexpected(const struct options *o);
+
+void overlap_recv(const struct options *o); /* what a computing receiver keeps of its speed */
+void overlap_window(const struct options *o);  /* the same of a window's owner; memory from MPI_Win_allocate */
+void overlap_created(const struct options *o); /* the program's own memory, by MPI_Win_create */
+
+void put(const struct options *o); /* each a whole operation, flushed; memory from MPI_Win_allocate */
+void get(const struct options *o);
+void accumulate(const struct options *o);
+void fetch_add(const struct options *o);
+void compare_swap(const struct options *o);
+void put_created(const struct options *o); /* the program's own memory, by MPI_Win_create */
+void get_created(const struct options *o);
+void accumulate_created(const struct options *o);
+
+/* ---- any number ---- */
+void allreduce(const struct options *o);
+void alltoall(const struct options *o);
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What one run of the measuring program measures. Names of measurements are those of `bench/mpi/main.c`.
+
+use clap::builder::PossibleValuesParser;
+
+use super::Scale;
+
+#[derive(Debug, Clone, Copy)]
+pub struct Batch {
+    pub name: &'static str,
+    pub what: &'static [&'static str],
+    pub processes: usize,
+    pub sizes: &'static [u64],
+    pub depths: &'static [u64],
+}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+pub const ALL: &[Batch] = &[
+    Batch {
+        name: "latency",
+        what: &["pingpong"],
+        sizes: &[0, 8, 64, 256, KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB],
+        ..TWO
+    },
+    Batch { name: "flow", what: &["rate", "stream"], sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB], ..TWO },
+    Batch { name: "matching", what: &["last_unexpected", "last_posted"], depths: &[16, 1024, 16384], ..TWO },
+    Batch {
+        name: "one-sided",
+        what: &["put", "get", "accumulate", "fetch_add"],
+        sizes: &[8, 4 * KIB, 64 * KIB],
+        ..TWO
+    },
+    Batch {
+        name: "one-sided",
+        what: &["put_created", "get_created", "accumulate_created"],
+        sizes: &[8, 4 * KIB, 64 * KIB],
+        ..TWO
+    },
+    // By itself: Open MPI 4.1.4 ends with a segmentation fault on its own path.
+    Batch { name: "one-sided", what: &["compare_swap"], ..TWO },
+    Batch { name: "overlap", what: &["overlap_recv", "overlap_window", "overlap_created"], ..TWO },
+    Batch { name: "collectives", what: &["allreduce", "alltoall"], processes: 16, sizes: &[8, 4 * KIB], depths: &[] },
+];
+
+/// Both ways a message can go, over the sizes between which one overtakes the other.
+pub const PROTOCOLS: Batch = Batch {
+    name: "protocols",
+    what: &["pingpong"],
+    sizes: &[64, 256, KIB, 2 * KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, MIB],
+    ..TWO
+};
+
+/// `fi_pingpong`: no MPI at all.
+pub const FABRIC: &str = "fabric";
+
+const TWO: Batch = Batch { name: "", what: &[], processes: 2, sizes: &[], depths: &[] };
+
+/// What can be asked for.
+pub fn names() -> PossibleValuesParser {
+    let mut names: Vec<_> = ALL.iter().map(|batch| batch.name).chain([PROTOCOLS.name, FABRIC]).collect();
+    names.dedup();
+    names.into()
+}
+
+impl Batch {
+    pub fn sizes(&self, scale: &Scale) -> &'static [u64] {
+        first_of(self.sizes, scale)
+    }
+
+    pub fn depths(&self, scale: &Scale) -> &'static [u64] {
+        first_of(self.depths, scale)
+    }
+
+    pub fn processes(&self, scale: &Scale) -> usize {
+        if scale.tiny { self.processes.min(4) } else { self.processes }
+    }
+
+    /// What one turn takes, roughly, start and end of the program included.
+    pub fn estimate_ms(&self, scale: &Scale) -> f64 {
+        const START_MS: f64 = 2500.0;
+        let points = self.sizes(scale).len().max(self.depths(scale).len()).max(1) * self.what.len();
+        START_MS + points as f64 * turn_ms(scale) * 1.5
+    }
+}
+
+/// The part of a budget that one turn has.
+pub fn turn_ms(scale: &Scale) -> f64 {
+    scale.budget_ms / f64::from(scale.turns)
+}
+
+fn first_of(all: &'static [u64], scale: &Scale) -> &'static [u64] {
+    if scale.tiny { &all[..all.len().min(2)] } else { all }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_ascend() {
+        for batch in ALL.iter().chain([&PROTOCOLS]) {
+            assert!(batch.sizes.is_sorted() && batch.depths.is_sorted() && !batch.what.is_empty(), "{}", batch.name);
+        }
+    }
+
+    #[test]
+    fn a_smoke_run_is_small() {
+        let biggest = ALL.iter().map(|batch| batch.processes(&Scale::SMOKE)).max();
+        assert_eq!(biggest, Some(4));
+        assert!(ALL.iter().all(|batch| batch.sizes(&Scale::SMOKE).len() <= 2));
+    }
+}

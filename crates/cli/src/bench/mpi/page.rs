@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The page `benchmarks-mpi.md` and its plots, written by the run that measured.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::bench::docs::{Subject, left_out, part, time_text};
+use crate::bench::host::Host;
+use crate::bench::plots::Plot;
+use crate::bench::record::{Measurement, Record};
+use crate::bench::report::size;
+
+pub struct Page<'a> {
+    pub host: &'a Host,
+    /// What each MPI says it is.
+    pub stock: Vec<String>,
+    pub measurements: &'a [Measurement],
+    pub records: &'a [Record],
+    pub crossings: &'a [String],
+    pub notes: &'a [String],
+    pub quick: bool,
+}
+
+macro_rules! sides {
+    ($what:literal) => {
+        &[
+            concat!("openmpi5:", $what),
+            concat!("openmpi5_own:", $what),
+            concat!("openmpi4:", $what),
+            concat!("openmpi4_own:", $what),
+            concat!("mpich:", $what),
+            concat!("mpich_own:", $what),
+        ]
+    };
+}
+
+/// In the order of the page; the first that has a case takes it.
+const SUBJECTS: &[Subject] = &[
+    Subject {
+        title: "Protocols",
+        about: "Half a round trip with every message made to go one way (SELVEDGE_FI_LANE_MAX): through the lane, written by the \
+                sender and copied out by the receiver, or directly, moved once.",
+        has: |case| case.starts_with("lane:") || case.starts_with("direct:"),
+        plots: &[Plot {
+            file: "mpi-protocols.svg",
+            title: "Half a round trip, by protocol",
+            cases: &["lane:pingpong", "direct:pingpong"],
+            ..BY_SIZE
+        }],
+    },
+    Subject {
+        title: "fi_pingpong",
+        about: "Debian's own program, tagged messages, our provider against libfabric's shared-memory provider. Means, as the \
+                program says them.",
+        has: |case| case.starts_with("fi_pingpong"),
+        plots: &[],
+    },
+    Subject {
+        title: "Latency",
+        about: "Half a round trip of MPI_Send and MPI_Recv.",
+        has: |case| case.ends_with(":pingpong"),
+        plots: &[Plot { file: "mpi-latency.svg", title: "Half a round trip", cases: sides!("pingpong"), ..BY_SIZE }],
+    },
+    Subject {
+        title: "Message rate and bandwidth",
+        about: "`rate`: 8-byte messages, 64 in flight. `stream`: 16 messages in flight, buffers taken in turn from a ring.",
+        has: |case| case.ends_with(":rate") || case.ends_with(":stream"),
+        plots: &[Plot {
+            file: "mpi-bandwidth.svg",
+            title: "Bandwidth, 16 messages in flight",
+            y_label: "bandwidth",
+            cases: sides!("stream"),
+            point: |m| Some((m.size_bytes? as f64, m.bandwidth_bytes_per_s? / 1e9)),
+            y_text: |y| format!("{y} GB/s"),
+            y_base: 2.0,
+            ..BY_SIZE
+        }],
+    },
+    Subject {
+        title: "Matching",
+        about: "Depth is the number of messages, or receives, that are passed over and stay where they are. `last_unexpected`: one \
+                MPI_Recv of a message that has arrived behind them. `last_posted`: half a round trip whose answer matches a \
+                receive behind them.",
+        has: |case| case.contains(":last_"),
+        plots: &[
+            Plot {
+                file: "mpi-unexpected.svg",
+                title: "MPI_Recv of the last of Q unexpected messages",
+                cases: sides!("last_unexpected"),
+                ..BY_DEPTH
+            },
+            Plot {
+                file: "mpi-posted.svg",
+                title: "Half a round trip, last of Q posted receives",
+                cases: sides!("last_posted"),
+                ..BY_DEPTH
+            },
+        ],
+    },
+    Subject {
+        title: "Overlap with computation",
+        about: "1 MB. `overlap_recv`: MPI_Irecv is posted, the receiver computes for twice the time that the message alone takes, \
+                calling nothing, and waits. `overlap_window`: the owner of a window computes and calls nothing while another puts into \
+                it at a fixed pace; in `overlap_created` the window is the program's own memory. The rate is pieces of work a second; its ratio to `:alone` is the availability. The time is what \
+                one MPI_Send, or MPI_Put with its flush, costs the active side; its ratio is to one memcpy of as many bytes.",
+        has: |case| case.contains(":overlap_"),
+        plots: &[],
+    },
+    Subject {
+        title: "More ranks than cores",
+        about: "Depth is the number of ranks; none is pinned.",
+        has: |case| case.ends_with(":allreduce") || case.ends_with(":alltoall"),
+        plots: &[],
+    },
+    Subject {
+        title: "One-sided",
+        about: "Each operation flushed before the next: its whole cost. The target waits in MPI_Recv. Memory is from \
+                MPI_Win_allocate, which an MPI may place where ranks of one host reach it without any network, as Open MPI does; \
+                in `_created` it is the program's own (MPI_Win_create).",
+        has: |_| true,
+        plots: &[],
+    },
+];
+
+const BY_SIZE: Plot = Plot {
+    file: "",
+    title: "",
+    x_label: "message size",
+    y_label: "time",
+    cases: &[],
+    point: |m| Some((m.size_bytes? as f64, m.median_ns?)),
+    x_text: |x| size(x.round() as u64),
+    y_text: time_text,
+    x_base: 4.0,
+    y_base: 10.0,
+};
+
+const BY_DEPTH: Plot =
+    Plot { x_label: "Q", point: |m| Some((m.depth? as f64, m.median_ns?)), x_text: |x| format!("{x}"), ..BY_SIZE };
+
+/// Parts in this order, whatever the order in which a case finds its subject.
+const ORDER: [&str; 8] = [
+    "Latency",
+    "Message rate and bandwidth",
+    "Matching",
+    "Overlap with computation",
+    "One-sided",
+    "More ranks than cores",
+    "fi_pingpong",
+    "Protocols",
+];
+
+impl Page<'_> {
+    pub fn write(&self, directory: &Path) -> Result<()> {
+        fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let mut text = self.head();
+        for title in ORDER {
+            let Some(at) = SUBJECTS.iter().position(|subject| subject.title == title) else { continue };
+            let mine = |record: &&Record| SUBJECTS.iter().position(|s| (s.has)(&record.case)) == Some(at);
+            let records: Vec<&Record> = self.records.iter().filter(mine).collect();
+            if records.is_empty() {
+                continue;
+            }
+            text += &part(&SUBJECTS[at], &records, self.measurements, directory)?;
+            if title == "Protocols" {
+                text += &self.crossings.iter().map(|line| format!("{line}\n\n")).collect::<String>();
+            }
+        }
+        text += &left_out(self.notes);
+        let path = directory.join("benchmarks-mpi.md");
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn head(&self) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        format!(
+            "# Benchmarks of MPI over Selvedge\n\nWritten by `selvedge bench mpi{quick} --docs DIR`; not edited by hand.\n\n\
+             | | |\n|---|---|\n| host | {} |\n| date | {} |\n| MPIs | {} |\n\n\
+             Each installed MPI as it comes (`_own`), and the same MPI over our libfabric provider, told by the environment that \
+             `selvedge env` prints. One program runs on both sides; they take turns, and of several turns the middle one counts. \
+             Two ranks are pinned to a core each. A figure is the median, or the 99th percentile, of many batches after warming \
+             up. A ratio is this case's figure divided by that of the case it stands against: for times, less than one is faster; \
+             for rates and bandwidths, more than one is.\n\n",
+            self.host.describe(),
+            self.host.date,
+            self.stock.join(", "),
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::mpi::{batch, compare};
+
+    #[test]
+    fn every_measurement_has_its_part() {
+        let title = |case: &str| SUBJECTS.iter().find(|s| (s.has)(case)).map(|s| s.title);
+        for what in batch::ALL.iter().flat_map(|batch| batch.what) {
+            assert!(ORDER.contains(&title(&format!("mpich_own:{what}")).unwrap()), "{what}");
+        }
+        assert!(SUBJECTS.iter().all(|subject| ORDER.contains(&subject.title)));
+        assert_eq!(title("mpich:put"), Some("One-sided"));
+        assert_eq!(title("mpich:overlap_window:alone"), Some("Overlap with computation"));
+        assert_eq!(title("direct:pingpong"), Some("Protocols"));
+        assert_eq!(title("fi_pingpong:shm"), Some("fi_pingpong"));
+    }
+
+    #[test]
+    fn the_page_has_tables_plots_and_the_crossing() {
+        let timed = |case: &str, bytes: u64, ns: f64| Measurement {
+            case: case.into(),
+            size_bytes: Some(bytes),
+            median_ns: Some(ns),
+            ..Measurement::default()
+        };
+        let measurements: Vec<Measurement> =
+            ["mpich:pingpong", "mpich_own:pingpong", "lane:pingpong", "direct:pingpong"]
+                .iter()
+                .flat_map(|case| [timed(case, 8, 100.0), timed(case, 4096, 900.0)])
+                .collect();
+        let (records, crossings) = (compare::records(&measurements), compare::crossings(&measurements));
+        let directory = tempfile::tempdir().unwrap();
+        let page = Page {
+            host: &Host::here(),
+            stock: vec!["MPICH 5".into()],
+            measurements: &measurements,
+            records: &records,
+            crossings: &crossings,
+            notes: &["openmpi5 latency: failed: why".to_owned()],
+            quick: false,
+        };
+        page.write(directory.path()).unwrap();
+        let text = fs::read_to_string(directory.path().join("benchmarks-mpi.md")).unwrap();
+        assert!(text.contains("mpich_own:pingpong | 1.00 |") && text.contains("From 8 B on"), "{text}");
+        assert!(text.find("## Latency") < text.find("## Protocols") && text.contains("failed: why"));
+        assert!(directory.path().join("mpi-latency.svg").is_file() && !text.contains("## Matching"));
+    }
+}

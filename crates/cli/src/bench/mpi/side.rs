@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The installed MPIs, and the two sides on which each is measured: as it comes, and over a libfabric provider.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use tempfile::TempDir;
+
+use super::Scale;
+use super::batch::{Batch, turn_ms};
+use crate::bench::peers::{compile, installed, path_with};
+use crate::bench::process::measurements;
+use crate::bench::record::Measurement;
+use crate::env::{Target, Variable, provider_directory, variables};
+use crate::mpirun::Family;
+
+/// A run that takes this much longer than estimated is ended.
+const PATIENCE_FACTOR: f64 = 6.0;
+const PATIENCE: Duration = Duration::from_secs(60);
+/// The provider's threshold between its two ways: nothing, or everything, goes through the lane.
+const LANE_MAX: &str = "SELVEDGE_FI_LANE_MAX";
+const LANE_NEVER: &str = "0";
+const LANE_ALWAYS: &str = "4294967296";
+
+/// What stands in `FI_PROVIDER`.
+#[derive(Debug)]
+pub struct Provider {
+    /// `None`: one of libfabric's own.
+    directory: Option<PathBuf>,
+    name: String,
+}
+
+impl Provider {
+    /// Ours, unless another is named.
+    pub fn find(name: Option<&str>, prefix: &Path) -> Result<Provider> {
+        Ok(match name {
+            Some(name) => Provider { directory: None, name: name.to_owned() },
+            None => Provider { directory: Some(provider_directory(prefix)?), name: "selvedge".to_owned() },
+        })
+    }
+
+    pub fn is_ours(&self) -> bool {
+        self.directory.is_some()
+    }
+
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Ours as `selvedge env` has it; of another, the name wherever ours would stand.
+    pub fn variables(&self, target: Target) -> Result<Vec<Variable>> {
+        let place = self.directory.as_deref().unwrap_or(Path::new(""));
+        let mut all = variables(target, place)?;
+        if !self.is_ours() {
+            all.retain(|variable| variable.name != "FI_PROVIDER_PATH");
+            let named = |variable: &&mut Variable| variable.value == "selvedge";
+            all.iter_mut().filter(named).for_each(|variable| variable.value = self.name.clone().into());
+        }
+        Ok(all)
+    }
+}
+
+/// How an MPI is to send.
+pub enum Side<'a> {
+    Own,
+    Over(&'a Provider),
+    /// Ours, with one way for every message: `lane` or `direct`.
+    Forced {
+        provider: &'a Provider,
+        way: &'static str,
+        lane_max: &'static str,
+    },
+}
+
+impl<'a> Side<'a> {
+    pub fn protocols(provider: &'a Provider) -> [Side<'a>; 2] {
+        [("lane", LANE_ALWAYS), ("direct", LANE_NEVER)].map(|(way, lane_max)| Side::Forced { provider, way, lane_max })
+    }
+
+    /// What stands before the colon in its cases' names.
+    pub fn prefix(&self, stock: &Stock) -> String {
+        match self {
+            Side::Own => format!("{}_own", stock.label),
+            Side::Over(_) => stock.label.clone(),
+            Side::Forced { way, .. } => (*way).to_owned(),
+        }
+    }
+
+    fn set(&self, command: &mut Command, target: Target) -> Result<()> {
+        let provider = match self {
+            Side::Own => {
+                // What the caller has set for itself must not make this side ours.
+                for Variable { name, .. } in variables(target, Path::new("/"))? {
+                    command.env_remove(name);
+                }
+                return Ok(());
+            }
+            Side::Over(provider) | Side::Forced { provider, .. } => provider,
+        };
+        command.envs(provider.variables(target)?.into_iter().map(|variable| (variable.name, variable.value)));
+        match self {
+            Side::Forced { lane_max, .. } => command.env(LANE_MAX, lane_max),
+            _ => command.env_remove(LANE_MAX),
+        };
+        Ok(())
+    }
+}
+
+/// An installed MPI with the measuring program compiled for it.
+pub struct Stock {
+    family: Family,
+    bin: PathBuf,
+    /// "Open MPI 5.0.11"
+    pub version: String,
+    /// "openmpi5"
+    pub label: String,
+    program: PathBuf,
+    _directory: TempDir,
+}
+
+impl Stock {
+    pub fn find(family: Family, prefix: &Path) -> Vec<Result<Stock>> {
+        let name = match family {
+            Family::Openmpi => "openmpi",
+            Family::Mpich => "mpich",
+        };
+        let found = installed(name, prefix).into_iter();
+        found
+            .map(|(bin, version)| {
+                let (directory, program) = compile(&bin).with_context(|| version.clone())?;
+                let label = label(name, &version);
+                Ok(Stock { family, bin, version, label, program, _directory: directory })
+            })
+            .collect()
+    }
+
+    pub fn measure(&self, side: &Side, batch: &Batch, scale: &Scale, pinned: bool) -> Result<Vec<Measurement>> {
+        let (processes, list) =
+            (batch.processes(scale), |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
+        let mut command = Command::new(self.bin.join("mpiexec"));
+        command.args(["-n", &processes.to_string()]);
+        let (pinned, target) = (pinned && processes == 2, self.target());
+        match self.family {
+            Family::Openmpi if pinned => command.args(["--bind-to", "core"]),
+            Family::Openmpi => command.args(["--bind-to", "none", "--map-by", ":OVERSUBSCRIBE"]),
+            Family::Mpich => command.args(["-bind-to", if pinned { "core" } else { "none" }]),
+        };
+        command.arg(&self.program).args(["--prefix", &side.prefix(self), "--what", &batch.what.join(",")]);
+        command.args(["--budget-ms", &turn_ms(scale).to_string()]);
+        for (option, values) in [("--sizes", batch.sizes(scale)), ("--depths", batch.depths(scale))] {
+            if !values.is_empty() {
+                command.args([option, &list(values)]);
+            }
+        }
+        side.set(&mut command, target)?;
+        // Open MPI refuses to run as root, as it does in a container, unless told twice.
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.env("PATH", path_with(&self.bin));
+        let limit = Duration::from_secs_f64(batch.estimate_ms(scale) * PATIENCE_FACTOR / 1000.0) + PATIENCE;
+        measurements(&mut command, limit)
+    }
+
+    fn target(&self) -> Target {
+        match self.family {
+            Family::Openmpi => Target::Openmpi,
+            Family::Mpich => Target::Mpich,
+        }
+    }
+}
+
+/// Open MPI 4 and 5 differ in what they are; of MPICH one is enough.
+fn label(name: &str, version: &str) -> String {
+    let number = version.split_ascii_whitespace().last().and_then(|number| number.split('.').next());
+    match (name, number) {
+        ("openmpi", Some(number)) => format!("openmpi{number}"),
+        _ => name.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_that_differ_have_names_that_differ() {
+        assert_eq!(label("openmpi", "Open MPI 4.1.4"), "openmpi4");
+        assert_eq!(label("openmpi", "Open MPI 5.0.11"), "openmpi5");
+        assert_eq!(label("mpich", "MPICH 5.0.2"), "mpich");
+    }
+
+    #[test]
+    fn another_provider_takes_every_place_of_ours() {
+        let other = Provider::find(Some("tcp"), Path::new("/nowhere")).unwrap();
+        let all = other.variables(Target::Openmpi).unwrap();
+        assert!(all.iter().all(|variable| variable.name != "FI_PROVIDER_PATH" && variable.value != "selvedge"));
+        assert_eq!(all.iter().filter(|variable| variable.value == "tcp").count(), 4);
+        assert!(Provider::find(None, Path::new("/nowhere")).is_err());
+    }
+}

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Assignments as a shell reads them, or as JSON. Quoted so that no value can be anything but a value.
+
+use anyhow::{Result, anyhow};
+use clap::ValueEnum;
+
+use super::Variable;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    /// sh, bash, zsh, ksh
+    Sh,
+    /// csh, tcsh
+    Csh,
+    /// fish
+    Fish,
+    /// One object, for programs
+    Json,
+}
+
+impl Shell {
+    /// One line for each, ready to be evaluated.
+    pub fn lines(self, variables: &[Variable]) -> Result<String> {
+        if self == Shell::Json {
+            let mut object = serde_json::Map::new();
+            for variable in variables {
+                object.insert(variable.name.into(), text(variable)?.into());
+            }
+            return Ok(serde_json::to_string_pretty(&object)? + "\n");
+        }
+        variables.iter().map(|variable| Ok(self.line(variable.name, text(variable)?))).collect()
+    }
+
+    fn line(self, name: &str, value: &str) -> String {
+        match self {
+            Shell::Csh => format!("setenv {name} {};\n", quoted(value, "'\\''", &[("!", "\\!"), ("\n", "\\\n")])),
+            Shell::Fish => format!("set -gx {name} {};\n", quoted(value, "\\'", &[("\\", "\\\\")])),
+            Shell::Sh | Shell::Json => format!("export {name}={}\n", quoted(value, "'\\''", &[])),
+        }
+    }
+}
+
+fn text(variable: &Variable) -> Result<&str> {
+    let value = &variable.value;
+    value.to_str().ok_or_else(|| anyhow!("{} is no text: {}", variable.name, value.to_string_lossy()))
+}
+
+/// A word of a command line for sh.
+pub fn shell_word(word: &str) -> String {
+    quoted(word, "'\\''", &[])
+}
+
+/// As it is where no shell reads anything into it, else between single quotes. `escapes` come before `quote`, which
+/// stands for a single quote.
+fn quoted(value: &str, quote: &str, escapes: &[(&str, &str)]) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-,+@%".contains(c);
+    if !value.is_empty() && value.chars().all(plain) {
+        return value.to_owned();
+    }
+    let escaped = escapes.iter().fold(value.to_owned(), |text, (from, to)| text.replace(from, to));
+    format!("'{}'", escaped.replace('\'', quote))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn lines(shell: Shell, value: &str) -> String {
+        shell.lines(&[Variable { name: "SOME_NAME", value: value.into() }]).unwrap()
+    }
+
+    #[test]
+    fn each_shell_has_its_word_for_it() {
+        assert_eq!(lines(Shell::Sh, "cm"), "export SOME_NAME=cm\n");
+        assert_eq!(lines(Shell::Csh, "^ucx"), "setenv SOME_NAME '^ucx';\n");
+        assert_eq!(lines(Shell::Fish, "a b"), "set -gx SOME_NAME 'a b';\n");
+        assert_eq!(lines(Shell::Json, "a\"b"), "{\n  \"SOME_NAME\": \"a\\\"b\"\n}\n");
+        assert_eq!(lines(Shell::Csh, "hey!"), "setenv SOME_NAME 'hey\\!';\n");
+        assert_eq!(lines(Shell::Fish, "it's\\"), "set -gx SOME_NAME 'it\\'s\\\\';\n");
+    }
+
+    #[test]
+    fn a_shell_gets_back_what_went_in() {
+        for value in ["/opt/my tree/lib", "it's", "$(touch /nowhere)", "a;b`c`\"d\"\\", "", "two\nlines", "^ucx"] {
+            let script = lines(Shell::Sh, value) + "printf %s \"$SOME_NAME\"";
+            let said = Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&said.stdout), value);
+        }
+    }
+}

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What was typed behind `selvedge mpirun`: options of ours anywhere before the program, the launcher's, the program.
+//!
+//! Where the launcher's options end nobody but the launcher knows for certain. The common ones that take values are listed;
+//! behind one that is not, a word counts as the program only if such a program can be found. A wrong guess costs no more
+//! than that the MPI is not recognised, or that an option of ours is left to the launcher.
+
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
+
+use anyhow::{Result, anyhow};
+
+use crate::run::find_program;
+
+/// Launchers' options with values, without their dashes, and how many.
+const VALUES: &[(&str, usize)] = &[
+    ("n", 1),
+    ("np", 1),
+    ("c", 1),
+    ("ppn", 1),
+    ("N", 1),
+    ("npernode", 1),
+    ("perhost", 1),
+    ("host", 1),
+    ("H", 1),
+    ("hosts", 1),
+    ("f", 1),
+    ("hostfile", 1),
+    ("machinefile", 1),
+    ("x", 1),
+    ("mca", 2),
+    ("gmca", 2),
+    ("prtemca", 2),
+    ("pmixmca", 2),
+    ("omca", 2),
+    ("bind-to", 1),
+    ("map-by", 1),
+    ("rank-by", 1),
+    ("rankfile", 1),
+    ("cpu-set", 1),
+    ("cpu-list", 1),
+    ("wdir", 1),
+    ("wd", 1),
+    ("path", 1),
+    ("prefix", 1),
+    ("output", 1),
+    ("stdin", 1),
+    ("timeout", 1),
+    ("display", 1),
+    ("runtime-options", 1),
+    ("tune", 1),
+    ("am", 1),
+    ("app", 1),
+    ("configfile", 1),
+    ("env", 2),
+    ("genv", 2),
+    ("envlist", 1),
+    ("genvlist", 1),
+    ("launcher-exec", 1),
+    ("rmk", 1),
+    ("iface", 1),
+    ("outfile-pattern", 1),
+    ("errfile-pattern", 1),
+];
+
+/// The words, and how many of them stand before the program's name.
+pub struct CommandLine {
+    words: Vec<OsString>,
+}
+
+impl CommandLine {
+    pub fn new(words: Vec<OsString>) -> CommandLine {
+        CommandLine { words }
+    }
+
+    pub fn into_arguments(self) -> Vec<OsString> {
+        self.words
+    }
+
+    /// Takes an option of ours out. Only before the program: behind it, it is the program's.
+    pub fn take_flag(&mut self, name: &str) -> bool {
+        match self.position(|word| word == name) {
+            Some(at) => {
+                self.words.remove(at);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The same for one with a value, given as `--name value` or `--name=value`.
+    pub fn take_value(&mut self, name: &str) -> Result<Option<OsString>> {
+        let joined = format!("{name}=");
+        if let Some(at) = self.position(|word| word.starts_with(&joined)) {
+            let word = self.words.remove(at);
+            let value = word.to_str().and_then(|word| word.strip_prefix(&joined)).unwrap_or_default();
+            return Ok(Some(value.into()));
+        }
+        let Some(at) = self.position(|word| word == name) else { return Ok(None) };
+        if at + 1 >= self.words.len() {
+            return Err(anyhow!("{name} wants a value"));
+        }
+        self.words.remove(at);
+        Ok(Some(self.words.remove(at)))
+    }
+
+    /// The file that the program's name stands for; `None` when there is no such file.
+    pub fn program(&self, search_path: &OsStr) -> Option<PathBuf> {
+        let at = self.options_end(search_path)?;
+        find_program(&self.words[at], search_path).ok()
+    }
+
+    fn position(&self, wanted: impl Fn(&str) -> bool) -> Option<usize> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let end = self.options_end(&path).unwrap_or(self.words.len());
+        self.words[..end].iter().position(|word| word.to_str().is_some_and(&wanted))
+    }
+
+    /// Where the program's name stands.
+    fn options_end(&self, search_path: &OsStr) -> Option<usize> {
+        let mut at = 0;
+        let mut doubtful = false; // behind an option that may or may not take a value
+        while at < self.words.len() {
+            let word = self.words[at].to_string_lossy();
+            let option = word.trim_start_matches('-');
+            if word == "--" {
+                return Some(at + 1).filter(|next| *next < self.words.len());
+            }
+            if word.starts_with('-') && !option.is_empty() {
+                let ours = ["--mpi", "--launcher"].contains(&word.as_ref());
+                let values = VALUES.iter().find(|(name, _)| *name == option).map(|(_, count)| *count);
+                at += 1 + if ours { 1 } else { values.unwrap_or(0) };
+                doubtful = values.is_none() && !ours && !option.contains('=');
+            } else if doubtful && find_program(&self.words[at], search_path).is_err() {
+                at += 1;
+                doubtful = false;
+            } else {
+                return Some(at);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> CommandLine {
+        CommandLine::new(text.split_ascii_whitespace().map(OsString::from).collect())
+    }
+
+    fn program_at(text: &str) -> Option<usize> {
+        line(text).options_end(OsStr::new("/bin:/usr/bin"))
+    }
+
+    #[test]
+    fn the_program_is_found_behind_the_launchers_options() {
+        assert_eq!(program_at("-n 2 ./nowhere -n 3"), Some(2));
+        assert_eq!(program_at("--mca pml cm -np 4 --bind-to core sh -c true"), Some(7));
+        assert_eq!(program_at("-genv A 1 -n 2 sh"), Some(5));
+        assert_eq!(program_at("--map-by=core sh"), Some(1));
+        assert_eq!(program_at("--oversubscribe sh"), Some(1));
+        assert_eq!(program_at("--what-is-this 7 sh"), Some(2), "7 is no program");
+        assert_eq!(program_at("--mpi mpich -n 1 sh"), Some(4));
+        assert_eq!(program_at("-n 2"), None);
+        assert_eq!(program_at("-n 1 -- sh"), Some(3));
+    }
+
+    #[test]
+    fn ours_are_taken_before_the_program_only() {
+        let mut typed = line("-n 2 --verbose --mpi=mpich --launcher /x/mpirun sh --verbose --mpi openmpi");
+        assert!(typed.take_flag("--verbose"));
+        assert!(!typed.take_flag("--verbose") && !typed.take_flag("--dry-run"));
+        assert_eq!(typed.take_value("--mpi").unwrap(), Some("mpich".into()));
+        assert_eq!(typed.take_value("--launcher").unwrap(), Some("/x/mpirun".into()));
+        assert_eq!(typed.take_value("--mpi").unwrap(), None);
+        assert_eq!(typed.into_arguments(), ["-n", "2", "sh", "--verbose", "--mpi", "openmpi"]);
+        assert!(line("-n 2 --launcher").take_value("--launcher").is_err());
+    }
+
+    #[test]
+    fn the_file_of_the_program_is_found() {
+        let found = line("-n 2 sh -c true").program(OsStr::new("/bin:/usr/bin"));
+        assert!(found.is_some_and(|file| file.ends_with("sh")));
+        assert_eq!(line("-n 2 no-such-program").program(OsStr::new("/bin")), None);
+    }
+}

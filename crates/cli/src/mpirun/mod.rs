@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge mpirun`: an MPI's own launcher, with the environment that makes its MPI use our provider.
+//!
+//! It decides three things, and nothing else: which MPI the program belongs to ([`family`]), which launcher to start, and
+//! with which variables ([`crate::env`]). How ranks are placed, started and ended stays the launcher's business; what is not
+//! ours on the command line reaches it untouched ([`command_line`]).
+//!
+//! Exit code: the launcher's; 128 + the signal's number if a signal ended it; 126 and 127 for a launcher that cannot be
+//! started or found; 1 when it is not known which MPI is meant, or the provider is missing.
+//!
+//! Invariants: 1. nothing of ours goes to standard output but `--dry-run`. 2. When the launcher has ended, what dead
+//! processes left in this user's directory is gone.
+
+mod command_line;
+mod family;
+mod leftovers;
+mod relay;
+
+use std::ffi::{OsStr, OsString};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, anyhow, bail};
+use clap::ValueEnum;
+
+use crate::env::{self, Shell, Target, Variable};
+use command_line::CommandLine;
+use leftovers::Leftovers;
+
+/// Start an MPI program with its MPI's own launcher, over Selvedge.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, override_usage = "selvedge mpirun [OPTIONS] [LAUNCHER'S OPTIONS] PROGRAM [ARGS]...")]
+pub struct Args {
+    /// Which MPI the program belongs to [default: the one it is linked to, else the first mpirun in PATH]
+    #[arg(long, value_enum)]
+    mpi: Option<Family>,
+
+    /// The launcher to start [default: the one beside the MPI library that the program is linked to, else from PATH]
+    #[arg(long, value_name = "PATH")]
+    launcher: Option<PathBuf>,
+
+    /// Print the variables and the command line, and start nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Say which MPI and launcher were taken, and what is set
+    #[arg(long)]
+    verbose: bool,
+
+    /// The launcher's own options, the program and its arguments
+    // One list: what clap does not know here is the launcher's.
+    #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true,
+          allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+const AFTER_HELP: &str = "\
+Everything that is not listed here goes to the launcher as it is, such as -n 4, --bind-to core or, for several \
+programs, `-n 1 ./a : -n 1 ./b`. The options above are taken out of it wherever they stand before the program.
+
+Scripts and interpreters (python with mpi4py) do not tell which MPI they use: --mpi does.
+
+Example:  selvedge mpirun -n 2 ./a.out";
+
+/// A family of MPIs: one launcher, one set of variables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Family {
+    /// Open MPI
+    Openmpi,
+    /// MPICH
+    Mpich,
+}
+
+impl Family {
+    fn target(self) -> Target {
+        match self {
+            Family::Openmpi => Target::Openmpi,
+            Family::Mpich => Target::Mpich,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Family::Openmpi => "Open MPI",
+            Family::Mpich => "MPICH",
+        }
+    }
+}
+
+/// What is to be started, decided.
+struct Plan {
+    family: Family,
+    launcher: PathBuf,
+    variables: Vec<Variable>,
+    arguments: Vec<OsString>,
+}
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    let mut line = CommandLine::new(args.command);
+    let verbose = line.take_flag("--verbose") || args.verbose;
+    let dry_run = line.take_flag("--dry-run") || args.dry_run;
+    let launcher = line.take_value("--launcher")?.map(PathBuf::from).or(args.launcher);
+    let mpi = match line.take_value("--mpi")? {
+        Some(name) => Some(family_named(&name)?),
+        None => args.mpi,
+    };
+    let plan = match Plan::make(mpi, launcher, line, verbose) {
+        Ok(plan) => plan,
+        Err(error) if error.is::<relay::NotStarted>() => return not_started(&error),
+        Err(error) => return Err(error),
+    };
+    if verbose {
+        plan.describe();
+    }
+    if dry_run {
+        println!("{}{}", Shell::Sh.lines(&plan.variables)?, plan.command_line());
+        return Ok(ExitCode::SUCCESS);
+    }
+    let parent = std::path::absolute(selvedge_launch::parent()).context("cannot find the parent of job directories")?;
+    let before = Leftovers::before(&parent);
+    let ended = match relay::run(&mut plan.command()) {
+        Ok(ended) => ended,
+        Err(error) if error.is::<relay::NotStarted>() => return not_started(&error),
+        Err(error) => return Err(error),
+    };
+    before.sweep(ended.was_silent(), verbose);
+    Ok(ExitCode::from(ended.exit_code()))
+}
+
+fn not_started(error: &anyhow::Error) -> Result<ExitCode> {
+    let code = error.downcast_ref::<relay::NotStarted>().map_or(1, relay::NotStarted::exit_code);
+    say(&format!("{error}"));
+    Ok(ExitCode::from(code))
+}
+
+fn say(text: &str) {
+    eprintln!("selvedge mpirun: {text}");
+}
+
+fn family_named(name: &OsStr) -> Result<Family> {
+    let known = name.to_str().and_then(|name| Family::from_str(name, false).ok());
+    known.ok_or_else(|| anyhow!("--mpi takes openmpi or mpich, not '{}'", name.to_string_lossy()))
+}
+
+impl Plan {
+    fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine, verbose: bool) -> Result<Plan> {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let program = line.program(&path);
+        let library = program.as_deref().and_then(family::library_of);
+        let (family, launcher) =
+            choose(mpi, launcher, library, program.as_deref().and_then(virtual_environment), &path)?;
+        let mut variables = env::variables(family.target(), &env::provider_directory(&env::prefix()?)?)?;
+        if family == Family::Openmpi && rustix::process::geteuid().is_root() {
+            if verbose {
+                say("Open MPI refuses to run as root unless told twice: so it is told");
+            }
+            let twice = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+            variables.extend(twice.map(|name| Variable { name, value: "1".into() }));
+        }
+        Ok(Plan { family, launcher, variables, arguments: line.into_arguments() })
+    }
+
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.launcher);
+        command.args(&self.arguments);
+        command.envs(self.variables.iter().map(|variable| (variable.name, &variable.value)));
+        command
+    }
+
+    fn describe(&self) {
+        say(&format!("{}, by {}", self.family.name(), self.launcher.display()));
+        for Variable { name, value } in &self.variables {
+            let before = std::env::var_os(name).filter(|before| before != value);
+            let instead = before.map_or(String::new(), |before| format!(" (instead of {})", before.to_string_lossy()));
+            say(&format!("{name}={}{instead}", value.to_string_lossy()));
+        }
+    }
+
+    /// As one would type it.
+    fn command_line(&self) -> String {
+        let words = std::iter::once(self.launcher.as_os_str()).chain(self.arguments.iter().map(OsString::as_os_str));
+        words.map(|word| env::shell_word(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
+    }
+}
+
+/// What was asked for counts first, then what the program is linked to, then the virtual environment that it is of, then
+/// what comes first in PATH.
+fn choose(
+    mpi: Option<Family>,
+    launcher: Option<PathBuf>,
+    library: Option<family::Library>,
+    home: Option<&Path>,
+    path: &OsStr,
+) -> Result<(Family, PathBuf)> {
+    let linked = library.as_ref().and_then(family::Library::family);
+    if let (Some(asked), Some(linked)) = (mpi, linked) {
+        if asked != linked {
+            bail!("the program is linked to {}, not to {}", linked.name(), asked.name());
+        }
+    }
+    if let Some(launcher) = launcher {
+        let launcher = crate::run::find_program(launcher.as_os_str(), path).map_err(relay::NotStarted::from)?;
+        let family = mpi.or(linked).or_else(|| family::of_launcher(&launcher));
+        let family = family.ok_or_else(|| {
+            anyhow!("{} does not say that it is Open MPI's or MPICH's; --mpi can say it", launcher.display())
+        })?;
+        return Ok((family, launcher));
+    }
+    let wanted = mpi.or(linked);
+    let beside = library.iter().flat_map(|library| library.launchers_beside());
+    let at_home = home.into_iter().flat_map(family::launchers_in);
+    let in_path = std::env::split_paths(path).flat_map(|directory| family::launchers_in(&directory));
+    let candidates = beside.chain(at_home).chain(in_path).filter(|candidate| is_executable(candidate));
+    for candidate in candidates.map(at_real_place) {
+        match family::of_launcher(&candidate) {
+            Some(found) if wanted.is_none_or(|wanted| wanted == found) => return Ok((found, candidate)),
+            _ => {}
+        }
+    }
+    bail!(
+        "no launcher of {} was found beside the program's MPI library or in PATH; --launcher can name it",
+        wanted.map_or("Open MPI or MPICH", Family::name)
+    )
+}
+
+/// The same name in the directory that its own is a link to, as /bin is to /usr/bin: Open MPI 4 takes its prefix from the
+/// path that it was started by, and there is none before /bin.
+fn at_real_place(launcher: PathBuf) -> PathBuf {
+    let real = launcher.parent().and_then(|directory| directory.canonicalize().ok());
+    match (real, launcher.file_name()) {
+        (Some(directory), Some(name)) => directory.join(name),
+        _ => launcher,
+    }
+}
+
+/// The directory of a program in a virtual environment of Python's: an MPI may have been installed there too.
+fn virtual_environment(program: &Path) -> Option<&Path> {
+    let bin = program.parent()?;
+    bin.parent()?.join("pyvenv.cfg").is_file().then_some(bin)
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}

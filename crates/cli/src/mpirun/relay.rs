@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs the launcher to its end and passes on what is sent to us.
+//!
+//! Invariants
+//! 1. A signal sent to this process reaches the launcher; one that the terminal sends reaches it anyhow, being in our
+//!    process group, and is not sent twice: launchers take a second interrupt for impatience.
+//! 2. The launcher starts with the signal mask that we were started with, and is told to end when we die.
+
+use std::fmt;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+
+use anyhow::{Context, Result};
+
+use crate::run::ProgramError;
+
+const PASSED_ON: [i32; 6] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
+
+/// How the launcher ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Ended(ExitStatus);
+
+impl Ended {
+    pub fn exit_code(self) -> u8 {
+        let of_signal = || self.0.signal().map_or(1, |signal| 128 + signal);
+        u8::try_from(self.0.code().unwrap_or_else(of_signal)).unwrap_or(1)
+    }
+
+    /// Whether it cannot have said anything of ranks that died: it believes that all is well, or was itself killed.
+    pub fn was_silent(self) -> bool {
+        self.0.success() || self.0.signal().is_some()
+    }
+}
+
+/// There is no such launcher, or it may not be started.
+#[derive(Debug)]
+pub struct NotStarted {
+    message: String,
+    exit_code: u8,
+}
+
+impl NotStarted {
+    pub fn exit_code(&self) -> u8 {
+        self.exit_code
+    }
+}
+
+impl fmt::Display for NotStarted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for NotStarted {}
+
+impl From<ProgramError> for NotStarted {
+    fn from(error: ProgramError) -> NotStarted {
+        NotStarted { message: error.to_string(), exit_code: error.exit_code() }
+    }
+}
+
+pub fn run(command: &mut Command) -> Result<Ended> {
+    let signals = Signals::block().context("cannot take signals")?;
+    let mask = signals.mask_before;
+    // SAFETY: between fork and exec only calls that may be made there: sigprocmask with a set that was filled, prctl with
+    // a number.
+    unsafe {
+        command.pre_exec(move || {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
+            match libc::sigprocmask(libc::SIG_SETMASK, &mask, std::ptr::null_mut()) {
+                0 => Ok(()),
+                _ => Err(io::Error::last_os_error()),
+            }
+        });
+    }
+    let mut child = command.spawn().map_err(|error| NotStarted {
+        message: format!("cannot start {}: {error}", command.get_program().to_string_lossy()),
+        exit_code: if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 },
+    })?;
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait for the launcher")? {
+            return Ok(Ended(status));
+        }
+        if let Some(signal) = signals.next().context("cannot read signals")? {
+            pass_on(&child, signal);
+        }
+    }
+}
+
+fn pass_on(child: &Child, signal: i32) {
+    if let Ok(pid) = i32::try_from(child.id()) {
+        // SAFETY: no memory is involved; the child has not been waited for, so the number is still its own.
+        unsafe { libc::kill(pid, signal) };
+    }
+}
+
+/// Signals as something to read; unblocked again at the end.
+struct Signals {
+    fd: OwnedFd,
+    mask_before: libc::sigset_t,
+}
+
+impl Signals {
+    fn block() -> io::Result<Signals> {
+        let mut taken = MaybeUninit::<libc::sigset_t>::uninit();
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        // SAFETY: sigemptyset initialises the set before it is used; the numbers are signals; sigprocmask fills
+        // `before` before it is read; the process has one thread.
+        unsafe {
+            libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+            libc::sigemptyset(taken.as_mut_ptr());
+            libc::sigaddset(taken.as_mut_ptr(), libc::SIGCHLD);
+            for signal in PASSED_ON {
+                libc::sigaddset(taken.as_mut_ptr(), signal);
+            }
+            if libc::sigprocmask(libc::SIG_BLOCK, taken.as_ptr(), before.as_mut_ptr()) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            let fd = libc::signalfd(-1, taken.as_ptr(), libc::SFD_CLOEXEC);
+            if fd < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            Ok(Signals { fd: OwnedFd::from_raw_fd(fd), mask_before: before.assume_init() })
+        }
+    }
+
+    /// Waits for the next; `None`: one that is not to be passed on (a child ended, the terminal told everybody).
+    fn next(&self) -> io::Result<Option<i32>> {
+        let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
+        let bytes = size_of::<libc::signalfd_siginfo>();
+        // SAFETY: the buffer has the size given; a read of that size fills it whole.
+        let read = unsafe { libc::read(self.fd.as_raw_fd(), info.as_mut_ptr().cast(), bytes) };
+        if usize::try_from(read).is_ok_and(|read| read == bytes) {
+            // SAFETY: filled, as just found.
+            let info = unsafe { info.assume_init() };
+            let from_terminal = info.ssi_code == libc::SI_KERNEL;
+            let signal = i32::try_from(info.ssi_signo).ok();
+            return Ok(signal.filter(|signal| *signal != libc::SIGCHLD && !from_terminal));
+        }
+        match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            error => Err(error),
+        }
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // SAFETY: the set was filled when it was taken.
+        unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.mask_before, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_the_launchers() {
+        let ended = |raw| Ended(ExitStatus::from_raw(raw));
+        assert_eq!((ended(0).exit_code(), ended(0).was_silent()), (0, true));
+        assert_eq!((ended(7 << 8).exit_code(), ended(7 << 8).was_silent()), (7, false));
+        assert_eq!((ended(9).exit_code(), ended(9).was_silent()), (137, true));
+    }
+}

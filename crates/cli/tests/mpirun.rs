@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge env` and `selvedge mpirun` as their user sees them. The launcher is a script that says what it was given;
+//! the provider is an empty file: nobody loads it here.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use common::{Ended, Place, runs, wait_until};
+
+/// Says that it is Open MPI's, or what it was given; ends as it is told.
+const LAUNCHER: &str = r#"#!/bin/sh
+if test "$1" = --version; then echo "mpirun (VERSION) 5.0"; exit 0; fi
+for word in "$@"; do echo "word:$word"; done
+env | grep -E '^(FI_|OMPI_|MPIR_)' | sort
+case "$FAKE" in
+    exit) exit 7;;
+    kill) kill -KILL $$;;
+    wait) sleep 1000 > /dev/null & sleep=$!
+        trap 'echo told; kill $sleep; exit 9' TERM
+        echo $$ > "$PLACE/launcher"; wait;;
+esac
+"#;
+
+/// A tree with a provider, and launchers.
+struct Tree {
+    place: Place,
+}
+
+impl Tree {
+    fn new(name: &str) -> Tree {
+        let place = Place::new(name);
+        let provider = place.file("tree/lib/libselvedge");
+        fs::create_dir_all(&provider).unwrap();
+        fs::write(provider.join("libselvedge-fi.so"), "").unwrap();
+        fs::create_dir_all(place.file("openmpi")).unwrap();
+        fs::create_dir_all(place.file("mpich")).unwrap();
+        let tree = Tree { place };
+        tree.launcher("openmpi/mpirun", "Open MPI");
+        tree.launcher("mpich/mpirun", "HYDRA");
+        tree
+    }
+
+    fn launcher(&self, name: &str, version: &str) {
+        let path = self.place.file(name);
+        fs::write(&path, LAUNCHER.replace("VERSION", version)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.place.file(name)
+    }
+
+    /// Only the launchers named first in PATH, then the system's tools.
+    fn command(&self, first: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+        let mut path = vec![self.file(first)];
+        path.extend(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()));
+        command.args(arguments).stdin(Stdio::null()).env("PATH", std::env::join_paths(path).unwrap());
+        command.env("SELVEDGE_PREFIX", self.file("tree")).env("SELVEDGE_DIR", self.file(""));
+        command.env("PLACE", self.file(""));
+        for name in ["FI_PROVIDER", "FI_PROVIDER_PATH", "OMPI_MCA_pml"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    fn output(&self, first: &str, arguments: &[&str]) -> Ended {
+        Ended::from(self.command(first, arguments).output().unwrap())
+    }
+}
+
+#[test]
+fn a_shell_can_evaluate_the_environment() {
+    let tree = Tree::new("env");
+    let script = "eval \"$(\"$SELVEDGE\" env mpich)\" && echo $FI_PROVIDER $MPIR_CVAR_CH4_NETMOD \"$FI_PROVIDER_PATH\"";
+    let mut shell = Command::new("sh");
+    shell.args(["-c", script]).env("SELVEDGE", env!("CARGO_BIN_EXE_selvedge"));
+    let said = Ended::from(shell.env("SELVEDGE_PREFIX", tree.file("tree")).output().unwrap());
+    assert_eq!(said.out.trim(), format!("selvedge ofi {}", tree.file("tree/lib/libselvedge").display()));
+    assert!(tree.output("mpich", &["env", "openmpi", "--shell", "csh"]).out.contains("setenv OMPI_MCA_osc '^ucx';"));
+    let json = tree.output("mpich", &["env", "ofi", "--shell", "json"]).out;
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["FI_PROVIDER"], "selvedge");
+}
+
+#[test]
+fn a_tree_without_the_provider_prints_nothing() {
+    let tree = Tree::new("none");
+    fs::remove_file(tree.file("tree/lib/libselvedge/libselvedge-fi.so")).unwrap();
+    for arguments in [&["env", "ofi"][..], &["mpirun", "-n", "1", "true"]] {
+        let said = tree.output("openmpi", arguments);
+        assert_eq!((said.code, said.out.as_str()), (Some(1), ""));
+        assert!(said.err.contains("libselvedge-fi.so is not there"), "{}", said.err);
+    }
+}
+
+#[test]
+fn the_first_launcher_in_path_says_which_mpi_a_script_uses() {
+    let tree = Tree::new("path");
+    let said = tree.output("openmpi", &["mpirun", "-n", "2", "--tag-output", "true", "--verbose"]);
+    assert_eq!(said.code, Some(0), "{}", said.err);
+    let words: Vec<&str> = said.out.lines().filter_map(|line| line.strip_prefix("word:")).collect();
+    assert_eq!(words, ["-n", "2", "--tag-output", "true", "--verbose"], "what is the program's stays the program's");
+    assert!(said.out.contains("OMPI_MCA_pml=cm\n") && !said.out.contains("MPIR_CVAR"), "{}", said.out);
+    let said = tree.output("mpich", &["mpirun", "-n", "2", "true"]);
+    assert!(said.out.contains("MPIR_CVAR_CH4_NETMOD=ofi\n") && said.out.contains("FI_PROVIDER=selvedge\n"));
+}
+
+#[test]
+fn the_mpi_and_the_launcher_can_be_named() {
+    let tree = Tree::new("named");
+    let said = tree.output("openmpi", &["mpirun", "--mpi", "mpich", "--launcher"]);
+    assert!(said.code != Some(0));
+    let launcher = tree.file("mpich/mpirun");
+    let launcher = launcher.to_str().unwrap();
+    let said = tree.output("openmpi", &["mpirun", "-n", "2", "--launcher", launcher, "true"]);
+    assert!(said.out.contains("MPIR_CVAR_NOLOCAL=1\n"), "{} {}", said.out, said.err);
+    let said = tree.output("openmpi", &["mpirun", "--mpi=mpich", "--launcher", "no-such-launcher", "true"]);
+    assert_eq!(said.code, Some(127));
+    let said = tree.output("openmpi", &["mpirun", "--mpi", "lam", "true"]);
+    assert!(said.code == Some(2) && said.err.contains("mpich"), "{}", said.err);
+    let said = tree.output("openmpi", &["mpirun", "-n", "2", "--mpi", "lam", "true"]);
+    assert!(said.code == Some(1) && said.err.contains("mpich"), "{}", said.err);
+}
+
+#[test]
+fn a_virtual_environment_has_its_own_launcher() {
+    let tree = Tree::new("venv");
+    fs::create_dir_all(tree.file("venv/bin")).unwrap();
+    fs::write(tree.file("venv/pyvenv.cfg"), "").unwrap();
+    tree.launcher("venv/bin/mpirun", "HYDRA");
+    tree.launcher("venv/bin/python", "unused");
+    let python = tree.file("venv/bin/python");
+    let said = tree.output("openmpi", &["mpirun", "--dry-run", python.to_str().unwrap()]);
+    let launcher = format!("{} {}", tree.file("venv/bin/mpirun").display(), python.display());
+    assert_eq!(said.out.lines().last(), Some(launcher.as_str()), "{}", said.err);
+}
+
+#[test]
+fn a_dry_run_only_prints() {
+    let tree = Tree::new("dry");
+    let said = tree.output("openmpi", &["mpirun", "--dry-run", "-n", "2", "sh", "-c", "a b"]);
+    let launcher = tree.file("openmpi/mpirun");
+    assert_eq!(said.out.lines().last(), Some(format!("{} -n 2 sh -c 'a b'", launcher.display()).as_str()));
+    assert!(said.out.contains("export OMPI_MCA_mtl=ofi\n") && !said.out.contains("word:"));
+}
+
+#[test]
+fn what_is_set_is_said_when_asked() {
+    let tree = Tree::new("verbose");
+    let mut command = tree.command("openmpi", &["mpirun", "--verbose", "-n", "1", "true"]);
+    let said = Ended::from(command.env("FI_PROVIDER", "tcp").output().unwrap());
+    assert!(said.err.contains("Open MPI, by ") && said.err.contains("FI_PROVIDER=selvedge (instead of tcp)"));
+    let root = rustix::process::geteuid().is_root();
+    assert_eq!(said.err.contains("refuses to run as root"), root);
+    assert_eq!(said.out.contains("OMPI_ALLOW_RUN_AS_ROOT=1\n"), root);
+    assert!(tree.output("openmpi", &["mpirun", "-n", "1", "true"]).err.is_empty());
+}
+
+#[test]
+fn the_exit_status_is_the_launchers() {
+    let tree = Tree::new("status");
+    for (fake, code) in [("exit", 7), ("kill", 137), ("", 0)] {
+        let mut command = tree.command("openmpi", &["mpirun", "-n", "1", "true"]);
+        assert_eq!(command.env("FAKE", fake).output().unwrap().status.code(), Some(code), "{fake}");
+    }
+}
+
+#[test]
+fn signals_reach_the_launcher() {
+    let tree = Tree::new("signal");
+    let mut command = tree.command("openmpi", &["mpirun", "-n", "1", "true"]);
+    let child = command.env("FAKE", "wait").stdout(Stdio::piped()).spawn().unwrap();
+    let launcher = tree.place.wait_for_line("launcher");
+    let pid = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    let ended = Ended::from(child.wait_with_output().unwrap());
+    assert_eq!(ended.code, Some(9));
+    assert!(ended.out.ends_with("told\n"), "{}", ended.out);
+    wait_until("the launcher is gone", || !runs(&launcher));
+}
