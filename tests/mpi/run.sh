@@ -1,0 +1,58 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# The short part of what is here, for every change: all examples over our provider on 1, 2 and 4 ranks, under every MPI
+# that is installed. Each example checks itself. Under two minutes.
+#
+# usage: tests/mpi/run.sh [--transport ours|stock] [MPI]...
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+. tests/mpi/common.sh
+
+transport=ours
+if [ "${1:-}" = --transport ]; then
+    transport=$2
+    shift 2
+fi
+[ $# -gt 0 ] || set -- $all_mpis
+[ "$transport" = stock ] || [ -d "$tree/lib/libselvedge" ] || fail "build/lib/libselvedge is not there (make build)"
+printed=$(mktemp)
+trap 'rm -f "$printed"' EXIT
+failed=0
+
+# example RANKS PROGRAM [ARGUMENT]...
+example() {
+    ranks=$1
+    shift
+    began=$(date +%s)
+    status=0
+    launch "$mpi" "$transport" "$ranks" 60 "$tree/mpi/$mpi/$@" >"$printed" 2>&1 || status=$?
+    if [ "$status" = 0 ]; then
+        echo "    $ranks ranks, $*: right, $(($(date +%s) - began)) s"
+    else
+        echo "    $ranks ranks, $*: exit status $status"
+        tail -20 "$printed" | sed 's/^/        /'
+        failed=$((failed + 1))
+    fi
+}
+
+for mpi; do
+    if ! have "$mpi"; then
+        say "$mpi is not installed: left out"
+        continue
+    fi
+    build "$mpi" || fail "the examples do not compile under $mpi"
+    say "$(version "$mpi"), $transport"
+    for ranks in 1 2 4; do
+        example "$ranks" hello
+        [ "$ranks" = 1 ] || example "$ranks" pingpong 20
+        example "$ranks" halo2d 128 20
+        example "$ranks" onesided
+        example "$ranks" is
+        example "$ranks" ft
+        [ "$ranks" = 1 ] || example "$ranks" ep
+        for graph in BH WH SH; do example "$ranks" dt "$graph"; done
+        [ ! -x "$tree/mpi/$mpi/lennard_jones" ] || example "$ranks" lennard_jones 20
+    done
+done
+[ "$failed" = 0 ] || fail "$failed of the examples failed"
