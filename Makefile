@@ -5,7 +5,7 @@
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make build     builds into build/: bin, lib, include, libexec, examples
 #   make install   copies that tree to PREFIX (default /usr/local)
-#   make bench     the full benchmarks; writes docs/benchmarks.md, docs/benchmarks-shmem.md and their plots
+#   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
 #   make peers     installs what the benchmark compares with: UCX, Open MPI, MPICH
 
 PREFIX ?= /usr/local
@@ -22,24 +22,28 @@ LINK := -L$(TREE)/lib -lportals -Wl,-rpath,'$$ORIGIN/../lib' -Wl,-rpath,'$$ORIGI
 # OpenSHMEM programs are compiled as a user compiles them, and look for libsma.so within the tree.
 OSHCC := OSHCC_CC="$(CC)" OSHCC_RPATH='$$ORIGIN/../../lib:$$ORIGIN/../../../lib' $(TREE)/bin/oshcc
 
+# libfabric loads every *-fi.so of the directory that FI_PROVIDER_PATH names: it has one of its own.
+PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
+
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c))
 SHARED := bench/rank.c bench/ni.c
 SHARED_SHMEM := bench/shmem/pe.c bench/rank.c
-RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED) bench/peer_mpi.c,$(wildcard bench/*.c)))
+RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED),$(wildcard bench/*.c)))
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test check-examples bench install setup lint docs docs-pages clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(TREE)/lib/libselvedge/libselvedge-fi.so $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(TARGET)/release/libsma.a &: FORCE
-	$(CARGO) build --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem
-	@mkdir -p $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(TREE)/lib/libselvedge/libselvedge-fi.so $(TARGET)/release/libsma.a &: FORCE
+	$(CARGO) build --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi
+	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
+	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 # The functions that the table has, each also as pshmem_..; nothing else is seen from outside.
@@ -100,6 +104,7 @@ check-examples: build
 bench: setup build
 	$(TREE)/bin/selvedge bench --docs docs
 	$(TREE)/bin/selvedge bench shmem --docs docs
+	$(TREE)/bin/selvedge bench mpi --docs docs
 
 peers:
 	@./bench/get-peers.sh
@@ -118,10 +123,11 @@ docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 install: build
-	install -d $(PREFIX)/bin $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/libexec/selvedge/shmem
+	install -d $(PREFIX)/bin $(PREFIX)/lib/libselvedge $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/libexec/selvedge/shmem
 	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
 	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
 	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
+	install -m 755 $(PROVIDER) $(PREFIX)/lib/libselvedge/
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/

@@ -7,6 +7,7 @@
 #   a C compiler with the C library's headers    the examples, the benchmark programs, the conformance suites
 #   a C++ compiler                               the C++ side of the OpenSHMEM suite
 #   make                                         to put it all together
+#   libfabric's headers, and libclang             the provider for stock MPI: its types are made from the headers
 #   Rust (cargo), as new as Cargo.toml says       everything else
 #
 # It does nothing when all of it is there. What is missing is installed through apt-get as root or by sudo, after saying
@@ -77,12 +78,29 @@ install_packages() {
         fail "apt-get could not install: $*"
 }
 
+# Whether libfabric's headers, and the libclang that bindgen reads them with, are there.
+fabric_works() { printf '#include <rdma/fabric.h>\n' | "${CC:-cc}" -x c - -fsyntax-only >/dev/null 2>&1; }
+clang_works() {
+    [ -n "${LIBCLANG_PATH:-}" ] && return 0
+    for place in /usr/lib/llvm*/lib /usr/lib64 /usr/lib /usr/lib/*-linux-gnu /usr/local/lib; do
+        # Its own headers (stddef.h and the like) come with it in Debian's libclang-dev.
+        set -- "$place"/libclang.so* "$place"/libclang-*.so*
+        { [ -e "$1" ] || [ -e "$2" ]; } || continue
+        set -- /usr/lib/llvm*/lib/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h
+        { [ -e "$1" ] || [ -e "$2" ]; } && return 0
+    done
+    return 1
+}
+
 packages=
 c_works || packages="gcc libc6-dev"
 cxx_works || packages="$packages g++"
 command -v make >/dev/null 2>&1 || packages="$packages make"
+fabric_works || packages="$packages libfabric-dev"
+clang_works || packages="$packages libclang-dev"
 # shellcheck disable=SC2086  # one word is one package
 [ -z "$packages" ] || install_packages $packages
+fabric_works || fail "<rdma/fabric.h> cannot be included: libfabric's headers are missing (Debian: libfabric-dev)"
 c_works || fail "'${CC:-cc}' cannot compile and link a C program"
 cxx_works || fail "'${CXX:-c++}' cannot compile a C++ program"
 

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Which receive a message meets: order between a pair whatever the sizes, tags and ignored bits, directed receives, and
+ * very long lists on either side. fi_msg(3), fi_tagged(3), fi_endpoint(3) on FI_ORDER_SAS.
+ */
+#include "transfers.h"
+
+/* ---- Order ------------------------------------------------------------------------------------------------------- */
+
+/* Sizes on both sides of every threshold, in an order that mixes them. */
+static size_t mixed_size(uint64_t *state)
+{
+    static const size_t SIZES[] = {0, 8, 40, 200, 300, 4096, 9000, 16385, 70000, 300000};
+    return SIZES[random_next(state) % COUNT_OF(SIZES)];
+}
+
+enum { MIXED = 120, MIXED_BYTES = 300000 };
+
+/* All with one tag: the i-th message must meet the i-th receive. The receives may complete in another order. */
+static void check_order(enum kind kind, struct pair p, int posted_before)
+{
+    static unsigned char *out[MIXED], *in[MIXED];
+    static size_t lengths[MIXED];
+    uint64_t state = 77;
+    for (int i = 0; i < MIXED; i++) {
+        lengths[i] = mixed_size(&state);
+        out[i] = buffer(lengths[i]);
+        in[i] = buffer(MIXED_BYTES);
+        pattern_fill(out[i], lengths[i], (unsigned)i);
+    }
+    for (int i = 0; i < posted_before; i++)
+        POST(receive(kind, p.b, from_any(in[i], MIXED_BYTES, 9, CONTEXT(i))));
+    for (int i = 0; i < MIXED; i++) POST(send_one(kind, p.a, to_peer(out[i], lengths[i], p.to_b, 9, CONTEXT(i))));
+    for (int i = posted_before; i < MIXED; i++)
+        POST(receive(kind, p.b, from_any(in[i], MIXED_BYTES, 9, CONTEXT(i))));
+    for (int n = 0; n < MIXED; n++) {
+        struct completion c = WAIT_RX(p.b);
+        int i = (int)((uintptr_t)c.context - (uintptr_t)CONTEXT(0));
+        about("%s %d of %d, %d posted before", kind_name(kind), i, MIXED, posted_before);
+        CHECK(i >= 0 && i < MIXED);
+        CHECK_EQ(c.len, lengths[i]);
+        CHECK_PATTERN(in[i], lengths[i], (unsigned)i);
+    }
+    for (int i = 0; i < MIXED; i++) WAIT_TX(p.a);
+}
+
+CASE(order_expected, 1, "FI_ORDER_SAS: messages of all sizes meet receives in the order in which they were sent")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .order = FI_ORDER_SAS});
+    check_order(MESSAGE, p, MIXED);
+    check_order(TAGGED_MESSAGE, p, MIXED);
+}
+
+CASE(order_unexpected, 1, "FI_ORDER_SAS: unexpected messages of all sizes are received in the order in which they were sent",
+     .stock = "sockets: loses unexpected ones of some sizes")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .order = FI_ORDER_SAS});
+    check_order(MESSAGE, p, 0);
+    check_order(TAGGED_MESSAGE, p, 0);
+}
+
+CASE(order_half_expected, 1, "FI_ORDER_SAS: the order holds where receives run out in the middle")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .order = FI_ORDER_SAS});
+    check_order(MESSAGE, p, MIXED / 2);
+    check_order(TAGGED_MESSAGE, p, MIXED / 2);
+}
+
+CASE(order_between_processes, 2, "FI_ORDER_SAS: 400 messages of mixed sizes, data checked, receives posted late now and then")
+{
+    enum { COUNT = 400, BYTES = 100000 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED, .order = FI_ORDER_SAS});
+    uint64_t state = 4711;
+    unsigned char *memory = buffer(BYTES);
+    static const size_t SIZES[] = {1, 8, 64, 300, 5000, 17000, 100000};
+    for (int i = 0; i < COUNT; i++) {
+        size_t bytes = SIZES[random_next(&state) % COUNT_OF(SIZES)];
+        about("message %d of %zu bytes", i, bytes);
+        if (rank() == 0) {
+            unsigned char *own = buffer(bytes);
+            pattern_fill(own, bytes, (unsigned)i);
+            POST(fi_tsend(side->ep, own, bytes, NULL, to(1), 5, CONTEXT(i)));
+            struct completion c;
+            while (TAKE(side, side->tx, &c)) *(char *)shared() = 1;
+        } else {
+            if (i % 97 == 96) sleep_ms(3);
+            memset(memory, 0, bytes);
+            POST(fi_trecv(side->ep, memory, BYTES, NULL, FI_ADDR_UNSPEC, 5, 0, CONTEXT(i)));
+            CHECK_EQ(WAIT_RX(side).len, bytes);
+            CHECK_PATTERN(memory, bytes, (unsigned)i);
+        }
+    }
+    barrier();
+    struct completion c;
+    while (rank() == 0 && TAKE(side, side->tx, &c)) continue;
+}
+
+/* ---- Matching ---------------------------------------------------------------------------------------------------- */
+
+CASE(kinds_do_not_mix, 1, "fi_tagged: a message meets no receive of a tagged one, nor the other way round")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
+    int *in = buffer(2 * sizeof(int)), out[2] = {11, 22};
+    for (int expected = 0; expected < 2; expected++) {
+        if (expected) {
+            POST(fi_trecv(p.b->ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, 0, ~0ull, CONTEXT(1)));
+            POST(fi_recv(p.b->ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, CONTEXT(0)));
+        }
+        POST(fi_inject(p.a->ep, &out[0], 4, p.to_b));
+        POST(fi_tinject(p.a->ep, &out[1], 4, p.to_b, 0));
+        if (!expected) {
+            for (int i = 0; i < 1000; i++) progress();
+            POST(fi_trecv(p.b->ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, 0, ~0ull, CONTEXT(1)));
+            CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(1));
+            POST(fi_recv(p.b->ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, CONTEXT(0)));
+            WAIT_RX(p.b);
+        } else {
+            WAIT_RX(p.b);
+            WAIT_RX(p.b);
+        }
+        CHECK_EQ(in[0], 11);
+        CHECK_EQ(in[1], 22);
+        in[0] = in[1] = 0;
+    }
+}
+
+CASE(tags_of_64_bits, 1, "fi_tagged: send_tag & ~ignore == recv_tag & ~ignore, for each of the 64 bits, expected and not")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
+    if (p.a->info->ep_attr->mem_tag_format >> 63 == 0 && p.a->info->ep_attr->mem_tag_format >> 62 == 0)
+        skip("not all 64 bits of a tag");
+    uint64_t tag = 0x8123456789abcdef;
+    int *in = buffer(2 * sizeof(int));
+    for (int bit = 0; bit < 64; bit++)
+        for (int expected = 0; expected < 2; expected++) {
+            about("bit %d, expected %d", bit, expected);
+            int other = 1, right = 2;
+            uint64_t flipped = tag ^ 1ull << bit;
+            if (expected) POST(fi_trecv(p.b->ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, tag, 0, CONTEXT(1)));
+            POST(fi_tinject(p.a->ep, &other, 4, p.to_b, flipped));
+            POST(fi_tinject(p.a->ep, &right, 4, p.to_b, tag));
+            if (!expected) POST(fi_trecv(p.b->ep, &in[0], 4, NULL, FI_ADDR_UNSPEC, tag, 0, CONTEXT(1)));
+            struct completion c = WAIT_RX(p.b);
+            CHECK_EQ(in[0], 2);
+            CHECK_EQ(c.tag, tag);
+            /* with the bit ignored, the other one */
+            POST(fi_trecv(p.b->ep, &in[1], 4, NULL, FI_ADDR_UNSPEC, tag, 1ull << bit, CONTEXT(2)));
+            c = WAIT_RX(p.b);
+            CHECK_EQ(in[1], 1);
+            CHECK_EQ(c.tag, flipped); /* the tag that was sent */
+            CHECK_PTR(c.context, CONTEXT(2));
+        }
+}
+
+/* A plain model: an array of unexpected messages and one of posted receives, searched from the front. */
+CASE(matching_is_that_of_a_plain_list, 1, "fi_tagged: receives are searched in the order posted, messages in the order they came: 4,000 random steps against a plain list")
+{
+    enum { STEPS = 4000, TAGS = 6, OPEN_MAX = 64 };
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
+    struct { uint64_t tag, ignore; int number; } posted[OPEN_MAX];
+    struct { uint64_t tag; int number; } arrived[OPEN_MAX];
+    int posted_count = 0, arrived_count = 0;
+    static int in[STEPS];
+    uint64_t state = 31337;
+    for (int step = 0; step < STEPS; step++) {
+        about("step %d, %d posted, %d unexpected", step, posted_count, arrived_count);
+        bool send = random_next(&state) % 2;
+        uint64_t tag = random_next(&state) % TAGS;
+        int wanted_receive = -1, wanted_message = -1;
+        if ((send && arrived_count == OPEN_MAX) || (!send && posted_count == OPEN_MAX)) send = !send;
+        if (send) {
+            POST(fi_tinject(p.a->ep, &step, sizeof step, p.to_b, tag));
+            int at = 0;
+            while (at < posted_count && (posted[at].tag ^ tag) & ~posted[at].ignore) at++;
+            if (at < posted_count) {
+                wanted_receive = posted[at].number;
+                wanted_message = step;
+                memmove(&posted[at], &posted[at + 1], sizeof posted[0] * (size_t)(--posted_count - at));
+            } else {
+                arrived[arrived_count].tag = tag;
+                arrived[arrived_count++].number = step;
+            }
+        } else {
+            static const uint64_t IGNORES[] = {0, 0, 1, 2, 7, ~0ull};
+            uint64_t ignore = IGNORES[random_next(&state) % COUNT_OF(IGNORES)];
+            in[step] = -1;
+            POST(fi_trecv(p.b->ep, &in[step], sizeof(int), NULL, FI_ADDR_UNSPEC, tag, ignore, CONTEXT(step)));
+            int at = 0;
+            while (at < arrived_count && (arrived[at].tag ^ tag) & ~ignore) at++;
+            if (at < arrived_count) {
+                wanted_receive = step;
+                wanted_message = arrived[at].number;
+                memmove(&arrived[at], &arrived[at + 1], sizeof arrived[0] * (size_t)(--arrived_count - at));
+            } else {
+                posted[posted_count].tag = tag;
+                posted[posted_count].ignore = ignore;
+                posted[posted_count++].number = step;
+            }
+        }
+        if (wanted_receive < 0) continue;
+        CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(wanted_receive));
+        CHECK_EQ(in[wanted_receive], wanted_message);
+    }
+}
+
+/* ---- Directed receives ------------------------------------------------------------------------------------------- */
+
+CASE(directed_receive, 3, "FI_DIRECTED_RECV: a receive from one address takes messages of that sender only, expected and unexpected")
+{
+    struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE});
+    int *in = buffer(4 * sizeof(int)), mine = 100 + rank();
+    FOR_KINDS(kind)
+    for (int expected = 0; expected < 2; expected++) {
+        about("%s, expected %d", kind_name(kind), expected);
+        struct transfer from_2 = {.buf = &in[2], .len = 4, .peer = to(2), .context = CONTEXT(2)};
+        struct transfer from_1 = {.buf = &in[1], .len = 4, .peer = to(1), .context = CONTEXT(1)};
+        struct transfer from_0 = from_any(&in[0], 4, 0, CONTEXT(0));
+        if (rank() == 0 && expected) {
+            POST(receive(kind, side, from_2));
+            POST(receive(kind, side, from_1));
+            POST(receive(kind, side, from_0));
+        }
+        barrier();
+        if (rank() == 1) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
+        if (rank() == 1) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
+        barrier();
+        if (rank() == 2) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
+        barrier();
+        if (rank() == 0) {
+            if (!expected) {
+                POST(receive(kind, side, from_2));
+                CHECK_EQ(WAIT_RX(side).source, to(2));
+                POST(receive(kind, side, from_0));
+                CHECK_EQ(WAIT_RX(side).source, to(1));
+                POST(receive(kind, side, from_1));
+                CHECK_EQ(WAIT_RX(side).source, to(1));
+            } else {
+                for (int i = 0; i < 3; i++) {
+                    struct completion c = WAIT_RX(side);
+                    CHECK_EQ(c.source, c.context == CONTEXT(2) ? to(2) : to(1));
+                }
+            }
+            CHECK_EQ(in[2], 102);
+            CHECK_EQ(in[1], 101);
+            CHECK_EQ(in[0], 101);
+            memset(in, 0, 3 * sizeof(int));
+        }
+        barrier();
+    }
+}
+
+CASE(undirected_receive, 1, "fi_getinfo: without FI_DIRECTED_RECV the source of a receive is ignored")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
+    if (p.b->info->caps & FI_DIRECTED_RECV) return; /* granted without being asked for */
+    int in = 0, out = 5;
+    FOR_KINDS(kind)
+    {
+        struct transfer r = from_any(&in, 4, 0, CONTEXT(1));
+        r.peer = 0; /* b itself, which sends nothing */
+        POST(receive(kind, p.b, r));
+        POST(inject(kind, p.a, to_peer(&out, 4, p.to_b, 0, NULL)));
+        WAIT_RX(p.b);
+        CHECK_EQ(in, 5);
+        in = 0;
+    }
+}
+
+/* ---- Long lists -------------------------------------------------------------------------------------------------- */
+
+CASE(deep_unexpected_in_order, 2, "fi_tagged: 20,000 unexpected messages, none lost, received in the order in which they came")
+{
+    enum { DEEP = 20000 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    if (rank() == 0) {
+        for (int i = 0; i < DEEP; i++) POST(fi_tinject(side->ep, &i, sizeof i, to(1), (uint64_t)i));
+        barrier();
+        return;
+    }
+    barrier();
+    for (int i = 0; i < DEEP; i++) {
+        int in = -1;
+        POST(fi_trecv(side->ep, &in, sizeof in, NULL, FI_ADDR_UNSPEC, 0, ~0ull, NULL));
+        struct completion c = WAIT_RX(side);
+        CHECK_EQ(in, i);
+        CHECK_EQ(c.tag, i);
+    }
+}
+
+CASE(deep_unexpected_in_reverse, 2, "fi_tagged: 20,000 unexpected messages, received by exact tags, the last one first")
+{
+    enum { DEEP = 20000 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    if (rank() == 0) {
+        for (int i = 0; i < DEEP; i++) POST(fi_tinject(side->ep, &i, sizeof i, to(1), (uint64_t)i));
+        barrier();
+        return;
+    }
+    barrier();
+    for (int i = DEEP; i-- > 0;) {
+        int in = -1;
+        POST(fi_trecv(side->ep, &in, sizeof in, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, NULL));
+        WAIT_RX(side);
+        CHECK_EQ(in, i);
+    }
+}
+
+CASE(deep_posted, 2, "fi_tagged: 10,000 receives posted, met by exact tags in reverse, each by its own message",
+     .stock = "tcp;ofi_rxm: its receive queue ends at 1,024 | shm: its receive queue ends at 1,024")
+{
+    enum { DEEP = 10000 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    static int in[DEEP];
+    if (rank() == 1)
+        for (int i = 0; i < DEEP; i++)
+            POST(fi_trecv(side->ep, &in[i], sizeof in[i], NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, &in[i]));
+    barrier();
+    if (rank() == 0)
+        for (int i = DEEP; i-- > 0;) POST(fi_tinject(side->ep, &i, sizeof i, to(1), (uint64_t)i));
+    if (rank() == 1)
+        for (int n = 0; n < DEEP; n++) {
+            struct completion c = WAIT_RX(side);
+            about("completion %d, tag %d", n, (int)c.tag);
+            CHECK(c.tag < DEEP);
+            CHECK_PTR(c.context, &in[c.tag]);
+            CHECK_EQ(in[c.tag], c.tag);
+            in[c.tag] = -1; /* each once */
+        }
+}
+
+/* The receiver does nothing at all while the other sends for as long as it may. */
+static void flood(size_t bytes, int count)
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    unsigned char *memory = buffer(bytes + 8);
+    if (rank() == 0) {
+        unsigned char *out = buffer((size_t)count * bytes + 8);
+        int sent = 0, done = 0;
+        bool receiver_sleeps = true;
+        long long until = now_ms() + WAIT_MS;
+        while (done < count) {
+            struct completion c;
+            while (TAKE(side, side->tx, &c)) done++;
+            if (sent < count) {
+                pattern_fill(out + (size_t)sent * bytes, bytes, (unsigned)sent);
+                ssize_t rc = fi_tsend(side->ep, out + (size_t)sent * bytes, bytes, NULL, to(1), 3, NULL);
+                if (rc == 0) sent++;
+                if (rc != 0 && rc != -FI_EAGAIN) OK(rc);
+                if (receiver_sleeps && (rc == -FI_EAGAIN || sent == count)) {
+                    receiver_sleeps = false;
+                    barrier_asleep(); /* it wakes up */
+                }
+            }
+            if (now_ms() > until) FAIL("%d sent, %d completed of %d", sent, done, count);
+        }
+        return;
+    }
+    barrier_asleep();
+    for (int i = 0; i < count; i++) {
+        about("message %d", i);
+        POST(fi_trecv(side->ep, memory, bytes + 8, NULL, FI_ADDR_UNSPEC, 3, 0, NULL));
+        CHECK_EQ(WAIT_RX(side).len, bytes);
+        CHECK_PATTERN(memory, bytes, (unsigned)i);
+    }
+}
+
+CASE(flood_of_small, 2, "fi_msg, FI_RM_ENABLED: more small messages than anything holds, to a process that sleeps: none is lost")
+{
+    flood(24, 30000);
+}
+
+CASE(flood_of_medium, 2, "fi_msg, FI_RM_ENABLED: more messages of 8 KiB than anything holds, to a process that sleeps: none is lost")
+{
+    flood(8192, 4000);
+}
+
+CASE(flood_of_large, 2, "fi_msg, FI_RM_ENABLED: many messages of 1 MiB under way, to a process that sleeps: none is lost")
+{
+    flood(1 << 20, 100);
+}

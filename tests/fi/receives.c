@@ -1,0 +1,470 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What else may be done with a receive: too small for its message, cancelled, a peek before it, a message claimed or
+ * discarded, one buffer for many messages. fi_msg(3), fi_tagged(3), fi_endpoint(3) on fi_cancel, fi_cq(3).
+ */
+#include "transfers.h"
+
+/* ---- Truncation -------------------------------------------------------------------------------------------------- */
+
+CASE(truncation, 1, "FI_ETRUNC: a message longer than its buffer is an error with len, olen and the context; it is consumed, and the next one comes")
+{
+    static const size_t SENT[] = {1, 40, 200, 5000, 20000, 300000}, KEPT[] = {0, 1, 39, 100, 16384};
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
+    unsigned char *out = buffer(300000), *in = buffer(16384 + 64);
+    FOR_KINDS(kind)
+    for (size_t s = 0; s < COUNT_OF(SENT); s++)
+        for (size_t k = 0; k < COUNT_OF(KEPT) && KEPT[k] < SENT[s]; k++)
+            for (int expected = 0; expected < 2; expected++) {
+                about("%s of %zu bytes into %zu, expected %d", kind_name(kind), SENT[s], KEPT[k], expected);
+                pattern_fill(out, SENT[s], (unsigned)s);
+                memset(in, 0xcc, 16384 + 64);
+                struct transfer r = from_any(in, KEPT[k], 6, CONTEXT(4));
+                if (expected) POST(receive(kind, p.b, r));
+                POST(send_one(kind, p.a, to_peer(out, SENT[s], p.to_b, 6, CONTEXT(5))));
+                if (!expected) {
+                    for (int i = 0; i < 50; i++) progress();
+                    POST(receive(kind, p.b, r));
+                }
+                struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
+                CHECK_EQ(e.err, FI_ETRUNC);
+                CHECK_PTR(e.op_context, CONTEXT(4));
+                CHECK_EQ(e.olen, SENT[s] - KEPT[k]);
+                CHECK_EQ(e.len, KEPT[k]);
+                CHECK_FLAGS(e.flags, FI_RECV | kind_caps(kind), 0);
+                if (kind == TAGGED_MESSAGE) CHECK_EQ(e.tag, 6);
+                CHECK_BYTES(in + KEPT[k], 64, 0xcc);
+                WAIT_TX(p.a); /* the sender is not told */
+                POST(inject(kind, p.a, to_peer(out, 1, p.to_b, 6, NULL)));
+                POST(receive(kind, p.b, from_any(in, 1, 6, CONTEXT(9))));
+                CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(9));
+            }
+}
+
+/* ---- Cancel ------------------------------------------------------------------------------------------------------ */
+
+CASE(cancel, 1, "fi_cancel: a posted receive completes with FI_ECANCELED, and takes no message any more; the others stay")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
+    int in[3], out = 7;
+    static struct fi_context contexts[3];
+    FOR_KINDS(kind)
+    for (int victim = 0; victim < 3; victim++) {
+        about("%s, receive %d of 3", kind_name(kind), victim);
+        for (int i = 0; i < 3; i++) {
+            in[i] = -1;
+            POST(receive(kind, p.b, from_any(&in[i], 4, 2, &contexts[i])));
+        }
+        OK(fi_cancel(&p.b->ep->fid, &contexts[victim]));
+        struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
+        CHECK_EQ(e.err, FI_ECANCELED);
+        CHECK_PTR(e.op_context, &contexts[victim]);
+        for (int i = 0; i < 3; i++) {
+            if (i == victim) continue;
+            POST(inject(kind, p.a, to_peer(&out, 4, p.to_b, 2, NULL)));
+            CHECK_PTR(WAIT_RX(p.b).context, &contexts[i]);
+        }
+        CHECK_EQ(in[victim], -1);
+        CHECK_NONE(p.b->rx, 2);
+    }
+}
+
+CASE(cancel_what_is_not_there, 1, "fi_cancel: of a context that nothing has, or whose operation is over, posts no entry")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
+    int in = 0, out = 7;
+    static struct fi_context used, unused;
+    ssize_t rc = fi_cancel(&p.b->ep->fid, &unused);
+    if (rc != 0 && rc != -FI_ENOENT) OK(rc);
+    CHECK_NONE(p.b->rx, 2);
+    POST(fi_trecv(p.b->ep, &in, 4, NULL, FI_ADDR_UNSPEC, 2, 0, &used));
+    POST(fi_tinject(p.a->ep, &out, 4, p.to_b, 2));
+    CHECK_PTR(WAIT_RX(p.b).context, &used);
+    rc = fi_cancel(&p.b->ep->fid, &used);
+    if (rc != 0 && rc != -FI_ENOENT) OK(rc);
+    CHECK_NONE(p.b->rx, 2);
+}
+
+CASE(cancel_races, 2, "fi_cancel: a receive that is cancelled while its message comes either completes or is cancelled, once, and the message is not lost")
+{
+    enum { ROUNDS = 400 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    static struct fi_context contexts[ROUNDS];
+    int next = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        if (rank() == 0) POST(fi_tinject(side->ep, &i, 4, to(1), 1));
+    }
+    for (int i = 0; rank() == 1 && next < ROUNDS; i++) {
+        int in = -1;
+        struct fi_context *context = &contexts[i % ROUNDS];
+        about("try %d, message %d", i, next);
+        POST(fi_trecv(side->ep, &in, 4, NULL, FI_ADDR_UNSPEC, 1, 0, context));
+        fi_cancel(&side->ep->fid, context);
+        struct fi_cq_tagged_entry entry;
+        long long until = now_ms() + WAIT_MS;
+        ssize_t rc;
+        while ((rc = fi_cq_read(side->rx, &entry, 1)) == -FI_EAGAIN && now_ms() < until) continue;
+        if (rc == 1) {
+            CHECK_PTR(entry.op_context, context);
+            CHECK_EQ(in, next++);
+            continue;
+        }
+        CHECK_RC(rc, -FI_EAVAIL);
+        struct fi_cq_err_entry e = {0};
+        CHECK_RC(fi_cq_readerr(side->rx, &e, 0), 1);
+        CHECK_EQ(e.err, FI_ECANCELED);
+        CHECK_PTR(e.op_context, context);
+        CHECK_EQ(in, -1);
+    }
+}
+
+/* ---- Peek -------------------------------------------------------------------------------------------------------- */
+
+static struct transfer peeking(uint64_t tag, uint64_t ignore, void *context)
+{
+    return (struct transfer){.peer = FI_ADDR_UNSPEC, .tag = tag, .ignore = ignore, .context = context};
+}
+
+static void post_peek(struct side *side, uint64_t tag, uint64_t ignore, void *context, uint64_t flags)
+{
+    POST(receive_flagged(TAGGED_MESSAGE, side, peeking(tag, ignore, context), FI_PEEK | flags));
+}
+
+/* Peeks until the message has come; what is found. */
+static struct completion peek_until_found(struct side *side, uint64_t tag, uint64_t ignore, void *context, uint64_t flags)
+{
+    long long until = now_ms() + WAIT_MS;
+    for (;;) {
+        post_peek(side, tag, ignore, context, flags);
+        struct fi_cq_tagged_entry entry;
+        fi_addr_t source = FI_ADDR_NOTAVAIL;
+        ssize_t rc;
+        while ((rc = fi_cq_readfrom(side->rx, &entry, 1, &source)) == -FI_EAGAIN && now_ms() < until) progress();
+        if (rc == 1)
+            return (struct completion){.context = entry.op_context, .flags = entry.flags, .len = entry.len,
+                                       .data = entry.data, .tag = entry.tag, .source = source};
+        CHECK_RC(rc, -FI_EAVAIL);
+        struct fi_cq_err_entry e = {0};
+        CHECK_RC(fi_cq_readerr(side->rx, &e, 0), 1);
+        CHECK_EQ(e.err, FI_ENOMSG);
+        if (now_ms() > until) FAIL("no message is found within %d ms", WAIT_MS);
+    }
+}
+
+CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry with FI_ENOMSG and the context")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
+    int out = 1, in = 0;
+    static struct fi_context context;
+    for (int round = 0; round < 2; round++) {
+        post_peek(p.b, 5, 0, &context, 0);
+        struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
+        CHECK_EQ(e.err, FI_ENOMSG);
+        CHECK_PTR(e.op_context, &context);
+        if (round == 0) POST(fi_tinject(p.a->ep, &out, 4, p.to_b, 6)); /* another tag */
+    }
+    POST(fi_trecv(p.b->ep, &in, 4, NULL, FI_ADDR_UNSPEC, 6, 0, NULL)); /* the peek stays nowhere */
+    WAIT_RX(p.b);
+    CHECK_NONE(p.b->rx, 2);
+}
+
+CASE(peek_finds, 1, "FI_PEEK: tells length, tag, data and sender of the first message that matches, and leaves it there",
+     .stock = "shm: 1.17 has no source in a peek")
+{
+    static const size_t LENGTHS[] = {0, 4, 300, 16384, 100000};
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});
+    char *out = buffer(100000), *in = buffer(100000);
+    static struct fi_context context;
+    for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
+        about("%zu bytes", LENGTHS[l]);
+        pattern_fill(out, LENGTHS[l], (unsigned)l);
+        POST(fi_tsenddata(p.a->ep, out, LENGTHS[l], NULL, 0x77, p.to_b, 0xab00 + l, NULL));
+        POST(fi_tinject(p.a->ep, out, 1 < LENGTHS[l] ? 1 : 0, p.to_b, 0xab00 + l + 1));
+        for (int round = 0; round < 3; round++) {
+            struct completion c = peek_until_found(p.b, 0xab00, 0xff, &context, 0);
+            CHECK_EQ(c.len, LENGTHS[l]);
+            CHECK_EQ(c.tag, 0xab00 + l);
+            CHECK_PTR(c.context, &context);
+            CHECK_FLAGS(c.flags, FI_TAGGED | FI_RECV | FI_REMOTE_CQ_DATA, 0);
+            CHECK_EQ(c.data, 0x77);
+            CHECK_EQ(c.source, p.to_a);
+        }
+        POST(fi_trecv(p.b->ep, in, 100000, NULL, FI_ADDR_UNSPEC, 0xab00 + l, 0, NULL));
+        CHECK_EQ(WAIT_RX(p.b).len, LENGTHS[l]);
+        CHECK_PATTERN(in, LENGTHS[l], (unsigned)l);
+        POST(fi_trecv(p.b->ep, in, 100000, NULL, FI_ADDR_UNSPEC, 0, ~0ull, NULL));
+        CHECK_EQ(WAIT_RX(p.b).tag, 0xab00 + l + 1);
+        WAIT_TX(p.a);
+    }
+}
+
+CASE(peek_and_claim, 1, "FI_PEEK with FI_CLAIM: the message is its finder's: other receives and peeks pass it over, FI_CLAIM with the context takes it")
+{
+    static const size_t LENGTHS[] = {0, 4, 300, 20000, 100000};
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
+    char *out = buffer(100000), *in = buffer(100000);
+    static struct fi_context claims[2], other;
+    for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
+        about("%zu bytes", LENGTHS[l]);
+        pattern_fill(out, LENGTHS[l], (unsigned)l);
+        POST(fi_tsend(p.a->ep, out, LENGTHS[l], NULL, p.to_b, 1, NULL));
+        CHECK_EQ(peek_until_found(p.b, 1, 0, &claims[0], FI_CLAIM).len, LENGTHS[l]);
+        post_peek(p.b, 1, 0, &other, 0);
+        CHECK_EQ(WAIT_ERROR(p.b->rx).err, FI_ENOMSG);
+        POST(fi_tinject(p.a->ep, "x", 1, p.to_b, 1));
+        POST(fi_trecv(p.b->ep, in, 100000, NULL, FI_ADDR_UNSPEC, 1, 0, &other)); /* passes over the claimed one */
+        struct completion c = WAIT_RX(p.b);
+        CHECK_EQ(c.len, 1);
+        CHECK_PTR(c.context, &other);
+        struct transfer t = from_any(in, 100000, 1, &claims[0]);
+        POST(receive_flagged(TAGGED_MESSAGE, p.b, t, FI_CLAIM));
+        c = WAIT_RX(p.b);
+        CHECK_EQ(c.len, LENGTHS[l]);
+        CHECK_EQ(c.tag, 1);
+        CHECK_PTR(c.context, &claims[0]);
+        CHECK_PATTERN(in, LENGTHS[l], (unsigned)l);
+        WAIT_TX(p.a);
+    }
+}
+
+CASE(claims_are_kept_apart, 1, "FI_CLAIM: several claimed messages are taken in any order, each by its own context")
+{
+    enum { COUNT = 16 };
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
+    static struct fi_context claims[COUNT];
+    for (int i = 0; i < COUNT; i++) POST(fi_tinject(p.a->ep, &i, 4, p.to_b, 3));
+    for (int i = 0; i < COUNT; i++) peek_until_found(p.b, 3, 0, &claims[i], FI_CLAIM);
+    for (int n = 0; n < COUNT; n++) {
+        int i = n * 5 % COUNT, in = -1;
+        POST(receive_flagged(TAGGED_MESSAGE, p.b, from_any(&in, 4, 3, &claims[i]), FI_CLAIM));
+        CHECK_PTR(WAIT_RX(p.b).context, &claims[i]);
+        CHECK_EQ(in, i);
+    }
+}
+
+CASE(discard, 1, "FI_DISCARD: a peek that finds, and a claim, may throw the message away; what follows stays",
+     .stock = "sockets: a discarded message comes again")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
+    static const size_t LENGTHS[] = {0, 4, 300, 20000, 100000};
+    char *out = buffer(100000), *in = buffer(64);
+    static struct fi_context context;
+    for (int claimed = 0; claimed < 2; claimed++)
+        for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
+            about("%zu bytes, claimed before %d", LENGTHS[l], claimed);
+            POST(fi_tsend(p.a->ep, out, LENGTHS[l], NULL, p.to_b, 1, NULL));
+            POST(fi_tinject(p.a->ep, "abc", 3, p.to_b, 1));
+            if (claimed) {
+                CHECK_EQ(peek_until_found(p.b, 1, 0, &context, FI_CLAIM).len, LENGTHS[l]);
+                struct transfer t = from_any(NULL, 0, 1, &context);
+                POST(receive_flagged(TAGGED_MESSAGE, p.b, t, FI_CLAIM | FI_DISCARD));
+                CHECK_PTR(WAIT_RX(p.b).context, &context);
+            } else {
+                struct completion c = peek_until_found(p.b, 1, 0, &context, FI_DISCARD);
+                CHECK_EQ(c.len, LENGTHS[l]);
+                CHECK_PTR(c.context, &context);
+            }
+            POST(fi_trecv(p.b->ep, in, 64, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+            CHECK_EQ(WAIT_RX(p.b).len, 3);
+            WAIT_TX(p.a); /* the sender's buffer is its own again */
+        }
+}
+
+CASE(claim_of_nothing, 1, "FI_CLAIM: with a context that claimed nothing is refused, or completes in error", .ours = true)
+{
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
+    static struct fi_context context;
+    char in[8];
+    ssize_t rc = receive_flagged(TAGGED_MESSAGE, p.b, from_any(in, 8, 1, &context), FI_CLAIM);
+    if (rc == 0) CHECK_PTR(WAIT_ERROR(p.b->rx).op_context, &context);
+}
+
+CASE(peek_from_one_sender, 3, "FI_PEEK with FI_DIRECTED_RECV: finds messages of that sender only")
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE});
+    static struct fi_context context;
+    if (rank() > 0) {
+        int out = rank();
+        if (rank() == 1) POST(fi_tinject(side->ep, &out, 4, to(0), 4));
+        barrier();
+        barrier();
+        if (rank() == 2) POST(fi_tinject(side->ep, &out, 4, to(0), 4));
+        return;
+    }
+    barrier();
+    peek_until_found(side, 4, 0, &context, 0);
+    struct transfer t = peeking(4, 0, &context);
+    t.peer = to(2);
+    POST(receive_flagged(TAGGED_MESSAGE, side, t, FI_PEEK));
+    CHECK_EQ(WAIT_ERROR(side->rx).err, FI_ENOMSG);
+    t.peer = to(1);
+    POST(receive_flagged(TAGGED_MESSAGE, side, t, FI_PEEK));
+    CHECK_EQ(WAIT_RX(side).source, to(1));
+    barrier();
+    int in[2];
+    POST(fi_trecv(side->ep, &in[1], 4, NULL, to(2), 4, 0, NULL));
+    WAIT_RX(side);
+    POST(fi_trecv(side->ep, &in[0], 4, NULL, to(1), 4, 0, NULL));
+    WAIT_RX(side);
+    CHECK_EQ(in[0], 1);
+    CHECK_EQ(in[1], 2);
+}
+
+/* ---- One buffer for many messages ---------------------------------------------------------------------------------- */
+
+enum { MULTI_BYTES = 4096, MULTI_MIN = 256, MULTI_BUFFERS = 4 };
+
+static size_t min_multi_recv(struct side *side)
+{
+    size_t value = 0, bytes = sizeof value;
+    OK(fi_getopt(&side->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &bytes));
+    CHECK_EQ(bytes, sizeof value);
+    return value;
+}
+
+static struct pair multi_pair(enum fi_cq_format format)
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_MULTI_RECV, .format = format});
+    size_t least = MULTI_MIN;
+    OK(fi_setopt(&p.b->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &least, sizeof least));
+    CHECK_EQ(min_multi_recv(p.b), MULTI_MIN);
+    return p;
+}
+
+CASE(multi_receive, 1, "FI_MULTI_RECV: 2,000 messages of up to the minimum, packed into buffers that are reposted when FI_MULTI_RECV says they are used up")
+{
+    enum { MESSAGES = 2000 };
+    struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
+    unsigned char *space[MULTI_BUFFERS], *next_free[MULTI_BUFFERS], out[MULTI_MIN];
+    for (int i = 0; i < MULTI_BUFFERS; i++) {
+        next_free[i] = space[i] = buffer(MULTI_BYTES);
+        struct transfer r = from_any(space[i], MULTI_BYTES, 0, &space[i]);
+        POST(receive_flagged(MESSAGE, p.b, r, FI_MULTI_RECV));
+    }
+    uint64_t sizes = 5, again = 5;
+    int sent = 0, received = 0, released = 0, at = 0;
+    long long until = now_ms() + WAIT_MS;
+    while (received < MESSAGES) {
+        if (now_ms() > until) FAIL("%d sent, %d received, %d buffers released", sent, received, released);
+        if (sent < MESSAGES && sent < received + 64) {
+            uint64_t before = sizes;
+            size_t bytes = random_next(&sizes) % (MULTI_MIN < 65 ? MULTI_MIN : 65);
+            pattern_fill(out, bytes, (unsigned)sent);
+            if (fi_inject(p.a->ep, out, bytes, p.to_b) == 0)
+                sent++;
+            else
+                sizes = before;
+        }
+        struct completion c;
+        if (!TAKE(p.b, p.b->rx, &c)) {
+            progress();
+            continue;
+        }
+        about("message %d, buffer %d", received, at);
+        CHECK_PTR(c.context, &space[at]);
+        if (c.flags & FI_RECV) {
+            CHECK_FLAGS(c.flags, FI_RECV | FI_MSG, 0);
+            CHECK_EQ(c.len, random_next(&again) % 65);
+            CHECK((unsigned char *)c.buf >= next_free[at] && (unsigned char *)c.buf + c.len <= space[at] + MULTI_BYTES);
+            CHECK_PATTERN(c.buf, c.len, (unsigned)received);
+            next_free[at] = (unsigned char *)c.buf + c.len;
+            received++;
+        }
+        if (c.flags & FI_MULTI_RECV) {
+            /* used up: less than the minimum is left, and not much before */
+            CHECK(space[at] + MULTI_BYTES - next_free[at] < MULTI_MIN);
+            released++;
+            next_free[at] = space[at];
+            POST(receive_flagged(MESSAGE, p.b, from_any(space[at], MULTI_BYTES, 0, &space[at]), FI_MULTI_RECV));
+            at = (at + 1) % MULTI_BUFFERS;
+        } else {
+            CHECK(space[at] + MULTI_BYTES - next_free[at] >= MULTI_MIN || !(c.flags & FI_RECV) || next_free[at] > space[at]);
+        }
+    }
+    CHECK(released >= 2000 * 32 / MULTI_BYTES - 2);
+}
+
+CASE(multi_receive_of_unexpected, 1, "FI_MULTI_RECV: messages that waited are packed into the buffer when it is posted, in order")
+{
+    struct pair p = multi_pair(FI_CQ_FORMAT_TAGGED);
+    unsigned char *space = buffer(MULTI_BYTES);
+    uint32_t out[10];
+    for (uint32_t i = 0; i < 20; i++) {
+        for (int k = 0; k < 10; k++) out[k] = i;
+        POST(fi_inject(p.a->ep, out, 40, p.to_b));
+    }
+    for (int i = 0; i < 1000; i++) progress();
+    POST(receive_flagged(MESSAGE, p.b, from_any(space, MULTI_BYTES, 0, CONTEXT(1)), FI_MULTI_RECV));
+    for (uint32_t i = 0; i < 20; i++) {
+        struct completion c = WAIT_RX(p.b);
+        CHECK_EQ(c.len, 40);
+        CHECK_EQ(((uint32_t *)c.buf)[9], i);
+        CHECK_FLAGS(c.flags, FI_RECV | FI_MSG, FI_MULTI_RECV);
+        CHECK_PTR(c.context, CONTEXT(1));
+    }
+}
+
+CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a buffer, none overlaps another")
+{
+    struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
+    enum { SPACE = 1 << 20 };
+    unsigned char *space = buffer(SPACE), *out = buffer(200000), *previous_end = space;
+    static const size_t LENGTHS[] = {10, 200000, 3, 100000, 0, 17000, 64, 50000};
+    POST(receive_flagged(MESSAGE, p.b, from_any(space, SPACE, 0, CONTEXT(1)), FI_MULTI_RECV));
+    pattern_fill(out, 200000, 1);
+    for (size_t i = 0; i < COUNT_OF(LENGTHS); i++) {
+        POST(fi_send(p.a->ep, out, LENGTHS[i], NULL, p.to_b, NULL));
+        struct completion c = WAIT_RX(p.b);
+        CHECK_EQ(c.len, LENGTHS[i]);
+        CHECK_PATTERN(c.buf, c.len, 1);
+        CHECK((unsigned char *)c.buf >= previous_end);
+        previous_end = (unsigned char *)c.buf + c.len;
+        WAIT_TX(p.a);
+    }
+}
+
+CASE(multi_receive_cancelled, 1, "fi_cancel: of a buffer for many messages releases it, after some have come, with FI_ECANCELED or FI_MULTI_RECV")
+{
+    struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
+    char *space = buffer(MULTI_BYTES), after[8];
+    static struct fi_context context;
+    POST(receive_flagged(MESSAGE, p.b, from_any(space, MULTI_BYTES, 0, &context), FI_MULTI_RECV));
+    POST(fi_inject(p.a->ep, "abc", 3, p.to_b));
+    CHECK_EQ(WAIT_RX(p.b).len, 3);
+    OK(fi_cancel(&p.b->ep->fid, &context));
+    struct fi_cq_data_entry entry;
+    ssize_t rc;
+    long long until = now_ms() + WAIT_MS;
+    while ((rc = fi_cq_read(p.b->rx, &entry, 1)) == -FI_EAGAIN && now_ms() < until) progress();
+    if (rc == 1) {
+        CHECK_PTR(entry.op_context, &context);
+        CHECK_FLAGS(entry.flags, FI_MULTI_RECV, FI_MSG);
+    } else {
+        CHECK_RC(rc, -FI_EAVAIL);
+        struct fi_cq_err_entry e = {0};
+        CHECK_RC(fi_cq_readerr(p.b->rx, &e, 0), 1);
+        CHECK_EQ(e.err, FI_ECANCELED);
+        CHECK_PTR(e.op_context, &context);
+    }
+    POST(fi_inject(p.a->ep, "defg", 4, p.to_b));
+    POST(fi_recv(p.b->ep, after, 8, NULL, FI_ADDR_UNSPEC, CONTEXT(2)));
+    CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(2));
+    CHECK_EQ(memcmp(after, "defg", 4), 0);
+}
+
+CASE(min_multi_recv_is_an_option, 1, "fi_getopt, fi_setopt: FI_OPT_MIN_MULTI_RECV has a default, may be set, refuses wrong lengths and unknown names")
+{
+    struct side *side = side_open((struct wants){.caps = FI_MSG | FI_MULTI_RECV, .disabled = true});
+    CHECK(min_multi_recv(side) > 0);
+    size_t value = 1234, bytes = 2;
+    OK(fi_setopt(&side->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, sizeof value));
+    CHECK_EQ(min_multi_recv(side), 1234);
+    side_enable(side);
+    CHECK_EQ(min_multi_recv(side), 1234);
+    REFUSED(fi_getopt(&side->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, &bytes));
+    bytes = sizeof value;
+    CHECK_RC(fi_getopt(&side->ep->fid, FI_OPT_ENDPOINT, 4711, &value, &bytes), -FI_ENOPROTOOPT);
+    CHECK_RC(fi_setopt(&side->ep->fid, FI_OPT_ENDPOINT, 4711, &value, bytes), -FI_ENOPROTOOPT);
+    CHECK_RC(fi_setopt(&side->ep->fid, FI_OPT_ENDPOINT + 1, FI_OPT_MIN_MULTI_RECV, &value, bytes), -FI_ENOPROTOOPT);
+    CHECK_EQ(min_multi_recv(side), 1234);
+}
