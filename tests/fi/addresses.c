@@ -30,7 +30,8 @@ static void sides_of_one_domain(struct side **sides, int count)
     for (int i = 1; i < count; i++) sides[i] = side_open((struct wants){.caps = FI_MSG, .beside = sides[0]});
 }
 
-CASE(types, 1, "fi_av_open: FI_AV_MAP, FI_AV_TABLE, and FI_AV_UNSPEC, which tells the type that was chosen; others are refused")
+CASE(types, 1,
+     "fi_av_open: FI_AV_MAP, FI_AV_TABLE, and FI_AV_UNSPEC, which tells the type that was chosen; others are refused")
 {
     static const enum fi_av_type TYPES[] = {FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC};
     struct fi_info *info = info_for((struct wants){.caps = FI_MSG});
@@ -59,7 +60,8 @@ CASE(types, 1, "fi_av_open: FI_AV_MAP, FI_AV_TABLE, and FI_AV_UNSPEC, which tell
     fi_freeinfo(info);
 }
 
-CASE(a_table_counts, 1, "FI_AV_TABLE: indices from 0 in the order of insertion, over several calls, without an array as well")
+CASE(a_table_counts, 1,
+     "FI_AV_TABLE: indices from 0 in the order of insertion, over several calls, without an array as well")
 {
     struct side *sides[12];
     sides_of_one_domain(sides, 12);
@@ -99,7 +101,8 @@ CASE(a_map_maps, 1, "FI_AV_MAP: each address gets its own fi_addr_t, which is us
     }
 }
 
-CASE(lookup_of_what_is_not_there, 1, "fi_av_lookup: an index that was never given out, or was removed, is an error", .stock = "shm: finds it | sockets: finds removed ones")
+CASE(lookup_of_what_is_not_there, 1, "fi_av_lookup: an index that was never given out, or was removed, is an error",
+     .stock = "shm: finds it | sockets: finds removed ones")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     unsigned char found[ADDRESS_BYTES_MAX];
@@ -128,7 +131,8 @@ CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and tells the size
     }
 }
 
-CASE(removed_and_inserted_again, 1, "fi_av_remove: an address may come back, and is usable then; a table uses its lowest free index first")
+CASE(removed_and_inserted_again, 1,
+     "fi_av_remove: an address may come back, and is usable then; a table uses its lowest free index first")
 {
     struct side *sides[6];
     sides_of_one_domain(sides, 6);
@@ -156,7 +160,8 @@ CASE(removed_and_inserted_again, 1, "fi_av_remove: an address may come back, and
     }
 }
 
-CASE(remove_what_is_not_there, 1, "fi_av_remove: an index that is not there is refused, and the flags must be 0", .ours = true)
+CASE(remove_what_is_not_there, 1, "fi_av_remove: an index that is not there is refused, and the flags must be 0",
+     .ours = true)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     fi_addr_t none = 50, twice = p.to_b;
@@ -192,7 +197,8 @@ CASE(one_vector_for_two_endpoints, 1, "fi_ep_bind: endpoints may share a vector,
     OK(fi_close(&ep->fid));
 }
 
-CASE(printed_addresses, 1, "fi_av_straddr: text of the address, cut where the buffer ends, with the length that is needed")
+CASE(printed_addresses, 1,
+     "fi_av_straddr: text of the address, cut where the buffer ends, with the length that is needed")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char *text = buffer(512), whole[512];
@@ -217,7 +223,10 @@ CASE(printed_addresses, 1, "fi_av_straddr: text of the address, cut where the bu
     CHECK(strcmp(text, whole) != 0);
 }
 
-CASE(bad_addresses, 1, "fi_av_insert: bytes that are no address are not inserted: the return tells how many were, FI_SYNC_ERR which were not, and their fi_addr_t is FI_ADDR_NOTAVAIL", .ours = true)
+CASE(
+    bad_addresses, 1,
+    "fi_av_insert: bytes that are no address are not inserted: the return tells how many were, FI_SYNC_ERR which were not, and their fi_addr_t is FI_ADDR_NOTAVAIL",
+    .ours = true)
 {
     struct side *sides[3];
     sides_of_one_domain(sides, 3);
@@ -253,7 +262,8 @@ CASE(insert_flags, 1, "fi_av_insert: flags that it does not have are refused", .
     REFUSED(fi_av_insert(side->av, side->address, 1, &inserted, FI_PEEK, NULL));
 }
 
-CASE(duplicates, 1, "fi_av_insert: the same address twice is undefined by the manual; here both are usable", .ours = true)
+CASE(duplicates, 1, "fi_av_insert: the same address twice is undefined by the manual; here both are usable",
+     .ours = true)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_SOURCE});
     fi_addr_t again = side_insert(p.a, p.b);
@@ -269,7 +279,8 @@ CASE(duplicates, 1, "fi_av_insert: the same address twice is undefined by the ma
     CHECK(WAIT_RX(p.b).source != FI_ADDR_NOTAVAIL);
 }
 
-CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does not exist inserts nothing", .stock = "shm: takes any name")
+CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does not exist inserts nothing",
+     .stock = "shm: takes any name")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     fi_addr_t inserted = 77;
@@ -279,7 +290,10 @@ CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does 
     CHECK(rc <= 0);
 }
 
-CASE(named_vectors, 1, "fi_av_open: a vector opened for reading must have a name and exist; shared ones are refused where FI_SHARED_AV is not claimed", .stock = "shm: opens it | sockets: opens it")
+CASE(
+    named_vectors, 1,
+    "fi_av_open: a vector opened for reading must have a name and exist; shared ones are refused where FI_SHARED_AV is not claimed",
+    .stock = "shm: opens it | sockets: opens it")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     struct fid_av *av = NULL;
@@ -298,7 +312,9 @@ CASE(rx_address, 1, "fi_rx_addr: the first receive context of an address is the 
     WAIT_RX(p.b);
 }
 
-CASE(removed_senders, 1, "fi_cq_readfrom: what a sender that was removed from the vector sends comes from FI_ADDR_NOTAVAIL", .stock = "sockets: tells the index that it had")
+CASE(removed_senders, 1,
+     "fi_cq_readfrom: what a sender that was removed from the vector sends comes from FI_ADDR_NOTAVAIL",
+     .stock = "sockets: tells the index that it had")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_SOURCE});
     char in[8];
@@ -312,9 +328,10 @@ CASE(removed_senders, 1, "fi_cq_readfrom: what a sender that was removed from th
     CHECK_EQ(WAIT_RX(p.b).source, FI_ADDR_NOTAVAIL);
 }
 
-/* ---- Names of endpoints ---------------------------------------------------------------------------------------------------- */
+/* ---- Names of endpoints ------------------------------------------------------------------------------------------ */
 
-CASE(getname_of_short_buffers, 1, "fi_getname: -FI_ETOOSMALL where the buffer is too small, with the size that is needed")
+CASE(getname_of_short_buffers, 1,
+     "fi_getname: -FI_ETOOSMALL where the buffer is too small, with the size that is needed")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     unsigned char *name = buffer(ADDRESS_BYTES_MAX);
@@ -341,9 +358,12 @@ CASE(names_differ, 1, "fi_getname: each endpoint has its own address, of this do
         for (int k = 0; k < i; k++) CHECK(memcmp(sides[i]->address, sides[k]->address, sides[0]->address_bytes) != 0);
 }
 
-/* ---- Told by events --------------------------------------------------------------------------------------------------------- */
+/* ---- Told by events ---------------------------------------------------------------------------------------------- */
 
-CASE(insertion_by_events, 1, "FI_EVENT: insertions are told by an event queue: -FI_ENOEQ before one is bound, then FI_AV_COMPLETE with the number; or refused when opened", .stock = "shm: the event is not told | tcp;ofi_rxm: the error code differs")
+CASE(
+    insertion_by_events, 1,
+    "FI_EVENT: insertions are told by an event queue: -FI_ENOEQ before one is bound, then FI_AV_COMPLETE with the number; or refused when opened",
+    .stock = "shm: the event is not told | tcp;ofi_rxm: the error code differs")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     struct fi_av_attr attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};

@@ -5,7 +5,7 @@
  */
 #include "transfers.h"
 
-/* ---- Selective completion ------------------------------------------------------------------------------------------ */
+/* ---- Selective completion ---------------------------------------------------------------------------------------- */
 
 CASE(selective_sends, 1, "FI_SELECTIVE_COMPLETION on FI_TRANSMIT: only operations with FI_COMPLETION write an entry")
 {
@@ -13,23 +13,26 @@ CASE(selective_sends, 1, "FI_SELECTIVE_COMPLETION on FI_TRANSMIT: only operation
     char *out = buffer(40000), *in = buffer(40000);
     static const size_t LENGTHS[] = {0, 8, 300, 20000, 40000};
     FOR_KINDS(kind)
-    for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
-        size_t bytes = LENGTHS[l];
-        about("%s of %zu bytes", kind_name(kind), bytes);
-        for (int i = 0; i < 4; i++) POST(receive(kind, p.b, from_any(in, bytes, 1, NULL)));
-        POST(send_one(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(1))));
-        POST(send_flagged(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(2)), 0));
-        POST(send_flagged(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(3)), FI_COMPLETION));
-        POST(send_with_data(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(4))));
-        for (int i = 0; i < 4; i++) WAIT_RX(p.b);
-        CHECK_PTR(WAIT_TX(p.a).context, CONTEXT(3));
-        CHECK_NONE(p.a->tx, 2);
-    }
+        for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
+            size_t bytes = LENGTHS[l];
+            about("%s of %zu bytes", kind_name(kind), bytes);
+            for (int i = 0; i < 4; i++) POST(receive(kind, p.b, from_any(in, bytes, 1, NULL)));
+            POST(send_one(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(1))));
+            POST(send_flagged(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(2)), 0));
+            POST(send_flagged(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(3)), FI_COMPLETION));
+            POST(send_with_data(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(4))));
+            for (int i = 0; i < 4; i++) WAIT_RX(p.b);
+            CHECK_PTR(WAIT_TX(p.a).context, CONTEXT(3));
+            CHECK_NONE(p.a->tx, 2);
+        }
 }
 
-CASE(selective_by_default_flags, 1, "FI_SELECTIVE_COMPLETION with FI_COMPLETION among the endpoint's op_flags: plain sends write an entry; sendmsg goes by its own flags")
+CASE(
+    selective_by_default_flags, 1,
+    "FI_SELECTIVE_COMPLETION with FI_COMPLETION among the endpoint's op_flags: plain sends write an entry; sendmsg goes by its own flags")
 {
-    struct pair p = pair_open((struct wants){.caps = FI_MSG, .bind_tx = FI_SELECTIVE_COMPLETION, .tx_op_flags = FI_COMPLETION});
+    struct pair p = pair_open(
+        (struct wants){.caps = FI_MSG, .bind_tx = FI_SELECTIVE_COMPLETION, .tx_op_flags = FI_COMPLETION});
     char in[8];
     for (int i = 0; i < 3; i++) POST(fi_recv(p.b->ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL));
     POST(fi_send(p.a->ep, "a", 1, NULL, p.to_b, CONTEXT(1)));
@@ -40,12 +43,12 @@ CASE(selective_by_default_flags, 1, "FI_SELECTIVE_COMPLETION with FI_COMPLETION 
     CHECK_NONE(p.a->tx, 3);
 }
 
-CASE(selective_receives, 1, "FI_SELECTIVE_COMPLETION on FI_RECV: a receive without FI_COMPLETION takes its message and writes no entry")
+CASE(selective_receives, 1,
+     "FI_SELECTIVE_COMPLETION on FI_RECV: a receive without FI_COMPLETION takes its message and writes no entry")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .bind_rx = FI_SELECTIVE_COMPLETION});
     int in[3] = {0};
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         memset(in, 0, sizeof in);
         POST(receive(kind, p.b, from_any(&in[0], 4, 1, CONTEXT(0))));
         POST(receive_flagged(kind, p.b, from_any(&in[1], 4, 1, CONTEXT(1)), FI_COMPLETION));
@@ -64,15 +67,15 @@ CASE(selective_errors_are_told, 1, "fi_ep_bind: an operation that fails writes a
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .bind_rx = FI_SELECTIVE_COMPLETION});
     char in[8];
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         POST(receive(kind, p.b, from_any(in, 3, 1, NULL)));
         POST(inject(kind, p.a, to_peer("12345678", 8, p.to_b, 1, NULL)));
         CHECK_EQ(WAIT_ERROR(p.b->rx).err, FI_ETRUNC);
     }
 }
 
-CASE(completion_flag_is_ignored_otherwise, 1, "FI_COMPLETION: without FI_SELECTIVE_COMPLETION every operation writes one entry, with the flag or not")
+CASE(completion_flag_is_ignored_otherwise, 1,
+     "FI_COMPLETION: without FI_SELECTIVE_COMPLETION every operation writes one entry, with the flag or not")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char in[8];
@@ -84,32 +87,35 @@ CASE(completion_flag_is_ignored_otherwise, 1, "FI_COMPLETION: without FI_SELECTI
     CHECK_NONE(p.a->tx, 2);
 }
 
-/* ---- Levels --------------------------------------------------------------------------------------------------------- */
+/* ---- Levels ------------------------------------------------------------------------------------------------------ */
 
 static const uint64_t LEVELS[] = {FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE,
                                   FI_INJECT | FI_INJECT_COMPLETE, FI_INJECT | FI_DELIVERY_COMPLETE};
 static const size_t LEVEL_LENGTHS[] = {0, 8, 60, 256, 300, 8192, 16385, 100000, 1 << 20};
 
-CASE(levels, 1, "FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, by call and by op_flags: one entry each, the data whole, at every size")
+CASE(
+    levels, 1,
+    "FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE, FI_DELIVERY_COMPLETE, by call and by op_flags: one entry each, the data whole, at every size")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     char *out = buffer(1 << 20), *in = buffer(1 << 20);
     FOR_KINDS(kind)
-    for (size_t v = 0; v < COUNT_OF(LEVELS); v++)
-        for (size_t l = 0; l < COUNT_OF(LEVEL_LENGTHS); l++)
-            for (int expected = 0; expected < 2; expected++) {
-                size_t bytes = LEVEL_LENGTHS[l];
-                if (LEVELS[v] & FI_INJECT && bytes > p.a->info->tx_attr->inject_size) continue;
-                about("%s of %zu bytes, level %zu, expected %d", kind_name(kind), bytes, v, expected);
-                pattern_fill(out, bytes, (unsigned)(v + l));
-                if (expected) POST(receive(kind, p.b, from_any(in, bytes, 1, NULL)));
-                POST(send_flagged(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(v)), LEVELS[v] | FI_COMPLETION));
-                if (LEVELS[v] & FI_INJECT) memset(out, 0x99, bytes);
-                if (!expected) POST(receive(kind, p.b, from_any(in, bytes, 1, NULL)));
-                CHECK_EQ(WAIT_RX(p.b).len, bytes);
-                CHECK_PATTERN(in, bytes, (unsigned)(v + l));
-                CHECK_PTR(WAIT_TX(p.a).context, CONTEXT(v));
-            }
+        for (size_t v = 0; v < COUNT_OF(LEVELS); v++)
+            for (size_t l = 0; l < COUNT_OF(LEVEL_LENGTHS); l++)
+                for (int expected = 0; expected < 2; expected++) {
+                    size_t bytes = LEVEL_LENGTHS[l];
+                    if (LEVELS[v] & FI_INJECT && bytes > p.a->info->tx_attr->inject_size) continue;
+                    about("%s of %zu bytes, level %zu, expected %d", kind_name(kind), bytes, v, expected);
+                    pattern_fill(out, bytes, (unsigned)(v + l));
+                    if (expected) POST(receive(kind, p.b, from_any(in, bytes, 1, NULL)));
+                    POST(
+                        send_flagged(kind, p.a, to_peer(out, bytes, p.to_b, 1, CONTEXT(v)), LEVELS[v] | FI_COMPLETION));
+                    if (LEVELS[v] & FI_INJECT) memset(out, 0x99, bytes);
+                    if (!expected) POST(receive(kind, p.b, from_any(in, bytes, 1, NULL)));
+                    CHECK_EQ(WAIT_RX(p.b).len, bytes);
+                    CHECK_PATTERN(in, bytes, (unsigned)(v + l));
+                    CHECK_PTR(WAIT_TX(p.a).context, CONTEXT(v));
+                }
     CHECK_NONE(p.a->tx, 2);
 }
 
@@ -127,7 +133,8 @@ CASE(levels_by_default_flags, 1, "fi_tx_attr: each level may be the default of a
     }
 }
 
-CASE(delivery_complete_means_delivered, 2, "FI_DELIVERY_COMPLETE: when it is told, the data are in the buffer that was posted")
+CASE(delivery_complete_means_delivered, 2,
+     "FI_DELIVERY_COMPLETE: when it is told, the data are in the buffer that was posted")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     unsigned char *in = shared(), *out = buffer(1 << 20);
@@ -138,7 +145,8 @@ CASE(delivery_complete_means_delivered, 2, "FI_DELIVERY_COMPLETE: when it is tol
         barrier();
         if (rank() == 0) {
             pattern_fill(out, bytes, (unsigned)l);
-            POST(send_flagged(TAGGED_MESSAGE, side, to_peer(out, bytes, to(1), 1, NULL), FI_DELIVERY_COMPLETE | FI_COMPLETION));
+            POST(send_flagged(TAGGED_MESSAGE, side, to_peer(out, bytes, to(1), 1, NULL),
+                              FI_DELIVERY_COMPLETE | FI_COMPLETION));
             WAIT_TX(side);
             CHECK_PATTERN(in, bytes, (unsigned)l);
         } else {
@@ -148,7 +156,8 @@ CASE(delivery_complete_means_delivered, 2, "FI_DELIVERY_COMPLETE: when it is tol
     }
 }
 
-CASE(buffers_are_free_when_told, 1, "FI_INJECT_COMPLETE: when it is told, the buffer may be written, though the message was not received yet")
+CASE(buffers_are_free_when_told, 1,
+     "FI_INJECT_COMPLETE: when it is told, the buffer may be written, though the message was not received yet")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     char *out = buffer(100000), *in = buffer(100000);
@@ -156,7 +165,8 @@ CASE(buffers_are_free_when_told, 1, "FI_INJECT_COMPLETE: when it is told, the bu
         size_t bytes = LEVEL_LENGTHS[l];
         about("%zu bytes", bytes);
         pattern_fill(out, bytes, 1);
-        POST(send_flagged(TAGGED_MESSAGE, p.a, to_peer(out, bytes, p.to_b, 1, NULL), FI_INJECT_COMPLETE | FI_COMPLETION));
+        POST(send_flagged(TAGGED_MESSAGE, p.a, to_peer(out, bytes, p.to_b, 1, NULL),
+                          FI_INJECT_COMPLETE | FI_COMPLETION));
         struct completion c;
         bool told = false;
         for (int i = 0; i < 200 && !told; i++) { /* it need not be told before it is received */
@@ -185,9 +195,10 @@ CASE(match_complete, 1, "FI_MATCH_COMPLETE: not told before the message has met 
     CHECK_PTR(WAIT_TX(p.a).context, CONTEXT(1));
 }
 
-/* ---- The endpoint's flags, and an alias ------------------------------------------------------------------------------ */
+/* ---- The endpoint's flags, and an alias -------------------------------------------------------------------------- */
 
-CASE(flags_of_the_endpoint, 1, "fi_control: FI_SETOPSFLAG sets what FI_GETOPSFLAG tells, for FI_TRANSMIT or FI_RECV, not both", .ours = true)
+CASE(flags_of_the_endpoint, 1,
+     "fi_control: FI_SETOPSFLAG sets what FI_GETOPSFLAG tells, for FI_TRANSMIT or FI_RECV, not both", .ours = true)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG, .bind_tx = FI_SELECTIVE_COMPLETION});
     char in[8];
@@ -213,7 +224,8 @@ CASE(flags_of_the_endpoint, 1, "fi_control: FI_SETOPSFLAG sets what FI_GETOPSFLA
     REFUSED(fi_control(&p.a->ep->fid, 4711, &flags));
 }
 
-CASE(alias, 1, "fi_ep_alias: the same endpoint with other default flags, which holds it open; or refused with -FI_ENOSYS",
+CASE(alias, 1,
+     "fi_ep_alias: the same endpoint with other default flags, which holds it open; or refused with -FI_ENOSYS",
      .stock = "shm: closes under the alias | sockets: closes under the alias | tcp;ofi_rxm: -FI_EINVAL")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG, .bind_tx = FI_SELECTIVE_COMPLETION});

@@ -8,7 +8,9 @@
 #include <pthread.h>
 
 /* Updates may become visible a little later: fi_cntr(3), NOTES. */
-CASE(values, 1, "fi_cntr_set, add, seterr, adderr: what fi_cntr_read and fi_cntr_readerr tell in the end; the two values are apart")
+CASE(
+    values, 1,
+    "fi_cntr_set, add, seterr, adderr: what fi_cntr_read and fi_cntr_readerr tell in the end; the two values are apart")
 {
     struct side *side = side_open((struct wants){0});
     struct fid_cntr *cntr = counter_open(side, FI_WAIT_NONE);
@@ -48,7 +50,8 @@ CASE(counters_are_apart, 1, "fi_cntr_open: a hundred counters, each has its own 
     OK(fi_close(&with_context->fid));
 }
 
-CASE(attributes_not_known, 1, "fi_cntr_open: unknown events, wait objects and flags are refused", .stock = "sockets: takes any events | tcp;ofi_rxm: takes any flags | shm: takes any flags")
+CASE(attributes_not_known, 1, "fi_cntr_open: unknown events, wait objects and flags are refused",
+     .stock = "sockets: takes any events | tcp;ofi_rxm: takes any flags | shm: takes any flags")
 {
     struct side *side = side_open((struct wants){0});
     struct fid_cntr *cntr = NULL;
@@ -124,7 +127,7 @@ CASE(wait_needs_a_wait_object, 1, "fi_cntr_wait: invalid with FI_WAIT_NONE", .ou
     REFUSED(fi_cntr_wait(counter_open(side, FI_WAIT_NONE), 1, 10));
 }
 
-/* ---- Bound ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Bound ------------------------------------------------------------------------------------------------------- */
 
 struct counted {
     struct pair p;
@@ -157,34 +160,36 @@ static struct counted counted_pair(uint64_t caps, enum fi_wait_obj wait_obj)
     return c;
 }
 
-CASE(sends_and_receives_are_counted, 1, "fi_ep_bind: FI_SEND and FI_RECV count each message once, of any size and form, injected or not")
+CASE(sends_and_receives_are_counted, 1,
+     "fi_ep_bind: FI_SEND and FI_RECV count each message once, of any size and form, injected or not")
 {
     struct counted c = counted_pair(FI_MSG | FI_TAGGED, FI_WAIT_NONE);
     static const size_t LENGTHS[] = {0, 8, 300, 20000, 100000};
     char *out = buffer(100000);
     uint64_t sent = 0;
     FOR_KINDS(kind)
-    for (size_t l = 0; l < COUNT_OF(LENGTHS); l++)
-        for (int form = 0; form < 2; form++) {
-            if (form && LENGTHS[l] > c.p.a->info->tx_attr->inject_size) continue;
-            about("%s of %zu bytes, form %d", kind_name(kind), LENGTHS[l], form);
-            POST(receive(kind, c.p.b, from_any(c.target, LENGTHS[l], 1, NULL)));
-            if (form)
-                POST(inject(kind, c.p.a, to_peer(out, LENGTHS[l], c.p.to_b, 1, NULL)));
-            else
-                POST(send_one(kind, c.p.a, to_peer(out, LENGTHS[l], c.p.to_b, 1, NULL)));
-            sent++;
-            CHECK_COUNTER(c.send, sent);
-            CHECK_COUNTER(c.recv, sent);
-            struct completion done;
-            while (TAKE(c.p.a, c.p.a->tx, &done)) continue;
-            while (TAKE(c.p.b, c.p.b->rx, &done)) continue;
-        }
+        for (size_t l = 0; l < COUNT_OF(LENGTHS); l++)
+            for (int form = 0; form < 2; form++) {
+                if (form && LENGTHS[l] > c.p.a->info->tx_attr->inject_size) continue;
+                about("%s of %zu bytes, form %d", kind_name(kind), LENGTHS[l], form);
+                POST(receive(kind, c.p.b, from_any(c.target, LENGTHS[l], 1, NULL)));
+                if (form) POST(inject(kind, c.p.a, to_peer(out, LENGTHS[l], c.p.to_b, 1, NULL)));
+                else POST(send_one(kind, c.p.a, to_peer(out, LENGTHS[l], c.p.to_b, 1, NULL)));
+                sent++;
+                CHECK_COUNTER(c.send, sent);
+                CHECK_COUNTER(c.recv, sent);
+                struct completion done;
+                while (TAKE(c.p.a, c.p.a->tx, &done)) continue;
+                while (TAKE(c.p.b, c.p.b->rx, &done)) continue;
+            }
     CHECK_COUNTER_ERRORS(c.send, 0);
     CHECK_COUNTER_ERRORS(c.recv, 0);
 }
 
-CASE(failed_receives_are_counted_apart, 1, "fi_cntr: an operation that completes in error adds to the error value", .stock = "tcp;ofi_rxm: counts a cancelled receive nowhere | sockets: counts a cancelled receive nowhere | shm: counts a cancelled receive nowhere")
+CASE(
+    failed_receives_are_counted_apart, 1, "fi_cntr: an operation that completes in error adds to the error value",
+    .stock =
+        "tcp;ofi_rxm: counts a cancelled receive nowhere | sockets: counts a cancelled receive nowhere | shm: counts a cancelled receive nowhere")
 {
     struct counted c = counted_pair(FI_MSG | FI_TAGGED, FI_WAIT_NONE);
     static struct fi_context context;
@@ -200,7 +205,9 @@ CASE(failed_receives_are_counted_apart, 1, "fi_cntr: an operation that completes
     CHECK_COUNTER(c.recv, 0);
 }
 
-CASE(rma_is_counted, 1, "fi_ep_bind: FI_READ and FI_WRITE count at the initiator, FI_REMOTE_READ and FI_REMOTE_WRITE at the target", .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT")
+CASE(rma_is_counted, 1,
+     "fi_ep_bind: FI_READ and FI_WRITE count at the initiator, FI_REMOTE_READ and FI_REMOTE_WRITE at the target",
+     .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT")
 {
     struct counted c = counted_pair(FI_MSG | FI_TAGGED | FI_RMA | FI_RMA_EVENT, FI_WAIT_NONE);
     char *local = buffer(100000);
@@ -230,7 +237,9 @@ CASE(rma_is_counted, 1, "fi_ep_bind: FI_READ and FI_WRITE count at the initiator
     CHECK_COUNTER(c.remote_write, n + 1);
 }
 
-CASE(atomics_are_counted, 1, "fi_ep_bind: base atomics count as writes, fetching and comparing ones as reads", .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT | sockets: counts them at the target as both")
+CASE(
+    atomics_are_counted, 1, "fi_ep_bind: base atomics count as writes, fetching and comparing ones as reads",
+    .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT | sockets: counts them at the target as both")
 {
     struct counted c = counted_pair(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_WAIT_NONE);
     uint64_t one = 1, old = 0, compare = 2;
@@ -240,17 +249,20 @@ CASE(atomics_are_counted, 1, "fi_ep_bind: base atomics count as writes, fetching
     POST(fi_inject_atomic(c.p.a->ep, &one, 1, c.p.to_b, c.region.base, c.region.key, FI_UINT64, FI_SUM));
     CHECK_COUNTER(c.write, 2);
     CHECK_COUNTER(c.remote_write, 2);
-    POST(fi_fetch_atomic(c.p.a->ep, &one, 1, NULL, &old, NULL, c.p.to_b, c.region.base, c.region.key, FI_UINT64, FI_SUM, NULL));
+    POST(fi_fetch_atomic(c.p.a->ep, &one, 1, NULL, &old, NULL, c.p.to_b, c.region.base, c.region.key, FI_UINT64, FI_SUM,
+                         NULL));
     CHECK_COUNTER(c.read, 1);
     CHECK_COUNTER(c.remote_read, 1);
-    POST(fi_compare_atomic(c.p.a->ep, &one, 1, NULL, &compare, NULL, &old, NULL, c.p.to_b, c.region.base, c.region.key, FI_UINT64, FI_CSWAP, NULL));
+    POST(fi_compare_atomic(c.p.a->ep, &one, 1, NULL, &compare, NULL, &old, NULL, c.p.to_b, c.region.base, c.region.key,
+                           FI_UINT64, FI_CSWAP, NULL));
     CHECK_COUNTER(c.read, 2);
     CHECK_COUNTER(c.remote_read, 2);
     CHECK_COUNTER(c.write, 2);
     CHECK_COUNTER(c.remote_write, 2);
 }
 
-CASE(wait_for_messages, 2, "fi_cntr_wait: on a bound counter returns when so many messages have come from another process")
+CASE(wait_for_messages, 2,
+     "fi_cntr_wait: on a bound counter returns when so many messages have come from another process")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
     struct fid_cntr *recv = counter_open(side, FI_WAIT_UNSPEC), *send = counter_open(side, FI_WAIT_UNSPEC);
@@ -273,8 +285,11 @@ CASE(wait_for_messages, 2, "fi_cntr_wait: on a bound counter returns when so man
     }
 }
 
-CASE(bind_rules, 1, "fi_ep_bind: two counters of one endpoint cannot count the same; a counter that is bound cannot be closed: -FI_EBUSY",
-     .stock = "sockets: the second takes the place of the first | tcp;ofi_rxm: the second takes the place of the first | shm: the second takes the place of the first")
+CASE(
+    bind_rules, 1,
+    "fi_ep_bind: two counters of one endpoint cannot count the same; a counter that is bound cannot be closed: -FI_EBUSY",
+    .stock =
+        "sockets: the second takes the place of the first | tcp;ofi_rxm: the second takes the place of the first | shm: the second takes the place of the first")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG, .disabled = true});
     struct fid_cntr *one = counter_open(side, FI_WAIT_NONE), *other = counter_open(side, FI_WAIT_NONE);

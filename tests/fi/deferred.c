@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Deferred work (FI_QUEUE_WORK): operations that start when a counter reaches a threshold, and what they count when they
- * are done. fi_trigger(3), DEFERRED WORK QUEUES.
+ * Deferred work (FI_QUEUE_WORK): operations that start when a counter reaches a threshold, and what they count when
+ * they are done. fi_trigger(3), DEFERRED WORK QUEUES.
  */
 #include "harness.h"
 
@@ -34,7 +34,7 @@ static void queue(struct stage *s, struct fi_deferred_work *work, uint64_t thres
     OK(fi_control(&s->p.a->domain->fid, FI_QUEUE_WORK, work));
 }
 
-/* ---- What is queued ------------------------------------------------------------------------------------------------------------ */
+/* ---- What is queued ---------------------------------------------------------------------------------------------- */
 
 struct message_work {
     struct fi_deferred_work work;
@@ -43,7 +43,8 @@ struct message_work {
     struct iovec iov;
 };
 
-static struct fi_deferred_work *message(struct message_work *w, enum fi_op_type op, struct fid_ep *ep, fi_addr_t peer, void *buf, size_t bytes, uint64_t tag)
+static struct fi_deferred_work *message(struct message_work *w, enum fi_op_type op, struct fid_ep *ep, fi_addr_t peer,
+                                        void *buf, size_t bytes, uint64_t tag)
 {
     memset(w, 0, sizeof *w);
     w->iov = (struct iovec){buf, bytes};
@@ -52,7 +53,8 @@ static struct fi_deferred_work *message(struct message_work *w, enum fi_op_type 
         w->msg = (struct fi_op_msg){.ep = ep, .msg = {.msg_iov = &w->iov, .iov_count = 1, .addr = peer, .context = w}};
         w->work.op.msg = &w->msg;
     } else {
-        w->tagged = (struct fi_op_tagged){.ep = ep, .msg = {.msg_iov = &w->iov, .iov_count = 1, .addr = peer, .tag = tag, .context = w}};
+        w->tagged = (struct fi_op_tagged){
+            .ep = ep, .msg = {.msg_iov = &w->iov, .iov_count = 1, .addr = peer, .tag = tag, .context = w}};
         w->work.op.tagged = &w->tagged;
     }
     return &w->work;
@@ -65,12 +67,19 @@ struct rma_work {
     struct fi_rma_iov there;
 };
 
-static struct fi_deferred_work *rma(struct rma_work *w, enum fi_op_type op, struct stage *s, void *buf, size_t bytes, uint64_t offset)
+static struct fi_deferred_work *rma(struct rma_work *w, enum fi_op_type op, struct stage *s, void *buf, size_t bytes,
+                                    uint64_t offset)
 {
     memset(w, 0, sizeof *w);
     w->iov = (struct iovec){buf, bytes};
     w->there = (struct fi_rma_iov){s->region.base + offset, bytes, s->region.key};
-    w->rma = (struct fi_op_rma){.ep = s->p.a->ep, .msg = {.msg_iov = &w->iov, .iov_count = 1, .addr = s->p.to_b, .rma_iov = &w->there, .rma_iov_count = 1, .context = w}};
+    w->rma = (struct fi_op_rma){.ep = s->p.a->ep,
+                                .msg = {.msg_iov = &w->iov,
+                                        .iov_count = 1,
+                                        .addr = s->p.to_b,
+                                        .rma_iov = &w->there,
+                                        .rma_iov_count = 1,
+                                        .context = w}};
     w->work.op_type = op;
     w->work.op.rma = &w->rma;
     return &w->work;
@@ -85,32 +94,46 @@ struct atomic_work {
     struct fi_rma_ioc there;
 };
 
-static struct fi_deferred_work *atomic(struct atomic_work *w, enum fi_op_type op, struct stage *s, uint64_t *operand, uint64_t *against, uint64_t *result)
+static struct fi_deferred_work *atomic(struct atomic_work *w, enum fi_op_type op, struct stage *s, uint64_t *operand,
+                                       uint64_t *against, uint64_t *result)
 {
     memset(w, 0, sizeof *w);
     w->from = (struct fi_ioc){operand, 1};
     w->into = (struct fi_ioc){result, 1};
     w->against = (struct fi_ioc){against, 1};
     w->there = (struct fi_rma_ioc){s->region.base, 1, s->region.key};
-    struct fi_msg_atomic msg = {.msg_iov = &w->from, .iov_count = 1, .addr = s->p.to_b, .rma_iov = &w->there, .rma_iov_count = 1, .datatype = FI_UINT64,
-                                .op = op == FI_OP_COMPARE_ATOMIC ? FI_CSWAP : FI_SUM, .context = w};
+    struct fi_msg_atomic msg = {.msg_iov = &w->from,
+                                .iov_count = 1,
+                                .addr = s->p.to_b,
+                                .rma_iov = &w->there,
+                                .rma_iov_count = 1,
+                                .datatype = FI_UINT64,
+                                .op = op == FI_OP_COMPARE_ATOMIC ? FI_CSWAP : FI_SUM,
+                                .context = w};
     w->work.op_type = op;
     if (op == FI_OP_ATOMIC) {
         w->atomic = (struct fi_op_atomic){.ep = s->p.a->ep, .msg = msg};
         w->work.op.atomic = &w->atomic;
     } else if (op == FI_OP_FETCH_ATOMIC) {
-        w->fetch = (struct fi_op_fetch_atomic){.ep = s->p.a->ep, .msg = msg, .fetch = {.msg_iov = &w->into, .iov_count = 1}};
+        w->fetch = (struct fi_op_fetch_atomic){
+            .ep = s->p.a->ep, .msg = msg, .fetch = {.msg_iov = &w->into, .iov_count = 1}};
         w->work.op.fetch_atomic = &w->fetch;
     } else {
-        w->compare = (struct fi_op_compare_atomic){.ep = s->p.a->ep, .msg = msg, .fetch = {.msg_iov = &w->into, .iov_count = 1}, .compare = {.msg_iov = &w->against, .iov_count = 1}};
+        w->compare = (struct fi_op_compare_atomic){.ep = s->p.a->ep,
+                                                   .msg = msg,
+                                                   .fetch = {.msg_iov = &w->into, .iov_count = 1},
+                                                   .compare = {.msg_iov = &w->against, .iov_count = 1}};
         w->work.op.compare_atomic = &w->compare;
     }
     return &w->work;
 }
 
-/* ---- Each operation --------------------------------------------------------------------------------------------------------------- */
+/* ---- Each operation ---------------------------------------------------------------------------------------------- */
 
-CASE(sends, 1, "FI_OP_SEND, FI_OP_TSEND: nothing goes before the threshold; then the message, and the completion counter is one more; no entry in the queue", .stock = NO_DEFERRED)
+CASE(
+    sends, 1,
+    "FI_OP_SEND, FI_OP_TSEND: nothing goes before the threshold; then the message, and the completion counter is one more; no entry in the queue",
+    .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     static const size_t LENGTHS[] = {0, 8, 300, 20000, 100000};
@@ -137,7 +160,8 @@ CASE(sends, 1, "FI_OP_SEND, FI_OP_TSEND: nothing goes before the threshold; then
         }
 }
 
-CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counter reaches the threshold", .stock = NO_DEFERRED)
+CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counter reaches the threshold",
+     .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     char *in = buffer(64);
@@ -159,7 +183,8 @@ CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counte
     }
 }
 
-CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what the memory holds then", .stock = NO_DEFERRED)
+CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what the memory holds then",
+     .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     static const size_t LENGTHS[] = {1, 8, 300, 20000, 100000};
@@ -189,7 +214,8 @@ CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what 
     CHECK_NONE(s.p.a->tx, 2);
 }
 
-CASE(atomics, 1, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC: at the threshold, with their results", .stock = NO_DEFERRED)
+CASE(atomics, 1, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC: at the threshold, with their results",
+     .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     static struct atomic_work w;
@@ -222,7 +248,8 @@ CASE(atomics, 1, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC: at the
     }
 }
 
-static struct fi_deferred_work *counting(struct fi_deferred_work *work, struct fi_op_cntr *op, enum fi_op_type type, struct fid_cntr *cntr, uint64_t value)
+static struct fi_deferred_work *counting(struct fi_deferred_work *work, struct fi_op_cntr *op, enum fi_op_type type,
+                                         struct fid_cntr *cntr, uint64_t value)
 {
     memset(work, 0, sizeof *work);
     *op = (struct fi_op_cntr){.cntr = cntr, .value = value};
@@ -238,7 +265,8 @@ static void queue_counting(struct stage *s, struct fi_deferred_work *work, uint6
     OK(fi_control(&s->p.a->domain->fid, FI_QUEUE_WORK, work));
 }
 
-CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another counter at the threshold", .stock = NO_DEFERRED)
+CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another counter at the threshold",
+     .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     static struct fi_deferred_work works[3];
@@ -257,9 +285,12 @@ CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another co
     CHECK_COUNTER(s.done, 0);
 }
 
-/* ---- When ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- When -------------------------------------------------------------------------------------------------------- */
 
-CASE(at_once, 1, "FI_QUEUE_WORK: where the counter has the value already the operation starts at once; success and error values count together", .stock = NO_DEFERRED)
+CASE(
+    at_once, 1,
+    "FI_QUEUE_WORK: where the counter has the value already the operation starts at once; success and error values count together",
+    .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     static struct rma_work w[2];
@@ -276,7 +307,10 @@ CASE(at_once, 1, "FI_QUEUE_WORK: where the counter has the value already the ope
     UNTIL(memcmp(s.memory, "abc", 3) == 0 && memcmp(s.memory + 10, "xyz", 3) == 0);
 }
 
-CASE(in_the_order_of_thresholds, 1, "FI_TRIGGER: what one step of the counter triggers starts in the order of thresholds, the same thresholds in the order in which they were queued", .stock = NO_DEFERRED)
+CASE(
+    in_the_order_of_thresholds, 1,
+    "FI_TRIGGER: what one step of the counter triggers starts in the order of thresholds, the same thresholds in the order in which they were queued",
+    .stock = NO_DEFERRED)
 {
     enum { COUNT = 12 };
     struct stage s = stage_open();
@@ -301,7 +335,8 @@ CASE(in_the_order_of_thresholds, 1, "FI_TRIGGER: what one step of the counter tr
             }
 }
 
-CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the next: a chain of ten", .stock = NO_DEFERRED)
+CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the next: a chain of ten",
+     .stock = NO_DEFERRED)
 {
     enum { LINKS = 10 };
     struct stage s = stage_open();
@@ -324,7 +359,8 @@ CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the n
     for (int i = 0; i < LINKS; i++) CHECK_EQ(s.memory[i], i + 1);
 }
 
-CASE(triggered_by_a_message, 1, "FI_QUEUE_WORK: a counter bound to an endpoint triggers: a forwarding of what was received", .stock = NO_DEFERRED)
+CASE(triggered_by_a_message, 1,
+     "FI_QUEUE_WORK: a counter bound to an endpoint triggers: a forwarding of what was received", .stock = NO_DEFERRED)
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_TRIGGER, .disabled = true};
     struct side *a = side_open(wants), *b = side_open(wants), *c = side_open(wants);
@@ -356,9 +392,10 @@ CASE(triggered_by_a_message, 1, "FI_QUEUE_WORK: a counter bound to an endpoint t
     CHECK_COUNTER(forwarded, 20);
 }
 
-/* ---- Ends ------------------------------------------------------------------------------------------------------------------------- */
+/* ---- Ends -------------------------------------------------------------------------------------------------------- */
 
-CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it writes an entry, too", .stock = NO_DEFERRED)
+CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it writes an entry, too",
+     .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     static struct message_work w;
@@ -373,7 +410,8 @@ CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it w
     CHECK_COUNTER(s.done, 1);
 }
 
-CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the others do; FI_FLUSH_WORK: none does", .stock = NO_DEFERRED)
+CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the others do; FI_FLUSH_WORK: none does",
+     .stock = NO_DEFERRED)
 {
     struct stage s = stage_open();
     static struct rma_work w[6];
@@ -397,7 +435,9 @@ CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the other
     UNTIL(s.memory[4] == 5);
 }
 
-CASE(wrong_work, 1, "FI_QUEUE_WORK: an operation that does not exist, no counter, a counter where there must be none are refused", .ours = true)
+CASE(wrong_work, 1,
+     "FI_QUEUE_WORK: an operation that does not exist, no counter, a counter where there must be none are refused",
+     .ours = true)
 {
     struct stage s = stage_open();
     static struct rma_work w;
@@ -421,7 +461,10 @@ CASE(wrong_work, 1, "FI_QUEUE_WORK: an operation that does not exist, no counter
     CHECK_EQ(fi_cntr_read(s.done), 0);
 }
 
-CASE(failed_work, 1, "FI_QUEUE_WORK: an operation that fails adds to the error value of its completion counter, and writes an error entry", .ours = true)
+CASE(
+    failed_work, 1,
+    "FI_QUEUE_WORK: an operation that fails adds to the error value of its completion counter, and writes an error entry",
+    .ours = true)
 {
     struct stage s = stage_open();
     static struct rma_work w;
@@ -433,7 +476,10 @@ CASE(failed_work, 1, "FI_QUEUE_WORK: an operation that fails adds to the error v
     CHECK_COUNTER(s.done, 0);
 }
 
-CASE(between_processes, 2, "FI_QUEUE_WORK: a ping-pong of a hundred deferred writes between two processes whose programs sleep; each side's region counter triggers its next write", .ours = true)
+CASE(
+    between_processes, 2,
+    "FI_QUEUE_WORK: a ping-pong of a hundred deferred writes between two processes whose programs sleep; each side's region counter triggers its next write",
+    .ours = true)
 {
     enum { ROUNDS = 100 };
     struct wants wants = {.caps = FI_MSG | FI_RMA | FI_TRIGGER | FI_RMA_EVENT, .progress = FI_PROGRESS_AUTO};
@@ -450,7 +496,10 @@ CASE(between_processes, 2, "FI_QUEUE_WORK: a ping-pong of a hundred deferred wri
     for (uint64_t i = 0; i < ROUNDS; i++) {
         w[i].iov = (struct iovec){&one, 1};
         w[i].there = (struct fi_rma_iov){all[peer].base + i, 1, all[peer].key};
-        w[i].rma = (struct fi_op_rma){.ep = side->ep, .msg = {.msg_iov = &w[i].iov, .iov_count = 1, .addr = to(peer), .rma_iov = &w[i].there, .rma_iov_count = 1}};
+        w[i].rma = (struct fi_op_rma){
+            .ep = side->ep,
+            .msg = {
+                .msg_iov = &w[i].iov, .iov_count = 1, .addr = to(peer), .rma_iov = &w[i].there, .rma_iov_count = 1}};
         w[i].work.op_type = FI_OP_WRITE;
         w[i].work.op.rma = &w[i].rma;
         w[i].work.triggering_cntr = arrived;

@@ -2,7 +2,7 @@
 /*
  * What every family of the libfabric suite is written with.
  *
- * A family is one C program (tagged.c, rma.c, ...) linked with harness.c, which holds main(). A case states one rule of
+ * A family is one C program (tagged.c, rma.c, ...) linked with the harness*.c, which hold main(). A case states one rule of
  * libfabric's manual (fi_getinfo(3), fi_cq(3), ...) and shows that it holds:
  *
  *     CASE(zero_bytes_arrive, 1, "fi_msg: a message of no bytes is a message")
@@ -21,15 +21,15 @@
  *                                                              the stock providers of libfabric 1.17 that do not do it
  *
  * The environment names the provider: FI_TEST_PROVIDER, or `selvedge`. The suite is checked by running it over stock
- * providers ("tcp;ofi_rxm", "sockets", "shm"); what they do differently stands in `.stock`, and the case stays as strict
- * as the manual is.
+ * providers ("tcp;ofi_rxm", "sockets", "shm"); what they do differently stands in `.stock`, and the case stays as
+ * strict as the manual is.
  *
  * Rules for cases
- * 1. A case opens what it needs through side_open(), pair_open() and job_open(). What those made is closed when the body
- *    returns, and a close that fails fails the case. Buffers of buffer() are looked at beyond both ends, and freed.
+ * 1. A case opens what it needs through side_open(), pair_open() and job_open(). What those made is closed when the
+ * body returns, and a close that fails fails the case. Buffers of buffer() are looked at beyond both ends, and freed.
  * 2. A failed check anywhere ends all processes of the case with a non-zero status.
- * 3. Every wait has a limit, and drives all endpoints of this process meanwhile: where progress is manual, a plain sleep
- *    does not.
+ * 3. Every wait has a limit, and drives all endpoints of this process meanwhile: where progress is manual, a plain
+ * sleep does not.
  * 4. skip() is for what a stock provider does not have. With ours it is a failure.
  */
 #ifndef FI_TESTS_HARNESS_H
@@ -56,7 +56,7 @@ enum { RANKS_MAX = 16, ADDRESS_BYTES_MAX = 256, WAIT_MS = 10000, CASE_S = 30 };
 
 #define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
 
-/* ---- Cases ---------------------------------------------------------------------------------------------- */
+/* ---- Cases ------------------------------------------------------------------------------------------------------- */
 
 struct case_extra {
     char none;         /* so that a case may name nothing */
@@ -66,13 +66,13 @@ struct case_extra {
 
 void case_register(const char *name, int processes, const char *rule, void (*body)(void), struct case_extra extra);
 
-#define CASE(name, processes, rule, ...)                                    \
-    static void case_##name(void);                                          \
-    __attribute__((constructor)) static void case_register_##name(void)     \
-    {                                                                       \
-        struct case_extra extra = {.none = 0, ##__VA_ARGS__};           \
-        case_register(#name, processes, rule, case_##name, extra);          \
-    }                                                                       \
+#define CASE(name, processes, rule, ...)                                                                               \
+    static void case_##name(void);                                                                                     \
+    __attribute__((constructor)) static void case_register_##name(void)                                                \
+    {                                                                                                                  \
+        struct case_extra extra = {.none = 0, ##__VA_ARGS__};                                                          \
+        case_register(#name, processes, rule, case_##name, extra);                                                     \
+    }                                                                                                                  \
     static void case_##name(void)
 
 bool is_ours(void);
@@ -80,14 +80,15 @@ const char *provider(void);
 /* The case cannot be tried with this provider. */
 _Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* ---- Checks --------------------------------------------------------------------------------------------- */
+/* ---- Checks ------------------------------------------------------------------------------------------------------ */
 
 /* Ends the case: prints "file:line: rank r, what about() said: message". */
 _Noreturn void fail_at(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void check_eq_at(const char *file, int line, const char *found_text, unsigned long long found, const char *wanted_text,
                  unsigned long long wanted);
 /* Return codes are printed with fi_strerror(). */
-void check_rc_at(const char *file, int line, const char *call, long long found, const char *wanted_text, long long wanted);
+void check_rc_at(const char *file, int line, const char *call, long long found, const char *wanted_text,
+                 long long wanted);
 void check_negative_at(const char *file, int line, const char *call, long long found);
 void check_pattern_at(const char *file, int line, const void *start, size_t bytes, unsigned seed);
 void check_bytes_at(const char *file, int line, const void *start, size_t bytes, int value);
@@ -98,7 +99,7 @@ void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
 #define CHECK(expr) ((expr) ? (void)0 : fail_at(__FILE__, __LINE__, "not so: %s", #expr))
-#define CHECK_EQ(found, wanted) \
+#define CHECK_EQ(found, wanted)                                                                                        \
     check_eq_at(__FILE__, __LINE__, #found, (unsigned long long)(found), #wanted, (unsigned long long)(wanted))
 #define CHECK_PTR(found, wanted) CHECK_EQ((uintptr_t)(found), (uintptr_t)(wanted))
 #define CHECK_RC(call, wanted) check_rc_at(__FILE__, __LINE__, #call, (call), #wanted, wanted)
@@ -110,28 +111,28 @@ void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* All of `wanted` are among the flags, and none of `unwanted`. */
 #define CHECK_FLAGS(found, wanted, unwanted) check_flags_at(__FILE__, __LINE__, #found, found, wanted, unwanted)
 
-/* ---- Opening -------------------------------------------------------------------------------------------- */
+/* ---- Opening ----------------------------------------------------------------------------------------------------- */
 
 enum { MR_ANY = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
 
 /* What side_open() asks for. What is not named is zero, and means what stands there. */
 struct wants {
-    uint64_t caps;                /* FI_MSG | FI_TAGGED */
-    uint32_t version;             /* 1.17 */
-    uint64_t mode;                /* none */
-    bool mr_mode_exact;           /* ask for mr_mode as it stands here, not for MR_ANY */
+    uint64_t caps;      /* FI_MSG | FI_TAGGED */
+    uint32_t version;   /* 1.17 */
+    uint64_t mode;      /* none */
+    bool mr_mode_exact; /* ask for mr_mode as it stands here, not for MR_ANY */
     int mr_mode;
-    enum fi_av_type av_type;      /* FI_AV_TABLE */
-    enum fi_threading threading;  /* unspecified */
-    enum fi_progress progress;    /* unspecified */
-    uint64_t order;               /* of messages, both sides */
+    enum fi_av_type av_type;     /* FI_AV_TABLE */
+    enum fi_threading threading; /* unspecified */
+    enum fi_progress progress;   /* unspecified */
+    uint64_t order;              /* of messages, both sides */
     uint64_t tx_op_flags, rx_op_flags;
-    enum fi_cq_format format;     /* FI_CQ_FORMAT_TAGGED */
-    enum fi_wait_obj wait_obj;    /* FI_WAIT_UNSPEC is 1: FI_WAIT_NONE */
-    size_t cq_size;               /* the provider's */
-    uint64_t bind_tx, bind_rx;    /* with FI_TRANSMIT and FI_RECV: FI_SELECTIVE_COMPLETION */
-    bool disabled;                /* the case binds more, and calls side_enable() */
-    struct side *beside;          /* use its domain */
+    enum fi_cq_format format;  /* FI_CQ_FORMAT_TAGGED */
+    enum fi_wait_obj wait_obj; /* FI_WAIT_UNSPEC is 1: FI_WAIT_NONE */
+    size_t cq_size;            /* the provider's */
+    uint64_t bind_tx, bind_rx; /* with FI_TRANSMIT and FI_RECV: FI_SELECTIVE_COMPLETION */
+    bool disabled;             /* the case binds more, and calls side_enable() */
+    struct side *beside;       /* use its domain */
 };
 
 /* An endpoint with all that belongs to it; tx and rx are two queues. */
@@ -169,8 +170,8 @@ fi_addr_t side_insert(struct side *side, const struct side *other);
 fi_addr_t address_insert(struct side *side, const void *address);
 struct pair pair_open(struct wants wants);        /* two domains */
 struct pair pair_open_beside(struct wants wants); /* one domain */
-/* One endpoint in each process of the case; every one stands in every vector, in the order of ranks: the address of rank
- * r is to(r). Collective. */
+/* One endpoint in each process of the case; every one stands in every vector, in the order of ranks: the address of
+ * rank r is to(r). Collective. */
 struct side *job_open(struct wants wants);
 fi_addr_t to(int rank);
 
@@ -193,7 +194,7 @@ void region_close(struct region *region);
 uint64_t next_key(void);
 #define ACCESS_ALL (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-/* ---- Completions ---------------------------------------------------------------------------------------- */
+/* ---- Completions ------------------------------------------------------------------------------------------------- */
 
 /* One entry of a queue of any format; what the format has not is zero. */
 struct completion {
@@ -223,36 +224,36 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
 #define CHECK_NONE(cq, ms) none_at(__FILE__, __LINE__, cq, ms)
 
 /* Repeats the call while it is -FI_EAGAIN, driving all; then it must be 0. */
-#define POST(call)                                                                                         \
-    do {                                                                                                   \
-        long long until_ = now_ms() + WAIT_MS;                                                             \
-        ssize_t rc_;                                                                                       \
-        while ((rc_ = (call)) == -FI_EAGAIN && now_ms() < until_) progress();                              \
-        check_rc_at(__FILE__, __LINE__, #call, rc_, "0", 0);                                               \
+#define POST(call)                                                                                                     \
+    do {                                                                                                               \
+        long long until_ = now_ms() + WAIT_MS;                                                                         \
+        ssize_t rc_;                                                                                                   \
+        while ((rc_ = (call)) == -FI_EAGAIN && now_ms() < until_) progress();                                          \
+        check_rc_at(__FILE__, __LINE__, #call, rc_, "0", 0);                                                           \
     } while (0)
 /* Repeats the call while it is -FI_EAGAIN, driving all; then it must be another error. */
-#define POST_REFUSED(call)                                                                                 \
-    do {                                                                                                   \
-        long long until_ = now_ms() + 1000;                                                                \
-        ssize_t rc_;                                                                                       \
-        while ((rc_ = (call)) == -FI_EAGAIN && now_ms() < until_) progress();                              \
-        check_negative_at(__FILE__, __LINE__, #call, rc_);                                                 \
+#define POST_REFUSED(call)                                                                                             \
+    do {                                                                                                               \
+        long long until_ = now_ms() + 1000;                                                                            \
+        ssize_t rc_;                                                                                                   \
+        while ((rc_ = (call)) == -FI_EAGAIN && now_ms() < until_) progress();                                          \
+        check_negative_at(__FILE__, __LINE__, #call, rc_);                                                             \
     } while (0)
 /* Waits until the expression holds, driving all. */
-#define UNTIL(expr)                                                                                        \
-    do {                                                                                                   \
-        long long until_ = now_ms() + WAIT_MS;                                                             \
-        while (!(expr)) {                                                                                  \
-            if (now_ms() > until_) fail_at(__FILE__, __LINE__, "not so after %d ms: %s", WAIT_MS, #expr);  \
-            progress();                                                                                    \
-        }                                                                                                  \
+#define UNTIL(expr)                                                                                                    \
+    do {                                                                                                               \
+        long long until_ = now_ms() + WAIT_MS;                                                                         \
+        while (!(expr)) {                                                                                              \
+            if (now_ms() > until_) fail_at(__FILE__, __LINE__, "not so after %d ms: %s", WAIT_MS, #expr);              \
+            progress();                                                                                                \
+        }                                                                                                              \
     } while (0)
 /* The counter reaches exactly `value`, and a moment later has no other. */
 #define CHECK_COUNTER(cntr, value) check_counter_at(__FILE__, __LINE__, #cntr, cntr, value, 0)
 #define CHECK_COUNTER_ERRORS(cntr, value) check_counter_at(__FILE__, __LINE__, #cntr, cntr, value, 1)
 void check_counter_at(const char *file, int line, const char *text, struct fid_cntr *cntr, uint64_t value, int errors);
 
-/* ---- The processes of a case ---------------------------------------------------------------------------- */
+/* ---- The processes of a case ------------------------------------------------------------------------------------- */
 
 int rank(void);
 int ranks(void);
@@ -271,7 +272,7 @@ int life(void);
 /* For a process that a case forks itself: run `body`, and end with 0 or with a failed check. */
 void child_run(void (*body)(void));
 
-/* ---- The rest ------------------------------------------------------------------------------------------- */
+/* ---- The rest ---------------------------------------------------------------------------------------------------- */
 
 /* Zeroed, aligned to 64 bytes, between guards. */
 void *buffer(size_t bytes);
@@ -279,5 +280,9 @@ void pattern_fill(void *start, size_t bytes, unsigned seed);
 uint64_t random_next(uint64_t *state); /* any non-zero seed; the same everywhere */
 void sleep_ms(int ms);
 long long now_ms(void);
+
+/* Of harness_fabric.c, for harness.c. */
+void harness_close_all(void);
+void harness_forget_all(void);
 
 #endif

@@ -16,16 +16,20 @@ static struct side *own_keys(void)
     return side;
 }
 
-CASE(calls, 1, "fi_mr_reg, fi_mr_regv, fi_mr_regattr: each with any access that there is; key and descriptor can be asked for")
+CASE(calls, 1,
+     "fi_mr_reg, fi_mr_regv, fi_mr_regattr: each with any access that there is; key and descriptor can be asked for")
 {
     struct side *side = side_open(RMA_WANTS);
     char *memory = buffer(4096);
-    static const uint64_t ACCESS[] = {FI_SEND, FI_RECV, FI_READ, FI_WRITE, FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND | FI_RECV,
-                                      FI_REMOTE_READ | FI_REMOTE_WRITE, ACCESS_ALL};
+    static const uint64_t ACCESS[] = {
+        FI_SEND,        FI_RECV,         FI_READ,           FI_WRITE,
+        FI_REMOTE_READ, FI_REMOTE_WRITE, FI_SEND | FI_RECV, FI_REMOTE_READ | FI_REMOTE_WRITE,
+        ACCESS_ALL};
     for (size_t i = 0; i < COUNT_OF(ACCESS); i++) {
         about("access 0x%llx", (unsigned long long)ACCESS[i]);
         struct iovec iov = {memory, 4096};
-        struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = ACCESS[i], .requested_key = next_key(), .context = &attr};
+        struct fi_mr_attr attr = {
+            .mr_iov = &iov, .iov_count = 1, .access = ACCESS[i], .requested_key = next_key(), .context = &attr};
         struct fid_mr *mr[3] = {NULL};
         OK(fi_mr_reg(side->domain, memory, 4096, ACCESS[i], 0, next_key(), 0, &mr[0], NULL));
         OK(fi_mr_regv(side->domain, &iov, 1, ACCESS[i], 0, next_key(), 0, &mr[1], NULL));
@@ -40,10 +44,12 @@ CASE(calls, 1, "fi_mr_reg, fi_mr_regv, fi_mr_regattr: each with any access that 
     }
 }
 
-CASE(own_keys_are_kept, 1, "fi_mr_reg: without FI_MR_PROV_KEY the key is the one that was requested", .stock = "tcp;ofi_rxm: has only FI_MR_PROV_KEY")
+CASE(own_keys_are_kept, 1, "fi_mr_reg: without FI_MR_PROV_KEY the key is the one that was requested",
+     .stock = "tcp;ofi_rxm: has only FI_MR_PROV_KEY")
 {
     struct side *side = own_keys();
-    static const uint64_t KEYS[] = {0, 1, 255, 65536, 0x7fffffff, 0xffffffff, 0x123456789abcdef, 0x7fffffffffffffff, 0xfffffffffffffffe};
+    static const uint64_t KEYS[] = {
+        0, 1, 255, 65536, 0x7fffffff, 0xffffffff, 0x123456789abcdef, 0x7fffffffffffffff, 0xfffffffffffffffe};
     char *memory = buffer(64);
     struct fid_mr *mr[COUNT_OF(KEYS)] = {NULL};
     for (size_t i = 0; i < COUNT_OF(KEYS); i++) {
@@ -54,7 +60,8 @@ CASE(own_keys_are_kept, 1, "fi_mr_reg: without FI_MR_PROV_KEY the key is the one
     for (size_t i = 0; i < COUNT_OF(KEYS); i++) OK(fi_close(&mr[i]->fid));
 }
 
-CASE(a_key_in_use, 1, "fi_mr_reg: a key that is in use is -FI_ENOKEY; after its region is closed it can be used again", .stock = "tcp;ofi_rxm: has only FI_MR_PROV_KEY")
+CASE(a_key_in_use, 1, "fi_mr_reg: a key that is in use is -FI_ENOKEY; after its region is closed it can be used again",
+     .stock = "tcp;ofi_rxm: has only FI_MR_PROV_KEY")
 {
     struct side *side = own_keys();
     char *memory = buffer(128);
@@ -66,7 +73,8 @@ CASE(a_key_in_use, 1, "fi_mr_reg: a key that is in use is -FI_ENOKEY; after its 
     }
 }
 
-CASE(keys_of_domains_are_apart, 1, "fi_mr: two domains may use the same key, each for its own memory", .stock = "tcp;ofi_rxm: has only FI_MR_PROV_KEY")
+CASE(keys_of_domains_are_apart, 1, "fi_mr: two domains may use the same key, each for its own memory",
+     .stock = "tcp;ofi_rxm: has only FI_MR_PROV_KEY")
 {
     struct pair p = pair_open(OWN_KEYS);
     struct side *sides[2] = {p.a, p.b};
@@ -85,7 +93,8 @@ CASE(keys_of_domains_are_apart, 1, "fi_mr: two domains may use the same key, eac
     for (int i = 0; i < 2; i++) OK(fi_close(&mr[i]->fid));
 }
 
-CASE(wrong_arguments, 1, "fi_mr_reg: no bytes, an offset, an unknown flag, too many pieces are refused", .stock = "sockets: takes no bytes | shm: takes no bytes | tcp;ofi_rxm: takes no bytes")
+CASE(wrong_arguments, 1, "fi_mr_reg: an offset, an unknown access or flag, too many pieces are refused",
+     .stock = "sockets: takes no bytes | shm: takes no bytes | tcp;ofi_rxm: takes no bytes")
 {
     struct side *side = side_open(RMA_WANTS);
     char *memory = buffer(4096);
@@ -93,17 +102,38 @@ CASE(wrong_arguments, 1, "fi_mr_reg: no bytes, an offset, an unknown flag, too m
     struct iovec iov[65];
     for (int i = 0; i < 65; i++) iov[i] = (struct iovec){memory + 8 * i, 8};
     CHECK_RC(fi_mr_reg(side->domain, memory, 64, FI_REMOTE_READ, 8, next_key(), 0, &mr, NULL), -FI_EINVAL);
-    REFUSED(fi_mr_reg(side->domain, memory, 0, FI_REMOTE_READ, 0, next_key(), 0, &mr, NULL));
     REFUSED(fi_mr_reg(side->domain, memory, 64, FI_REMOTE_READ, 0, next_key(), FI_PEEK, &mr, NULL));
     REFUSED(fi_mr_reg(side->domain, memory, 64, 1ull << 40, 0, next_key(), 0, &mr, NULL));
     CHECK(side->info->domain_attr->mr_iov_limit < 65);
-    REFUSED(fi_mr_regv(side->domain, iov, side->info->domain_attr->mr_iov_limit + 1, FI_REMOTE_READ, 0, next_key(), 0, &mr, NULL));
+    REFUSED(fi_mr_regv(side->domain, iov, side->info->domain_attr->mr_iov_limit + 1, FI_REMOTE_READ, 0, next_key(), 0,
+                       &mr, NULL));
     REFUSED(fi_mr_regv(side->domain, iov, 0, FI_REMOTE_READ, 0, next_key(), 0, &mr, NULL));
 }
 
-CASE(pieces, 1, "fi_mr_regv: pieces make one region, in which an offset counts over all of them", .stock = "tcp;ofi_rxm: addresses it by the first piece | shm: the same")
+CASE(no_bytes, 1,
+     "fi_mr_reg: a region of no bytes is refused; or, as ours does for windows of no bytes, has a key that gives nothing")
 {
-    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = is_ours() ? 0 : MR_ANY});
+    struct pair p = pair_open(RMA_WANTS);
+    char *memory = buffer(64), in[8];
+    struct fid_mr *mr = NULL;
+    int rc = fi_mr_reg(p.b->domain, memory, 0, ACCESS_ALL, 0, next_key(), 0, &mr, NULL);
+    if (!is_ours()) {
+        if (rc == 0) OK(fi_close(&mr->fid));
+        return;
+    }
+    OK(rc);
+    POST(fi_read(p.a->ep, in, 1, NULL, p.to_b, 0, fi_mr_key(mr), &p));
+    struct fi_cq_err_entry e = WAIT_ERROR(p.a->tx);
+    CHECK_EQ(e.err, FI_EACCES);
+    CHECK_PTR(e.op_context, &p);
+    OK(fi_close(&mr->fid));
+}
+
+CASE(pieces, 1, "fi_mr_regv: pieces make one region, in which an offset counts over all of them",
+     .stock = "tcp;ofi_rxm: addresses it by the first piece | shm: the same")
+{
+    struct pair p = pair_open(
+        (struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = is_ours() ? 0 : MR_ANY});
     size_t limit = p.b->info->domain_attr->mr_iov_limit;
     CHECK(limit >= 1);
     char *memory = buffer(64 * 16), *in = buffer(64 * 16);
@@ -127,7 +157,9 @@ CASE(pieces, 1, "fi_mr_regv: pieces make one region, in which an offset counts o
     OK(fi_close(&mr->fid));
 }
 
-CASE(many_regions, 1, "fi_mr: 2,000 regions at once over the same and other memory, each found by its key, closed in another order", .stock = "shm: runs out of keys")
+CASE(many_regions, 1,
+     "fi_mr: 2,000 regions at once over the same and other memory, each found by its key, closed in another order",
+     .stock = "shm: runs out of keys")
 {
     enum { COUNT = 2000 };
     struct pair p = pair_open(RMA_WANTS);
@@ -147,7 +179,8 @@ CASE(many_regions, 1, "fi_mr: 2,000 regions at once over the same and other memo
     for (uint32_t i = 0; i < COUNT; i++) region_close(&regions[i * 7 % COUNT]);
 }
 
-CASE(unmapped_memory, 1, "fi_mr: without FI_MR_ALLOCATED a range may be registered before anything is mapped there", .ours = true)
+CASE(unmapped_memory, 1, "fi_mr: without FI_MR_ALLOCATED a range may be registered before anything is mapped there",
+     .ours = true)
 {
     struct pair p = pair_open(OWN_KEYS);
     struct fid_mr *mr = NULL;
@@ -160,7 +193,8 @@ CASE(unmapped_memory, 1, "fi_mr: without FI_MR_ALLOCATED a range may be register
     OK(fi_close(&mr->fid));
 }
 
-CASE(the_whole_address_space, 1, "fi_mr: without FI_MR_ALLOCATED, one region may span all addresses: offsets are addresses then", .ours = true)
+CASE(the_whole_address_space, 1,
+     "fi_mr: without FI_MR_ALLOCATED, one region may span all addresses: offsets are addresses then", .ours = true)
 {
     struct pair p = pair_open(OWN_KEYS);
     struct fid_mr *mr = NULL;
@@ -173,7 +207,8 @@ CASE(the_whole_address_space, 1, "fi_mr: without FI_MR_ALLOCATED, one region may
     OK(fi_close(&mr->fid));
 }
 
-CASE(refresh_and_enable, 1, "fi_mr_refresh, fi_mr_enable: where no mode bit asks for them they are harmless, or refused", .ours = true)
+CASE(refresh_and_enable, 1,
+     "fi_mr_refresh, fi_mr_enable: where no mode bit asks for them they are harmless, or refused", .ours = true)
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), in[8];
@@ -187,7 +222,10 @@ CASE(refresh_and_enable, 1, "fi_mr_refresh, fi_mr_enable: where no mode bit asks
     WAIT_TX(p.a);
 }
 
-CASE(raw_keys, 1, "fi_mr_raw_attr, fi_mr_map_raw: usable with any region: the raw key maps to one that works; too small a buffer is -FI_ETOOSMALL", .stock = "sockets: has no raw keys | tcp;ofi_rxm: has no raw keys | shm: has no raw keys")
+CASE(
+    raw_keys, 1,
+    "fi_mr_raw_attr, fi_mr_map_raw: usable with any region: the raw key maps to one that works; too small a buffer is -FI_ETOOSMALL",
+    .stock = "sockets: has no raw keys | tcp;ofi_rxm: has no raw keys | shm: has no raw keys")
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), in[8];
@@ -206,9 +244,11 @@ CASE(raw_keys, 1, "fi_mr_raw_attr, fi_mr_map_raw: usable with any region: the ra
     OK(fi_mr_unmap_key(p.a->domain, key));
 }
 
-/* ---- Counters of regions ------------------------------------------------------------------------------------------------------ */
+/* ---- Counters of regions ----------------------------------------------------------------------------------------- */
 
-CASE(region_counters, 1, "fi_mr_bind: a counter of a region counts the writes and atomics that modify it, and not those of its neighbour", .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT")
+CASE(region_counters, 1,
+     "fi_mr_bind: a counter of a region counts the writes and atomics that modify it, and not those of its neighbour",
+     .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT")
 {
     struct wants wants = {.caps = FI_MSG | FI_RMA | FI_ATOMIC | FI_RMA_EVENT};
     struct pair p = pair_open(wants);
@@ -237,9 +277,12 @@ CASE(region_counters, 1, "fi_mr_bind: a counter of a region counts the writes an
     region_close(&counted);
 }
 
-CASE(region_counter_of_the_region_mode, 1, "FI_MR_RMA_EVENT: where the provider leaves it set a region is enabled after binding; where it clears it, at once", .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT")
+CASE(region_counter_of_the_region_mode, 1,
+     "FI_MR_RMA_EVENT: where the provider leaves it set a region is enabled after binding; where it clears it, at once",
+     .stock = "tcp;ofi_rxm: has no FI_RMA_EVENT | shm: has no FI_RMA_EVENT")
 {
-    struct wants wants = {.caps = FI_MSG | FI_RMA | FI_RMA_EVENT, .mr_mode_exact = true, .mr_mode = MR_ANY | FI_MR_RMA_EVENT};
+    struct wants wants = {
+        .caps = FI_MSG | FI_RMA | FI_RMA_EVENT, .mr_mode_exact = true, .mr_mode = MR_ANY | FI_MR_RMA_EVENT};
     struct pair p = pair_open(wants);
     char *memory = buffer(64), *out = buffer(64);
     struct fid_cntr *cntr = counter_open(p.b, FI_WAIT_UNSPEC);

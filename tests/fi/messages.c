@@ -5,8 +5,8 @@
  */
 #include "transfers.h"
 
-static const size_t SIZES[] = {0,    1,    8,     39,    40,    41,    64,        255,    256,
-                               257,  1000, 1024,  4095,  4096,  4097,  8192,      16383,  16384,
+static const size_t SIZES[] = {0,     1,     8,     39,    40,     41,      64,     255,   256,
+                               257,   1000,  1024,  4095,  4096,   4097,    8192,   16383, 16384,
                                16385, 32768, 65536, 65537, 262144, 1 << 20, 5 << 20};
 static const size_t SIZE_MAX_TRIED = 5 << 20;
 
@@ -71,7 +71,8 @@ static void run_sizes(enum kind kind, struct side *from, struct side *target, fi
             size_t bytes = SIZES[i];
             bool injected = form == INJECT || form == INJECT_WITH_DATA;
             if ((injected && bytes > inject_bytes) || (bytes > 1 << 20 && form != PLAIN)) continue;
-            about("%s, %s of %zu bytes, %s", kind_name(kind), FORM_NAMES[form], bytes, expected ? "expected" : "unexpected");
+            about("%s, %s of %zu bytes, %s", kind_name(kind), FORM_NAMES[form], bytes,
+                  expected ? "expected" : "unexpected");
             uint64_t tag = 0xfeed000000000000u + i * FORMS + form;
             unsigned seed = (unsigned)tag;
             pattern_fill(out, bytes, seed);
@@ -119,8 +120,7 @@ CASE(sizes_to_itself, 1, "fi_endpoint: an endpoint sends to itself")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     fi_addr_t self = 1; /* pair_open() puts a into its own vector, second */
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         run_sizes(kind, p.a, p.a, self, true);
         run_sizes(kind, p.a, p.a, self, false);
     }
@@ -155,8 +155,7 @@ static void sizes_between(enum kind kind, struct side *side, bool expected)
 CASE(sizes_between_processes, 2, "fi_msg, fi_tagged: every size between two processes, expected and unexpected")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED});
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         sizes_between(kind, side, true);
         sizes_between(kind, side, false);
     }
@@ -165,8 +164,7 @@ CASE(sizes_between_processes, 2, "fi_msg, fi_tagged: every size between two proc
 CASE(no_buffer_for_no_bytes, 1, "fi_msg: a message of no bytes needs no buffer, in any form")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         for (int i = 0; i < 3; i++) POST(receive(kind, p.b, from_any(NULL, 0, 5, CONTEXT(i))));
         POST(send_one(kind, p.a, to_peer(NULL, 0, p.to_b, 5, CONTEXT(9))));
         POST(inject(kind, p.a, to_peer(NULL, 0, p.to_b, 5, NULL)));
@@ -203,37 +201,38 @@ CASE(vectors, 1, "fi_sendv, fi_recvv: up to iov_limit pieces on each side, cut d
     uint64_t state = 20240117;
     if (is_ours()) CHECK(send_limit >= 8 && receive_limit >= 8);
     FOR_KINDS(kind)
-    for (size_t n = 1; n <= send_limit || n <= receive_limit; n++)
-        for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
-            struct iovec from[64], into[64];
-            size_t bytes = LENGTHS[l], ns = n < send_limit ? n : send_limit;
-            size_t nr = receive_limit - n % receive_limit;
-            bool expected = (n + l) % 2;
-            about("%s of %zu bytes from %zu pieces into %zu, expected %d", kind_name(kind), bytes, ns, nr, expected);
-            CHECK(ns <= 64 && nr <= 64);
-            memset(in, 0xcc, bytes + 256);
-            cut(from, ns, out, bytes, &state);
-            cut(into, nr, in, bytes, &state);
-            pattern_fill(flat, bytes, (unsigned)(n * 10 + l));
-            size_t at = 0;
-            for (size_t i = 0; i < ns; i++) {
-                memcpy(from[i].iov_base, flat + at, from[i].iov_len);
-                at += from[i].iov_len;
+        for (size_t n = 1; n <= send_limit || n <= receive_limit; n++)
+            for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
+                struct iovec from[64], into[64];
+                size_t bytes = LENGTHS[l], ns = n < send_limit ? n : send_limit;
+                size_t nr = receive_limit - n % receive_limit;
+                bool expected = (n + l) % 2;
+                about("%s of %zu bytes from %zu pieces into %zu, expected %d", kind_name(kind), bytes, ns, nr,
+                      expected);
+                CHECK(ns <= 64 && nr <= 64);
+                memset(in, 0xcc, bytes + 256);
+                cut(from, ns, out, bytes, &state);
+                cut(into, nr, in, bytes, &state);
+                pattern_fill(flat, bytes, (unsigned)(n * 10 + l));
+                size_t at = 0;
+                for (size_t i = 0; i < ns; i++) {
+                    memcpy(from[i].iov_base, flat + at, from[i].iov_len);
+                    at += from[i].iov_len;
+                }
+                struct transfer t = {.iov = from, .count = ns, .peer = p.to_b, .tag = n, .context = CONTEXT(1)};
+                struct transfer r = {.iov = into, .count = nr, .peer = FI_ADDR_UNSPEC, .tag = n, .context = CONTEXT(2)};
+                if (expected) POST(receive_vector(kind, p.b, r));
+                POST(send_vector(kind, p.a, t));
+                if (!expected) POST(receive_flagged(kind, p.b, r, FI_COMPLETION));
+                check_received(kind, WAIT_RX(p.b), CONTEXT(2), (struct seen){.len = bytes, .tag = n});
+                check_sent(kind, WAIT_TX(p.a), CONTEXT(1));
+                at = 0;
+                for (size_t i = 0; i < nr; i++) {
+                    CHECK(memcmp(into[i].iov_base, flat + at, into[i].iov_len) == 0);
+                    CHECK_BYTES((char *)into[i].iov_base + into[i].iov_len, 8, 0xcc);
+                    at += into[i].iov_len;
+                }
             }
-            struct transfer t = {.iov = from, .count = ns, .peer = p.to_b, .tag = n, .context = CONTEXT(1)};
-            struct transfer r = {.iov = into, .count = nr, .peer = FI_ADDR_UNSPEC, .tag = n, .context = CONTEXT(2)};
-            if (expected) POST(receive_vector(kind, p.b, r));
-            POST(send_vector(kind, p.a, t));
-            if (!expected) POST(receive_flagged(kind, p.b, r, FI_COMPLETION));
-            check_received(kind, WAIT_RX(p.b), CONTEXT(2), (struct seen){.len = bytes, .tag = n});
-            check_sent(kind, WAIT_TX(p.a), CONTEXT(1));
-            at = 0;
-            for (size_t i = 0; i < nr; i++) {
-                CHECK(memcmp(into[i].iov_base, flat + at, into[i].iov_len) == 0);
-                CHECK_BYTES((char *)into[i].iov_base + into[i].iov_len, 8, 0xcc);
-                at += into[i].iov_len;
-            }
-        }
 }
 
 CASE(too_many_pieces, 1, "fi_endpoint: more pieces than iov_limit are refused by the call", .ours = true)
@@ -242,8 +241,7 @@ CASE(too_many_pieces, 1, "fi_endpoint: more pieces than iov_limit are refused by
     char *memory = buffer(4096);
     struct iovec iov[64];
     for (int i = 0; i < 64; i++) iov[i] = (struct iovec){memory + i * 8, 8};
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         struct transfer t = {.iov = iov, .count = p.a->info->tx_attr->iov_limit + 1, .peer = p.to_b};
         REFUSED(send_vector(kind, p.a, t));
         REFUSED(send_flagged(kind, p.a, t, 0));
@@ -260,8 +258,7 @@ CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes go, one more is refuse
     size_t limit = p.a->info->tx_attr->inject_size;
     if (is_ours()) CHECK(limit >= 256);
     char *out = buffer(limit + 1), *in = buffer(limit + 1);
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         pattern_fill(out, limit, 3);
         POST_REFUSED(inject(kind, p.a, to_peer(out, limit + 1, p.to_b, 1, NULL)));
         POST_REFUSED(inject_with_data(kind, p.a, to_peer(out, limit + 1, p.to_b, 1, NULL)));
@@ -281,67 +278,69 @@ CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes go, one more is refuse
     CHECK_NONE(p.a->tx, 5);
 }
 
-CASE(remote_data_arrives_whole, 1, "fi_senddata: cq_data_size bytes of data arrive, whatever they are; without, the flag is not set")
+CASE(remote_data_arrives_whole, 1,
+     "fi_senddata: cq_data_size bytes of data arrive, whatever they are; without, the flag is not set")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     size_t told = p.a->info->domain_attr->cq_data_size;
     if (is_ours()) CHECK_EQ(told, REMOTE_DATA_BYTES);
     uint64_t mask = told >= 8 ? ~0ull : (1ull << told * 8) - 1;
-    static const uint64_t VALUES[] = {0, 1, 0xffffffff, 0x100000000, 0x8000000000000000, 0xffffffffffffffff, 0x0123456789abcdef};
+    static const uint64_t VALUES[] = {
+        0, 1, 0xffffffff, 0x100000000, 0x8000000000000000, 0xffffffffffffffff, 0x0123456789abcdef};
     char *in = buffer(64), *out = buffer(64);
     FOR_KINDS(kind)
-    for (size_t i = 0; i < COUNT_OF(VALUES) * 2; i++) {
-        bool expected = i % 2;
-        uint64_t value = VALUES[i / 2] & mask;
-        about("%s, data 0x%llx, expected %d", kind_name(kind), (unsigned long long)value, expected);
-        struct transfer t = to_peer(out, 9, p.to_b, i, CONTEXT(1));
-        t.data = value;
-        if (expected) POST(receive(kind, p.b, from_any(in, 64, i, CONTEXT(2))));
-        if (i % 3)
-            POST(send_with_data(kind, p.a, t));
-        else
-            POST(send_flagged(kind, p.a, t, FI_REMOTE_CQ_DATA));
-        if (!expected) POST(receive(kind, p.b, from_any(in, 64, i, CONTEXT(2))));
-        check_received(kind, WAIT_RX(p.b), CONTEXT(2), (struct seen){9, i, value, true});
-        check_sent(kind, WAIT_TX(p.a), CONTEXT(1));
-        t.data = value;
-        POST(receive(kind, p.b, from_any(in, 64, i, CONTEXT(3))));
-        POST(send_flagged(kind, p.a, t, 0)); /* data without the flag is not sent */
-        check_received(kind, WAIT_RX(p.b), CONTEXT(3), (struct seen){.len = 9, .tag = i});
-        check_sent(kind, WAIT_TX(p.a), CONTEXT(1));
-    }
+        for (size_t i = 0; i < COUNT_OF(VALUES) * 2; i++) {
+            bool expected = i % 2;
+            uint64_t value = VALUES[i / 2] & mask;
+            about("%s, data 0x%llx, expected %d", kind_name(kind), (unsigned long long)value, expected);
+            struct transfer t = to_peer(out, 9, p.to_b, i, CONTEXT(1));
+            t.data = value;
+            if (expected) POST(receive(kind, p.b, from_any(in, 64, i, CONTEXT(2))));
+            if (i % 3) POST(send_with_data(kind, p.a, t));
+            else POST(send_flagged(kind, p.a, t, FI_REMOTE_CQ_DATA));
+            if (!expected) POST(receive(kind, p.b, from_any(in, 64, i, CONTEXT(2))));
+            check_received(kind, WAIT_RX(p.b), CONTEXT(2), (struct seen){9, i, value, true});
+            check_sent(kind, WAIT_TX(p.a), CONTEXT(1));
+            t.data = value;
+            POST(receive(kind, p.b, from_any(in, 64, i, CONTEXT(3))));
+            POST(send_flagged(kind, p.a, t, 0)); /* data without the flag is not sent */
+            check_received(kind, WAIT_RX(p.b), CONTEXT(3), (struct seen){.len = 9, .tag = i});
+            check_sent(kind, WAIT_TX(p.a), CONTEXT(1));
+        }
 }
 
-CASE(source_is_told, 3, "fi_cq_readfrom: with FI_SOURCE the sender's address in the receiver's own vector, expected and unexpected",
+CASE(source_is_told, 3,
+     "fi_cq_readfrom: with FI_SOURCE the sender's address in the receiver's own vector, expected and unexpected",
      .stock = "shm: without an answer for FI_SOURCE of three processes")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_SOURCE});
     char *memory = buffer(100000);
     static const size_t LENGTHS[] = {0, 8, 5000, 100000};
     FOR_KINDS(kind)
-    for (size_t l = 0; l < COUNT_OF(LENGTHS); l++)
-        for (int sender = 0; sender < 3; sender++) {
-            about("%s of %zu bytes from %d", kind_name(kind), LENGTHS[l], sender);
-            if (rank() == 2 && l % 2) POST(receive(kind, side, from_any(memory, LENGTHS[l], 1, CONTEXT(sender))));
-            barrier();
-            char *mine = memory + 50000 * (sender == 2 && rank() == 2 && LENGTHS[l] <= 50000);
-            if (rank() == sender) POST(send_one(kind, side, to_peer(mine, LENGTHS[l], to(2), 1, NULL)));
-            if (rank() == 2 && !(l % 2)) POST(receive(kind, side, from_any(memory, LENGTHS[l], 1, CONTEXT(sender))));
-            if (rank() == 2) CHECK_EQ(WAIT_RX(side).source, to(sender));
-            if (rank() == sender) WAIT_TX(side);
-            barrier();
-        }
+        for (size_t l = 0; l < COUNT_OF(LENGTHS); l++)
+            for (int sender = 0; sender < 3; sender++) {
+                about("%s of %zu bytes from %d", kind_name(kind), LENGTHS[l], sender);
+                if (rank() == 2 && l % 2) POST(receive(kind, side, from_any(memory, LENGTHS[l], 1, CONTEXT(sender))));
+                barrier();
+                char *mine = memory + 50000 * (sender == 2 && rank() == 2 && LENGTHS[l] <= 50000);
+                if (rank() == sender) POST(send_one(kind, side, to_peer(mine, LENGTHS[l], to(2), 1, NULL)));
+                if (rank() == 2 && !(l % 2))
+                    POST(receive(kind, side, from_any(memory, LENGTHS[l], 1, CONTEXT(sender))));
+                if (rank() == 2) CHECK_EQ(WAIT_RX(side).source, to(sender));
+                if (rank() == sender) WAIT_TX(side);
+                barrier();
+            }
 }
 
-CASE(source_not_in_the_vector, 1, "fi_cq_readfrom: a sender that is not in the vector is FI_ADDR_NOTAVAIL; its message is received",
+CASE(source_not_in_the_vector, 1,
+     "fi_cq_readfrom: a sender that is not in the vector is FI_ADDR_NOTAVAIL; its message is received",
      .stock = "sockets: takes any address for one of the vector")
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_SOURCE};
     struct side *a = side_open(wants), *b = side_open(wants);
     fi_addr_t to_b = side_insert(a, b);
     char *in = buffer(64), *out = buffer(64);
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         POST(receive(kind, b, from_any(in, 64, 1, CONTEXT(1))));
         POST(send_one(kind, a, to_peer(out, 10, to_b, 1, CONTEXT(2))));
         struct completion c = WAIT_RX(b);
@@ -385,12 +384,12 @@ CASE(bad_destination, 1, "fi_msg: an address that is not in the vector is refuse
     static const fi_addr_t ADDRESSES[] = {2, 1000000, FI_ADDR_NOTAVAIL, 1ull << 63};
     char *out = buffer(64);
     FOR_KINDS(kind)
-    for (size_t i = 0; i < COUNT_OF(ADDRESSES); i++) {
-        about("%s to 0x%llx", kind_name(kind), (unsigned long long)ADDRESSES[i]);
-        ssize_t rc = send_one(kind, p.a, to_peer(out, 8, ADDRESSES[i], 1, CONTEXT(i)));
-        if (rc == 0) CHECK_PTR(WAIT_ERROR(p.a->tx).op_context, CONTEXT(i));
-        REFUSED(inject(kind, p.a, to_peer(out, 8, ADDRESSES[i], 1, NULL)));
-    }
+        for (size_t i = 0; i < COUNT_OF(ADDRESSES); i++) {
+            about("%s to 0x%llx", kind_name(kind), (unsigned long long)ADDRESSES[i]);
+            ssize_t rc = send_one(kind, p.a, to_peer(out, 8, ADDRESSES[i], 1, CONTEXT(i)));
+            if (rc == 0) CHECK_PTR(WAIT_ERROR(p.a->tx).op_context, CONTEXT(i));
+            REFUSED(inject(kind, p.a, to_peer(out, 8, ADDRESSES[i], 1, NULL)));
+        }
     POST(fi_recv(p.b->ep, out, 64, NULL, FI_ADDR_UNSPEC, NULL)); /* and the endpoint goes on */
     POST(fi_inject(p.a->ep, out, 8, p.to_b));
     WAIT_RX(p.b);
@@ -406,12 +405,12 @@ CASE(message_too_long, 1, "fi_msg: more than max_msg_size is refused by the call
     FOR_KINDS(kind) CHECK_RC(send_one(kind, p.a, to_peer(out, limit + 1, p.to_b, 1, NULL)), -FI_EMSGSIZE);
 }
 
-CASE(flags_not_known, 1, "fi_sendmsg, fi_recvmsg: flags that mean nothing there are -FI_EBADFLAGS or another error", .ours = true)
+CASE(flags_not_known, 1, "fi_sendmsg, fi_recvmsg: flags that mean nothing there are -FI_EBADFLAGS or another error",
+     .ours = true)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     char *out = buffer(64);
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         REFUSED(send_flagged(kind, p.a, to_peer(out, 8, p.to_b, 1, NULL), FI_MULTICAST));
         REFUSED(send_flagged(kind, p.a, to_peer(out, 8, p.to_b, 1, NULL), FI_PEEK));
         REFUSED(receive_flagged(kind, p.a, from_any(out, 8, 1, NULL), FI_REMOTE_CQ_DATA));
@@ -424,14 +423,15 @@ CASE(more_follows, 1, "fi_sendmsg: messages posted with FI_MORE go, the last wit
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     uint32_t *out = buffer(64 * 4), *in = buffer(64 * 4);
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         for (int i = 0; i < 64; i++) {
             out[i] = (uint32_t)i * 3;
-            POST(receive_flagged(kind, p.b, from_any(&in[i], 4, 1, CONTEXT(i)), i < 63 ? FI_MORE | FI_COMPLETION : FI_COMPLETION));
+            POST(receive_flagged(kind, p.b, from_any(&in[i], 4, 1, CONTEXT(i)),
+                                 i < 63 ? FI_MORE | FI_COMPLETION : FI_COMPLETION));
         }
         for (int i = 0; i < 64; i++)
-            POST(send_flagged(kind, p.a, to_peer(&out[i], 4, p.to_b, 1, CONTEXT(i)), i < 63 ? FI_MORE | FI_COMPLETION : FI_COMPLETION));
+            POST(send_flagged(kind, p.a, to_peer(&out[i], 4, p.to_b, 1, CONTEXT(i)),
+                              i < 63 ? FI_MORE | FI_COMPLETION : FI_COMPLETION));
         for (int i = 0; i < 64; i++) {
             CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(i));
             CHECK_EQ(in[i], i * 3);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Fabrics, domains, endpoints and event queues: opening, binding, enabling, closing while others need them, and calls that
- * this kind of endpoint does not have. fi_fabric(3), fi_domain(3), fi_endpoint(3), fi_eq(3), fi_cm(3).
+ * Fabrics, domains, endpoints and event queues: opening, binding, enabling, closing while others need them, and calls
+ * that this kind of endpoint does not have. fi_fabric(3), fi_domain(3), fi_endpoint(3), fi_eq(3), fi_cm(3).
  */
 #include "harness.h"
 
@@ -40,7 +40,8 @@ static void close_opened(struct opened *o)
     fi_freeinfo(o->info);
 }
 
-CASE(classes_and_contexts, 1, "fi_open: every object tells its class and the context with which it was opened", .stock = "shm: ends the program when an endpoint that was never enabled is closed")
+CASE(classes_and_contexts, 1, "fi_open: every object tells its class and the context with which it was opened",
+     .stock = "shm: ends the program when an endpoint that was never enabled is closed")
 {
     struct side *side = side_open((struct wants){0});
     CHECK_EQ(side->fabric->fid.fclass, FI_CLASS_FABRIC);
@@ -86,8 +87,11 @@ CASE(domain_of_another_name, 1, "fi_domain: a name that the provider does not ha
     fi_freeinfo(info);
 }
 
-CASE(close_in_the_wrong_order, 1, "fi_close: what others still need is -FI_EBUSY, and works on: fabric under domain, domain under all, queue and vector under an endpoint",
-     .stock = "sockets: counts bindings only once the endpoint is enabled | shm: ends the program when an endpoint that was never enabled is closed")
+CASE(
+    close_in_the_wrong_order, 1,
+    "fi_close: what others still need is -FI_EBUSY, and works on: fabric under domain, domain under all, queue and vector under an endpoint",
+    .stock =
+        "sockets: counts bindings only once the endpoint is enabled | shm: ends the program when an endpoint that was never enabled is closed")
 {
     struct opened o = opened(FI_MSG | FI_RMA);
     struct fid_mr *mr = NULL;
@@ -116,8 +120,11 @@ CASE(close_in_the_wrong_order, 1, "fi_close: what others still need is -FI_EBUSY
     fi_freeinfo(o.info);
 }
 
-CASE(enable_without_a_queue, 1, "fi_enable: without a completion queue for what it may do -FI_ENOCQ, without a vector -FI_ENOAV; bound later it is enabled",
-     .stock = "sockets: the vector is not asked for | shm: the queue is not asked for | tcp;ofi_rxm: -FI_EINVAL for one of them")
+CASE(
+    enable_without_a_queue, 1,
+    "fi_enable: without a completion queue for what it may do -FI_ENOCQ, without a vector -FI_ENOAV; bound later it is enabled",
+    .stock =
+        "sockets: the vector is not asked for | shm: the queue is not asked for | tcp;ofi_rxm: -FI_EINVAL for one of them")
 {
     struct opened o = opened(FI_MSG);
     OK(fi_ep_bind(o.ep, &o.av->fid, 0));
@@ -135,7 +142,10 @@ CASE(enable_without_a_queue, 1, "fi_enable: without a completion queue for what 
     close_opened(&o);
 }
 
-CASE(bind_rules, 1, "fi_ep_bind: unknown flags, a second queue for the same, anything after fi_enable, an object of another kind or domain are refused", .ours = true)
+CASE(
+    bind_rules, 1,
+    "fi_ep_bind: unknown flags, a second queue for the same, anything after fi_enable, an object of another kind or domain are refused",
+    .ours = true)
 {
     struct opened o = opened(FI_MSG), other = opened(FI_MSG);
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
@@ -160,7 +170,8 @@ CASE(bind_rules, 1, "fi_ep_bind: unknown flags, a second queue for the same, any
     close_opened(&o);
 }
 
-CASE(transfers_before_enable, 1, "fi_endpoint: an endpoint must be enabled before it transfers: every call is an error until then", .ours = true)
+CASE(transfers_before_enable, 1,
+     "fi_endpoint: an endpoint must be enabled before it transfers: every call is an error until then", .ours = true)
 {
     struct opened o = opened(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC);
     char bytes[64] = {0};
@@ -177,7 +188,9 @@ CASE(transfers_before_enable, 1, "fi_endpoint: an endpoint must be enabled befor
     close_opened(&o);
 }
 
-CASE(calls_without_the_capability, 1, "fi_getinfo: an endpoint that was opened without a capability refuses its calls: tagged, RMA, atomics", .ours = true)
+CASE(calls_without_the_capability, 1,
+     "fi_getinfo: an endpoint that was opened without a capability refuses its calls: tagged, RMA, atomics",
+     .ours = true)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     uint64_t word = 1;
@@ -191,7 +204,10 @@ CASE(calls_without_the_capability, 1, "fi_getinfo: an endpoint that was opened w
         REFUSED(fi_atomic(side->ep, &word, 1, NULL, self, 0, 1, FI_UINT64, FI_SUM, NULL));
 }
 
-CASE(calls_of_other_endpoints, 1, "fi_endpoint: scalable and passive endpoints, shared contexts, connections, multicast, poll and wait sets are refused as what is not implemented", .ours = true)
+CASE(
+    calls_of_other_endpoints, 1,
+    "fi_endpoint: scalable and passive endpoints, shared contexts, connections, multicast, poll and wait sets are refused as what is not implemented",
+    .ours = true)
 {
     struct opened o = opened(FI_MSG);
     struct fid_ep *sep = NULL;
@@ -228,7 +244,10 @@ CASE(calls_of_other_endpoints, 1, "fi_endpoint: scalable and passive endpoints, 
     close_opened(&o);
 }
 
-CASE(endpoints_that_cannot_be, 1, "fi_endpoint: an info that does not fit what fi_getinfo told is refused: another type, more capabilities, larger sizes", .ours = true)
+CASE(
+    endpoints_that_cannot_be, 1,
+    "fi_endpoint: an info that does not fit what fi_getinfo told is refused: another type, more capabilities, larger sizes",
+    .ours = true)
 {
     struct opened o = opened(FI_MSG);
     struct fid_ep *ep = NULL;
@@ -251,11 +270,13 @@ CASE(endpoints_that_cannot_be, 1, "fi_endpoint: an info that does not fit what f
     close_opened(&o);
 }
 
-CASE(opened_and_closed_again, 1, "fi_close: leaves nothing: a fabric with all that hangs on it is opened, used and closed 40 times")
+CASE(opened_and_closed_again, 1,
+     "fi_close: leaves nothing: a fabric with all that hangs on it is opened, used and closed 40 times")
 {
     for (int i = 0; i < 40; i++) {
         about("round %d", i);
-        struct side *a = side_open((struct wants){.caps = FI_MSG | FI_RMA}), *b = side_open((struct wants){.caps = FI_MSG | FI_RMA});
+        struct side *a = side_open((struct wants){.caps = FI_MSG | FI_RMA}),
+                    *b = side_open((struct wants){.caps = FI_MSG | FI_RMA});
         fi_addr_t to_b = side_insert(a, b);
         static char in[8], memory[8];
         struct region r = region_over(b, memory, 8, ACCESS_ALL);
@@ -269,9 +290,13 @@ CASE(opened_and_closed_again, 1, "fi_close: leaves nothing: a fabric with all th
     }
 }
 
-CASE(closed_with_work_outstanding, 1, "fi_close: an endpoint with receives posted and messages unread closes, its operations are dropped, its peers go on", .stock = "sockets: reports them as cancelled")
+CASE(
+    closed_with_work_outstanding, 1,
+    "fi_close: an endpoint with receives posted and messages unread closes, its operations are dropped, its peers go on",
+    .stock = "sockets: reports them as cancelled")
 {
-    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED}), q = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED}),
+                q = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     static char in[100][8];
     for (int i = 0; i < 100; i++) {
         POST(fi_trecv(p.b->ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
@@ -285,7 +310,7 @@ CASE(closed_with_work_outstanding, 1, "fi_close: an endpoint with receives poste
     CHECK_EQ(WAIT_RX(q.b).len, 5);
 }
 
-/* ---- Event queues ---------------------------------------------------------------------------------------------------------------- */
+/* ---- Event queues ------------------------------------------------------------------------------------------------ */
 
 static struct fid_eq *eq_open(struct side *side, uint64_t flags, enum fi_wait_obj wait_obj)
 {
@@ -308,7 +333,8 @@ CASE(eq_empty, 1, "fi_eq_read, fi_eq_readerr: -FI_EAGAIN from an empty queue")
     OK(fi_close(&eq->fid));
 }
 
-CASE(eq_of_the_user, 1, "fi_eq_write: events of the user come out in order, whole; FI_PEEK leaves them there", .stock = "sockets: -FI_ETOOSMALL has another code")
+CASE(eq_of_the_user, 1, "fi_eq_write: events of the user come out in order, whole; FI_PEEK leaves them there",
+     .stock = "sockets: -FI_ETOOSMALL has another code")
 {
     struct side *side = side_open((struct wants){0});
     struct fid_eq *eq = eq_open(side, FI_WRITE, FI_WAIT_NONE);
@@ -340,7 +366,8 @@ CASE(eq_not_for_the_user, 1, "fi_eq_write: without FI_WRITE among the flags it i
     OK(fi_close(&eq->fid));
 }
 
-CASE(eq_sread, 1, "fi_eq_sread: -FI_EAGAIN when the time is over, not before; an event that is there at once", .stock = "sockets: a positive code")
+CASE(eq_sread, 1, "fi_eq_sread: -FI_EAGAIN when the time is over, not before; an event that is there at once",
+     .stock = "sockets: a positive code")
 {
     struct side *side = side_open((struct wants){0});
     struct fid_eq *eq = eq_open(side, FI_WRITE, FI_WAIT_UNSPEC);
@@ -373,7 +400,9 @@ CASE(eq_is_bound, 1, "fi_eq: bound to an endpoint it cannot be closed: -FI_EBUSY
     close_opened(&o);
 }
 
-CASE(eq_of_the_domain, 1, "fi_domain_bind: registration told by events (FI_REG_MR) ends with FI_MR_COMPLETE; or binding is refused", .stock = "shm: registers at once | sockets: registers at once")
+CASE(eq_of_the_domain, 1,
+     "fi_domain_bind: registration told by events (FI_REG_MR) ends with FI_MR_COMPLETE; or binding is refused",
+     .stock = "shm: registers at once | sockets: registers at once")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG | FI_RMA});
     struct fid_eq *eq = eq_open(side, 0, FI_WAIT_NONE);

@@ -28,11 +28,9 @@ static void check_order(enum kind kind, struct pair p, int posted_before)
         in[i] = buffer(MIXED_BYTES);
         pattern_fill(out[i], lengths[i], (unsigned)i);
     }
-    for (int i = 0; i < posted_before; i++)
-        POST(receive(kind, p.b, from_any(in[i], MIXED_BYTES, 9, CONTEXT(i))));
+    for (int i = 0; i < posted_before; i++) POST(receive(kind, p.b, from_any(in[i], MIXED_BYTES, 9, CONTEXT(i))));
     for (int i = 0; i < MIXED; i++) POST(send_one(kind, p.a, to_peer(out[i], lengths[i], p.to_b, 9, CONTEXT(i))));
-    for (int i = posted_before; i < MIXED; i++)
-        POST(receive(kind, p.b, from_any(in[i], MIXED_BYTES, 9, CONTEXT(i))));
+    for (int i = posted_before; i < MIXED; i++) POST(receive(kind, p.b, from_any(in[i], MIXED_BYTES, 9, CONTEXT(i))));
     for (int n = 0; n < MIXED; n++) {
         struct completion c = WAIT_RX(p.b);
         int i = (int)((uintptr_t)c.context - (uintptr_t)CONTEXT(0));
@@ -51,7 +49,8 @@ CASE(order_expected, 1, "FI_ORDER_SAS: messages of all sizes meet receives in th
     check_order(TAGGED_MESSAGE, p, MIXED);
 }
 
-CASE(order_unexpected, 1, "FI_ORDER_SAS: unexpected messages of all sizes are received in the order in which they were sent",
+CASE(order_unexpected, 1,
+     "FI_ORDER_SAS: unexpected messages of all sizes are received in the order in which they were sent",
      .stock = "sockets: loses unexpected ones of some sizes")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .order = FI_ORDER_SAS});
@@ -66,7 +65,8 @@ CASE(order_half_expected, 1, "FI_ORDER_SAS: the order holds where receives run o
     check_order(TAGGED_MESSAGE, p, MIXED / 2);
 }
 
-CASE(order_between_processes, 2, "FI_ORDER_SAS: 400 messages of mixed sizes, data checked, receives posted late now and then")
+CASE(order_between_processes, 2,
+     "FI_ORDER_SAS: 400 messages of mixed sizes, data checked, receives posted late now and then")
 {
     enum { COUNT = 400, BYTES = 100000 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .order = FI_ORDER_SAS});
@@ -124,7 +124,8 @@ CASE(kinds_do_not_mix, 1, "fi_tagged: a message meets no receive of a tagged one
     }
 }
 
-CASE(tags_of_64_bits, 1, "fi_tagged: send_tag & ~ignore == recv_tag & ~ignore, for each of the 64 bits, expected and not")
+CASE(tags_of_64_bits, 1,
+     "fi_tagged: send_tag & ~ignore == recv_tag & ~ignore, for each of the 64 bits, expected and not")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     if (p.a->info->ep_attr->mem_tag_format >> 63 == 0 && p.a->info->ep_attr->mem_tag_format >> 62 == 0)
@@ -153,12 +154,20 @@ CASE(tags_of_64_bits, 1, "fi_tagged: send_tag & ~ignore == recv_tag & ~ignore, f
 }
 
 /* A plain model: an array of unexpected messages and one of posted receives, searched from the front. */
-CASE(matching_is_that_of_a_plain_list, 1, "fi_tagged: receives are searched in the order posted, messages in the order they came: 4,000 random steps against a plain list")
+CASE(
+    matching_is_that_of_a_plain_list, 1,
+    "fi_tagged: receives are searched in the order posted, messages in the order they came: 4,000 random steps against a plain list")
 {
     enum { STEPS = 4000, TAGS = 6, OPEN_MAX = 64 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
-    struct { uint64_t tag, ignore; int number; } posted[OPEN_MAX];
-    struct { uint64_t tag; int number; } arrived[OPEN_MAX];
+    struct {
+        uint64_t tag, ignore;
+        int number;
+    } posted[OPEN_MAX];
+    struct {
+        uint64_t tag;
+        int number;
+    } arrived[OPEN_MAX];
     int posted_count = 0, arrived_count = 0;
     static int in[STEPS];
     uint64_t state = 31337;
@@ -205,48 +214,49 @@ CASE(matching_is_that_of_a_plain_list, 1, "fi_tagged: receives are searched in t
 
 /* ---- Directed receives ------------------------------------------------------------------------------------------- */
 
-CASE(directed_receive, 3, "FI_DIRECTED_RECV: a receive from one address takes messages of that sender only, expected and unexpected")
+CASE(directed_receive, 3,
+     "FI_DIRECTED_RECV: a receive from one address takes messages of that sender only, expected and unexpected")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE});
     int *in = buffer(4 * sizeof(int)), mine = 100 + rank();
     FOR_KINDS(kind)
-    for (int expected = 0; expected < 2; expected++) {
-        about("%s, expected %d", kind_name(kind), expected);
-        struct transfer from_2 = {.buf = &in[2], .len = 4, .peer = to(2), .context = CONTEXT(2)};
-        struct transfer from_1 = {.buf = &in[1], .len = 4, .peer = to(1), .context = CONTEXT(1)};
-        struct transfer from_0 = from_any(&in[0], 4, 0, CONTEXT(0));
-        if (rank() == 0 && expected) {
-            POST(receive(kind, side, from_2));
-            POST(receive(kind, side, from_1));
-            POST(receive(kind, side, from_0));
-        }
-        barrier();
-        if (rank() == 1) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
-        if (rank() == 1) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
-        barrier();
-        if (rank() == 2) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
-        barrier();
-        if (rank() == 0) {
-            if (!expected) {
+        for (int expected = 0; expected < 2; expected++) {
+            about("%s, expected %d", kind_name(kind), expected);
+            struct transfer from_2 = {.buf = &in[2], .len = 4, .peer = to(2), .context = CONTEXT(2)};
+            struct transfer from_1 = {.buf = &in[1], .len = 4, .peer = to(1), .context = CONTEXT(1)};
+            struct transfer from_0 = from_any(&in[0], 4, 0, CONTEXT(0));
+            if (rank() == 0 && expected) {
                 POST(receive(kind, side, from_2));
-                CHECK_EQ(WAIT_RX(side).source, to(2));
-                POST(receive(kind, side, from_0));
-                CHECK_EQ(WAIT_RX(side).source, to(1));
                 POST(receive(kind, side, from_1));
-                CHECK_EQ(WAIT_RX(side).source, to(1));
-            } else {
-                for (int i = 0; i < 3; i++) {
-                    struct completion c = WAIT_RX(side);
-                    CHECK_EQ(c.source, c.context == CONTEXT(2) ? to(2) : to(1));
-                }
+                POST(receive(kind, side, from_0));
             }
-            CHECK_EQ(in[2], 102);
-            CHECK_EQ(in[1], 101);
-            CHECK_EQ(in[0], 101);
-            memset(in, 0, 3 * sizeof(int));
+            barrier();
+            if (rank() == 1) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
+            if (rank() == 1) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
+            barrier();
+            if (rank() == 2) POST(inject(kind, side, to_peer(&mine, 4, to(0), 0, NULL)));
+            barrier();
+            if (rank() == 0) {
+                if (!expected) {
+                    POST(receive(kind, side, from_2));
+                    CHECK_EQ(WAIT_RX(side).source, to(2));
+                    POST(receive(kind, side, from_0));
+                    CHECK_EQ(WAIT_RX(side).source, to(1));
+                    POST(receive(kind, side, from_1));
+                    CHECK_EQ(WAIT_RX(side).source, to(1));
+                } else {
+                    for (int i = 0; i < 3; i++) {
+                        struct completion c = WAIT_RX(side);
+                        CHECK_EQ(c.source, c.context == CONTEXT(2) ? to(2) : to(1));
+                    }
+                }
+                CHECK_EQ(in[2], 102);
+                CHECK_EQ(in[1], 101);
+                CHECK_EQ(in[0], 101);
+                memset(in, 0, 3 * sizeof(int));
+            }
+            barrier();
         }
-        barrier();
-    }
 }
 
 CASE(undirected_receive, 1, "fi_getinfo: without FI_DIRECTED_RECV the source of a receive is ignored")
@@ -254,8 +264,7 @@ CASE(undirected_receive, 1, "fi_getinfo: without FI_DIRECTED_RECV the source of 
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     if (p.b->info->caps & FI_DIRECTED_RECV) return; /* granted without being asked for */
     int in = 0, out = 5;
-    FOR_KINDS(kind)
-    {
+    FOR_KINDS(kind) {
         struct transfer r = from_any(&in, 4, 0, CONTEXT(1));
         r.peer = 0; /* b itself, which sends nothing */
         POST(receive(kind, p.b, r));
@@ -268,7 +277,8 @@ CASE(undirected_receive, 1, "fi_getinfo: without FI_DIRECTED_RECV the source of 
 
 /* ---- Long lists -------------------------------------------------------------------------------------------------- */
 
-CASE(deep_unexpected_in_order, 2, "fi_tagged: 20,000 unexpected messages, none lost, received in the order in which they came")
+CASE(deep_unexpected_in_order, 2,
+     "fi_tagged: 20,000 unexpected messages, none lost, received in the order in which they came")
 {
     enum { DEEP = 20000 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -364,17 +374,20 @@ static void flood(size_t bytes, int count)
     }
 }
 
-CASE(flood_of_small, 2, "fi_msg, FI_RM_ENABLED: more small messages than anything holds, to a process that sleeps: none is lost")
+CASE(flood_of_small, 2,
+     "fi_msg, FI_RM_ENABLED: more small messages than anything holds, to a process that sleeps: none is lost")
 {
     flood(24, 30000);
 }
 
-CASE(flood_of_medium, 2, "fi_msg, FI_RM_ENABLED: more messages of 8 KiB than anything holds, to a process that sleeps: none is lost")
+CASE(flood_of_medium, 2,
+     "fi_msg, FI_RM_ENABLED: more messages of 8 KiB than anything holds, to a process that sleeps: none is lost")
 {
     flood(8192, 4000);
 }
 
-CASE(flood_of_large, 2, "fi_msg, FI_RM_ENABLED: many messages of 1 MiB under way, to a process that sleeps: none is lost")
+CASE(flood_of_large, 2,
+     "fi_msg, FI_RM_ENABLED: many messages of 1 MiB under way, to a process that sleeps: none is lost")
 {
     flood(1 << 20, 100);
 }

@@ -14,30 +14,30 @@ static struct fid_cq *cq_open(struct side *side, struct fi_cq_attr attr)
     return cq;
 }
 
-/* ---- Entries --------------------------------------------------------------------------------------------------------- */
+/* ---- Entries ----------------------------------------------------------------------------------------------------- */
 
 CASE(formats, 1, "fi_cq_open: each format has its fields, in its own stride, and writes not beyond")
 {
-    static const enum fi_cq_format FORMATS[] = {FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG, FI_CQ_FORMAT_DATA, FI_CQ_FORMAT_TAGGED};
+    static const enum fi_cq_format FORMATS[] = {FI_CQ_FORMAT_CONTEXT, FI_CQ_FORMAT_MSG, FI_CQ_FORMAT_DATA,
+                                                FI_CQ_FORMAT_TAGGED};
     static const size_t STRIDES[] = {sizeof(struct fi_cq_entry), sizeof(struct fi_cq_msg_entry),
                                      sizeof(struct fi_cq_data_entry), sizeof(struct fi_cq_tagged_entry)};
     for (size_t f = 0; f < COUNT_OF(FORMATS); f++) {
         about("format %d", FORMATS[f]);
         struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .format = FORMATS[f]});
         char in[4][8];
-        for (int i = 0; i < 4; i++) POST(fi_trecv(p.b->ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 0x50 + (uint64_t)i, 0, CONTEXT(i)));
-        for (int i = 0; i < 4; i++) POST(fi_tinjectdata(p.a->ep, "1234567", (size_t)i + 1, 0x70 + (uint64_t)i, p.to_b, 0x50 + (uint64_t)i));
+        for (int i = 0; i < 4; i++)
+            POST(fi_trecv(p.b->ep, in[i], 8, NULL, FI_ADDR_UNSPEC, 0x50 + (uint64_t)i, 0, CONTEXT(i)));
+        for (int i = 0; i < 4; i++)
+            POST(fi_tinjectdata(p.a->ep, "1234567", (size_t)i + 1, 0x70 + (uint64_t)i, p.to_b, 0x50 + (uint64_t)i));
         unsigned char *entries = buffer(4 * STRIDES[f]);
         int got = 0;
         long long until = now_ms() + WAIT_MS;
         while (got < 4 && now_ms() < until) {
             ssize_t rc = fi_cq_read(p.b->rx, entries + (size_t)got * STRIDES[f], (size_t)(4 - got));
-            if (rc == -FI_EAGAIN)
-                progress();
-            else if (rc < 0)
-                OK(rc);
-            else
-                got += (int)rc;
+            if (rc == -FI_EAGAIN) progress();
+            else if (rc < 0) OK(rc);
+            else got += (int)rc;
         }
         CHECK_EQ(got, 4);
         for (int i = 0; i < 4; i++) {
@@ -63,7 +63,9 @@ CASE(no_format, 1, "FI_CQ_FORMAT_UNSPEC: the provider chooses, and the queue wor
     OK(fi_close(&cq->fid));
 }
 
-CASE(read_many, 1, "fi_cq_read: up to `count` entries in their order, those that are there; -FI_EAGAIN from an empty queue; a count of 0 takes none")
+CASE(
+    read_many, 1,
+    "fi_cq_read: up to `count` entries in their order, those that are there; -FI_EAGAIN from an empty queue; a count of 0 takes none")
 {
     enum { COUNT = 64 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});
@@ -72,7 +74,8 @@ CASE(read_many, 1, "fi_cq_read: up to `count` entries in their order, those that
     fi_addr_t sources[100];
     CHECK_RC(fi_cq_read(p.b->rx, entries, 100), -FI_EAGAIN);
     CHECK_RC(fi_cq_read(p.b->rx, entries, 1), -FI_EAGAIN);
-    for (int i = 0; i < COUNT; i++) POST(fi_trecv(p.b->ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, CONTEXT(i)));
+    for (int i = 0; i < COUNT; i++)
+        POST(fi_trecv(p.b->ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, CONTEXT(i)));
     for (int i = 0; i < COUNT; i++) POST(fi_tinject(p.a->ep, "x", 1, p.to_b, (uint64_t)i));
     int got = 0;
     long long until = now_ms() + WAIT_MS;
@@ -98,7 +101,9 @@ CASE(read_many, 1, "fi_cq_read: up to `count` entries in their order, those that
     CHECK_RC(fi_cq_read(p.b->rx, entries, 100), -FI_EAGAIN);
 }
 
-CASE(no_source_without_the_capability, 1, "fi_cq_readfrom: FI_ADDR_NOTAVAIL where the endpoint has no FI_SOURCE, and for sends", .stock = "sockets: always tells it | tcp;ofi_rxm: leaves the array as it was")
+CASE(no_source_without_the_capability, 1,
+     "fi_cq_readfrom: FI_ADDR_NOTAVAIL where the endpoint has no FI_SOURCE, and for sends",
+     .stock = "sockets: always tells it | tcp;ofi_rxm: leaves the array as it was")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char in[8];
@@ -109,16 +114,19 @@ CASE(no_source_without_the_capability, 1, "fi_cq_readfrom: FI_ADDR_NOTAVAIL wher
         fi_addr_t source = 12345;
         ssize_t rc;
         long long until = now_ms() + WAIT_MS;
-        while ((rc = fi_cq_readfrom(i ? p.a->tx : p.b->rx, &entry, 1, &source)) == -FI_EAGAIN && now_ms() < until) progress();
+        while ((rc = fi_cq_readfrom(i ? p.a->tx : p.b->rx, &entry, 1, &source)) == -FI_EAGAIN && now_ms() < until)
+            progress();
         CHECK_RC(rc, 1);
         if (i == 0 && p.b->info->caps & FI_SOURCE) continue; /* granted without being asked for */
         CHECK_EQ(source, FI_ADDR_NOTAVAIL);
     }
 }
 
-/* ---- Errors ------------------------------------------------------------------------------------------------------------ */
+/* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
-CASE(errors_out_of_band, 1, "fi_cq_readerr: -FI_EAGAIN without an error; with one, reads are -FI_EAVAIL until it is taken, and nothing behind it is lost")
+CASE(
+    errors_out_of_band, 1,
+    "fi_cq_readerr: -FI_EAGAIN without an error; with one, reads are -FI_EAVAIL until it is taken, and nothing behind it is lost")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context contexts[4];
@@ -161,7 +169,8 @@ CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once")
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context contexts[COUNT];
     static char told[COUNT], in[COUNT];
-    for (int i = 0; i < COUNT; i++) POST(fi_trecv(p.b->ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, &contexts[i]));
+    for (int i = 0; i < COUNT; i++)
+        POST(fi_trecv(p.b->ep, &in[i], 1, NULL, FI_ADDR_UNSPEC, (uint64_t)i, 0, &contexts[i]));
     for (int i = 0; i < COUNT; i++) OK(fi_cancel(&p.b->ep->fid, &contexts[i]));
     for (int i = 0; i < COUNT; i++) {
         struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
@@ -172,12 +181,17 @@ CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once")
     CHECK_NONE(p.b->rx, 1);
 }
 
-CASE(error_entry_of_the_asked_version, 1, "fi_cq_readerr: writes the struct of the version that was asked for and not beyond; a buffer for err_data is respected; fi_cq_strerror has a text")
+CASE(
+    error_entry_of_the_asked_version, 1,
+    "fi_cq_readerr: writes the struct of the version that was asked for and not beyond; a buffer for err_data is respected; fi_cq_strerror has a text")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context contexts[2];
     char in[2][4], text[128], error_data[16];
-    struct { struct fi_cq_err_entry e; unsigned char after[64]; } room;
+    struct {
+        struct fi_cq_err_entry e;
+        unsigned char after[64];
+    } room;
     for (int i = 0; i < 2; i++) {
         POST(fi_trecv(p.b->ep, in[i], 4, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[i]));
         OK(fi_cancel(&p.b->ep->fid, &contexts[i]));
@@ -202,7 +216,7 @@ CASE(error_entry_of_the_asked_version, 1, "fi_cq_readerr: writes the struct of t
     }
 }
 
-/* ---- Blocking reads ---------------------------------------------------------------------------------------------------- */
+/* ---- Blocking reads ---------------------------------------------------------------------------------------------- */
 
 static struct pair waiting_pair(enum fi_wait_obj wait_obj)
 {
@@ -224,17 +238,20 @@ static void check_timeouts(enum fi_wait_obj wait_obj)
     CHECK_RC(fi_cq_sreadfrom(p.b->rx, &entry, 1, &source, NULL, 10), -FI_EAGAIN);
 }
 
-CASE(sread_times_out, 1, "fi_cq_sread: -FI_EAGAIN when the time is over, not before; 0 does not wait", .stock = "shm: never returns")
+CASE(sread_times_out, 1, "fi_cq_sread: -FI_EAGAIN when the time is over, not before; 0 does not wait",
+     .stock = "shm: never returns")
 {
     check_timeouts(FI_WAIT_UNSPEC);
 }
 
-CASE(sread_times_out_yielding, 1, "fi_cq_sread: with FI_WAIT_YIELD, too", .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | sockets: has no FI_WAIT_YIELD")
+CASE(sread_times_out_yielding, 1, "fi_cq_sread: with FI_WAIT_YIELD, too",
+     .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | sockets: has no FI_WAIT_YIELD")
 {
     check_timeouts(FI_WAIT_YIELD);
 }
 
-CASE(sread_returns_what_is_there, 1, "fi_cq_sread: entries that are there at once, without a limit of time, and errors as -FI_EAVAIL")
+CASE(sread_returns_what_is_there, 1,
+     "fi_cq_sread: entries that are there at once, without a limit of time, and errors as -FI_EAVAIL")
 {
     struct pair p = waiting_pair(FI_WAIT_UNSPEC);
     static struct fi_context contexts[3];
@@ -276,17 +293,20 @@ static void check_signal(enum fi_wait_obj wait_obj)
     pthread_join(thread, NULL);
 }
 
-CASE(signal_wakes, 1, "fi_cq_signal: a thread in fi_cq_sread returns with -FI_EAGAIN before its time is over", .stock = "sockets: -FI_ECANCELED")
+CASE(signal_wakes, 1, "fi_cq_signal: a thread in fi_cq_sread returns with -FI_EAGAIN before its time is over",
+     .stock = "sockets: -FI_ECANCELED")
 {
     check_signal(FI_WAIT_UNSPEC);
 }
 
-CASE(signal_wakes_yielding, 1, "fi_cq_signal: with FI_WAIT_YIELD, too", .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | sockets: has no FI_WAIT_YIELD")
+CASE(signal_wakes_yielding, 1, "fi_cq_signal: with FI_WAIT_YIELD, too",
+     .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | sockets: has no FI_WAIT_YIELD")
 {
     check_signal(FI_WAIT_YIELD);
 }
 
-CASE(sread_is_woken_by_a_message, 2, "fi_cq_sread: returns when a message comes from another process, small or large, 50 times in turn")
+CASE(sread_is_woken_by_a_message, 2,
+     "fi_cq_sread: returns when a message comes from another process, small or large, 50 times in turn")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
     char *in = buffer(200000), *out = buffer(200000);
@@ -315,10 +335,13 @@ CASE(sread_needs_a_wait_object, 1, "fi_cq_sread: invalid with FI_WAIT_NONE", .ou
     REFUSED(fi_cq_signal(p.b->rx));
 }
 
-CASE(sread_with_a_threshold, 1, "FI_CQ_COND_THRESHOLD: an optimisation: the read returns with entries, or with -FI_EAGAIN at its time", .stock = "shm: cannot open it")
+CASE(sread_with_a_threshold, 1,
+     "FI_CQ_COND_THRESHOLD: an optimisation: the read returns with entries, or with -FI_EAGAIN at its time",
+     .stock = "shm: cannot open it")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
-    struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC, .wait_cond = FI_CQ_COND_THRESHOLD};
+    struct fi_cq_attr attr = {
+        .format = FI_CQ_FORMAT_TAGGED, .wait_obj = FI_WAIT_UNSPEC, .wait_cond = FI_CQ_COND_THRESHOLD};
     struct fid_cq *cq = cq_open(side, attr);
     adopt_cq(cq);
     struct fid_ep *ep = NULL;
@@ -345,9 +368,11 @@ CASE(sread_with_a_threshold, 1, "FI_CQ_COND_THRESHOLD: an optimisation: the read
     OK(fi_close(&ep->fid));
 }
 
-/* ---- Size -------------------------------------------------------------------------------------------------------------- */
+/* ---- Size -------------------------------------------------------------------------------------------------------- */
 
-CASE(small_queue, 1, "fi_cq_attr: with a size of 1, 5,000 completions that are read late are all told; posting may be -FI_EAGAIN meanwhile")
+CASE(
+    small_queue, 1,
+    "fi_cq_attr: with a size of 1, 5,000 completions that are read late are all told; posting may be -FI_EAGAIN meanwhile")
 {
     enum { COUNT = 5000 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .cq_size = 1});
@@ -356,7 +381,9 @@ CASE(small_queue, 1, "fi_cq_attr: with a size of 1, 5,000 completions that are r
     long long until = now_ms() + WAIT_MS;
     while (received < COUNT || completed < COUNT) {
         if (now_ms() > until) FAIL("%d posted, %d sent, %d received, %d completed", posted, sent, received, completed);
-        while (posted < COUNT && posted < received + 200 && fi_trecv(p.b->ep, &in[posted], 4, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(posted)) == 0) posted++;
+        while (posted < COUNT && posted < received + 200 &&
+               fi_trecv(p.b->ep, &in[posted], 4, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(posted)) == 0)
+            posted++;
         static int out[COUNT];
         while (sent < COUNT && sent < received + 150) {
             out[sent] = sent;
@@ -375,7 +402,9 @@ CASE(small_queue, 1, "fi_cq_attr: with a size of 1, 5,000 completions that are r
     }
 }
 
-CASE(queue_never_drops, 1, "contract: a queue of size 1 grows: 20,000 sends and receives complete before any completion is read", .ours = true)
+CASE(queue_never_drops, 1,
+     "contract: a queue of size 1 grows: 20,000 sends and receives complete before any completion is read",
+     .ours = true)
 {
     enum { COUNT = 20000 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .cq_size = 1});
@@ -428,7 +457,7 @@ CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send 
     for (int i = 0; i < 2; i++) OK(fi_close(&ep[i]->fid));
 }
 
-/* ---- What cannot be opened ----------------------------------------------------------------------------------------------- */
+/* ---- What cannot be opened --------------------------------------------------------------------------------------- */
 
 CASE(wait_objects_not_had, 1, "contract: FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_MUTEX_COND are -FI_ENOSYS", .ours = true)
 {
@@ -456,7 +485,8 @@ CASE(attributes_not_known, 1, "fi_cq_open: an unknown format, wait object or fla
     if (rc == 0) OK(fi_close(&cq->fid));
 }
 
-CASE(wait_object_is_not_told, 1, "fi_control: FI_GETWAIT of FI_WAIT_UNSPEC may be refused, of FI_WAIT_NONE is", .ours = true)
+CASE(wait_object_is_not_told, 1, "fi_control: FI_GETWAIT of FI_WAIT_UNSPEC may be refused, of FI_WAIT_NONE is",
+     .ours = true)
 {
     struct pair p = waiting_pair(FI_WAIT_NONE);
     void *object = NULL;

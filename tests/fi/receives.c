@@ -7,69 +7,73 @@
 
 /* ---- Truncation -------------------------------------------------------------------------------------------------- */
 
-CASE(truncation, 1, "FI_ETRUNC: a message longer than its buffer is an error with len, olen and the context; it is consumed, and the next one comes")
+CASE(
+    truncation, 1,
+    "FI_ETRUNC: a message longer than its buffer is an error with len, olen and the context; it is consumed, and the next one comes")
 {
     static const size_t SENT[] = {1, 40, 200, 5000, 20000, 300000}, KEPT[] = {0, 1, 39, 100, 16384};
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     unsigned char *out = buffer(300000), *in = buffer(16384 + 64);
     FOR_KINDS(kind)
-    for (size_t s = 0; s < COUNT_OF(SENT); s++)
-        for (size_t k = 0; k < COUNT_OF(KEPT) && KEPT[k] < SENT[s]; k++)
-            for (int expected = 0; expected < 2; expected++) {
-                about("%s of %zu bytes into %zu, expected %d", kind_name(kind), SENT[s], KEPT[k], expected);
-                pattern_fill(out, SENT[s], (unsigned)s);
-                memset(in, 0xcc, 16384 + 64);
-                struct transfer r = from_any(in, KEPT[k], 6, CONTEXT(4));
-                if (expected) POST(receive(kind, p.b, r));
-                POST(send_one(kind, p.a, to_peer(out, SENT[s], p.to_b, 6, CONTEXT(5))));
-                if (!expected) {
-                    for (int i = 0; i < 50; i++) progress();
-                    POST(receive(kind, p.b, r));
+        for (size_t s = 0; s < COUNT_OF(SENT); s++)
+            for (size_t k = 0; k < COUNT_OF(KEPT) && KEPT[k] < SENT[s]; k++)
+                for (int expected = 0; expected < 2; expected++) {
+                    about("%s of %zu bytes into %zu, expected %d", kind_name(kind), SENT[s], KEPT[k], expected);
+                    pattern_fill(out, SENT[s], (unsigned)s);
+                    memset(in, 0xcc, 16384 + 64);
+                    struct transfer r = from_any(in, KEPT[k], 6, CONTEXT(4));
+                    if (expected) POST(receive(kind, p.b, r));
+                    POST(send_one(kind, p.a, to_peer(out, SENT[s], p.to_b, 6, CONTEXT(5))));
+                    if (!expected) {
+                        for (int i = 0; i < 50; i++) progress();
+                        POST(receive(kind, p.b, r));
+                    }
+                    struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
+                    CHECK_EQ(e.err, FI_ETRUNC);
+                    CHECK_PTR(e.op_context, CONTEXT(4));
+                    CHECK_EQ(e.olen, SENT[s] - KEPT[k]);
+                    CHECK_EQ(e.len, KEPT[k]);
+                    CHECK_FLAGS(e.flags, FI_RECV | kind_caps(kind), 0);
+                    if (kind == TAGGED_MESSAGE) CHECK_EQ(e.tag, 6);
+                    CHECK_BYTES(in + KEPT[k], 64, 0xcc);
+                    WAIT_TX(p.a); /* the sender is not told */
+                    POST(inject(kind, p.a, to_peer(out, 1, p.to_b, 6, NULL)));
+                    POST(receive(kind, p.b, from_any(in, 1, 6, CONTEXT(9))));
+                    CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(9));
                 }
-                struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
-                CHECK_EQ(e.err, FI_ETRUNC);
-                CHECK_PTR(e.op_context, CONTEXT(4));
-                CHECK_EQ(e.olen, SENT[s] - KEPT[k]);
-                CHECK_EQ(e.len, KEPT[k]);
-                CHECK_FLAGS(e.flags, FI_RECV | kind_caps(kind), 0);
-                if (kind == TAGGED_MESSAGE) CHECK_EQ(e.tag, 6);
-                CHECK_BYTES(in + KEPT[k], 64, 0xcc);
-                WAIT_TX(p.a); /* the sender is not told */
-                POST(inject(kind, p.a, to_peer(out, 1, p.to_b, 6, NULL)));
-                POST(receive(kind, p.b, from_any(in, 1, 6, CONTEXT(9))));
-                CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(9));
-            }
 }
 
 /* ---- Cancel ------------------------------------------------------------------------------------------------------ */
 
-CASE(cancel, 1, "fi_cancel: a posted receive completes with FI_ECANCELED, and takes no message any more; the others stay")
+CASE(cancel, 1,
+     "fi_cancel: a posted receive completes with FI_ECANCELED, and takes no message any more; the others stay")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     int in[3], out = 7;
     static struct fi_context contexts[3];
     FOR_KINDS(kind)
-    for (int victim = 0; victim < 3; victim++) {
-        about("%s, receive %d of 3", kind_name(kind), victim);
-        for (int i = 0; i < 3; i++) {
-            in[i] = -1;
-            POST(receive(kind, p.b, from_any(&in[i], 4, 2, &contexts[i])));
+        for (int victim = 0; victim < 3; victim++) {
+            about("%s, receive %d of 3", kind_name(kind), victim);
+            for (int i = 0; i < 3; i++) {
+                in[i] = -1;
+                POST(receive(kind, p.b, from_any(&in[i], 4, 2, &contexts[i])));
+            }
+            OK(fi_cancel(&p.b->ep->fid, &contexts[victim]));
+            struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
+            CHECK_EQ(e.err, FI_ECANCELED);
+            CHECK_PTR(e.op_context, &contexts[victim]);
+            for (int i = 0; i < 3; i++) {
+                if (i == victim) continue;
+                POST(inject(kind, p.a, to_peer(&out, 4, p.to_b, 2, NULL)));
+                CHECK_PTR(WAIT_RX(p.b).context, &contexts[i]);
+            }
+            CHECK_EQ(in[victim], -1);
+            CHECK_NONE(p.b->rx, 2);
         }
-        OK(fi_cancel(&p.b->ep->fid, &contexts[victim]));
-        struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
-        CHECK_EQ(e.err, FI_ECANCELED);
-        CHECK_PTR(e.op_context, &contexts[victim]);
-        for (int i = 0; i < 3; i++) {
-            if (i == victim) continue;
-            POST(inject(kind, p.a, to_peer(&out, 4, p.to_b, 2, NULL)));
-            CHECK_PTR(WAIT_RX(p.b).context, &contexts[i]);
-        }
-        CHECK_EQ(in[victim], -1);
-        CHECK_NONE(p.b->rx, 2);
-    }
 }
 
-CASE(cancel_what_is_not_there, 1, "fi_cancel: of a context that nothing has, or whose operation is over, posts no entry")
+CASE(cancel_what_is_not_there, 1,
+     "fi_cancel: of a context that nothing has, or whose operation is over, posts no entry")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     int in = 0, out = 7;
@@ -85,7 +89,9 @@ CASE(cancel_what_is_not_there, 1, "fi_cancel: of a context that nothing has, or 
     CHECK_NONE(p.b->rx, 2);
 }
 
-CASE(cancel_races, 2, "fi_cancel: a receive that is cancelled while its message comes either completes or is cancelled, once, and the message is not lost")
+CASE(
+    cancel_races, 2,
+    "fi_cancel: a receive that is cancelled while its message comes either completes or is cancelled, once, and the message is not lost")
 {
     enum { ROUNDS = 400 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -131,7 +137,8 @@ static void post_peek(struct side *side, uint64_t tag, uint64_t ignore, void *co
 }
 
 /* Peeks until the message has come; what is found. */
-static struct completion peek_until_found(struct side *side, uint64_t tag, uint64_t ignore, void *context, uint64_t flags)
+static struct completion peek_until_found(struct side *side, uint64_t tag, uint64_t ignore, void *context,
+                                          uint64_t flags)
 {
     long long until = now_ms() + WAIT_MS;
     for (;;) {
@@ -141,8 +148,12 @@ static struct completion peek_until_found(struct side *side, uint64_t tag, uint6
         ssize_t rc;
         while ((rc = fi_cq_readfrom(side->rx, &entry, 1, &source)) == -FI_EAGAIN && now_ms() < until) progress();
         if (rc == 1)
-            return (struct completion){.context = entry.op_context, .flags = entry.flags, .len = entry.len,
-                                       .data = entry.data, .tag = entry.tag, .source = source};
+            return (struct completion){.context = entry.op_context,
+                                       .flags = entry.flags,
+                                       .len = entry.len,
+                                       .data = entry.data,
+                                       .tag = entry.tag,
+                                       .source = source};
         CHECK_RC(rc, -FI_EAVAIL);
         struct fi_cq_err_entry e = {0};
         CHECK_RC(fi_cq_readerr(side->rx, &e, 0), 1);
@@ -168,7 +179,8 @@ CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry w
     CHECK_NONE(p.b->rx, 2);
 }
 
-CASE(peek_finds, 1, "FI_PEEK: tells length, tag, data and sender of the first message that matches, and leaves it there",
+CASE(peek_finds, 1,
+     "FI_PEEK: tells length, tag, data and sender of the first message that matches, and leaves it there",
      .stock = "shm: 1.17 has no source in a peek")
 {
     static const size_t LENGTHS[] = {0, 4, 300, 16384, 100000};
@@ -198,7 +210,9 @@ CASE(peek_finds, 1, "FI_PEEK: tells length, tag, data and sender of the first me
     }
 }
 
-CASE(peek_and_claim, 1, "FI_PEEK with FI_CLAIM: the message is its finder's: other receives and peeks pass it over, FI_CLAIM with the context takes it")
+CASE(
+    peek_and_claim, 1,
+    "FI_PEEK with FI_CLAIM: the message is its finder's: other receives and peeks pass it over, FI_CLAIM with the context takes it")
 {
     static const size_t LENGTHS[] = {0, 4, 300, 20000, 100000};
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
@@ -270,7 +284,8 @@ CASE(discard, 1, "FI_DISCARD: a peek that finds, and a claim, may throw the mess
         }
 }
 
-CASE(claim_of_nothing, 1, "FI_CLAIM: with a context that claimed nothing is refused, or completes in error", .ours = true)
+CASE(claim_of_nothing, 1, "FI_CLAIM: with a context that claimed nothing is refused, or completes in error",
+     .ours = true)
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context context;
@@ -310,7 +325,7 @@ CASE(peek_from_one_sender, 3, "FI_PEEK with FI_DIRECTED_RECV: finds messages of 
     CHECK_EQ(in[1], 2);
 }
 
-/* ---- One buffer for many messages ---------------------------------------------------------------------------------- */
+/* ---- One buffer for many messages -------------------------------------------------------------------------------- */
 
 enum { MULTI_BYTES = 4096, MULTI_MIN = 256, MULTI_BUFFERS = 4 };
 
@@ -331,7 +346,9 @@ static struct pair multi_pair(enum fi_cq_format format)
     return p;
 }
 
-CASE(multi_receive, 1, "FI_MULTI_RECV: 2,000 messages of up to the minimum, packed into buffers that are reposted when FI_MULTI_RECV says they are used up")
+CASE(
+    multi_receive, 1,
+    "FI_MULTI_RECV: 2,000 messages of up to the minimum, packed into buffers that are reposted when FI_MULTI_RECV says they are used up")
 {
     enum { MESSAGES = 2000 };
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
@@ -350,10 +367,8 @@ CASE(multi_receive, 1, "FI_MULTI_RECV: 2,000 messages of up to the minimum, pack
             uint64_t before = sizes;
             size_t bytes = random_next(&sizes) % (MULTI_MIN < 65 ? MULTI_MIN : 65);
             pattern_fill(out, bytes, (unsigned)sent);
-            if (fi_inject(p.a->ep, out, bytes, p.to_b) == 0)
-                sent++;
-            else
-                sizes = before;
+            if (fi_inject(p.a->ep, out, bytes, p.to_b) == 0) sent++;
+            else sizes = before;
         }
         struct completion c;
         if (!TAKE(p.b, p.b->rx, &c)) {
@@ -378,13 +393,15 @@ CASE(multi_receive, 1, "FI_MULTI_RECV: 2,000 messages of up to the minimum, pack
             POST(receive_flagged(MESSAGE, p.b, from_any(space[at], MULTI_BYTES, 0, &space[at]), FI_MULTI_RECV));
             at = (at + 1) % MULTI_BUFFERS;
         } else {
-            CHECK(space[at] + MULTI_BYTES - next_free[at] >= MULTI_MIN || !(c.flags & FI_RECV) || next_free[at] > space[at]);
+            CHECK(space[at] + MULTI_BYTES - next_free[at] >= MULTI_MIN || !(c.flags & FI_RECV) ||
+                  next_free[at] > space[at]);
         }
     }
     CHECK(released >= 2000 * 32 / MULTI_BYTES - 2);
 }
 
-CASE(multi_receive_of_unexpected, 1, "FI_MULTI_RECV: messages that waited are packed into the buffer when it is posted, in order")
+CASE(multi_receive_of_unexpected, 1,
+     "FI_MULTI_RECV: messages that waited are packed into the buffer when it is posted, in order")
 {
     struct pair p = multi_pair(FI_CQ_FORMAT_TAGGED);
     unsigned char *space = buffer(MULTI_BYTES);
@@ -423,7 +440,8 @@ CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a
     }
 }
 
-CASE(multi_receive_cancelled, 1, "fi_cancel: of a buffer for many messages releases it, after some have come, with FI_ECANCELED or FI_MULTI_RECV")
+CASE(multi_receive_cancelled, 1,
+     "fi_cancel: of a buffer for many messages releases it, after some have come, with FI_ECANCELED or FI_MULTI_RECV")
 {
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
     char *space = buffer(MULTI_BYTES), after[8];
@@ -452,7 +470,8 @@ CASE(multi_receive_cancelled, 1, "fi_cancel: of a buffer for many messages relea
     CHECK_EQ(memcmp(after, "defg", 4), 0);
 }
 
-CASE(min_multi_recv_is_an_option, 1, "fi_getopt, fi_setopt: FI_OPT_MIN_MULTI_RECV has a default, may be set, refuses wrong lengths and unknown names")
+CASE(min_multi_recv_is_an_option, 1,
+     "fi_getopt, fi_setopt: FI_OPT_MIN_MULTI_RECV has a default, may be set, refuses wrong lengths and unknown names")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG | FI_MULTI_RECV, .disabled = true});
     CHECK(min_multi_recv(side) > 0);

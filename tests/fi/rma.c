@@ -10,7 +10,8 @@
 #define RMA_WANTS (struct wants){.caps = FI_MSG | FI_RMA}
 #define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
 
-static const size_t SIZES[] = {0, 1, 8, 39, 40, 41, 64, 255, 256, 257, 1024, 4096, 16383, 16384, 16385, 65536, 1 << 20, 5 << 20};
+static const size_t SIZES[] = {0,   1,    8,    39,    40,    41,    64,    255,     256,
+                               257, 1024, 4096, 16383, 16384, 16385, 65536, 1 << 20, 5 << 20};
 enum { MOST = 5 << 20 };
 
 static void check_done(struct completion c, void *context, uint64_t kind)
@@ -19,9 +20,15 @@ static void check_done(struct completion c, void *context, uint64_t kind)
     CHECK_FLAGS(c.flags, FI_RMA | kind, FI_MSG | FI_TAGGED | (kind == FI_READ ? FI_WRITE : FI_READ));
 }
 
-static struct fi_msg_rma rma_msg(const struct iovec *iov, size_t count, const struct fi_rma_iov *rma, size_t rma_count, fi_addr_t peer, void *context)
+static struct fi_msg_rma rma_msg(const struct iovec *iov, size_t count, const struct fi_rma_iov *rma, size_t rma_count,
+                                 fi_addr_t peer, void *context)
 {
-    return (struct fi_msg_rma){.msg_iov = iov, .iov_count = count, .addr = peer, .rma_iov = rma, .rma_iov_count = rma_count, .context = context};
+    return (struct fi_msg_rma){.msg_iov = iov,
+                               .iov_count = count,
+                               .addr = peer,
+                               .rma_iov = rma,
+                               .rma_iov_count = rma_count,
+                               .context = context};
 }
 
 static void write_in_form(int form, struct pair *p, char *out, size_t bytes, uint64_t at, uint64_t key)
@@ -70,12 +77,14 @@ static void run_sizes(struct pair p)
     CHECK_NONE(p.b->tx, 1);
 }
 
-CASE(sizes, 1, "fi_write, writev, writemsg, read, readv, readmsg: all sizes; the target gets no completion, and no byte beside")
+CASE(sizes, 1,
+     "fi_write, writev, writemsg, read, readv, readmsg: all sizes; the target gets no completion, and no byte beside")
 {
     run_sizes(pair_open(RMA_WANTS));
 }
 
-CASE(sizes_within_a_domain, 1, "fi_rma: between two endpoints of one domain", .stock = "sockets: the two may share a connection and lose one")
+CASE(sizes_within_a_domain, 1, "fi_rma: between two endpoints of one domain",
+     .stock = "sockets: the two may share a connection and lose one")
 {
     run_sizes(pair_open_beside(RMA_WANTS));
 }
@@ -88,7 +97,8 @@ CASE(to_itself, 1, "fi_rma: an endpoint writes and reads memory of its own domai
     run_sizes(p);
 }
 
-CASE(own_keys, 1, "fi_rma: with keys of the application and offsets from 0", .stock = "tcp;ofi_rxm: has only virtual addresses | shm: has only virtual addresses")
+CASE(own_keys, 1, "fi_rma: with keys of the application and offsets from 0",
+     .stock = "tcp;ofi_rxm: has only virtual addresses | shm: has only virtual addresses")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = 0});
     char *memory = buffer(1000), *in = buffer(1000);
@@ -104,7 +114,8 @@ CASE(own_keys, 1, "fi_rma: with keys of the application and offsets from 0", .st
     OK(fi_close(&mr->fid));
 }
 
-CASE(virtual_addresses, 1, "FI_MR_BASIC: where it is answered, peers address by the target's virtual addresses, with the provider's keys")
+CASE(virtual_addresses, 1,
+     "FI_MR_BASIC: where it is answered, peers address by the target's virtual addresses, with the provider's keys")
 {
     struct wants wants = {.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = FI_MR_BASIC};
     struct fi_info *info = info_for(wants);
@@ -127,11 +138,13 @@ CASE(pieces, 1, "fi_writemsg, fi_readmsg: pieces on both sides, cut differently,
     size_t local_most = p.a->info->tx_attr->iov_limit, remote_most = p.a->info->tx_attr->rma_iov_limit;
     if (is_ours()) CHECK(local_most == 8 && remote_most == 8);
     char *memory = buffer(200000), *local = buffer(200000), *flat = buffer(100000);
-    struct region r[2] = {region_over(p.b, memory, 100000, ACCESS_ALL), region_over(p.b, memory + 100000, 100000, ACCESS_ALL)};
+    struct region r[2] = {region_over(p.b, memory, 100000, ACCESS_ALL),
+                          region_over(p.b, memory + 100000, 100000, ACCESS_ALL)};
     static const size_t LENGTHS[] = {1, 40, 256, 5000, 60000};
     uint64_t state = 8;
     for (int round = 0; round < 60; round++) {
-        size_t bytes = LENGTHS[round % 5], ln = 1 + random_next(&state) % local_most, rn = 1 + random_next(&state) % remote_most;
+        size_t bytes = LENGTHS[round % 5], ln = 1 + random_next(&state) % local_most,
+               rn = 1 + random_next(&state) % remote_most;
         struct iovec iov[64];
         struct fi_rma_iov rma[64];
         char *where[64];
@@ -168,11 +181,15 @@ CASE(pieces, 1, "fi_writemsg, fi_readmsg: pieces on both sides, cut differently,
         POST(fi_readmsg(p.a->ep, &msg, FI_COMPLETION));
         check_done(WAIT_TX(p.a), CONTEXT(1), FI_READ);
         at = 0;
-        for (size_t i = 0; i < ln; at += iov[i++].iov_len) CHECK(memcmp(iov[i].iov_base, flat + at, iov[i].iov_len) == 0);
+        for (size_t i = 0; i < ln; at += iov[i++].iov_len)
+            CHECK(memcmp(iov[i].iov_base, flat + at, iov[i].iov_len) == 0);
     }
 }
 
-CASE(sides_of_different_lengths, 1, "fi_writemsg, fi_readmsg: where here and there are not of the same length the call is refused, or what is smaller is moved", .ours = true)
+CASE(
+    sides_of_different_lengths, 1,
+    "fi_writemsg, fi_readmsg: where here and there are not of the same length the call is refused, or what is smaller is moved",
+    .ours = true)
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), *local = buffer(64);
@@ -205,7 +222,8 @@ CASE(too_many_pieces, 1, "fi_rma: more pieces than iov_limit or rma_iov_limit ar
     }
     struct fi_rma_iov whole = {r.base, 9, r.key};
     struct iovec flat = {local, 9};
-    struct fi_msg_rma many_here = rma_msg(iov, 9, &whole, 1, p.to_b, NULL), many_there = rma_msg(&flat, 1, rma, 9, p.to_b, NULL);
+    struct fi_msg_rma many_here = rma_msg(iov, 9, &whole, 1, p.to_b, NULL),
+                      many_there = rma_msg(&flat, 1, rma, 9, p.to_b, NULL);
     REFUSED(fi_writemsg(p.a->ep, &many_here, 0));
     REFUSED(fi_readmsg(p.a->ep, &many_here, 0));
     REFUSED(fi_writemsg(p.a->ep, &many_there, 0));
@@ -215,7 +233,10 @@ CASE(too_many_pieces, 1, "fi_rma: more pieces than iov_limit or rma_iov_limit ar
     CHECK_NONE(p.a->tx, 2);
 }
 
-CASE(injected, 1, "fi_inject_write, FI_INJECT: the buffer is free when the call returns; fi_inject_write writes no completion; inject_size is the limit", .stock = "shm: takes more | tcp;ofi_rxm: takes more")
+CASE(
+    injected, 1,
+    "fi_inject_write, FI_INJECT: the buffer is free when the call returns; fi_inject_write writes no completion; inject_size is the limit",
+    .stock = "shm: takes more | tcp;ofi_rxm: takes more")
 {
     struct pair p = pair_open(RMA_WANTS);
     size_t limit = p.a->info->tx_attr->inject_size;
@@ -244,8 +265,11 @@ CASE(injected, 1, "fi_inject_write, FI_INJECT: the buffer is free when the call 
     CHECK_NONE(p.a->tx, 2);
 }
 
-CASE(remote_data, 1, "fi_writedata, fi_inject_writedata, FI_REMOTE_CQ_DATA: the target gets one entry with the data, after the bytes, and no receive is used up",
-     .stock = "shm: entries have other flags | tcp;ofi_rxm: entries have other flags | sockets: entries have other flags")
+CASE(
+    remote_data, 1,
+    "fi_writedata, fi_inject_writedata, FI_REMOTE_CQ_DATA: the target gets one entry with the data, after the bytes, and no receive is used up",
+    .stock =
+        "shm: entries have other flags | tcp;ofi_rxm: entries have other flags | sockets: entries have other flags")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_RMA});
     char *memory = buffer(100000), *local = buffer(100000), in[8];
@@ -277,7 +301,8 @@ CASE(remote_data, 1, "fi_writedata, fi_inject_writedata, FI_REMOTE_CQ_DATA: the 
     CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(77));
 }
 
-CASE(source_of_remote_data, 3, "fi_cq_readfrom: a write with data tells its initiator where there is FI_SOURCE", .stock = "shm: does not | tcp;ofi_rxm: does not | sockets: does not")
+CASE(source_of_remote_data, 3, "fi_cq_readfrom: a write with data tells its initiator where there is FI_SOURCE",
+     .stock = "shm: does not | tcp;ofi_rxm: does not | sockets: does not")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA | FI_SOURCE});
     char *memory = buffer(64);
@@ -314,7 +339,9 @@ CASE(selective, 1, "FI_SELECTIVE_COMPLETION: only reads and writes with FI_COMPL
     CHECK_NONE(p.a->tx, 3);
 }
 
-CASE(a_message_follows_writes, 2, "FI_ORDER_SAW: when a message is received, what its sender had written before is there, at any size", .stock = "shm: has no such order")
+CASE(a_message_follows_writes, 2,
+     "FI_ORDER_SAW: when a message is received, what its sender had written before is there, at any size",
+     .stock = "shm: has no such order")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_SAW | FI_ORDER_SAS});
     char *memory = buffer(100000), in[8];
@@ -338,9 +365,12 @@ CASE(a_message_follows_writes, 2, "FI_ORDER_SAW: when a message is received, wha
     }
 }
 
-CASE(order_of_writes_and_reads, 1, "FI_ORDER_RAW, WAW, WAR: a read behind a write sees it, a write behind a read is not seen by it", .stock = "shm: has no such orders | tcp;ofi_rxm: has no such orders")
+CASE(order_of_writes_and_reads, 1,
+     "FI_ORDER_RAW, WAW, WAR: a read behind a write sees it, a write behind a read is not seen by it",
+     .stock = "shm: has no such orders | tcp;ofi_rxm: has no such orders")
 {
-    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_WAR | FI_ORDER_RAR});
+    struct pair p = pair_open(
+        (struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_WAR | FI_ORDER_RAR});
     enum { BYTES = 30000 };
     char *memory = buffer(BYTES), *out[3], *in[3];
     for (int i = 0; i < 3; i++) {
@@ -362,7 +392,8 @@ CASE(order_of_writes_and_reads, 1, "FI_ORDER_RAW, WAW, WAR: a read behind a writ
     }
 }
 
-CASE(many_in_flight, 2, "fi_rma: 5,000 small writes and reads without waiting between; all complete, each with its context")
+CASE(many_in_flight, 2,
+     "fi_rma: 5,000 small writes and reads without waiting between; all complete, each with its context")
 {
     enum { COUNT = 5000 };
     struct side *side = job_open(RMA_WANTS);
@@ -380,8 +411,10 @@ CASE(many_in_flight, 2, "fi_rma: 5,000 small writes and reads without waiting be
                 struct completion c;
                 while (posted < COUNT) {
                     if (pass == 0) local[posted] = (uint32_t)posted * 7;
-                    ssize_t rc = pass == 0 ? fi_write(side->ep, &local[posted], 4, NULL, to(1), all[1].base + 4 * (uint64_t)posted, all[1].key, &seen[posted])
-                                           : fi_read(side->ep, &local[posted], 4, NULL, to(1), all[1].base + 4 * (uint64_t)posted, all[1].key, &seen[posted]);
+                    ssize_t rc = pass == 0 ? fi_write(side->ep, &local[posted], 4, NULL, to(1),
+                                                      all[1].base + 4 * (uint64_t)posted, all[1].key, &seen[posted])
+                                           : fi_read(side->ep, &local[posted], 4, NULL, to(1),
+                                                     all[1].base + 4 * (uint64_t)posted, all[1].key, &seen[posted]);
                     if (rc == -FI_EAGAIN) break;
                     OK(rc);
                     posted++;
@@ -399,7 +432,8 @@ CASE(many_in_flight, 2, "fi_rma: 5,000 small writes and reads without waiting be
         for (uint32_t i = 0; i < COUNT; i++) CHECK_EQ(memory[i], i * 7);
 }
 
-CASE(target_sleeps, 2, "FI_PROGRESS_AUTO: reads and writes complete while the target's program calls nothing", .stock = "tcp;ofi_rxm: has no automatic progress here | shm: has no automatic progress here")
+CASE(target_sleeps, 2, "FI_PROGRESS_AUTO: reads and writes complete while the target's program calls nothing",
+     .stock = "tcp;ofi_rxm: has no automatic progress here | shm: has no automatic progress here")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA, .progress = FI_PROGRESS_AUTO});
     enum { BYTES = 1 << 20 };
@@ -422,13 +456,15 @@ CASE(target_sleeps, 2, "FI_PROGRESS_AUTO: reads and writes complete while the ta
     barrier_asleep();
 }
 
-CASE(shared_and_private_memory, 2, "fi_rma: the target's region may be heap, stack, a private or a shared mapping, or a program's data")
+CASE(shared_and_private_memory, 2,
+     "fi_rma: the target's region may be heap, stack, a private or a shared mapping, or a program's data")
 {
     struct side *side = job_open(RMA_WANTS);
     enum { BYTES = 20000 };
     static char data[BYTES];
     char stack[BYTES];
-    void *kinds[] = {buffer(BYTES), stack, data, mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+    void *kinds[] = {buffer(BYTES), stack, data,
+                     mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
                      mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)};
     char *local = buffer(BYTES);
     for (size_t k = 0; k < COUNT_OF(kinds); k++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reads, writes and atomics that are not granted: keys, bounds, permissions, regions that are closed, memory that is not
- * there. Each ends as an error completion at its initiator, with its context; the target's memory stays as it was, and
- * both endpoints go on. fi_rma(3), fi_mr(3), fi_domain(3) on unmatched RMA.
+ * Reads, writes and atomics that are not granted: keys, bounds, permissions, regions that are closed, memory that is
+ * not there. Each ends as an error completion at its initiator, with its context; the target's memory stays as it was,
+ * and both endpoints go on. fi_rma(3), fi_mr(3), fi_domain(3) on unmatched RMA.
  */
 #include "harness.h"
 
@@ -33,7 +33,8 @@ static struct stage stage_of(uint64_t access)
 
 enum operation { WRITE, READ, ATOMIC, FETCH, COMPARE, WRITE_PIECES, OPERATIONS };
 
-static const char *const OPERATION_NAMES[] = {"write", "read", "atomic", "fetch atomic", "compare atomic", "write of pieces"};
+static const char *const OPERATION_NAMES[] = {"write",        "read",           "atomic",
+                                              "fetch atomic", "compare atomic", "write of pieces"};
 
 static void post(struct stage *s, enum operation op, size_t bytes, uint64_t at, uint64_t key)
 {
@@ -44,15 +45,19 @@ static void post(struct stage *s, enum operation op, size_t bytes, uint64_t at, 
     size_t count = bytes / 8 ? bytes / 8 : 1;
     struct iovec iov = {s->local, bytes};
     struct fi_rma_iov rma[2] = {{s->region.base, 0, s->region.key}, {at, bytes, key}};
-    struct fi_msg_rma msg = {.msg_iov = &iov, .iov_count = 1, .addr = peer, .rma_iov = rma, .rma_iov_count = 2, .context = context};
+    struct fi_msg_rma msg = {
+        .msg_iov = &iov, .iov_count = 1, .addr = peer, .rma_iov = rma, .rma_iov_count = 2, .context = context};
     (void)one;
     switch (op) {
     case WRITE: POST(fi_write(ep, s->local, bytes, NULL, peer, at, key, context)); break;
     case READ: POST(fi_read(ep, s->local, bytes, NULL, peer, at, key, context)); break;
     case ATOMIC: POST(fi_atomic(ep, s->local, count, NULL, peer, at, key, FI_UINT64, FI_SUM, context)); break;
-    case FETCH: POST(fi_fetch_atomic(ep, s->local, count, NULL, old, NULL, peer, at, key, FI_UINT64, FI_SUM, context)); break;
+    case FETCH:
+        POST(fi_fetch_atomic(ep, s->local, count, NULL, old, NULL, peer, at, key, FI_UINT64, FI_SUM, context));
+        break;
     case COMPARE:
-        POST(fi_compare_atomic(ep, s->local, count, NULL, compare, NULL, old, NULL, peer, at, key, FI_UINT64, FI_CSWAP, context));
+        POST(fi_compare_atomic(ep, s->local, count, NULL, compare, NULL, old, NULL, peer, at, key, FI_UINT64, FI_CSWAP,
+                               context));
         break;
     case WRITE_PIECES: POST(fi_writemsg(ep, &msg, FI_COMPLETION)); break;
     case OPERATIONS: break;
@@ -66,7 +71,8 @@ static void check_refused(struct stage *s, enum operation op, int error)
     CHECK_PTR(e.op_context, CONTEXT(op));
     CHECK(e.err > 0);
     if (error != FI_EACCES || e.err != FI_ENOKEY || s->grants_anything) CHECK_EQ(e.err, error);
-    static const uint64_t KINDS[] = {FI_RMA | FI_WRITE, FI_RMA | FI_READ, FI_ATOMIC, FI_ATOMIC, FI_ATOMIC, FI_RMA | FI_WRITE};
+    static const uint64_t KINDS[] = {FI_RMA | FI_WRITE, FI_RMA | FI_READ, FI_ATOMIC,
+                                     FI_ATOMIC,         FI_ATOMIC,        FI_RMA | FI_WRITE};
     CHECK_FLAGS(e.flags, KINDS[op], FI_MSG | FI_TAGGED);
     CHECK_BYTES(s->memory, 3 * BYTES, 0);
     if (op == READ) CHECK_BYTES(s->local, 3 * BYTES, 0xdd);
@@ -84,12 +90,16 @@ static void check_goes_on(struct stage *s)
     region_close(&fine);
 }
 
-CASE(unknown_key, 1, "fi_rma: a key that no region has ends with FI_ENOKEY", .stock = "shm: reads through any key | tcp;ofi_rxm: FI_EINVAL | sockets: FI_EINVAL")
+CASE(unknown_key, 1, "fi_rma: a key that no region has ends with FI_ENOKEY",
+     .stock = "shm: reads through any key | tcp;ofi_rxm: FI_EINVAL | sockets: FI_EINVAL")
 {
     struct stage s = stage_of(ACCESS_ALL);
     for (enum operation op = WRITE; op < OPERATIONS; op++)
         for (int how = 0; how < 4; how++) {
-            uint64_t key = how == 0 ? s.region.key + 1 : how == 1 ? ~s.region.key : how == 2 ? s.region.key ^ 1ull << 63 : FI_KEY_NOTAVAIL;
+            uint64_t key = how == 0   ? s.region.key + 1
+                           : how == 1 ? ~s.region.key
+                           : how == 2 ? s.region.key ^ 1ull << 63
+                                      : FI_KEY_NOTAVAIL;
             about("%s, key 0x%llx", OPERATION_NAMES[op], (unsigned long long)key);
             post(&s, op, 8, s.region.base, key);
             check_refused(&s, op, FI_ENOKEY);
@@ -97,12 +107,16 @@ CASE(unknown_key, 1, "fi_rma: a key that no region has ends with FI_ENOKEY", .st
     check_goes_on(&s);
 }
 
-CASE(out_of_bounds, 1, "fi_rma: one byte too far, before the region, far away, and around the end of the addresses end with FI_EACCES",
+CASE(out_of_bounds, 1,
+     "fi_rma: one byte too far, before the region, far away, and around the end of the addresses end with FI_EACCES",
      .stock = "shm: checks no bounds | tcp;ofi_rxm: other errors | sockets: other errors")
 {
     struct stage s = stage_of(ACCESS_ALL);
-    static const struct { uint64_t offset; size_t bytes; } WHERE[] = {
-        {BYTES - 7, 8}, {0, BYTES + 8}, {BYTES, 8}, {(uint64_t)-8, 8}, {(uint64_t)-1, 8}, {1ull << 40, 8}, {(uint64_t)-4, 64}, {1ull << 63, 8}, {BYTES - 8, 16}};
+    static const struct {
+        uint64_t offset;
+        size_t bytes;
+    } WHERE[] = {{BYTES - 7, 8},  {0, BYTES + 8},     {BYTES, 8},      {(uint64_t)-8, 8}, {(uint64_t)-1, 8},
+                 {1ull << 40, 8}, {(uint64_t)-4, 64}, {1ull << 63, 8}, {BYTES - 8, 16}};
     size_t most[3] = {0};
     OK(fi_atomicvalid(s.p.a->ep, FI_UINT64, FI_SUM, &most[0]));
     OK(fi_fetch_atomicvalid(s.p.a->ep, FI_UINT64, FI_SUM, &most[1]));
@@ -110,7 +124,8 @@ CASE(out_of_bounds, 1, "fi_rma: one byte too far, before the region, far away, a
     for (enum operation op = WRITE; op < OPERATIONS; op++)
         for (size_t i = 0; i < COUNT_OF(WHERE); i++) {
             if (op >= ATOMIC && op <= COMPARE && WHERE[i].bytes > most[op - ATOMIC] * 8) continue;
-            about("%s, %zu bytes at %lld of %d", OPERATION_NAMES[op], WHERE[i].bytes, (long long)WHERE[i].offset, BYTES);
+            about("%s, %zu bytes at %lld of %d", OPERATION_NAMES[op], WHERE[i].bytes, (long long)WHERE[i].offset,
+                  BYTES);
             post(&s, op, WHERE[i].bytes, s.region.base + WHERE[i].offset, s.region.key);
             check_refused(&s, op, FI_EACCES);
         }
@@ -120,7 +135,10 @@ CASE(out_of_bounds, 1, "fi_rma: one byte too far, before the region, far away, a
     check_goes_on(&s);
 }
 
-CASE(bounds_of_large_ones, 1, "fi_rma: a transfer of 1 MiB that goes beyond the end by one byte moves nothing behind it, and ends with FI_EACCES", .stock = "shm: checks no bounds | tcp;ofi_rxm: other errors | sockets: other errors")
+CASE(
+    bounds_of_large_ones, 1,
+    "fi_rma: a transfer of 1 MiB that goes beyond the end by one byte moves nothing behind it, and ends with FI_EACCES",
+    .stock = "shm: checks no bounds | tcp;ofi_rxm: other errors | sockets: other errors")
 {
     struct pair p = pair_open(WANTS);
     enum { MANY = 1 << 20 };
@@ -138,8 +156,10 @@ CASE(bounds_of_large_ones, 1, "fi_rma: a transfer of 1 MiB that goes beyond the 
     CHECK_PTR(e.op_context, CONTEXT(2));
 }
 
-CASE(access_not_granted, 1, "fi_mr: FI_REMOTE_READ allows no write, FI_REMOTE_WRITE no read; fetching atomics need FI_REMOTE_READ, those that change memory FI_REMOTE_WRITE",
-     .stock = "shm: checks no access | tcp;ofi_rxm: FI_EINVAL | sockets: other errors")
+CASE(
+    access_not_granted, 1,
+    "fi_mr: FI_REMOTE_READ allows no write, FI_REMOTE_WRITE no read; fetching atomics need FI_REMOTE_READ, those that change memory FI_REMOTE_WRITE",
+    .stock = "shm: checks no access | tcp;ofi_rxm: FI_EINVAL | sockets: other errors")
 {
     static const uint64_t GRANTED[] = {FI_REMOTE_READ, FI_REMOTE_WRITE, FI_READ | FI_WRITE, FI_SEND | FI_RECV};
     for (size_t g = 0; g < COUNT_OF(GRANTED); g++) {
@@ -160,18 +180,19 @@ CASE(access_not_granted, 1, "fi_mr: FI_REMOTE_READ allows no write, FI_REMOTE_WR
         }
         /* reading atomically changes nothing */
         uint64_t old = 0;
-        POST(fi_fetch_atomic(s.p.a->ep, NULL, 1, NULL, &old, NULL, s.p.to_b, s.region.base, s.region.key, FI_UINT64, FI_ATOMIC_READ, CONTEXT(FETCH)));
-        if (reads)
-            CHECK_PTR(WAIT_TX(s.p.a).context, CONTEXT(FETCH));
-        else
-            check_refused(&s, FETCH, FI_EACCES);
+        POST(fi_fetch_atomic(s.p.a->ep, NULL, 1, NULL, &old, NULL, s.p.to_b, s.region.base, s.region.key, FI_UINT64,
+                             FI_ATOMIC_READ, CONTEXT(FETCH)));
+        if (reads) CHECK_PTR(WAIT_TX(s.p.a).context, CONTEXT(FETCH));
+        else check_refused(&s, FETCH, FI_EACCES);
         side_close(s.p.a);
         side_close(s.p.b);
     }
 }
 
-CASE(key_of_a_closed_region, 1, "fi_mr: once a region is closed its key is an error at peers, the local endpoint is not affected; a new region with other memory is not reached by the old key",
-     .stock = "shm: reads through any key | tcp;ofi_rxm: FI_EINVAL | sockets: FI_EINVAL")
+CASE(
+    key_of_a_closed_region, 1,
+    "fi_mr: once a region is closed its key is an error at peers, the local endpoint is not affected; a new region with other memory is not reached by the old key",
+    .stock = "shm: reads through any key | tcp;ofi_rxm: FI_EINVAL | sockets: FI_EINVAL")
 {
     struct stage s = stage_of(ACCESS_ALL);
     for (int round = 0; round < 50; round++) {
@@ -189,7 +210,10 @@ CASE(key_of_a_closed_region, 1, "fi_mr: once a region is closed its key is an er
     check_goes_on(&s);
 }
 
-CASE(closed_under_a_stream, 2, "fi_mr: a region that is closed while a peer writes: writes end well or with an error, nothing is written after the close", .stock = "shm: reads through any key | tcp;ofi_rxm: closes the connection")
+CASE(
+    closed_under_a_stream, 2,
+    "fi_mr: a region that is closed while a peer writes: writes end well or with an error, nothing is written after the close",
+    .stock = "shm: reads through any key | tcp;ofi_rxm: closes the connection")
 {
     struct side *side = job_open(WANTS);
     char *memory = buffer(65536), *local = buffer(65536);
@@ -228,7 +252,10 @@ CASE(closed_under_a_stream, 2, "fi_mr: a region that is closed while a peer writ
     barrier();
 }
 
-CASE(key_of_another_endpoint, 1, "fi_mr: a key is one of the domain that is addressed, not of another", .stock = "shm: reads through any key | tcp;ofi_rxm: keys of two domains are the same numbers | sockets: keys of two domains are the same numbers")
+CASE(
+    key_of_another_endpoint, 1, "fi_mr: a key is one of the domain that is addressed, not of another",
+    .stock =
+        "shm: reads through any key | tcp;ofi_rxm: keys of two domains are the same numbers | sockets: keys of two domains are the same numbers")
 {
     struct stage s = stage_of(ACCESS_ALL);
     struct side *third = side_open(WANTS);
@@ -241,10 +268,12 @@ CASE(key_of_another_endpoint, 1, "fi_mr: a key is one of the domain that is addr
     CHECK_BYTES(s.memory, 3 * BYTES, 0);
 }
 
-CASE(target_memory_unmapped, 2, "contract: bytes of a region that are unmapped meanwhile end with FI_EFAULT, both processes go on", .ours = true)
+CASE(target_memory_unmapped, 2,
+     "contract: bytes of a region that are unmapped meanwhile end with FI_EFAULT, both processes go on", .ours = true)
 {
     struct side *side = job_open(WANTS);
-    char *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *local = buffer(1 << 20);
+    char *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+         *local = buffer(1 << 20);
     memset(memory, 1, 1 << 20);
     struct region r = region_over(side, memory, 1 << 20, ACCESS_ALL), all[2];
     exchange(&r, sizeof r, all);
@@ -256,7 +285,9 @@ CASE(target_memory_unmapped, 2, "contract: bytes of a region that are unmapped m
             about("operation %d of %zu bytes", op, LENGTHS[l]);
             if (op == 0) POST(fi_write(side->ep, local, LENGTHS[l], NULL, to(1), all[1].base, all[1].key, CONTEXT(op)));
             if (op == 1) POST(fi_read(side->ep, local, LENGTHS[l], NULL, to(1), all[1].base, all[1].key, CONTEXT(op)));
-            if (op == 2) POST(fi_atomic(side->ep, local, 1, NULL, to(1), all[1].base, all[1].key, FI_UINT64, FI_SUM, CONTEXT(op)));
+            if (op == 2)
+                POST(fi_atomic(side->ep, local, 1, NULL, to(1), all[1].base, all[1].key, FI_UINT64, FI_SUM,
+                               CONTEXT(op)));
             struct fi_cq_err_entry e = WAIT_ERROR(side->tx);
             CHECK_PTR(e.op_context, CONTEXT(op));
             CHECK_EQ(e.err, FI_EFAULT);
@@ -268,10 +299,14 @@ CASE(target_memory_unmapped, 2, "contract: bytes of a region that are unmapped m
     if (rank() == 1) WAIT_RX(side);
 }
 
-CASE(own_memory_unmapped, 2, "contract: a buffer of the initiator that is not mapped ends with FI_EFAULT, or the call with -FI_EFAULT: sends, receives, writes, reads", .ours = true)
+CASE(
+    own_memory_unmapped, 2,
+    "contract: a buffer of the initiator that is not mapped ends with FI_EFAULT, or the call with -FI_EFAULT: sends, receives, writes, reads",
+    .ours = true)
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA});
-    char *gone = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *memory = buffer(1 << 20);
+    char *gone = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
+         *memory = buffer(1 << 20);
     munmap(gone, 1 << 20);
     struct region r = region_over(side, memory, 1 << 20, ACCESS_ALL), all[2];
     exchange(&r, sizeof r, all);
@@ -280,8 +315,10 @@ CASE(own_memory_unmapped, 2, "contract: a buffer of the initiator that is not ma
         for (size_t l = 0; l < COUNT_OF(LENGTHS); l++)
             for (int op = 0; op < 2; op++) {
                 about("operation %d of %zu bytes", op, LENGTHS[l]);
-                ssize_t rc = op == 0 ? fi_write(side->ep, gone, LENGTHS[l], NULL, to(1), all[1].base, all[1].key, CONTEXT(op))
-                                     : fi_read(side->ep, gone, LENGTHS[l], NULL, to(1), all[1].base, all[1].key, CONTEXT(op));
+                ssize_t rc = op == 0 ? fi_write(side->ep, gone, LENGTHS[l], NULL, to(1), all[1].base, all[1].key,
+                                                CONTEXT(op))
+                                     : fi_read(side->ep, gone, LENGTHS[l], NULL, to(1), all[1].base, all[1].key,
+                                               CONTEXT(op));
                 if (rc == -FI_EFAULT) continue;
                 OK(rc);
                 struct fi_cq_err_entry e = WAIT_ERROR(side->tx);
@@ -316,7 +353,8 @@ CASE(own_memory_unmapped, 2, "contract: a buffer of the initiator that is not ma
     if (rank() == 1) CHECK_PTR(WAIT_RX(side).context, CONTEXT(8));
 }
 
-CASE(errors_do_not_stop_others, 1, "fi_rma: good and bad operations mixed: each ends as it should, none is lost", .stock = "shm: checks no bounds | tcp;ofi_rxm: closes the connection | sockets: other errors")
+CASE(errors_do_not_stop_others, 1, "fi_rma: good and bad operations mixed: each ends as it should, none is lost",
+     .stock = "shm: checks no bounds | tcp;ofi_rxm: closes the connection | sockets: other errors")
 {
     struct stage s = stage_of(ACCESS_ALL);
     int good = 0, bad = 0;
@@ -324,7 +362,8 @@ CASE(errors_do_not_stop_others, 1, "fi_rma: good and bad operations mixed: each 
     for (int i = 0; i < 200; i++) {
         bool fine = i % 3;
         about("operation %d", i);
-        POST(fi_write(s.p.a->ep, s.local, 8, NULL, s.p.to_b, s.region.base + (fine ? 8 : BYTES), s.region.key, CONTEXT(fine)));
+        POST(fi_write(s.p.a->ep, s.local, 8, NULL, s.p.to_b, s.region.base + (fine ? 8 : BYTES), s.region.key,
+                      CONTEXT(fine)));
         struct fi_cq_tagged_entry entry;
         ssize_t rc;
         long long until = now_ms() + WAIT_MS;

@@ -134,7 +134,12 @@ fn run_case(places: &Places, library: &Library, family: &Family, case: &Case) ->
     let log = places.output.join(format!("fi-{}-{}-{}.log", library.name, family.name, case.name));
     let file = File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
     let mut command = Command::new(&family.program);
-    command.arg(&case.name).env("FI_TEST_PROVIDER", &places.provider).env_remove("FI_PROVIDER");
+    // In a directory where those libraries that write a file when a program crashes may do so.
+    command
+        .current_dir(&places.output)
+        .arg(&case.name)
+        .env("FI_TEST_PROVIDER", &places.provider)
+        .env_remove("FI_PROVIDER");
     if let Some(path) = &places.provider_path {
         command.env("FI_PROVIDER_PATH", path);
     }
@@ -219,11 +224,11 @@ impl Family {
     fn build(places: &Places, source: &Path) -> Result<Family, String> {
         let name = stem(source);
         let program = places.output.join(format!("fi-{name}"));
-        let harness = places.sources.join("harness.c");
-        let mut inputs = files_with(&places.sources, "h");
-        inputs.extend([source.to_owned(), harness.clone()]);
+        let mut parts = harness_sources(&places.sources);
+        parts.push(source.to_owned());
+        let inputs = [parts.clone(), files_with(&places.sources, "h")].concat();
         if !is_newer(&program, &inputs) {
-            compile(source, &harness, &program)?;
+            compile(&parts, &program)?;
         }
         let listed =
             Command::new(&program).arg("--list").output().map_err(|e| format!("{}: {e}", program.display()))?;
@@ -258,7 +263,11 @@ fn stem(path: &Path) -> String {
 
 /// The C files here other than the harness, in the order of their names.
 fn family_sources(sources: &Path) -> Vec<PathBuf> {
-    files_with(sources, "c").into_iter().filter(|path| stem(path) != "harness").collect()
+    files_with(sources, "c").into_iter().filter(|path| !stem(path).starts_with("harness")).collect()
+}
+
+fn harness_sources(sources: &Path) -> Vec<PathBuf> {
+    files_with(sources, "c").into_iter().filter(|path| stem(path).starts_with("harness")).collect()
 }
 
 fn files_with(directory: &Path, extension: &str) -> Vec<PathBuf> {
@@ -277,7 +286,7 @@ fn is_newer(program: &Path, inputs: &[PathBuf]) -> bool {
     program.exists() && inputs.iter().all(|input| changed(input) < changed(program))
 }
 
-fn compile(source: &Path, harness: &Path, program: &Path) -> Result<(), String> {
+fn compile(sources: &[PathBuf], program: &Path) -> Result<(), String> {
     let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let mut command = Command::new(&compiler);
     command.args([
@@ -290,7 +299,7 @@ fn compile(source: &Path, harness: &Path, program: &Path) -> Result<(), String> 
         "-Wno-deprecated-declarations",
         "-pthread",
     ]);
-    command.args([source, harness]).arg("-o").arg(program).args(["-lfabric", "-lm"]);
+    command.args(sources).arg("-o").arg(program).args(["-lfabric", "-lm"]);
     let output = command.output().map_err(|e| format!("{command:?}: {e}"))?;
     if output.status.success() {
         return Ok(());

@@ -83,5 +83,5 @@ build() {
 
 have_ga() { [ -f /usr/include/ga.h ] && ls /usr/lib/*/libga-openmpi.a /usr/lib/*/libarmci-openmpi.a >/dev/null 2>&1; }
 
-# leftovers: what ended jobs have left in shared memory.
-leftovers() { find "/dev/shm/selvedge-$(id -u)" -mindepth 1 2>/dev/null || true; }
+# leftovers: what ended jobs have left in shared memory. Names that begin with a dot are bookkeeping, and stay.
+leftovers() { find "/dev/shm/selvedge-$(id -u)" -type f ! -name '.*' 2>/dev/null | sort; }

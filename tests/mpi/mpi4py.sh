@@ -36,9 +36,8 @@ exclude() {
     echo "-e test_doc"     # looks at doc strings
     echo "-e test_package" # looks at the names in the package
     case $1 in
-    debian) ;;
-    openmpi) ;;
-    mpich) ;;
+    # Communicators can be revoked with its pml ob1 only; ours, like every libfabric provider, is used by its pml cm.
+    openmpi) echo "-x test_ulfm.*.testRevoke" ;;
     esac
 }
 
@@ -83,8 +82,7 @@ ended() {
 failures() {
     rank=0
     while [ "$rank" -lt "$2" ]; do
-        sed -n -e 's/^\(FAIL\|ERROR\): \([^ ]*\) (\([^)]*\)).*/\3/p' -e 's/^\(FAIL\|ERROR\): \(setUpClass\|tearDownClass\) (\([^)]*\))/\3/p' \
-            "$1.$rank" 2>/dev/null || true
+        sed -n 's/^\(FAIL\|ERROR\): [^ ]* (\([^)]*\)).*/\2/p' "$1.$rank" 2>/dev/null || true
         rank=$((rank + 1))
     done | sort -u
 }
@@ -113,11 +111,12 @@ run_all() {
     : >"$failed"
     if [ $# -eq 0 ]; then
         # shellcheck disable=SC2046  # one word is one option
-        suite "$mpi" "$transport" "$ranks" "$suite_limit_s" "$log" $(exclude "$mpi" | sed 's/#.*//')
+        suite "$mpi" "$transport" "$ranks" "$suite_limit_s" "$log" $(exclude "$mpi")
         if ended "$log" "$ranks"; then
             failures "$log" "$ranks" >"$failed"
             [ "$status" = 0 ] || [ -s "$failed" ] || echo "the job's end (exit status $status)" >"$failed"
-            say "$mpi, $transport, $ranks ranks: $(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$log.0") tests, $(wc -l <"$failed") fail"
+            ran=$(sed -n 's/^Ran \([0-9]*\) tests.*/\1/p' "$log.0")
+            say "$mpi, $transport, $ranks ranks: $ran tests, $(wc -l <"$failed") fail"
             return
         fi
         say "$mpi, $transport, $ranks ranks: $(stuck "$log" "$ranks" "$status" "the suite"); now file by file"
@@ -127,7 +126,8 @@ run_all() {
     fi
     for file; do
         log=$place/log/$mpi-$transport-$ranks-${file%.py}
-        suite "$mpi" "$transport" "$ranks" "$file_limit_s" "$log" -i "^${file%.py}\\.py\$"
+        # shellcheck disable=SC2046
+        suite "$mpi" "$transport" "$ranks" "$file_limit_s" "$log" $(exclude "$mpi") -i "^${file%.py}\\.py\$"
         failures "$log" "$ranks" >>"$failed"
         if ! ended "$log" "$ranks"; then
             stuck "$log" "$ranks" "$status" "$file" >>"$failed"

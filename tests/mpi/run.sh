@@ -47,11 +47,15 @@ for mpi; do
         example "$ranks" hello
         [ "$ranks" = 1 ] || example "$ranks" pingpong 20
         example "$ranks" halo2d 128 20
-        example "$ranks" onesided
+        # Open MPI 4.1 crashes in MPI_Compare_and_swap over its own transport, and knows no dynamic window on one rank.
+        case $mpi-$transport in
+        debian-stock) example "$ranks" onesided fence pscw lock accumulate fetch passive ;;
+        *) example "$ranks" onesided ;;
+        esac
         example "$ranks" is
         example "$ranks" ft
-        [ "$ranks" = 1 ] || example "$ranks" ep
-        for graph in BH WH SH; do example "$ranks" dt "$graph"; done
+        [ "$ranks" = 1 ] || example "$ranks" dt SH
+        [ "$ranks" != 4 ] || { example 4 ep && example 4 dt BH && example 4 dt WH; }
         [ ! -x "$tree/mpi/$mpi/lennard_jones" ] || example "$ranks" lennard_jones 20
     done
 done

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn open(
         if info.tx_attr.as_ref().is_some_and(|attr| attr.inject_size > info::INJECT_BYTES) {
             return -EINVAL;
         }
-        if info::primary(info.caps) == 0 {
+        if info.caps & !info::CAPS != 0 || info::primary(info.caps) == 0 {
             return -EINVAL;
         }
         let domain = domain.cast::<Domain>();

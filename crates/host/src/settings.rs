@@ -54,6 +54,13 @@ pub const VARIABLES: &[Variable] = &[
         text: "OpenSHMEM: counters of counting puts that there may be at once, the same at every PE.",
     },
     Variable {
+        name: "SELVEDGE_FI_LANE_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "16K",
+        text: "libfabric: the longest message that is left in a lane of its target, at most 32K; longer ones are moved once, \
+               by whoever has both ends. 0: all are.",
+    },
+    Variable {
         name: "SHMEM_SYMMETRIC_SIZE",
         values: "bytes or a fraction, with K, M, G or T",
         default: "512M",

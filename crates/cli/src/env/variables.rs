@@ -48,7 +48,8 @@ const OPENMPI: &[(&str, &str)] = &[
     ("OMPI_MCA_mtl_ofi_provider_include", PROVIDER),
     ("OMPI_MCA_btl_ofi_provider_include", PROVIDER),
     ("OMPI_MCA_osc", "^ucx"),
-    ("OMPI_MCA_osc_sm_priority", "15"),
+    ("OMPI_MCA_osc_rdma_priority", "8"),
+    ("OMPI_MCA_osc_sm_priority", "5"),
 ];
 
 const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NOLOCAL", "1")];

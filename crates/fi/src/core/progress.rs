@@ -100,14 +100,21 @@ impl Core {
         }
     }
 
-    /// Messages that lie in a lane.
+    /// Messages that lie in a lane. Completions are made in the order of the messages: what the NIC tells of earlier ones is
+    /// heard first, as the sender told it before it left anything here.
     #[inline]
     fn take_lane(&mut self, lane: usize) {
         let mut filled = std::mem::take(&mut self.filled);
         let mut delivered = false;
         let mut fired = false;
+        let mut told = false;
         {
             let mut nic = self.interface.lock();
+            if self.watches[0].has_event() {
+                drop(nic);
+                self.take_events();
+                nic = self.interface.lock();
+            }
             let sender = self.lanes.sender(lane);
             for _ in 0..BATCH {
                 let message = match self.lanes.look(lane) {
@@ -149,6 +156,10 @@ impl Core {
                     }
                 }
                 self.lanes.pass(lane, &message);
+                if delivered && self.watches[0].has_event() {
+                    told = true;
+                    break;
+                }
             }
             if delivered {
                 fired = nic.has_fired();
@@ -158,6 +169,9 @@ impl Core {
             self.receive_taken(one.number, &one.message, one.start, one.room);
         }
         self.filled = filled;
+        if told {
+            self.take_events();
+        }
         self.interface.settle(fired);
     }
 

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * What the cases about atomic operations stand on: a pair of endpoints, and memory of the one that the other may change.
+ */
+#ifndef FI_TESTS_ATOMICS_H
+#define FI_TESTS_ATOMICS_H
+
+#include "harness.h"
+
+#define WANTS (struct wants){.caps = FI_MSG | FI_RMA | FI_ATOMIC}
+#define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
+
+struct bench {
+    struct pair p;
+    char *memory;
+    struct region region;
+};
+
+static inline struct bench bench_open(void)
+{
+    struct bench b = {.p = pair_open(WANTS)};
+    b.memory = buffer(65536);
+    b.region = region_over(b.p.b, b.memory, 65536, ACCESS_ALL);
+    return b;
+}
+
+#endif

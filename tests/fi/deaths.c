@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * Processes that die: what their peers are told, and that they go on; another process in their place. fi_errno(3), and
+ * what the provider promises beyond the manual.
+ */
+#include "transfers.h"
+
+#include <sched.h>
+
+
+/* Sends of `bytes` to the dead until one is an error: by the call, or as a completion. */
+static int error_of_sends(struct side *side, int dead, size_t bytes)
+{
+    char *out = buffer(bytes);
+    long long until = now_ms() + WAIT_MS;
+    int posted = 0, done = 0;
+    while (now_ms() < until) {
+        if (posted - done < 64) {
+            ssize_t rc = fi_tsend(side->ep, out, bytes, NULL, to(dead), 1, CONTEXT(1));
+            if (rc == 0) posted++;
+            if (rc != 0 && rc != -FI_EAGAIN) return (int)-rc;
+        }
+        struct fi_cq_tagged_entry entry;
+        ssize_t rc = fi_cq_read(side->tx, &entry, 1);
+        if (rc == 1) done++;
+        if (rc == -FI_EAVAIL) {
+            struct fi_cq_err_entry e = {0};
+            CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1);
+            return e.err;
+        }
+        progress();
+    }
+    FAIL("%d sends of %zu bytes to a process that is dead: %d done, no error within %d ms", posted, bytes, done,
+         WAIT_MS);
+}
+
+static void check_death_error(int error)
+{
+    if (is_ours() && error != FI_EHOSTDOWN && error != FI_EHOSTUNREACH)
+        FAIL("the error is %d (%s), wanted FI_EHOSTDOWN or FI_EHOSTUNREACH", error, fi_strerror(error));
+    CHECK(error > 0);
+}
+
+static void sends_to_the_dead(size_t bytes)
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    if (rank() == 2) die_now(false);
+    if (rank() == 0) check_death_error(error_of_sends(side, 2, bytes));
+    barrier();
+    pass_around(side, 1 - rank(), 77);
+}
+
+CASE(small_sends_to_the_dead, 3,
+     "contract: sends of 8 bytes to a process that was killed end in error, and its peers go on with each other",
+     .stock = "shm: says -FI_EAGAIN for ever | sockets: completes them | tcp;ofi_rxm: says -FI_EAGAIN for ever")
+{
+    sends_to_the_dead(8);
+}
+
+CASE(large_sends_to_the_dead, 3,
+     "contract: sends of 1 MiB to a process that was killed end in error, and its peers go on with each other",
+     .stock = "shm: says -FI_EAGAIN for ever | sockets: completes them | tcp;ofi_rxm: says -FI_EAGAIN for ever")
+{
+    sends_to_the_dead(1 << 20);
+}
+
+CASE(rma_to_the_dead, 3, "contract: writes, reads and atomics to a process that was killed end in error",
+     .stock = "shm: writes to what is left | sockets: never tells | tcp;ofi_rxm: says -FI_EAGAIN for ever")
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA | FI_ATOMIC});
+    char *memory = buffer(100000);
+    struct region r = region_over(side, memory, 100000, ACCESS_ALL), all[3];
+    exchange(&r, sizeof r, all);
+    if (rank() == 2) die_now(false);
+    volatile int *gone = shared();
+    if (rank() == 0) {
+        uint64_t one = 1, old;
+        for (int op = 0; op < 4; op++) {
+            long long until = now_ms() + WAIT_MS;
+            int error = 0;
+            while (error == 0) {
+                about("operation %d", op);
+                if (now_ms() > until) FAIL("no error within %d ms", WAIT_MS);
+                ssize_t rc = op == 0   ? fi_write(side->ep, memory, 8, NULL, to(2), all[2].base, all[2].key, NULL)
+                             : op == 1 ? fi_read(side->ep, memory, 100000, NULL, to(2), all[2].base, all[2].key, NULL)
+                             : op == 2 ? fi_fetch_atomic(side->ep, &one, 1, NULL, &old, NULL, to(2), all[2].base,
+                                                         all[2].key, FI_UINT64, FI_SUM, NULL)
+                                       : fi_inject_write(side->ep, memory, 8, to(2), all[2].base, all[2].key);
+                if (rc == -FI_EAGAIN) continue;
+                if (rc != 0) {
+                    error = (int)-rc;
+                    continue;
+                }
+                struct fi_cq_tagged_entry entry;
+                struct fi_cq_err_entry e = {0};
+                while ((rc = fi_cq_read(side->tx, &entry, 1)) == -FI_EAGAIN && op != 3 && now_ms() < until) progress();
+                if (rc == -FI_EAVAIL) {
+                    CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1);
+                    error = e.err;
+                }
+            }
+            check_death_error(error);
+        }
+        *gone = 1;
+    }
+    barrier();
+    pass_around(side, 1 - rank(), 77);
+}
+
+CASE(
+    killed_in_the_middle_of_a_stream, 4,
+    "contract: a process is killed while three stream to it and it to them: the others see errors or go on, and no message between them is lost or torn",
+    .stock = "shm: a lock of the dead stays taken | sockets: never tells | tcp;ofi_rxm: says -FI_EAGAIN for ever")
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_DIRECTED_RECV});
+    enum { BYTES = 30000 };
+    volatile int *killed = shared();
+    char *out = buffer(BYTES), *in = buffer(BYTES);
+    long long until = now_ms() + 400;
+    int sent = 0;
+    memset(out, rank() + 1, BYTES);
+    static const size_t LENGTHS[] = {8, 300, 5000, 30000};
+    if (rank() == 3) {
+        for (;;) { /* until it is killed */
+            fi_tsend(side->ep, out, LENGTHS[sent % 4], NULL, to(sent % 3), 3, NULL);
+            sent++;
+            fi_trecv(side->ep, in, BYTES, NULL, FI_ADDR_UNSPEC, 0, ~0ull, NULL);
+            struct fi_cq_tagged_entry entry;
+            while (fi_cq_read(side->tx, &entry, 1) == 1) continue;
+            while (fi_cq_read(side->rx, &entry, 1) == 1) continue;
+        }
+    }
+    while (now_ms() < until) {
+        if (rank() == 0 && !*killed && now_ms() > until - 250) {
+            *killed = 1;
+            kill_rank(3, false);
+        }
+        fi_tsend(side->ep, out, LENGTHS[sent++ % 4], NULL, to(3), 1, CONTEXT(1));
+        fi_trecv(side->ep, in, BYTES, NULL, to(3), 3, 0, CONTEXT(2));
+        struct fi_cq_tagged_entry entry;
+        struct fi_cq_err_entry e = {0};
+        ssize_t rc;
+        while ((rc = fi_cq_read(side->tx, &entry, 1)) == 1 || rc == -FI_EAVAIL)
+            if (rc == -FI_EAVAIL) fi_cq_readerr(side->tx, &e, 0);
+        while ((rc = fi_cq_read(side->rx, &entry, 1)) == 1 || rc == -FI_EAVAIL) {
+            if (rc == -FI_EAVAIL) fi_cq_readerr(side->rx, &e, 0);
+            if (rc == 1 && entry.len > 0) CHECK(in[0] == 4);
+        }
+        sched_yield();
+    }
+    barrier();
+    for (uint64_t i = 0; i < 20; i++) {
+        int next = (rank() + 1) % 3, previous = (rank() + 2) % 3;
+        char *mine = buffer(BYTES), *theirs = buffer(BYTES);
+        memset(mine, rank() + 1, BYTES);
+        POST(fi_trecv(side->ep, theirs, BYTES, NULL, to(previous), 1000 + i, 0, CONTEXT(50 + i)));
+        POST(fi_tsend(side->ep, mine, LENGTHS[i % 4], NULL, to(next), 1000 + i, CONTEXT(90)));
+        bool got = false, gone = false;
+        long long limit = now_ms() + WAIT_MS;
+        while (!got || !gone) {
+            about("after the death, message %d", (int)i);
+            if (now_ms() > limit) FAIL("received %d, sent %d", got, gone);
+            struct fi_cq_tagged_entry entry;
+            struct fi_cq_err_entry e = {0};
+            ssize_t rc = fi_cq_read(side->rx, &entry, 1);
+            if (rc == -FI_EAVAIL) fi_cq_readerr(side->rx, &e, 0);
+            if (rc == 1 && entry.op_context == CONTEXT(50 + i)) got = true;
+            rc = fi_cq_read(side->tx, &entry, 1);
+            if (rc == -FI_EAVAIL) fi_cq_readerr(side->tx, &e, 0);
+            if (rc == 1 && entry.op_context == CONTEXT(90)) gone = true;
+        }
+        CHECK_BYTES(theirs, LENGTHS[i % 4], previous + 1);
+    }
+}
+
+CASE(
+    another_takes_the_place, 3,
+    "contract: a process is killed, another starts in its place with a new address: those who stay talk to it, whatever is left of the first",
+    .stock = "shm: a lock of the dead stays taken | tcp;ofi_rxm: closes slowly")
+{
+    struct side *side = side_open((struct wants){.caps = FI_TAGGED | FI_RMA});
+    struct {
+        unsigned char address[ADDRESS_BYTES_MAX];
+        struct region region;
+    } mine = {.address = {0}}, all[3];
+    char *memory = buffer(64), in[64];
+    for (int round = life(); round < 2; round++) {
+        memset(memory, 'A' + round, 64);
+        mine.region = region_over(side, memory, 64, ACCESS_ALL);
+        memcpy(mine.address, side->address, sizeof mine.address);
+        exchange(&mine, sizeof mine, all);
+        fi_addr_t peers[3];
+        for (int r = 0; r < 3; r++) {
+            if (round == 0 || r == 2) peers[r] = address_insert(side, all[r].address);
+            else if (rank() == 2) peers[r] = address_insert(side, all[r].address);
+            else peers[r] = FI_ADDR_NOTAVAIL;
+        }
+        if (rank() != 2) {
+            about("round %d, to the one in place", round);
+            POST(fi_tsend(side->ep, "hello", 6, NULL, peers[2], (uint64_t)rank(), NULL));
+            WAIT_TX(side);
+            POST(fi_read(side->ep, in, 64, NULL, peers[2], all[2].region.base, all[2].region.key, NULL));
+            WAIT_TX(side);
+            CHECK_BYTES(in, 64, 'A' + round);
+        } else {
+            for (int r = 0; r < 2; r++) {
+                POST(fi_trecv(side->ep, in, 64, NULL, FI_ADDR_UNSPEC, (uint64_t)r, 0, NULL));
+                CHECK_EQ(WAIT_RX(side).len, 6);
+                POST(fi_tinject(side->ep, "yes", 4, peers[r], 9));
+            }
+        }
+        if (rank() != 2) {
+            POST(fi_trecv(side->ep, in, 64, NULL, FI_ADDR_UNSPEC, 9, 0, NULL));
+            CHECK_EQ(WAIT_RX(side).len, 4);
+        }
+        barrier();
+        region_close(&mine.region);
+        if (rank() == 2 && life() == 0) die_now(true);
+    }
+}
