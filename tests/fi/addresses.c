@@ -31,7 +31,8 @@ static void sides_of_one_domain(struct side **sides, int count)
 }
 
 CASE(types, 1,
-     "fi_av_open: FI_AV_MAP, FI_AV_TABLE, and FI_AV_UNSPEC, which tells the type that was chosen; others are refused")
+     "fi_av_open: FI_AV_MAP, FI_AV_TABLE, and FI_AV_UNSPEC, which tells the type that was chosen; others are refused",
+     .stock = "tcp;ofi_rxm: keeps no context of a vector | shm: keeps no context of a vector")
 {
     static const enum fi_av_type TYPES[] = {FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC};
     struct fi_info *info = info_for((struct wants){.caps = FI_MSG});
@@ -61,7 +62,8 @@ CASE(types, 1,
 }
 
 CASE(a_table_counts, 1,
-     "FI_AV_TABLE: indices from 0 in the order of insertion, over several calls, without an array as well")
+     "FI_AV_TABLE: indices from 0 in the order of insertion, over several calls, without an array as well",
+     .stock = "shm: its addresses differ in length")
 {
     struct side *sides[12];
     sides_of_one_domain(sides, 12);
@@ -102,7 +104,8 @@ CASE(a_map_maps, 1, "FI_AV_MAP: each address gets its own fi_addr_t, which is us
 }
 
 CASE(lookup_of_what_is_not_there, 1, "fi_av_lookup: an index that was never given out, or was removed, is an error",
-     .stock = "shm: finds it | sockets: finds removed ones")
+     .stock = "tcp;ofi_rxm: finds an index that was never given out | shm: finds an index that was never given out | "
+              "sockets: finds an index that was never given out")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     unsigned char found[ADDRESS_BYTES_MAX];
@@ -117,7 +120,8 @@ CASE(lookup_of_what_is_not_there, 1, "fi_av_lookup: an index that was never give
     REFUSED(fi_av_lookup(p.a->av, p.to_b, found, &room));
 }
 
-CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and tells the size that is needed")
+CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and tells the size that is needed",
+     .stock = "shm: writes a byte more")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     unsigned char *found = buffer(ADDRESS_BYTES_MAX);
@@ -132,7 +136,8 @@ CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and tells the size
 }
 
 CASE(removed_and_inserted_again, 1,
-     "fi_av_remove: an address may come back, and is usable then; a table uses its lowest free index first")
+     "fi_av_remove: an address may come back, and is usable then; a table uses its lowest free index first",
+     .stock = "sockets: uses no index again")
 {
     struct side *sides[6];
     sides_of_one_domain(sides, 6);
@@ -198,7 +203,8 @@ CASE(one_vector_for_two_endpoints, 1, "fi_ep_bind: endpoints may share a vector,
 }
 
 CASE(printed_addresses, 1,
-     "fi_av_straddr: text of the address, cut where the buffer ends, with the length that is needed")
+     "fi_av_straddr: text of the address, cut where the buffer ends, with the length that is needed",
+     .stock = "shm: does not end what it cuts")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char *text = buffer(512), whole[512];
@@ -223,10 +229,10 @@ CASE(printed_addresses, 1,
     CHECK(strcmp(text, whole) != 0);
 }
 
-CASE(
-    bad_addresses, 1,
-    "fi_av_insert: bytes that are no address are not inserted: the return tells how many were, FI_SYNC_ERR which were not, and their fi_addr_t is FI_ADDR_NOTAVAIL",
-    .ours = true)
+CASE(bad_addresses, 1,
+     "fi_av_insert: bytes that are no address are not inserted: the return tells how many were, FI_SYNC_ERR which "
+     "were not, and their fi_addr_t is FI_ADDR_NOTAVAIL",
+     .ours = true)
 {
     struct side *sides[3];
     sides_of_one_domain(sides, 3);
@@ -280,7 +286,7 @@ CASE(duplicates, 1, "fi_av_insert: the same address twice is undefined by the ma
 }
 
 CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does not exist inserts nothing",
-     .stock = "shm: takes any name")
+     .stock = "sockets: inserts a name that does not exist")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     fi_addr_t inserted = 77;
@@ -290,10 +296,10 @@ CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does 
     CHECK(rc <= 0);
 }
 
-CASE(
-    named_vectors, 1,
-    "fi_av_open: a vector opened for reading must have a name and exist; shared ones are refused where FI_SHARED_AV is not claimed",
-    .stock = "shm: opens it | sockets: opens it")
+CASE(named_vectors, 1,
+     "fi_av_open: a vector opened for reading must have a name and exist; shared ones are refused where FI_SHARED_AV "
+     "is not claimed",
+     .stock = "tcp;ofi_rxm: ignores FI_READ | shm: ignores FI_READ")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     struct fid_av *av = NULL;
@@ -313,8 +319,7 @@ CASE(rx_address, 1, "fi_rx_addr: the first receive context of an address is the 
 }
 
 CASE(removed_senders, 1,
-     "fi_cq_readfrom: what a sender that was removed from the vector sends comes from FI_ADDR_NOTAVAIL",
-     .stock = "sockets: tells the index that it had")
+     "fi_cq_readfrom: what a sender that was removed from the vector sends comes from FI_ADDR_NOTAVAIL")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_SOURCE});
     char in[8];
@@ -360,10 +365,10 @@ CASE(names_differ, 1, "fi_getname: each endpoint has its own address, of this do
 
 /* ---- Told by events ---------------------------------------------------------------------------------------------- */
 
-CASE(
-    insertion_by_events, 1,
-    "FI_EVENT: insertions are told by an event queue: -FI_ENOEQ before one is bound, then FI_AV_COMPLETE with the number; or refused when opened",
-    .stock = "shm: the event is not told | tcp;ofi_rxm: the error code differs")
+CASE(insertion_by_events, 1,
+     "FI_EVENT: insertions are told by an event queue: -FI_ENOEQ before one is bound, then FI_AV_COMPLETE with the "
+     "number; or refused when opened",
+     .stock = "shm: inserts at once, and tells no event | sockets: closes the event queue under the vector")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     struct fi_av_attr attr = {.type = FI_AV_TABLE, .flags = FI_EVENT};

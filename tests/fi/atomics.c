@@ -295,25 +295,20 @@ static void try_all(enum call call, int rounds)
     CHECK(granted > 0);
 }
 
-CASE(
-    base, 1, "fi_atomic: every operation and type that fi_atomicvalid grants gives what C gives, elements beside stay",
-    .stock =
-        "tcp;ofi_rxm: LXOR of numbers that are not 0 or 1 | shm: LXOR of numbers that are not 0 or 1 | sockets: LXOR of numbers that are not 0 or 1")
+CASE(base, 1, "fi_atomic: every operation and type that fi_atomicvalid grants gives what C gives, elements beside stay",
+     .stock = "sockets: an atomic without a result hangs now and then")
 {
     try_all(BASE, 12);
 }
 
-CASE(
-    fetching, 1, "fi_fetch_atomic: every operation and type that is granted; the result is what was there before",
-    .stock =
-        "tcp;ofi_rxm: LXOR of numbers that are not 0 or 1 | shm: LXOR of numbers that are not 0 or 1 | sockets: LXOR of numbers that are not 0 or 1")
+CASE(fetching, 1, "fi_fetch_atomic: every operation and type that is granted; the result is what was there before")
 {
     try_all(FETCH, 12);
 }
 
-CASE(
-    comparing, 1,
-    "fi_compare_atomic: every operation and type that is granted; swaps where the manual says so; the result is what was there before")
+CASE(comparing, 1,
+     "fi_compare_atomic: every operation and type that is granted; swaps where the manual says so; the result is "
+     "what was there before")
 {
     try_all(COMPARE, 20);
 }
@@ -348,10 +343,11 @@ CASE(granted_by_ours, 1,
         }
 }
 
-CASE(
-    refused, 1,
-    "fi_atomicvalid: what it refuses with -FI_EOPNOTSUPP the calls refuse, too; types and operations that do not exist",
-    .stock = "sockets: takes them | shm: takes them | tcp;ofi_rxm: other errors")
+CASE(refused, 1,
+     "fi_atomicvalid: what it refuses with -FI_EOPNOTSUPP the calls refuse, too; types and operations that do not "
+     "exist",
+     .stock = "tcp;ofi_rxm: -FI_EAGAIN until there is a connection | shm: -FI_EAGAIN until there is a connection | "
+              "sockets: -FI_EINVAL")
 {
     struct bench b = bench_open();
     char operand[64] = {0}, compare[64] = {0}, result[64];
@@ -385,10 +381,9 @@ CASE(
     CHECK_NONE(b.p.a->tx, 3);
 }
 
-CASE(
-    query, 1,
-    "fi_query_atomic: tells what the valid calls tell, with the size of the type; FI_FETCH_ATOMIC and FI_COMPARE_ATOMIC not both",
-    .stock = "sockets: has no fi_query_atomic | shm: other counts")
+CASE(query, 1,
+     "fi_query_atomic: tells what the valid calls tell, with the size of the type; FI_FETCH_ATOMIC and "
+     "FI_COMPARE_ATOMIC not both")
 {
     struct bench b = bench_open();
     static const uint64_t FLAGS[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};

@@ -6,7 +6,6 @@
 #include "harness.h"
 
 #define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
-#define NO_DEFERRED "tcp;ofi_rxm: has no deferred work | shm: has no deferred work"
 
 struct stage {
     struct pair p;
@@ -130,10 +129,9 @@ static struct fi_deferred_work *atomic(struct atomic_work *w, enum fi_op_type op
 
 /* ---- Each operation ---------------------------------------------------------------------------------------------- */
 
-CASE(
-    sends, 1,
-    "FI_OP_SEND, FI_OP_TSEND: nothing goes before the threshold; then the message, and the completion counter is one more; no entry in the queue",
-    .stock = NO_DEFERRED)
+CASE(sends, 1,
+     "FI_OP_SEND, FI_OP_TSEND: nothing goes before the threshold; then the message, and the completion counter is "
+     "one more; no entry in the queue")
 {
     struct stage s = stage_open();
     static const size_t LENGTHS[] = {0, 8, 300, 20000, 100000};
@@ -160,8 +158,7 @@ CASE(
         }
 }
 
-CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counter reaches the threshold",
-     .stock = NO_DEFERRED)
+CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counter reaches the threshold")
 {
     struct stage s = stage_open();
     char *in = buffer(64);
@@ -183,8 +180,7 @@ CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counte
     }
 }
 
-CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what the memory holds then",
-     .stock = NO_DEFERRED)
+CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what the memory holds then")
 {
     struct stage s = stage_open();
     static const size_t LENGTHS[] = {1, 8, 300, 20000, 100000};
@@ -214,8 +210,7 @@ CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what 
     CHECK_NONE(s.p.a->tx, 2);
 }
 
-CASE(atomics, 1, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC: at the threshold, with their results",
-     .stock = NO_DEFERRED)
+CASE(atomics, 1, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC: at the threshold, with their results")
 {
     struct stage s = stage_open();
     static struct atomic_work w;
@@ -265,8 +260,7 @@ static void queue_counting(struct stage *s, struct fi_deferred_work *work, uint6
     OK(fi_control(&s->p.a->domain->fid, FI_QUEUE_WORK, work));
 }
 
-CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another counter at the threshold",
-     .stock = NO_DEFERRED)
+CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another counter at the threshold")
 {
     struct stage s = stage_open();
     static struct fi_deferred_work works[3];
@@ -287,10 +281,10 @@ CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another co
 
 /* ---- When -------------------------------------------------------------------------------------------------------- */
 
-CASE(
-    at_once, 1,
-    "FI_QUEUE_WORK: where the counter has the value already the operation starts at once; success and error values count together",
-    .stock = NO_DEFERRED)
+CASE(at_once, 1,
+     "FI_QUEUE_WORK: where the counter has the value already the operation starts at once; success and error values "
+     "count together",
+     .stock = "sockets: adding errors triggers nothing")
 {
     struct stage s = stage_open();
     static struct rma_work w[2];
@@ -307,10 +301,10 @@ CASE(
     UNTIL(memcmp(s.memory, "abc", 3) == 0 && memcmp(s.memory + 10, "xyz", 3) == 0);
 }
 
-CASE(
-    in_the_order_of_thresholds, 1,
-    "FI_TRIGGER: what one step of the counter triggers starts in the order of thresholds, the same thresholds in the order in which they were queued",
-    .stock = NO_DEFERRED)
+CASE(in_the_order_of_thresholds, 1,
+     "FI_TRIGGER: what one step of the counter triggers starts in the order of thresholds, the same thresholds in "
+     "the order in which they were queued",
+     .stock = "sockets: starts them in the order in which they were queued")
 {
     enum { COUNT = 12 };
     struct stage s = stage_open();
@@ -335,8 +329,7 @@ CASE(
             }
 }
 
-CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the next: a chain of ten",
-     .stock = NO_DEFERRED)
+CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the next: a chain of ten")
 {
     enum { LINKS = 10 };
     struct stage s = stage_open();
@@ -360,7 +353,7 @@ CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the n
 }
 
 CASE(triggered_by_a_message, 1,
-     "FI_QUEUE_WORK: a counter bound to an endpoint triggers: a forwarding of what was received", .stock = NO_DEFERRED)
+     "FI_QUEUE_WORK: a counter bound to an endpoint triggers: a forwarding of what was received")
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_TRIGGER, .disabled = true};
     struct side *a = side_open(wants), *b = side_open(wants), *c = side_open(wants);
@@ -395,7 +388,7 @@ CASE(triggered_by_a_message, 1,
 /* ---- Ends -------------------------------------------------------------------------------------------------------- */
 
 CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it writes an entry, too",
-     .stock = NO_DEFERRED)
+     .stock = "sockets: writes no entry")
 {
     struct stage s = stage_open();
     static struct message_work w;
@@ -411,7 +404,7 @@ CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it w
 }
 
 CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the others do; FI_FLUSH_WORK: none does",
-     .stock = NO_DEFERRED)
+     .stock = "sockets: has no FI_CANCEL_WORK")
 {
     struct stage s = stage_open();
     static struct rma_work w[6];
@@ -461,10 +454,10 @@ CASE(wrong_work, 1,
     CHECK_EQ(fi_cntr_read(s.done), 0);
 }
 
-CASE(
-    failed_work, 1,
-    "FI_QUEUE_WORK: an operation that fails adds to the error value of its completion counter, and writes an error entry",
-    .ours = true)
+CASE(failed_work, 1,
+     "FI_QUEUE_WORK: an operation that fails adds to the error value of its completion counter, and writes an error "
+     "entry",
+     .ours = true)
 {
     struct stage s = stage_open();
     static struct rma_work w;
@@ -476,10 +469,10 @@ CASE(
     CHECK_COUNTER(s.done, 0);
 }
 
-CASE(
-    between_processes, 2,
-    "FI_QUEUE_WORK: a ping-pong of a hundred deferred writes between two processes whose programs sleep; each side's region counter triggers its next write",
-    .ours = true)
+CASE(between_processes, 2,
+     "FI_QUEUE_WORK: a ping-pong of a hundred deferred writes between two processes whose programs sleep; each "
+     "side's region counter triggers its next write",
+     .ours = true)
 {
     enum { ROUNDS = 100 };
     struct wants wants = {.caps = FI_MSG | FI_RMA | FI_TRIGGER | FI_RMA_EVENT, .progress = FI_PROGRESS_AUTO};

@@ -7,8 +7,7 @@
 
 /* ---- Capabilities and modes -------------------------------------------------------------------------------------- */
 
-CASE(each_capability, 1, "fi_getinfo: each bit of caps is granted in the answer, or the question is -FI_ENODATA",
-     .stock = "shm: grants bits that it does not tell")
+CASE(each_capability, 1, "fi_getinfo: each bit of caps is granted in the answer, or the question is -FI_ENODATA")
 {
     for (int bit = 0; bit < 64; bit++) {
         uint64_t caps = 1ull << bit | FI_MSG;
@@ -42,7 +41,7 @@ CASE(sets_of_capabilities, 1, "fi_getinfo: any set of what is claimed is answere
     fi_freeinfo(info);
 }
 
-CASE(caps_of_the_sides, 1, "fi_tx_attr, fi_rx_attr: caps of one side are granted there", .stock = "shm: tells others")
+CASE(caps_of_the_sides, 1, "fi_tx_attr, fi_rx_attr: caps of one side are granted there")
 {
     struct fi_info *hints = plain_hints();
     hints->tx_attr->caps = FI_MSG | FI_SEND;
@@ -99,10 +98,9 @@ CASE(region_modes, 1,
     }
 }
 
-CASE(
-    old_region_modes, 1,
-    "fi_mr: FI_MR_BASIC is kept in the answer or refused, FI_MR_SCALABLE gives offsets and own keys; neither goes with other bits",
-    .stock = "sockets: takes other bits with them")
+CASE(old_region_modes, 1,
+     "fi_mr: FI_MR_BASIC is kept in the answer or refused, FI_MR_SCALABLE gives offsets and own keys; neither goes "
+     "with other bits")
 {
     struct wants wants = {.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = FI_MR_BASIC};
     struct fi_info *info = info_for(wants);
@@ -124,8 +122,7 @@ CASE(
 /* ---- Types, threads, progress, order ----------------------------------------------------------------------------- */
 
 CASE(endpoint_types, 1,
-     "fi_endpoint: FI_EP_RDM, and what is not specified, are answered; an answer has the type that was asked for",
-     .stock = "tcp;ofi_rxm: takes stream sockets for the type of no provider")
+     "fi_endpoint: FI_EP_RDM, and what is not specified, are answered; an answer has the type that was asked for")
 {
     for (int type = 0; type <= FI_EP_SOCK_DGRAM; type++) {
         about("type %d", type);
@@ -157,10 +154,9 @@ CASE(threading, 1, "fi_domain: every model of threads is answered, with a model 
     if (info != NULL) FAIL("a model of threads that does not exist is answered");
 }
 
-CASE(
-    progress_models, 1,
-    "fi_domain: FI_PROGRESS_AUTO is answered with itself, FI_PROGRESS_MANUAL with itself or AUTO; one that does not exist is refused",
-    .stock = "sockets: takes any")
+CASE(progress_models, 1,
+     "fi_domain: FI_PROGRESS_AUTO is answered with itself, FI_PROGRESS_MANUAL with itself or AUTO; one that does not "
+     "exist is refused")
 {
     for (int control = 0; control <= FI_PROGRESS_MANUAL; control++)
         for (int data = 0; data <= FI_PROGRESS_MANUAL; data++) {
@@ -196,8 +192,7 @@ CASE(resource_management, 1,
     }
 }
 
-CASE(vector_types, 1, "fi_domain: av_type that was asked for is the one that is answered",
-     .stock = "shm: answers others")
+CASE(vector_types, 1, "fi_domain: av_type that was asked for is the one that is answered")
 {
     static const enum fi_av_type TYPES[] = {FI_AV_MAP, FI_AV_TABLE, FI_AV_UNSPEC};
     for (size_t i = 0; i < COUNT_OF(TYPES); i++) {
@@ -209,10 +204,9 @@ CASE(vector_types, 1, "fi_domain: av_type that was asked for is the one that is 
     }
 }
 
-CASE(
-    orders, 1,
-    "fi_endpoint: each order of messages that is asked for is in the answer, or the question is -FI_ENODATA; what exists is all answered by ours",
-    .stock = "shm: leaves orders out")
+CASE(orders, 1,
+     "fi_endpoint: each order of messages that is asked for is in the answer, or the question is -FI_ENODATA; what "
+     "exists is all answered by ours")
 {
     static const uint64_t ORDERS[] = {FI_ORDER_RAR,       FI_ORDER_RAW,        FI_ORDER_RAS,        FI_ORDER_WAR,
                                       FI_ORDER_WAW,       FI_ORDER_WAS,        FI_ORDER_SAR,        FI_ORDER_SAW,
@@ -247,8 +241,7 @@ CASE(
     fi_freeinfo(info);
 }
 
-CASE(default_flags, 1, "fi_tx_attr: op_flags that are asked for are in the answer, or the question is -FI_ENODATA",
-     .stock = "shm: leaves flags out | tcp;ofi_rxm: leaves flags out | sockets: leaves flags out")
+CASE(default_flags, 1, "fi_tx_attr: op_flags that are asked for are in the answer, or the question is -FI_ENODATA")
 {
     static const uint64_t FLAGS[] = {FI_COMPLETION,        FI_INJECT,          FI_INJECT_COMPLETE, FI_TRANSMIT_COMPLETE,
                                      FI_DELIVERY_COMPLETE, FI_COMMIT_COMPLETE, FI_MULTICAST,       1ull << 40};
@@ -312,11 +305,10 @@ static size_t *size_in(struct fi_info *info, const struct size_field *f)
     return (size_t *)((char *)structs[f->of] + f->offset);
 }
 
-CASE(
-    sizes, 1,
-    "fi_getinfo: sizes up to those that are told are answered with at least as much; larger ones too, or refused",
-    .stock =
-        "sockets: answers less than was asked for | tcp;ofi_rxm: answers less than was asked for | shm: answers less than was asked for")
+CASE(sizes, 1,
+     "fi_getinfo: sizes up to those that are told are answered with at least as much; larger ones too, or refused",
+     .stock = "tcp;ofi_rxm: answers less than was asked for | shm: answers less than was asked for | sockets: "
+              "answers less than was asked for")
 {
     struct fi_info *told = plain();
     must_answer("plain hints", told);
@@ -340,7 +332,8 @@ CASE(
 }
 
 CASE(sizes_that_cannot_be, 1,
-     "contract: more than can be is refused: inject, pieces, message, key, remote data, contexts", .ours = true)
+     "contract: more than can be is refused: inject, pieces, message, key, remote data, contexts",
+     .ours = true)
 {
     struct fi_info *told = plain();
     static const char *const NAMES[] = {"fi_tx_attr.inject_size",     "fi_tx_attr.iov_limit",
@@ -360,7 +353,8 @@ CASE(sizes_that_cannot_be, 1,
 }
 
 CASE(contexts_and_authorization, 1,
-     "fi_endpoint: shared contexts and authorization keys, which are not had, are refused", .ours = true)
+     "fi_endpoint: shared contexts and authorization keys, which are not had, are refused",
+     .ours = true)
 {
     struct fi_info *hints = plain_hints();
     hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;

@@ -97,26 +97,29 @@ static void run_sizes(enum kind kind, struct side *from, struct side *target, fi
     CHECK_NONE(target->rx, 1);
 }
 
-CASE(sizes_expected, 1, "fi_msg, fi_tagged: every form of send at every size, into a receive that is posted before")
+CASE(sizes_expected, 1, "fi_msg, fi_tagged: every form of send at every size, into a receive that is posted before",
+     .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     FOR_KINDS(kind) run_sizes(kind, p.a, p.b, p.to_b, true);
 }
 
 CASE(sizes_unexpected, 1, "fi_msg, fi_tagged: every form of send at every size, before there is a receive for it",
-     .stock = "shm: 1.17 does not end the send of an unexpected message while its receiver drives only its own queue")
+     .stock = "sockets: forgets the data of unexpected messages")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     FOR_KINDS(kind) run_sizes(kind, p.a, p.b, p.to_b, false);
 }
 
-CASE(sizes_within_a_domain, 1, "fi_endpoint: two endpoints of one domain send to each other")
+CASE(sizes_within_a_domain, 1, "fi_endpoint: two endpoints of one domain send to each other",
+     .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open_beside((struct wants){.caps = FI_MSG | FI_TAGGED});
     FOR_KINDS(kind) run_sizes(kind, p.b, p.a, p.to_a, true);
 }
 
-CASE(sizes_to_itself, 1, "fi_endpoint: an endpoint sends to itself")
+CASE(sizes_to_itself, 1, "fi_endpoint: an endpoint sends to itself",
+     .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     fi_addr_t self = 1; /* pair_open() puts a into its own vector, second */
@@ -152,7 +155,8 @@ static void sizes_between(enum kind kind, struct side *side, bool expected)
     }
 }
 
-CASE(sizes_between_processes, 2, "fi_msg, fi_tagged: every size between two processes, expected and unexpected")
+CASE(sizes_between_processes, 2, "fi_msg, fi_tagged: every size between two processes, expected and unexpected",
+     .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     FOR_KINDS(kind) {
@@ -161,7 +165,8 @@ CASE(sizes_between_processes, 2, "fi_msg, fi_tagged: every size between two proc
     }
 }
 
-CASE(no_buffer_for_no_bytes, 1, "fi_msg: a message of no bytes needs no buffer, in any form")
+CASE(no_buffer_for_no_bytes, 1, "fi_msg: a message of no bytes needs no buffer, in any form",
+     .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     FOR_KINDS(kind) {
@@ -192,7 +197,8 @@ static void cut(struct iovec *iov, size_t count, unsigned char *memory, size_t b
     }
 }
 
-CASE(vectors, 1, "fi_sendv, fi_recvv: up to iov_limit pieces on each side, cut differently, some of them empty")
+CASE(vectors, 1, "fi_sendv, fi_recvv: up to iov_limit pieces on each side, cut differently, some of them empty",
+     .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     size_t send_limit = p.a->info->tx_attr->iov_limit, receive_limit = p.b->info->rx_attr->iov_limit;
@@ -252,7 +258,8 @@ CASE(too_many_pieces, 1, "fi_endpoint: more pieces than iov_limit are refused by
     CHECK_NONE(p.a->tx, 5);
 }
 
-CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes go, one more is refused; FI_INJECT the same")
+CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes go, one more is refused; FI_INJECT the same",
+     .stock = "tcp;ofi_rxm: takes more | shm: takes more | sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     size_t limit = p.a->info->tx_attr->inject_size;
@@ -279,7 +286,8 @@ CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes go, one more is refuse
 }
 
 CASE(remote_data_arrives_whole, 1,
-     "fi_senddata: cq_data_size bytes of data arrive, whatever they are; without, the flag is not set")
+     "fi_senddata: cq_data_size bytes of data arrive, whatever they are; without, the flag is not set",
+     .stock = "sockets: sets FI_MSG for tagged messages, too")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     size_t told = p.a->info->domain_attr->cq_data_size;
@@ -310,8 +318,7 @@ CASE(remote_data_arrives_whole, 1,
 }
 
 CASE(source_is_told, 3,
-     "fi_cq_readfrom: with FI_SOURCE the sender's address in the receiver's own vector, expected and unexpected",
-     .stock = "shm: without an answer for FI_SOURCE of three processes")
+     "fi_cq_readfrom: with FI_SOURCE the sender's address in the receiver's own vector, expected and unexpected")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_SOURCE});
     char *memory = buffer(100000);
@@ -334,7 +341,7 @@ CASE(source_is_told, 3,
 
 CASE(source_not_in_the_vector, 1,
      "fi_cq_readfrom: a sender that is not in the vector is FI_ADDR_NOTAVAIL; its message is received",
-     .stock = "sockets: takes any address for one of the vector")
+     .stock = "shm: takes any sender for the first of the vector")
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_SOURCE};
     struct side *a = side_open(wants), *b = side_open(wants);
@@ -355,7 +362,8 @@ CASE(source_not_in_the_vector, 1,
     WAIT_TX(a);
 }
 
-CASE(many_to_one, 4, "fi_msg: what several send to one at once arrives whole, each sender's in its order")
+CASE(many_to_one, 4, "fi_msg: what several send to one at once arrives whole, each sender's in its order",
+     .stock = "shm: loses the order of unexpected messages")
 {
     enum { EACH = 300 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});

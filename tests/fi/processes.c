@@ -84,23 +84,20 @@ static void all_to_all(int each)
     }
 }
 
-CASE(
-    all_to_all_of_eight, 8,
-    "fi_tagged: eight processes send 60 messages of random sizes to each other and to themselves: all arrive whole, from whom they say",
-    .stock = "shm: a process sends no long message to itself")
+CASE(all_to_all_of_eight, 8,
+     "fi_tagged: eight processes send 60 messages of random sizes to each other and to themselves: all arrive whole, "
+     "from whom they say")
 {
     all_to_all(60);
 }
 
-CASE(sixteen_on_few_cores, 16, "fi_tagged: sixteen processes, more than there are cores, get on",
-     .stock = "sockets: too slow | shm: a process sends no long message to itself")
+CASE(sixteen_on_few_cores, 16, "fi_tagged: sixteen processes, more than there are cores, get on")
 {
     all_to_all(12);
 }
 
 /* Who waits in fi_cq_sread takes no core from the others. */
-CASE(a_ring_that_sleeps, 8, "fi_cq_sread: a token goes 40 times around eight processes that sleep in blocking reads",
-     .stock = "shm: its blocking reads spin")
+CASE(a_ring_that_sleeps, 8, "fi_cq_sread: a token goes 40 times around eight processes that sleep in blocking reads")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
     int next = (rank() + 1) % ranks();
@@ -120,8 +117,7 @@ CASE(a_ring_that_sleeps, 8, "fi_cq_sread: a token goes 40 times around eight pro
 /* ---- Fork -------------------------------------------------------------------------------------------------------- */
 
 CASE(a_fork_that_does_nothing, 2,
-     "contract: a process forks in the middle and its child ends, or runs another program: the parent goes on",
-     .stock = "sockets: its progress thread is lost")
+     "contract: a process forks in the middle and its child ends, or runs another program: the parent goes on")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_RMA});
     char *memory = buffer(100000);
@@ -157,8 +153,7 @@ static void talk_to_yourself(void)
 }
 
 CASE(a_fork_before_the_first_call, 1,
-     "fi_getinfo: processes that are forked before anything is opened each use the provider",
-     .stock = "sockets: its progress thread is lost")
+     "fi_getinfo: processes that are forked before anything is opened each use the provider")
 {
     pid_t child = fork();
     if (child == 0) child_run(talk_to_yourself);
@@ -168,10 +163,10 @@ CASE(a_fork_before_the_first_call, 1,
     CHECK_EQ(status, 0);
 }
 
-CASE(
-    a_child_opens_its_own, 1,
-    "contract: a child that is forked while its parent has endpoints open opens its own, or is refused; the parent goes on",
-    .ours = true)
+CASE(a_child_opens_its_own, 1,
+     "contract: a child that is forked while its parent has endpoints open opens its own, or is refused; the parent "
+     "goes on",
+     .ours = true)
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     char in[8];

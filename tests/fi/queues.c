@@ -63,9 +63,9 @@ CASE(no_format, 1, "FI_CQ_FORMAT_UNSPEC: the provider chooses, and the queue wor
     OK(fi_close(&cq->fid));
 }
 
-CASE(
-    read_many, 1,
-    "fi_cq_read: up to `count` entries in their order, those that are there; -FI_EAGAIN from an empty queue; a count of 0 takes none")
+CASE(read_many, 1,
+     "fi_cq_read: up to `count` entries in their order, those that are there; -FI_EAGAIN from an empty queue; a "
+     "count of 0 takes none")
 {
     enum { COUNT = 64 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});
@@ -103,7 +103,7 @@ CASE(
 
 CASE(no_source_without_the_capability, 1,
      "fi_cq_readfrom: FI_ADDR_NOTAVAIL where the endpoint has no FI_SOURCE, and for sends",
-     .stock = "sockets: always tells it | tcp;ofi_rxm: leaves the array as it was")
+     .stock = "tcp;ofi_rxm: leaves what was there | shm: tells 0 | sockets: tells the sender")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     char in[8];
@@ -124,9 +124,9 @@ CASE(no_source_without_the_capability, 1,
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
 
-CASE(
-    errors_out_of_band, 1,
-    "fi_cq_readerr: -FI_EAGAIN without an error; with one, reads are -FI_EAVAIL until it is taken, and nothing behind it is lost")
+CASE(errors_out_of_band, 1,
+     "fi_cq_readerr: -FI_EAGAIN without an error; with one, reads are -FI_EAVAIL until it is taken, and nothing "
+     "behind it is lost")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context contexts[4];
@@ -163,7 +163,7 @@ CASE(
     }
 }
 
-CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once")
+CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once", .stock = "sockets: loses some")
 {
     enum { COUNT = 1000 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
@@ -181,9 +181,9 @@ CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once")
     CHECK_NONE(p.b->rx, 1);
 }
 
-CASE(
-    error_entry_of_the_asked_version, 1,
-    "fi_cq_readerr: writes the struct of the version that was asked for and not beyond; a buffer for err_data is respected; fi_cq_strerror has a text")
+CASE(error_entry_of_the_asked_version, 1,
+     "fi_cq_readerr: writes the struct of the version that was asked for and not beyond; a buffer for err_data is "
+     "respected; fi_cq_strerror has a text")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context contexts[2];
@@ -245,7 +245,7 @@ CASE(sread_times_out, 1, "fi_cq_sread: -FI_EAGAIN when the time is over, not bef
 }
 
 CASE(sread_times_out_yielding, 1, "fi_cq_sread: with FI_WAIT_YIELD, too",
-     .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | sockets: has no FI_WAIT_YIELD")
+     .stock = "tcp;ofi_rxm: has no FI_WAIT_YIELD | shm: never returns | sockets: has no FI_WAIT_YIELD")
 {
     check_timeouts(FI_WAIT_YIELD);
 }
@@ -337,7 +337,7 @@ CASE(sread_needs_a_wait_object, 1, "fi_cq_sread: invalid with FI_WAIT_NONE", .ou
 
 CASE(sread_with_a_threshold, 1,
      "FI_CQ_COND_THRESHOLD: an optimisation: the read returns with entries, or with -FI_EAGAIN at its time",
-     .stock = "shm: cannot open it")
+     .stock = "shm: crashes when an endpoint that was never enabled is closed")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
     struct fi_cq_attr attr = {
@@ -370,9 +370,9 @@ CASE(sread_with_a_threshold, 1,
 
 /* ---- Size -------------------------------------------------------------------------------------------------------- */
 
-CASE(
-    small_queue, 1,
-    "fi_cq_attr: with a size of 1, 5,000 completions that are read late are all told; posting may be -FI_EAGAIN meanwhile")
+CASE(small_queue, 1,
+     "fi_cq_attr: with a size of 1, 5,000 completions that are read late are all told; posting may be -FI_EAGAIN "
+     "meanwhile")
 {
     enum { COUNT = 5000 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .cq_size = 1});
@@ -425,7 +425,8 @@ CASE(queue_never_drops, 1,
     }
 }
 
-CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send and receive")
+CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send and receive",
+     .stock = "shm: crashes when an endpoint that was never enabled is closed")
 {
     struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
     struct fid_cq *cq = cq_open(side, (struct fi_cq_attr){.format = FI_CQ_FORMAT_TAGGED});

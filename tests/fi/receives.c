@@ -7,9 +7,11 @@
 
 /* ---- Truncation -------------------------------------------------------------------------------------------------- */
 
-CASE(
-    truncation, 1,
-    "FI_ETRUNC: a message longer than its buffer is an error with len, olen and the context; it is consumed, and the next one comes")
+CASE(truncation, 1,
+     "FI_ETRUNC: a message longer than its buffer is an error with len, olen and the context; it is consumed, and "
+     "the next one comes",
+     .stock = "tcp;ofi_rxm: tells the length that was sent | shm: the error is negative | sockets: tells the length "
+              "that was sent")
 {
     static const size_t SENT[] = {1, 40, 200, 5000, 20000, 300000}, KEPT[] = {0, 1, 39, 100, 16384};
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
@@ -89,9 +91,9 @@ CASE(cancel_what_is_not_there, 1,
     CHECK_NONE(p.b->rx, 2);
 }
 
-CASE(
-    cancel_races, 2,
-    "fi_cancel: a receive that is cancelled while its message comes either completes or is cancelled, once, and the message is not lost")
+CASE(cancel_races, 2,
+     "fi_cancel: a receive that is cancelled while its message comes either completes or is cancelled, once, and the "
+     "message is not lost")
 {
     enum { ROUNDS = 400 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -162,7 +164,8 @@ static struct completion peek_until_found(struct side *side, uint64_t tag, uint6
     }
 }
 
-CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry with FI_ENOMSG and the context")
+CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry with FI_ENOMSG and the context",
+     .stock = "shm: a peek that finds nothing tells nothing")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     int out = 1, in = 0;
@@ -181,7 +184,8 @@ CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry w
 
 CASE(peek_finds, 1,
      "FI_PEEK: tells length, tag, data and sender of the first message that matches, and leaves it there",
-     .stock = "shm: 1.17 has no source in a peek")
+     .stock = "tcp;ofi_rxm: a peek tells no data | shm: a peek that ignores bits finds another message | sockets: a "
+              "peek tells no data")
 {
     static const size_t LENGTHS[] = {0, 4, 300, 16384, 100000};
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});
@@ -210,9 +214,10 @@ CASE(peek_finds, 1,
     }
 }
 
-CASE(
-    peek_and_claim, 1,
-    "FI_PEEK with FI_CLAIM: the message is its finder's: other receives and peeks pass it over, FI_CLAIM with the context takes it")
+CASE(peek_and_claim, 1,
+     "FI_PEEK with FI_CLAIM: the message is its finder's: other receives and peeks pass it over, FI_CLAIM with the "
+     "context takes it",
+     .stock = "shm: a peek that finds nothing tells nothing")
 {
     static const size_t LENGTHS[] = {0, 4, 300, 20000, 100000};
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
@@ -241,7 +246,8 @@ CASE(
     }
 }
 
-CASE(claims_are_kept_apart, 1, "FI_CLAIM: several claimed messages are taken in any order, each by its own context")
+CASE(claims_are_kept_apart, 1, "FI_CLAIM: several claimed messages are taken in any order, each by its own context",
+     .stock = "shm: a peek that finds nothing truncates")
 {
     enum { COUNT = 16 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
@@ -257,7 +263,7 @@ CASE(claims_are_kept_apart, 1, "FI_CLAIM: several claimed messages are taken in 
 }
 
 CASE(discard, 1, "FI_DISCARD: a peek that finds, and a claim, may throw the message away; what follows stays",
-     .stock = "sockets: a discarded message comes again")
+     .stock = "tcp;ofi_rxm: tells no length | shm: a peek that finds nothing truncates")
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
     static const size_t LENGTHS[] = {0, 4, 300, 20000, 100000};
@@ -294,7 +300,9 @@ CASE(claim_of_nothing, 1, "FI_CLAIM: with a context that claimed nothing is refu
     if (rc == 0) CHECK_PTR(WAIT_ERROR(p.b->rx).op_context, &context);
 }
 
-CASE(peek_from_one_sender, 3, "FI_PEEK with FI_DIRECTED_RECV: finds messages of that sender only")
+CASE(peek_from_one_sender, 3, "FI_PEEK with FI_DIRECTED_RECV: finds messages of that sender only",
+     .stock = "tcp;ofi_rxm: a peek tells no sender | shm: a peek that finds nothing truncates | sockets: a peek "
+              "tells no sender")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE});
     static struct fi_context context;
@@ -346,9 +354,10 @@ static struct pair multi_pair(enum fi_cq_format format)
     return p;
 }
 
-CASE(
-    multi_receive, 1,
-    "FI_MULTI_RECV: 2,000 messages of up to the minimum, packed into buffers that are reposted when FI_MULTI_RECV says they are used up")
+CASE(multi_receive, 1,
+     "FI_MULTI_RECV: 2,000 messages of up to the minimum, packed into buffers that are reposted when FI_MULTI_RECV "
+     "says they are used up",
+     .stock = "sockets: tells a wrong buf")
 {
     enum { MESSAGES = 2000 };
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
@@ -421,7 +430,8 @@ CASE(multi_receive_of_unexpected, 1,
     }
 }
 
-CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a buffer, none overlaps another")
+CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a buffer, none overlaps another",
+     .stock = "sockets: tells a wrong buf")
 {
     struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
     enum { SPACE = 1 << 20 };
@@ -471,7 +481,9 @@ CASE(multi_receive_cancelled, 1,
 }
 
 CASE(min_multi_recv_is_an_option, 1,
-     "fi_getopt, fi_setopt: FI_OPT_MIN_MULTI_RECV has a default, may be set, refuses wrong lengths and unknown names")
+     "fi_getopt, fi_setopt: FI_OPT_MIN_MULTI_RECV has a default, may be set, refuses wrong lengths and unknown names",
+     .stock = "tcp;ofi_rxm: takes a short length | shm: crashes when an endpoint that was never enabled is closed | "
+              "sockets: takes a short length")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG | FI_MULTI_RECV, .disabled = true});
     CHECK(min_multi_recv(side) > 0);

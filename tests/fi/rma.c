@@ -78,18 +78,20 @@ static void run_sizes(struct pair p)
 }
 
 CASE(sizes, 1,
-     "fi_write, writev, writemsg, read, readv, readmsg: all sizes; the target gets no completion, and no byte beside")
+     "fi_write, writev, writemsg, read, readv, readmsg: all sizes; the target gets no completion, and no byte beside",
+     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
 {
     run_sizes(pair_open(RMA_WANTS));
 }
 
 CASE(sizes_within_a_domain, 1, "fi_rma: between two endpoints of one domain",
-     .stock = "sockets: the two may share a connection and lose one")
+     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
 {
     run_sizes(pair_open_beside(RMA_WANTS));
 }
 
-CASE(to_itself, 1, "fi_rma: an endpoint writes and reads memory of its own domain through its own address")
+CASE(to_itself, 1, "fi_rma: an endpoint writes and reads memory of its own domain through its own address",
+     .stock = "shm: never tells FI_DELIVERY_COMPLETE within a process")
 {
     struct pair p = pair_open(RMA_WANTS);
     p.b = p.a;
@@ -97,8 +99,7 @@ CASE(to_itself, 1, "fi_rma: an endpoint writes and reads memory of its own domai
     run_sizes(p);
 }
 
-CASE(own_keys, 1, "fi_rma: with keys of the application and offsets from 0",
-     .stock = "tcp;ofi_rxm: has only virtual addresses | shm: has only virtual addresses")
+CASE(own_keys, 1, "fi_rma: with keys of the application and offsets from 0")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = 0});
     char *memory = buffer(1000), *in = buffer(1000);
@@ -186,10 +187,10 @@ CASE(pieces, 1, "fi_writemsg, fi_readmsg: pieces on both sides, cut differently,
     }
 }
 
-CASE(
-    sides_of_different_lengths, 1,
-    "fi_writemsg, fi_readmsg: where here and there are not of the same length the call is refused, or what is smaller is moved",
-    .ours = true)
+CASE(sides_of_different_lengths, 1,
+     "fi_writemsg, fi_readmsg: where here and there are not of the same length the call is refused, or what is "
+     "smaller is moved",
+     .ours = true)
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), *local = buffer(64);
@@ -233,10 +234,10 @@ CASE(too_many_pieces, 1, "fi_rma: more pieces than iov_limit or rma_iov_limit ar
     CHECK_NONE(p.a->tx, 2);
 }
 
-CASE(
-    injected, 1,
-    "fi_inject_write, FI_INJECT: the buffer is free when the call returns; fi_inject_write writes no completion; inject_size is the limit",
-    .stock = "shm: takes more | tcp;ofi_rxm: takes more")
+CASE(injected, 1,
+     "fi_inject_write, FI_INJECT: the buffer is free when the call returns; fi_inject_write writes no completion; "
+     "inject_size is the limit",
+     .stock = "tcp;ofi_rxm: takes more | shm: never tells FI_DELIVERY_COMPLETE within a process")
 {
     struct pair p = pair_open(RMA_WANTS);
     size_t limit = p.a->info->tx_attr->inject_size;
@@ -265,11 +266,10 @@ CASE(
     CHECK_NONE(p.a->tx, 2);
 }
 
-CASE(
-    remote_data, 1,
-    "fi_writedata, fi_inject_writedata, FI_REMOTE_CQ_DATA: the target gets one entry with the data, after the bytes, and no receive is used up",
-    .stock =
-        "shm: entries have other flags | tcp;ofi_rxm: entries have other flags | sockets: entries have other flags")
+CASE(remote_data, 1,
+     "fi_writedata, fi_inject_writedata, FI_REMOTE_CQ_DATA: the target gets one entry with the data, after the "
+     "bytes, and no receive is used up",
+     .stock = "tcp;ofi_rxm: sets no FI_RMA")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_RMA});
     char *memory = buffer(100000), *local = buffer(100000), in[8];
@@ -302,7 +302,7 @@ CASE(
 }
 
 CASE(source_of_remote_data, 3, "fi_cq_readfrom: a write with data tells its initiator where there is FI_SOURCE",
-     .stock = "shm: does not | tcp;ofi_rxm: does not | sockets: does not")
+     .stock = "tcp;ofi_rxm: tells no sender")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA | FI_SOURCE});
     char *memory = buffer(64);
@@ -340,8 +340,7 @@ CASE(selective, 1, "FI_SELECTIVE_COMPLETION: only reads and writes with FI_COMPL
 }
 
 CASE(a_message_follows_writes, 2,
-     "FI_ORDER_SAW: when a message is received, what its sender had written before is there, at any size",
-     .stock = "shm: has no such order")
+     "FI_ORDER_SAW: when a message is received, what its sender had written before is there, at any size")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_SAW | FI_ORDER_SAS});
     char *memory = buffer(100000), in[8];
@@ -366,8 +365,7 @@ CASE(a_message_follows_writes, 2,
 }
 
 CASE(order_of_writes_and_reads, 1,
-     "FI_ORDER_RAW, WAW, WAR: a read behind a write sees it, a write behind a read is not seen by it",
-     .stock = "shm: has no such orders | tcp;ofi_rxm: has no such orders")
+     "FI_ORDER_RAW, WAW, WAR: a read behind a write sees it, a write behind a read is not seen by it")
 {
     struct pair p = pair_open(
         (struct wants){.caps = FI_MSG | FI_RMA, .order = FI_ORDER_RAW | FI_ORDER_WAW | FI_ORDER_WAR | FI_ORDER_RAR});
@@ -433,7 +431,7 @@ CASE(many_in_flight, 2,
 }
 
 CASE(target_sleeps, 2, "FI_PROGRESS_AUTO: reads and writes complete while the target's program calls nothing",
-     .stock = "tcp;ofi_rxm: has no automatic progress here | shm: has no automatic progress here")
+     .stock = "tcp;ofi_rxm: makes no progress then")
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_RMA, .progress = FI_PROGRESS_AUTO});
     enum { BYTES = 1 << 20 };

@@ -154,7 +154,7 @@ impl JobDirectory {
     }
 
     /// One claimant at a time, among all processes.
-    fn take_turn(&self) -> Result<rustix::fd::OwnedFd, DirectoryError> {
+    pub(crate) fn take_turn(&self) -> Result<rustix::fd::OwnedFd, DirectoryError> {
         let path = self.path().join(".claims");
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)

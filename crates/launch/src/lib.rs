@@ -31,4 +31,4 @@ pub use directory::{DirectoryError, JobDirectory, JobRecord, Tombstone, parent};
 pub use identity::Identity;
 pub use job::{Job, JobError, JoinError, Launcher};
 pub use names::{base64url_decode, base64url_encode, job_name_from};
-pub use sweep::{bury_dead_claimants, sweep_stale};
+pub use sweep::{bury_dead_claimants, clear_dead_ids, sweep_stale};

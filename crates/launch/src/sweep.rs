@@ -113,6 +113,23 @@ pub(crate) fn remove_memory_of_the_dead(directory: &JobDirectory) {
     }
 }
 
+/// Removes what processes that are gone have left in a directory that others still use: their claims, and the files of
+/// the ids that they had. For directories where nobody asks who had an id before.
+pub fn clear_dead_ids(directory: &JobDirectory) {
+    let Ok(_turn) = directory.take_turn() else { return };
+    let dead: Vec<String> =
+        directory.claimants().iter().filter(|(_, who)| !who.is_alive()).map(|(pid, _)| format!("{pid}.")).collect();
+    for file in files_in(directory.path()) {
+        let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        // `<id>.<ni>.making.<os pid>`: its maker was about to give it its name.
+        let maker = name.rsplit_once(".making.").and_then(|(_, pid)| pid.parse().ok());
+        let unmade = maker.is_some_and(|pid| Identity::of(pid).is_none());
+        if unmade || dead.iter().any(|id| name.starts_with(id.as_str())) {
+            let _ = fs::remove_file(&file);
+        }
+    }
+}
+
 /// Writes a tombstone for every dead claimant that has none: processes that a rank started, and that died with or
 /// without it. The rank given is the one they are put down to.
 pub fn bury_dead_claimants(directory: &JobDirectory, rank: u32) {

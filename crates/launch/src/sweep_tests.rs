@@ -146,3 +146,22 @@ fn dead_claimants_get_one_tombstone_each() {
     assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5), "the first word stands");
     living.end();
 }
+
+#[test]
+fn in_a_directory_in_use_only_the_dead_lose_their_files() {
+    let parent = Parent::new();
+    let living = Other::start();
+    let dead = Other::start().end();
+    let job = JobDirectory::create_in(parent.path(), "meeting").expect("made");
+    for (pid, who) in [(4, dead), (41, living.identity)] {
+        fs::write(job.claim_file(pid), who.to_line()).expect("written");
+        fs::write(job.nic(pid, 8), "x").expect("written");
+    }
+    let making = |who: Identity| job.path().join(format!("9.8.making.{}", who.pid));
+    fs::write(making(dead), "x").expect("written");
+    fs::write(making(living.identity), "x").expect("written");
+    clear_dead_ids(&job);
+    assert!(!job.claim_file(4).exists() && !job.nic(4, 8).exists() && !making(dead).exists());
+    assert!(job.claim_file(41).exists() && job.nic(41, 8).exists() && making(living.identity).exists());
+    living.end();
+}

@@ -398,3 +398,7 @@ fn place_data(position: u64, length: usize) -> u64 {
     let left = DATA_BYTES - position % DATA_BYTES;
     if rounded(length) > left { position + left } else { position }
 }
+
+#[cfg(test)]
+#[path = "lanes_tests.rs"]
+mod tests;

@@ -210,6 +210,7 @@ impl Core {
     pub fn open() -> Result<Core, OpenError> {
         let settings = Settings::from_environment();
         let directory = JobDirectory::create(MEETING)?;
+        selvedge_launch::clear_dead_ids(&directory);
         let preferred = (std::process::id() % u32::from(selvedge_launch::PORTALS_PID_MAX)) as u16;
         let claim = Core::claim(&directory, preferred)?;
         let config = Config {

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Lanes: whole, in order, never over what was not taken, whatever a sender did.
+
+use std::sync::atomic::Ordering::SeqCst;
+
+use super::*;
+use crate::os::testing::{Child, Folder};
+
+const WORD: u64 = 0x1234_0000_0001;
+
+fn pair(folder: &Folder) -> (Lanes, Sender) {
+    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+    let word = Identity::own().to_word();
+    let sender = Lanes::open(&folder.join(""), 3, 8, word).expect("there").claim(word, 5).expect("room");
+    (own, sender)
+}
+
+fn push(sender: &mut Sender, number: u64, length: usize) -> bool {
+    let bytes: Vec<u8> = (0..length).map(|at| (at as u64 ^ number) as u8).collect();
+    let envelope = Envelope { portal: 9, flags: 3, match_bits: number, header_data: !number };
+    // SAFETY: the lane has room for the length that it was told.
+    sender.push(&envelope, length, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
+}
+
+fn take(own: &Lanes, lane: usize) -> Option<(u64, usize)> {
+    let message = own.look(lane).expect("no fault")?;
+    // SAFETY: a message lies within its lane.
+    let bytes = unsafe { std::slice::from_raw_parts(message.bytes, message.length) };
+    let number = message.envelope.match_bits;
+    assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == (at as u64 ^ number) as u8), "bytes of another message");
+    assert_eq!(message.envelope, Envelope { portal: 9, flags: 3, match_bits: number, header_data: !number });
+    own.pass(lane, &message);
+    Some((number, message.length))
+}
+
+#[test]
+fn messages_come_whole_and_in_order_however_long() {
+    let folder = Folder::new();
+    let (own, mut sender) = pair(&folder);
+    assert_eq!((own.claimed(), own.sender(0)), (1, 5));
+    let lengths = [0, 1, 39, 40, 41, 64, 65, 1000, 4096, 16384, MESSAGE_BYTES_MAX];
+    let (mut sent, mut taken) = (0u64, 0u64);
+    for round in 0..4000usize {
+        // Now the sender is ahead, now the owner.
+        for _ in 0..round % 7 {
+            if push(&mut sender, sent, lengths[sent as usize % lengths.len()]) {
+                sent += 1;
+            }
+        }
+        for _ in 0..round % 5 {
+            if let Some((number, length)) = take(&own, 0) {
+                assert_eq!((number, length), (taken, lengths[taken as usize % lengths.len()]));
+                taken += 1;
+            }
+        }
+    }
+    while take(&own, 0).is_some() {
+        taken += 1;
+    }
+    assert_eq!(taken, sent);
+    assert!(sender.is_empty() && sent > 3000);
+}
+
+#[test]
+fn a_full_lane_takes_no_more_until_something_was_taken() {
+    let folder = Folder::new();
+    let (own, mut sender) = pair(&folder);
+    let held = (0..).take_while(|&number| push(&mut sender, number, 8)).count() as u64;
+    assert_eq!(held, CELLS);
+    assert_eq!(take(&own, 0), Some((0, 8)));
+    assert!(push(&mut sender, held, 8) && !push(&mut sender, held, 8));
+    while take(&own, 0).is_some() {}
+    let large = (0..).take_while(|&number| push(&mut sender, number, MESSAGE_BYTES_MAX)).count() as u64;
+    assert_eq!(large, DATA_BYTES / MESSAGE_BYTES_MAX as u64);
+    assert!(!push(&mut sender, 0, MESSAGE_BYTES_MAX + 1));
+}
+
+#[test]
+fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
+    let folder = Folder::new();
+    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+    let owner = Identity::own().to_word();
+    let directory = folder.join("");
+    let child = Child::fork(|| {
+        let word = Identity::own().to_word();
+        let lanes = Lanes::open(&directory, 3, 8, owner).expect("there");
+        let mut sender = lanes.claim(word, 6).expect("room");
+        i32::from(!(push(&mut sender, 1, 8) && push(&mut sender, 2, 100)))
+    });
+    assert_eq!(child.exit_code(), Some(0));
+    own.clear_dead();
+    assert_eq!(own.claimed(), 1, "what it sent is not lost");
+    assert_eq!((take(&own, 0), take(&own, 0)), (Some((1, 8)), Some((2, 100))));
+    own.clear_dead();
+    assert_eq!(own.claimed(), 0);
+    let mut sender = Lanes::open(&folder.join(""), 3, 8, owner).expect("there").claim(WORD, 7).expect("room");
+    assert!(push(&mut sender, 3, 50));
+    assert_eq!((own.sender(0), take(&own, 0)), (7, Some((3, 50))));
+}
+
+#[test]
+fn lanes_of_another_process_or_version_are_refused_and_all_can_be_claimed() {
+    let folder = Folder::new();
+    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+    let owner = Identity::own().to_word();
+    assert!(Lanes::open(&folder.join(""), 3, 8, owner ^ 1).is_none());
+    assert!(Lanes::open(&folder.join(""), 4, 8, owner).is_none());
+    let senders: Vec<Sender> =
+        (0..LANES).filter_map(|_| Lanes::open(&folder.join(""), 3, 8, owner)?.claim(owner, 1)).collect();
+    assert_eq!((senders.len(), own.claimed()), (LANES, u64::MAX));
+    assert!(Lanes::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 1).is_none());
+}
+
+#[test]
+fn what_no_sender_writes_is_a_fault() {
+    let folder = Folder::new();
+    let (own, mut sender) = pair(&folder);
+    assert!(push(&mut sender, 1, 8));
+    own.cell(0, 0).head.store(1 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
+    assert_eq!(own.look(0).map(|_| ()), Err(LaneFault));
+    own.close(0);
+    assert_eq!(own.claimed(), 0);
+}
