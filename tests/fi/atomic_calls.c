@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Atomic operations: how many elements at once, the forms of the calls, completions, and operations of several processes
- * on one word. fi_atomic(3).
+ * Atomic operations: how many elements at once, the forms of the calls, completions, and operations of several
+ * processes on one word. fi_atomic(3).
  */
 #include "atomics.h"
 
@@ -187,7 +187,8 @@ CASE(unaligned, 1,
 /* ---- Several processes ------------------------------------------------------------------------------------------- */
 
 CASE(fetch_add_by_four, 4,
-     "fi_fetch_atomic: four processes add to one word at once: the sum is exact, and no two fetch the same")
+     "fi_fetch_atomic: four processes add to one word at once: the sum is exact, and no two fetch the same",
+     .stock = "sockets: an atomic hangs now and then")
 {
     enum { EACH = 1000 };
     struct side *side = job_open(WANTS);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the cases about atomic operations stand on: a pair of endpoints, and memory of the one that the other may change.
+ * What the cases about atomic operations stand on: a pair of endpoints, and memory of the one that the other may
+ * change.
  */
 #ifndef FI_TESTS_ATOMICS_H
 #define FI_TESTS_ATOMICS_H

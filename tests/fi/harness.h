@@ -2,8 +2,8 @@
 /*
  * What every family of the libfabric suite is written with.
  *
- * A family is one C program (tagged.c, rma.c, ...) linked with the harness*.c, which hold main(). A case states one rule of
- * libfabric's manual (fi_getinfo(3), fi_cq(3), ...) and shows that it holds:
+ * A family is one C program (tagged.c, rma.c, ...) linked with the harness*.c, which hold main(). A case states one rule
+ * of libfabric's manual (fi_getinfo(3), fi_cq(3), ...) and shows that it holds:
  *
  *     CASE(zero_bytes_arrive, 1, "fi_msg: a message of no bytes is a message")
  *     {

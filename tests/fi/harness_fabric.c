@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What cases of the libfabric suite open, and how they wait: sides, regions, counters, completions. See harness.h for the
- * contract.
+ * What cases of the libfabric suite open, and how they wait: sides, regions, counters, completions. See harness.h for
+ * the contract.
  *
  * Invariants
  * 1. What was opened stands in one of the tables here until it is closed, so that progress() drives all of it.

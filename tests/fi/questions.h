@@ -13,7 +13,10 @@
     (FI_DIRECTED_RECV | FI_MULTI_RECV | FI_RMA_EVENT | FI_SOURCE | FI_TRIGGER | FI_LOCAL_COMM | FI_REMOTE_COMM |       \
      FI_READ | FI_WRITE | FI_SEND | FI_RECV | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
-static inline struct fi_info *plain(void) { return info_for((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC}); }
+static inline struct fi_info *plain(void)
+{
+    return info_for((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC});
+}
 
 static inline struct fi_info *plain_hints(void)
 {

@@ -89,6 +89,7 @@ pub struct AddressVector {
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, object::no_control));
+#[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_av> = Ops(fi_ops_av {
     size: size_of::<fi_ops_av>(),
     insert: Some(insert),
@@ -98,6 +99,7 @@ static OPS: Ops<fi_ops_av> = Ops(fi_ops_av {
     lookup: Some(lookup),
     straddr: Some(straddr),
     av_set: Some(no_av_set),
+    ..object::rest()
 });
 
 crate::refuse! {

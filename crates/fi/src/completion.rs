@@ -71,6 +71,7 @@ impl CompletionQueue {
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, control));
+#[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_cq> = Ops(fi_ops_cq {
     size: size_of::<fi_ops_cq>(),
     read: Some(read),
@@ -80,6 +81,7 @@ static OPS: Ops<fi_ops_cq> = Ops(fi_ops_cq {
     sreadfrom: Some(sreadfrom),
     signal: Some(signal),
     strerror: Some(strerror),
+    ..object::rest()
 });
 
 /// fi_cq_open.

@@ -21,6 +21,7 @@ pub struct Counter {
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
+#[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_cntr> = Ops(fi_ops_cntr {
     size: size_of::<fi_ops_cntr>(),
     read: Some(read),
@@ -30,6 +31,7 @@ static OPS: Ops<fi_ops_cntr> = Ops(fi_ops_cntr {
     wait: Some(wait),
     adderr: Some(adderr),
     seterr: Some(seterr),
+    ..object::rest()
 });
 
 /// fi_cntr_open.

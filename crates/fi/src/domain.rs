@@ -92,6 +92,7 @@ refuse! {
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
+#[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_domain> = Ops(fi_ops_domain {
     size: size_of::<fi_ops_domain>(),
     av_open: Some(address::open),
@@ -105,6 +106,7 @@ static OPS: Ops<fi_ops_domain> = Ops(fi_ops_domain {
     query_atomic: Some(atomic::query),
     query_collective: Some(no_collective),
     endpoint2: Some(endpoint2),
+    ..object::rest()
 });
 static MR_OPS: Ops<fi_ops_mr> = Ops(fi_ops_mr {
     size: size_of::<fi_ops_mr>(),

@@ -60,6 +60,7 @@ refuse! {
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
+#[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_ep> = Ops(fi_ops_ep {
     size: size_of::<fi_ops_ep>(),
     cancel: Some(cancel),
@@ -69,6 +70,7 @@ static OPS: Ops<fi_ops_ep> = Ops(fi_ops_ep {
     rx_ctx: Some(no_rx_ctx),
     rx_size_left: Some(size_left),
     tx_size_left: Some(size_left),
+    ..object::rest()
 });
 static CM_OPS: Ops<fi_ops_cm> = Ops(fi_ops_cm {
     size: size_of::<fi_ops_cm>(),

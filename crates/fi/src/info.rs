@@ -240,6 +240,12 @@ unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<()
     Ok(())
 }
 
+/// Whether, by the environment, a process's messages wait for its own program.
+fn needs_owner() -> bool {
+    let says = |name: &str, word: &str| std::env::var_os(name).is_some_and(|value| value == word);
+    says("SELVEDGE_MODE", "host") || says("SELVEDGE_PATH", "bounce")
+}
+
 /// Capabilities with what they mean where no direction is named.
 fn completed(caps: u64) -> u64 {
     let mut caps = caps;
@@ -298,6 +304,9 @@ unsafe fn meet_domain(
     }
     if hints.control_progress > FI_PROGRESS_MANUAL || data_progress(hints) > FI_PROGRESS_MANUAL {
         return Err("domain_attr->control_progress or data_progress");
+    }
+    if data_progress(hints) == FI_PROGRESS_AUTO && needs_owner() {
+        return Err("domain_attr->data_progress (AUTO, with SELVEDGE_MODE=host or SELVEDGE_PATH=bounce,)");
     }
     if hints.control_progress != FI_PROGRESS_UNSPEC {
         answer.control_progress = hints.control_progress;

@@ -78,7 +78,9 @@ pub unsafe extern "C" fn regattr(fid: *mut fid, attr: *const fi_mr_attr, flags: 
             return -ENOSYS;
         }
         let (key, context) = (attr.requested_key, attr.context);
-        regv(fid, attr.mr_iov, attr.iov_count, attr.access, attr.offset, key, flags, mr, context)
+        // The first field; newer headers have it in a union with others.
+        let pieces = std::ptr::from_ref(attr).cast::<*const iovec>().read();
+        regv(fid, pieces, attr.iov_count, attr.access, attr.offset, key, flags, mr, context)
     }
 }
 

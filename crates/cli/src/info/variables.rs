@@ -115,6 +115,7 @@ mod tests {
             ("SELVEDGE_SPIN_US", "0", "18446744073709551615"),
             ("SELVEDGE_HEAP_BYTES", "64M", "0"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
+            ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
             ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),
             ("SELVEDGE_LOG", "warn,selvedge_live=trace", "loud"),
             ("SELVEDGE_DIR", "/", "/nowhere at all"),

@@ -43,7 +43,7 @@ use selvedge_launch::{Claim, JobDirectory};
 use selvedge_live::interface::{ArenaRange, Watch};
 use selvedge_live::lanes::{self, Lanes, Sender};
 use selvedge_live::lock::Quiet;
-use selvedge_live::{Config, Interface, Mode};
+use selvedge_live::{Config, Interface, Mode, Path};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
@@ -90,6 +90,8 @@ pub enum OpenError {
     Claim(#[from] selvedge_launch::ClaimError),
     #[error(transparent)]
     Nic(#[from] selvedge_live::OpenError),
+    #[error("SELVEDGE_PATH=shared: MPI's buffers are ordinary memory, which only auto, cma and bounce reach")]
+    Path,
     #[error("the NIC's tables are too small for what the provider needs of them")]
     Tables,
 }
@@ -209,6 +211,9 @@ impl Core {
     /// Opens a NIC.
     pub fn open() -> Result<Core, OpenError> {
         let settings = Settings::from_environment();
+        if settings.path == Path::Shared {
+            return Err(OpenError::Path);
+        }
         let directory = JobDirectory::create(MEETING)?;
         selvedge_launch::clear_dead_ids(&directory);
         let preferred = (std::process::id() % u32::from(selvedge_launch::PORTALS_PID_MAX)) as u16;

@@ -242,17 +242,12 @@ impl Core {
             let held = (header.mlength as usize).min(room);
             // SAFETY: the payload lies in one of our buffers until the header is dropped; the pieces are the program's.
             unsafe { scatter(header.start as *const u8, held, pieces) };
+            // What could not be put into the buffer is not there.
+            let error = if header.mlength < header.rlength { EFAULT } else { 0 };
             nic.drop_unexpected(found);
             drop(nic);
-            self.arrived(
-                kind,
-                ticket,
-                &message,
-                room,
-                pieces.first().map_or(0, |piece| piece.iov_base as u64),
-                0,
-                true,
-            );
+            let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
+            self.arrived(kind, ticket, &message, room, start, error, true);
             return taken;
         }
         nic.drop_unexpected(found);

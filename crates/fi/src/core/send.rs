@@ -18,7 +18,7 @@ use super::{Core, Kind, Lane, NI, OUTSTANDING, Operation, PORTAL_TOKEN, Peer, Si
 use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
-use crate::info::MESSAGE_BYTES_MAX;
+use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 
 /// A message as a program hands it over.
 #[derive(Clone, Copy)]
@@ -97,7 +97,7 @@ impl Core {
         }
         let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
         let target = (peer.id, peer.owner);
-        let large = length > self.lane_max.max(1);
+        let large = length > self.lane_max.max(INJECT_BYTES);
         if self.outstanding >= OUTSTANDING {
             self.progress();
             if self.outstanding >= OUTSTANDING {
