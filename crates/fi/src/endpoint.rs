@@ -102,7 +102,13 @@ pub unsafe extern "C" fn open(
             warn_line!("endpoints have one transmit and one receive context of their own; shared ones are not offered");
             return -ENOSYS;
         }
-        if info.tx_attr.as_ref().is_some_and(|attr| attr.inject_size > info::INJECT_BYTES) {
+        let too_much = info.tx_attr.as_ref().is_some_and(|attr| {
+            attr.inject_size > info::INJECT_BYTES || attr.iov_limit > info::IOV_LIMIT || attr.size > info::QUEUE_SIZE
+        }) || info
+            .rx_attr
+            .as_ref()
+            .is_some_and(|attr| attr.iov_limit > info::IOV_LIMIT || attr.size > info::QUEUE_SIZE);
+        if too_much {
             return -EINVAL;
         }
         if info.caps & !info::CAPS != 0 || info::primary(info.caps) == 0 {
