@@ -2,7 +2,7 @@
 //! `selvedge env`: prints the environment that makes an installed MPI, or any program on libfabric, use our provider.
 //!
 //! Nothing is built and nothing is started: the lines are for `eval "$(selvedge env openmpi)"`. `selvedge mpirun` sets the
-//! same variables, from the same table ([`variables`]).
+//! same variables, from the same table ([`mod@variables`]).
 //!
 //! Invariants: 1. only lines for the shell go to standard output. 2. Nothing is printed unless the provider is there: an
 //! MPI that is told to use a provider that it cannot find fails with a message that does not say why.
