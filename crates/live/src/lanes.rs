@@ -2,8 +2,8 @@
 //! Lanes: where senders leave small messages for a NIC whose owner keeps looking.
 //!
 //! A NIC's owner may keep a file `<pid>.<ni>.lanes` beside its segment. A sender claims one lane of it and is the only
-//! one to write there: a message is one store of a cache line (a [`Cell`]) with up to [`INLINE_BYTES`] in it; longer
-//! ones lie in the lane's ring of bytes. Nobody else's line moves, so a message costs one crossing, and 64 of them in
+//! one to write there: a message is one store of a cache line (the first of a [`Cell`]'s two, which processors fetch
+//! together) with up to 40 bytes in it, or [`INLINE_BYTES`] in both; longer ones lie in the lane's ring of bytes. Nobody else's line moves, so a message costs one crossing, and 64 of them in
 //! flight one crossing each. What lies in a lane has not been matched: whoever holds the NIC's lock takes it in, as a
 //! rule the owner; a sender whose next message must go past the lane takes in its own first ([`crate::direct`]).
 //!
@@ -16,7 +16,7 @@
 //! 4. A lane belongs to the process that its claim names until the owner, having found that dead and the lane empty,
 //!    clears it.
 //!
-//! Cost: 82 KiB for each lane that was ever claimed; a look at a lane without a message is one load.
+//! Cost: 98 KiB for each lane that was ever claimed; a look at a lane without a message is one load.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{
@@ -29,7 +29,7 @@ use crate::os::process::Identity;
 /// Senders that may have a lane to one NIC; others go past.
 pub const LANES: usize = 64;
 /// Payload that a cell holds itself.
-pub const INLINE_BYTES: usize = 40;
+pub const INLINE_BYTES: usize = 104;
 /// Messages that a lane holds.
 const CELLS: u64 = 256;
 /// Longer payload that a lane holds.
@@ -38,7 +38,7 @@ const DATA_BYTES: u64 = 64 << 10;
 pub const MESSAGE_BYTES_MAX: usize = (DATA_BYTES / 2) as usize;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SELVLANE");
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER_BYTES: u64 = 4096;
 const CELLS_AT: u64 = 128;
 const DATA_AT: u64 = CELLS_AT + CELLS * size_of::<Cell>() as u64;
@@ -46,7 +46,7 @@ const LANE_BYTES: u64 = (DATA_AT + DATA_BYTES).next_multiple_of(128);
 const RESERVED_BYTES: u64 = HEADER_BYTES + LANES as u64 * LANE_BYTES;
 
 /// One message, or its head.
-#[repr(C, align(64))]
+#[repr(C, align(128))]
 struct Cell {
     /// Number of the message + 1 (32 bits), portal table index (8), flags (8), length (16).
     head: AtomicU64,
@@ -85,7 +85,7 @@ struct Header {
     claims: [Claim; LANES],
 }
 
-const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && size_of::<Cell>() == 64);
+const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && size_of::<Cell>() == 128);
 
 /// What a message says of itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
