@@ -529,7 +529,7 @@ impl Core {
     }
 }
 
-/// Up to here messages go through lanes (docs/benchmarks-mpi.md shows where the curves cross).
+/// Up to here messages go through lanes (`selvedge bench mpi` shows where the curves cross).
 const LANE_MAX_DEFAULT: usize = 16 << 10;
 
 impl Operation {
