@@ -18,10 +18,9 @@
 use super::append::{AppendError, EntrySpec, search_entry};
 use super::matching::Key;
 use super::{list, options};
-use crate::handle::{Encoding, NONE};
 use crate::registers::Register;
-use crate::tables::{Entry, Header, entry, header, portal, slot};
-use crate::{Bus, Nic};
+use crate::tables::{Header, entry, header, portal, slot};
+use crate::{Bus, Full, Nic};
 
 /// What became of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,38 +56,14 @@ impl Nic<'_> {
         if length >= self.tables.list_max {
             return Err(AppendError::TooLong);
         }
+        let reference = self.reserve_entry(index, spec).map_err(|Full| AppendError::Full)?;
+        let Some(at) = self.entry_index(reference) else { return Err(AppendError::Full) };
         let sequence = self.next_sequence();
-        let encoding = Encoding::new(self.tables.entries.len());
-        let at = self.tables.control.free_entry;
-        let record = self.tables.entries.get_mut(at as usize).ok_or(AppendError::Full)?;
-        self.tables.control.free_entry = record.next;
-        let generation = slot::generation(record.slot);
-        *record = Entry {
-            slot: slot::word(generation, entry::PRIORITY),
-            options: spec.options,
-            match_bits: spec.match_bits,
-            ignore_bits: spec.ignore_bits,
-            source: spec.source,
-            source_ignore: spec.source_ignore,
-            sequence,
-            next: NONE,
-            prev: NONE,
-            start: spec.start,
-            length: spec.length,
-            min_free: spec.min_free,
-            local_offset: 0,
-            user_ptr: spec.user_ptr,
-            counter: spec.counter,
-            uid: spec.uid,
-            iov: spec.iov,
-            iov_count: spec.iov_count,
-            headers: 0,
-            portal: index as u16,
-            class: 0,
-            reserved: 0,
-        };
+        let record = &mut self.tables.entries[at as usize];
+        record.sequence = sequence;
+        record.slot = slot::word(slot::generation(record.slot), entry::PRIORITY);
         self.chain_entry(at);
-        Ok(Posted::Linked(encoding.encode(at, generation)))
+        Ok(Posted::Linked(reference))
     }
 
     /// Takes the receive that a message of this key is for off its list.
