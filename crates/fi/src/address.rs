@@ -46,6 +46,11 @@ impl Address {
         }
     }
 
+    /// What the endpoint calls itself in requests ([`crate::core::Core::source`]).
+    pub fn source(&self) -> u64 {
+        u64::from(self.nic) << 8 | u64::from(self.endpoint)
+    }
+
     /// From bytes of anybody's. `Err`: why it cannot be reached from here.
     fn check(self) -> Result<Address, &'static str> {
         match () {

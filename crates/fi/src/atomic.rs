@@ -5,15 +5,14 @@
 //! all. Each element is atomic by itself.
 
 use std::ffi::{c_int, c_void};
-use std::slice;
 
 use selvedge_nic::portals::operation::{Datatype, Family, Operation as Arithmetic, allowed};
 
+use crate::arguments::array;
 use crate::constants::*;
 use crate::core::remote::{Atomic, Effect};
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
-use crate::info::IOV_LIMIT;
 
 static OPS: crate::object::Ops<fi_ops_atomic> = crate::object::Ops(fi_ops_atomic {
     size: size_of::<fi_ops_atomic>(),
@@ -174,15 +173,6 @@ impl Call {
                 ticket,
             })
         }
-    }
-}
-
-unsafe fn array<'a, T>(start: *const T, count: usize) -> Option<&'a [T]> {
-    match count {
-        0 => Some(&[]),
-        // SAFETY: the caller's array.
-        _ if count <= IOV_LIMIT && !start.is_null() => Some(unsafe { slice::from_raw_parts(start, count) }),
-        _ => None,
     }
 }
 

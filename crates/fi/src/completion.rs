@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::constants::*;
 use crate::domain::{Domain, Turn};
 use crate::ffi::*;
-use crate::object::{self, Ops, Uses};
+use crate::object::{self, Ops, Pause, Uses};
 use crate::warn_line;
 
 /// A completion, with all that any format shows.
@@ -240,7 +240,7 @@ unsafe extern "C" fn sreadfrom(
             return -(ENOSYS as isize);
         }
         let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
-        let mut looks = 0u32;
+        let mut pause = Pause::default();
         loop {
             let got = read_any(cq, buf, count, source);
             if got != -(EAGAIN as isize) {
@@ -249,12 +249,7 @@ unsafe extern "C" fn sreadfrom(
             if (*object).signalled.swap(false, SeqCst) || (timeout >= 0 && Instant::now() >= end) {
                 return got;
             }
-            looks += 1;
-            if looks > 2000 {
-                std::thread::sleep(Duration::from_micros(50));
-            } else if looks > 200 {
-                std::thread::yield_now();
-            }
+            pause.wait();
         }
     }
 }

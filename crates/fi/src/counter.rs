@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::constants::*;
 use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Ops, Uses};
+use crate::object::{self, Ops, Pause, Uses};
 use crate::warn_line;
 
 #[repr(C)]
@@ -138,7 +138,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
     }
     let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
     let failed_before = counter.now().1;
-    let mut looks = 0u32;
+    let mut pause = Pause::default();
     loop {
         let (success, failure) = counter.now();
         if success >= threshold {
@@ -150,12 +150,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
         if timeout >= 0 && Instant::now() >= end {
             return -ETIMEDOUT;
         }
-        looks += 1;
-        if looks > 2000 {
-            std::thread::sleep(Duration::from_micros(50));
-        } else if looks > 200 {
-            std::thread::yield_now();
-        }
+        pause.wait();
     }
 }
 

@@ -7,11 +7,11 @@
 //! work starts), `FI_MULTI_RECV`, peeking and claiming.
 
 use std::ffi::{c_int, c_void};
-use std::slice;
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::triggered::Action;
 
+use crate::arguments::{self, tagged_form};
 use crate::atomic::{Form, datatype, effect};
 use crate::constants::*;
 use crate::core::deferred::Work;
@@ -23,7 +23,7 @@ use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
-use crate::info::{IOV_LIMIT, MESSAGE_BYTES_MAX};
+use crate::info::MESSAGE_BYTES_MAX;
 use crate::warn_line;
 
 /// Flags without a meaning of their own here: all that is sent is there when it is complete.
@@ -76,7 +76,7 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
         match asked.op_type {
             FI_OP_SEND => {
                 let op = op.msg.as_ref().ok_or(EINVAL)?;
-                send(domain, &work, op.ep, Kind::Plain, &untagged(&op.msg), op.flags)
+                send(domain, &work, op.ep, Kind::Plain, &tagged_form(&op.msg), op.flags)
             }
             FI_OP_TSEND => {
                 let op = op.tagged.as_ref().ok_or(EINVAL)?;
@@ -84,7 +84,7 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
             }
             FI_OP_RECV => {
                 let op = op.msg.as_ref().ok_or(EINVAL)?;
-                receive(domain, &work, op.ep, Kind::Plain, &untagged(&op.msg), op.flags)
+                receive(domain, &work, op.ep, Kind::Plain, &tagged_form(&op.msg), op.flags)
             }
             FI_OP_TRECV => {
                 let op = op.tagged.as_ref().ok_or(EINVAL)?;
@@ -160,26 +160,8 @@ fn check_flags(flags: u64, more: u64) -> Outcome<()> {
 }
 
 unsafe fn array<'a, T>(start: *const T, count: usize) -> Outcome<&'a [T]> {
-    match count {
-        0 => Ok(&[]),
-        // SAFETY: the caller's array.
-        _ if count <= IOV_LIMIT && !start.is_null() => Ok(unsafe { slice::from_raw_parts(start, count) }),
-        _ => Err(EINVAL),
-    }
-}
-
-/// An untagged message's description as a tagged one's.
-fn untagged(msg: &fi_msg) -> fi_msg_tagged {
-    fi_msg_tagged {
-        msg_iov: msg.msg_iov,
-        desc: msg.desc,
-        iov_count: msg.iov_count,
-        addr: msg.addr,
-        tag: 0,
-        ignore: 0,
-        context: msg.context,
-        data: msg.data,
-    }
+    // SAFETY: the caller's array.
+    unsafe { arguments::array(start, count) }.ok_or(EINVAL)
 }
 
 unsafe fn send(
@@ -229,7 +211,7 @@ unsafe fn receive(
         let mut source = None;
         if msg.addr != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
             let known = endpoint.known(msg.addr).ok_or(EINVAL)?;
-            source = Some(u64::from(known.address.nic) << 8 | u64::from(known.address.endpoint));
+            source = Some(known.address.source());
         }
         let wanted = Wanted {
             kind,

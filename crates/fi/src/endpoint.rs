@@ -7,6 +7,7 @@ use std::ptr;
 use crate::address::{self, AddressVector, Known};
 use crate::completion::CompletionQueue;
 use crate::constants::*;
+use crate::core::Side;
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
@@ -171,6 +172,15 @@ impl Endpoint {
         // SAFETY: the vector is closed after the endpoints bound to it.
         let vector = unsafe { self.vector.as_ref()? };
         *vector.entries.get(number as usize)?
+    }
+
+    /// Where completions of this side go; null: nowhere.
+    #[inline(always)]
+    pub fn queue(&self, side: Side) -> *mut CompletionQueue {
+        match side {
+            Side::Transmit => self.tx_queue,
+            Side::Receive => self.rx_queue,
+        }
     }
 
     /// The counter of an operation with these completion flags.

@@ -11,7 +11,7 @@
 //! | [`loader`] | what is called of the libfabric that loaded us |
 //! | [`info`] | `fi_getinfo`: what the provider is, held against what a program asks for |
 //! | [`fabric`], [`domain`], [`queue`], [`address`], [`completion`], [`counter`], [`region`], [`endpoint`] | the objects |
-//! | [`message`], [`rma`], [`atomic`], [`deferred`] | the data transfer functions: arguments to operations |
+//! | [`message`], [`rma`], [`atomic`], [`deferred`] | the data transfer functions: arguments to operations ([`arguments`]) |
 //! | [`core`] | the domain's NIC and everything in flight: sends, receives, progress |
 //!
 //! One lock for each domain, left out where the program promises to use a domain from one thread at a time. A receive is
@@ -22,6 +22,7 @@
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments, clippy::missing_safety_doc)]
 
 pub mod address;
+pub mod arguments;
 pub mod atomic;
 pub mod completion;
 pub mod constants;

@@ -4,15 +4,15 @@
 //! Each form is brought to one [`Message`] or one [`Wanted`]; nothing is decided here but which flags go together.
 
 use std::ffi::c_void;
-use std::slice;
 
+use crate::arguments::{array, piece, tagged_form};
 use crate::constants::*;
 use crate::core::receive::Wanted;
 use crate::core::send::Message;
 use crate::core::{Kind, total};
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
-use crate::info::{INJECT_BYTES, IOV_LIMIT, MESSAGE_BYTES_MAX};
+use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 
 static PLAIN: crate::object::Ops<fi_ops_msg> = crate::object::Ops(fi_ops_msg {
     size: size_of::<fi_ops_msg>(),
@@ -52,23 +52,6 @@ const SEND_FLAGS: u64 =
     COMPLETION | INJECT | MORE | REMOTE_CQ_DATA | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
 /// Flags that a receive may have.
 const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD;
-
-/// A buffer as one piece.
-#[inline(always)]
-fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
-    [iovec { iov_base: buf.cast_mut(), iov_len: len }]
-}
-
-/// The pieces that a program gave; None: more than there may be.
-#[inline(always)]
-unsafe fn pieces<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
-    match count {
-        0 => Some(&[]),
-        // SAFETY: the caller's array.
-        _ if count <= IOV_LIMIT && !iov.is_null() => Some(unsafe { slice::from_raw_parts(iov, count) }),
-        _ => None,
-    }
-}
 
 /// A send of any form. `flags` are the operation's; a completion is made if `wanted`.
 #[inline(always)]
@@ -149,7 +132,7 @@ unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: 
     }
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = pieces(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         if total(pieces) > if flags & INJECT != 0 { INJECT_BYTES } else { MESSAGE_BYTES_MAX } {
             return -(EMSGSIZE as isize);
         }
@@ -198,7 +181,7 @@ unsafe fn post_receive(
         let mut source = None;
         if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
             let Some(known) = endpoint.known(src) else { return refuse_address(endpoint, src) };
-            source = Some(u64::from(known.address.nic) << 8 | u64::from(known.address.endpoint));
+            source = Some(known.address.source());
         }
         let multi = (flags & MULTI_RECV != 0).then_some(endpoint.min_multi_recv);
         let wanted_completion = endpoint.wants_rx(flags);
@@ -249,24 +232,8 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     }
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = pieces(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         post_receive(ep, kind, pieces, msg.addr, msg.tag, msg.ignore, msg.context, flags)
-    }
-}
-
-/// An untagged message's description as a tagged one's.
-unsafe fn tagged_form(msg: *const fi_msg) -> fi_msg_tagged {
-    // SAFETY: the caller's.
-    let msg = unsafe { &*msg };
-    fi_msg_tagged {
-        msg_iov: msg.msg_iov,
-        desc: msg.desc,
-        iov_count: msg.iov_count,
-        addr: msg.addr,
-        tag: 0,
-        ignore: 0,
-        context: msg.context,
-        data: msg.data,
     }
 }
 
@@ -294,14 +261,14 @@ unsafe extern "C" fn recvv(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_receive(ep, Kind::Plain, pieces, src, 0, 0, context)
     }
 }
 
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
     // SAFETY: the caller's.
-    unsafe { flagged_receive(ep, Kind::Plain, &tagged_form(msg), flags) }
+    unsafe { flagged_receive(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
 unsafe extern "C" fn send(
@@ -326,14 +293,14 @@ unsafe extern "C" fn sendv(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_send(ep, Kind::Plain, pieces, dest, 0, None, context)
     }
 }
 
 unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
     // SAFETY: the caller's.
-    unsafe { flagged_send(ep, Kind::Plain, &tagged_form(msg), flags) }
+    unsafe { flagged_send(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
 unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, dest: fi_addr_t) -> isize {
@@ -387,7 +354,7 @@ unsafe extern "C" fn trecvv(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_receive(ep, Kind::Tagged, pieces, src, tag, ignore, context)
     }
 }
@@ -421,7 +388,7 @@ unsafe extern "C" fn tsendv(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = pieces(iov, count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_send(ep, Kind::Tagged, pieces, dest, tag, None, context)
     }
 }

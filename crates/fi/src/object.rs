@@ -55,6 +55,21 @@ pub const fn rest<T: Copy>() -> T {
     unsafe { std::mem::zeroed() }
 }
 
+/// Between looks of a wait: first nothing, then the core is given away, then short sleeps.
+#[derive(Default)]
+pub struct Pause(u32);
+
+impl Pause {
+    pub fn wait(&mut self) {
+        self.0 = self.0.saturating_add(1);
+        match self.0 {
+            0..=200 => {}
+            201..=2000 => std::thread::yield_now(),
+            _ => std::thread::sleep(std::time::Duration::from_micros(50)),
+        }
+    }
+}
+
 /// How many objects depend on one, which is not closed before.
 #[derive(Default)]
 pub struct Uses(AtomicU32);

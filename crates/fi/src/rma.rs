@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 use std::slice;
 
+use crate::arguments::{array, piece};
 use crate::constants::*;
 use crate::core::remote::Transfer;
 use crate::core::total;
@@ -92,22 +93,13 @@ unsafe fn default(
     }
 }
 
-unsafe fn many<'a>(iov: *const iovec, count: usize) -> Option<&'a [iovec]> {
-    match count {
-        0 => Some(&[]),
-        // SAFETY: the caller's array.
-        _ if count <= IOV_LIMIT && !iov.is_null() => Some(unsafe { slice::from_raw_parts(iov, count) }),
-        _ => None,
-    }
-}
-
 unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) -> isize {
     if flags & !FLAGS != 0 || (!write && flags & (INJECT | REMOTE_CQ_DATA) != 0) {
         return -(EBADFLAGS as isize);
     }
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = many(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         if msg.rma_iov.is_null() || !(1..=IOV_LIMIT).contains(&msg.rma_iov_count) {
             return -(EINVAL as isize);
         }
@@ -119,10 +111,6 @@ unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) ->
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
         start(ep, write, pieces, remote, msg.addr, data, msg.context, wanted, flags & INJECT != 0)
     }
-}
-
-fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
-    [iovec { iov_base: buf.cast_mut(), iov_len: len }]
 }
 
 unsafe extern "C" fn read(
@@ -151,7 +139,7 @@ unsafe extern "C" fn readv(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = many(iov, count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default(ep, false, pieces, src, addr, key, None, context)
     }
 }
@@ -187,7 +175,7 @@ unsafe extern "C" fn writev(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let Some(pieces) = many(iov, count) else { return -(EINVAL as isize) };
+        let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default(ep, true, pieces, dest, addr, key, None, context)
     }
 }

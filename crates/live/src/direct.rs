@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Mode;
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
-use crate::lanes::{LaneFault, Lanes, Sender};
+use crate::lanes::{Envelope, LaneFault, Lanes, Sender};
 use crate::lock::Quiet;
 use crate::memory::{LiveBus, Payload, Reply};
 
@@ -68,18 +68,7 @@ impl Interface {
         if !target.own && self.config.mode != Mode::Nic {
             return Told::Elsewhere;
         }
-        let mut bus = LiveBus {
-            target,
-            payload: match command.kind {
-                kind::GET => Payload::Nothing,
-                _ => Payload::Memory(&self.own, &command.source),
-            },
-            reply: match command.kind {
-                kind::PUT | kind::ATOMIC => Reply::Nothing,
-                _ => Reply::Memory(&self.own, &command.sink),
-            },
-            path: self.config.path,
-        };
+        let mut bus = LiveBus::of(command, &self.own, target, self.config.path);
         let (told, fired) = {
             let mut guard = target.segment.lock(self.word);
             let bell = guard.signals.doorbell;
@@ -141,13 +130,31 @@ impl Interface {
     }
 }
 
-/// A message of a lane, as a request: of the sender's numbers for itself the lane has the process, the flags the rest.
-pub fn lane_request(envelope: &crate::lanes::Envelope, sender: u64, length: u64) -> Request {
+/// The flags of a message in a lane: which of its process's endpoints sends it, and whether its header data mean something.
+#[inline(always)]
+pub fn lane_flags(endpoint: u16, has_data: bool) -> u8 {
+    (endpoint as u8) << 1 | u8::from(has_data)
+}
+
+/// The sender's name in requests: the lane knows the process, the flags the rest.
+#[inline(always)]
+pub fn lane_source(envelope: &Envelope, sender: u64) -> u64 {
+    sender << 8 | u64::from(envelope.flags >> 1)
+}
+
+/// Whether the header data mean something.
+#[inline(always)]
+pub fn lane_has_data(envelope: &Envelope) -> bool {
+    envelope.flags & 1 != 0
+}
+
+/// A message of a lane, as a request.
+pub fn lane_request(envelope: &Envelope, sender: u64, length: u64) -> Request {
     Request {
         kind: kind::PUT,
         portal: envelope.portal.into(),
-        uid: u32::from(envelope.flags) & 1,
-        initiator: sender << 8 | u64::from(envelope.flags >> 1),
+        uid: lane_has_data(envelope).into(),
+        initiator: lane_source(envelope, sender),
         match_bits: envelope.match_bits,
         header_data: envelope.header_data,
         length,

@@ -135,19 +135,7 @@ impl Interface {
         command: &Command,
         due: &mut Due<'a>,
     ) -> Option<Result<(), StartError>> {
-        let mut bus = LiveBus {
-            target,
-            payload: if command.kind == kind::GET {
-                Payload::Nothing
-            } else {
-                Payload::Memory(from.endpoint, &command.source)
-            },
-            reply: match command.kind {
-                kind::PUT | kind::ATOMIC => Reply::Nothing,
-                _ => Reply::Memory(from.endpoint, &command.sink),
-            },
-            path: self.config.path,
-        };
+        let mut bus = LiveBus::of(command, from.endpoint, target, self.config.path);
         let (verdict, fired) = {
             let mut guard = target.segment.lock(self.word);
             let bell = guard.signals.doorbell;

@@ -9,7 +9,7 @@
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::scatter::Region;
-use selvedge_nic::tables::Side;
+use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Bus, Fault};
 
 use crate::Path;
@@ -53,6 +53,22 @@ enum End {
 
 /// A piece of buffer for moves between two other processes.
 const THROUGH_BYTES: usize = 64 << 10;
+
+impl<'a> LiveBus<'a> {
+    /// For a command of the initiator, whose payload and reply lie in its own memory.
+    #[inline(always)]
+    pub fn of(command: &'a Command, initiator: &'a Endpoint, target: &'a Endpoint, path: Path) -> LiveBus<'a> {
+        let payload = match command.kind {
+            kind::GET => Payload::Nothing,
+            _ => Payload::Memory(initiator, &command.source),
+        };
+        let reply = match command.kind {
+            kind::PUT | kind::ATOMIC => Reply::Nothing,
+            _ => Reply::Memory(initiator, &command.sink),
+        };
+        LiveBus { target, payload, reply, path }
+    }
+}
 
 impl LiveBus<'_> {
     fn target_place(&self, address: u64, bytes: u64, access: Access) -> Result<Place, Fault> {

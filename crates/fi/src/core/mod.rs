@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Portal table of the NIC: writes and atomics ([`PORTAL_WRITE`]), payload that waits for its receive
-//! ([`PORTAL_TOKEN`]), reads ([`PORTAL_READ`]), atomics that fetch ([`PORTAL_FETCH`]), and three for each endpoint: tagged messages, untagged ones, and word of
-//! writes.
+//! ([`PORTAL_TOKEN`]), reads ([`PORTAL_READ`]), atomics that fetch ([`PORTAL_FETCH`]), and three for each endpoint: tagged
+//! messages, untagged ones, and word of writes.
 //!
 //! Invariants
 //! 1. Between two endpoints messages are matched in the order in which they were sent, whichever way they go: what goes
@@ -43,10 +43,10 @@ use selvedge_launch::{Claim, JobDirectory};
 use selvedge_live::interface::{ArenaRange, Watch};
 use selvedge_live::lanes::{self, Lanes, Sender};
 use selvedge_live::lock::Quiet;
-use selvedge_live::{Config, Interface, Mode, Path};
+use selvedge_live::{Config, Interface, Path};
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_nic::portals::{EntrySpec, fail, list, options};
 use slab::Slab;
 
 use crate::address::Address;
@@ -96,7 +96,7 @@ pub enum OpenError {
     Tables,
 }
 
-/// Which of an endpoint's two kinds of messages.
+/// Which of an endpoint's kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Tagged = 0,
@@ -127,6 +127,16 @@ pub struct Peer {
     /// The process, as its locks name it.
     pub owner: u64,
     lane: Lane,
+}
+
+impl Peer {
+    /// Our lane there, if there is one.
+    fn lane(&self) -> Option<&Sender> {
+        match &self.lane {
+            Lane::Open(lane) => Some(lane),
+            Lane::Unknown | Lane::None => None,
+        }
+    }
 }
 
 /// Whether a peer has a lane for us.
@@ -310,11 +320,6 @@ impl Core {
         Err(selvedge_launch::ClaimError::Exhausted)
     }
 
-    /// Our id among the machine's NICs.
-    pub fn id(&self) -> u64 {
-        self.interface.id()
-    }
-
     /// The address of one of this domain's endpoints.
     pub fn address(&self, endpoint: u16) -> Address {
         Address::new(self.interface.id() as u16, endpoint, self.interface.word())
@@ -389,11 +394,11 @@ impl Core {
 
     /// An address vector's number for an endpoint.
     pub fn name_source(&mut self, address: &Address, number: u64) {
-        self.sources.entry(u64::from(address.nic) << 8 | u64::from(address.endpoint)).or_default().push(number);
+        self.sources.entry(address.source()).or_default().push(number);
     }
 
     pub fn forget_source(&mut self, address: &Address, number: u64) {
-        let source = u64::from(address.nic) << 8 | u64::from(address.endpoint);
+        let source = address.source();
         if let Some(names) = self.sources.get_mut(&source) {
             names.retain(|&other| other != number);
             if names.is_empty() {
@@ -505,7 +510,7 @@ impl Core {
         // SAFETY: as above.
         unsafe {
             let endpoint = &*ticket.endpoint;
-            let queue = if side == Side::Transmit { endpoint.tx_queue } else { endpoint.rx_queue };
+            let queue = endpoint.queue(side);
             if ticket.wanted && !queue.is_null() {
                 (*queue).push(Completion { entry, source });
             }
@@ -521,7 +526,7 @@ impl Core {
             if !counter.is_null() {
                 self.count((*counter).reference, 0, 1);
             }
-            let queue = if side == Side::Transmit { endpoint.tx_queue } else { endpoint.rx_queue };
+            let queue = endpoint.queue(side);
             if !queue.is_null() {
                 (*queue).push_failure(entry, olen, error);
             }
@@ -556,6 +561,17 @@ impl Operation {
             Operation::Deferred(work) => Some(&work.ticket),
             Operation::Buffer(_) => None,
         }
+    }
+}
+
+/// What a target's answer means; `dropped`: that nothing there was meant.
+fn error_of(failed: u8, dropped: c_int) -> c_int {
+    match failed {
+        fail::OK => 0,
+        fail::UNDELIVERABLE => EHOSTDOWN,
+        fail::SEGV => EFAULT,
+        fail::DROPPED => dropped,
+        _ => EACCES,
     }
 }
 
@@ -619,9 +635,4 @@ pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
         unsafe { std::ptr::copy_nonoverlapping(from.add(done), piece.iov_base.cast::<u8>(), length) };
         done += length;
     }
-}
-
-/// Whether this process's own program must run for its NIC to go on.
-pub fn is_host_mode(settings: &Settings) -> bool {
-    settings.mode == Mode::Host
 }

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_live::direct::lane_request;
+use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_live::lock::Quiet;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
@@ -130,7 +130,7 @@ impl Core {
                     }
                 };
                 let envelope = &message.envelope;
-                let source = sender << 8 | u64::from(envelope.flags >> 1);
+                let source = lane_source(envelope, sender);
                 let length = message.length as u64;
                 let key = Key { match_bits: envelope.match_bits, source, length, remote_offset: 0 };
                 match nic.take_receive(&mut Quiet, envelope.portal.into(), &key) {
@@ -139,7 +139,7 @@ impl Core {
                         // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the
                         // lane, within it.
                         unsafe { copy_small(message.bytes, receive.start as *mut u8, bytes) };
-                        let data = (envelope.flags & 1 != 0).then_some(envelope.header_data);
+                        let data = lane_has_data(envelope).then_some(envelope.header_data);
                         filled.push(Filled {
                             number: receive.user_ptr as usize,
                             message: Arrived::new(envelope.match_bits, data, source, length),

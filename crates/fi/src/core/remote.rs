@@ -7,6 +7,7 @@
 
 use std::ffi::c_int;
 
+use selvedge_live::Mode;
 use selvedge_live::direct::Told;
 use selvedge_nic::portals::operation::{Datatype, Operation as Arithmetic};
 use selvedge_nic::portals::{ack, fail, options};
@@ -14,7 +15,7 @@ use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use super::send::{Message, own_entry};
 use super::{
-    Core, Kind, Lane, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, gather,
+    Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, error_of, gather,
     scatter, total,
 };
 use crate::constants::*;
@@ -221,9 +222,7 @@ impl Core {
 
     /// Whether operations may outlast their calls.
     fn is_slow(&self) -> bool {
-        super::is_host_mode(&self.settings)
-            || self.settings.path == selvedge_live::Path::Bounce
-            || self.any_out_of_reach
+        self.settings.mode == Mode::Host || self.settings.path == selvedge_live::Path::Bounce || self.any_out_of_reach
     }
 
     fn begin(&mut self, ticket: Ticket, note: Option<Note>) -> usize {
@@ -247,14 +246,10 @@ impl Core {
     fn launch(&mut self, number: usize, peer: u32, request: Request, source: Memory, sink: Memory) -> c_int {
         let Some(peer) = self.peers.get(peer as usize) else { return EINVAL };
         let (target, owner) = (peer.id, peer.owner);
-        let lane = match &peer.lane {
-            Lane::Open(lane) => Some(&**lane),
-            _ => None,
-        };
         let request = Request { ack: ack::FULL, initiator: self.interface.id() << 8, ..request };
         let command = Command { request, target, user_ptr: number as u64, source, sink };
-        match self.interface.deliver_now(&command, owner, lane) {
-            Told::Done(delivery) => self.error_of(&command, owner, delivery.fail),
+        match self.interface.deliver_now(&command, owner, peer.lane()) {
+            Told::Done(delivery) => self.region_error(&command, owner, delivery.fail),
             Told::Full => EAGAIN,
             Told::Gone => EHOSTDOWN,
             Told::Memory => EFAULT,
@@ -276,20 +271,11 @@ impl Core {
         }
     }
 
-    /// What a target's answer means.
-    fn error_of(&self, command: &Command, owner: u64, failed: u8) -> c_int {
-        match failed {
-            fail::OK => 0,
-            fail::UNDELIVERABLE => EHOSTDOWN,
-            fail::SEGV => EFAULT,
-            fail::DROPPED => {
-                let known = REGION_PORTALS
-                    .into_iter()
-                    .any(|portal| self.interface.has_entry(command.target, owner, portal, command.match_bits));
-                if known { EACCES } else { ENOKEY }
-            }
-            _ => EACCES,
-        }
+    /// What a target's answer means, with a look whether the key was wrong or only the range or the right.
+    fn region_error(&self, command: &Command, owner: u64, failed: u8) -> c_int {
+        let has = |portal| self.interface.has_entry(command.target, owner, portal, command.match_bits);
+        let known = failed == fail::DROPPED && REGION_PORTALS.into_iter().any(has);
+        error_of(failed, if known { EACCES } else { ENOKEY })
     }
 
     /// All requests of an operation have been launched, or one was refused.
@@ -310,12 +296,7 @@ impl Core {
     pub(super) fn remote_answered(&mut self, number: usize, failed: u8) {
         let Some(Operation::Remote(pending)) = self.operations.get_mut(number) else { return };
         if failed != fail::OK && pending.error == 0 {
-            pending.error = match failed {
-                fail::UNDELIVERABLE => EHOSTDOWN,
-                fail::SEGV => EFAULT,
-                fail::DROPPED => ENOKEY,
-                _ => EACCES,
-            };
+            pending.error = error_of(failed, ENOKEY);
         }
         self.one_less(number);
     }

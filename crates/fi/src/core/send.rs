@@ -7,7 +7,7 @@
 
 use std::ffi::c_int;
 
-use selvedge_live::direct::Told;
+use selvedge_live::direct::{Told, lane_flags};
 use selvedge_live::lanes::{Envelope, Lanes};
 use selvedge_live::{Interface, Mode};
 use selvedge_nic::handle::NONE;
@@ -65,7 +65,7 @@ impl Core {
                 let own = unsafe { (*message.ticket.endpoint).index };
                 let envelope = Envelope {
                     portal: message.kind.portal(message.endpoint) as u8,
-                    flags: (own as u8) << 1 | u8::from(message.data.is_some()),
+                    flags: lane_flags(own, message.data.is_some()),
                     match_bits: message.tag,
                     header_data: message.data.unwrap_or(0),
                 };
@@ -152,11 +152,7 @@ impl Core {
             source: Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE },
             sink: Memory::NOWHERE,
         };
-        let lane = match &self.peers[message.peer as usize].lane {
-            Lane::Open(lane) => Some(&**lane),
-            _ => None,
-        };
-        let told = self.interface.deliver_now(&command, target.1, lane);
+        let told = self.interface.deliver_now(&command, target.1, self.peers[message.peer as usize].lane());
         self.told(number, told, &command)
     }
 
@@ -230,13 +226,19 @@ impl Core {
 
     /// Fails the messages whose header is with a process that has ended.
     pub(super) fn fail_lost_sends(&mut self) {
+        // Most of what is awaited is awaited of one process: it is asked after once.
+        let mut last = ((0, 0), true);
+        let mut is_lost = |target: (u64, u64)| {
+            if last.0 != target {
+                last = (target, self.interface.look_alive(target.0, target.1));
+            }
+            !last.1
+        };
         let lost: Vec<usize> = self
             .operations
             .iter()
             .filter_map(|(number, operation)| match operation {
-                Operation::Send(outgoing) if !self.interface.look_alive(outgoing.target.0, outgoing.target.1) => {
-                    Some(number)
-                }
+                Operation::Send(outgoing) if is_lost(outgoing.target) => Some(number),
                 _ => None,
             })
             .collect();

@@ -15,7 +15,7 @@ use super::{Counted, Deferred, Role, TRYING_MAX};
 use crate::constants::*;
 use crate::core::receive::Arrived;
 use crate::core::send::own_entry;
-use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, scatter, total};
+use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, error_of, scatter, total};
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 
 impl Core {
@@ -168,7 +168,7 @@ impl Core {
             if !counter.is_null() && (*counter).reference != work.counter {
                 self.count((*counter).reference, 1 - failed, failed);
             }
-            let queue = if side == Side::Transmit { endpoint.tx_queue } else { endpoint.rx_queue };
+            let queue = endpoint.queue(side);
             if error == 0 {
                 self.complete_uncounted(&work.ticket, side, entry, source);
             } else if !queue.is_null() {
@@ -300,16 +300,5 @@ impl Core {
         for number in lost {
             self.end_work(number, EHOSTDOWN);
         }
-    }
-}
-
-/// What a target's answer means; `dropped`: that nothing there was meant.
-fn error_of(failed: u8, dropped: c_int) -> c_int {
-    match failed {
-        fail::OK => 0,
-        fail::UNDELIVERABLE => EHOSTDOWN,
-        fail::SEGV => EFAULT,
-        fail::DROPPED => dropped,
-        _ => EACCES,
     }
 }

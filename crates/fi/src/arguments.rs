@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What C hands over, in the form that the operations take.
+
+use std::ffi::c_void;
+use std::slice;
+
+use crate::ffi::{fi_msg, fi_msg_tagged, iovec};
+use crate::info::IOV_LIMIT;
+
+/// A buffer as one piece.
+#[inline(always)]
+pub fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
+    [iovec { iov_base: buf.cast_mut(), iov_len: len }]
+}
+
+/// An array of pieces; None: more than there may be, or nowhere.
+///
+/// # Safety
+/// `start` is null or an array of so many elements, which stays.
+#[inline(always)]
+pub unsafe fn array<'a, T>(start: *const T, count: usize) -> Option<&'a [T]> {
+    match count {
+        0 => Some(&[]),
+        // SAFETY: the caller's array.
+        _ if count <= IOV_LIMIT && !start.is_null() => Some(unsafe { slice::from_raw_parts(start, count) }),
+        _ => None,
+    }
+}
+
+/// An untagged message's description as a tagged one's.
+pub fn tagged_form(msg: &fi_msg) -> fi_msg_tagged {
+    fi_msg_tagged {
+        msg_iov: msg.msg_iov,
+        desc: msg.desc,
+        iov_count: msg.iov_count,
+        addr: msg.addr,
+        tag: 0,
+        ignore: 0,
+        context: msg.context,
+        data: msg.data,
+    }
+}
