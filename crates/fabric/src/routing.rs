@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which port a packet takes next.
+//!
+//! | algorithm | fits | virtual channels | can lock up |
+//! |---|---|---|---|
+//! | dimension order | mesh, torus, hypercube | 1; 2 where a dimension wraps | no |
+//! | dimension order, unguarded | mesh, torus | 1 | on rings of 5 and more |
+//! | modified dimension order | mesh, torus | 1 | no; not minimal for some pairs |
+//! | west-first | mesh of 2 dimensions | 1 | no; adaptive |
+//! | up*/down* | any, to 8,192 routers | 1 | no; not minimal for some pairs |
+//! | shortest path | any, to 8,192 routers | 1 | yes, but on trees |
+//! | destination-mod-k | fat tree | 1 | no |
+//! | minimal | dragonfly | 2 | no |
+//! | Valiant | dragonfly | 3 | no; not minimal |
+//!
+//! # Invariants
+//!
+//! 1. Virtual channels beyond those needed make lanes: each lane has all that the algorithm needs, and a packet stays
+//!    in the lane that its pair of nodes chooses. Packets of one pair so keep their order, under every algorithm that
+//!    gives one choice (Valiant: if they are given the same entropy).
+//! 2. `next` depends on nothing but its arguments and changes nothing: asked twice at one router it answers the same.
+//! 3. Every answer is a port that leads on; following any of the answers at each router ends at the destination.
+//!
+//! # Costs
+//!
+//! `next`: O(dimensions), or O(1), or on dragonflies O(links between two groups). Computed routings hold a few bytes.
+//! Tables (shortest path, up*/down*): for each router with nodes 1 byte per router, or 2 above 254 ports; twice that
+//! for up*/down*.
+use crate::id::{Hop, NodeId, Peer, Port, RouterId, Vc};
+use crate::path::Path;
+use crate::topology::{Kind, Topology};
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use core::str::FromStr;
+
+mod dragonfly;
+mod error;
+mod grid;
+mod table;
+mod tree;
+
+pub use error::RoutingError;
+
+/// Routers beyond which tables are refused.
+pub const TABLE_ROUTERS_MAX: u32 = 8192;
+
+/// How routes are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Algorithm {
+    /// One dimension after the other, the shorter way round a ring. Where dimensions wrap, two virtual channels part
+    /// each ring at its wrapping link (Dally and Seitz 1987).
+    DimensionOrder,
+    /// The same routes with one virtual channel: what seed 002, section 2.7 shows to lock up on a torus.
+    DimensionOrderUnguarded,
+    /// The wrapping links counted as further dimensions, before the others (seed 002, section 2.7).
+    ModifiedDimensionOrder,
+    /// First all the way towards smaller x, then freely among the minimal directions (Glass and Ni 1992).
+    WestFirst,
+    /// Up a spanning tree's order, then down (Schroeder and others, Autonet, 1991).
+    UpDown,
+    /// Least weight, ties by a fixed hash of router and destination.
+    ShortestPath,
+    /// Each level's uplink from the destination's number (Zahavi, 2010).
+    DestinationModK,
+    /// To the destination's group over one global link.
+    Minimal,
+    /// To a group that entropy picks, then to the destination's; minimal within one group.
+    Valiant,
+}
+
+/// A routing made for one topology.
+#[derive(Clone, Debug)]
+pub struct Routing {
+    algorithm: Algorithm,
+    virtual_channels: u8,
+    needed: u8,
+    lanes: u8,
+    deadlock_free: bool,
+    variants: u64,
+    plan: Plan,
+}
+
+#[derive(Clone, Debug)]
+enum Plan {
+    DimensionOrder { guarded: bool },
+    Modified,
+    Hypercube,
+    WestFirst,
+    Tree,
+    Dragonfly { valiant: bool },
+    Table(table::Table),
+}
+
+/// What travels with a packet: 8 bytes that `start` sets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct RouteState {
+    /// Valiant: the group to pass through, or `DIRECT`. Otherwise unused.
+    group: u32,
+    /// Grids: for each dimension a bit in each byte, see there.
+    dimensions: u16,
+    /// A fixed hash of the pair.
+    salt: u8,
+    lane: u8,
+}
+
+const DIRECT: u32 = u32::MAX;
+/// Hops that `next` may offer.
+pub const CHOICES_MAX: usize = 8;
+
+/// The hops that a packet may take next, the preferred one first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choices {
+    hops: [Hop; CHOICES_MAX],
+    count: u8,
+}
+
+impl Routing {
+    /// A routing for a topology, whose links have the given number of virtual channels.
+    pub fn new(topology: &Topology, algorithm: Algorithm, virtual_channels: u8) -> Result<Routing, RoutingError> {
+        let needed = algorithm.virtual_channels_needed(topology).ok_or_else(|| RoutingError::NotFor {
+            algorithm,
+            topology: topology.kind().to_string(),
+            fits: algorithm.fits(),
+            instead: names(Algorithm::fitting(topology)),
+        })?;
+        if virtual_channels < needed {
+            return Err(RoutingError::TooFewChannels {
+                algorithm,
+                topology: topology.kind().to_string(),
+                needed,
+                given: virtual_channels,
+                instead: instead(topology, algorithm, virtual_channels),
+            });
+        }
+        if algorithm.has_table() && topology.routers() > TABLE_ROUTERS_MAX {
+            let computed = Algorithm::fitting(topology).into_iter().filter(|a| !a.has_table()).collect();
+            return Err(RoutingError::TooManyRouters {
+                algorithm,
+                routers: topology.routers(),
+                limit: TABLE_ROUTERS_MAX,
+                instead: names(computed),
+            });
+        }
+        let mut deadlock_free = true;
+        let mut variants = 1;
+        let plan = match algorithm {
+            Algorithm::DimensionOrder if matches!(topology.kind(), Kind::Hypercube { .. }) => Plan::Hypercube,
+            Algorithm::DimensionOrder => Plan::DimensionOrder { guarded: true },
+            Algorithm::DimensionOrderUnguarded => {
+                deadlock_free = !grid::has_ring_that_locks(topology);
+                Plan::DimensionOrder { guarded: false }
+            }
+            Algorithm::ModifiedDimensionOrder => Plan::Modified,
+            Algorithm::WestFirst => Plan::WestFirst,
+            Algorithm::UpDown => Plan::Table(table::Table::up_down(topology)),
+            Algorithm::ShortestPath => {
+                deadlock_free = is_tree(topology);
+                Plan::Table(table::Table::shortest_path(topology))
+            }
+            Algorithm::DestinationModK => Plan::Tree,
+            Algorithm::Minimal => Plan::Dragonfly { valiant: false },
+            Algorithm::Valiant => {
+                variants = dragonfly::intermediates(topology).max(1).into();
+                Plan::Dragonfly { valiant: true }
+            }
+        };
+        let lanes = virtual_channels / needed;
+        Ok(Routing { algorithm, virtual_channels, needed, lanes, deadlock_free, variants, plan })
+    }
+
+    /// The hops that a packet for `to` may take from router `at`, where it came in at `arrived` (None, or a port to a
+    /// node: it has just been injected). The last hop is the port to the node. Deterministic algorithms give one.
+    /// Nothing is allocated; `state` is what `start` gave, and stays as it is.
+    #[inline]
+    pub fn next(
+        &self,
+        topology: &Topology,
+        at: RouterId,
+        arrived: Option<(Port, Vc)>,
+        to: NodeId,
+        state: &mut RouteState,
+    ) -> Choices {
+        let (router, port) = topology.attachment(to);
+        if router == at {
+            return Choices::one(port, self.vc(0, state));
+        }
+        match &self.plan {
+            Plan::DimensionOrder { guarded } => self.next_dimension_order(topology, at, router, *guarded, state),
+            Plan::Modified => self.next_modified(topology, at, router, state),
+            Plan::Hypercube => Choices::one(Port((at.0 ^ router.0).trailing_zeros() as u16), self.vc(0, state)),
+            Plan::WestFirst => self.next_west_first(topology, at, router, state),
+            Plan::Tree => self.next_tree(topology, at, router, to, state),
+            Plan::Dragonfly { .. } => self.next_dragonfly(topology, at, arrived, router, state),
+            Plan::Table(table) => match table.next(topology, at, arrived.map(|a| a.0), router) {
+                Some(port) => Choices::one(port, self.vc(0, state)),
+                None => Choices::default(),
+            },
+        }
+    }
+
+    /// What a packet from one node to another sets out with. `entropy` picks Valiant's intermediate group; all other
+    /// algorithms route a pair in the same way each time.
+    #[inline]
+    pub fn start(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> RouteState {
+        let hash = mix(u64::from(from.0) << 32 | u64::from(to.0));
+        let lane = if self.lanes > 1 { ((hash >> 32) % u64::from(self.lanes)) as u8 } else { 0 };
+        let mut state = RouteState { group: DIRECT, dimensions: 0, salt: hash as u8, lane };
+        let ends = || (topology.attachment(from).0, topology.attachment(to).0);
+        match self.plan {
+            Plan::DimensionOrder { .. } => state.dimensions = grid::directions(topology, ends()),
+            Plan::Modified => state.dimensions = grid::wraps_first(topology, ends()),
+            Plan::Dragonfly { valiant: true } => state.group = dragonfly::intermediate(topology, ends(), entropy),
+            _ => {}
+        }
+        state
+    }
+
+    /// The whole route as a source-path string (seed 002, section 7.3); of several choices the first.
+    pub fn path(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> Result<Path, RoutingError> {
+        for node in [from, to] {
+            if node.0 >= topology.nodes() {
+                return Err(RoutingError::NoSuchNode { node, nodes: topology.nodes() });
+            }
+        }
+        if from == to {
+            return Err(RoutingError::SameNode { node: from });
+        }
+        let mut state = self.start(topology, from, to, entropy);
+        let mut path = Path::default();
+        let (mut at, port) = topology.attachment(from);
+        let mut arrived = Some((port, Vc(0)));
+        // No route passes a router more often than once in each direction of travel.
+        for _ in 0..=2 * u64::from(topology.routers()) {
+            let Some(hop) = self.next(topology, at, arrived, to, &mut state).first() else { break };
+            path.push(hop);
+            match topology.peer(at, hop.port) {
+                Peer::Router { router, port } => (at, arrived) = (router, Some((port, hop.vc))),
+                Peer::Node(node) if node == to => return Ok(path),
+                _ => break,
+            }
+        }
+        Err(RoutingError::OtherTopology { algorithm: self.algorithm, at })
+    }
+
+    pub fn algorithm(&self) -> Algorithm {
+        self.algorithm
+    }
+
+    /// The virtual channels that it was made with: all of them are used, or all but a remainder.
+    pub fn virtual_channels(&self) -> u8 {
+        self.virtual_channels
+    }
+
+    /// The virtual channels without which it would not be free of deadlock, or of what it promises.
+    pub fn virtual_channels_needed(&self) -> u8 {
+        self.needed
+    }
+
+    /// Whether its channel dependency graph has no cycle, by what is known of the algorithm. `Dependencies` looks.
+    pub fn deadlock_free(&self) -> bool {
+        self.deadlock_free
+    }
+
+    /// How many different routes entropy picks from: `start` takes it modulo this.
+    pub fn variants(&self) -> u64 {
+        self.variants
+    }
+
+    #[inline]
+    fn vc(&self, class: u8, state: &RouteState) -> Vc {
+        Vc(state.lane * self.needed + class)
+    }
+}
+
+impl Algorithm {
+    pub const ALL: [Algorithm; 9] = [
+        Algorithm::DimensionOrder,
+        Algorithm::DimensionOrderUnguarded,
+        Algorithm::ModifiedDimensionOrder,
+        Algorithm::WestFirst,
+        Algorithm::UpDown,
+        Algorithm::ShortestPath,
+        Algorithm::DestinationModK,
+        Algorithm::Minimal,
+        Algorithm::Valiant,
+    ];
+
+    /// The name in a machine's description.
+    pub fn name(self) -> &'static str {
+        match self {
+            Algorithm::DimensionOrder => "dimension-order",
+            Algorithm::DimensionOrderUnguarded => "dimension-order-unguarded",
+            Algorithm::ModifiedDimensionOrder => "modified-dimension-order",
+            Algorithm::WestFirst => "west-first",
+            Algorithm::UpDown => "up-down",
+            Algorithm::ShortestPath => "shortest-path",
+            Algorithm::DestinationModK => "destination-mod-k",
+            Algorithm::Minimal => "minimal",
+            Algorithm::Valiant => "valiant",
+        }
+    }
+
+    /// The algorithms that a topology can have.
+    pub fn fitting(topology: &Topology) -> Vec<Algorithm> {
+        Self::ALL.into_iter().filter(|a| a.virtual_channels_needed(topology).is_some()).collect()
+    }
+
+    /// What a topology has if nothing is said: the first that fits and is free of deadlock.
+    pub fn default_for(topology: &Topology) -> Algorithm {
+        match topology.kind() {
+            Kind::Mesh { .. } | Kind::Torus { .. } | Kind::Hypercube { .. } => Algorithm::DimensionOrder,
+            Kind::FatTree(_) => Algorithm::DestinationModK,
+            Kind::Dragonfly(_) => Algorithm::Minimal,
+            Kind::Crossbar { .. } | Kind::Graph => Algorithm::UpDown,
+        }
+    }
+
+    /// The virtual channels that an algorithm needs on a topology; None where it does not fit.
+    pub fn virtual_channels_needed(self, topology: &Topology) -> Option<u8> {
+        let kind = topology.kind();
+        let grid = matches!(kind, Kind::Mesh { .. } | Kind::Torus { .. });
+        let wraps = matches!(kind, Kind::Torus { wrap, .. } if wrap.contains(&true));
+        match self {
+            Algorithm::DimensionOrder if wraps => Some(2),
+            Algorithm::DimensionOrder => (grid || matches!(kind, Kind::Hypercube { .. })).then_some(1),
+            Algorithm::DimensionOrderUnguarded | Algorithm::ModifiedDimensionOrder => grid.then_some(1),
+            Algorithm::WestFirst => (grid && !wraps && topology.dimensions() == 2).then_some(1),
+            Algorithm::UpDown | Algorithm::ShortestPath => Some(1),
+            Algorithm::DestinationModK => matches!(kind, Kind::FatTree(_)).then_some(1),
+            Algorithm::Minimal => match kind {
+                Kind::Dragonfly(d) => Some(if d.groups > 1 { 2 } else { 1 }),
+                _ => None,
+            },
+            Algorithm::Valiant => match kind {
+                Kind::Dragonfly(d) => Some(d.groups.min(3) as u8),
+                _ => None,
+            },
+        }
+    }
+
+    fn fits(self) -> &'static str {
+        match self {
+            Algorithm::DimensionOrder => "meshes, tori and hypercubes",
+            Algorithm::DimensionOrderUnguarded | Algorithm::ModifiedDimensionOrder => "meshes and tori",
+            Algorithm::WestFirst => "meshes of two dimensions that do not wrap",
+            Algorithm::UpDown | Algorithm::ShortestPath => "any topology",
+            Algorithm::DestinationModK => "fat trees",
+            Algorithm::Minimal | Algorithm::Valiant => "dragonflies",
+        }
+    }
+
+    fn has_table(self) -> bool {
+        matches!(self, Algorithm::UpDown | Algorithm::ShortestPath)
+    }
+}
+
+impl fmt::Display for Algorithm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Algorithm {
+    type Err = RoutingError;
+
+    fn from_str(name: &str) -> Result<Algorithm, RoutingError> {
+        let found = Self::ALL.into_iter().find(|a| a.name() == name);
+        found.ok_or_else(|| RoutingError::UnknownAlgorithm {
+            name: name.chars().take(40).collect(),
+            known: names(Self::ALL.to_vec()),
+        })
+    }
+}
+
+impl Choices {
+    #[inline]
+    fn one(port: Port, vc: Vc) -> Choices {
+        let mut choices = Choices::default();
+        choices.push(port, vc);
+        choices
+    }
+
+    #[inline]
+    fn push(&mut self, port: Port, vc: Vc) {
+        self.hops[usize::from(self.count)] = Hop { port, vc };
+        self.count += 1;
+    }
+
+    #[inline]
+    pub fn as_slice(&self) -> &[Hop] {
+        &self.hops[..usize::from(self.count)]
+    }
+
+    pub fn iter(&self) -> core::slice::Iter<'_, Hop> {
+        self.as_slice().iter()
+    }
+
+    /// The preferred hop. There is one, unless the routing was made for another topology.
+    #[inline]
+    pub fn first(&self) -> Option<Hop> {
+        self.as_slice().first().copied()
+    }
+
+    #[inline]
+    pub fn len(&self) -> usize {
+        usize::from(self.count)
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+}
+
+impl<'a> IntoIterator for &'a Choices {
+    type Item = &'a Hop;
+    type IntoIter = core::slice::Iter<'a, Hop>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+/// Spreads a number's bits (the finalizer of splitmix64).
+#[inline]
+fn mix(number: u64) -> u64 {
+    let mut x = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+fn is_tree(topology: &Topology) -> bool {
+    let ends: usize = (0..topology.routers()).map(|r| topology.neighbours(RouterId(r)).count()).sum();
+    ends == 2 * (topology.routers() as usize - 1)
+}
+
+fn names(algorithms: Vec<Algorithm>) -> String {
+    let names: Vec<&str> = algorithms.into_iter().map(Algorithm::name).collect();
+    names.join(", ")
+}
+
+/// What would do with so few virtual channels, and is free of deadlock.
+fn instead(topology: &Topology, refused: Algorithm, virtual_channels: u8) -> String {
+    let affords = |a: &Algorithm| {
+        *a != refused
+            && !matches!(a, Algorithm::DimensionOrderUnguarded | Algorithm::ShortestPath)
+            && a.virtual_channels_needed(topology).is_some_and(|needed| needed <= virtual_channels)
+    };
+    let fitting = names(Algorithm::fitting(topology).into_iter().filter(affords).collect());
+    if fitting.is_empty() { String::new() } else { alloc::format!(", or take {fitting}") }
+}
+
+#[cfg(test)]
+#[path = "routing_tests.rs"]
+mod tests;

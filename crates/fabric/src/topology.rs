@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which port of which router leads where.
+//!
+//! A topology is two tables: for each port its peer, for each node its router and port. What is known in closed form
+//! (coordinates, the levels of a tree, the groups of a dragonfly) lies in [`Kind`], for routings that compute.
+//!
+//! # Invariants
+//!
+//! 1. Links go both ways: the peer of a port's peer is that port.
+//! 2. Every node is attached to exactly one port, and any node reaches any other.
+//! 3. The output channel of port `p` of router `r` has number `first_port[r] + p`; behind them come the injection
+//!    channels of the nodes, in their order. The numbers are dense, unconnected ports included.
+//!
+//! # Costs
+//!
+//! 8 bytes for each port and each node, 4 for each router, and 2 for each router and dimension: under 6 MB for a 3-D
+//! torus of 65,536 routers with one node each. `peer`, `attachment` and `channel` are O(1).
+use crate::id::{NodeId, Peer, Port, RouterId};
+use alloc::collections::VecDeque;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+mod dragonfly;
+mod error;
+mod graph;
+mod grid;
+mod tree;
+
+pub use dragonfly::Dragonfly;
+pub use error::TopologyError;
+pub use grid::DIMENSIONS_MAX;
+pub use tree::FatTree;
+
+/// Ports of all routers together: what the tables may grow to (256 MB).
+pub const PORTS_MAX: u32 = 1 << 25;
+
+/// An immutable network of routers and nodes. Cloning copies its tables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topology {
+    kind: Kind,
+    /// Where each router's ports begin; one more at the end.
+    first_port: Vec<u32>,
+    peers: Vec<PackedPeer>,
+    attachments: Vec<(RouterId, Port)>,
+    /// Of grids: the coordinates of router `r` at `r * dimensions`.
+    coordinates: Vec<u16>,
+    /// Of graphs: how much each output channel costs a shortest path. Empty: all cost 1.
+    weights: Vec<u32>,
+    router_names: Vec<String>,
+    node_names: Vec<String>,
+}
+
+/// The family that a topology belongs to, with its parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Kind {
+    Mesh { dimensions: Vec<u32>, nodes_per_router: u32 },
+    Torus { dimensions: Vec<u32>, wrap: Vec<bool>, nodes_per_router: u32 },
+    Hypercube { order: u32, nodes_per_router: u32 },
+    FatTree(FatTree),
+    Dragonfly(Dragonfly),
+    Crossbar { nodes: u32 },
+    Graph,
+}
+
+impl Topology {
+    pub fn kind(&self) -> &Kind {
+        &self.kind
+    }
+
+    pub fn nodes(&self) -> u32 {
+        self.attachments.len() as u32
+    }
+
+    pub fn routers(&self) -> u32 {
+        self.first_port.len() as u32 - 1
+    }
+
+    /// All ports of a router, those to nodes and unconnected ones included.
+    #[inline]
+    pub fn ports(&self, router: RouterId) -> u16 {
+        let r = router.0 as usize;
+        (self.first_port[r + 1] - self.first_port[r]) as u16
+    }
+
+    /// The largest number of ports that a router has.
+    pub fn ports_max(&self) -> u16 {
+        (0..self.routers()).map(|r| self.ports(RouterId(r))).max().unwrap_or(0)
+    }
+
+    /// What a port leads to. A port that the router does not have is unconnected.
+    #[inline]
+    pub fn peer(&self, router: RouterId, port: Port) -> Peer {
+        if port.0 >= self.ports(router) {
+            return Peer::Unconnected;
+        }
+        self.peers[self.channel(router, port) as usize].unpack()
+    }
+
+    /// The router and the port that a node is attached to.
+    #[inline]
+    pub fn attachment(&self, node: NodeId) -> (RouterId, Port) {
+        self.attachments[node.0 as usize]
+    }
+
+    /// Directed channels: an output channel for every port of every router, then an injection channel for every node.
+    pub fn channels(&self) -> u32 {
+        self.peers.len() as u32 + self.nodes()
+    }
+
+    /// The number of a port's output channel.
+    #[inline]
+    pub fn channel(&self, router: RouterId, port: Port) -> u32 {
+        self.first_port[router.0 as usize] + u32::from(port.0)
+    }
+
+    /// The number of a node's injection channel, which leads to its router.
+    #[inline]
+    pub fn injection_channel(&self, node: NodeId) -> u32 {
+        self.peers.len() as u32 + node.0
+    }
+
+    /// Whose output a channel is; None for an injection channel. O(log routers).
+    pub fn channel_source(&self, channel: u32) -> Option<(RouterId, Port)> {
+        if channel as usize >= self.peers.len() {
+            return None;
+        }
+        let router = self.first_port.partition_point(|&first| first <= channel) - 1;
+        Some((RouterId(router as u32), Port((channel - self.first_port[router]) as u16)))
+    }
+
+    /// The routers next to one, by port.
+    pub fn neighbours(&self, router: RouterId) -> impl Iterator<Item = (Port, RouterId)> + Clone + '_ {
+        let first = self.first_port[router.0 as usize] as usize;
+        let last = self.first_port[router.0 as usize + 1] as usize;
+        self.peers[first..last].iter().enumerate().filter_map(|(port, peer)| match peer.unpack() {
+            Peer::Router { router, .. } => Some((Port(port as u16), router)),
+            _ => None,
+        })
+    }
+
+    /// How many dimensions a mesh or torus has; 0 for all others.
+    #[inline]
+    pub fn dimensions(&self) -> usize {
+        match &self.kind {
+            Kind::Mesh { dimensions, .. } | Kind::Torus { dimensions, .. } => dimensions.len(),
+            _ => 0,
+        }
+    }
+
+    /// A router's coordinates in a mesh or torus, empty for all others.
+    #[inline]
+    pub fn coordinates(&self, router: RouterId) -> &[u16] {
+        let n = self.dimensions();
+        &self.coordinates[router.0 as usize * n..][..n]
+    }
+
+    /// Whether any link costs a shortest path more than another.
+    pub fn is_weighted(&self) -> bool {
+        !self.weights.is_empty()
+    }
+
+    /// What a link costs a shortest path (1 unless a graph's text says otherwise).
+    #[inline]
+    pub fn weight(&self, router: RouterId, port: Port) -> u32 {
+        self.weights.get(self.channel(router, port) as usize).copied().unwrap_or(1)
+    }
+
+    /// A router's name: from a graph's text, its coordinates, its place in a tree or dragonfly, or its number.
+    pub fn router_name(&self, router: RouterId) -> String {
+        if let Some(name) = self.router_names.get(router.0 as usize) {
+            return name.clone();
+        }
+        match &self.kind {
+            Kind::Mesh { .. } | Kind::Torus { .. } => {
+                let words: Vec<String> = self.coordinates(router).iter().map(u16::to_string).collect();
+                alloc::format!("({})", words.join(","))
+            }
+            Kind::Hypercube { order, .. } => alloc::format!("{:0width$b}", router.0, width = *order as usize),
+            Kind::FatTree(tree) => tree.router_name(router),
+            Kind::Dragonfly(dragonfly) => dragonfly.router_name(router),
+            Kind::Crossbar { .. } | Kind::Graph => router.to_string(),
+        }
+    }
+
+    /// A node's name: from a graph's text, or its number.
+    pub fn node_name(&self, node: NodeId) -> String {
+        self.node_names.get(node.0 as usize).cloned().unwrap_or_else(|| node.to_string())
+    }
+
+    /// The fewest routers that a packet between two different nodes passes: one more than the links between routers,
+    /// and how often `Routing::next` is asked on a minimal route. Costs what [`Topology::distance`] costs.
+    pub fn hops_min(&self, from: NodeId, to: NodeId) -> u32 {
+        self.distance(self.attachment(from).0, self.attachment(to).0) + 1
+    }
+
+    /// The fewest links between two routers. O(dimensions) for meshes, tori, hypercubes and between the leaves of a
+    /// tree, O(links per router squared) on a dragonfly, O(links) and an allocation otherwise.
+    pub fn distance(&self, from: RouterId, to: RouterId) -> u32 {
+        let known = match &self.kind {
+            Kind::Mesh { .. } | Kind::Torus { .. } => Some(self.grid_distance(from, to)),
+            Kind::Hypercube { .. } => Some((from.0 ^ to.0).count_ones()),
+            Kind::FatTree(tree) => tree.distance(from, to),
+            Kind::Dragonfly(dragonfly) => Some(dragonfly.distance(from, to)),
+            Kind::Crossbar { .. } => Some(0),
+            Kind::Graph => None,
+        };
+        known.unwrap_or_else(|| self.distances(from)[to.0 as usize])
+    }
+
+    /// Links from one router to each other one; `u32::MAX` where there is no way. O(links).
+    pub fn distances(&self, from: RouterId) -> Vec<u32> {
+        let mut distances = alloc::vec![u32::MAX; self.routers() as usize];
+        let mut queue = VecDeque::new();
+        distances[from.0 as usize] = 0;
+        queue.push_back(from);
+        while let Some(router) = queue.pop_front() {
+            for (_, next) in self.neighbours(router) {
+                if distances[next.0 as usize] == u32::MAX {
+                    distances[next.0 as usize] = distances[router.0 as usize] + 1;
+                    queue.push_back(next);
+                }
+            }
+        }
+        distances
+    }
+
+    /// The most links on a shortest way between two nodes' routers. In closed form, but for dragonflies and graphs:
+    /// those cost O(routers × links).
+    pub fn diameter(&self) -> u32 {
+        match &self.kind {
+            Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_diameter(),
+            Kind::Hypercube { order, .. } => *order,
+            Kind::FatTree(tree) => tree.diameter(),
+            Kind::Crossbar { .. } => 0,
+            Kind::Dragonfly(_) | Kind::Graph => {
+                let hosts = self.host_routers();
+                let farthest = |&from: &RouterId| {
+                    let distances = self.distances(from);
+                    hosts.iter().map(|to| distances[to.0 as usize]).max().unwrap_or(0)
+                };
+                hosts.iter().map(farthest).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// The routers that have nodes, ascending.
+    pub fn host_routers(&self) -> Vec<RouterId> {
+        let mut hosts: Vec<RouterId> = self.attachments.iter().map(|a| a.0).collect();
+        hosts.sort_unstable();
+        hosts.dedup();
+        hosts
+    }
+
+    /// Channels of one direction across the cut that halves the network, where a closed form is known: for meshes and
+    /// tori the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat trees the one between two halves of the
+    /// leaves; for dragonflies of an even number of groups the one between two halves of the groups.
+    pub fn bisection_channels(&self) -> Option<u32> {
+        match &self.kind {
+            Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_bisection(),
+            Kind::Hypercube { order, .. } => (*order > 0).then(|| self.routers() / 2),
+            Kind::FatTree(tree) => tree.bisection(),
+            Kind::Dragonfly(dragonfly) => dragonfly.bisection(),
+            Kind::Crossbar { .. } | Kind::Graph => None,
+        }
+    }
+
+    /// What no routing can exceed under uniform traffic (every other node is equally likely): the share of a channel's
+    /// bandwidth at which each node may inject, as a fraction (numerator, denominator) of at most 1, in lowest terms. From the load of
+    /// the busiest cut, or of all channels of a dimension together. None for graphs.
+    pub fn saturation_uniform(&self) -> Option<(u64, u64)> {
+        let bound = match &self.kind {
+            Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_saturation(),
+            Kind::Hypercube { order, nodes_per_router } => {
+                let nodes = u128::from(self.nodes());
+                // Of all pairs, this many differ in a given bit; each channel of that dimension carries its share.
+                if *order > 0 { (2 * (nodes - 1), nodes * u128::from(*nodes_per_router)) } else { (1, 1) }
+            }
+            Kind::FatTree(tree) => tree.saturation(),
+            Kind::Dragonfly(dragonfly) => dragonfly.saturation(),
+            Kind::Crossbar { .. } => (1, 1),
+            Kind::Graph => return None,
+        };
+        if bound.0 >= bound.1 {
+            return Some((1, 1));
+        }
+        let divisor = common_divisor(bound.0, bound.1);
+        Some(((bound.0 / divisor) as u64, (bound.1 / divisor) as u64))
+    }
+
+    /// One router with a port for each node: a network that never blocks but at its ends. At most 65,535 nodes, for a
+    /// port has 16 bits.
+    pub fn crossbar(nodes: u32) -> Result<Topology, TopologyError> {
+        if nodes == 0 {
+            return Err(TopologyError::Zero { what: "nodes", of: "crossbar" });
+        }
+        let mut draft = Draft::new(1, |_| nodes, nodes)?;
+        for node in 0..nodes {
+            draft.attach(NodeId(node), RouterId(0), node);
+        }
+        draft.finish(Kind::Crossbar { nodes })
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Kind::Mesh { dimensions, .. } => write!(f, "mesh {}", Product(dimensions)),
+            Kind::Torus { dimensions, wrap, .. } => {
+                write!(f, "torus {}", Product(dimensions))?;
+                if wrap.iter().any(|w| !w) {
+                    let wrapped: Vec<String> = (0..wrap.len()).filter(|&d| wrap[d]).map(|d| d.to_string()).collect();
+                    write!(f, " (wraps in dimension {})", wrapped.join(", "))?;
+                }
+                Ok(())
+            }
+            Kind::Hypercube { order, .. } => write!(f, "hypercube of order {order}"),
+            Kind::FatTree(tree) => tree.fmt(f),
+            Kind::Dragonfly(dragonfly) => dragonfly.fmt(f),
+            Kind::Crossbar { nodes } => write!(f, "crossbar of {nodes} nodes"),
+            Kind::Graph => f.write_str("graph"),
+        }
+    }
+}
+
+fn common_divisor(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+struct Product<'a>(&'a [u32]);
+
+impl fmt::Display for Product<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, size) in self.0.iter().enumerate() {
+            write!(f, "{}{size}", if i == 0 { "" } else { "x" })?;
+        }
+        Ok(())
+    }
+}
+
+/// A peer in 8 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct PackedPeer {
+    id: u32,
+    port: u16,
+    what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum What {
+    Unconnected,
+    Router,
+    Node,
+}
+
+const UNCONNECTED: PackedPeer = PackedPeer { id: 0, port: 0, what: What::Unconnected };
+
+impl PackedPeer {
+    #[inline]
+    fn unpack(self) -> Peer {
+        match self.what {
+            What::Unconnected => Peer::Unconnected,
+            What::Router => Peer::Router { router: RouterId(self.id), port: Port(self.port) },
+            What::Node => Peer::Node(NodeId(self.id)),
+        }
+    }
+}
+
+/// A topology while its links are put in.
+struct Draft {
+    first_port: Vec<u32>,
+    peers: Vec<PackedPeer>,
+    attachments: Vec<(RouterId, Port)>,
+}
+
+impl Draft {
+    /// Routers with the ports that `ports` tells, nothing connected. Checks all sizes before it allocates.
+    fn new(routers: u64, ports: impl Fn(u32) -> u32, nodes: u32) -> Result<Draft, TopologyError> {
+        if routers > u64::from(PORTS_MAX) {
+            return Err(TopologyError::TooLarge { what: "routers", is: routers, limit: PORTS_MAX });
+        }
+        let routers = routers as u32;
+        let mut total: u64 = 0;
+        for router in 0..routers {
+            let ports = ports(router);
+            if ports > u32::from(u16::MAX) {
+                return Err(TopologyError::TooLarge {
+                    what: "ports of a router",
+                    is: ports.into(),
+                    limit: u16::MAX.into(),
+                });
+            }
+            total += u64::from(ports);
+        }
+        if total > u64::from(PORTS_MAX) {
+            return Err(TopologyError::TooLarge { what: "ports of all routers", is: total, limit: PORTS_MAX });
+        }
+        let mut first_port = Vec::with_capacity(routers as usize + 1);
+        first_port.push(0);
+        for router in 0..routers {
+            first_port.push(first_port[router as usize] + ports(router));
+        }
+        let peers = alloc::vec![UNCONNECTED; total as usize];
+        let attachments = alloc::vec![(RouterId(0), Port(0)); nodes as usize];
+        Ok(Draft { first_port, peers, attachments })
+    }
+
+    /// Connects two ports, both ways.
+    fn link(&mut self, a: RouterId, a_port: u32, b: RouterId, b_port: u32) {
+        let (a_port, b_port) = (a_port as u16, b_port as u16);
+        self.set(a, a_port, PackedPeer { id: b.0, port: b_port, what: What::Router });
+        self.set(b, b_port, PackedPeer { id: a.0, port: a_port, what: What::Router });
+    }
+
+    fn attach(&mut self, node: NodeId, router: RouterId, port: u32) {
+        self.set(router, port as u16, PackedPeer { id: node.0, port: 0, what: What::Node });
+        self.attachments[node.0 as usize] = (router, Port(port as u16));
+    }
+
+    fn set(&mut self, router: RouterId, port: u16, peer: PackedPeer) {
+        let at = &mut self.peers[self.first_port[router.0 as usize] as usize + usize::from(port)];
+        debug_assert_eq!(at.what, What::Unconnected, "{router} {port} connected twice");
+        *at = peer;
+    }
+
+    fn finish(self, kind: Kind) -> Result<Topology, TopologyError> {
+        Ok(Topology {
+            kind,
+            first_port: self.first_port,
+            peers: self.peers,
+            attachments: self.attachments,
+            coordinates: Vec::new(),
+            weights: Vec::new(),
+            router_names: Vec::new(),
+            node_names: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "topology_tests.rs"]
+mod tests;

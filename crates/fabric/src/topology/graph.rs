@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Any graph, from a file's text.
+//!
+//! One statement a line; `#` begins a comment. Names are words; the order of lines does not matter to what they may
+//! name, but it gives routers, nodes and links their numbers.
+//!
+//! ```text
+//! router NAME
+//! link A B [WEIGHT]     # weight: what the link costs a shortest path, 1 to 1000000, 1 if not given
+//! node NAME ROUTER
+//! ```
+//!
+//! A router's ports are numbered in the order of the lines that name it.
+use super::{Draft, Kind, Topology, TopologyError};
+use crate::id::{NodeId, RouterId};
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+const WEIGHT_MAX: u32 = 1_000_000;
+
+impl Topology {
+    /// A graph from its text (see the module's description). Errors name the line.
+    pub fn graph(text: &str) -> Result<Topology, TopologyError> {
+        let text = Text::parse(text)?;
+        let mut ports = alloc::vec![0; text.routers.len()];
+        for edge in &text.edges {
+            edge.ends().for_each(|router| ports[router as usize] += 1);
+        }
+        let count = |router: u32| ports[router as usize];
+        let mut draft = Draft::new(ports.len() as u64, count, text.nodes.len() as u32)?;
+        let mut weights = alloc::vec![1; draft.peers.len()];
+        let mut used = alloc::vec![0; ports.len()];
+        let mut take = |router: u32| {
+            let port: u32 = used[router as usize];
+            used[router as usize] += 1;
+            port
+        };
+        for edge in &text.edges {
+            match *edge {
+                Edge::Link { a, b, weight } => {
+                    let (a_port, b_port) = (take(a), take(b));
+                    draft.link(RouterId(a), a_port, RouterId(b), b_port);
+                    for (router, port) in [(a, a_port), (b, b_port)] {
+                        weights[(draft.first_port[router as usize] + port) as usize] = weight;
+                    }
+                }
+                Edge::Node { node, router } => draft.attach(NodeId(node), RouterId(router), take(router)),
+            }
+        }
+        let mut topology = draft.finish(Kind::Graph)?;
+        if let Some(lost) = topology.distances(RouterId(0)).iter().position(|&d| d == u32::MAX) {
+            let (name, line) = &text.routers[lost];
+            return Err(TopologyError::Disconnected {
+                from: text.routers[0].0.to_string(),
+                to: name.to_string(),
+                line: *line,
+            });
+        }
+        if weights.iter().any(|&weight| weight != 1) {
+            topology.weights = weights;
+        }
+        topology.router_names = text.routers.iter().map(|(name, _)| name.to_string()).collect();
+        topology.node_names = text.nodes.iter().map(|name| name.to_string()).collect();
+        Ok(topology)
+    }
+}
+
+/// What a text says, names resolved.
+struct Text<'a> {
+    /// Name and line.
+    routers: Vec<(&'a str, usize)>,
+    nodes: Vec<&'a str>,
+    /// In order of lines.
+    edges: Vec<Edge>,
+}
+
+enum Edge {
+    Link { a: u32, b: u32, weight: u32 },
+    Node { node: u32, router: u32 },
+}
+
+impl Edge {
+    fn ends(&self) -> impl Iterator<Item = u32> {
+        let (a, b) = match *self {
+            Edge::Link { a, b, .. } => (a, Some(b)),
+            Edge::Node { router, .. } => (router, None),
+        };
+        core::iter::once(a).chain(b)
+    }
+}
+
+impl<'a> Text<'a> {
+    fn parse(text: &'a str) -> Result<Text<'a>, TopologyError> {
+        let mut routers = Vec::new();
+        let mut by_name = BTreeMap::new();
+        for (line, words) in statements(text) {
+            if words[0] == "router" {
+                let [_, name] = words[..] else { return Err(wrong_words(line, "router", "router NAME", &words)) };
+                if let Some(&number) = by_name.get(name) {
+                    let (_, first): (&str, usize) = routers[number as usize];
+                    return Err(TopologyError::Twice { line, what: "router", name: name.to_string(), first });
+                }
+                by_name.insert(name, routers.len() as u32);
+                routers.push((name, line));
+            }
+        }
+        let router = |line, name: &str| match by_name.get(name) {
+            Some(&router) => Ok(router),
+            None => Err(TopologyError::UnknownRouter { line, name: name.to_string() }),
+        };
+
+        let mut nodes = Vec::new();
+        let mut edges = Vec::new();
+        let mut node_lines: BTreeMap<&str, usize> = BTreeMap::new();
+        let mut link_lines: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+        for (line, words) in statements(text) {
+            match words[0] {
+                "router" => {}
+                "link" => {
+                    let (a_name, b_name, weight) = match words[..] {
+                        [_, a, b] => (a, b, 1),
+                        [_, a, b, word] => (a, b, weight(line, word)?),
+                        _ => return Err(wrong_words(line, "link", "link A B [WEIGHT]", &words)),
+                    };
+                    let (a, b) = (router(line, a_name)?, router(line, b_name)?);
+                    if a == b {
+                        return Err(TopologyError::SelfLink { line, name: a_name.to_string() });
+                    }
+                    if let Some(first) = link_lines.insert((a.min(b), a.max(b)), line) {
+                        let (a, b) = (a_name.to_string(), b_name.to_string());
+                        return Err(TopologyError::DuplicateLink { line, a, b, first });
+                    }
+                    edges.push(Edge::Link { a, b, weight });
+                }
+                "node" => {
+                    let [_, name, at] = words[..] else {
+                        return Err(wrong_words(line, "node", "node NAME ROUTER", &words));
+                    };
+                    if let Some(first) = node_lines.insert(name, line) {
+                        return Err(TopologyError::Twice { line, what: "node", name: name.to_string(), first });
+                    }
+                    edges.push(Edge::Node { node: nodes.len() as u32, router: router(line, at)? });
+                    nodes.push(name);
+                }
+                word => return Err(TopologyError::Statement { line, word: shortened(word) }),
+            }
+        }
+        if routers.is_empty() {
+            return Err(TopologyError::Empty { what: "routers", form: "router NAME" });
+        }
+        if nodes.is_empty() {
+            return Err(TopologyError::Empty { what: "nodes", form: "node NAME ROUTER" });
+        }
+        Ok(Text { routers, nodes, edges })
+    }
+}
+
+/// The words of each line that has any, with its number from 1.
+fn statements(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
+    text.lines().enumerate().filter_map(|(at, line)| {
+        let statement = line.split('#').next().unwrap_or("");
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        (!words.is_empty()).then_some((at + 1, words))
+    })
+}
+
+fn wrong_words(line: usize, statement: &'static str, form: &'static str, words: &[&str]) -> TopologyError {
+    TopologyError::Words { line, statement, is: words.len() - 1, form }
+}
+
+fn weight(line: usize, word: &str) -> Result<u32, TopologyError> {
+    match word.parse() {
+        Ok(weight) if (1..=WEIGHT_MAX).contains(&weight) => Ok(weight),
+        _ => Err(TopologyError::Weight { line, word: shortened(word) }),
+    }
+}
+
+/// A word for a message: a binary file has long ones.
+fn shortened(word: &str) -> String {
+    word.chars().take(40).collect()
+}
