@@ -61,3 +61,30 @@ pub trait Bus {
         let _ = step;
     }
 }
+
+/// A bus to no memory, which prices nothing: for transitions that move nothing.
+pub struct NoMemory;
+
+impl Bus for NoMemory {
+    fn reaches(&mut self, _: u64, _: u64) -> bool {
+        false
+    }
+    fn put(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn get(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn payload(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+    fn reply(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
+}

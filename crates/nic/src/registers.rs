@@ -58,6 +58,12 @@ pub struct Registers {
     values: [AtomicU64; COUNT],
 }
 
+impl Default for Registers {
+    fn default() -> Registers {
+        Registers { values: core::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
 impl Registers {
     /// Adds to a register. Only the holder of the NIC's lock calls it.
     #[inline(always)]

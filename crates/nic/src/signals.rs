@@ -24,6 +24,7 @@ pub const LANES: usize = 4;
 /// A counting event (Portals 4.3, `ptl_ct_event_t`), as its readers see it. Who counts never reads this line: it
 /// keeps its own books ([`crate::tables::CounterBook`]), so that a count moves the line once, not twice.
 #[repr(C, align(64))]
+#[derive(Default)]
 pub struct Counter {
     pub success: AtomicU64,
     pub failure: AtomicU64,
@@ -39,6 +40,7 @@ pub struct Counter {
 /// An event queue: a ring of events in the heap. The first line is hardly ever written, the second by consumers; how
 /// far the writers are is in their books ([`crate::tables::QueueBook`]).
 #[repr(C, align(128))]
+#[derive(Default)]
 pub struct EventQueue {
     pub slot: AtomicU32,
     /// First heap block of the ring.
@@ -59,6 +61,7 @@ pub struct EventQueue {
 
 /// A memory descriptor. Its fields are stored before the slot, which a reader loads before and after them.
 #[repr(C, align(64))]
+#[derive(Default)]
 pub struct Descriptor {
     pub slot: AtomicU32,
     pub next_free: AtomicU32,
@@ -77,6 +80,7 @@ pub struct Descriptor {
 
 /// What tells the owner that work waits for it.
 #[repr(C, align(64))]
+#[derive(Default)]
 pub struct Doorbell {
     /// Packets put into the mailbox so far.
     pub mail_tail: AtomicU64,

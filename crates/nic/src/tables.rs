@@ -353,7 +353,7 @@ pub const MAIL_WORDS: usize = 32;
 
 /// A packet in the mailbox: header, then payload that fits.
 #[repr(C, align(64))]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct MailSlot {
     pub words: [u64; MAIL_WORDS],
 }
@@ -387,7 +387,7 @@ pub struct Intent {
 
 /// Heads of the free lists and queues, and what else there is once.
 #[repr(C, align(64))]
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 pub struct Control {
     /// Orders entries and headers; grows by one with each.
     pub sequence: u64,

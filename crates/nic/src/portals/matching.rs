@@ -22,7 +22,7 @@
 use crate::handle::NONE;
 use crate::portals::options;
 use crate::registers::Register;
-use crate::tables::{Bucket, CLASS_ALONE, CLASS_OTHER, CLASSES, Class, Entry, Header, entry, header, slot};
+use crate::tables::{Bucket, CLASS_ALONE, CLASS_OTHER, CLASSES, Class, Entry, Header, Request, entry, header, slot};
 use crate::{Bus, Nic, Step};
 
 /// What of a request matching looks at.
@@ -68,6 +68,18 @@ fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, so
 }
 
 impl Nic<'_> {
+    /// The entry of a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match, by index. Nothing changes but the register of
+    /// list steps.
+    pub fn peek_entry<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
+        let key = Key {
+            match_bits: request.match_bits,
+            source: request.initiator,
+            length: request.length,
+            remote_offset: request.remote_offset,
+        };
+        self.find_entry(bus, request.portal, usize::from(which & 1), &key)
+    }
+
     /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
     #[inline(always)]
     pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<u32> {
