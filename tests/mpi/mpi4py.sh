@@ -49,15 +49,16 @@ build_for() {
     say "building mpi4py $version_mpi4py with $(version "$1")"
     mkdir -p "$place"
     python3 -m venv "$place/$1"
-    pip() { "$place/$1/bin/pip" --quiet --disable-pip-version-check "$@"; }
-    pip "$1" install numpy setuptools wheel cython || exit 77
+    pip=$place/$1/bin/pip
+    export PIP_QUIET=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+    "$pip" install numpy setuptools wheel cython || exit 77
     archive=$place/mpi4py-$version_mpi4py.tar.gz
-    [ -f "$archive" ] || pip "$1" download --no-deps --no-binary mpi4py -d "$place" "mpi4py==$version_mpi4py" || exit 77
+    [ -f "$archive" ] || "$pip" download --no-deps --no-binary mpi4py -d "$place" "mpi4py==$version_mpi4py" || exit 77
     if [ ! -d "$source/test" ]; then
         mkdir -p "$source"
         tar -xzf "$archive" -C "$source" --strip-components=1
     fi
-    MPICC=$(bin "$1" mpicc) pip "$1" install --no-build-isolation "$archive"
+    MPICC=$(bin "$1" mpicc) "$pip" install --no-build-isolation "$archive"
 }
 
 # suite MPI TRANSPORT RANKS LIMIT_S LOG [OPTION]...: what rank R prints goes to LOG.R. Sets $status.
