@@ -81,6 +81,9 @@ impl Interface {
     /// Starts an operation of this process; most are complete when it returns.
     #[inline]
     pub fn start(&self, command: &Command) -> Result<(), StartError> {
+        if let Some(clock) = self.clock {
+            return self.start_simulated(clock, command);
+        }
         self.progress();
         let mut due = Due::new();
         let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, true, &mut due);
@@ -94,7 +97,10 @@ impl Interface {
     #[inline]
     pub fn settle(&self, fired: bool) {
         if fired {
-            self.drain_all(vec![&self.own]);
+            match self.clock {
+                None => self.drain_all(vec![&self.own]),
+                Some(clock) => clock.give_way(),
+            }
         }
     }
 
@@ -493,6 +499,9 @@ impl Interface {
     /// Progress of a program that polls and never waits.
     #[inline]
     pub fn poll(&self) {
+        if let Some(clock) = self.clock {
+            return clock.look();
+        }
         self.progress();
         let polls = self.polls.load(Relaxed).wrapping_add(1);
         self.polls.store(polls, Relaxed);
@@ -503,6 +512,9 @@ impl Interface {
 
     /// Looks after the deaths of others: fails what waits for them, takes over what they were executing.
     pub fn tick(&self) {
+        if self.clock.is_some() {
+            return;
+        }
         let Ok(mut last) = self.last_tick.try_lock() else { return };
         if last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
             return;

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use selvedge_nic::signals::Doorbell;
 use selvedge_nic::{Limits, Signals};
+use selvedge_vclock::RankEnd;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Outgoing;
@@ -84,7 +85,7 @@ pub struct Interface {
     pub(crate) own: Endpoint,
     pub(crate) word: u64,
     pub(crate) os_pid: u32,
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     ni: u32,
     peers: Box<[AtomicPtr<Endpoint>]>,
     uses: Box<[AtomicU32]>,
@@ -102,6 +103,8 @@ pub struct Interface {
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
+    /// Where time is virtual: whom to ask for the turn.
+    pub(crate) clock: Option<&'static RankEnd>,
 }
 
 // SAFETY: the raw pointers are to endpoints, which are Sync and live until the interface is dropped.
@@ -119,6 +122,8 @@ impl Interface {
         limits: &Limits,
         arena: ArenaRange,
     ) -> Result<Interface, OpenError> {
+        let clock = RankEnd::of_process();
+        let config = crate::simulated::configured(config, clock.is_some());
         let identity = Identity::own();
         asymmetric::register();
         if config.mode == Mode::Nic && matches!(config.path, Path::Auto | Path::Cma) {
@@ -157,9 +162,11 @@ impl Interface {
             looked: AtomicU32::new(0),
             polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
+            clock,
             config,
         };
         interface.tell_arena(arena);
+        interface.announce()?;
         Ok(interface)
     }
 
@@ -187,6 +194,9 @@ impl Interface {
     /// The NIC, locked. Operations that may fire triggered ones end with [`Interface::settle`].
     #[inline]
     pub fn lock(&self) -> Guard<'_> {
+        if let Some(clock) = self.clock {
+            clock.charge_call();
+        }
         self.own.segment.lock(self.word)
     }
 
@@ -217,7 +227,7 @@ impl Interface {
     pub fn grow_heap(&self, blocks: u32) -> bool {
         let (now, ..) = self.lock().heap_blocks();
         let most = self.limits().heap_blocks_max;
-        let wanted = now.saturating_add(blocks.next_power_of_two()).max(now.saturating_mul(2)).min(most);
+        let wanted = now.saturating_add(blocks.checked_next_power_of_two().unwrap_or(u32::MAX)).max(now.saturating_mul(2)).min(most);
         if wanted <= now {
             return false;
         }
@@ -304,6 +314,9 @@ impl Interface {
 
     /// Makes this process's waiters look again.
     pub fn wake(&self) {
+        if let Some(clock) = self.clock {
+            clock.wake_threads();
+        }
         self.own.segment.wake_all();
     }
 
@@ -320,6 +333,7 @@ impl Interface {
             let _guard = self.lock();
             self.own.segment.header().hot.state.store(state::CLOSED, SeqCst);
         }
+        self.withdraw();
         while self.waiters.load(SeqCst) != 0 {
             self.wake();
             std::thread::sleep(Duration::from_micros(100));

@@ -21,6 +21,7 @@
 //! | [`inspect`] | a look at a NIC from outside, for tools |
 //! | [`arena`] | memory that peers reach in place (`selvedge_alloc`); [`extents`]: its free pages |
 //! | [`symmetric`] | memory that lies alike in all processes of a job, the program's static data with it |
+//! | [`simulated`] | the same NIC where time is virtual: what the rank leaves to its simulator, and what that does |
 //! | [`window`] | a peer's memory and counters, for who stores there itself |
 //! | [`os`] | what is needed of Linux |
 //!
@@ -43,6 +44,7 @@ pub mod mailbox;
 pub mod memory;
 pub mod os;
 pub mod segment;
+pub mod simulated;
 pub mod symmetric;
 pub mod wait;
 pub mod window;

@@ -227,19 +227,40 @@ fn each(
 /// Whether all of an initiator's memory can be reached from here.
 pub fn side_is_reachable(initiator: &Endpoint, side: &Side, bytes: u64, path: Path) -> bool {
     let mut reachable = true;
+    let _ =
+        visit_places(initiator, side, bytes, Access::Read, path, &mut |place| reachable &= place != Place::Unreachable);
+    reachable
+}
+
+/// Whether all of an initiator's memory is there and can be reached from here.
+pub(crate) fn side_is_usable(initiator: &Endpoint, side: &Side, bytes: u64, access: Access, path: Path) -> bool {
+    let mut usable = true;
+    let found = |place| usable &= !matches!(place, Place::Unreachable | Place::Unmapped);
+    visit_places(initiator, side, bytes, access, path, &mut { found }).is_ok() && usable
+}
+
+/// Where the pieces of an initiator's memory are.
+fn visit_places(
+    initiator: &Endpoint,
+    side: &Side,
+    bytes: u64,
+    access: Access,
+    path: Path,
+    visit: &mut dyn FnMut(Place),
+) -> Result<(), Fault> {
     let mut piece = |address: u64, _: u64, bytes: u64| -> Result<(), Fault> {
-        reachable &= initiator.resolve(address, bytes, Access::Read, path) != Place::Unreachable;
+        visit(initiator.resolve(address, bytes, access, path));
         Ok(())
     };
     if bytes == 0 {
+        Ok(())
     } else if side.iov == NONE {
-        let _ = piece(side.start, 0, bytes);
+        piece(side.start, 0, bytes)
     } else {
         let region = Region { start: 0, iov: side.iov, iov_count: side.iov_count };
         initiator.segment.look_at_heap();
-        let _ = initiator.segment.signals().pieces(region, side.start, bytes, Fault::Initiator, piece);
+        initiator.segment.signals().pieces(region, side.start, bytes, Fault::Initiator, piece)
     }
-    reachable
 }
 
 /// Copies an initiator's memory into a buffer.

@@ -24,7 +24,7 @@ const LOOKS: u32 = 128;
 const EAGER_ROUNDS: u32 = 16;
 
 /// `PtlAbort` was called.
-static ABORTED: AtomicBool = AtomicBool::new(false);
+pub(crate) static ABORTED: AtomicBool = AtomicBool::new(false);
 
 /// Why a wait ended without what was waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +51,9 @@ impl Interface {
         if ABORTED.load(Relaxed) {
             return Err(WaitEnd::Aborted);
         }
+        if let Some(clock) = self.clock {
+            return self.wait_simulated(clock, deadline, look);
+        }
         // Most waits end here, before they are worth announcing to whoever might close the interface.
         for _ in 0..LOOKS {
             self.progress();
@@ -71,7 +74,11 @@ impl Interface {
             return Err(WaitEnd::Aborted);
         }
         self.poll();
-        look().ok_or(WaitEnd::TimedOut)
+        let found = look();
+        if found.is_none() {
+            self.found_nothing();
+        }
+        found.ok_or(WaitEnd::TimedOut)
     }
 
     fn wait_counted<T>(&self, deadline: Option<Instant>, look: &mut impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {

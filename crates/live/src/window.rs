@@ -35,7 +35,7 @@ unsafe impl Sync for Window<'_> {}
 impl Interface {
     /// Whether this job's processes may store to each other's memory in place.
     pub fn stores_in_place(&self) -> bool {
-        self.config.mode == Mode::Nic && matches!(self.config.path, Path::Auto | Path::Shared)
+        self.clock.is_none() && self.config.mode == Mode::Nic && matches!(self.config.path, Path::Auto | Path::Shared)
     }
 
     /// The window on a process, own or peer. None: it is not there, or has no shared memory.

@@ -300,7 +300,11 @@ pub extern "C" fn PtlEQGet(eq_handle: u32, event: *mut Event) -> i32 {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
         let event = out(event)?;
         ni.interface().poll();
-        deliver(event, take(ni, reference).unwrap_or(Err(Code::EqEmpty))?)
+        let taken = take(ni, reference);
+        if taken.is_none() {
+            ni.interface().found_nothing();
+        }
+        deliver(event, taken.unwrap_or(Err(Code::EqEmpty))?)
     })())
 }
 

@@ -199,6 +199,20 @@ pub struct Core {
     any_out_of_reach: bool,
 }
 
+/// Where this process meets others, and which of the ids there it would have. In virtual time only its job is there, and every run is
+/// like the last.
+fn meeting() -> Result<(JobDirectory, u16), OpenError> {
+    if selvedge_live::simulated::is_simulated() {
+        let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u16>().ok());
+        if let (Ok(job), Some(rank)) = (std::env::var("SELVEDGE_JOB"), number("SELVEDGE_RANK")) {
+            return Ok((JobDirectory::open(&job)?, rank % selvedge_launch::PORTALS_PID_MAX));
+        }
+    }
+    let directory = JobDirectory::create(MEETING)?;
+    selvedge_launch::clear_dead_ids(&directory);
+    Ok((directory, (std::process::id() % u32::from(selvedge_launch::PORTALS_PID_MAX)) as u16))
+}
+
 /// Whose operation it is and what its completion says.
 #[derive(Clone, Copy)]
 pub struct Ticket {
@@ -224,9 +238,7 @@ impl Core {
         if settings.path == Path::Shared {
             return Err(OpenError::Path);
         }
-        let directory = JobDirectory::create(MEETING)?;
-        selvedge_launch::clear_dead_ids(&directory);
-        let preferred = (std::process::id() % u32::from(selvedge_launch::PORTALS_PID_MAX)) as u16;
+        let (directory, preferred) = meeting()?;
         let claim = Core::claim(&directory, preferred)?;
         let config = Config {
             mode: settings.mode,

@@ -80,6 +80,9 @@ impl Core {
 
     #[inline(always)]
     fn idle_look(&mut self) {
+        if self.interface.is_simulated() {
+            return self.interface.poll();
+        }
         self.idle += 1;
         if self.idle >= LOOKS_BEFORE_YIELD {
             self.idle_long();

@@ -216,8 +216,8 @@ pub fn await_that(world: &World, holds: impl Fn() -> bool) {
 
 #[inline(never)]
 fn await_patiently(world: &World, holds: impl Fn() -> bool) {
-    // Where PEs share cores, the wait itself lets others run first.
-    let turns = if world.crowded() { 0 } else { LOOKS + YIELDS };
+    // Where PEs share cores, the wait itself lets others run first; in virtual time it lets time pass.
+    let turns = if world.crowded() || world.interface.is_simulated() { 0 } else { LOOKS + YIELDS };
     for turn in 0..turns {
         if turn >= LOOKS {
             std::thread::yield_now();

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Has the library's constructor run before those of all other libraries.
+
+fn main() {
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,initfirst");
+    println!("cargo:rerun-if-changed=build.rs");
+}
