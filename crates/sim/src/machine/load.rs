@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reading a machine's file, and checking that such a machine can be.
+//!
+//! Errors name the file and, where there is one, the line, and say what to change.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Deserialize;
+
+use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology, TopologyError};
+
+use super::description::{Description, TopologyTable};
+use super::figure::Figure;
+use super::{Host, Machine, Matching, Mode, NicModel, TableLimits};
+use crate::network::{
+    Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, RetransmissionConfig, SwitchConfig, Switching,
+};
+use crate::time::Time;
+
+/// Why there is no such machine.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    #[error("{path}: {error}")]
+    Read { path: PathBuf, error: std::io::Error },
+    #[error("{path}: {error}")]
+    Parse { path: PathBuf, error: Box<toml::de::Error> },
+    #[error("{path}{}: [{section}] {key}: {why}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+    Value { path: PathBuf, line: Option<usize>, section: String, key: String, why: String },
+    #[error("{path}{}: [topology] {error}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+    Topology { path: PathBuf, line: Option<usize>, error: TopologyError },
+    #[error("{path}{}: [routing] {error}", line.map(|line| format!(":{line}")).unwrap_or_default())]
+    Routing { path: PathBuf, line: Option<usize>, error: RoutingError },
+    #[error("'{0}' is not of the form section.key=value, as in link.latency_ns=20")]
+    Override(String),
+}
+
+/// Reads a machine.
+pub fn load(path: &Path) -> Result<Machine, MachineError> {
+    load_with(path, &[])
+}
+
+/// Reads a machine, some of whose keys have other values: `section.key`, and the value as it would stand in the file.
+pub fn load_with(path: &Path, overrides: &[(String, String)]) -> Result<Machine, MachineError> {
+    let text = std::fs::read_to_string(path).map_err(|error| MachineError::Read { path: path.into(), error })?;
+    from_text(path, &text, overrides)
+}
+
+/// A machine out of the text of its file; `path` is for errors, and for files that it names.
+pub fn from_text(path: &Path, text: &str, overrides: &[(String, String)]) -> Result<Machine, MachineError> {
+    let parse = |error: toml::de::Error| MachineError::Parse { path: path.into(), error: Box::new(error) };
+    let description: Description = if overrides.is_empty() {
+        toml::from_str(text).map_err(parse)?
+    } else {
+        let mut table: toml::Table = toml::from_str(text).map_err(parse)?;
+        for (key, value) in overrides {
+            set(&mut table, key, value)?;
+        }
+        Description::deserialize(table).map_err(parse)?
+    };
+    Reader { path, text }.machine(description)
+}
+
+/// Sets `section.key` of a file that was read.
+fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), MachineError> {
+    let wrong = || MachineError::Override(format!("{key}={value}"));
+    let value = format!("value = {value}")
+        .parse::<toml::Table>()
+        .or_else(|_| format!("value = {value:?}").parse::<toml::Table>())
+        .ok()
+        .and_then(|mut parsed| parsed.remove("value"))
+        .ok_or_else(wrong)?;
+    let (sections, last) = key.rsplit_once('.').ok_or_else(wrong)?;
+    let mut at = table;
+    for section in sections.split('.') {
+        let entry = at.entry(section).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+        at = entry.as_table_mut().ok_or_else(wrong)?;
+    }
+    at.insert(last.to_owned(), value);
+    Ok(())
+}
+
+/// Kinds of topologies.
+const KINDS: [&str; 7] = ["mesh", "torus", "hypercube", "fat-tree", "dragonfly", "crossbar", "file"];
+
+/// A file while it is made into a machine.
+struct Reader<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn machine(&self, description: Description) -> Result<Machine, MachineError> {
+        let topology = self.topology(&description.topology)?;
+        let channels = self.whole("link", "virtual_channels", &description.link.virtual_channels, 1, 64)? as u8;
+        let algorithm: Algorithm = description.routing.algorithm.parse().map_err(|error| self.routing_error(error))?;
+        let routing = Routing::new(&topology, algorithm, channels).map_err(|error| self.routing_error(error))?;
+        let network = self.network(&description, channels)?;
+        let host = self.host(&description)?;
+        let nic = self.nic(&description)?;
+        let limits = self.limits(&description)?;
+        Ok(Machine {
+            name: description.name.clone(),
+            about: description.about.clone(),
+            topology: Arc::new(topology),
+            routing,
+            network,
+            host,
+            nic,
+            limits,
+            description: Arc::new(description),
+        })
+    }
+
+    // ---- The fabric ----------------------------------------------------------------------------------------------
+
+    fn topology(&self, table: &TopologyTable) -> Result<Topology, MachineError> {
+        let section = "topology";
+        let needed = |key: &str, figure: &Option<Figure>, least: u64, most: u64| match figure {
+            Some(figure) => self.whole(section, key, figure, least, most).map(|value| value as u32),
+            None => Err(self.wrong(section, "kind", format!("a {} needs the key {key}", table.kind))),
+        };
+        let or_one = |key: &str, figure: &Option<Figure>| match figure {
+            Some(figure) => self.whole(section, key, figure, 1, 1 << 16).map(|value| value as u32),
+            None => Ok(1),
+        };
+        self.only_its_keys(table)?;
+        let dimensions = || {
+            let dimensions = table.dimensions.as_ref();
+            let dimensions = dimensions.ok_or_else(|| {
+                self.wrong(section, "kind", format!("a {} needs the key dimensions, as in [8, 8, 8]", table.kind))
+            })?;
+            let whole = |size| Ok::<_, MachineError>(self.whole(section, "dimensions", size, 1, 1 << 24)? as u32);
+            dimensions.iter().map(whole).collect::<Result<Vec<u32>, _>>()
+        };
+        let made = match table.kind.as_str() {
+            "mesh" => {
+                let dimensions = dimensions()?;
+                Topology::mesh(&dimensions, or_one("nodes_per_router", &table.nodes_per_router)?)
+            }
+            "torus" => {
+                let dimensions = dimensions()?;
+                let wrap = table.wrap.clone().unwrap_or_default();
+                Topology::torus(&dimensions, &wrap, or_one("nodes_per_router", &table.nodes_per_router)?)
+            }
+            "hypercube" => {
+                let order = needed("order", &table.order, 0, 24)?;
+                Topology::hypercube(order, or_one("nodes_per_router", &table.nodes_per_router)?)
+            }
+            "fat-tree" => {
+                let taper = match table.taper.as_deref() {
+                    None => (1, 1),
+                    Some([down, up]) => (
+                        self.whole(section, "taper", down, 1, 1 << 16)? as u32,
+                        self.whole(section, "taper", up, 1, 1 << 16)? as u32,
+                    ),
+                    Some(_) => {
+                        return Err(self.wrong(section, "taper", "must be two numbers: ports down, ports up".into()));
+                    }
+                };
+                let levels = needed("levels", &table.levels, 2, 3)?;
+                let radix = needed("radix", &table.radix, 2, 4096)?;
+                let nodes = table.nodes.as_ref().map(|nodes| self.whole(section, "nodes", nodes, 1, 1 << 24));
+                let nodes = nodes.transpose()?.map(|nodes| nodes as u32);
+                Topology::fat_tree(levels, radix, taper, nodes)
+            }
+            "dragonfly" => Topology::dragonfly(
+                needed("groups", &table.groups, 1, 1 << 16)?,
+                needed("routers_per_group", &table.routers_per_group, 1, 1 << 12)?,
+                needed("nodes_per_router", &table.nodes_per_router, 1, 1 << 12)?,
+                needed("global_links_per_router", &table.global_links_per_router, 0, 1 << 12)?,
+            ),
+            "crossbar" => Topology::crossbar(needed("nodes", &table.nodes, 1, 1 << 16)?),
+            "file" => {
+                let Some(file) = &table.file else {
+                    return Err(self.wrong(section, "kind", "file needs the key file, as in \"my.graph\"".into()));
+                };
+                let path = self.path.parent().unwrap_or(Path::new("")).join(file);
+                let text =
+                    std::fs::read_to_string(&path).map_err(|error| MachineError::Read { path: path.clone(), error })?;
+                return Topology::graph(&text).map_err(|error| MachineError::Topology { path, line: None, error });
+            }
+            other => {
+                let why = format!("there is no topology '{other}'; there are {}", KINDS.join(", "));
+                return Err(self.wrong(section, "kind", why));
+            }
+        };
+        let line = self.line(section, "kind");
+        made.map_err(|error| MachineError::Topology { path: self.path.into(), line, error })
+    }
+
+    /// A key of another kind of topology would be read by nobody.
+    fn only_its_keys(&self, table: &TopologyTable) -> Result<(), MachineError> {
+        let given = [
+            ("dimensions", table.dimensions.is_some(), &["mesh", "torus"][..]),
+            ("wrap", table.wrap.is_some(), &["torus"][..]),
+            ("nodes_per_router", table.nodes_per_router.is_some(), &["mesh", "torus", "hypercube", "dragonfly"][..]),
+            ("order", table.order.is_some(), &["hypercube"][..]),
+            ("levels", table.levels.is_some(), &["fat-tree"][..]),
+            ("radix", table.radix.is_some(), &["fat-tree"][..]),
+            ("taper", table.taper.is_some(), &["fat-tree"][..]),
+            ("nodes", table.nodes.is_some(), &["fat-tree", "crossbar"][..]),
+            ("groups", table.groups.is_some(), &["dragonfly"][..]),
+            ("routers_per_group", table.routers_per_group.is_some(), &["dragonfly"][..]),
+            ("global_links_per_router", table.global_links_per_router.is_some(), &["dragonfly"][..]),
+            ("file", table.file.is_some(), &["file"][..]),
+        ];
+        for (key, there, kinds) in given {
+            let known = KINDS.contains(&table.kind.as_str());
+            if there && known && !kinds.contains(&table.kind.as_str()) {
+                let why = format!("a {} has no such key: it belongs to {}", table.kind, kinds.join(", "));
+                return Err(self.wrong("topology", key, why));
+            }
+        }
+        Ok(())
+    }
+
+    fn network(&self, description: &Description, channels: u8) -> Result<NetworkConfig, MachineError> {
+        let (link, switch) = (&description.link, &description.switch);
+        let bytes = |key: &str, figure: &Figure, least: u64| self.whole("link", key, figure, least, 1 << 30);
+        let probability = |key: &str, figure: &Figure| match figure.value {
+            value if value <= 1.0 => Ok(value),
+            value => Err(self.wrong("link", key, format!("{value} is not a probability: 0 to 1"))),
+        };
+        let retransmission = match &link.retransmission {
+            None => None,
+            Some(table) => Some(RetransmissionConfig {
+                timeout: Time::from_ns_f64(table.timeout_ns.value),
+                window_flits: self.whole("link.retransmission", "window_flits", &table.window_flits, 1, 1 << 24)?
+                    as u32,
+            }),
+        };
+        let arbitration = match switch.arbitration.as_deref() {
+            None | Some("round-robin") => Arbitration::RoundRobin,
+            Some("fifo") => Arbitration::Fifo,
+            Some(other) => return Err(self.wrong("switch", "arbitration", choice(other, &["round-robin", "fifo"]))),
+        };
+        let switching = match switch.switching.as_deref() {
+            None | Some("cut-through") => Switching::CutThrough,
+            Some("wormhole") => Switching::Wormhole,
+            Some(other) => return Err(self.wrong("switch", "switching", choice(other, &["cut-through", "wormhole"]))),
+        };
+        Ok(NetworkConfig {
+            link: LinkConfig {
+                bandwidth_bytes_per_s: self.rate("link", "bandwidth_MBps", &link.bandwidth_MBps)?,
+                latency: Time::from_ns_f64(link.latency_ns.value),
+                flit_bytes: bytes("flit_bytes", &link.flit_bytes, 1)? as u32,
+                crc_bytes: 0,
+                header_bytes: bytes("header_bytes", &link.header_bytes, 0)? as u32,
+                packet_bytes: bytes("packet_bytes", &link.packet_bytes, 1)? as u32,
+                virtual_channels: channels,
+                buffer_flits: bytes("buffer_flits", &link.buffer_flits, 1)? as u32,
+            },
+            node_link: None,
+            switch: SwitchConfig { latency: Time::from_ns_f64(switch.latency_ns.value), arbitration, switching },
+            retransmission,
+            errors: ErrorRates {
+                loss: probability("loss", &link.loss)?,
+                corruption: probability("corruption", &link.corruption)?,
+            },
+            deadlock: DeadlockPolicy::Resolve { delay: Time::from_ns(100_000) },
+            ..NetworkConfig::default()
+        })
+    }
+
+    // ---- The node ------------------------------------------------------------------------------------------------
+
+    fn host(&self, description: &Description) -> Result<Host, MachineError> {
+        let table = &description.host;
+        let time = |figure: &Figure| Time::from_ns_f64(figure.value);
+        let optional_rate = |figure: &Figure| (figure.value * 1e6).round() as u64;
+        let mut caches = Vec::new();
+        for cache in &table.caches {
+            let bytes = self.whole("host", "caches", &cache.bytes, 1, 1 << 40)?;
+            if caches.last().is_some_and(|(smaller, _)| *smaller >= bytes) {
+                return Err(self.wrong("host", "caches", "must be in order, the smallest first".into()));
+            }
+            caches.push((bytes, time(&cache.access_ns)));
+        }
+        Ok(Host {
+            software_send: time(&table.software_send_ns),
+            software_receive: time(&table.software_receive_ns),
+            doorbell: time(&table.doorbell_ns),
+            round_trip: time(&table.round_trip_ns),
+            pio_write: time(&table.pio_write_ns),
+            pio_bytes_per_s: optional_rate(&table.pio_MBps),
+            pio_bytes_max: self.whole("host", "pio_bytes_max", &table.pio_bytes_max, 0, 1 << 30)?,
+            dma_read: time(&table.dma_read_ns),
+            dma_write: time(&table.dma_write_ns),
+            dma_bytes_per_s: self.rate("host", "dma_MBps", &table.dma_MBps)?,
+            interrupt: time(&table.interrupt_ns),
+            system_call: time(&table.system_call_ns),
+            memory_access: time(&table.memory_access_ns),
+            copy_bytes_per_s: self.rate("host", "copy_MBps", &table.copy_MBps)?,
+            caches,
+            poll: time(&table.poll_ns).max(Time::from_ps(1)),
+            clock_read: time(&table.clock_read_ns).max(Time::from_ps(1)),
+        })
+    }
+
+    fn nic(&self, description: &Description) -> Result<NicModel, MachineError> {
+        let table = &description.nic;
+        let time = |figure: &Figure| Time::from_ns_f64(figure.value);
+        let mode = match table.mode.as_str() {
+            "nic" => Mode::Nic,
+            "host" => Mode::Host,
+            other => return Err(self.wrong("nic", "mode", choice(other, &["nic", "host"]))),
+        };
+        let matching = match table.matching.as_str() {
+            "hash" => Matching::Hash,
+            "list" => Matching::List,
+            other => return Err(self.wrong("nic", "matching", choice(other, &["hash", "list"]))),
+        };
+        Ok(NicModel {
+            mode,
+            matching,
+            processors: self.whole("nic", "processors", &table.processors, 1, 2)? as u32,
+            command: time(&table.command_ns),
+            header: time(&table.header_ns),
+            entry_search: time(&table.entry_search_ns),
+            table_access: time(&table.table_access_ns),
+            transfer: time(&table.transfer_ns),
+            event: time(&table.event_ns),
+            counter: time(&table.counter_ns),
+            polling_loop: time(&table.polling_loop_ns),
+            entry_bytes: self.whole("nic", "entry_bytes", &table.entry_bytes, 1, 1 << 20)?,
+            streams_max: self.whole("nic", "streams_max", &table.streams_max, 0, 1 << 20)? as u32,
+            retry: time(&table.retry_ns),
+        })
+    }
+
+    fn limits(&self, description: &Description) -> Result<TableLimits, MachineError> {
+        let table = &description.limits;
+        let limit = |key: &str, figure: &Option<Figure>| match figure {
+            None => Ok(None),
+            Some(figure) => {
+                let value = self.whole("limits", key, figure, 0, 1 << 20)? as u32;
+                Ok((value > 0).then_some(value))
+            }
+        };
+        Ok(TableLimits {
+            entries: limit("entries", &table.entries)?,
+            headers: limit("headers", &table.headers)?,
+            descriptors: limit("descriptors", &table.descriptors)?,
+            counters: limit("counters", &table.counters)?,
+            queues: limit("queues", &table.queues)?,
+            portals: limit("portals", &table.portals)?,
+            triggered: limit("triggered", &table.triggered)?,
+        })
+    }
+
+    // ---- Values --------------------------------------------------------------------------------------------------
+
+    fn whole(&self, section: &str, key: &str, figure: &Figure, least: u64, most: u64) -> Result<u64, MachineError> {
+        let value = figure.value;
+        if value.fract() != 0.0 || value < least as f64 || value > most as f64 {
+            return Err(self.wrong(section, key, format!("{value} must be a whole number from {least} to {most}")));
+        }
+        Ok(value as u64)
+    }
+
+    /// Bytes a second.
+    fn rate(&self, section: &str, key: &str, figure: &Figure) -> Result<u64, MachineError> {
+        let rate = (figure.value * 1e6).round() as u64;
+        if rate == 0 {
+            return Err(self.wrong(section, key, "nothing ever arrives at 0 MB/s: give a bandwidth".into()));
+        }
+        Ok(rate)
+    }
+
+    fn wrong(&self, section: &str, key: &str, why: String) -> MachineError {
+        let line = self.line(section, key).or_else(|| self.line(section, ""));
+        MachineError::Value { path: self.path.into(), line, section: section.into(), key: key.into(), why }
+    }
+
+    fn routing_error(&self, error: RoutingError) -> MachineError {
+        MachineError::Routing { path: self.path.into(), line: self.line("routing", "algorithm"), error }
+    }
+
+    /// The line of a key in its section; without a key, that of the section.
+    fn line(&self, section: &str, key: &str) -> Option<usize> {
+        let mut inside = false;
+        for (number, line) in self.text.lines().enumerate() {
+            let line = line.trim();
+            if let Some(name) = line.strip_prefix('[') {
+                inside = name.split(']').next().map(str::trim) == Some(section);
+                if inside && key.is_empty() {
+                    return Some(number + 1);
+                }
+            } else if inside && !key.is_empty() {
+                let name = line.split('=').next().unwrap_or("").trim();
+                if name == key {
+                    return Some(number + 1);
+                }
+            }
+        }
+        None
+    }
+}
+
+fn choice(given: &str, choices: &[&str]) -> String {
+    format!("'{given}' is none of {}", choices.join(", "))
+}

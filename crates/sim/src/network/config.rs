@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a network is made of: links, switches, flow control, errors; and what does not go together.
+//!
+//! A packet is its header and its payload, cut into flits of one size, each with its own CRC, as EXTOLL's are (seed 002,
+//! section 7.3). The last flit is filled up. A credit is room for one flit.
+
+use thiserror::Error;
+
+use crate::time::Time;
+
+/// Everything that a network needs beside its topology and its routing.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NetworkConfig {
+    pub link: LinkConfig,
+    /// The links between nodes and their routers, both ways; none: as the links between routers.
+    pub node_link: Option<NodeLink>,
+    pub switch: SwitchConfig,
+    /// None: what a link loses is lost, and a corrupted packet is thrown away where it arrives.
+    pub retransmission: Option<RetransmissionConfig>,
+    pub errors: ErrorRates,
+    /// How long a packet waits for a link that is down, counted from its failure, before it is lost.
+    pub link_down_limit: Time,
+    pub deadlock: DeadlockPolicy,
+    pub seed: u64,
+    /// Whether each packet's time on each channel is recorded.
+    pub trace: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkConfig {
+    pub bandwidth_bytes_per_s: u64,
+    /// First byte in to first byte out.
+    pub latency: Time,
+    /// Of one flit on the wire, its CRC included.
+    pub flit_bytes: u32,
+    /// Of each flit; 0 where the CRC is not counted.
+    pub crc_bytes: u32,
+    /// Of each packet, before its payload.
+    pub header_bytes: u32,
+    /// The longest payload.
+    pub packet_bytes: u32,
+    pub virtual_channels: u8,
+    /// Room at the end of a link, for each virtual channel.
+    pub buffer_flits: u32,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeLink {
+    pub bandwidth_bytes_per_s: u64,
+    pub latency: Time,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchConfig {
+    /// From a head's arrival to its leaving, where nothing is in its way.
+    pub latency: Time,
+    pub arbitration: Arbitration,
+    pub switching: Switching,
+}
+
+/// Who is next where several wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arbitration {
+    /// The next input after the one that was served last.
+    RoundRobin,
+    /// The one that has waited longest.
+    Fifo,
+}
+
+/// What moves as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Switching {
+    /// A packet: it starts where the next buffer has room for all of it, its head before its tail is there.
+    CutThrough,
+    /// A flit: a blocked packet stays in all the buffers that it lies across.
+    Wormhole,
+}
+
+/// Go-back-N on each link: what is lost or corrupted is sent again from there on.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RetransmissionConfig {
+    /// After this time without an acknowledgement a flit is taken to be lost.
+    pub timeout: Time,
+    /// Flits that may be unacknowledged.
+    pub window_flits: u32,
+}
+
+/// For each packet on each channel that it crosses.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ErrorRates {
+    pub loss: f64,
+    pub corruption: f64,
+}
+
+impl ErrorRates {
+    pub const NONE: ErrorRates = ErrorRates { loss: 0.0, corruption: 0.0 };
+
+    pub(super) fn check(self) -> Result<ErrorRates, NetworkError> {
+        let sane = |rate: f64| (0.0..=RATE_MAX).contains(&rate);
+        if sane(self.loss) && sane(self.corruption) {
+            Ok(self)
+        } else {
+            Err(NetworkError::ErrorRate { loss: self.loss, corruption: self.corruption })
+        }
+    }
+}
+
+/// Above this a link does not get anything across in a sensible time.
+const RATE_MAX: f64 = 0.99;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeadlockPolicy {
+    /// Leave it, and say so: [`super::Network::deadlock`].
+    Detect,
+    /// Take one packet of the cycle out of the network. It arrives this much later than if it were sent anew through an
+    /// empty network, as where software of the node beside it takes it and sends it on (seed 002, sections 2.7 and 2.9).
+    Resolve { delay: Time },
+}
+
+impl Default for NetworkConfig {
+    fn default() -> NetworkConfig {
+        NetworkConfig {
+            link: LinkConfig {
+                bandwidth_bytes_per_s: 1_000_000_000,
+                latency: Time::from_ns(10),
+                flit_bytes: 32,
+                crc_bytes: 2,
+                header_bytes: 16,
+                packet_bytes: 1024,
+                virtual_channels: 2,
+                buffer_flits: 128,
+            },
+            node_link: None,
+            switch: SwitchConfig {
+                latency: Time::from_ns(20),
+                arbitration: Arbitration::RoundRobin,
+                switching: Switching::CutThrough,
+            },
+            retransmission: None,
+            errors: ErrorRates::NONE,
+            link_down_limit: Time::from_ns(1_000_000),
+            deadlock: DeadlockPolicy::Resolve { delay: Time::from_ns(10_000) },
+            seed: 1,
+            trace: false,
+        }
+    }
+}
+
+impl NetworkConfig {
+    /// Flits of a packet with so much payload: at least the one that holds the header.
+    pub fn flits(&self, bytes: u32) -> u32 {
+        let room = self.link.flit_bytes.saturating_sub(self.link.crc_bytes).max(1);
+        let whole = u64::from(self.link.header_bytes) + u64::from(bytes);
+        u32::try_from(whole.div_ceil(u64::from(room))).unwrap_or(u32::MAX).max(1)
+    }
+
+    pub(super) fn flit_time(&self) -> Time {
+        Time::of_bytes(u64::from(self.link.flit_bytes), self.link.bandwidth_bytes_per_s)
+    }
+
+    pub(super) fn node_flit_time(&self) -> Time {
+        let bandwidth =
+            self.node_link.as_ref().map_or(self.link.bandwidth_bytes_per_s, |link| link.bandwidth_bytes_per_s);
+        Time::of_bytes(u64::from(self.link.flit_bytes), bandwidth)
+    }
+
+    pub(super) fn node_latency(&self) -> Time {
+        self.node_link.as_ref().map_or(self.link.latency, |link| link.latency)
+    }
+
+    /// What cannot be simulated is refused here, so that nothing after it needs to ask.
+    pub(super) fn check(&self) -> Result<(), NetworkError> {
+        let link = &self.link;
+        let node_bandwidth = self.node_link.as_ref().map_or(1, |link| link.bandwidth_bytes_per_s);
+        if link.bandwidth_bytes_per_s == 0 || node_bandwidth == 0 {
+            return Err(NetworkError::Bandwidth);
+        }
+        if link.flit_bytes <= link.crc_bytes {
+            return Err(NetworkError::Flit { flit: link.flit_bytes, crc: link.crc_bytes });
+        }
+        if link.packet_bytes == 0 {
+            return Err(NetworkError::Packet);
+        }
+        if link.virtual_channels == 0 {
+            return Err(NetworkError::NoVirtualChannel);
+        }
+        if link.buffer_flits == 0 {
+            return Err(NetworkError::NoBuffer);
+        }
+        let flits = self.flits(link.packet_bytes);
+        if self.flit_time().max(self.node_flit_time()) > FLIT_TIME_MAX || flits > FLITS_MAX {
+            return Err(NetworkError::TooSlow { flits });
+        }
+        let latency = link.latency.max(self.node_latency()).max(self.switch.latency);
+        if latency > LATENCY_MAX {
+            return Err(NetworkError::Latency { latency });
+        }
+        if self.switch.switching == Switching::CutThrough && link.buffer_flits < flits {
+            return Err(NetworkError::BufferBelowPacket { buffer: link.buffer_flits, packet: flits });
+        }
+        if let Some(retransmission) = &self.retransmission {
+            let needed = if self.switch.switching == Switching::CutThrough { flits } else { 1 };
+            if retransmission.window_flits < needed {
+                return Err(NetworkError::Window { window: retransmission.window_flits, needed });
+            }
+            if retransmission.timeout > LATENCY_MAX {
+                return Err(NetworkError::Latency { latency: retransmission.timeout });
+            }
+        }
+        self.errors.check().map(|_| ())
+    }
+}
+
+/// A flit's time travels in 32 bits of picoseconds.
+const FLIT_TIME_MAX: Time = Time::from_ns(4_000_000);
+const FLITS_MAX: u32 = 1 << 24;
+const LATENCY_MAX: Time = Time::from_ns(10_000_000_000);
+
+/// Why a network cannot be made, and what to change.
+#[derive(Debug, Error, Clone, PartialEq)]
+pub enum NetworkError {
+    #[error("a link has no bandwidth; give more than 0 bytes a second")]
+    Bandwidth,
+    #[error("a flit of {flit} bytes has no room beside its {crc} bytes of CRC; make flits longer")]
+    Flit { flit: u32, crc: u32 },
+    #[error("packets have no payload; give packet_bytes of 1 or more")]
+    Packet,
+    #[error("a link has no virtual channel; give 1 or more")]
+    NoVirtualChannel,
+    #[error("the routing needs {needed} virtual channels and links have {have}; give {needed} or another routing")]
+    VirtualChannels { needed: u8, have: u8 },
+    #[error("buffers hold no flit; give buffer_flits of 1 or more")]
+    NoBuffer,
+    #[error(
+        "a buffer of {buffer} flits does not hold a packet of {packet}, as cut-through needs; \
+         give buffer_flits of {packet} or more, smaller packets, or wormhole switching"
+    )]
+    BufferBelowPacket { buffer: u32, packet: u32 },
+    #[error(
+        "a flit takes more than 4 ms, or a packet has {flits} flits, more than 16,777,216; \
+             give links more bandwidth or flits and packets other sizes"
+    )]
+    TooSlow { flits: u32 },
+    #[error("a latency or timeout of {latency} is longer than 10 s; check its unit")]
+    Latency { latency: Time },
+    #[error("a retransmission window of {window} flits stops every packet; give {needed} or more")]
+    Window { window: u32, needed: u32 },
+    #[error("error rates of {loss} and {corruption} for each packet and hop; each must lie between 0 and {RATE_MAX}")]
+    ErrorRate { loss: f64, corruption: f64 },
+    #[error(
+        "the network has {channels} channels of {virtual_channels} virtual ones, more than can be numbered; make it smaller"
+    )]
+    TooLarge { channels: u32, virtual_channels: u8 },
+}

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A packet's way through one router: it comes in, asks for an output, is sent, and leaves its buffer.
+//!
+//! Who is next, where several wait, is in `serve.rs`.
+
+use selvedge_fabric::{NodeId, Port, RouterId, Vc};
+
+use super::event::Event;
+use super::packet::{Arrival, Delivery, HopSpan, Loss, LossReason};
+use super::slab::NONE;
+use super::state::{ENDLESS, Fate, Resident, State};
+use super::{Network, NetworkEvent, Schedule};
+use crate::time::Time;
+
+impl Network {
+    /// Puts a packet into a buffer, behind what is there.
+    #[inline]
+    pub(super) fn enter(&mut self, packet: u32, buffer: u32, left: u32, ready: u32, asked: Time, end_in: Time) -> u32 {
+        let generation = self.next_generation();
+        let resident = self.residents.insert(Resident {
+            packet,
+            next: NONE,
+            next_waiter: NONE,
+            buffer,
+            output: NONE,
+            generation,
+            left,
+            ready,
+            asked,
+            end_in,
+            started: Time::ZERO,
+            state: State::Coming,
+            lost: false,
+        });
+        let buffer = &mut self.lanes[buffer as usize];
+        if buffer.back == NONE {
+            buffer.front = resident;
+        } else {
+            self.residents[buffer.back].next = resident;
+        }
+        buffer.back = resident;
+        resident
+    }
+
+    /// Never 0, which is nobody's.
+    #[inline]
+    pub(super) fn next_generation(&mut self) -> u32 {
+        self.generation = self.generation.wrapping_add(1).max(1);
+        self.generation
+    }
+
+    /// Gives a resident's slot back; events that are still under way to it are stale.
+    #[inline]
+    pub(super) fn forget(&mut self, resident: u32) {
+        self.residents[resident].generation = 0;
+        self.residents.remove(resident);
+    }
+
+    #[inline]
+    pub(super) fn schedule_ready(&mut self, resident: u32, at: Time, queue: &mut impl Schedule) {
+        let here = &mut self.residents[resident];
+        here.state = State::Coming;
+        queue.schedule(at, NetworkEvent(Event::Ready { resident, generation: here.generation }));
+    }
+
+    #[inline]
+    pub(super) fn on_ready(&mut self, now: Time, resident: u32, generation: u32, queue: &mut impl Schedule) {
+        let here = &mut self.residents[resident];
+        if here.generation != generation {
+            return;
+        }
+        let buffer = &self.lanes[here.buffer as usize];
+        if buffer.front != resident {
+            here.state = State::Behind;
+        } else if buffer.busy_until > now {
+            self.schedule_ready(resident, buffer.busy_until, queue);
+        } else {
+            self.ask(now, resident, queue);
+        }
+    }
+
+    /// The first of a buffer asks for its output, and is sent if nothing is in its way.
+    #[inline]
+    pub(super) fn ask(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
+        let Some(output) = self.route(now, resident) else {
+            self.take_out(now, resident, Fate::Spoilt(LossReason::NoRoute), queue);
+            return;
+        };
+        let here = &mut self.residents[resident];
+        here.output = output;
+        here.asked = now;
+        let at_router = here.buffer < self.sources;
+        let (packet, generation) = (here.packet, here.generation);
+        let channel = self.lanes[output as usize].channel;
+        self.statistics.requests += u64::from(at_router);
+        let link = &self.links[channel as usize];
+        if link.waiting == 0 && link.free_at <= now && link.is_up {
+            let flits = if self.cut_through { self.flights[packet].flits } else { 1 };
+            if self.has_room(output, now, flits) && self.has_window(channel, now, flits) {
+                let out = &mut self.lanes[output as usize];
+                out.last = self.residents[resident].buffer;
+                self.links[channel as usize].last_vc = (output - channel * self.virtual_channels) as u8;
+                self.send(now, resident, queue);
+                if !self.cut_through && self.has_work(channel) {
+                    let free_at = self.links[channel as usize].free_at;
+                    self.wake(channel, free_at, queue);
+                }
+                return;
+            }
+        }
+        self.statistics.blocked += u64::from(at_router);
+        self.wait(resident, output);
+        if !self.links[channel as usize].is_up {
+            self.schedule_expiry(now, resident, generation, channel, queue);
+        }
+        self.serve(now, channel, queue);
+        // Serving may have found the owner stuck, but it is only told once: this one has closed the cycle if any has.
+        if self.lanes[output as usize].stuck {
+            self.suspects.push(output);
+        }
+    }
+
+    /// The output that a resident goes to: the only one, or the least loaded of those that the routing allows.
+    #[inline]
+    fn route(&mut self, now: Time, resident: u32) -> Option<u32> {
+        let here = &self.residents[resident];
+        if here.buffer >= self.sources {
+            let node = NodeId(here.buffer - self.sources);
+            return Some(self.topology.injection_channel(node) * self.virtual_channels);
+        }
+        let lane = &self.lanes[here.buffer as usize];
+        let router = RouterId(lane.router);
+        let vc = here.buffer - lane.channel * self.virtual_channels;
+        let flight = &mut self.flights[here.packet];
+        let arrived = Some((Port(lane.port), Vc(vc as u8)));
+        let choices = self.routing.next(&self.topology, router, arrived, flight.packet.to, &mut flight.route);
+        let number = |hop: &selvedge_fabric::Hop| {
+            self.topology.channel(router, hop.port) * self.virtual_channels + u32::from(hop.vc.0)
+        };
+        match choices.as_slice() {
+            [] => None,
+            [hop] => Some(number(hop)),
+            hops => hops.iter().map(number).min_by_key(|&output| self.load(now, output)),
+        }
+    }
+
+    /// How much is in a packet's way at an output. The first of equals is taken.
+    fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
+        let output = &self.lanes[output as usize];
+        let link = &self.links[output.channel as usize];
+        let credits = match output.credits {
+            ENDLESS => ENDLESS,
+            credits => credits + output.releases.sum(&self.releases),
+        };
+        (!link.is_up, link.waiting, link.free_at.saturating_sub(now), ENDLESS - credits)
+    }
+
+    /// Sends what moves as a whole: a packet, or in a wormhole network a flit. The link is free and there is room.
+    #[inline]
+    pub(super) fn send(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
+        let here = &mut self.residents[resident];
+        let (output, buffer, packet) = (here.output, here.buffer, here.packet);
+        let flight = &mut self.flights[packet];
+        let head = here.left == flight.flits;
+        let flits = if self.cut_through { here.left } else { 1 };
+        let last_there = here.ready == flits;
+        here.left -= flits;
+        here.ready -= flits;
+        let (left, all, end_in) = (here.left, flight.flits, here.end_in);
+        let tail = left == 0;
+        let from_router = buffer < self.sources;
+        let waited = now - here.asked;
+        if head {
+            here.started = now;
+            flight.hops += u32::from(from_router);
+        }
+        let channel = self.lanes[output as usize].channel;
+        let mut crossing = self.cross(now, channel, packet, flits, head);
+        if head {
+            self.residents[resident].lost = crossing.lost;
+        } else {
+            crossing.lost = self.residents[resident].lost;
+        }
+        if last_there {
+            crossing.end = crossing.end.max(end_in);
+        }
+        let out = &mut self.lanes[output as usize];
+        let router = out.router;
+        if out.credits != ENDLESS {
+            debug_assert!(out.credits >= flits, "credits below zero");
+            out.credits -= flits;
+        }
+        let link = &mut self.links[channel as usize];
+        link.free_at = crossing.end;
+        link.statistics.packets += u64::from(head);
+        link.statistics.flits += u64::from(flits);
+        link.statistics.busy += crossing.end - now;
+        let latency = link.latency;
+        if head && from_router {
+            self.statistics.hops += 1;
+            self.statistics.blocked_ps += waited.0;
+        }
+        self.keep_or_free(resident, output, channel, tail);
+        if tail && self.config.trace {
+            self.record(resident, channel, crossing.end);
+        }
+        if crossing.lost {
+            // The other end never sees it; its credits come back when the two ends have agreed on that.
+            self.release(output, crossing.end + latency * 2, flits, queue);
+            if tail {
+                queue.schedule(crossing.end + latency, NetworkEvent(Event::Lose { packet }));
+            }
+        } else if router == NONE {
+            if head {
+                self.flights[packet].head = crossing.start + latency;
+            }
+            if tail {
+                queue.schedule(crossing.end + latency, NetworkEvent(Event::Arrive { packet }));
+            }
+        } else {
+            let through = latency + self.config.switch.latency;
+            let at = crossing.start + through;
+            if head {
+                let next = self.enter(packet, output, all, flits, at, crossing.end + through);
+                self.schedule_ready(next, at, queue);
+            } else {
+                let next = self.lanes[output as usize].back;
+                let duration_ps = (crossing.end - crossing.start).0 as u32;
+                queue.schedule(at, NetworkEvent(Event::Flit { resident: next, duration_ps }));
+            }
+        }
+        self.leave(resident, buffer, crossing.end, flits, tail, queue);
+    }
+
+    /// An output is its packet's from head to tail.
+    #[inline]
+    fn keep_or_free(&mut self, resident: u32, output: u32, channel: u32, tail: bool) {
+        let here = &mut self.residents[resident];
+        let owned = here.state == State::Owner;
+        let (out, link) = (&mut self.lanes[output as usize], &mut self.links[channel as usize]);
+        out.stuck = false;
+        if owned && tail {
+            out.owner = NONE;
+            link.waiting -= 1;
+        } else if !owned && !tail {
+            here.state = State::Owner;
+            out.owner = resident;
+            link.waiting += 1;
+        }
+    }
+
+    /// Flits have left their buffer: their credits travel back, and after a tail the next packet is first.
+    #[inline]
+    pub(super) fn leave(
+        &mut self,
+        resident: u32,
+        buffer: u32,
+        at: Time,
+        flits: u32,
+        tail: bool,
+        queue: &mut impl Schedule,
+    ) {
+        if buffer < self.sources {
+            let latency = self.links[self.lanes[buffer as usize].channel as usize].latency;
+            self.release(buffer, at + latency, flits, queue);
+        } else if tail {
+            self.source_waiting[(buffer - self.sources) as usize] -= 1;
+        }
+        if tail {
+            debug_assert_eq!(self.lanes[buffer as usize].front, resident);
+            let next = self.residents[resident].next;
+            self.forget(resident);
+            let buffer = &mut self.lanes[buffer as usize];
+            buffer.busy_until = at;
+            buffer.front = next;
+            if next == NONE {
+                buffer.back = NONE;
+            } else if self.residents[next].state == State::Behind {
+                self.schedule_ready(next, at, queue);
+            }
+        }
+    }
+
+    /// Credits are under way to an output.
+    #[inline]
+    pub(super) fn release(&mut self, output: u32, at: Time, flits: u32, queue: &mut impl Schedule) {
+        let out = &mut self.lanes[output as usize];
+        if out.credits == ENDLESS {
+            return;
+        }
+        out.releases.push(&mut self.releases, at, flits);
+        out.stuck = false;
+        let channel = out.channel;
+        let link = &self.links[channel as usize];
+        if link.waiting > 0 {
+            let at = at.max(link.free_at);
+            self.wake(channel, at, queue);
+        }
+    }
+
+    /// One more flit of a packet is there.
+    pub(super) fn on_flit(&mut self, now: Time, resident: u32, duration_ps: u32, queue: &mut impl Schedule) {
+        let here = &mut self.residents[resident];
+        here.ready += 1;
+        here.end_in = now + Time(u64::from(duration_ps));
+        match here.state {
+            State::Owner => {
+                let channel = self.lanes[here.output as usize].channel;
+                self.serve(now, channel, queue);
+            }
+            State::Sink => self.sink(now, resident, queue),
+            _ => {}
+        }
+    }
+
+    /// Takes what is there of a packet out of the network.
+    pub(super) fn sink(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
+        let here = &mut self.residents[resident];
+        let flits = here.ready;
+        here.left -= flits;
+        here.ready = 0;
+        let (buffer, packet, at, tail) = (here.buffer, here.packet, now.max(here.end_in), here.left == 0);
+        if flits > 0 {
+            self.leave(resident, buffer, at, flits, tail, queue);
+        }
+        if tail {
+            self.taken_out(at, packet, queue);
+        }
+    }
+
+    pub(super) fn on_arrive(&mut self, now: Time, packet: u32) {
+        let flight = &self.flights[packet];
+        if let Fate::Spoilt(_) = flight.fate {
+            self.on_lose(now, packet);
+            return;
+        }
+        let delivery = Delivery {
+            packet: flight.packet,
+            injected: flight.injected,
+            head: flight.head,
+            at: now,
+            hops: flight.hops,
+            recovered: flight.fate == Fate::Recovered,
+        };
+        self.statistics.delivered += 1;
+        self.statistics.delivered_bytes += u64::from(flight.packet.bytes);
+        self.flights.remove(packet);
+        self.arrivals.push_back(Arrival::Delivered(delivery));
+    }
+
+    pub(super) fn on_lose(&mut self, now: Time, packet: u32) {
+        let flight = &self.flights[packet];
+        let why = match flight.fate {
+            Fate::Spoilt(why) => why,
+            Fate::Sound | Fate::Recovered => LossReason::Loss,
+        };
+        self.statistics.lost += 1;
+        let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };
+        self.flights.remove(packet);
+        self.arrivals.push_back(Arrival::Lost(loss));
+    }
+
+    #[cold]
+    fn record(&mut self, resident: u32, channel: u32, end: Time) {
+        let here = &self.residents[resident];
+        let packet = &self.flights[here.packet].packet;
+        let (message, from, to) = (packet.message, packet.from, packet.to);
+        self.spans.push(HopSpan { message, from, to, channel, start: here.started, end });
+    }
+}

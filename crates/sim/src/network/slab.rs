@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Slots that are taken and given back, addressed by 32 bits: no allocation once the largest number was in use.
+
+/// No slot.
+pub(super) const NONE: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    slots: Vec<T>,
+    free: Vec<u32>,
+}
+
+impl<T> Slab<T> {
+    pub fn new() -> Slab<T> {
+        Slab { slots: Vec::new(), free: Vec::new() }
+    }
+
+    #[inline]
+    pub fn insert(&mut self, value: T) -> u32 {
+        match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = value;
+                slot
+            }
+            None => {
+                let slot = self.slots.len() as u32;
+                assert!(slot != NONE, "a network holds at most 4,294,967,295 packets");
+                self.slots.push(value);
+                slot
+            }
+        }
+    }
+
+    /// The caller holds no index of this slot any more. What it held stays readable until it is taken again.
+    #[inline]
+    pub fn remove(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+
+    #[cfg(test)]
+    pub fn in_use(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+}
+
+impl<T> std::ops::Index<u32> for Slab<T> {
+    type Output = T;
+    #[inline(always)]
+    fn index(&self, slot: u32) -> &T {
+        &self.slots[slot as usize]
+    }
+}
+
+impl<T> std::ops::IndexMut<u32> for Slab<T> {
+    #[inline(always)]
+    fn index_mut(&mut self, slot: u32) -> &mut T {
+        &mut self.slots[slot as usize]
+    }
+}

@@ -1,0 +1,551 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The network against its oracle, its formula, known bounds, and faults.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use selvedge_fabric::{Algorithm, NodeId, Routing, Topology};
+
+use super::oracle::Oracle;
+use super::*;
+use crate::queue::Queue;
+
+/// What may be in a queue beside the network's own events.
+#[derive(Clone, Copy, Debug)]
+enum Script {
+    Inject(Packet),
+    Fail(u32),
+    Repair(u32),
+}
+
+/// Runs a network alone: what the script says, then until nothing happens any more.
+fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arrival> {
+    let mut queue: Queue<NetworkEvent> = Queue::new();
+    let mut script: Vec<_> = script.to_vec();
+    script.sort_by_key(|&(at, _)| at);
+    let mut script = script.into_iter().peekable();
+    let mut arrivals = Vec::new();
+    loop {
+        let due = queue.next_at();
+        if let Some((at, step)) = script.next_if(|&(at, _)| due.is_none_or(|due| at <= due)) {
+            match step {
+                Script::Inject(packet) => network.inject(at, packet, &mut queue),
+                Script::Fail(channel) => network.fail_link(at, channel, &mut queue),
+                Script::Repair(channel) => network.repair_link(at, channel, &mut queue),
+            }
+        } else if let Some((now, event)) = queue.take() {
+            network.handle(now, event, &mut queue);
+            while let Some(arrival) = network.take_arrival() {
+                arrivals.push(arrival);
+            }
+        } else {
+            return arrivals;
+        }
+    }
+}
+
+/// After everything has left: credits at home, nothing held, nothing waits.
+fn assert_empty(network: &mut Network) {
+    for output in 0..network.sources as usize {
+        let out = &mut network.lanes[output];
+        assert_eq!(out.owner, NONE, "output {output} has an owner");
+        assert_eq!(out.waiters, NONE, "output {output} has waiters");
+        if out.credits != ENDLESS {
+            out.credits += out.releases.collect(&mut network.releases, Time::MAX);
+            assert_eq!(out.credits, network.config.link.buffer_flits, "credits of output {output}");
+        }
+    }
+    assert!(network.links.iter().all(|link| link.waiting == 0));
+    for link in &mut network.reliability {
+        link.acknowledgements.collect(&mut network.releases, Time::MAX);
+    }
+    assert!(network.lanes.iter().all(|lane| lane.front == NONE && lane.back == NONE));
+    assert!(network.source_waiting.iter().all(|&waiting| waiting == 0));
+    assert_eq!(network.residents.in_use(), 0);
+    assert_eq!(network.flights.in_use(), 0);
+    assert_eq!(network.releases.in_use(), 0);
+    assert_eq!(network.in_flight(), 0);
+}
+
+fn config(vcs: u8, switching: Switching, arbitration: Arbitration) -> NetworkConfig {
+    let mut config = NetworkConfig::default();
+    config.link.virtual_channels = vcs;
+    config.switch.switching = switching;
+    config.switch.arbitration = arbitration;
+    config
+}
+
+fn small(kind: usize) -> (Topology, Algorithm, u8) {
+    let graph = "router a\nrouter b\nrouter c\nrouter d\nlink a b\nlink b c\nlink c d\nlink d a\nlink a c\n\
+                 node n0 a\nnode n1 b\nnode n2 c\nnode n3 d\nnode n4 a\n";
+    match kind {
+        0 => (Topology::mesh(&[3, 3], 1).unwrap(), Algorithm::DimensionOrder, 1),
+        1 => (Topology::mesh(&[3, 3], 2).unwrap(), Algorithm::DimensionOrder, 2),
+        2 => (Topology::torus(&[4, 4], &[], 1).unwrap(), Algorithm::DimensionOrder, 2),
+        3 => (Topology::hypercube(3, 1).unwrap(), Algorithm::DimensionOrder, 1),
+        4 => (Topology::crossbar(6).unwrap(), Algorithm::UpDown, 1),
+        5 => (Topology::graph(graph).unwrap(), Algorithm::UpDown, 1),
+        _ => (Topology::fat_tree(2, 4, (1, 1), None).unwrap(), Algorithm::DestinationModK, 1),
+    }
+}
+
+/// Every routing of every kind of topology, with as many virtual channels as it needs.
+fn all_routings() -> Vec<(Arc<Topology>, Routing)> {
+    use Algorithm::*;
+    let graph = "router a\nrouter b\nrouter c\nlink a b\nlink b c\nlink c a\nnode n0 a\nnode n1 b\nnode n2 c\n";
+    let topologies = [
+        Topology::mesh(&[4, 3], 1),
+        Topology::mesh(&[3, 2, 4], 2),
+        Topology::torus(&[5, 4], &[], 1),
+        Topology::torus(&[3, 2, 4], &[false, false, true], 1),
+        Topology::hypercube(4, 1),
+        Topology::fat_tree(2, 4, (1, 1), None),
+        Topology::fat_tree(3, 4, (1, 1), None),
+        Topology::dragonfly(5, 2, 2, 2),
+        Topology::crossbar(7),
+        Topology::graph(graph),
+    ];
+    let algorithms = [
+        DimensionOrder,
+        DimensionOrderUnguarded,
+        ModifiedDimensionOrder,
+        WestFirst,
+        UpDown,
+        ShortestPath,
+        DestinationModK,
+        Minimal,
+        Valiant,
+    ];
+    let mut all = Vec::new();
+    for topology in topologies.map(|topology| Arc::new(topology.unwrap())) {
+        let fitting = algorithms.iter().filter_map(|&algorithm| Routing::new(&topology, algorithm, 4).ok());
+        let before = all.len();
+        all.extend(fitting.map(|routing| (topology.clone(), routing)));
+        assert!(all.len() > before, "no routing for {}", topology.kind());
+    }
+    assert!(all.len() > 25, "{} routings", all.len());
+    all
+}
+
+#[test]
+fn an_empty_network_takes_as_long_as_the_formula_says() {
+    let mut checked = 0;
+    for (topology, routing) in all_routings() {
+        for (switching, buffer, node_link) in [
+            (Switching::CutThrough, 64, None),
+            (Switching::CutThrough, 64, Some(NodeLink { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) })),
+            (Switching::CutThrough, 64, Some(NodeLink { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) })),
+            (Switching::Wormhole, 8, None),
+            (Switching::Wormhole, 1, None),
+            (Switching::Wormhole, 2, Some(NodeLink { bandwidth_bytes_per_s: 300_000_000, latency: Time(7_001) })),
+            (Switching::Wormhole, 3, Some(NodeLink { bandwidth_bytes_per_s: 4_000_000_000, latency: Time(1) })),
+        ] {
+            let mut config = config(4, switching, Arbitration::RoundRobin);
+            config.link.buffer_flits = buffer;
+            config.node_link = node_link;
+            let mut network = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
+            let nodes = topology.nodes();
+            for (number, bytes) in [0, 1, 13, 14, 15, 200, 1024].into_iter().enumerate() {
+                let from = NodeId(number as u32 * 3 % nodes);
+                for to in (0..nodes).map(NodeId).filter(|&to| to != from) {
+                    let start = Time::from_ns(1_000_000 * (checked + 1));
+                    let packet = Packet { from, to, bytes, message: 9, last: true };
+                    let arrivals = run(&mut network, &[(start, Script::Inject(packet))]);
+                    let [Arrival::Delivered(delivery)] = arrivals[..] else { panic!("{arrivals:?}") };
+                    let flits = u64::from(config.flits(bytes));
+                    let deep = switching == Switching::CutThrough || buffer == 8;
+                    if routing.algorithm() != Algorithm::Valiant {
+                        assert_eq!(delivery.at - start, network.latency_empty(from, to, bytes), "{delivery:?}");
+                    }
+                    if deep {
+                        // Spelt out once more, from what the packet says about its way.
+                        let h = u64::from(delivery.hops);
+                        let slow = if h > 1 { config.flit_time() } else { Time::ZERO }.max(config.node_flit_time());
+                        let wires = config.node_latency() * 2 + config.link.latency * (h - 1);
+                        let heads = wires + config.switch.latency * h;
+                        assert_eq!(delivery.at - start, heads + slow * flits);
+                        assert_eq!(delivery.head - start, heads);
+                    }
+                    checked += 1;
+                }
+            }
+            assert_empty(&mut network);
+            assert_eq!(network.statistics().blocked, 0);
+        }
+    }
+    assert!(checked > 10_000, "{checked}");
+}
+
+/// Packets at random times, dense enough to block each other.
+fn load(seed: u64, nodes: u32, count: u32, spread: u64, bytes_max: u32) -> Vec<(Time, Packet)> {
+    let mut random = Random::new(seed, 0);
+    let mut packets: Vec<_> = (0..count)
+        .map(|message| {
+            let from = random.below(nodes.into()) as u32;
+            let to = (from + 1 + random.below(u64::from(nodes) - 1) as u32) % nodes;
+            let bytes = random.below(u64::from(bytes_max) + 1) as u32;
+            let packet = Packet { from: NodeId(from), to: NodeId(to), bytes, message: message.into(), last: true };
+            (Time(random.below(spread)), packet)
+        })
+        .collect();
+    packets.sort_by_key(|&(at, _)| at);
+    packets
+}
+
+/// Compares a network with its oracle; None where the model leaves the order open.
+fn compare(seed: u64, kind: usize, count: u32, config: NetworkConfig) -> Option<u64> {
+    let (topology, algorithm, vcs) = small(kind);
+    let topology = Arc::new(topology);
+    let vcs = vcs.max(config.link.virtual_channels);
+    let config = NetworkConfig { link: LinkConfig { virtual_channels: vcs, ..config.link }, ..config };
+    let routing = Routing::new(&topology, algorithm, vcs).unwrap();
+    let packets = load(seed, topology.nodes(), count, 6_000_000, config.link.packet_bytes);
+    let mut oracle = Oracle::new(&topology, &routing, &config);
+    oracle.run(&packets);
+    if oracle.ambiguous {
+        return None;
+    }
+    let mut network = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
+    let script: Vec<_> = packets.iter().map(|&(at, packet)| (at, Script::Inject(packet))).collect();
+    let arrivals = run(&mut network, &script);
+    assert_eq!(arrivals.len(), packets.len());
+    for arrival in arrivals {
+        let Arrival::Delivered(delivery) = arrival else { panic!("{arrival:?}") };
+        let number = packets.iter().position(|(_, packet)| packet.message == delivery.packet.message).unwrap();
+        assert_eq!(oracle.arrivals[&number], (delivery.head, delivery.at), "{delivery:?} of {packets:?}");
+    }
+    assert_empty(&mut network);
+    Some(network.statistics().blocked)
+}
+
+#[test]
+fn every_packet_arrives_when_the_flit_by_flit_oracle_says() {
+    let (mut compared, mut open, mut blocked) = (0u64, 0, 0);
+    for seed in 0..1500u64 {
+        let mut draw = Random::new(seed, 77);
+        let switching = if seed % 2 == 0 { Switching::CutThrough } else { Switching::Wormhole };
+        let arbitration = if seed / 2 % 2 == 0 { Arbitration::RoundRobin } else { Arbitration::Fifo };
+        let mut config = config(1, switching, arbitration);
+        config.link.latency = Time(draw.below(40_000) + 1);
+        config.switch.latency = Time(draw.below(60_000) + 1);
+        config.link.bandwidth_bytes_per_s = 700_000_000 + draw.below(1_000_000_000);
+        if draw.below(3) == 0 {
+            let bandwidth_bytes_per_s = 300_000_000 + draw.below(2_000_000_000);
+            config.node_link = Some(NodeLink { bandwidth_bytes_per_s, latency: Time(draw.below(20_000)) });
+        }
+        config.link.packet_bytes = 400;
+        let flits = config.flits(400);
+        config.link.buffer_flits = match switching {
+            Switching::CutThrough => flits + draw.below(20) as u32,
+            Switching::Wormhole => 1 + draw.below(20) as u32,
+        };
+        config.link.virtual_channels = 1 + draw.below(2) as u8;
+        let count = 10 + draw.below(60) as u32;
+        match compare(seed, draw.below(7) as usize, count, config) {
+            Some(heads) => {
+                compared += 1;
+                blocked += heads;
+            }
+            None => open += 1,
+        }
+    }
+    assert!(compared > 300, "{compared} networks compared, {open} left open by the model");
+    assert!(blocked > 3_000, "only {blocked} heads were blocked");
+}
+
+/// Packets as fast as their nodes can send them, on a routing that locks up.
+fn crowd(topology: Topology, algorithm: Algorithm, switching: Switching, each: u32, seed: u64) -> Network {
+    let topology = Arc::new(topology);
+    let mut config = config(1, switching, Arbitration::RoundRobin);
+    config.link.buffer_flits = if switching == Switching::Wormhole { 8 } else { config.flits(1024) };
+    config.seed = seed;
+    let routing = Routing::new(&topology, algorithm, 1).unwrap();
+    let mut network = Network::new(topology.clone(), routing, config).unwrap();
+    let packets = load(seed, topology.nodes(), topology.nodes() * each, 1_000_000, 1024);
+    let script: Vec<_> = packets.iter().map(|&(at, packet)| (at, Script::Inject(packet))).collect();
+    let arrivals = run(&mut network, &script);
+    assert_eq!(network.find_deadlock(Time::MAX), None, "{:?}", network.statistics());
+    assert_eq!(arrivals.len(), packets.len(), "{:?}", network.statistics());
+    assert_empty(&mut network);
+    network
+}
+
+#[test]
+fn every_deadlock_is_found_and_resolved() {
+    for switching in [Switching::Wormhole, Switching::CutThrough] {
+        let mesh = crowd(Topology::mesh(&[8, 8], 1).unwrap(), Algorithm::ShortestPath, switching, 20, 3);
+        let statistics = mesh.statistics();
+        assert!(statistics.deadlocks > 0 && statistics.recovered == statistics.deadlocks, "{statistics:?}");
+        assert!(statistics.cycle_lengths.keys().all(|&length| length >= 4), "{statistics:?}");
+    }
+}
+
+/// A small network with everything that can go wrong going wrong.
+#[derive(Clone, Debug)]
+struct Trouble {
+    seed: u64,
+    kind: usize,
+    wormhole: bool,
+    fifo: bool,
+    retransmission: bool,
+    loss: f64,
+    corruption: f64,
+    packets: u32,
+    /// Links that fail: which, when, and for how long.
+    failures: Vec<(u32, u64, Option<u64>)>,
+}
+
+fn trouble() -> impl Strategy<Value = Trouble> {
+    let rate = prop_oneof![Just(0.0), 0.0..0.3f64];
+    let failure = (any::<u32>(), 0u64..8_000_000, proptest::option::of(1u64..4_000_000));
+    let failures = proptest::collection::vec(failure, 0..6);
+    (any::<u64>(), 0usize..9, any::<[bool; 3]>(), rate.clone(), rate, 1u32..120, failures).prop_map(
+        |(seed, kind, [wormhole, fifo, retransmission], loss, corruption, packets, failures)| Trouble {
+            seed,
+            kind,
+            wormhole,
+            fifo,
+            retransmission,
+            loss,
+            corruption,
+            packets,
+            failures,
+        },
+    )
+}
+
+fn in_trouble(trouble: &Trouble) -> (Network, Vec<Arrival>) {
+    // The last two lock up, and choose.
+    let (topology, algorithm, vcs) = match trouble.kind {
+        7 => (Topology::torus(&[5, 5], &[], 1).unwrap(), Algorithm::ShortestPath, 1),
+        8 => (Topology::mesh(&[4, 4], 1).unwrap(), Algorithm::WestFirst, 1),
+        kind => small(kind),
+    };
+    let topology = Arc::new(topology);
+    let switching = if trouble.wormhole { Switching::Wormhole } else { Switching::CutThrough };
+    let mut config = config(vcs, switching, if trouble.fifo { Arbitration::Fifo } else { Arbitration::RoundRobin });
+    config.link.packet_bytes = 300;
+    config.link.buffer_flits = if trouble.wormhole { 3 } else { config.flits(300) };
+    config.retransmission =
+        trouble.retransmission.then_some(RetransmissionConfig { timeout: Time::from_ns(300), window_flits: 20 });
+    config.errors = ErrorRates { loss: trouble.loss, corruption: trouble.corruption };
+    config.link_down_limit = Time(2_000_000);
+    config.seed = trouble.seed;
+    let routing = Routing::new(&topology, algorithm, vcs).unwrap();
+    let mut network = Network::new(topology.clone(), routing, config).unwrap();
+    let packets = load(trouble.seed, topology.nodes(), trouble.packets, 6_000_000, 300);
+    let mut script: Vec<_> = packets.iter().map(|&(at, packet)| (at, Script::Inject(packet))).collect();
+    for &(channel, at, length) in &trouble.failures {
+        let channel = channel % topology.channels();
+        script.push((Time(at), Script::Fail(channel)));
+        if let Some(length) = length {
+            script.push((Time(at + length), Script::Repair(channel)));
+        }
+    }
+    let arrivals = run(&mut network, &script);
+    (network, arrivals)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn everything_injected_is_delivered_or_lost_exactly_once(trouble in trouble()) {
+        let (mut network, arrivals) = in_trouble(&trouble);
+        assert_empty(&mut network);
+        let mut messages: Vec<u64> = arrivals.iter().map(|arrival| arrival.packet().message).collect();
+        messages.sort_unstable();
+        prop_assert_eq!(messages, (0..u64::from(trouble.packets)).collect::<Vec<_>>());
+        let mut order: BTreeMap<(NodeId, NodeId), (Time, u64)> = BTreeMap::new();
+        for arrival in &arrivals {
+            match arrival {
+                Arrival::Delivered(delivery) => {
+                    let least = network.latency_empty(delivery.packet.from, delivery.packet.to, delivery.packet.bytes);
+                    prop_assert!(delivery.recovered || delivery.at - delivery.injected >= least);
+                    prop_assert!(delivery.head < delivery.at || delivery.recovered);
+                    let pair = (delivery.packet.from, delivery.packet.to);
+                    if trouble.kind < 7 {
+                        let last = order.insert(pair, (delivery.injected, delivery.packet.message));
+                        prop_assert!(last.is_none_or(|(injected, _)| injected <= delivery.injected), "{:?}", delivery);
+                    }
+                }
+                Arrival::Lost(loss) => match loss.why {
+                    LossReason::LinkDown => prop_assert!(!trouble.failures.is_empty()),
+                    LossReason::NoRoute => prop_assert!(false, "{:?}", loss),
+                    LossReason::Loss => prop_assert!(!trouble.retransmission && trouble.loss > 0.0),
+                    LossReason::Corruption => prop_assert!(!trouble.retransmission && trouble.corruption > 0.0),
+                },
+            }
+        }
+        let statistics = network.statistics();
+        prop_assert_eq!(statistics.delivered + statistics.lost, u64::from(trouble.packets));
+        prop_assert_eq!(statistics.deadlocks, statistics.recovered);
+        prop_assert!(trouble.kind == 7 || statistics.deadlocks == 0);
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_run(trouble in trouble()) {
+        let (first, arrivals) = in_trouble(&trouble);
+        let (again, same) = in_trouble(&trouble);
+        prop_assert_eq!(arrivals, same);
+        prop_assert_eq!(first.statistics(), again.statistics());
+    }
+}
+
+#[test]
+fn faults_happen_and_links_hide_what_they_can() {
+    let base = Trouble {
+        seed: 5,
+        kind: 2,
+        wormhole: false,
+        fifo: false,
+        retransmission: true,
+        loss: 0.05,
+        corruption: 0.05,
+        packets: 400,
+        failures: vec![],
+    };
+    let count = |arrivals: &[Arrival], why: LossReason| {
+        arrivals.iter().filter(|arrival| matches!(arrival, Arrival::Lost(loss) if loss.why == why)).count()
+    };
+    for wormhole in [false, true] {
+        let (network, arrivals) = in_trouble(&Trouble { wormhole, ..base.clone() });
+        let statistics = network.statistics();
+        assert_eq!(statistics.delivered, 400);
+        assert_eq!(statistics.retransmissions, statistics.losses + statistics.corruptions);
+        assert!(statistics.losses > 30 && statistics.corruptions > 30, "{statistics:?}");
+        let (_, sound) = in_trouble(&Trouble { wormhole, loss: 0.0, corruption: 0.0, ..base.clone() });
+        let sum = |arrivals: &[Arrival]| {
+            let latency = |arrival: &Arrival| match arrival {
+                Arrival::Delivered(delivery) => delivery.at - delivery.injected,
+                Arrival::Lost(_) => Time::ZERO,
+            };
+            arrivals.iter().map(latency).sum::<Time>()
+        };
+        assert!(sum(&arrivals) > sum(&sound), "errors cost nothing");
+        let (_, arrivals) = in_trouble(&Trouble { wormhole, retransmission: false, ..base.clone() });
+        assert!(count(&arrivals, LossReason::Loss) > 20 && count(&arrivals, LossReason::Corruption) > 20);
+        // All links into one corner fail and stay down: what goes there is lost, and nothing else.
+        let failures = (0..1000).map(|channel| (channel, 0, None)).collect();
+        let all = Trouble { wormhole, loss: 0.0, corruption: 0.0, failures, ..base.clone() };
+        let (_, arrivals) = in_trouble(&all);
+        assert_eq!(count(&arrivals, LossReason::LinkDown), 400);
+    }
+}
+
+#[test]
+fn a_link_that_is_repaired_in_time_loses_nothing() {
+    let topology = Arc::new(Topology::mesh(&[2, 1], 1).unwrap());
+    let routing = Routing::new(&topology, Algorithm::DimensionOrder, 1).unwrap();
+    let mut config = config(1, Switching::CutThrough, Arbitration::RoundRobin);
+    config.link.latency = Time::from_ns(500);
+    config.retransmission = Some(RetransmissionConfig { timeout: Time::from_ns(5_000), window_flits: 200 });
+    let packet = |message| Packet { from: NodeId(0), to: NodeId(1), bytes: 100, message, last: true };
+    let between = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap().channels_between_routers();
+    let mut alone = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
+    let empty = alone.latency_empty(NodeId(0), NodeId(1), 100);
+    let script = [(Time::ZERO, Script::Inject(packet(0))), (Time::ZERO, Script::Inject(packet(1)))];
+    let sound = run(&mut alone, &script);
+    // Down while the first is on the wire (520 ns to 1020 ns) and the second is not there yet.
+    let down = |from: u64, to: u64| {
+        let mut network = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
+        let mut script = script.to_vec();
+        for &channel in &between {
+            script.push((Time::from_ns(from), Script::Fail(channel)));
+            script.push((Time::from_ns(to), Script::Repair(channel)));
+        }
+        let arrivals = run(&mut network, &script);
+        assert_empty(&mut network);
+        let at = |arrival: &Arrival| match arrival {
+            Arrival::Delivered(delivery) => delivery.at,
+            Arrival::Lost(loss) => panic!("{loss:?}"),
+        };
+        arrivals.iter().map(at).collect::<Vec<_>>()
+    };
+    let started = Time::from_ns(520);
+    let late = down(600, 9_000);
+    assert_eq!(late[0], Time::from_ns(9_000) + empty - started, "sent again at its repair");
+    assert!(late[1] > late[0]);
+    // After the head has passed nothing changes for the first.
+    let Arrival::Delivered(first) = sound[0] else { panic!("{sound:?}") };
+    assert_eq!(down(1_030, 1_040)[0], first.at);
+}
+
+#[test]
+fn a_deadlock_that_is_left_is_described() {
+    let topology = Arc::new(Topology::torus(&[8], &[], 1).unwrap());
+    let mut config = config(1, Switching::CutThrough, Arbitration::Fifo);
+    config.link.buffer_flits = config.flits(1024);
+    config.deadlock = DeadlockPolicy::Detect;
+    let routing = Routing::new(&topology, Algorithm::DimensionOrderUnguarded, 1).unwrap();
+    let mut network = Network::new(topology, routing, config).unwrap();
+    // Each node sends three hops to the right, twice: the ring fills, and nobody can move.
+    let script: Vec<_> = (0..16)
+        .map(|number| {
+            let (from, to) = (NodeId(number % 8), NodeId((number + 3) % 8));
+            (Time::ZERO, Script::Inject(Packet { from, to, bytes: 1024, message: number.into(), last: true }))
+        })
+        .collect();
+    let arrivals = run(&mut network, &script);
+    assert!(arrivals.len() < 16);
+    let deadlock = network.deadlock().expect("a deadlock").clone();
+    assert_eq!(deadlock.cycle.len(), 8);
+    assert_eq!(network.find_deadlock(deadlock.at).map(|found| found.cycle.len()), Some(8));
+    assert_eq!(network.statistics().deadlocks, 1);
+    assert_eq!(network.statistics().cycle_lengths, BTreeMap::from([(8, 1)]));
+    // Each waits for the next: the channels of the cycle follow each other round the ring.
+    let routers: Vec<u32> = deadlock.cycle.iter().map(|stuck| network.lanes[stuck.channel as usize].router).collect();
+    let steps: Vec<u32> = (0..8).map(|at| (routers[(at + 1) % 8] + 8 - routers[at]) % 8).collect();
+    assert!(steps.iter().all(|&step| step == steps[0] && (step == 1 || step == 7)), "{routers:?}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_refused() {
+    let topology = Arc::new(Topology::torus(&[4, 4], &[], 1).unwrap());
+    let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).unwrap();
+    let refuse = |change: &dyn Fn(&mut NetworkConfig)| {
+        let mut config = NetworkConfig::default();
+        change(&mut config);
+        Network::new(topology.clone(), routing.clone(), config).unwrap_err()
+    };
+    assert_eq!(refuse(&|config| config.link.bandwidth_bytes_per_s = 0), NetworkError::Bandwidth);
+    let node_link = NodeLink { bandwidth_bytes_per_s: 0, latency: Time::ZERO };
+    assert_eq!(refuse(&|config| config.node_link = Some(node_link.clone())), NetworkError::Bandwidth);
+    assert_eq!(refuse(&|config| config.link.flit_bytes = 2), NetworkError::Flit { flit: 2, crc: 2 });
+    assert_eq!(refuse(&|config| config.link.packet_bytes = 0), NetworkError::Packet);
+    assert_eq!(refuse(&|config| config.link.virtual_channels = 0), NetworkError::NoVirtualChannel);
+    assert_eq!(
+        refuse(&|config| config.link.virtual_channels = 1),
+        NetworkError::VirtualChannels { needed: 2, have: 1 }
+    );
+    assert_eq!(refuse(&|config| config.link.buffer_flits = 0), NetworkError::NoBuffer);
+    let short = NetworkError::BufferBelowPacket { buffer: 34, packet: 35 };
+    assert_eq!(refuse(&|config| config.link.buffer_flits = 34), short);
+    let retransmission = RetransmissionConfig { timeout: Time::ZERO, window_flits: 34 };
+    let window = NetworkError::Window { window: 34, needed: 35 };
+    assert_eq!(refuse(&|config| config.retransmission = Some(retransmission.clone())), window);
+    assert!(matches!(refuse(&|config| config.errors.loss = 1.5), NetworkError::ErrorRate { .. }));
+    assert!(matches!(refuse(&|config| config.errors.corruption = f64::NAN), NetworkError::ErrorRate { .. }));
+    assert!(matches!(refuse(&|config| config.link.latency = Time::MAX), NetworkError::Latency { .. }));
+    assert!(matches!(refuse(&|config| config.link.bandwidth_bytes_per_s = 1), NetworkError::TooSlow { .. }));
+    assert!(matches!(refuse(&|config| config.link.packet_bytes = u32::MAX), NetworkError::TooSlow { .. }));
+}
+
+#[test]
+fn spans_tell_a_packets_way() {
+    let topology = Arc::new(Topology::mesh(&[3, 1], 1).unwrap());
+    let routing = Routing::new(&topology, Algorithm::DimensionOrder, 1).unwrap();
+    for switching in [Switching::CutThrough, Switching::Wormhole] {
+        let mut config = config(1, switching, Arbitration::RoundRobin);
+        config.trace = true;
+        let mut network = Network::new(topology.clone(), routing.clone(), config).unwrap();
+        let packet = Packet { from: NodeId(0), to: NodeId(2), bytes: 500, message: 7, last: true };
+        run(&mut network, &[(Time::ZERO, Script::Inject(packet))]);
+        let spans = network.take_spans();
+        assert_eq!(spans.len(), 4);
+        assert!(spans.iter().all(|span| span.message == 7 && span.end - span.start == network.injection_time(500)));
+        assert!(spans.windows(2).all(|pair| pair[1].start == pair[0].start + Time::from_ns(30)), "{spans:?}");
+        assert!(network.take_spans().is_empty());
+    }
+}

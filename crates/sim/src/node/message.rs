@@ -1,0 +1,626 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! One message from command to counter.
+//!
+//! ```text
+//! start ─ host ─> issue ─ engine, bus ─> inject ─ fabric ─> landed ─ engine, bus, interrupts ─> deliver ─> (answer back) ─> answer
+//! ```
+//!
+//! A [`Flight`] is a message and, afterwards, its response: the same record turns round. Its number is what packets carry.
+//!
+//! In host mode (seed 003, section III-B) the processor is interrupted for the header; it matches, and programs the transfer of what
+//! did not come with the header; at the end of that it is interrupted once more.
+//!
+//! A NIC that cannot tell apart as many streams as arrive refuses the next long message: it is dropped, its sender told, and sent again
+//! after a while (seed 003, section III-D). Later messages of the same pair wait at the target, so that the order holds.
+
+use std::collections::BTreeMap;
+
+use selvedge_fabric::NodeId;
+use selvedge_nic::NoMemory;
+use selvedge_nic::portals::{Delivery, Verdict, fail};
+use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::{Fault, Register, Step};
+
+use crate::machine::{Matching, Mode};
+use crate::network::{Arrival, Packet};
+use crate::time::Time;
+
+use super::ranks::{Meter, Ranks};
+use super::run::{Event, NetworkQueue, Simulation};
+use super::station::Engine;
+use super::trace::{Span, Unit};
+use super::walk;
+
+/// What a flight is at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    Free,
+    Request,
+    /// An acknowledgement or a reply, on its way back.
+    Response,
+    /// Word of a refusal, on its way back.
+    Refusal,
+}
+
+/// A message.
+#[derive(Clone, Debug)]
+pub(super) struct Flight {
+    phase: Phase,
+    ni: u32,
+    /// Ranks: whose operation it is, and whose memory it is about.
+    from: u32,
+    to: u32,
+    command: Command,
+    /// Of the request, then of the reply.
+    payload: Vec<u8>,
+    delivery: Delivery,
+    started: Time,
+    /// When the first byte of what is on its way left, and when it arrived.
+    left: Time,
+    head: Time,
+    /// Bytes that have not been handed to the fabric; packets that have not arrived.
+    bytes_to_send: u64,
+    bytes: u64,
+    packets_to_come: u32,
+    refused: bool,
+    has_stream: bool,
+    lost: bool,
+    /// Its place among the messages of its pair.
+    sequence: u64,
+    /// A number for traces: grows with each message.
+    number: u64,
+}
+
+/// Packets carry the flight's index above its number.
+const INDEX_SHIFT: u32 = 40;
+/// The number of a message in what packets carry.
+pub(super) const NUMBER_MASK: u64 = (1 << INDEX_SHIFT) - 1;
+
+/// The order of messages between ranks, where the fabric or refusals may change it.
+#[derive(Debug, Default)]
+pub(super) struct Pairs {
+    needed: bool,
+    pairs: BTreeMap<(u32, u32), Pair>,
+    numbers: u64,
+}
+
+#[derive(Debug, Default)]
+struct Pair {
+    next_sent: u64,
+    next_delivered: u64,
+    /// Those that landed too early.
+    held: BTreeMap<u64, u32>,
+}
+
+impl Pairs {
+    pub fn new(needed: bool) -> Pairs {
+        Pairs { needed, ..Pairs::default() }
+    }
+}
+
+/// Steps of one transition, and what they cost but for searching.
+struct Tally<'a> {
+    nic: &'a crate::machine::NicModel,
+    searched: u64,
+    cost: Time,
+}
+
+impl Meter for Tally<'_> {
+    fn charge(&mut self, step: Step) {
+        match step {
+            Step::EntrySearched => self.searched += 1,
+            other => self.cost += self.nic.price(other),
+        }
+    }
+}
+
+impl<R: Ranks> Simulation<R> {
+    // ---- At the initiator ----------------------------------------------------------------------------------------
+
+    /// A program's operation. Gives when the program goes on, which is when the NIC has the command.
+    pub(super) fn start(&mut self, at: Time, rank: u32, ni: u32, command: Command, payload: Vec<u8>) -> (Time, u32) {
+        let cost = self.machine.issue(payload.len() as u64);
+        let flight = self.new_flight(at, rank, ni, command, payload);
+        self.span(rank, Unit::Host, "send", at, at + cost, flight);
+        (at + cost, flight)
+    }
+
+    fn new_flight(&mut self, at: Time, from: u32, ni: u32, command: Command, payload: Vec<u8>) -> u32 {
+        self.pairs.numbers += 1;
+        self.members[from as usize].unanswered += 1;
+        let flight = Flight {
+            phase: Phase::Request,
+            ni,
+            from,
+            to: u32::MAX,
+            bytes: payload.len() as u64,
+            command,
+            payload,
+            delivery: Delivery::default(),
+            started: at,
+            left: at,
+            head: Time::MAX,
+            bytes_to_send: 0,
+            packets_to_come: 0,
+            refused: false,
+            has_stream: false,
+            lost: false,
+            sequence: u64::MAX,
+            number: self.pairs.numbers & NUMBER_MASK,
+        };
+        match self.free_flights.pop() {
+            Some(index) => {
+                self.flights[index as usize] = flight;
+                index
+            }
+            None => {
+                self.flights.push(flight);
+                self.flights.len() as u32 - 1
+            }
+        }
+    }
+
+    fn free_flight(&mut self, index: u32) {
+        let flight = &mut self.flights[index as usize];
+        flight.phase = Phase::Free;
+        flight.payload = Vec::new();
+        let member = &mut self.members[flight.from as usize];
+        member.unanswered = member.unanswered.saturating_sub(1);
+        self.free_flights.push(index);
+    }
+
+    /// The NIC has the command, or what is to be answered.
+    pub(super) fn issue(&mut self, now: Time, index: u32) {
+        let flight = &self.flights[index as usize];
+        if flight.phase != Phase::Request {
+            return self.emit(now, index);
+        }
+        let (ni, from, target) = (flight.ni, flight.from, flight.command.target);
+        let Some(to) = self.ranks.find(target, ni) else {
+            self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
+            self.told_of_sending(now, index);
+            self.flights[index as usize].delivery = Delivery::failed(fail::UNDELIVERABLE);
+            return self.conclude(now, index);
+        };
+        self.flights[index as usize].to = to;
+        if self.pairs.needed && self.flights[index as usize].sequence == u64::MAX {
+            let pair = self.pairs.pairs.entry((from, to)).or_default();
+            self.flights[index as usize].sequence = pair.next_sent;
+            pair.next_sent += 1;
+        }
+        self.emit(now, index);
+    }
+
+    /// A node's engine takes what is to be sent, and the first packet is read.
+    fn emit(&mut self, now: Time, index: u32) {
+        let (source, target) = self.ends(index);
+        let machine = self.machine.clone();
+        let flight = &self.flights[index as usize];
+        let bytes = if flight.phase == Phase::Refusal { 0 } else { flight.payload.len() as u64 };
+        let transfers = bytes > machine.host.pio_bytes_max;
+        let command = if machine.nic.mode == Mode::Nic { machine.nic.command } else { Time::ZERO };
+        let cost = command + if transfers { machine.nic.transfer } else { Time::ZERO };
+        let packet = u64::from(machine.network.link.packet_bytes).max(1);
+        let station = &mut self.stations[source as usize];
+        let (start, done) = station.work(&machine, Engine::Send, now, cost);
+        let first = bytes.min(packet);
+        let ready = if transfers { station.read(&machine, done + machine.host.dma_read, first) } else { done };
+        let rank = self.sender(index);
+        self.span(rank, Unit::NicSend, "command", start, done, index);
+        let flight = &mut self.flights[index as usize];
+        flight.bytes = bytes;
+        flight.bytes_to_send = bytes;
+        flight.packets_to_come = bytes.div_ceil(packet).max(1) as u32;
+        flight.head = Time::MAX;
+        flight.left = ready;
+        if source == target {
+            // It never leaves the node: the NIC turns it round.
+            let last = if transfers && bytes > first {
+                self.stations[source as usize].read(&machine, ready, bytes - first)
+            } else {
+                ready
+            };
+            let flight = &mut self.flights[index as usize];
+            flight.head = ready;
+            flight.packets_to_come = 0;
+            flight.bytes_to_send = 0;
+            if flight.phase == Phase::Request {
+                self.told_of_sending(last, index);
+            }
+            self.queue.schedule(last, Event::Landed(index));
+        } else {
+            self.queue.schedule(ready, Event::Inject(index));
+        }
+    }
+
+    /// A packet has been read: it goes to the fabric, and the next is read.
+    pub(super) fn inject(&mut self, now: Time, index: u32) {
+        let (source, target) = self.ends(index);
+        let machine = self.machine.clone();
+        let most = u64::from(machine.network.link.packet_bytes).max(1);
+        let flight = &mut self.flights[index as usize];
+        let bytes = flight.bytes_to_send.min(most);
+        flight.bytes_to_send -= bytes;
+        let left = flight.bytes_to_send;
+        let packet = Packet {
+            from: NodeId(source),
+            to: NodeId(target),
+            bytes: bytes as u32,
+            message: u64::from(index) << INDEX_SHIFT | flight.number,
+            last: left == 0,
+        };
+        let request = flight.phase == Phase::Request;
+        self.network.inject(now, packet, &mut NetworkQueue(&mut self.queue));
+        if left == 0 {
+            if request {
+                self.told_of_sending(now, index);
+            }
+            return;
+        }
+        // No further ahead of the fabric than it takes packets.
+        let read = self.stations[source as usize].read(&machine, now, left.min(most));
+        let free = self.network.injection_free_at(NodeId(source));
+        let ahead = self.network.injection_time(most as u32);
+        self.queue.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
+    }
+
+    /// SEND: the payload has been read.
+    fn told_of_sending(&mut self, at: Time, index: u32) {
+        let flight = &self.flights[index as usize];
+        let (command, from, ni) = (&flight.command, flight.from, flight.ni);
+        if command.kind == kind::GET || !command.tells_initiator() {
+            return;
+        }
+        let mut fired = false;
+        self.ranks.with_nic(from, ni, &mut |nic| {
+            nic.complete_send(command, fail::OK);
+            fired = nic.has_fired();
+        });
+        if fired {
+            self.queue.schedule(at, Event::Fire { rank: from, ni });
+        }
+        self.wake(from, at);
+    }
+
+    // ---- The fabric ----------------------------------------------------------------------------------------------
+
+    /// Packets that have arrived, or never will.
+    pub(super) fn take_arrivals(&mut self, now: Time) {
+        while let Some(arrival) = self.network.take_arrival() {
+            match arrival {
+                Arrival::Delivered(delivery) => {
+                    let index = (delivery.packet.message >> INDEX_SHIFT) as u32;
+                    self.packet_arrived(now, index, delivery.head);
+                }
+                Arrival::Lost(loss) => {
+                    let index = (loss.packet.message >> INDEX_SHIFT) as u32;
+                    self.flights[index as usize].lost = true;
+                    self.packet_arrived(now, index, now);
+                }
+            }
+        }
+    }
+
+    fn packet_arrived(&mut self, now: Time, index: u32, head: Time) {
+        let (_, target) = self.ends(index);
+        let machine = self.machine.clone();
+        let flight = &mut self.flights[index as usize];
+        if flight.head == Time::MAX && flight.phase == Phase::Request && flight.packets_to_come > 1 {
+            let from = flight.from;
+            if self.stations[target as usize].open_stream(&machine, from) {
+                self.flights[index as usize].has_stream = machine.nic.streams_max != 0;
+            } else {
+                self.flights[index as usize].refused = true;
+            }
+        }
+        let flight = &mut self.flights[index as usize];
+        flight.head = flight.head.min(head);
+        flight.packets_to_come = flight.packets_to_come.saturating_sub(1);
+        if flight.packets_to_come == 0 && flight.bytes_to_send == 0 {
+            self.landed(now, index);
+        }
+    }
+
+    // ---- At the node where it arrives ----------------------------------------------------------------------------
+
+    /// All of it is there.
+    pub(super) fn landed(&mut self, now: Time, index: u32) {
+        let (_, target) = self.ends(index);
+        let machine = self.machine.clone();
+        let rank = self.sender(index);
+        let (left, phase) = (self.flights[index as usize].left, self.flights[index as usize].phase);
+        self.span(rank, Unit::Wire, name_of(phase), left, now, index);
+        let flight = &mut self.flights[index as usize];
+        if std::mem::take(&mut flight.has_stream) {
+            self.stations[target as usize].close_stream(&machine, flight.from);
+        }
+        let flight = &mut self.flights[index as usize];
+        if flight.lost {
+            self.statistics.lost += 1;
+            flight.delivery = Delivery::failed(fail::UNDELIVERABLE);
+            if flight.phase == Phase::Request {
+                self.skip_in_order(index, now);
+            }
+            return self.conclude(now, index);
+        }
+        match flight.phase {
+            Phase::Refusal => {
+                flight.phase = Phase::Request;
+                flight.refused = false;
+                self.queue.schedule(now + machine.nic.retry, Event::Issue(index));
+            }
+            Phase::Request if flight.refused => {
+                flight.phase = Phase::Refusal;
+                self.statistics.refused += 1;
+                self.emit(now, index);
+            }
+            Phase::Request if self.pairs.needed => {
+                let (pair, sequence) = ((flight.from, flight.to), flight.sequence);
+                let order = self.pairs.pairs.entry(pair).or_default();
+                order.held.insert(sequence, index);
+                self.release_in_order(pair, now);
+            }
+            _ => self.take_in(now, index),
+        }
+    }
+
+    fn release_in_order(&mut self, pair: (u32, u32), now: Time) {
+        loop {
+            let Some(order) = self.pairs.pairs.get_mut(&pair) else { return };
+            let Some(index) = order.held.remove(&order.next_delivered) else { return };
+            order.next_delivered += 1;
+            if index != NOBODY {
+                self.take_in(now, index);
+            }
+        }
+    }
+
+    /// A lost message's place in the order is empty.
+    fn skip_in_order(&mut self, index: u32, now: Time) {
+        if !self.pairs.needed {
+            return;
+        }
+        let flight = &self.flights[index as usize];
+        let (pair, sequence) = ((flight.from, flight.to), flight.sequence);
+        self.pairs.pairs.entry(pair).or_default().held.insert(sequence, NOBODY);
+        self.release_in_order(pair, now);
+    }
+
+    /// The NIC, and in host mode the processor, take it in: when that is done it is delivered.
+    fn take_in(&mut self, now: Time, index: u32) {
+        let (_, target) = self.ends(index);
+        let machine = self.machine.clone();
+        let (host, nic) = (&machine.host, &machine.nic);
+        let flight = &self.flights[index as usize];
+        let (phase, bytes) = (flight.phase, flight.bytes);
+        let first = flight.head.min(now);
+        let station = &mut self.stations[target as usize];
+        let at = match nic.mode {
+            Mode::Nic => {
+                let (start, done) = station.work(&machine, Engine::Receive, first, nic.header);
+                let written = if bytes > 0 { station.write(&machine, done, bytes) } else { now };
+                let rank = self.receiver(index);
+                self.span(rank, Unit::NicReceive, "header", start, done, index);
+                now.max(done).max(written) + host.dma_write
+            }
+            Mode::Host => {
+                let (start, done) = station.work(&machine, Engine::Receive, first, nic.transfer);
+                let (served, matched) = station.serve(done, host.interrupt + nic.header);
+                self.statistics.interrupts += 1;
+                let mut at = now.max(matched);
+                let mut second = None;
+                if bytes > host.pio_bytes_max {
+                    let station = &mut self.stations[target as usize];
+                    let written = station.write(&machine, matched + host.doorbell, bytes);
+                    let there = now.max(written) + host.dma_write;
+                    second = Some(station.serve(there, host.interrupt));
+                    self.statistics.interrupts += 1;
+                    at = second.map_or(there, |(_, end)| end);
+                }
+                let rank = self.receiver(index);
+                self.span(rank, Unit::NicReceive, "header", start, done, index);
+                self.span(rank, Unit::Host, "interrupt", served, matched, index);
+                if let Some((start, end)) = second {
+                    self.span(rank, Unit::Host, "interrupt", start, end, index);
+                }
+                at
+            }
+        };
+        // What landed first is delivered first.
+        let station = &mut self.stations[target as usize];
+        let at = station.in_order(at);
+        self.queue.schedule(at, if phase == Phase::Request { Event::Deliver(index) } else { Event::Answer(index) });
+    }
+
+    /// A request meets the target's tables.
+    pub(super) fn deliver(&mut self, now: Time, index: u32) {
+        let machine = self.machine.clone();
+        let flight = &mut self.flights[index as usize];
+        let (to, ni, started, kind) = (flight.to, flight.ni, flight.started, flight.command.kind);
+        let payload = std::mem::take(&mut flight.payload);
+        let request = &flight.command.request;
+        let mut searched = walk::Walk::default();
+        if machine.nic.matching == Matching::List || machine.nic.mode == Mode::Host {
+            self.ranks.with_nic(to, ni, &mut |nic| searched = walk::of_request(nic, request));
+        }
+        let mut tally = Tally { nic: &machine.nic, searched: 0, cost: Time::ZERO };
+        let mut reply = Vec::new();
+        let there = self.ranks.find(flight.command.target, ni) == Some(to);
+        let delivery = if !there {
+            Delivery::failed(fail::UNDELIVERABLE)
+        } else {
+            match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut tally) {
+                Verdict::Done(delivery) => delivery,
+                Verdict::Unreachable => Delivery::failed(fail::DROPPED),
+                Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
+                Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
+            }
+        };
+        let (tally_searched, tally_cost) = (tally.searched, tally.cost);
+        let compared = match machine.nic.matching {
+            Matching::List => searched.compared,
+            Matching::Hash => tally_searched,
+        };
+        let cost = tally_cost + machine.search(compared, searched.length);
+        let finish = now + cost;
+        let (_, target) = self.ends(index);
+        self.stations[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
+        let unit = if machine.nic.mode == Mode::Host { Unit::Host } else { Unit::NicReceive };
+        self.span(to, unit, "match", now, finish, index);
+        self.statistics.messages += 1;
+        self.statistics.payload_bytes += delivery.mlength;
+        self.statistics.entries_searched += compared;
+        let _ = self.statistics.latency.record(finish.saturating_sub(started).0.max(1));
+        self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
+        let mut fired = false;
+        self.ranks.with_nic(to, ni, &mut |nic| fired = nic.has_fired());
+        if fired {
+            self.queue.schedule(finish, Event::Fire { rank: to, ni });
+        }
+        self.wake(to, finish + machine.host.software_receive);
+        let flight = &mut self.flights[index as usize];
+        flight.delivery = delivery;
+        let acknowledges = matches!(kind, kind::PUT | kind::ATOMIC);
+        let answers = flight.command.wants_response() && !(acknowledges && delivery.silent);
+        if !answers {
+            return self.free_flight(index);
+        }
+        flight.phase = Phase::Response;
+        reply.truncate(delivery.mlength as usize);
+        flight.payload = if acknowledges { Vec::new() } else { reply };
+        // Nothing waits for the search of an entry but what follows from it.
+        self.respond(finish, index);
+    }
+
+    /// The response goes back.
+    fn respond(&mut self, at: Time, index: u32) {
+        self.statistics.responses += 1;
+        let extra = if self.machine.nic.mode == Mode::Host { self.machine.host.doorbell } else { Time::ZERO };
+        self.queue.schedule(at + extra, Event::Issue(index));
+    }
+
+    // ---- Back at the initiator -----------------------------------------------------------------------------------
+
+    /// ACK or REPLY.
+    pub(super) fn answer(&mut self, now: Time, index: u32) {
+        let machine = self.machine.clone();
+        let flight = &mut self.flights[index as usize];
+        let (from, ni, command) = (flight.from, flight.ni, flight.command);
+        let reply = std::mem::take(&mut flight.payload);
+        if !matches!(command.kind, kind::PUT | kind::ATOMIC) && flight.delivery.fail == fail::OK {
+            let bytes = reply.len().min(flight.delivery.mlength as usize);
+            if self.ranks.scatter(from, ni, &command.sink, &reply[..bytes]).is_err() {
+                let flight = &mut self.flights[index as usize];
+                (flight.delivery.fail, flight.delivery.mlength) = (fail::SEGV, 0);
+            }
+        }
+        let event = machine.nic.event.max(machine.nic.counter);
+        self.conclude(now + event, index);
+    }
+
+    /// The initiator is told, and the flight is over.
+    fn conclude(&mut self, at: Time, index: u32) {
+        let flight = &self.flights[index as usize];
+        let (from, ni, command, delivery) = (flight.from, flight.ni, flight.command, flight.delivery);
+        let mut fired = false;
+        if command.wants_response() {
+            self.ranks.with_nic(from, ni, &mut |nic| {
+                nic.complete_response(&command, &delivery);
+                fired = nic.has_fired();
+            });
+        }
+        self.statistics.note(&[u64::from(from), at.0, u64::from(delivery.fail)]);
+        self.free_flight(index);
+        if fired {
+            self.queue.schedule(at, Event::Fire { rank: from, ni });
+        }
+        self.wake(from, at);
+    }
+
+    // ---- Triggered operations ------------------------------------------------------------------------------------
+
+    /// Operations that are due leave, without their program: from the NIC, or in host mode from the processor.
+    pub(super) fn fire(&mut self, now: Time, rank: u32, ni: u32) {
+        let machine = self.machine.clone();
+        loop {
+            let mut fired = None;
+            self.ranks.with_nic(rank, ni, &mut |nic| {
+                fired = nic.next_fired(&mut NoMemory, u64::from(rank) + 1);
+                if let Some(fired) = &fired {
+                    nic.finish_fired(fired.index);
+                }
+            });
+            let Some(fired) = fired else { break };
+            self.statistics.triggered += 1;
+            let command = fired.command;
+            let mut payload = Vec::new();
+            let gathered = match command.kind {
+                kind::GET => Ok(()),
+                _ => self.ranks.gather(rank, ni, &command.source, command.length, &mut payload),
+            };
+            let at = match machine.nic.mode {
+                Mode::Nic => now,
+                Mode::Host => {
+                    let station = &mut self.stations[self.nodes[rank as usize] as usize];
+                    station.serve(now, machine.nic.command).1 + machine.host.doorbell
+                }
+            };
+            let index = self.new_flight(at, rank, ni, command, payload);
+            if gathered.is_err() {
+                self.flights[index as usize].delivery = Delivery::failed(fail::SEGV);
+                self.conclude(at, index);
+                continue;
+            }
+            self.queue.schedule(at, Event::Issue(index));
+        }
+        self.wake(rank, now);
+    }
+
+    // ---- Helpers -------------------------------------------------------------------------------------------------
+
+    /// Nodes: where it is sent from now, and where to.
+    fn ends(&self, index: u32) -> (u32, u32) {
+        let (from, to) = (self.sender(index), self.receiver(index));
+        (self.nodes[from as usize], self.nodes[to as usize])
+    }
+
+    fn sender(&self, index: u32) -> u32 {
+        let flight = &self.flights[index as usize];
+        if flight.phase == Phase::Request { flight.from } else { flight.to }
+    }
+
+    fn receiver(&self, index: u32) -> u32 {
+        let flight = &self.flights[index as usize];
+        if flight.phase == Phase::Request { flight.to } else { flight.from }
+    }
+
+    fn span(&mut self, rank: u32, unit: Unit, name: &'static str, start: Time, end: Time, index: u32) {
+        if self.trace.limit == 0 {
+            return;
+        }
+        let flight = &self.flights[index as usize];
+        let node = self.nodes[rank as usize];
+        self.trace.add(Span { node, unit, name, start, end, message: flight.number, bytes: flight.bytes });
+    }
+
+    /// Entries of a rank's priority lists, for a report on who is stuck.
+    pub(super) fn open_receives(&mut self, rank: u32) -> Vec<String> {
+        let mut receives = Vec::new();
+        for ni in 0..=8 {
+            self.ranks.with_nic(rank, ni, &mut |nic| receives.extend(walk::receives(nic)));
+        }
+        receives.truncate(8);
+        receives
+    }
+}
+
+/// In place of a message that was lost.
+const NOBODY: u32 = u32::MAX;
+
+fn name_of(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Free | Phase::Request => "request",
+        Phase::Response => "response",
+        Phase::Refusal => "refusal",
+    }
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Nodes in virtual time: programs, hosts and NICs, joined by the fabric.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`ranks`] | what the simulation needs of the processes that it runs |
+//! | `run` | the event loop: whose turn it is, who waits, who is stuck |
+//! | `message` | one message from command to counter, step by step |
+//! | `station` | what a node has once: processor, engines of its NIC, its bus, its streams |
+//! | `walk` | what a search of an ordered list would have cost |
+//! | [`tables`] | a NIC's tables in the simulator's memory |
+//! | [`trace`] | who worked on which message, from when to when |
+//! | [`outcome`] | how a run ended, and what was counted |
+//!
+//! Rules
+//! 1. Everything happens in order of virtual time, and at one time in the order in which it was scheduled.
+//! 2. A transition of a NIC happens when its fixed costs are over. What it turns out to cost beyond (entries searched) keeps the
+//!    engine busy afterwards, and delays whoever waits for its effect.
+//! 3. Messages between two ranks are delivered in the order in which they were started, whatever the fabric does.
+
+mod message;
+pub mod outcome;
+pub mod ranks;
+mod run;
+mod station;
+pub mod tables;
+pub mod trace;
+mod walk;
+
+pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
+pub use ranks::{Ask, Meter, Ranks, Turn};
+pub use run::{Fault, Options, Simulation, SimulationError};
+pub(crate) use walk::of_headers as headers_walk;

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A NIC's tables in a simulator's own memory: one vector for each table.
+//!
+//! The layout in one piece is for segments and hardware; here each table is allocated by itself, so no unsafe code is
+//! needed. The heap does not grow.
+
+use std::sync::atomic::AtomicU64;
+
+use selvedge_nic::buddy::Buddy;
+use selvedge_nic::portals::scatter::BLOCK_WORDS;
+use selvedge_nic::registers::Registers;
+use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
+use selvedge_nic::tables::{
+    Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
+};
+use selvedge_nic::{Limits, Nic, Signals, Tables};
+
+/// A NIC.
+pub struct OwnTables {
+    limits: Limits,
+    encodings: Encodings,
+    control: Box<Control>,
+    doorbell: Box<Doorbell>,
+    registers: Box<Registers>,
+    portals: Vec<PortalEntry>,
+    counters: Vec<Counter>,
+    queues: Vec<EventQueue>,
+    descriptors: Vec<Descriptor>,
+    counter_books: Vec<CounterBook>,
+    queue_books: Vec<QueueBook>,
+    entries: Vec<Entry>,
+    entry_buckets: Vec<Bucket>,
+    headers: Vec<Header>,
+    header_buckets: Vec<Bucket>,
+    triggered: Vec<Triggered>,
+    pending: Vec<Pending>,
+    mail: Vec<MailSlot>,
+    heap_map: Vec<u64>,
+    heap: Vec<AtomicU64>,
+}
+
+impl OwnTables {
+    /// A fresh NIC with these limits.
+    pub fn new(limits: &Limits) -> OwnTables {
+        let limits = Limits { heap_blocks_max: limits.heap_blocks, ..*limits }.clamped();
+        fn some<T: Default>(count: u32) -> Vec<T> {
+            (0..count).map(|_| T::default()).collect()
+        }
+        let entry_bucket_count = limits.entries.max(1).next_power_of_two();
+        let header_bucket_count = (limits.headers.max(1) * 2).next_power_of_two();
+        let mut tables = OwnTables {
+            limits,
+            encodings: Encodings::new(&limits),
+            control: Box::default(),
+            doorbell: Box::default(),
+            registers: Box::default(),
+            portals: some(limits.portals),
+            counters: some(limits.counters),
+            queues: some(limits.queues),
+            descriptors: some(limits.descriptors),
+            counter_books: some(limits.counters),
+            queue_books: some(limits.queues),
+            entries: some(limits.entries),
+            entry_buckets: vec![Bucket::EMPTY; entry_bucket_count as usize],
+            headers: some(limits.headers),
+            header_buckets: vec![Bucket::EMPTY; header_bucket_count as usize],
+            triggered: some(limits.triggered),
+            pending: some(limits.pending),
+            mail: some(limits.mail),
+            heap_map: vec![0; Buddy::words_needed(limits.heap_blocks_max)],
+            heap: (0..limits.heap_blocks as usize * BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect(),
+        };
+        tables.nic().format(&limits);
+        tables
+    }
+
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// The NIC.
+    pub fn nic(&mut self) -> Nic<'_> {
+        Nic {
+            signals: Signals {
+                doorbell: &self.doorbell,
+                registers: &self.registers,
+                counters: &self.counters,
+                queues: &self.queues,
+                descriptors: &self.descriptors,
+                heap: &self.heap,
+                encodings: self.encodings,
+            },
+            tables: Tables {
+                control: &mut self.control,
+                portals: &mut self.portals,
+                entries: &mut self.entries,
+                entry_buckets: &mut self.entry_buckets,
+                headers: &mut self.headers,
+                header_buckets: &mut self.header_buckets,
+                triggered: &mut self.triggered,
+                counters: &mut self.counter_books,
+                queues: &mut self.queue_books,
+                pending: &mut self.pending,
+                mail: &mut self.mail,
+                heap_map: &mut self.heap_map,
+                list_max: self.limits.list,
+            },
+        }
+    }
+
+    /// What can be read at any time.
+    pub fn signals(&self) -> Signals<'_> {
+        Signals {
+            doorbell: &self.doorbell,
+            registers: &self.registers,
+            counters: &self.counters,
+            queues: &self.queues,
+            descriptors: &self.descriptors,
+            heap: &self.heap,
+            encodings: self.encodings,
+        }
+    }
+}

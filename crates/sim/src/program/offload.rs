@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Collectives that the NICs carry on by themselves, with counters and triggered operations (Portals 4.3, "Triggered Operations").
+//!
+//! A program arms what its NIC is to do, any number of times ahead; entering costs one or two commands, and the rest goes on
+//! without it.
+//!
+//! Why counting is enough, though a fast neighbour may count for the next time before a slow one has: a rank enters a second time
+//! only when everybody has entered the first time. So counts that come early prove what those that are missing would have.
+
+use super::process::{Process, When};
+
+/// A barrier by dissemination. In round r the NIC tells the one 2^r further, when both it and the one before it are that far.
+pub struct NicBarrier {
+    window: u32,
+    rounds: u32,
+    armed: u64,
+    entered: u64,
+}
+
+impl NicBarrier {
+    /// Windows that it takes.
+    pub fn windows(size: u32) -> u32 {
+        size.max(1).next_power_of_two().ilog2()
+    }
+
+    /// Triggered operations for each time that is armed ahead.
+    pub fn triggered(size: u32) -> u32 {
+        2 * NicBarrier::windows(size).saturating_sub(1)
+    }
+
+    /// With its windows from `window` on.
+    pub fn new(size: u32, window: u32) -> NicBarrier {
+        NicBarrier { window, rounds: NicBarrier::windows(size), armed: 0, entered: 0 }
+    }
+
+    /// Arms it for one more time. False: there is no room.
+    pub fn arm(&mut self, process: &Process) -> bool {
+        self.armed += 1;
+        (1..self.rounds).all(|round| {
+            let when = When { window: self.window + round - 1, count: 2 * self.armed };
+            let to = (process.rank() + (1 << round)) % process.size();
+            process.put_triggered(when, to, self.window + round, 0, 0, 0)
+                && process.count_triggered(when, self.window + round, 1)
+        })
+    }
+
+    /// Enters; returns when all have.
+    pub async fn wait(&mut self, process: &Process) {
+        self.entered += 1;
+        if self.rounds == 0 {
+            return;
+        }
+        process.put_counting((process.rank() + 1) % process.size(), self.window, 0, &[]).await;
+        process.count_up(self.window, 1);
+        process.wait_count(self.window + self.rounds - 1, 2 * self.entered).await;
+    }
+}
+
+/// A sum of 8-byte words up and down a binomial tree: atomics that count, each started by the count of the last child's.
+pub struct NicSum {
+    window: u32,
+    bytes: u64,
+    memory: u64,
+    armed: u64,
+    entered: u64,
+}
+
+/// Two sums may be under way: a rank may begin the next while others still read the last.
+const SLOTS: u64 = 2;
+
+impl NicSum {
+    /// Windows that it takes: up and down for each slot.
+    pub const WINDOWS: u32 = 2 * SLOTS as u32;
+
+    /// Bytes of memory that it takes.
+    pub fn memory(bytes: u64) -> u64 {
+        2 * SLOTS * bytes
+    }
+
+    /// Triggered operations for each time that is armed ahead.
+    pub fn triggered(size: u32) -> u32 {
+        1 + size.max(1).next_power_of_two().ilog2()
+    }
+
+    /// Of so many bytes, with its windows from `window` and its memory from `memory` on, which is all 0.
+    pub fn new(bytes: u64, window: u32, memory: u64) -> NicSum {
+        NicSum { window, bytes, memory, armed: 0, entered: 0 }
+    }
+
+    /// Arms it for one more time. False: there is no room.
+    pub fn arm(&mut self, process: &Process) -> bool {
+        let slot = Slot::of(self, self.armed, process);
+        self.armed += 1;
+        let rank = process.rank();
+        let (when, from) = match rank {
+            0 => (slot.up, slot.sum),
+            _ => (slot.down, slot.result),
+        };
+        let upwards =
+            rank == 0 || process.add_triggered(slot.up, parent(rank), slot.up.window, slot.sum, slot.sum, self.bytes);
+        upwards
+            && children(rank, process.size())
+                .all(|child| process.put_triggered(when, child, slot.down.window, slot.result, from, self.bytes))
+    }
+
+    /// Adds these words to everybody's, and puts the sum in their place.
+    pub async fn add(&mut self, process: &Process, words: &mut [u8]) {
+        let slot = Slot::of(self, self.entered, process);
+        self.entered += 1;
+        process.add_counting(process.rank(), slot.up.window, slot.sum, words).await;
+        let (when, from) = match process.rank() {
+            0 => (slot.up, slot.sum),
+            _ => (slot.down, slot.result),
+        };
+        process.wait_count(when.window, when.count).await;
+        let mut memory = process.memory_mut();
+        words.copy_from_slice(&memory[from as usize..][..words.len()]);
+        memory[slot.sum as usize..][..words.len()].fill(0);
+    }
+}
+
+/// Where one of the sums takes place.
+struct Slot {
+    up: When,
+    down: When,
+    sum: u64,
+    result: u64,
+}
+
+impl Slot {
+    fn of(of: &NicSum, number: u64, process: &Process) -> Slot {
+        let (slot, uses) = (number % SLOTS, number / SLOTS + 1);
+        let window = of.window + 2 * slot as u32;
+        let sum = of.memory + 2 * slot * of.bytes;
+        let added = children(process.rank(), process.size()).count() as u64 + 1;
+        Slot {
+            up: When { window, count: uses * added },
+            down: When { window: window + 1, count: uses },
+            sum,
+            result: sum + of.bytes,
+        }
+    }
+}
+
+/// A broadcast from rank 0 down a binomial tree. Whoever calls sees to it that nobody is a whole time ahead.
+pub struct NicBroadcast {
+    window: u32,
+    bytes: u64,
+    memory: u64,
+    armed: u64,
+    entered: u64,
+}
+
+impl NicBroadcast {
+    pub const WINDOWS: u32 = 1;
+
+    /// Triggered operations for each time that is armed ahead.
+    pub fn triggered(size: u32) -> u32 {
+        size.max(1).next_power_of_two().ilog2()
+    }
+
+    pub fn new(bytes: u64, window: u32, memory: u64) -> NicBroadcast {
+        NicBroadcast { window, bytes, memory, armed: 0, entered: 0 }
+    }
+
+    /// Arms it for one more time. False: there is no room.
+    pub fn arm(&mut self, process: &Process) -> bool {
+        self.armed += 1;
+        let rank = process.rank();
+        let when = When { window: self.window, count: self.armed };
+        rank == 0
+            || children(rank, process.size())
+                .all(|child| process.put_triggered(when, child, self.window, self.memory, self.memory, self.bytes))
+    }
+
+    /// Everybody has rank 0's bytes afterwards.
+    pub async fn broadcast(&mut self, process: &Process, bytes: &mut [u8]) {
+        self.entered += 1;
+        if process.rank() == 0 {
+            for child in children(0, process.size()) {
+                process.put_counting(child, self.window, self.memory, bytes).await;
+            }
+            return;
+        }
+        process.wait_count(self.window, self.entered).await;
+        bytes.copy_from_slice(&process.memory()[self.memory as usize..][..bytes.len()]);
+    }
+}
+
+/// The parent of a rank in a binomial tree with root 0: its lowest bit cleared.
+fn parent(rank: u32) -> u32 {
+    rank & rank.wrapping_sub(1)
+}
+
+/// The children of a rank, the one with the deepest tree first.
+fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
+    let bits = if rank == 0 { u32::BITS - 1 } else { rank.trailing_zeros() };
+    (0..bits).rev().map(move |bit| rank | 1 << bit).filter(move |child| *child < size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_has_one_parent_that_knows_it() {
+        for size in 1..70 {
+            for rank in 1..size {
+                assert!(children(parent(rank), size).any(|child| child == rank), "{rank} of {size}");
+            }
+            let all: usize = (0..size).map(|rank| children(rank, size).count()).sum();
+            assert_eq!(all, size as usize - 1);
+        }
+    }
+}

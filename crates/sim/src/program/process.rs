@@ -1,0 +1,478 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A rank as its program sees it.
+//!
+//! Its NIC has these portal table entries
+//!
+//! | index | what |
+//! |---|---|
+//! | 0 | messages ([`super::messages`]) |
+//! | 1 | payload that waits to be fetched |
+//! | 2 | the window: all of the memory, once for each of its counters, which is named by the match bits |
+//! | 3 | the memory without a counter, for gets and atomics |
+//!
+//! Calls that change the NIC's tables take the machine's time for that; puts and gets return when the host is done with them.
+
+use std::cell::{Ref, RefCell, RefMut};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::operation::{Datatype, Operation};
+use selvedge_nic::portals::triggered::Action;
+use selvedge_nic::portals::{EntrySpec, ack, list, options};
+use selvedge_nic::tables::{Command, Request, Side, kind};
+use selvedge_nic::{Limits, NoMemory};
+
+use crate::machine::{Machine, Mode};
+use crate::node::tables::OwnTables;
+use crate::node::{Ask, Turn};
+use crate::time::Time;
+
+use super::Needs;
+use super::memory::Memory;
+use super::messages::Messages;
+use super::results::Observer;
+
+pub(super) const PORTAL_MESSAGES: u32 = 0;
+pub(super) const PORTAL_FETCH: u32 = 1;
+pub(super) const PORTAL_WINDOW: u32 = 2;
+pub(super) const PORTAL_MEMORY: u32 = 3;
+
+/// What the simulation and the program share of a rank.
+pub(super) struct Core {
+    pub rank: u32,
+    pub size: u32,
+    /// The rank's own clock: ahead of the simulation's by what it has done since its turn began.
+    pub now: Time,
+    pub ask: Option<Ask>,
+    pub tables: OwnTables,
+    pub memory: Memory,
+    pub machine: Arc<Machine>,
+    pub needs: Needs,
+    pub messages: Messages,
+    /// Counters of the window.
+    windows: Vec<u32>,
+    /// Counts acknowledgements of [`Process::put_acknowledged`], and how many were asked for.
+    acknowledged: u32,
+    pub(super) unacknowledged: u64,
+    /// Counts replies.
+    replied: u32,
+    asked: u64,
+    observer: Rc<RefCell<Observer>>,
+}
+
+/// Bytes of the scratch.
+const SCRATCH_BYTES: usize = 8;
+/// Operation and datatype of a sum.
+const SUM: (u8, u8) = (Operation::Sum as u8, Datatype::Uint64 as u8);
+
+/// When the NIC starts something by itself: as soon as the counter of a window has counted so much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct When {
+    pub window: u32,
+    pub count: u64,
+}
+
+/// A handle on a rank; clones are of the same rank.
+#[derive(Clone)]
+pub struct Process {
+    pub(super) core: Rc<RefCell<Core>>,
+}
+
+impl Process {
+    pub(super) fn new(
+        rank: u32,
+        size: u32,
+        machine: Arc<Machine>,
+        needs: Needs,
+        observer: Rc<RefCell<Observer>>,
+    ) -> Process {
+        let sized = &machine.limits;
+        let queue = (2 * needs.receives + 4).next_power_of_two();
+        let limits = Limits {
+            entries: sized.entries.unwrap_or(0).max(needs.receives + needs.windows + 8 + 16),
+            headers: sized.headers.unwrap_or(0).max(needs.unexpected.max(1)),
+            descriptors: sized.descriptors.unwrap_or(1),
+            counters: sized.counters.unwrap_or(0).max(needs.windows + 4 + needs.triggered),
+            queues: sized.queues.unwrap_or(0).max(1),
+            portals: sized.portals.unwrap_or(0).max(4),
+            triggered: sized.triggered.unwrap_or(0).max(needs.triggered),
+            iovecs: 1,
+            list: u32::MAX,
+            pending: 1,
+            mail: 2,
+            heap_blocks: queue,
+            heap_blocks_max: queue,
+        };
+        let mut tables = OwnTables::new(&limits);
+        // Behind what others reach lies the scratch, where fetched words land.
+        let memory = Memory::new(needs.memory_bytes + SCRATCH_BYTES);
+        let mut nic = tables.nic();
+        let sure = "a NIC that was sized for it has room";
+        let events = nic.queue_alloc(queue).expect(sure);
+        for portal in [PORTAL_MESSAGES, PORTAL_FETCH, PORTAL_WINDOW, PORTAL_MEMORY] {
+            let queue = if portal == PORTAL_MESSAGES || portal == PORTAL_FETCH { events } else { NONE };
+            nic.portal_alloc(Some(portal), 0, queue).expect(sure);
+        }
+        let acknowledged = nic.counter_alloc().expect(sure);
+        let replied = nic.counter_alloc().expect(sure);
+        let everything = EntrySpec {
+            options: options::OP_PUT | options::OP_GET | options::EVENT_LINK_DISABLE,
+            start: 0,
+            length: needs.memory_bytes as u64,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: 0,
+            ignore_bits: 0,
+            source: 0,
+            source_ignore: u64::MAX,
+            min_free: 0,
+            user_ptr: 0,
+            counter: NONE,
+            uid: u32::MAX,
+        };
+        let windows: Vec<u32> = (0..needs.windows).map(|_| nic.counter_alloc().expect(sure)).collect();
+        for (number, &counter) in windows.iter().enumerate() {
+            let spec = EntrySpec {
+                options: everything.options | options::EVENT_CT_COMM,
+                match_bits: number as u64,
+                counter,
+                ..everything
+            };
+            nic.append(&mut NoMemory, PORTAL_WINDOW, list::PRIORITY, &spec).expect(sure);
+        }
+        let spec = EntrySpec { ignore_bits: u64::MAX, ..everything };
+        nic.append(&mut NoMemory, PORTAL_MEMORY, list::PRIORITY, &spec).expect(sure);
+        let messages = Messages::new(&mut nic, events);
+        let core = Core {
+            rank,
+            size,
+            now: Time::ZERO,
+            ask: None,
+            tables,
+            memory,
+            machine,
+            needs,
+            messages,
+            windows,
+            acknowledged,
+            unacknowledged: 0,
+            replied,
+            asked: 0,
+            observer,
+        };
+        Process { core: Rc::new(RefCell::new(core)) }
+    }
+
+    pub fn rank(&self) -> u32 {
+        self.core.borrow().rank
+    }
+
+    pub fn size(&self) -> u32 {
+        self.core.borrow().size
+    }
+
+    /// Virtual time, as this rank's clock shows it.
+    pub fn now(&self) -> Time {
+        self.core.borrow().now
+    }
+
+    pub fn machine(&self) -> Arc<Machine> {
+        self.core.borrow().machine.clone()
+    }
+
+    /// The rank's memory.
+    pub fn memory(&self) -> Ref<'_, [u8]> {
+        Ref::map(self.core.borrow(), |core| &core.memory.own[..core.needs.memory_bytes])
+    }
+
+    pub fn memory_mut(&self) -> RefMut<'_, [u8]> {
+        RefMut::map(self.core.borrow_mut(), |core| {
+            let reached = core.needs.memory_bytes;
+            &mut core.memory.own[..reached]
+        })
+    }
+
+    /// An 8-byte word of the own memory; 0 where there is none.
+    pub fn word(&self, offset: u64) -> u64 {
+        let mut word = [0; 8];
+        let read = self.core.borrow().memory.read(offset, &mut word);
+        if read.is_ok() { u64::from_le_bytes(word) } else { 0 }
+    }
+
+    // ---- What it found -------------------------------------------------------------------------------------------
+
+    /// Adds a point to the results of the run. A series' name ends with its unit: "half round trip, us".
+    pub fn record(&self, series: &'static str, x: f64, y: f64) {
+        self.core.borrow().observer.borrow_mut().record(series, x, y);
+    }
+
+    /// This rank has gone through so many iterations of a part that all ranks go through, from `start` until now. The series has at
+    /// `x` what `y` makes of the mean time of an iteration, from the first rank's start to the last one's end, over all laps so far.
+    pub fn lap(&self, series: &'static str, x: f64, start: Time, iterations: u64, y: impl Fn(Time) -> f64) {
+        let core = self.core.borrow();
+        core.observer.borrow_mut().lap((series, x), core.size, (start, core.now), iterations, y);
+    }
+
+    /// A count that all ranks see at once. It is no part of the machine: an observer's, for checks.
+    pub fn witness(&self, add: u64) -> u64 {
+        let core = self.core.borrow();
+        let mut observer = core.observer.borrow_mut();
+        observer.witnessed += add;
+        observer.witnessed
+    }
+
+    /// Something is not as it must be: the words go to the results, and the exit code for it comes back.
+    pub fn wrong(&self, what: impl Into<String>) -> i32 {
+        let core = self.core.borrow();
+        core.observer.borrow_mut().wrong(core.rank, what.into());
+        1
+    }
+
+    // ---- Time ----------------------------------------------------------------------------------------------------
+
+    /// The program computes for so long.
+    pub async fn compute(&self, time: Time) {
+        if time > Time::ZERO {
+            let until = self.now() + time;
+            self.ask(Ask::Sleep { until }).await;
+        }
+    }
+
+    /// The processor copies bytes.
+    pub async fn copy(&self, bytes: u64) {
+        let time = self.core.borrow().machine.host.copy(bytes);
+        self.compute(time).await;
+    }
+
+    /// The processor is busy for so long, without a look at anything: what it asks for next, it asks for later.
+    pub fn spend(&self, time: Time) {
+        self.core.borrow_mut().now += time;
+    }
+
+    // ---- One-sided -----------------------------------------------------------------------------------------------
+
+    /// Puts bytes into a rank's memory. No word of it comes back.
+    pub async fn put(&self, to: u32, offset: u64, bytes: &[u8]) {
+        let command = self.command(kind::PUT, to, PORTAL_MEMORY, 0, offset, bytes.len() as u64);
+        self.start(command, bytes.to_vec()).await;
+    }
+
+    /// Puts bytes, and counts one at the target's counter of this number: the counting put of seed 004.
+    pub async fn put_counting(&self, to: u32, window: u32, offset: u64, bytes: &[u8]) {
+        let command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes.len() as u64);
+        self.start(command, bytes.to_vec()).await;
+    }
+
+    /// Puts bytes and asks for an acknowledgement, for which [`Process::fence`] waits.
+    pub async fn put_acknowledged(&self, to: u32, offset: u64, bytes: &[u8]) {
+        let mut command = self.command(kind::PUT, to, PORTAL_MEMORY, 0, offset, bytes.len() as u64);
+        command.request.ack = ack::COUNTING;
+        {
+            let mut core = self.core.borrow_mut();
+            core.unacknowledged += 1;
+            command.source.counter = core.acknowledged;
+        }
+        command.source.options = options::MD_EVENT_CT_ACK;
+        self.start(command, bytes.to_vec()).await;
+    }
+
+    /// Waits until every acknowledged put has arrived.
+    pub async fn fence(&self) {
+        let (counter, count) = (self.core.borrow().acknowledged, self.core.borrow().unacknowledged);
+        self.wait_for_count(counter, count).await;
+    }
+
+    /// Gets bytes of a rank's memory into one's own.
+    pub async fn get(&self, from: u32, offset: u64, into: u64, bytes: u64) {
+        let mut command = self.command(kind::GET, from, PORTAL_MEMORY, 0, offset, bytes);
+        let (counter, count) = {
+            let mut core = self.core.borrow_mut();
+            core.asked += 1;
+            (core.replied, core.asked)
+        };
+        command.sink = Side { start: into, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
+        self.start(command, Vec::new()).await;
+        self.wait_for_count(counter, count).await;
+    }
+
+    /// What the counter of a window has counted.
+    pub fn count(&self, window: u32) -> u64 {
+        let core = self.core.borrow();
+        core.windows.get(window as usize).map_or(0, |counter| counted(&core.tables, *counter))
+    }
+
+    /// Waits until the counter of a window has counted so much.
+    pub async fn wait_count(&self, window: u32, count: u64) {
+        let counter = self.core.borrow().windows[window as usize];
+        self.wait_for_count(counter, count).await;
+    }
+
+    /// Adds to the counter of a window of one's own NIC. No message.
+    pub fn count_up(&self, window: u32, by: u64) {
+        let core = &mut *self.core.borrow_mut();
+        core.now += match core.machine.nic.mode {
+            Mode::Nic => core.machine.host.doorbell,
+            Mode::Host => core.machine.local_command(),
+        };
+        if let Some(counter) = core.windows.get(window as usize) {
+            core.tables.nic().count(*counter, by, 0);
+        }
+    }
+
+    /// Waits until some 8-byte word of the own memory, written by puts, has at least a value.
+    pub async fn wait_word(&self, offset: u64, value: u64) {
+        loop {
+            if self.word(offset) >= value {
+                return;
+            }
+            self.ask(Ask::Wait { until: Time::MAX }).await;
+        }
+    }
+
+    // ---- What the NIC starts by itself -----------------------------------------------------------------------------
+
+    /// Arms a counting put. What it sends is read when it starts: `bytes` from address `from`.
+    /// False: there is no room ([`Needs::triggered`]).
+    pub fn put_triggered(&self, when: When, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
+        let mut command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes);
+        command.source.start = from;
+        self.arm(when, Action::Command(&command))
+    }
+
+    /// Likewise a counting atomic: adds 8-byte words to those at the target.
+    pub fn add_triggered(&self, when: When, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
+        let mut command = self.command(kind::ATOMIC, to, PORTAL_WINDOW, window.into(), offset, bytes);
+        (command.request.operation, command.request.datatype) = SUM;
+        command.source.start = from;
+        self.arm(when, Action::Command(&command))
+    }
+
+    /// Likewise a get of `bytes` at `offset` of another rank's memory to address `into`; its reply counts at window `counted`.
+    pub fn get_triggered(&self, when: When, from: u32, offset: u64, into: u64, bytes: u64, counted: u32) -> bool {
+        let mut command = self.command(kind::GET, from, PORTAL_MEMORY, 0, offset, bytes);
+        let Some(counter) = self.core.borrow().windows.get(counted as usize).copied() else { return false };
+        command.sink = Side { start: into, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
+        self.arm(when, Action::Command(&command))
+    }
+
+    /// Likewise an addition to the counter of another window of the same NIC.
+    pub fn count_triggered(&self, when: When, window: u32, by: u64) -> bool {
+        let Some(counter) = self.core.borrow().windows.get(window as usize).copied() else { return false };
+        self.arm(when, Action::CounterIncrement { counter, success: by, failure: 0 })
+    }
+
+    fn arm(&self, when: When, action: Action<'_>) -> bool {
+        let core = &mut *self.core.borrow_mut();
+        core.now += core.machine.local_command();
+        let Some(&counter) = core.windows.get(when.window as usize) else { return false };
+        core.tables.nic().arm(counter, when.count, action).is_ok()
+    }
+
+    // ---- Atomics -------------------------------------------------------------------------------------------------
+
+    /// Adds to an 8-byte word of a rank's memory. No word of it comes back.
+    pub async fn add(&self, to: u32, offset: u64, value: u64) {
+        let mut command = self.command(kind::ATOMIC, to, PORTAL_MEMORY, 0, offset, 8);
+        (command.request.operation, command.request.datatype) = SUM;
+        self.start(command, value.to_le_bytes().to_vec()).await;
+    }
+
+    /// Adds 8-byte words to those of a rank's memory, and counts one at a window of the target.
+    pub async fn add_counting(&self, to: u32, window: u32, offset: u64, words: &[u8]) {
+        let mut command = self.command(kind::ATOMIC, to, PORTAL_WINDOW, window.into(), offset, words.len() as u64);
+        (command.request.operation, command.request.datatype) = SUM;
+        self.start(command, words.to_vec()).await;
+    }
+
+    /// Adds to an 8-byte word of a rank's memory; gives what it was.
+    pub async fn fetch_add(&self, to: u32, offset: u64, value: u64) -> u64 {
+        self.fetching(kind::FETCH_ATOMIC, Operation::Sum, to, offset, value, 0).await
+    }
+
+    /// Replaces an 8-byte word of a rank's memory; gives what it was.
+    pub async fn swap(&self, to: u32, offset: u64, value: u64) -> u64 {
+        self.fetching(kind::SWAP, Operation::Swap, to, offset, value, 0).await
+    }
+
+    /// Replaces an 8-byte word of a rank's memory if it is what is expected; gives what it was.
+    pub async fn compare_swap(&self, to: u32, offset: u64, expected: u64, value: u64) -> u64 {
+        self.fetching(kind::SWAP, Operation::CompareSwap, to, offset, value, expected).await
+    }
+
+    async fn fetching(&self, kind: u8, operation: Operation, to: u32, offset: u64, value: u64, operand: u64) -> u64 {
+        let mut command = self.command(kind, to, PORTAL_MEMORY, 0, offset, 8);
+        command.request.operation = operation as u8;
+        command.request.datatype = Datatype::Uint64 as u8;
+        command.request.operand[0] = operand;
+        let (counter, count, scratch) = {
+            let mut core = self.core.borrow_mut();
+            core.asked += 1;
+            (core.replied, core.asked, core.needs.memory_bytes as u64)
+        };
+        command.sink = Side { start: scratch, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
+        self.start(command, value.to_le_bytes().to_vec()).await;
+        self.wait_for_count(counter, count).await;
+        self.word(scratch)
+    }
+
+    // ---- What all of it stands on --------------------------------------------------------------------------------
+
+    /// A command of this rank: nothing is counted or told at its end.
+    pub fn command(&self, kind: u8, to: u32, portal: u32, match_bits: u64, offset: u64, length: u64) -> Command {
+        Command {
+            request: Request {
+                kind,
+                portal,
+                initiator: self.rank().into(),
+                match_bits,
+                remote_offset: offset,
+                length,
+                ..Request::default()
+            },
+            target: to.into(),
+            user_ptr: 0,
+            source: Side::NOWHERE,
+            sink: Side::NOWHERE,
+        }
+    }
+
+    /// Starts an operation; returns when the host is done with it.
+    pub async fn start(&self, command: Command, payload: Vec<u8>) {
+        self.ask(Ask::Start { ni: 0, command: Box::new(command), payload }).await;
+    }
+
+    async fn wait_for_count(&self, counter: u32, count: u64) {
+        while counted(&self.core.borrow().tables, counter) < count {
+            self.ask(Ask::Wait { until: Time::MAX }).await;
+        }
+    }
+
+    /// Asks the simulation for something; goes on at this rank's next turn.
+    pub(super) async fn ask(&self, ask: Ask) {
+        let mut ask = Some(ask);
+        poll_fn(|_| match ask.take() {
+            Some(ask) => {
+                self.core.borrow_mut().ask = Some(ask);
+                Poll::Pending
+            }
+            None => Poll::Ready(()),
+        })
+        .await;
+    }
+}
+
+impl Core {
+    /// The request of the program that has just given up its turn.
+    pub(super) fn take_turn(&mut self) -> Turn {
+        // A future that waits for something else than its process waits for ever, and is reported so.
+        let ask = self.ask.take().unwrap_or(Ask::Wait { until: Time::MAX });
+        Turn { at: self.now, ask }
+    }
+}
+
+fn counted(tables: &OwnTables, counter: u32) -> u64 {
+    tables.signals().counter(counter).map_or(0, |counter| counter.arrived())
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Bytes that tell where they come from: a sequence from a seed, which the receiver makes again and compares.
+
+use crate::random::Random;
+
+/// Mixes what a message is (who, to whom, which) into a seed.
+pub(super) fn seed(parts: &[u64]) -> u64 {
+    parts.iter().fold(0x5e1f, |seed, part| Random::new(seed ^ part, 1).next_u64())
+}
+
+/// Payload of so many bytes.
+pub(super) fn made(seed: u64, bytes: u64) -> Vec<u8> {
+    let mut data = vec![0; bytes as usize];
+    fill(seed, &mut data);
+    data
+}
+
+pub(super) fn fill(seed: u64, data: &mut [u8]) {
+    let mut random = Random::new(seed, 0);
+    let (words, rest) = data.as_chunks_mut::<8>();
+    for word in words {
+        *word = random.next_u64().to_le_bytes();
+    }
+    rest.copy_from_slice(&random.next_u64().to_le_bytes()[..rest.len()]);
+}
+
+/// Whether this is that payload, whole.
+pub(super) fn is_that(seed: u64, bytes: u64, data: &[u8]) -> bool {
+    let mut random = Random::new(seed, 0);
+    let (words, rest) = data.as_chunks::<8>();
+    data.len() as u64 == bytes
+        && words.iter().all(|word| *word == random.next_u64().to_le_bytes())
+        && *rest == random.next_u64().to_le_bytes()[..rest.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn any_wrong_byte_is_found() {
+        for bytes in [1u64, 7, 8, 9, 40] {
+            let right = made(3, bytes);
+            assert!(is_that(3, bytes, &right));
+            assert!(!is_that(4, bytes, &right));
+            assert!(!is_that(3, bytes + 1, &right));
+            for at in 0..bytes as usize {
+                let mut wrong = right.clone();
+                wrong[at] ^= 0x10;
+                assert!(!is_that(3, bytes, &wrong));
+            }
+        }
+    }
+}

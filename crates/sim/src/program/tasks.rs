@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Futures as the ranks of a simulation.
+
+use std::cell::{Ref, RefCell};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use selvedge_nic::portals::{Request, Verdict};
+use selvedge_nic::tables::Side;
+use selvedge_nic::{Fault, Nic};
+
+use crate::machine::Machine;
+use crate::node::{Ask, Meter, Ranks, Turn};
+use crate::time::Time;
+
+use super::memory::MemoryBus;
+use super::process::Process;
+use super::results::{Observer, Results};
+use super::{Body, Needs};
+
+/// Ranks that are futures.
+pub struct Tasks {
+    tasks: Vec<Task>,
+    /// The rank that has just run, if what it armed was due already.
+    fired: Option<u32>,
+    observer: Rc<RefCell<Observer>>,
+}
+
+struct Task {
+    process: Process,
+    body: Option<Body>,
+}
+
+impl Tasks {
+    /// `size` ranks, each with what `body` makes for it.
+    pub fn new(size: u32, machine: &Arc<Machine>, needs: &Needs, body: impl Fn(Process) -> Body) -> Tasks {
+        Tasks::with_needs(size, machine, |_| *needs, body)
+    }
+
+    /// Likewise, where ranks differ in what they need.
+    pub fn with_needs(
+        size: u32,
+        machine: &Arc<Machine>,
+        needs: impl Fn(u32) -> Needs,
+        body: impl Fn(Process) -> Body,
+    ) -> Tasks {
+        let observer = Rc::default();
+        let tasks = (0..size).map(|rank| {
+            let process = Process::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer));
+            let body = Some(body(process.clone()));
+            Task { process, body }
+        });
+        Tasks { tasks: tasks.collect(), fired: None, observer }
+    }
+
+    /// What the ranks have recorded so far.
+    pub fn results(&self) -> Ref<'_, Results> {
+        Ref::map(self.observer.borrow(), |observer| &observer.results)
+    }
+
+    /// A rank, to look at after the run.
+    pub fn process(&self, rank: u32) -> Option<&Process> {
+        self.tasks.get(rank as usize).map(|task| &task.process)
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        // A body holds its process; processes hold nothing of bodies. Bodies first.
+        for task in &mut self.tasks {
+            task.body = None;
+        }
+    }
+}
+
+impl Ranks for Tasks {
+    fn size(&self) -> u32 {
+        self.tasks.len() as u32
+    }
+
+    fn resume(&mut self, rank: u32, now: Time) -> Turn {
+        let task = &mut self.tasks[rank as usize];
+        {
+            let mut core = task.process.core.borrow_mut();
+            core.now = core.now.max(now);
+        }
+        let mut context = Context::from_waker(Waker::noop());
+        let Some(body) = task.body.as_mut() else { return Turn { at: now, ask: Ask::Ended { code: 0 } } };
+        match body.as_mut().poll(&mut context) {
+            Poll::Ready(code) => {
+                task.body = None;
+                Turn { at: task.process.now(), ask: Ask::Ended { code } }
+            }
+            Poll::Pending => {
+                let core = &mut *task.process.core.borrow_mut();
+                self.fired = core.tables.nic().has_fired().then_some(rank);
+                core.take_turn()
+            }
+        }
+    }
+
+    fn take_released(&mut self) -> Option<u32> {
+        None
+    }
+
+    fn take_fired(&mut self) -> Option<(u32, u32)> {
+        self.fired.take().map(|rank| (rank, 0))
+    }
+
+    fn find(&mut self, target: u64, ni: u32) -> Option<u32> {
+        // The NIC outlives the program: what is under way when a rank returns still arrives.
+        let rank = u32::try_from(target).ok()?;
+        (ni == 0 && (rank as usize) < self.tasks.len()).then_some(rank)
+    }
+
+    fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {
+        let Some(task) = self.tasks.get(rank as usize).filter(|_| ni == 0) else { return false };
+        work(&mut task.process.core.borrow_mut().tables.nic());
+        true
+    }
+
+    fn deliver(
+        &mut self,
+        rank: u32,
+        _: u32,
+        request: &Request,
+        payload: &[u8],
+        reply: &mut Vec<u8>,
+        meter: &mut dyn Meter,
+    ) -> Verdict {
+        let core = Rc::clone(&self.tasks[rank as usize].process.core);
+        let core = &mut *core.borrow_mut();
+        let mut bus = MemoryBus { memory: &mut core.memory, payload, reply, meter };
+        core.tables.nic().deliver(&mut bus, request)
+    }
+
+    fn gather(&mut self, rank: u32, _: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
+        let core = self.tasks[rank as usize].process.core.borrow();
+        into.resize(usize::try_from(bytes).map_err(|_| Fault::Initiator)?, 0);
+        core.memory.read(side.start, into).map_err(|_| Fault::Initiator)
+    }
+
+    fn scatter(&mut self, rank: u32, _: u32, side: &Side, from: &[u8]) -> Result<(), Fault> {
+        let mut core = self.tasks[rank as usize].process.core.borrow_mut();
+        core.memory.write(side.start, from).map_err(|_| Fault::Initiator)
+    }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A machine, before anything runs on it: its parts, the latencies of its empty fabric, whether its routing can lock
+//! up, what a message costs step by step, and every number with its source.
+
+use selvedge_fabric::{Dependencies, NodeId, dependency};
+use serde_json::{Value, json};
+
+use super::document::{Document, Section, Table};
+use super::run::machine_json;
+use super::sheet::Sheet;
+use super::words;
+use crate::machine::{Machine, Mode};
+use crate::network::{Network, NetworkError};
+use crate::time::Time;
+
+/// The form of the JSON, and its version.
+pub const SCHEMA: &str = "selvedge.sim.machine/1";
+/// Pairs of nodes times ways that the dependency graph is made for; beyond, the routing's own word is taken.
+const PAIRS_MAX: u64 = 1 << 22;
+
+/// What is found out about a machine.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    pub nodes: u32,
+    pub routers: u32,
+    pub channels: u32,
+    pub diameter_links: u32,
+    pub bisection_channels: Option<u32>,
+    /// Share of a channel's bandwidth that each node can inject under uniform traffic.
+    pub saturation: Option<f64>,
+    pub deadlock: Deadlock,
+    /// Distance in words, bytes, and latency through the empty fabric.
+    pub latencies: Vec<(&'static str, u32, Time)>,
+    /// Steps of a message of 8 bytes on its node and on its target's.
+    pub steps: Vec<(&'static str, Time)>,
+}
+
+/// Whether packets can wait for each other in a circle.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Deadlock {
+    /// Shown by the channel dependency graph, which has so many edges and no cycle.
+    Acyclic(u64),
+    /// As the routing is made; the graph would be too large to look at.
+    Free,
+    /// Channels that would wait for each other.
+    Cycle(String),
+    /// As the routing is made; the graph would be too large to look at.
+    Possible,
+}
+
+impl Facts {
+    pub fn of(machine: &Machine) -> Result<Facts, NetworkError> {
+        let topology = &machine.topology;
+        let network = Network::new(topology.clone(), machine.routing.clone(), machine.network.clone())?;
+        let saturation = topology.saturation_uniform().map(|(of, whole)| of as f64 / whole as f64);
+        Ok(Facts {
+            nodes: topology.nodes(),
+            routers: topology.routers(),
+            channels: topology.channels(),
+            diameter_links: topology.diameter(),
+            bisection_channels: topology.bisection_channels(),
+            saturation,
+            deadlock: deadlock(machine),
+            latencies: latencies(machine, &network),
+            steps: steps(machine),
+        })
+    }
+
+    pub fn document(&self, machine: &Machine) -> Document {
+        let mut parts = Table::of_values();
+        parts.value("topology", machine.topology.kind());
+        parts.value("nodes", words::count(self.nodes.into()));
+        parts.value("routers", words::count(self.routers.into()));
+        parts.value("channels", words::count(self.channels.into()));
+        parts.value("diameter", format!("{} links", self.diameter_links));
+        if let Some(channels) = self.bisection_channels {
+            parts.value("bisection", format!("{channels} channels each way"));
+        }
+        if let Some(share) = self.saturation {
+            parts.value(
+                "uniform traffic saturates at",
+                format!("{} of a link for each node, at most", words::percent(share)),
+            );
+        }
+        let routing = &machine.routing;
+        let channels = (routing.virtual_channels(), routing.virtual_channels_needed());
+        parts.value(
+            "routing",
+            format!("{}, {} virtual channels of which it needs {}", routing.algorithm(), channels.0, channels.1),
+        );
+        parts.value("deadlock", self.deadlock_words());
+        let mut latencies = Table::with_heads(&["from a node to", ">payload", ">latency"]);
+        for (distance, bytes, latency) in &self.latencies {
+            latencies.row([
+                (*distance).to_owned(),
+                words::bytes(f64::from(*bytes)),
+                words::time_ns(latency.as_ns_f64()),
+            ]);
+        }
+        let mut steps = Table::with_heads(&["step of a message of 8 bytes", ">takes"]);
+        for (step, time) in &self.steps {
+            steps.row([(*step).to_owned(), words::time_ns(time.as_ns_f64())]);
+        }
+        Document {
+            title: format!("Machine {}", machine.name),
+            about: machine.about.clone(),
+            sections: vec![
+                Section::new("Machine").in_summary().table(parts),
+                Section::new("Latency of the empty fabric").in_summary().table(latencies),
+                Section::new("Steps").in_summary().table(steps),
+                Section::new("Numbers and their sources").in_summary().table(Sheet::of(&machine.description).table()),
+            ],
+        }
+    }
+
+    fn deadlock_words(&self) -> String {
+        match &self.deadlock {
+            Deadlock::Acyclic(edges) => {
+                format!("free of it: the channel dependency graph ({edges} edges) has no cycle")
+            }
+            Deadlock::Free => "free of it, as its routing is made".to_owned(),
+            Deadlock::Cycle(cycle) => format!("possible: {cycle}"),
+            Deadlock::Possible => "possible, as its routing is made".to_owned(),
+        }
+    }
+
+    pub fn json(&self, machine: &Machine) -> Value {
+        let (free, shown, cycle) = match &self.deadlock {
+            Deadlock::Acyclic(_) => (true, true, None),
+            Deadlock::Free => (true, false, None),
+            Deadlock::Cycle(cycle) => (false, true, Some(cycle)),
+            Deadlock::Possible => (false, false, None),
+        };
+        let latencies = self.latencies.iter();
+        let latencies =
+            latencies.map(|(to, bytes, at)| json!({ "to": to, "payload_bytes": bytes, "latency_ps": at.0 }));
+        let steps = self.steps.iter().map(|(step, time)| json!({ "step": step, "time_ps": time.0 }));
+        json!({
+            "schema": SCHEMA,
+            "machine": machine_json(machine),
+            "channels": self.channels,
+            "diameter_links": self.diameter_links,
+            "bisection_channels": self.bisection_channels,
+            "saturation_uniform": self.saturation,
+            "virtual_channels": machine.routing.virtual_channels(),
+            "virtual_channels_needed": machine.routing.virtual_channels_needed(),
+            "deadlock_free": free,
+            "deadlock_shown_by_graph": shown,
+            "deadlock_cycle": cycle,
+            "empty_latencies": latencies.collect::<Vec<_>>(),
+            "steps": steps.collect::<Vec<_>>(),
+        })
+    }
+}
+
+fn deadlock(machine: &Machine) -> Deadlock {
+    let (topology, routing) = (&*machine.topology, &machine.routing);
+    let nodes = u64::from(topology.nodes());
+    let pairs = nodes.saturating_mul(nodes).saturating_mul(routing.variants());
+    if pairs > PAIRS_MAX {
+        return if routing.deadlock_free() { Deadlock::Free } else { Deadlock::Possible };
+    }
+    let graph = Dependencies::new(topology, routing);
+    match graph.cycle(topology) {
+        None => Deadlock::Acyclic(graph.len() as u64),
+        Some(cycle) => Deadlock::Cycle(dependency::describe(topology, &cycle)),
+    }
+}
+
+/// From node 0 to its nearest and to its farthest: 8 bytes, and a full packet.
+fn latencies(machine: &Machine, network: &Network) -> Vec<(&'static str, u32, Time)> {
+    let topology = &machine.topology;
+    if topology.nodes() < 2 {
+        return Vec::new();
+    }
+    let from = NodeId(0);
+    let distances = topology.distances(topology.attachment(from).0);
+    let links = |node: &NodeId| distances[topology.attachment(*node).0.0 as usize];
+    let others = || (1..topology.nodes()).map(NodeId);
+    // Ends of both searches: the first of those that are equally far.
+    let nearest = others().min_by_key(|node| (links(node), node.0));
+    let farthest = others().max_by_key(|node| (links(node), std::cmp::Reverse(node.0)));
+    let packet = machine.network.link.packet_bytes;
+    let mut all = Vec::new();
+    for (words, to) in [("the nearest", nearest), ("the farthest", farthest)] {
+        for bytes in [8.min(packet), packet] {
+            all.extend(to.map(|to| (words, bytes, network.latency_empty(from, to, bytes))));
+        }
+    }
+    all
+}
+
+fn steps(machine: &Machine) -> Vec<(&'static str, Time)> {
+    const BYTES: u64 = 8;
+    let (host, nic) = (&machine.host, &machine.nic);
+    let mut steps = vec![
+        ("the program hands it over", machine.issue(BYTES)),
+        ("the NIC takes the command", if nic.mode == Mode::Nic { nic.command } else { Time::ZERO }),
+    ];
+    if BYTES > host.pio_bytes_max {
+        steps.push((
+            "the NIC reads the payload",
+            nic.transfer + host.dma_read + Time::of_bytes(BYTES, host.dma_bytes_per_s),
+        ));
+    }
+    match nic.mode {
+        Mode::Nic => steps.push(("the target's NIC takes the header", nic.header)),
+        Mode::Host => {
+            steps.push(("the target's processor is interrupted", host.interrupt));
+            steps.push(("it takes the header", nic.header));
+            if BYTES > host.pio_bytes_max {
+                steps.push(("it is interrupted again after the transfer", host.interrupt));
+            }
+        }
+    }
+    steps.extend([
+        ("one entry is searched", machine.search(1, 1)),
+        ("the payload is written", host.dma_write),
+        ("an event is posted", nic.event),
+        ("the program sees the event", host.memory_access),
+        ("the library takes it in", host.software_receive),
+    ]);
+    steps
+}

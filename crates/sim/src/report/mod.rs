@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is left of a simulation: tables, JSON, pictures, a page, a timeline.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`document`] | what a report says, without how it looks |
+//! | [`plot`], [`html`] | how it looks: pictures (SVG), a page |
+//! | [`run`] | a run of ranks: document and JSON |
+//! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
+//! | [`describe`] | a machine: document and JSON |
+//! | [`channels`], [`samples`], [`sheet`] | parts: the fabric, the course of a run, a machine's numbers |
+//! | [`timeline`] | spans as a trace for the Perfetto viewer |
+//! | [`words`] | numbers for people |
+//!
+//! Rule: nothing here reads a clock. What was measured outside is handed in ([`Wall`]), and stands apart from all else.
+
+pub mod channels;
+pub mod describe;
+pub mod document;
+pub mod html;
+pub mod plot;
+pub mod run;
+pub mod samples;
+pub mod sheet;
+pub mod study;
+pub mod timeline;
+pub mod traffic;
+pub mod words;
+
+#[cfg(test)]
+#[path = "report_tests.rs"]
+mod tests;
+
+use serde_json::{Map, Value, json};
+
+pub use channels::Fabric;
+pub use document::{Block, Document, Section, Table};
+pub use plot::Plot;
+pub use run::Run;
+pub use samples::Samples;
+pub use study::Study;
+pub use traffic::Traffic;
+
+/// What was measured on the computer that simulated.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Wall {
+    pub seconds: f64,
+    /// The most memory that the simulator had.
+    pub memory_peak_bytes: Option<u64>,
+    /// More of it: name with its unit, and value.
+    pub more: Vec<(String, f64)>,
+}
+
+impl Wall {
+    fn per_second(&self, count: u64) -> f64 {
+        if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Every line begins with "wall", so that what differs between two runs is easily left out.
+    pub fn section(&self, events: u64, hops: u64) -> Section {
+        let mut table = Table::of_values();
+        table.value("wall time", words::time_ns(self.seconds * 1e9));
+        if events > 0 {
+            table.value("wall events", words::rate(self.per_second(events)));
+            table.value("wall packet hops", words::rate(self.per_second(hops)));
+        }
+        if let Some(bytes) = self.memory_peak_bytes {
+            table.value("wall memory peak", words::bytes(bytes as f64));
+        }
+        for (name, value) in &self.more {
+            table.value(&format!("wall {name}"), words::plain(*value));
+        }
+        Section::new("Wall clock").in_summary().of_wall().table(table)
+    }
+
+    pub fn json(&self, events: u64, hops: u64) -> Value {
+        let more: Map<String, Value> = self.more.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        json!({
+            "seconds": self.seconds,
+            "events_per_s": self.per_second(events),
+            "packet_hops_per_s": self.per_second(hops),
+            "memory_peak_bytes": self.memory_peak_bytes,
+            "more": more,
+        })
+    }
+}

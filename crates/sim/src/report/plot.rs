@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Plots as SVG: lines, bars over a range, ranked bars with names, a matrix.
+//!
+//! Text is left to whoever shows the picture: no fonts are needed here. Ink is `currentColor`, so that a picture
+//! within a page takes the page's; a picture by itself brings two lines of style for light and dark.
+//!
+//! Invariants
+//! 1. Points that cannot be drawn (not finite; not above 0 on a logarithmic axis) are left out.
+//! 2. A plot without anything to draw is empty ([`Plot::is_empty`]), and drawn as its axes.
+
+use std::ops::Range;
+
+use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
+use plotters::prelude::*;
+
+const SIZE: (u32, u32) = (860, 460);
+const FONT: &str = "sans-serif";
+/// Okabe and Ito's colours but for yellow: distinct for almost everybody, and readable on white and on black.
+const COLORS: [RGBColor; 6] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(230, 159, 0),
+    RGBColor(86, 180, 233),
+];
+const GRID: RGBColor = RGBColor(128, 128, 128);
+/// Of the height, for each line of the legend.
+const LEGEND_ROOM: f64 = 0.05;
+/// A matrix has at most so many rows; larger ones are summed up into blocks.
+pub const MATRIX_MAX: usize = 64;
+
+/// A picture.
+#[derive(Clone, Debug)]
+pub struct Plot {
+    /// Its file's name, without an ending.
+    pub name: String,
+    pub title: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub shape: Shape,
+}
+
+/// What an axis shows, and how its numbers are written.
+#[derive(Clone, Copy, Debug)]
+pub struct Axis {
+    pub label: &'static str,
+    pub scale: Scale,
+    pub words: fn(f64) -> String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// From 0.
+    Linear,
+    /// Marks at powers of the base.
+    Logarithmic { base: u32 },
+}
+
+#[derive(Clone, Debug)]
+pub enum Shape {
+    Lines(Vec<Line>),
+    /// Each from, to, height.
+    Bars(Vec<(f64, f64, f64)>),
+    /// From the top down; x is the value's axis.
+    Ranked(Vec<(String, f64)>),
+    /// Rows from the top down.
+    Matrix(Vec<Vec<f64>>),
+}
+
+#[derive(Clone, Debug)]
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+impl Axis {
+    pub const fn linear(label: &'static str, words: fn(f64) -> String) -> Axis {
+        Axis { label, scale: Scale::Linear, words }
+    }
+
+    pub const fn logarithmic(label: &'static str, base: u32, words: fn(f64) -> String) -> Axis {
+        Axis { label, scale: Scale::Logarithmic { base }, words }
+    }
+
+    /// Where a value lies.
+    fn place(&self, value: f64) -> Option<f64> {
+        let place = match self.scale {
+            Scale::Linear => value,
+            Scale::Logarithmic { base } => value.ln() / f64::from(base).ln(),
+        };
+        place.is_finite().then_some(place)
+    }
+
+    fn words_at(&self, place: f64) -> String {
+        match self.scale {
+            Scale::Linear => (self.words)(place),
+            Scale::Logarithmic { base } => (self.words)(f64::from(base).powf(place)),
+        }
+    }
+
+    /// A range that holds all places, and the marks in it. `from_zero`: whether it must begin at the least that can be.
+    fn extent(&self, places: impl Iterator<Item = f64>, from_zero: bool) -> Extent {
+        let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
+        for place in places {
+            (least, most) = (least.min(place), most.max(place));
+        }
+        if least > most {
+            (least, most) = (0.0, 1.0);
+        }
+        match self.scale {
+            Scale::Linear => {
+                if from_zero {
+                    least = least.min(0.0);
+                }
+                if most <= least {
+                    most = least + 1.0;
+                }
+                let step = round_step((most - least) / 6.0);
+                let (first, last) = ((least / step).floor(), (most / step).ceil());
+                let marks = (0..=(last - first) as i64).map(|n| (first + n as f64) * step).collect();
+                Extent { places: first * step..last * step, marks }
+            }
+            Scale::Logarithmic { base } => {
+                let (first, last) = (least.floor(), most.ceil().max(least.floor() + 1.0));
+                let every = ((last - first) / 10.0).ceil().max(1.0);
+                let powers = (0..=((last - first) / every) as i64).map(|n| first + n as f64 * every);
+                let marks: Vec<f64> = if base == 10 && last - first <= 3.0 {
+                    let between = powers.flat_map(|power| [1f64, 2.0, 5.0].map(|n| power + n.log10()));
+                    between.filter(|mark| *mark <= last).collect()
+                } else {
+                    powers.collect()
+                };
+                Extent { places: first..last, marks }
+            }
+        }
+    }
+}
+
+/// 1, 2 or 5 times a power of ten, not below `least`.
+fn round_step(least: f64) -> f64 {
+    let power = 10f64.powf(least.log10().floor());
+    [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
+}
+
+/// Part of an axis, and where its marks are.
+#[derive(Clone, Debug)]
+struct Extent {
+    places: Range<f64>,
+    marks: Vec<f64>,
+}
+
+impl Ranged for Extent {
+    type FormatOption = DefaultFormatting;
+    type ValueType = f64;
+
+    fn map(&self, place: &f64, pixels: (i32, i32)) -> i32 {
+        let share = (place - self.places.start) / (self.places.end - self.places.start);
+        pixels.0 + (share * f64::from(pixels.1 - pixels.0)).round() as i32
+    }
+
+    fn key_points<Hint: KeyPointHint>(&self, _: Hint) -> Vec<f64> {
+        self.marks.clone()
+    }
+
+    fn range(&self) -> Range<f64> {
+        self.places.clone()
+    }
+}
+
+type Chart<'a, 'b> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<Extent, Extent>>;
+type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+impl Plot {
+    pub fn is_empty(&self) -> bool {
+        match &self.shape {
+            Shape::Lines(lines) => lines.iter().all(|line| line.points.is_empty()),
+            Shape::Bars(bars) => bars.is_empty(),
+            Shape::Ranked(bars) => bars.is_empty(),
+            Shape::Matrix(rows) => rows.is_empty(),
+        }
+    }
+
+    /// The picture as a file of its own.
+    pub fn svg(&self) -> String {
+        const STYLE: &str = "<style>svg{color-scheme:light dark;color:#222;background:#fff}\
+                             @media(prefers-color-scheme:dark){svg{color:#ddd;background:#181818}}</style>";
+        let drawn = self.inline_svg();
+        match drawn.find('>') {
+            Some(end) => {
+                format!("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n{}\n{STYLE}{}", &drawn[..=end], &drawn[end + 1..])
+            }
+            None => drawn,
+        }
+    }
+
+    /// The picture for a page.
+    pub fn inline_svg(&self) -> String {
+        let mut text = String::new();
+        // Drawing into a string fails only where a coordinate system is impossible, which `extent` excludes.
+        if let Err(error) = self.draw(&mut text) {
+            log::warn!("the plot {} cannot be drawn: {error}", self.name);
+            text = format!("<svg width=\"{}\" height=\"40\" xmlns=\"http://www.w3.org/2000/svg\">\n</svg>\n", SIZE.0);
+        }
+        let title = escaped(&self.title);
+        let head = format!("<svg role=\"img\" aria-label=\"{title}\"");
+        text.replacen("<svg", &head, 1).replace("\"#000000\"", "\"currentColor\"")
+    }
+
+    fn draw(&self, text: &mut String) -> Drawn {
+        let long = self.names().map(|name| name.chars().count()).max().unwrap_or(0) as u32;
+        let height = match &self.shape {
+            Shape::Ranked(bars) => 130 + 20 * bars.len().max(2) as u32,
+            Shape::Matrix(_) => 720,
+            _ => SIZE.1,
+        };
+        let area = SVGBackend::with_string(text, (SIZE.0, height)).into_drawing_area();
+        let mut chart = ChartBuilder::on(&area)
+            .margin(14)
+            .margin_right(40)
+            .caption(printable(&self.title), (FONT, 18))
+            .x_label_area_size(44)
+            .y_label_area_size(if long > 0 { 30 + 7 * long.min(50) } else { 80 })
+            .build_cartesian_2d(self.x_extent(), self.y_extent())?;
+        self.draw_axes(&mut chart)?;
+        match &self.shape {
+            Shape::Lines(lines) => self.draw_lines(&mut chart, lines)?,
+            Shape::Bars(bars) => self.draw_bars(&mut chart, bars)?,
+            Shape::Ranked(bars) => self.draw_ranked(&mut chart, bars)?,
+            Shape::Matrix(rows) => draw_matrix(&mut chart, rows)?,
+        }
+        area.present()?;
+        drop(chart);
+        Ok(())
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        let bars = if let Shape::Ranked(bars) = &self.shape { bars.as_slice() } else { &[] };
+        bars.iter().map(|(name, _)| name.as_str())
+    }
+
+    fn x_extent(&self) -> Extent {
+        let place = |value: &f64| self.x.place(*value);
+        match &self.shape {
+            Shape::Lines(lines) => {
+                let points = lines.iter().flat_map(|line| &line.points);
+                self.x.extent(points.filter_map(|(x, _)| place(x)), false)
+            }
+            Shape::Bars(bars) => {
+                self.x.extent(bars.iter().flat_map(|(from, to, _)| [*from, *to]).filter_map(|x| place(&x)), false)
+            }
+            Shape::Ranked(bars) => self.x.extent(bars.iter().filter_map(|(_, value)| place(value)), true),
+            Shape::Matrix(rows) => self.x.extent([0.0, rows.len() as f64].into_iter(), true),
+        }
+    }
+
+    fn y_extent(&self) -> Extent {
+        let place = |value: &f64| self.y.place(*value);
+        match &self.shape {
+            Shape::Lines(lines) => {
+                let points = lines.iter().flat_map(|line| &line.points);
+                let mut extent = self.y.extent(points.filter_map(|(_, y)| place(y)), true);
+                if lines.len() > 1 {
+                    // The legend stands above the lines.
+                    let room = LEGEND_ROOM * (1 + lines.len()) as f64;
+                    extent.places.end += (extent.places.end - extent.places.start) * room;
+                }
+                extent
+            }
+            Shape::Bars(bars) => self.y.extent(bars.iter().filter_map(|(_, _, height)| place(height)), true),
+            Shape::Ranked(bars) => {
+                let rows = bars.len().max(1);
+                Extent { places: 0.0..rows as f64, marks: (0..bars.len()).map(|row| row as f64 + 0.5).collect() }
+            }
+            Shape::Matrix(rows) => {
+                let extent = self.y.extent([0.0, rows.len() as f64].into_iter(), true);
+                Extent { places: extent.places.end..extent.places.start, marks: extent.marks }
+            }
+        }
+    }
+
+    fn draw_axes(&self, chart: &mut Chart<'_, '_>) -> Drawn {
+        let ranked: Vec<&str> = self.names().collect();
+        let y_words = |place: &f64| match ranked.len() {
+            0 => self.y.words_at(*place),
+            rows => ranked.get(rows.saturating_sub(1 + *place as usize)).map_or(String::new(), |name| shortened(name)),
+        };
+        let x_words = |place: &f64| self.x.words_at(*place);
+        let mut mesh = chart.configure_mesh();
+        mesh.x_desc(self.x.label)
+            .y_desc(if ranked.is_empty() { self.y.label } else { "" })
+            .label_style((FONT, 12, &BLACK))
+            .axis_desc_style((FONT, 13, &BLACK))
+            .axis_style(BLACK.mix(0.7))
+            .bold_line_style(GRID.mix(0.3))
+            .light_line_style(TRANSPARENT)
+            .x_label_formatter(&x_words)
+            .y_label_formatter(&y_words)
+            .max_light_lines(0);
+        if !ranked.is_empty() {
+            mesh.disable_y_mesh();
+        }
+        mesh.draw()?;
+        Ok(())
+    }
+
+    fn draw_lines<'a>(&self, chart: &mut Chart<'a, 'a>, lines: &[Line]) -> Drawn {
+        for (line, color) in lines.iter().zip(COLORS.iter().cycle()) {
+            let style = color.stroke_width(2);
+            let places = line.points.iter().filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?)));
+            let points: Vec<_> = places.collect();
+            let marks = if points.len() <= 64 { 3 } else { 0 };
+            let drawn = chart.draw_series(LineSeries::new(points, style).point_size(marks))?;
+            drawn.label(printable(&line.name)).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
+        }
+        if lines.len() > 1 {
+            let mut legend = chart.configure_series_labels();
+            legend.position(SeriesLabelPosition::UpperLeft).border_style(GRID.mix(0.5)).label_font((FONT, 12, &BLACK));
+            legend.draw()?;
+        }
+        Ok(())
+    }
+
+    fn draw_bars(&self, chart: &mut Chart<'_, '_>, bars: &[(f64, f64, f64)]) -> Drawn {
+        let floor = self.y_extent().places.start;
+        let bar = |(from, to, height): &(f64, f64, f64)| {
+            let corners = [(self.x.place(*from)?, floor), (self.x.place(*to)?, self.y.place(*height)?)];
+            let mut bar = Rectangle::new(corners, COLORS[0].mix(0.85).filled());
+            bar.set_margin(0, 0, 0, 1);
+            Some(bar)
+        };
+        chart.draw_series(bars.iter().filter_map(bar))?;
+        Ok(())
+    }
+
+    fn draw_ranked(&self, chart: &mut Chart<'_, '_>, bars: &[(String, f64)]) -> Drawn {
+        let rows = bars.len();
+        let floor = self.x_extent().places.start;
+        let bar = |(row, (_, value)): (usize, &(String, f64))| {
+            let top = (rows - row) as f64;
+            Some(Rectangle::new(
+                [(floor, top - 0.85), (self.x.place(*value)?, top - 0.15)],
+                COLORS[0].mix(0.85).filled(),
+            ))
+        };
+        chart.draw_series(bars.iter().enumerate().filter_map(bar))?;
+        Ok(())
+    }
+}
+
+fn draw_matrix(chart: &mut Chart<'_, '_>, rows: &[Vec<f64>]) -> Drawn {
+    let most = rows.iter().flatten().copied().fold(0.0, f64::max);
+    let cells =
+        rows.iter().enumerate().flat_map(|(y, row)| row.iter().enumerate().map(move |(x, value)| (x, y, *value)));
+    let cells = cells.filter(|(.., value)| *value > 0.0).map(|(x, y, value)| {
+        let (x, y) = (x as f64, y as f64);
+        Rectangle::new([(x, y), (x + 1.0, y + 1.0)], COLORS[1].mix(0.1 + 0.9 * (value / most)).filled())
+    });
+    chart.draw_series(cells)?;
+    Ok(())
+}
+
+/// Summed up into blocks until it has at most [`MATRIX_MAX`] rows; also how many of the old rows make a new one.
+pub fn shrunk(cells: impl Iterator<Item = (usize, usize, f64)>, size: usize) -> (Vec<Vec<f64>>, usize) {
+    let block = size.div_ceil(MATRIX_MAX).max(1);
+    let rows = size.div_ceil(block);
+    let mut matrix = vec![vec![0.0; rows]; rows];
+    for (row, column, value) in cells {
+        if row < size && column < size {
+            matrix[row / block][column / block] += value;
+        }
+    }
+    (matrix, block)
+}
+
+fn shortened(name: &str) -> String {
+    const LONGEST: usize = 50;
+    let name = printable(name);
+    if name.chars().count() <= LONGEST {
+        return name;
+    }
+    let mut short: String = name.chars().take(LONGEST - 1).collect();
+    short.push('…');
+    short
+}
+
+/// XML cannot have control characters.
+fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+/// For the text and the attributes of XML; control characters, which XML cannot have, become `?`.
+pub fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            control if control.is_control() && control != '\n' && control != '\t' => out.push('?'),
+            other => out.push(other),
+        }
+    }
+    out
+}

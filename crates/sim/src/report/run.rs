@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A finished run of ranks, as a document and as JSON.
+//!
+//! Invariants
+//! 1. Everything but [`Run::wall`] is the same in two runs of the same simulation; without it so are document and
+//!    JSON, byte by byte.
+//! 2. The names of the JSON's fields and their units do not change within one version of [`SCHEMA`]; fields may be
+//!    added.
+
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+use serde_json::{Map, Value, json};
+
+use super::channels::Fabric;
+use super::document::{Document, Section, Table};
+use super::plot::{Axis, Line, Plot, Shape, shrunk};
+use super::samples::Samples;
+use super::sheet::Sheet;
+use super::{Wall, words};
+use crate::machine::Machine;
+use crate::node::trace::{Trace, Unit};
+use crate::node::{End, Outcome, Waiting};
+use crate::program::Results;
+use crate::time::Time;
+
+/// The form of the JSON, and its version.
+pub const SCHEMA: &str = "selvedge.sim.run/1";
+/// Stuck ranks that a terminal shows; the page and the JSON have all.
+const STUCK_SHOWN: usize = 20;
+
+/// All that is known when a run is over.
+#[derive(Clone)]
+pub struct Run {
+    pub machine: Arc<Machine>,
+    /// What ran: a built-in program's name, or an executable's.
+    pub program: String,
+    /// Its parameters or its arguments, name and value; arguments have empty names.
+    pub parameters: Vec<(String, String)>,
+    pub ranks: u32,
+    /// Nodes that have ranks.
+    pub nodes_used: u32,
+    /// How the run was asked for beyond that: seed, placement, faults, overrides.
+    pub options: Vec<(String, String)>,
+    /// What the program itself found out, and what x stands for in its series.
+    pub results: Results,
+    pub results_x: String,
+    pub outcome: Outcome,
+    pub fabric: Fabric,
+    pub samples: Samples,
+    /// Bytes that each pair of nodes exchanged: from, to, bytes. Known where spans were kept.
+    pub pairs: Vec<(u32, u32, u64)>,
+    /// Spans kept, and left out beyond the limit.
+    pub spans: Option<(u64, u64)>,
+    /// What the reader should know.
+    pub notes: Vec<String>,
+    pub wall: Option<Wall>,
+}
+
+/// Messages between pairs of nodes, out of the spans that a run has left: who sent a message first, and who first
+/// received it.
+pub fn pairs_of(trace: &Trace) -> Vec<(u32, u32, u64)> {
+    use std::collections::BTreeMap;
+    let mut senders: BTreeMap<u64, u32> = BTreeMap::new();
+    let mut pairs: BTreeMap<(u32, u32), u64> = BTreeMap::new();
+    // The sender's NIC has the message before the target's has; a message is counted once, with the payload of its
+    // request.
+    for span in trace.spans.iter().filter(|span| span.message != 0) {
+        match span.unit {
+            Unit::NicSend => {
+                senders.entry(span.message).or_insert(span.node);
+            }
+            Unit::NicReceive if span.name == "header" => {
+                if let Some(from) = senders.get_mut(&span.message).filter(|from| **from != COUNTED) {
+                    *pairs.entry((*from, span.node)).or_default() += span.bytes;
+                    *from = COUNTED;
+                }
+            }
+            _ => {}
+        }
+    }
+    pairs.into_iter().map(|((from, to), bytes)| (from, to, bytes)).collect()
+}
+
+const COUNTED: u32 = u32::MAX;
+
+impl Run {
+    /// "completed", "stuck", "interrupted".
+    pub fn end(&self) -> &'static str {
+        match self.outcome.end {
+            End::Completed => "completed",
+            End::Stuck(_) => "stuck",
+            End::Interrupted => "interrupted",
+        }
+    }
+
+    fn stuck(&self) -> &[Waiting] {
+        match &self.outcome.end {
+            End::Stuck(waiting) => waiting,
+            _ => &[],
+        }
+    }
+
+    // ---- As a document -------------------------------------------------------------------------------------------
+
+    pub fn document(&self) -> Document {
+        let mut sections = vec![Section::new("Run").in_summary().table(self.run_table())];
+        if !self.stuck().is_empty() {
+            sections.push(self.stuck_section());
+        }
+        if self.results.wrong_count > 0 {
+            sections.push(self.mistake_section());
+        }
+        if !self.results.points.is_empty() {
+            sections.push(self.result_section());
+        }
+        let messages = Section::new("Messages").in_summary().table(self.message_table());
+        sections.push(messages.plots(self.message_plots()));
+        let fabric = Section::new("Fabric").in_summary().table(self.fabric.table());
+        sections.push(fabric.plots(self.fabric.plots()).table(self.fabric.channel_table()));
+        if let Some(wall) = &self.wall {
+            sections.push(wall.section(self.outcome.statistics.events, self.fabric.statistics.hops));
+        }
+        if !self.notes.is_empty() {
+            let notes = Section::new("Notes").in_summary();
+            sections.push(self.notes.iter().fold(notes, |section, note| section.text(note.clone())));
+        }
+        sections.push(self.rank_section());
+        let description = &self.machine.description;
+        let sheet = Section::new("Machine").text(self.machine.about.clone());
+        sections.push(sheet.table(Sheet::of(description).table()));
+        Document {
+            title: format!("{} on {}", self.program, self.machine.name),
+            about: format!("{} ranks on {} nodes of {}, simulated", self.ranks, self.nodes_used, self.machine.name),
+            sections,
+        }
+    }
+
+    fn run_table(&self) -> Table {
+        let mut table = Table::of_values();
+        table.value("machine", format!("{}: {}", self.machine.name, self.machine.about));
+        table.value("topology", format!("{}, {}", self.machine.topology.kind(), self.machine.routing.algorithm()));
+        table.value("program", self.program_words());
+        table.value(
+            "ranks",
+            format!("{} on {} nodes", words::count(self.ranks.into()), words::count(self.nodes_used.into())),
+        );
+        for (name, value) in &self.options {
+            table.value(name, value);
+        }
+        let ended = self.outcome.ended.iter().flatten().count();
+        let end = match (self.end(), ended) {
+            ("completed", _) => "completed".to_owned(),
+            (end, ended) => format!("{end}, with {ended} of {} ranks at their end", self.ranks),
+        };
+        table.value("end", end);
+        if self.outcome.code() != 0 {
+            table.value("exit code", self.outcome.code());
+        }
+        table.value("virtual time", self.outcome.time);
+        table.value("events", words::count(self.outcome.statistics.events));
+        table.value("hash", format!("{:016x}", self.outcome.statistics.hash));
+        if let Some((kept, left_out)) = self.spans {
+            table.value("spans", format!("{} kept, {} left out", words::count(kept), words::count(left_out)));
+        }
+        table
+    }
+
+    fn program_words(&self) -> String {
+        let mut text = self.program.clone();
+        for (name, value) in &self.parameters {
+            text.push(' ');
+            if !name.is_empty() {
+                text.push_str(name);
+                text.push('=');
+            }
+            text.push_str(value);
+        }
+        text
+    }
+
+    fn stuck_section(&self) -> Section {
+        let all = self.stuck();
+        let mut table =
+            Table::with_heads(&[">rank", "what it does", ">since", ">unanswered", "receives that nothing met"]);
+        for waiting in all.iter().take(STUCK_SHOWN) {
+            table.row([
+                waiting.rank.to_string(),
+                waiting.what.clone(),
+                words::time_ns(waiting.since_ns as f64),
+                waiting.unanswered.to_string(),
+                waiting.receives.join("; "),
+            ]);
+        }
+        let text = "Nothing is left that could happen, and these ranks wait:";
+        let section = Section::new("Stuck").in_summary().text(text).table(table);
+        match all.len().saturating_sub(STUCK_SHOWN) {
+            0 => section,
+            more => section.text(format!("... and {more} more")),
+        }
+    }
+
+    fn mistake_section(&self) -> Section {
+        let mut table = Table::with_heads(&[">rank", "what was wrong"]);
+        for mistake in &self.results.wrong {
+            table.row([mistake.rank.to_string(), mistake.what.clone()]);
+        }
+        let count = words::count(self.results.wrong_count);
+        Section::new("Wrong")
+            .in_summary()
+            .text(format!("The program found {count} things wrong; the first:"))
+            .table(table)
+    }
+
+    /// A row for each x, a column for each series.
+    fn result_section(&self) -> Section {
+        let series = self.results.series();
+        let mut xs: Vec<f64> = self.results.points.iter().map(|point| point.x).collect();
+        xs.sort_by(f64::total_cmp);
+        xs.dedup();
+        let x = if self.results_x.is_empty() { "x" } else { self.results_x.as_str() };
+        let heads: Vec<String> =
+            std::iter::once(x).chain(series.iter().copied()).map(|head| format!(">{head}")).collect();
+        let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+        let mut table = Table::with_heads(&heads);
+        for x in xs {
+            let value = |name: &&'static str| {
+                let found: Vec<String> =
+                    self.results.of(name).filter(|point| point.0 == x).map(|point| words::plain(point.1)).collect();
+                found.join(", ")
+            };
+            table.row(std::iter::once(words::plain(x)).chain(series.iter().map(value)));
+        }
+        let plots = series.iter().filter_map(|name| {
+            let mut points: Vec<_> = self.results.of(name).collect();
+            points.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let over = if self.results_x.is_empty() { "x" } else { &self.results_x };
+            let (x, without) = match wide(points.iter().map(|point| point.0)) {
+                true if points[0].0 == 0.0 => (Axis::logarithmic("", 2, words::plain), " (without 0)"),
+                true => (Axis::logarithmic("", 2, words::plain), ""),
+                false => (Axis::linear("", words::plain), ""),
+            };
+            let tall = points.iter().all(|point| point.1 > 0.0) && wide(points.iter().map(|point| point.1));
+            (points.len() > 1).then(|| Plot {
+                name: format!("result-{}", file_name(name)),
+                title: format!("{name}, by {over}{without}"),
+                x,
+                y: if tall { Axis::logarithmic("", 10, words::plain) } else { Axis::linear("", words::plain) },
+                shape: Shape::Lines(vec![Line { name: (*name).to_owned(), points }]),
+            })
+        });
+        Section::new("Results of the program").in_summary().table(table).plots(plots)
+    }
+
+    fn message_table(&self) -> Table {
+        let s = &self.outcome.statistics;
+        let mut table = Table::of_values();
+        table.value("messages", words::count(s.messages));
+        table.value("payload", words::bytes(s.payload_bytes as f64));
+        let seconds = self.outcome.time.as_seconds_f64();
+        if seconds > 0.0 && s.messages > 0 {
+            table.value("message rate", words::rate(s.messages as f64 / seconds));
+            table.value("payload rate", words::bytes_per_s(s.payload_bytes as f64 / seconds));
+        }
+        table.value("answers", words::count(s.responses));
+        table.value("triggered operations", words::count(s.triggered));
+        table.value("entries searched", words::count(s.entries_searched));
+        table.value("interrupts", words::count(s.interrupts));
+        table.value("refused for want of streams", words::count(s.refused));
+        table.value("lost", words::count(s.lost));
+        if !s.latency.is_empty() {
+            let at = |quantile| words::time_ns(Time(s.latency.value_at_quantile(quantile)).as_ns_f64());
+            let ends = [s.latency.min(), s.latency.max()].map(|ps| words::time_ns(Time(ps).as_ns_f64()));
+            let text = format!("{} / {} / {} / {}", ends[0], at(0.5), at(0.99), ends[1]);
+            table.value("latency, min / median / p99 / max", text);
+        }
+        table
+    }
+
+    fn message_plots(&self) -> Vec<Plot> {
+        let mut plots: Vec<Plot> = latency_plot(&self.outcome.statistics.latency).into_iter().collect();
+        plots.extend(self.samples.plots().into_iter().filter(|plot| plot.name == "message-rate"));
+        plots.extend(self.pairs_plot());
+        plots
+    }
+
+    fn pairs_plot(&self) -> Option<Plot> {
+        if self.pairs.is_empty() {
+            return None;
+        }
+        let size = self.pairs.iter().map(|(from, to, _)| 1 + *from.max(to) as usize).max().unwrap_or(0);
+        let cells = self.pairs.iter().map(|(from, to, bytes)| (*from as usize, *to as usize, (*bytes).max(1) as f64));
+        let (rows, block) = shrunk(cells, size);
+        let of = if block == 1 { String::new() } else { format!(", {block} nodes to a cell") };
+        Some(Plot {
+            name: "traffic-matrix".into(),
+            title: format!("Payload from node (down) to node (across){of}"),
+            x: Axis::linear("to", words::plain),
+            y: Axis::linear("from", words::plain),
+            shape: Shape::Matrix(rows),
+        })
+    }
+
+    fn rank_section(&self) -> Section {
+        let ended = self.outcome.ended.iter().enumerate();
+        let points: Vec<_> = ended.filter_map(|(rank, end)| Some((rank as f64, (*end)?.as_ns_f64()))).collect();
+        let section = Section::new("Ranks").folded();
+        let section = match (points.first(), points.iter().map(|point| point.1).fold(0.0, f64::max)) {
+            (Some(_), last) => section.text(format!("The last rank ended at {}.", words::time_ns(last))),
+            (None, _) => section.text("No rank ended."),
+        };
+        if points.len() < 2 {
+            return section;
+        }
+        section.plot(Plot {
+            name: "ranks".into(),
+            title: "When each rank ended".into(),
+            x: Axis::linear("rank", words::plain),
+            y: Axis::linear("virtual time", words::time_ns),
+            shape: Shape::Lines(vec![Line { name: "end".into(), points }]),
+        })
+    }
+
+    // ---- As JSON -------------------------------------------------------------------------------------------------
+
+    fn results_json(&self) -> Value {
+        let series = self.results.series().into_iter().map(|name| {
+            let points: Vec<Value> = self.results.of(name).map(|(x, y)| json!([x, y])).collect();
+            json!({ "name": name, "points": points })
+        });
+        json!({
+            "x": self.results_x,
+            "series": series.collect::<Vec<_>>(),
+            "wrong_count": self.results.wrong_count,
+            "wrong": self.results.wrong.iter().map(|m| json!({ "rank": m.rank, "what": m.what })).collect::<Vec<_>>(),
+        })
+    }
+
+    pub fn json(&self) -> Value {
+        let s = &self.outcome.statistics;
+        let parameters: Vec<Value> =
+            self.parameters.iter().map(|(name, value)| json!({ "name": name, "value": value })).collect();
+        let options: Map<String, Value> =
+            self.options.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let mut all = json!({
+            "schema": SCHEMA,
+            "machine": machine_json(&self.machine),
+            "program": { "name": self.program, "parameters": parameters },
+            "ranks": self.ranks,
+            "nodes_used": self.nodes_used,
+            "options": options,
+            "end": self.end(),
+            "exit_code": self.outcome.code(),
+            "virtual_time_ps": self.outcome.time.0,
+            "rank_ends_ps": self.outcome.ended.iter().map(|end| end.map(|end| end.0)).collect::<Vec<_>>(),
+            "rank_codes": self.outcome.codes,
+            "stuck": self.stuck(),
+            "results": self.results_json(),
+            "events": s.events,
+            "turns": s.turns,
+            "hash": format!("{:016x}", s.hash),
+            "messages": {
+                "delivered": s.messages,
+                "payload_bytes": s.payload_bytes,
+                "answers": s.responses,
+                "triggered": s.triggered,
+                "entries_searched": s.entries_searched,
+                "interrupts": s.interrupts,
+                "refused": s.refused,
+                "lost": s.lost,
+                "latency": latency_json(&s.latency),
+            },
+            "network": self.fabric.json(),
+            "samples": self.samples.json(),
+            "notes": self.notes,
+        });
+        if let Some((kept, left_out)) = self.spans {
+            all["spans"] = json!({ "kept": kept, "left_out": left_out });
+        }
+        if let Some(wall) = &self.wall {
+            all["wall"] = wall.json(s.events, self.fabric.statistics.hops);
+        }
+        all
+    }
+}
+
+/// Whether values lie so far apart, but for zeros, that a linear axis would show only the largest.
+fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
+    let least = values.clone().filter(|value| *value != 0.0).fold(f64::INFINITY, f64::min);
+    least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
+}
+
+/// Letters and digits, and dashes for all else.
+fn file_name(text: &str) -> String {
+    let dashed: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
+    dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
+}
+
+/// What a machine is, with every number that it was made from.
+pub fn machine_json(machine: &Machine) -> Value {
+    json!({
+        "name": machine.name,
+        "about": machine.about,
+        "topology": machine.topology.kind().to_string(),
+        "nodes": machine.topology.nodes(),
+        "routers": machine.topology.routers(),
+        "routing": machine.routing.algorithm().to_string(),
+        "figures": Sheet::of(&machine.description).json(),
+    })
+}
+
+/// Of a histogram of picoseconds.
+pub fn latency_json(latency: &Histogram<u64>) -> Value {
+    if latency.is_empty() {
+        return Value::Null;
+    }
+    let at = |quantile| latency.value_at_quantile(quantile);
+    json!({
+        "count": latency.len(),
+        "min_ps": latency.min(),
+        "mean_ps": latency.mean(),
+        "p50_ps": at(0.5),
+        "p90_ps": at(0.9),
+        "p99_ps": at(0.99),
+        "p999_ps": at(0.999),
+        "max_ps": latency.max(),
+    })
+}
+
+/// Bars that are a twentieth of a decade wide.
+pub fn latency_plot(latency: &Histogram<u64>) -> Option<Plot> {
+    const PER_DECADE: f64 = 20.0;
+    let mut bars: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
+    for step in latency.iter_recorded() {
+        let ns = Time(step.value_iterated_to()).as_ns_f64();
+        if ns > 0.0 {
+            *bars.entry((ns.log10() * PER_DECADE).floor() as i32).or_default() += step.count_since_last_iteration();
+        }
+    }
+    let edge = |at: i32| 10f64.powf(f64::from(at) / PER_DECADE);
+    let bars: Vec<_> = bars.into_iter().map(|(at, count)| (edge(at), edge(at + 1), count as f64)).collect();
+    (!bars.is_empty()).then(|| Plot {
+        name: "latency".into(),
+        title: "Latency of messages, from command to delivery".into(),
+        x: Axis::logarithmic("latency", 10, words::time_ns),
+        y: Axis::linear("messages", words::scaled),
+        shape: Shape::Bars(bars),
+    })
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A machine's description as a sheet: every number with its unit and its source.
+//!
+//! Invariant: every key of the description is here. The structs are taken apart whole, so that a new key does not
+//! compile until it is named.
+
+#![allow(non_snake_case)] // MBps is how the unit is written
+
+use serde_json::{Value, json};
+
+use super::document::Table;
+use crate::machine::description::{
+    CacheTable, Description, HostTable, LimitsTable, LinkTable, NicTable, RetransmissionTable, RoutingTable,
+    SwitchTable, TopologyTable,
+};
+use crate::machine::figure::Figure;
+
+/// One key.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// "link.latency_ns".
+    pub key: String,
+    pub value: Worth,
+    pub source: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Worth {
+    Number(f64),
+    Text(String),
+}
+
+/// All keys, in the order of the description.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Sheet {
+    pub entries: Vec<Entry>,
+}
+
+macro_rules! add_all {
+    ($sheet:ident, $section:literal, $table:expr, $kind:ident { $($field:ident),* $(,)? }) => {
+        let $kind { $($field),* } = $table;
+        $( $field.add_to(&mut $sheet, &format!("{}.{}", $section, stringify!($field))); )*
+    };
+}
+
+impl Sheet {
+    pub fn of(description: &Description) -> Sheet {
+        let Description { name: _, about: _, topology, routing, link, switch, host, nic, limits, published: _ } =
+            description;
+        let mut sheet = Sheet::default();
+        add_all!(
+            sheet,
+            "topology",
+            topology,
+            TopologyTable {
+                kind,
+                dimensions,
+                wrap,
+                nodes_per_router,
+                order,
+                levels,
+                radix,
+                taper,
+                nodes,
+                groups,
+                routers_per_group,
+                global_links_per_router,
+                file,
+            }
+        );
+        add_all!(sheet, "routing", routing, RoutingTable { algorithm });
+        add_all!(
+            sheet,
+            "link",
+            link,
+            LinkTable {
+                bandwidth_MBps,
+                latency_ns,
+                flit_bytes,
+                header_bytes,
+                packet_bytes,
+                virtual_channels,
+                buffer_flits,
+                loss,
+                corruption,
+                retransmission,
+            }
+        );
+        add_all!(sheet, "switch", switch, SwitchTable { latency_ns, arbitration, switching });
+        add_all!(
+            sheet,
+            "host",
+            host,
+            HostTable {
+                software_send_ns,
+                software_receive_ns,
+                doorbell_ns,
+                round_trip_ns,
+                pio_write_ns,
+                pio_MBps,
+                pio_bytes_max,
+                dma_read_ns,
+                dma_write_ns,
+                dma_MBps,
+                interrupt_ns,
+                system_call_ns,
+                memory_access_ns,
+                copy_MBps,
+                caches,
+                poll_ns,
+                clock_read_ns,
+            }
+        );
+        add_all!(
+            sheet,
+            "nic",
+            nic,
+            NicTable {
+                mode,
+                matching,
+                processors,
+                command_ns,
+                header_ns,
+                entry_search_ns,
+                table_access_ns,
+                transfer_ns,
+                event_ns,
+                counter_ns,
+                polling_loop_ns,
+                entry_bytes,
+                streams_max,
+                retry_ns,
+            }
+        );
+        add_all!(
+            sheet,
+            "limits",
+            limits,
+            LimitsTable { entries, headers, descriptors, counters, queues, portals, triggered }
+        );
+        sheet
+    }
+
+    pub fn table(&self) -> Table {
+        let mut table = Table::with_heads(&["key", ">value", "unit", "source"]);
+        for entry in &self.entries {
+            let value = match &entry.value {
+                Worth::Number(number) => number.to_string(),
+                Worth::Text(text) => text.clone(),
+            };
+            let source = entry.source.as_deref().unwrap_or(match &entry.value {
+                Worth::Number(_) => "not said",
+                Worth::Text(_) => "",
+            });
+            table.row([entry.key.as_str(), &value, unit(&entry.key), source]);
+        }
+        table
+    }
+
+    pub fn json(&self) -> Value {
+        let entries = self.entries.iter().map(|entry| {
+            let value = match &entry.value {
+                Worth::Number(number) => json!(number),
+                Worth::Text(text) => json!(text),
+            };
+            json!({ "key": entry.key, "value": value, "source": entry.source })
+        });
+        entries.collect()
+    }
+
+    fn add(&mut self, key: &str, value: Worth, source: Option<String>) {
+        self.entries.push(Entry { key: key.to_owned(), value, source });
+    }
+}
+
+/// Names have their units at their ends.
+fn unit(key: &str) -> &'static str {
+    let last = key.rsplit('.').next().unwrap_or(key);
+    let last = last.strip_suffix("_max").unwrap_or(last);
+    let ends = [
+        ("_ns", "ns"),
+        ("_MBps", "MB/s"),
+        ("bytes", "bytes"),
+        ("_flits", "flits"),
+        ("loss", "of 1"),
+        ("corruption", "of 1"),
+    ];
+    ends.iter().find(|(end, _)| last.ends_with(end)).map_or("", |(_, unit)| unit)
+}
+
+/// A field of the description.
+trait Add {
+    fn add_to(&self, sheet: &mut Sheet, key: &str);
+}
+
+impl Add for Figure {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        sheet.add(key, Worth::Number(self.value), self.source.clone());
+    }
+}
+
+impl Add for String {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        sheet.add(key, Worth::Text(self.clone()), None);
+    }
+}
+
+impl<T: Add> Add for Option<T> {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        if let Some(value) = self {
+            value.add_to(sheet, key);
+        }
+    }
+}
+
+impl Add for Vec<Figure> {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        let numbers: Vec<String> = self.iter().map(|figure| figure.value.to_string()).collect();
+        let source = self.iter().find_map(|figure| figure.source.clone());
+        sheet.add(key, Worth::Text(format!("[{}]", numbers.join(", "))), source);
+    }
+}
+
+impl Add for Vec<bool> {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        sheet.add(key, Worth::Text(format!("{self:?}")), None);
+    }
+}
+
+impl Add for Vec<CacheTable> {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        for (number, CacheTable { bytes, access_ns }) in self.iter().enumerate() {
+            bytes.add_to(sheet, &format!("{key}.{number}.bytes"));
+            access_ns.add_to(sheet, &format!("{key}.{number}.access_ns"));
+        }
+    }
+}
+
+impl Add for RetransmissionTable {
+    fn add_to(&self, sheet: &mut Sheet, key: &str) {
+        let RetransmissionTable { timeout_ns, window_flits } = self;
+        timeout_ns.add_to(sheet, &format!("{key}.timeout_ns"));
+        window_flits.add_to(sheet, &format!("{key}.window_flits"));
+    }
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Traffic on a network alone, at one load or at several, as a document and as JSON.
+//!
+//! Invariant: as of a run ([`super::run`]): all but [`Traffic::wall`] is the same whenever it is done again.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::channels::channel_name;
+use super::document::{Document, Section, Table};
+use super::plot::{Axis, Line, Plot, Shape};
+use super::run::machine_json;
+use super::sheet::Sheet;
+use super::{Wall, words};
+use crate::machine::Machine;
+use crate::traffic::{Stop, TrafficConfig, TrafficResults};
+
+/// The form of the JSON, and its version.
+pub const SCHEMA: &str = "selvedge.sim.traffic/1";
+
+/// What was sent, and what became of it.
+#[derive(Clone)]
+pub struct Traffic {
+    pub machine: Arc<Machine>,
+    /// But for the load, which each of the results has.
+    pub config: TrafficConfig,
+    pub options: Vec<(String, String)>,
+    /// One for each load, ascending.
+    pub results: Vec<TrafficResults>,
+    pub wall: Option<Wall>,
+}
+
+impl Traffic {
+    fn events(&self) -> (u64, u64) {
+        (self.results.iter().map(|run| run.events).sum(), self.results.iter().map(|run| run.packet_hops).sum())
+    }
+
+    pub fn document(&self) -> Document {
+        let mut sections = vec![Section::new("Traffic").in_summary().table(self.what_table())];
+        sections.push(Section::new("Results").in_summary().table(self.result_table()).plots(self.curves()));
+        let stopped: Vec<String> = self.results.iter().filter_map(|run| self.why(run)).collect();
+        if !stopped.is_empty() {
+            let section = Section::new("Ended before all had arrived").in_summary();
+            sections.push(stopped.into_iter().fold(section, Section::text));
+        }
+        if self.results.iter().any(|run| run.deadlocks > 0) {
+            sections.push(Section::new("Deadlocks").in_summary().table(self.deadlock_table()));
+        }
+        if let Some(run) = self.results.last() {
+            let mut table = Table::with_heads(&["channel", ">busy"]);
+            for busy in &run.busiest_channels {
+                table.row([channel_name(&self.machine.topology, busy.channel), words::percent(busy.utilisation)]);
+            }
+            let text = format!("Between routers, at a load of {}.", words::percent(run.load));
+            sections.push(Section::new("Busiest channels").text(text).table(table).plots(self.busiest(run)));
+        }
+        if let Some(wall) = &self.wall {
+            let (events, hops) = self.events();
+            sections.push(wall.section(events, hops));
+        }
+        let sheet = Section::new("Machine").text(self.machine.about.clone());
+        sections.push(sheet.table(Sheet::of(&self.machine.description).table()));
+        Document {
+            title: format!("Traffic on {}: {}", self.machine.name, self.config.pattern),
+            about: format!(
+                "{} nodes, simulated; the network alone",
+                words::count(self.machine.topology.nodes().into())
+            ),
+            sections,
+        }
+    }
+
+    fn what_table(&self) -> Table {
+        let mut table = Table::of_values();
+        table.value("machine", format!("{}: {}", self.machine.name, self.machine.about));
+        table.value("topology", format!("{}, {}", self.machine.topology.kind(), self.machine.routing.algorithm()));
+        table.value("nodes", words::count(self.machine.topology.nodes().into()));
+        table.value("pattern", self.config.pattern);
+        table.value("messages", words::bytes(f64::from(self.config.message_bytes)));
+        table.value("measured", format!("{} after a warm-up of {}", self.config.measured, self.config.warm_up));
+        if let Some((share, whole)) = self.machine.topology.saturation_uniform() {
+            let share = words::percent(share as f64 / whole as f64);
+            table.value("uniform traffic saturates at", format!("{share} of a link, at most"));
+        }
+        for (name, value) in &self.options {
+            table.value(name, value);
+        }
+        table
+    }
+
+    fn result_table(&self) -> Table {
+        let heads = [
+            ">load",
+            ">offered",
+            ">accepted",
+            ">per node",
+            ">packets",
+            ">lost",
+            ">latency mean",
+            ">median",
+            ">p99",
+            ">max",
+            ">hops",
+            ">blocked",
+            ">links busy",
+        ];
+        let mut table = Table::with_heads(&heads);
+        for run in &self.results {
+            table.row([
+                words::percent(run.load),
+                words::percent(run.offered),
+                words::percent(run.accepted),
+                words::bytes_per_s(run.accepted_bytes_per_s_per_node),
+                words::count(run.packets),
+                words::count(run.lost),
+                words::time_ns(run.latency.mean_ns),
+                words::time_ns(run.latency.median_ns),
+                words::time_ns(run.latency.p99_ns),
+                words::time_ns(run.latency.max_ns),
+                words::plain(run.hops_mean),
+                words::percent(run.blocking_rate),
+                words::percent(run.channel_utilisation_mean),
+            ]);
+        }
+        table
+    }
+
+    fn deadlock_table(&self) -> Table {
+        let heads =
+            [">load", ">deadlocks", ">packets in them", ">of those that arrived", ">cycle length", ">taken out"];
+        let mut table = Table::with_heads(&heads);
+        for run in &self.results {
+            table.row([
+                words::percent(run.load),
+                words::count(run.deadlocks),
+                words::count(run.deadlocked_packets),
+                words::percent(run.deadlock_probability),
+                words::plain(run.cycle_length_mean),
+                words::count(run.recovered),
+            ]);
+        }
+        table
+    }
+
+    /// Why a run ended early.
+    fn why(&self, run: &TrafficResults) -> Option<String> {
+        let why = match run.stopped? {
+            Stop::Interrupted => "it was interrupted; the figures are those of what was done".to_owned(),
+            Stop::NotDrained => format!("{} were not enough for what was under way", self.config.drain_max),
+            Stop::Deadlock => {
+                let name = |member: &crate::traffic::CycleMember| {
+                    let channel = channel_name(&self.machine.topology, member.channel);
+                    format!("{channel} (virtual channel {}, {} to {})", member.virtual_channel, member.from, member.to)
+                };
+                let cycle: Vec<String> = run.cycle.iter().map(name).collect();
+                format!(
+                    "a deadlock: each of these waits for the next, and the last for the first: {}",
+                    cycle.join("; ")
+                )
+            }
+        };
+        Some(format!("At a load of {}: {why}.", words::percent(run.load)))
+    }
+
+    /// What a sweep of loads shows.
+    fn curves(&self) -> Vec<Plot> {
+        let curve = |name: &str, of: fn(&TrafficResults) -> f64| Line {
+            name: name.to_owned(),
+            points: self.results.iter().map(|run| (run.load, of(run))).collect(),
+        };
+        if self.results.len() < 2 {
+            return Vec::new();
+        }
+        let load = Axis::linear("load: share of the injection channels' time", words::percent);
+        let plot = |name: &str, title: &str, y, lines| Plot {
+            name: name.to_owned(),
+            title: title.to_owned(),
+            x: load,
+            y,
+            shape: Shape::Lines(lines),
+        };
+        vec![
+            plot(
+                "latency-by-load",
+                "Latency of packets by load",
+                Axis::linear("latency", words::time_ns),
+                vec![
+                    curve("mean", |run| run.latency.mean_ns),
+                    curve("median", |run| run.latency.median_ns),
+                    curve("99th percentile", |run| run.latency.p99_ns),
+                ],
+            ),
+            plot(
+                "throughput-by-load",
+                "What was offered and what arrived, by load",
+                Axis::linear("share of the injection channels' time", words::percent),
+                vec![curve("offered", |run| run.offered), curve("accepted", |run| run.accepted)],
+            ),
+            plot(
+                "blocking-by-load",
+                "Share of the heads that had to wait, by load",
+                Axis::linear("blocked", words::percent),
+                vec![curve("blocked", |run| run.blocking_rate)],
+            ),
+        ]
+    }
+
+    fn busiest(&self, run: &TrafficResults) -> Option<Plot> {
+        let name = |channel| channel_name(&self.machine.topology, channel);
+        let bars: Vec<_> = run.busiest_channels.iter().map(|busy| (name(busy.channel), busy.utilisation)).collect();
+        (!bars.is_empty()).then(|| Plot {
+            name: "hot-channels".into(),
+            title: "Busiest channels".into(),
+            x: Axis::linear("share of the time", words::percent),
+            y: Axis::linear("", words::plain),
+            shape: Shape::Ranked(bars),
+        })
+    }
+
+    pub fn json(&self) -> Value {
+        let options: serde_json::Map<String, Value> =
+            self.options.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+        let mut all = json!({
+            "schema": SCHEMA,
+            "machine": machine_json(&self.machine),
+            "pattern": self.config.pattern.to_string(),
+            "message_bytes": self.config.message_bytes,
+            "warm_up_ps": self.config.warm_up.0,
+            "measured_ps": self.config.measured.0,
+            "options": options,
+            "results": self.results,
+        });
+        if let Some(wall) = &self.wall {
+            let (events, hops) = self.events();
+            all["wall"] = wall.json(events, hops);
+        }
+        all
+    }
+}

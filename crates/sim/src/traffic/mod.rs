@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Synthetic traffic on a network alone: how much it carries, how late, and what is in the way.
+//!
+//! Every node makes messages at random times, independent of all others (exponential gaps), cuts them into packets and
+//! hands them to its injection channel. Load is the share of the injection channel's time that this takes, overhead
+//! included: at 1 every node sends without a pause. After a warm-up everything is measured for an interval; then nothing
+//! new is made, and what was made in the interval is waited for.
+//!
+//! A node whose source queue is full makes no message until it has room, so that an overloaded network does not fill the
+//! memory; what was not made counts as not offered. Packets' latency counts from the making of their message.
+//!
+//! Costs: those of the network, and one event for each message. `study` repeats the study of seed 002, figures 2-20 to
+//! 2-22.
+
+mod pattern;
+mod results;
+pub mod study;
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use hdrhistogram::Histogram;
+use selvedge_fabric::{NodeId, Routing, Topology};
+use thiserror::Error;
+
+pub use pattern::{Destinations, Pattern, PatternError};
+pub use results::{BusyChannel, CycleMember, Latency, Stop, TrafficResults};
+
+use crate::network::{Arrival, Network, NetworkConfig, NetworkError, NetworkEvent, Packet, Schedule, Statistics};
+use crate::queue::Queue;
+use crate::random::Random;
+use crate::time::Time;
+
+/// What the nodes do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TrafficConfig {
+    pub pattern: Pattern,
+    /// Share of the injection channels' time, above 0, up to 1.
+    pub load: f64,
+    /// Payload of each message.
+    pub message_bytes: u32,
+    pub warm_up: Time,
+    pub measured: Time,
+    /// How long what was measured is waited for at most.
+    pub drain_max: Time,
+    /// Packets that wait in a node; above it the node makes no message.
+    pub source_packets_max: u32,
+    pub seed: u64,
+}
+
+impl Default for TrafficConfig {
+    fn default() -> TrafficConfig {
+        TrafficConfig {
+            pattern: Pattern::Uniform,
+            load: 0.3,
+            message_bytes: 256,
+            warm_up: Time::from_ns(50_000),
+            measured: Time::from_ns(200_000),
+            drain_max: Time::from_ns(1_000_000),
+            source_packets_max: 256,
+            seed: 1,
+        }
+    }
+}
+
+/// Why traffic cannot be made.
+#[derive(Debug, Error, Clone, PartialEq)]
+pub enum TrafficError {
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    Network(#[from] NetworkError),
+    #[error("a load of {load} is no share of the injection bandwidth; give more than 0, and 1 at most")]
+    Load { load: f64 },
+    #[error("nothing is measured in an interval of {measured}; give a longer one")]
+    Interval { measured: Time },
+    #[error("a node may hold {limit} packets and a message has {packets}; allow as many, or make messages shorter")]
+    Source { limit: u32, packets: u32 },
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    pub now: Time,
+    /// When nothing new will be made any more.
+    pub until: Time,
+    pub hops: u64,
+    pub in_flight: u64,
+}
+
+/// Runs traffic. `progress` is called now and then, and may break the run off: what there is then is given.
+pub fn run(
+    topology: Arc<Topology>,
+    routing: Routing,
+    network: NetworkConfig,
+    traffic: &TrafficConfig,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<TrafficResults, TrafficError> {
+    let network = Network::new(topology, routing, network)?;
+    let mut generator = Generator::new(network, traffic)?;
+    let stop = generator.run(progress);
+    Ok(generator.results(stop))
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Network(NetworkEvent),
+    /// A node makes its next message.
+    Make(u32),
+}
+
+struct Events(Queue<Event>);
+
+impl Schedule for Events {
+    #[inline]
+    fn schedule(&mut self, at: Time, event: NetworkEvent) {
+        self.0.schedule(at, Event::Network(event));
+    }
+}
+
+/// What was counted up to a moment.
+#[derive(Clone, Debug, Default)]
+struct Snapshot {
+    at: Time,
+    statistics: Statistics,
+    /// Flits of each channel.
+    flits: Vec<u64>,
+}
+
+/// How many events pass between two reports of progress.
+const PROGRESS_EVENTS: u64 = 1 << 14;
+
+struct Generator<'a> {
+    traffic: &'a TrafficConfig,
+    network: Network,
+    destinations: Destinations,
+    queue: Events,
+    random: Random,
+    gap_mean_ps: f64,
+    packets: u32,
+    messages: u64,
+    until: Time,
+    /// Packets made in the interval that are still under way.
+    outstanding: u64,
+    latency: Histogram<u64>,
+    latency_sum_ns: f64,
+    hops: u64,
+    packets_measured: u64,
+    packets_lost: u64,
+    offered_flits: u64,
+    accepted_flits: u64,
+    /// Packets that arrived in the interval and had not been taken out of a deadlock.
+    undisturbed: u64,
+    not_made: u64,
+    begin: Option<Snapshot>,
+    end: Option<Snapshot>,
+}
+
+impl<'a> Generator<'a> {
+    fn new(network: Network, traffic: &'a TrafficConfig) -> Result<Generator<'a>, TrafficError> {
+        if !(traffic.load > 0.0 && traffic.load <= 1.0) {
+            return Err(TrafficError::Load { load: traffic.load });
+        }
+        if traffic.measured == Time::ZERO {
+            return Err(TrafficError::Interval { measured: traffic.measured });
+        }
+        let packet_bytes = network.config().link.packet_bytes;
+        let packets = traffic.message_bytes.div_ceil(packet_bytes).max(1);
+        if traffic.source_packets_max < packets {
+            return Err(TrafficError::Source { limit: traffic.source_packets_max, packets });
+        }
+        let destinations = Destinations::new(traffic.pattern, network.topology())?;
+        let busy: Time = cut(traffic.message_bytes, packet_bytes).map(|bytes| network.injection_time(bytes)).sum();
+        let gap_mean_ps = busy.as_ps() as f64 / traffic.load;
+        let mut random = Random::new(traffic.seed, u64::from_le_bytes(*b"traffic\0"));
+        let mut queue = Events(Queue::new());
+        for node in (0..network.topology().nodes()).filter(|&node| destinations.sends(NodeId(node))) {
+            queue.0.schedule(Time(random.exponential(gap_mean_ps) as u64), Event::Make(node));
+        }
+        let latency = Histogram::new(3).expect("three digits are allowed");
+        Ok(Generator {
+            traffic,
+            network,
+            destinations,
+            queue,
+            random,
+            gap_mean_ps,
+            packets,
+            messages: 0,
+            until: traffic.warm_up + traffic.measured,
+            outstanding: 0,
+            latency,
+            latency_sum_ns: 0.0,
+            hops: 0,
+            packets_measured: 0,
+            packets_lost: 0,
+            offered_flits: 0,
+            accepted_flits: 0,
+            undisturbed: 0,
+            not_made: 0,
+            begin: None,
+            end: None,
+        })
+    }
+
+    fn run(&mut self, progress: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Option<Stop> {
+        let drained = self.until + self.traffic.drain_max;
+        while let Some((now, event)) = self.queue.0.take() {
+            if now >= self.traffic.warm_up && self.begin.is_none() {
+                self.begin = Some(self.snapshot(self.traffic.warm_up));
+            }
+            if now >= self.until && self.end.is_none() {
+                self.end = Some(self.snapshot(self.until));
+            }
+            if now > drained {
+                return Some(Stop::NotDrained);
+            }
+            match event {
+                Event::Network(event) => {
+                    self.network.handle(now, event, &mut self.queue);
+                    while let Some(arrival) = self.network.take_arrival() {
+                        self.arrived(arrival);
+                    }
+                    if self.network.deadlock().is_some() {
+                        return Some(Stop::Deadlock);
+                    }
+                    if self.outstanding == 0 && self.end.is_some() {
+                        return None;
+                    }
+                }
+                Event::Make(node) => self.make(now, NodeId(node)),
+            }
+            if self.queue.0.taken() & (PROGRESS_EVENTS - 1) == 0 {
+                let (hops, in_flight) = (self.network.statistics().hops, self.network.in_flight());
+                if progress(Progress { now, until: self.until, hops, in_flight }).is_break() {
+                    return Some(Stop::Interrupted);
+                }
+            }
+        }
+        None
+    }
+
+    fn make(&mut self, now: Time, from: NodeId) {
+        if now >= self.until {
+            return;
+        }
+        let measured = now >= self.traffic.warm_up;
+        if self.network.waiting_at_source(from) + self.packets > self.traffic.source_packets_max {
+            self.not_made += u64::from(measured);
+        } else {
+            let to = self.destinations.next(from, &mut self.random);
+            let mut left = self.packets;
+            for bytes in cut(self.traffic.message_bytes, self.network.config().link.packet_bytes) {
+                left -= 1;
+                if measured {
+                    self.outstanding += 1;
+                    self.offered_flits += u64::from(self.network.flits(bytes));
+                }
+                let packet = Packet { from, to, bytes, message: self.messages, last: left == 0 };
+                self.network.inject(now, packet, &mut self.queue);
+            }
+            self.messages += 1;
+        }
+        let gap = Time(self.random.exponential(self.gap_mean_ps) as u64);
+        self.queue.0.schedule(now + gap, Event::Make(from.0));
+    }
+
+    fn arrived(&mut self, arrival: Arrival) {
+        let (injected, at) = match &arrival {
+            Arrival::Delivered(delivery) => (delivery.injected, delivery.at),
+            Arrival::Lost(loss) => (loss.injected, loss.at),
+        };
+        let interval = self.traffic.warm_up..self.until;
+        let measured = interval.contains(&injected);
+        self.outstanding -= u64::from(measured);
+        match arrival {
+            Arrival::Delivered(delivery) => {
+                if interval.contains(&at) {
+                    self.accepted_flits += u64::from(self.network.flits(delivery.packet.bytes));
+                    self.undisturbed += u64::from(!delivery.recovered);
+                }
+                if measured {
+                    let latency = at - injected;
+                    self.latency.saturating_record(latency.as_ps());
+                    self.latency_sum_ns += latency.as_ns_f64();
+                    self.hops += u64::from(delivery.hops);
+                    self.packets_measured += 1;
+                }
+            }
+            Arrival::Lost(_) => self.packets_lost += u64::from(measured),
+        }
+    }
+
+    fn snapshot(&self, at: Time) -> Snapshot {
+        let channels = 0..self.network.topology().channels();
+        Snapshot {
+            at,
+            statistics: self.network.statistics().clone(),
+            flits: channels.map(|channel| self.network.channel_statistics(channel).flits).collect(),
+        }
+    }
+}
+
+/// The payloads of a message's packets.
+fn cut(message_bytes: u32, packet_bytes: u32) -> impl Iterator<Item = u32> {
+    let packets = message_bytes.div_ceil(packet_bytes).max(1);
+    (0..packets).map(move |packet| (message_bytes - packet * packet_bytes).min(packet_bytes))
+}
+
+#[cfg(test)]
+#[path = "traffic_tests.rs"]
+mod tests;

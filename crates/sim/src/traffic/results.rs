@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a run of traffic gives.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::{Generator, Snapshot};
+use crate::network::{Stuck, ratio};
+use crate::time::Time;
+
+/// All of the measured interval, unless said otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TrafficResults {
+    pub pattern: String,
+    pub nodes: u32,
+    pub channels: u32,
+    /// Why the run ended before everything measured had arrived.
+    pub stopped: Option<Stop>,
+    /// Shares of the injection channels' time, all nodes together: what was asked for, what was made, what arrived.
+    pub load: f64,
+    pub offered: f64,
+    pub accepted: f64,
+    /// Payload that arrived, each node's share of it.
+    pub accepted_bytes_per_s_per_node: f64,
+    /// Packets that were made in the interval, and arrived (then or later), and those that were lost.
+    pub packets: u64,
+    pub lost: u64,
+    /// Messages that were not made, because their nodes were full.
+    pub messages_not_made: u64,
+    /// From the making of a message to the arrival of a packet's last byte.
+    pub latency: Latency,
+    /// Routers that a packet crossed.
+    pub hops_mean: f64,
+    /// Share of the heads at routers that did not get their channel at once, and how long those waited.
+    pub blocking_rate: f64,
+    pub blocking_time_mean_ns: f64,
+    /// Cycles of packets that waited for each other, and for each length in virtual channels how many there were.
+    pub deadlocks: u64,
+    pub deadlocked_packets: u64,
+    /// Share of the packets that were taken out of such a cycle, of those and all that arrived.
+    pub deadlock_probability: f64,
+    pub cycle_length_mean: f64,
+    pub cycle_lengths: BTreeMap<u32, u64>,
+    /// Packets taken out of them.
+    pub recovered: u64,
+    /// The cycle that stopped the run: each waits for the next, the last for the first.
+    pub cycle: Vec<CycleMember>,
+    pub retransmissions: u64,
+    /// Share of the time in which a channel between routers carries flits.
+    pub channel_utilisation_mean: f64,
+    pub channel_utilisation_max: f64,
+    pub busiest_channels: Vec<BusyChannel>,
+    /// Of the whole run.
+    pub packet_hops: u64,
+    pub events: u64,
+    pub simulated_ns: f64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Latency {
+    pub mean_ns: f64,
+    pub median_ns: f64,
+    pub p99_ns: f64,
+    pub max_ns: f64,
+}
+
+/// A packet that cannot leave the end of a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct CycleMember {
+    pub channel: u32,
+    pub virtual_channel: u8,
+    pub from: u32,
+    pub to: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct BusyChannel {
+    pub channel: u32,
+    pub utilisation: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stop {
+    /// By the caller.
+    Interrupted,
+    /// By the policy to leave deadlocks as they are.
+    Deadlock,
+    /// What was made did not arrive in time.
+    NotDrained,
+}
+
+/// How many of the busiest channels are told.
+const BUSIEST: usize = 8;
+
+impl Generator<'_> {
+    fn cycle(&self) -> Vec<CycleMember> {
+        let member = |stuck: &Stuck| CycleMember {
+            channel: stuck.channel,
+            virtual_channel: stuck.vc,
+            from: stuck.from.0,
+            to: stuck.to.0,
+        };
+        self.network.deadlock().map(|deadlock| deadlock.cycle.iter().map(member).collect()).unwrap_or_default()
+    }
+
+    pub(super) fn results(&mut self, stopped: Option<Stop>) -> TrafficResults {
+        // A run that was broken off has measured up to now.
+        let now = self.queue.0.now();
+        let end = self.end.take().unwrap_or_else(|| self.snapshot(now.min(self.until)));
+        let begin = self.begin.take().unwrap_or_else(|| self.snapshot(end.at));
+        let interval = end.at - begin.at;
+        let nodes = self.network.topology().nodes();
+        let node_time = self.network.injection_time(0).as_ps() as f64 / f64::from(self.network.flits(0));
+        let share = |flits: u64| match interval {
+            Time::ZERO => 0.0,
+            interval => flits as f64 * node_time / interval.as_ps() as f64 / f64::from(nodes),
+        };
+        let (from, to) = (&begin.statistics, &end.statistics);
+        let recovered = to.recovered - from.recovered;
+        let mut cycle_lengths = to.cycle_lengths.clone();
+        for (length, before) in &from.cycle_lengths {
+            cycle_lengths.entry(*length).and_modify(|count| *count -= before);
+        }
+        cycle_lengths.retain(|_, count| *count > 0);
+        let cycles: u64 = cycle_lengths.values().sum();
+        let length_sum: u64 = cycle_lengths.iter().map(|(&length, &count)| u64::from(length) * count).sum();
+        let deadlocked_packets = to.deadlocked_packets - from.deadlocked_packets;
+        let bytes = (to.delivered_bytes - from.delivered_bytes) as f64;
+        let seconds = interval.as_seconds_f64();
+        let (busiest_channels, channel_utilisation_mean) = self.utilisation(&begin, &end);
+        let blocked = to.blocked - from.blocked;
+        TrafficResults {
+            pattern: self.traffic.pattern.to_string(),
+            nodes,
+            channels: self.network.topology().channels(),
+            stopped,
+            load: self.traffic.load,
+            offered: share(self.offered_flits),
+            accepted: share(self.accepted_flits),
+            accepted_bytes_per_s_per_node: if seconds > 0.0 { bytes / seconds / f64::from(nodes) } else { 0.0 },
+            packets: self.packets_measured,
+            lost: self.packets_lost,
+            messages_not_made: self.not_made,
+            latency: self.latencies(),
+            hops_mean: ratio(self.hops, self.packets_measured),
+            blocking_rate: ratio(blocked, to.requests - from.requests),
+            blocking_time_mean_ns: ratio(to.blocked_ps - from.blocked_ps, blocked) / 1e3,
+            deadlocks: cycles,
+            deadlocked_packets,
+            deadlock_probability: ratio(recovered, recovered + self.undisturbed),
+            cycle_length_mean: ratio(length_sum, cycles),
+            cycle_lengths,
+            recovered,
+            cycle: self.cycle(),
+            retransmissions: to.retransmissions - from.retransmissions,
+            channel_utilisation_mean,
+            channel_utilisation_max: busiest_channels.first().map_or(0.0, |busiest| busiest.utilisation),
+            busiest_channels,
+            packet_hops: self.network.statistics().hops,
+            events: self.queue.0.taken(),
+            simulated_ns: now.as_ns_f64(),
+        }
+    }
+
+    fn latencies(&self) -> Latency {
+        if self.packets_measured == 0 {
+            return Latency::default();
+        }
+        let at = |quantile| self.latency.value_at_quantile(quantile) as f64 / 1e3;
+        Latency {
+            mean_ns: self.latency_sum_ns / self.packets_measured as f64,
+            median_ns: at(0.5),
+            p99_ns: at(0.99),
+            max_ns: self.latency.max() as f64 / 1e3,
+        }
+    }
+
+    /// The busiest channels between routers, and the mean of all of them.
+    fn utilisation(&self, begin: &Snapshot, end: &Snapshot) -> (Vec<BusyChannel>, f64) {
+        let interval = (end.at - begin.at).as_ps();
+        let between = self.network.channels_between_routers();
+        if interval == 0 || between.is_empty() {
+            return (Vec::new(), 0.0);
+        }
+        let flit_time = self.network.flit_time().as_ps() as f64;
+        let share = |&channel: &u32| {
+            let flits = end.flits[channel as usize] - begin.flits[channel as usize];
+            BusyChannel { channel, utilisation: flits as f64 * flit_time / interval as f64 }
+        };
+        let mut channels: Vec<BusyChannel> = between.iter().map(share).collect();
+        let mean = channels.iter().map(|channel| channel.utilisation).sum::<f64>() / channels.len() as f64;
+        channels.sort_by(|a, b| b.utilisation.total_cmp(&a.utilisation).then(a.channel.cmp(&b.channel)));
+        channels.truncate(BUSIEST);
+        (channels, mean)
+    }
+}

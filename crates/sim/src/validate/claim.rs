@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A claim of a seed beside what the simulator predicts, and the verdict.
+//!
+//! Invariants
+//! 1. What was published and what was simulated never share a field: [`Claim::published`], [`Claim::predicted`].
+//! 2. Verdicts follow from two thresholds ([`HOLDS_PERCENT`], [`NEAR_PERCENT`]) that were fixed before the first run.
+//! 3. A figure that is an input of the model has no verdict: a model that is told a number does not predict it.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// A prediction this close to the published number, in percent of it, holds.
+pub const HOLDS_PERCENT: f64 = 15.0;
+/// ... and this close is near.
+pub const NEAR_PERCENT: f64 = 35.0;
+/// Two values that differ by no more than this, in percent, are a tie where an order is claimed.
+pub const TIE_PERCENT: f64 = 2.0;
+
+/// What came of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within [`HOLDS_PERCENT`], or the order is right everywhere.
+    Holds,
+    /// Within [`NEAR_PERCENT`], or the order is right but for ties.
+    Near,
+    Misses,
+    /// An input of the model, or nothing that a number could be compared with.
+    NotComparable,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.pad(match self {
+            Verdict::Holds => "holds",
+            Verdict::Near => "near",
+            Verdict::Misses => "misses",
+            Verdict::NotComparable => "-",
+        })
+    }
+}
+
+/// What a seed says, or what came out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    Number(f64),
+    /// At least so much.
+    AtLeast(f64),
+    /// From, to.
+    Range(f64, f64),
+    /// An order, a shape.
+    Words(String),
+}
+
+impl fmt::Display for Figure {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Figure::Number(value) => out.write_str(&short(*value)),
+            Figure::AtLeast(value) => write!(out, ">= {}", short(*value)),
+            Figure::Range(from, to) => write!(out, "{} to {}", short(*from), short(*to)),
+            Figure::Words(words) => out.write_str(words),
+        }
+    }
+}
+
+/// A number with three significant digits, or all digits before the point.
+pub fn short(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size >= 100.0 || size == 0.0 => format!("{value:.0}"),
+        _ if size >= 10.0 => format!("{value:.1}"),
+        _ if size >= 0.1 => format!("{value:.2}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+/// One claim and its result.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Claim {
+    /// As in `seastar-1a`.
+    pub id: &'static str,
+    /// As in "seed 003, VII".
+    pub source: &'static str,
+    pub text: String,
+    pub published: Figure,
+    pub predicted: Figure,
+    pub unit: &'static str,
+    /// Of the prediction, in percent of what was published.
+    pub error_percent: Option<f64>,
+    pub verdict: Verdict,
+    /// Why it misses; what it rests on.
+    pub note: String,
+}
+
+impl Claim {
+    fn new(id: &'static str, source: &'static str, text: impl Into<String>, published: Figure) -> Claim {
+        Claim {
+            id,
+            source,
+            text: text.into(),
+            published,
+            predicted: Figure::Words(String::new()),
+            unit: "",
+            error_percent: None,
+            verdict: Verdict::NotComparable,
+            note: String::new(),
+        }
+    }
+
+    /// A number against a number.
+    pub fn number(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, predicted, unit): (f64, f64, &'static str),
+    ) -> Claim {
+        let error = 100.0 * (predicted - published) / published;
+        let verdict = graded(error.abs());
+        Claim {
+            predicted: Figure::Number(predicted),
+            unit,
+            error_percent: Some(error),
+            verdict,
+            ..Claim::new(id, source, text, Figure::Number(published))
+        }
+    }
+
+    /// A number against a lower bound: what exceeds it is no error.
+    pub fn at_least(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, predicted, unit): (f64, f64, &'static str),
+    ) -> Claim {
+        let error = (100.0 * (predicted - published) / published).min(0.0);
+        Claim {
+            predicted: Figure::Number(predicted),
+            unit,
+            error_percent: Some(error),
+            verdict: if error < 0.0 { worse_than_holds(graded(-error), -error) } else { Verdict::Holds },
+            ..Claim::new(id, source, text, Figure::AtLeast(published))
+        }
+    }
+
+    /// A range of numbers against a range: the error is that of the end that is further off.
+    pub fn range(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, predicted, unit): ((f64, f64), (f64, f64), &'static str),
+    ) -> Claim {
+        let beyond = |value: f64| match value {
+            _ if value < published.0 => 100.0 * (value - published.0) / published.0,
+            _ if value > published.1 => 100.0 * (value - published.1) / published.1,
+            _ => 0.0,
+        };
+        let (low, high) = (beyond(predicted.0), beyond(predicted.1));
+        let error = if low.abs() > high.abs() { low } else { high };
+        let shown = if predicted.0 == predicted.1 {
+            Figure::Number(predicted.0)
+        } else {
+            Figure::Range(predicted.0, predicted.1)
+        };
+        Claim {
+            predicted: shown,
+            unit,
+            error_percent: Some(error),
+            verdict: graded(error.abs()),
+            ..Claim::new(id, source, text, Figure::Range(published.0, published.1))
+        }
+    }
+
+    /// An order: each pair is (what must be greater, what must be less).
+    pub fn order(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, pairs): (&str, &[(f64, f64)]),
+    ) -> Claim {
+        let right = pairs.iter().filter(|(more, less)| more > less).count();
+        let tied = |(more, less): &&(f64, f64)| more <= less && (less - more) <= less.abs() * TIE_PERCENT / 100.0;
+        let ties = pairs.iter().filter(tied).count();
+        let verdict = match pairs.len() {
+            0 => Verdict::NotComparable,
+            all if right == all => Verdict::Holds,
+            all if right + ties == all && right > 0 => Verdict::Near,
+            _ => Verdict::Misses,
+        };
+        let predicted = match ties {
+            0 => format!("so in {right} of {}", pairs.len()),
+            _ => format!("so in {right} of {}, {ties} tied", pairs.len()),
+        };
+        Claim {
+            predicted: Figure::Words(predicted),
+            verdict,
+            ..Claim::new(id, source, text, Figure::Words(published.to_owned()))
+        }
+    }
+
+    /// Something that is so or is not.
+    pub fn fact(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, predicted, so): (&str, String, bool),
+    ) -> Claim {
+        Claim {
+            predicted: Figure::Words(predicted),
+            verdict: if so { Verdict::Holds } else { Verdict::Misses },
+            ..Claim::new(id, source, text, Figure::Words(published.to_owned()))
+        }
+    }
+
+    /// An input of the model, or a number that nothing was published for.
+    pub fn shown(
+        id: &'static str,
+        source: &'static str,
+        text: impl Into<String>,
+        (published, predicted, unit): (Figure, Figure, &'static str),
+    ) -> Claim {
+        Claim { predicted, unit, ..Claim::new(id, source, text, published) }
+    }
+
+    pub fn note(mut self, note: impl Into<String>) -> Claim {
+        self.note = note.into();
+        self
+    }
+}
+
+fn graded(error_percent: f64) -> Verdict {
+    match error_percent {
+        _ if error_percent <= HOLDS_PERCENT => Verdict::Holds,
+        _ if error_percent <= NEAR_PERCENT => Verdict::Near,
+        _ => Verdict::Misses,
+    }
+}
+
+/// A bound that is not kept does not hold, however little is missing.
+fn worse_than_holds(verdict: Verdict, missing_percent: f64) -> Verdict {
+    if verdict == Verdict::Holds && missing_percent > TIE_PERCENT { Verdict::Near } else { verdict }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_follow_their_thresholds() {
+        let verdict = |predicted| Claim::number("x", "y", "", (100.0, predicted, "")).verdict;
+        assert_eq!(verdict(115.0), Verdict::Holds);
+        assert_eq!(verdict(84.0), Verdict::Near);
+        assert_eq!(verdict(136.0), Verdict::Misses);
+        let least = |predicted| Claim::at_least("x", "y", "", (10.0, predicted, "")).verdict;
+        assert_eq!(
+            (least(400.0), least(9.9), least(9.0), least(6.0)),
+            (Verdict::Holds, Verdict::Holds, Verdict::Near, Verdict::Misses)
+        );
+    }
+
+    #[test]
+    fn an_order_holds_everywhere_or_is_near_where_it_ties() {
+        let verdict = |pairs: &[(f64, f64)]| Claim::order("x", "y", "", ("", pairs)).verdict;
+        assert_eq!(verdict(&[(2.0, 1.0), (3.0, 2.0)]), Verdict::Holds);
+        assert_eq!(verdict(&[(2.0, 1.0), (2.0, 2.01)]), Verdict::Near);
+        assert_eq!(verdict(&[(2.0, 1.0), (1.0, 2.0)]), Verdict::Misses);
+        assert_eq!(verdict(&[]), Verdict::NotComparable);
+    }
+
+    #[test]
+    fn a_range_errs_by_its_further_end() {
+        let claim = Claim::range("x", "y", "", ((10.0, 20.0), (5.0, 22.0), "%"));
+        assert_eq!(claim.error_percent, Some(-50.0));
+        assert_eq!(claim.verdict, Verdict::Misses);
+    }
+}

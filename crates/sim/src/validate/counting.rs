@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Seed 004: puts that count at their target, against puts, completion and flags, or a barrier.
+//!
+//! Machine `qdr-portals`. A fence waits for acknowledgements, as on the seed's network, which keeps no order. Nobody's noise
+//! and imbalance is modelled.
+
+use std::sync::Arc;
+
+use super::claim::{Claim, Figure, short};
+use super::lab::{ValidateError, machine};
+use super::programs::puts::{self, Stencil, Told};
+use super::{AxisOf, Curve, CurveLine, Plan, Results};
+use crate::machine::Machine;
+use crate::time::Time;
+
+/// The machine with an engine and a link for each of 60 ranks: each has a helper thread of its own (seed 004, 3.3), where ranks that
+/// share a node would share its one engine. They do not share the adapter, which short messages do not fill.
+fn wide() -> Result<Arc<Machine>, ValidateError> {
+    machine("qdr-portals", &[TABLES[0], TABLES[1], ("topology.nodes", "60")])
+}
+
+const TABLES: [(&str, &str); 2] = [("limits.entries", "32"), ("limits.headers", "32")];
+/// What a point of the stencil costs: a chain of dependent additions and loads, five cycles of 3.33 GHz, assumed.
+const POINT: Time = Time::from_ps(1500);
+
+pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str)) -> Result<(), ValidateError> {
+    let machine = machine("qdr-portals", &TABLES)?;
+    progress("counting puts: ping-pong");
+    ping_pong(plan, &machine, results)?;
+    progress("counting puts: all-to-all");
+    alltoall(plan, &machine, results)?;
+    progress("counting puts: stencil");
+    stencil(plan, &machine, results)?;
+    results.left_out = vec!["Absolute bandwidths and rates of figures 3 to 6: the curves are not printed as numbers."];
+    Ok(())
+}
+
+fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+    let most = plan.pick(20, 16);
+    let sizes: Vec<u64> = (0..=most).map(|power| 1 << power).collect();
+    let counting = puts::ping_pong(machine, &sizes, Told::Counting)?;
+    let flags = puts::ping_pong(machine, &sizes, Told::Flags)?;
+    let ratio: Vec<f64> = flags.iter().zip(&counting).map(|(flags, counting)| flags / counting).collect();
+    let eight = 3;
+    results.claims.push(
+        Claim::number(
+            "counting-8a",
+            "seed 004, 3.1, figure 3",
+            "latency is approximately halved for small messages (8 bytes)",
+            (2.0, ratio[eight], "times"),
+        )
+        .note(format!(
+            "counting {} us; put, fence, flag {} us. A put, its acknowledgement and a flag are two ways and an answer one after \
+             another: 2.0 needs an answer that costs nothing, or work on each operation that both share and that is not in the \
+             machine's components.",
+            short(counting[eight]),
+            short(flags[eight])
+        )),
+    );
+    let larger: Vec<(f64, f64)> = ratio[6..].windows(2).map(|pair| (pair[0], pair[1])).collect();
+    results.claims.push(
+        Claim::order(
+            "counting-8b",
+            "seed 004, 3.1, figure 3",
+            "the speed-up decreases with size (from 64 bytes on)",
+            ("falls", &larger),
+        )
+        .note(format!(
+            "{} at 64 bytes, {} at {} bytes",
+            short(ratio[6]),
+            short(ratio[most as usize]),
+            sizes[most as usize]
+        )),
+    );
+    let x: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
+    results.curves.push(Curve {
+        name: "counting-ping-pong",
+        title: "Counting puts: half a ping-pong".into(),
+        x: AxisOf::logarithmic("message size (bytes)", 2),
+        y: AxisOf::logarithmic("latency (us)", 10),
+        lines: vec![CurveLine::new("counting put", &x, &counting), CurveLine::new("put, fence, flag", &x, &flags)],
+        about: "Two ranks on two nodes, 10 round trips after one.".into(),
+    });
+    Ok(())
+}
+
+fn alltoall(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+    let sizes: Vec<u64> = plan.pick(vec![8, 64, 512, 4096, 16_384, 65_536, 262_144], vec![8, 512, 4096, 65_536]);
+    let ways = [
+        ("counting", Told::Counting),
+        ("fence and flags", Told::Flags),
+        ("barrier, dissemination", Told::Dissemination),
+        ("barrier, linear", Told::Linear),
+    ];
+    let x: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
+    let bandwidth = |machine: &Arc<Machine>, ranks: u32, sizes: &[u64]| -> Result<Vec<Vec<f64>>, ValidateError> {
+        let mut all = Vec::new();
+        for (_, told) in ways {
+            let mut line = Vec::new();
+            for bytes in sizes {
+                let time = puts::alltoall(machine, ranks, *bytes, told)?;
+                line.push((u64::from(ranks - 1) * bytes) as f64 / time);
+            }
+            all.push(line);
+        }
+        Ok(all)
+    };
+    let one = bandwidth(machine, 15, &sizes)?;
+    let crowd_sizes: Vec<u64> = plan.pick(vec![8, 64, 512], vec![8]);
+    let wide = wide()?;
+    let crowd = bandwidth(&wide, 60, &crowd_sizes)?;
+    let above = |lines: &[Vec<f64>], upper: usize, lower: usize| -> Vec<(f64, f64)> {
+        lines[upper].iter().copied().zip(lines[lower].iter().copied()).collect()
+    };
+    let mut first = Vec::new();
+    for lower in 1..4 {
+        first.extend(above(&one, 0, lower));
+        first.extend(above(&crowd, 0, lower));
+    }
+    results.claims.push(
+        Claim::order(
+            "counting-8c",
+            "seed 004, 3.2, figure 4",
+            "all-to-all: counting puts have the highest bandwidth at every size",
+            ("counting first", &first),
+        )
+        .note("15 ranks, and 60 for sizes up to 512 bytes; against flags and both barriers."),
+    );
+    let source = "seed 004, 3.2, figure 4";
+    let why = "The seed names no barrier, and blames the overhead of global synchronization. With a barrier of log2 n rounds a \
+               rank sends fewer messages than with a flag to each other rank, and nobody comes late here.";
+    for (id, lower, name, note) in [
+        ("counting-8d", 2, "dissemination", why),
+        ("counting-8e", 3, "linear", "Through rank 0: 2(n - 1) messages at one node."),
+    ] {
+        let mut pairs = above(&one, 1, lower);
+        pairs.extend(above(&crowd, 1, lower));
+        let ratios = |lines: &[Vec<f64>]| {
+            let all: Vec<String> =
+                above(lines, 1, lower).iter().map(|(flags, barrier)| short(flags / barrier)).collect();
+            all.join(", ")
+        };
+        results.claims.push(
+            Claim::order(
+                id,
+                source,
+                format!("all-to-all: fence and flags are ahead of a barrier ({name}) at every size"),
+                ("flags > barrier", &pairs),
+            )
+            .note(format!(
+                "{note} Flags over barrier by size: 15 ranks {}; 60 ranks {}.",
+                ratios(&one),
+                ratios(&crowd)
+            )),
+        );
+    }
+    let last = sizes.len() - 1;
+    let lead = |n: usize| one[0][n] / one[1][n];
+    results.claims.push(
+        Claim::order(
+            "counting-8f",
+            source,
+            "all-to-all: the gap closes as messages grow (8 bytes against the largest)",
+            ("closes", &[(lead(0), lead(last))]),
+        )
+        .note(format!(
+            "counting over flags: {} at 8 bytes, {} at {} bytes",
+            short(lead(0)),
+            short(lead(last)),
+            sizes[last]
+        )),
+    );
+    let mut lines: Vec<CurveLine> =
+        ways.iter().zip(&one).map(|((name, _), line)| CurveLine::new(format!("{name}, 15 ranks"), &x, line)).collect();
+    let crowd_x: Vec<f64> = crowd_sizes.iter().map(|size| *size as f64).collect();
+    lines.extend(
+        ways.iter().zip(&crowd).map(|((name, _), line)| CurveLine::new(format!("{name}, 60 ranks"), &crowd_x, line)),
+    );
+    results.curves.push(Curve {
+        name: "counting-alltoall",
+        title: "Counting puts: bandwidth of a rank in an all-to-all".into(),
+        x: AxisOf::logarithmic("message size (bytes)", 2),
+        y: AxisOf::logarithmic("bandwidth of a rank (MB/s)", 10),
+        lines,
+        about: "Each rank puts to all others, the next first, and waits for all; the mean of three after one, by the slowest rank."
+            .into(),
+    });
+    Ok(())
+}
+
+fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
+    let wide = wide()?;
+    let grid = Stencil { columns: 12_800, rows: plan.pick(1280, 256), point: POINT, per_node: 1 };
+    let nodes: Vec<u32> = plan.pick(vec![1, 2, 4, 6, 8, 10, 12, 15], vec![1, 4, 15]);
+    let ranks: Vec<f64> = nodes.iter().map(|nodes| f64::from(4 * nodes)).collect();
+    let rate = |machine: &Arc<Machine>, grid: Stencil, told| -> Result<Vec<f64>, ValidateError> {
+        nodes.iter().map(|nodes| puts::stencil(machine, 4 * nodes, grid, told)).collect()
+    };
+    let counting = rate(&wide, grid, Told::Counting)?;
+    let flags = rate(&wide, grid, Told::Flags)?;
+    let last = nodes.len() - 1;
+    let shared = Stencil { per_node: 4, ..grid };
+    let (shared_counting, shared_flags) =
+        (puts::stencil(machine, 60, shared, Told::Counting)?, puts::stencil(machine, 60, shared, Told::Flags)?);
+    let rising: Vec<(f64, f64)> = counting.windows(2).map(|pair| (pair[1], pair[0])).collect();
+    results.claims.push(
+        Claim::order(
+            "counting-8g",
+            "seed 004, 3.3, figure 5",
+            "stencil of 12,800 x 1,280, 4 ranks for each of 1 to 15 nodes: with counting puts it gains with every step",
+            ("keeps scaling", &rising),
+        )
+        .note(format!(
+            "{} to {} GFLOP/s, 4 to 60 ranks. A point is assumed to cost 1.5 ns; the seed prints no rates.{}",
+            short(counting[0]),
+            short(counting[last]),
+            plan.pick("", " 256 rows in this quick run.")
+        )),
+    );
+    let scaled = |rates: &[f64]| rates[last] / rates[0];
+    results.claims.push(
+        Claim::order(
+            "counting-8h",
+            "seed 004, 3.3, figure 5",
+            "with flags it scales poorly: less gained from 1 to 15 nodes, and less than half of the ideal 15 times",
+            ("flags scale less", &[(scaled(&counting), scaled(&flags)), (7.5, scaled(&flags))]),
+        )
+        .note(format!(
+            "from 4 to 60 ranks: counting {} times, flags {} times; counting over flags at 60 ranks {}. Each rank has an engine, as \
+             each PE of the seed has a helper thread; were there one for the four ranks of a node, the rates at 60 ranks would be {} and \
+             {} GFLOP/s.",
+            short(scaled(&counting)),
+            short(scaled(&flags)),
+            short(counting[last] / flags[last]),
+            short(shared_counting),
+            short(shared_flags)
+        )),
+    );
+    let widths: Vec<u32> = plan.pick(vec![12_800, 25_600, 51_200, 102_400, 204_800], vec![12_800, 51_200]);
+    let mut lead = Vec::new();
+    for columns in &widths {
+        let grid = Stencil { columns: *columns, rows: plan.pick(320, 128), ..grid };
+        let rate = |told| puts::stencil(&wide, 48, grid, told);
+        lead.push(rate(Told::Counting)? / rate(Told::Flags)?);
+    }
+    let falling: Vec<(f64, f64)> = lead.windows(2).map(|pair| (pair[0], pair[1])).collect();
+    results.claims.push(
+        Claim::order(
+            "counting-8i",
+            "seed 004, 3.3, figure 6",
+            "48 ranks: the lead of counting puts is less the larger the first dimension",
+            ("falls", &falling),
+        )
+        .note(format!(
+            "{} at 12,800 columns, {} at {}",
+            short(lead[0]),
+            short(lead[lead.len() - 1]),
+            widths[widths.len() - 1]
+        )),
+    );
+    results.claims.push(Claim::shown(
+        "counting-8j",
+        "seed 004, 3.3, figure 5",
+        "rates at 60 ranks",
+        (
+            Figure::Words("not printed".into()),
+            Figure::Words(format!("counting {}, flags {}", short(counting[last]), short(flags[last]))),
+            "GFLOP/s",
+        ),
+    ));
+    results.curves.push(Curve {
+        name: "counting-stencil",
+        title: "Counting puts: a pipelined stencil".into(),
+        x: AxisOf::linear("ranks"),
+        y: AxisOf::linear("GFLOP/s"),
+        lines: vec![CurveLine::new("counting puts", &ranks, &counting), CurveLine::new("flags", &ranks, &flags)],
+        about: format!(
+            "12,800 columns in strips, {} rows; a rank computes its part of a row and tells the next.",
+            grid.rows
+        ),
+    });
+    let x: Vec<f64> = widths.iter().map(|columns| f64::from(*columns)).collect();
+    results.curves.push(Curve {
+        name: "counting-stencil-size",
+        title: "Counting puts: their lead in the stencil, by size".into(),
+        x: AxisOf::logarithmic("columns", 2),
+        y: AxisOf::linear("rate over that with flags"),
+        lines: vec![CurveLine::new("48 ranks", &x, &lead)],
+        about: "Fewer rows than above; the lead does not depend on their number once the pipeline is full.".into(),
+    });
+    Ok(())
+}

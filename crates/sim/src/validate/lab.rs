@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Running an experiment: a machine out of this repository's files, a program on it, what the program noted.
+//!
+//! Invariant: an experiment that does not end well, all ranks with exit code 0, is an error and never a number.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use crate::machine::{Machine, MachineError, load};
+use crate::node::{End, Options, Outcome, Simulation, SimulationError};
+use crate::program::{Body, Needs, Process, Tasks};
+
+/// The machines' files, as they were when this was built.
+const FILES: [(&str, &str); 9] = [
+    ("seastar-host", include_str!("../../../../machines/seastar-host.toml")),
+    ("seastar-nic", include_str!("../../../../machines/seastar-nic.toml")),
+    ("pac", include_str!("../../../../machines/pac.toml")),
+    ("pac-list", include_str!("../../../../machines/pac-list.toml")),
+    ("pac-arm", include_str!("../../../../machines/pac-arm.toml")),
+    ("pac-arm-hash", include_str!("../../../../machines/pac-arm-hash.toml")),
+    ("pac-desktop", include_str!("../../../../machines/pac-desktop.toml")),
+    ("pac-desktop-hash", include_str!("../../../../machines/pac-desktop-hash.toml")),
+    ("qdr-portals", include_str!("../../../../machines/qdr-portals.toml")),
+];
+
+/// Why an experiment has no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ValidateError {
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("{what} on {machine}: {error}")]
+    Simulation { what: &'static str, machine: String, error: SimulationError },
+    #[error("{what} on {machine} with {ranks} ranks did not end: {how}")]
+    Unfinished { what: &'static str, machine: String, ranks: u32, how: String },
+    #[error("{what} on {machine} with {ranks} ranks: rank {rank} found its result wrong (code {code})")]
+    Wrong { what: &'static str, machine: String, ranks: u32, rank: usize, code: i32 },
+    #[error("the run was interrupted")]
+    Interrupted,
+}
+
+/// A machine of this repository, some of whose keys have other values.
+pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, ValidateError> {
+    let text = FILES.iter().find(|(file, _)| *file == name).map_or("", |(_, text)| text);
+    let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    let path = PathBuf::from(format!("machines/{name}.toml"));
+    Ok(Arc::new(load::from_text(&path, text, &overrides)?))
+}
+
+/// The nodes nearest to the middle of the torus, cube by cube: the middle first.
+pub fn nearest(machine: &Machine, count: usize) -> Vec<u32> {
+    let table = machine.description.topology.dimensions.as_ref();
+    let sizes: Vec<u32> = table.map_or(Vec::new(), |sizes| sizes.iter().map(|size| size.value as u32).collect());
+    let distance = |node: u32| {
+        let mut rest = node;
+        let mut far = 0;
+        for size in &sizes {
+            far = far.max((rest % size).abs_diff(size / 2));
+            rest /= size;
+        }
+        far
+    };
+    let mut nodes: Vec<u32> = (0..machine.topology.nodes()).collect();
+    nodes.sort_by_key(|node| (distance(*node), *node));
+    nodes.truncate(count);
+    nodes
+}
+
+/// What programs note while they run: a place for each thing that is measured.
+#[derive(Clone, Default)]
+pub struct Notes(Rc<RefCell<Vec<f64>>>);
+
+impl Notes {
+    pub fn sized(places: usize) -> Notes {
+        Notes(Rc::new(RefCell::new(vec![0.0; places])))
+    }
+
+    pub fn set(&self, place: usize, value: f64) {
+        self.0.borrow_mut()[place] = value;
+    }
+
+    /// Keeps the greatest.
+    pub fn most(&self, place: usize, value: f64) {
+        let mut notes = self.0.borrow_mut();
+        notes[place] = notes[place].max(value);
+    }
+
+    pub fn take(&self) -> Vec<f64> {
+        self.0.borrow().clone()
+    }
+}
+
+/// An experiment.
+pub struct Experiment<'a> {
+    pub what: &'static str,
+    pub machine: &'a Arc<Machine>,
+    pub ranks: u32,
+    pub needs: Needs,
+    /// The node of each rank; empty: rank r on node r.
+    pub nodes: &'a [u32],
+}
+
+impl Experiment<'_> {
+    pub fn run(&self, body: impl Fn(Process) -> Body) -> Result<Outcome, ValidateError> {
+        let tasks = Tasks::new(self.ranks, self.machine, &self.needs, body);
+        let (what, name, ranks) = (self.what, || self.machine.name.clone(), self.ranks);
+        let options = Options { placement: self.nodes.to_vec(), ..Options::default() };
+        let mut simulation = Simulation::new(self.machine.clone(), tasks, options)
+            .map_err(|error| ValidateError::Simulation { what, machine: name(), error })?;
+        let outcome = simulation.run(&mut |_| true);
+        match &outcome.end {
+            End::Completed => {}
+            End::Interrupted => return Err(ValidateError::Interrupted),
+            End::Stuck(waiting) => {
+                let how = match waiting.first() {
+                    Some(first) => {
+                        format!("{} ranks wait, the first of them, {}, {}", waiting.len(), first.rank, first.what)
+                    }
+                    None => "nothing is left to happen".to_owned(),
+                };
+                return Err(ValidateError::Unfinished { what, machine: name(), ranks, how });
+            }
+        }
+        match outcome.codes.iter().position(|code| *code != Some(0)) {
+            None => Ok(outcome),
+            Some(rank) => {
+                let code = outcome.codes[rank].unwrap_or(-1);
+                Err(ValidateError::Wrong { what, machine: name(), ranks, rank, code })
+            }
+        }
+    }
+}

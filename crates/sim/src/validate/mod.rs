@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the seeds claim in numbers or in order, against what the simulator predicts.
+//!
+//! Each experiment is a program in virtual time on one of the machines in `machines/`, whose figures are those of components and
+//! never those of the curve that is predicted. A miss is a result: the table says so, and why.
+//!
+//! | file | what |
+//! |---|---|
+//! | `claim` | a claim, a prediction, a verdict |
+//! | `lab` | running an experiment |
+//! | `programs` | the programs: ping-pong, streams, collectives, queues |
+//! | `seastar` | seed 003: interrupts, posted receives, collectives, flow control |
+//! | `pac` | seed 000: unexpected messages, eager and rendezvous, patterns of benchmarks |
+//! | `counting` | seed 004: counting puts |
+//! | `page` | the results as a page |
+
+mod claim;
+mod counting;
+mod lab;
+mod pac;
+mod page;
+mod programs;
+mod seastar;
+
+pub use claim::{Claim, Figure, HOLDS_PERCENT, NEAR_PERCENT, TIE_PERCENT, Verdict, short};
+pub use lab::ValidateError;
+
+use serde::Serialize;
+
+/// Whose claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Document {
+    /// Seed 003.
+    Seastar,
+    /// Seed 000.
+    Pac,
+    /// Seed 004.
+    Counting,
+}
+
+impl Document {
+    pub const ALL: [Document; 3] = [Document::Seastar, Document::Pac, Document::Counting];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Document::Seastar => "SeaStar: Portals on the host and on the NIC (seed 003)",
+            Document::Pac => "PAC: an engine for Portals against software (seed 000)",
+            Document::Counting => "Counting puts on QDR InfiniBand (seed 004)",
+        }
+    }
+}
+
+/// How much is run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Fewer sizes, fewer nodes.
+    pub quick: bool,
+}
+
+impl Plan {
+    /// The whole of something, or the smaller part that is run quickly.
+    pub(crate) fn pick<T>(self, whole: T, quick: T) -> T {
+        if self.quick { quick } else { whole }
+    }
+}
+
+/// A simulated curve, or several over the same x.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Curve {
+    /// Its file's name without an ending.
+    pub name: &'static str,
+    pub title: String,
+    pub x: AxisOf,
+    pub y: AxisOf,
+    pub lines: Vec<CurveLine>,
+    /// How the experiment is made.
+    pub about: String,
+}
+
+/// What an axis shows.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct AxisOf {
+    pub label: &'static str,
+    /// The base, where it is logarithmic.
+    pub logarithmic: Option<u32>,
+}
+
+impl AxisOf {
+    pub(crate) const fn linear(label: &'static str) -> AxisOf {
+        AxisOf { label, logarithmic: None }
+    }
+
+    pub(crate) const fn logarithmic(label: &'static str, base: u32) -> AxisOf {
+        AxisOf { label, logarithmic: Some(base) }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CurveLine {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+impl CurveLine {
+    pub(crate) fn new(name: impl Into<String>, x: &[f64], y: &[f64]) -> CurveLine {
+        CurveLine { name: name.into(), points: x.iter().copied().zip(y.iter().copied()).collect() }
+    }
+}
+
+/// What came out for one document.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Results {
+    pub document: Document,
+    pub claims: Vec<Claim>,
+    pub curves: Vec<Curve>,
+    /// Claims of the document that nothing here can be compared with.
+    pub left_out: Vec<&'static str>,
+}
+
+/// Runs a document's experiments. `progress` is told of each before it begins.
+///
+/// # Errors
+/// An experiment does not run to its end, or a program finds that what it received is not what was sent.
+pub fn run(document: Document, plan: Plan, progress: &mut dyn FnMut(&str)) -> Result<Results, ValidateError> {
+    let mut results = Results { document, claims: Vec::new(), curves: Vec::new(), left_out: Vec::new() };
+    match document {
+        Document::Seastar => seastar::run(plan, &mut results, progress)?,
+        Document::Pac => pac::run(plan, &mut results, progress)?,
+        Document::Counting => counting::run(plan, &mut results, progress)?,
+    }
+    Ok(results)
+}
+
+pub use page::{markdown, word};

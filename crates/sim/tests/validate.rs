@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The claims of the seeds: quick experiments run, what holds stays so, two runs give one table.
+
+use selvedge_sim::validate::{Document, Plan, Results, Verdict, markdown, run};
+
+const QUICK: Plan = Plan { quick: true };
+
+fn quick(document: Document) -> Results {
+    run(document, QUICK, &mut |_| {}).unwrap()
+}
+
+fn verdict(results: &Results, id: &str) -> Verdict {
+    results.claims.iter().find(|claim| claim.id == id).unwrap_or_else(|| panic!("there is no claim {id}")).verdict
+}
+
+fn holds(results: &Results, ids: &[&str]) {
+    for id in ids {
+        let claim =
+            results.claims.iter().find(|claim| claim.id == *id).unwrap_or_else(|| panic!("there is no claim {id}"));
+        assert_eq!(claim.verdict, Verdict::Holds, "{claim:?}");
+    }
+}
+
+/// Each claim is told of a document, has an id of its own and a result; each curve has points.
+fn whole(results: &Results) {
+    let mut ids: Vec<&str> = results.claims.iter().map(|claim| claim.id).collect();
+    let all = ids.len();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), all, "two claims with one id");
+    for claim in &results.claims {
+        assert!(claim.source.starts_with("seed 00"), "{claim:?}");
+        assert!(!claim.predicted.to_string().is_empty(), "{claim:?}");
+    }
+    for curve in &results.curves {
+        let points = || curve.lines.iter().flat_map(|line| &line.points);
+        assert!(points().count() > 0 && points().all(|(x, y)| x.is_finite() && y.is_finite()), "{curve:?}");
+        assert!(curve.plot().svg().contains("<svg"), "{}", curve.name);
+    }
+}
+
+#[test]
+fn the_seastar_gains_what_its_components_say() {
+    let results = quick(Document::Seastar);
+    whole(&results);
+    holds(&results, &["seastar-1a", "seastar-1b", "seastar-1f", "seastar-1h", "seastar-1i", "seastar-2c"]);
+    holds(
+        &results,
+        &["seastar-3a", "seastar-3c", "seastar-3e", "seastar-3f", "seastar-4a", "seastar-4b", "seastar-4d"],
+    );
+    assert_ne!(verdict(&results, "seastar-1c"), Verdict::Misses);
+    assert_ne!(verdict(&results, "seastar-2b"), Verdict::Misses);
+}
+
+#[test]
+fn pac_beats_software_in_the_order_that_was_published() {
+    let results = quick(Document::Pac);
+    whole(&results);
+    holds(&results, &["pac-5d", "pac-5e", "pac-5f", "pac-5g", "pac-7a"]);
+}
+
+#[test]
+fn counting_puts_keep_their_lead() {
+    let results = quick(Document::Counting);
+    whole(&results);
+    holds(&results, &["counting-8b", "counting-8c", "counting-8f", "counting-8g", "counting-8h", "counting-8i"]);
+}
+
+#[test]
+fn two_runs_give_one_table() {
+    let page = || markdown(&[quick(Document::Counting)], true, "plots");
+    assert_eq!(page(), page());
+}
