@@ -10,7 +10,9 @@ mod env;
 mod info;
 mod mpirun;
 mod run;
+mod sim;
 mod top;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -27,6 +29,8 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     Run(run::Args),
+    Sim(Box<sim::Args>),
+    Validate(validate::Args),
     Mpirun(mpirun::Args),
     Env(env::Args),
     Top(top::Args),
@@ -37,6 +41,8 @@ enum Command {
 fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Run(args) => run::main(args),
+        Command::Sim(args) => sim::main(*args),
+        Command::Validate(args) => validate::main(args),
         Command::Mpirun(args) => mpirun::main(args),
         Command::Env(args) => env::main(args),
         Command::Top(args) => top::main(args),

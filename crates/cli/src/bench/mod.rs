@@ -6,7 +6,7 @@
 //! against its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
 //!
 //! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench mpi` ([`mpi`]) stock MPIs
-//! over our libfabric provider.
+//! over our libfabric provider, `selvedge bench sim` ([`sim`]) the simulator beside SimGrid's.
 //!
 //! Invariants: 1. figures go to standard output, everything else to standard error. 2. What could not be measured is said,
 //! never left out in silence. 3. A case of ours that fails makes the exit code 1; a peer's only with `--peers required`.
@@ -23,6 +23,7 @@ mod process;
 mod record;
 mod report;
 mod shmem;
+mod sim;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -81,6 +82,7 @@ pub struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Subcommands {
     Mpi(mpi::Args),
+    Sim(sim::Args),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -94,8 +96,10 @@ enum PeerChoice {
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
-    if let Some(Subcommands::Mpi(args)) = args.group {
-        return mpi::main(args);
+    match args.group {
+        Some(Subcommands::Mpi(args)) => return mpi::main(args),
+        Some(Subcommands::Sim(args)) => return sim::main(args),
+        None => {}
     }
     if args.list {
         let width = cases::all().map(|c| c.name.len()).max().unwrap_or(0);

@@ -65,6 +65,13 @@ impl Tree {
         Ok(command)
     }
 
+    /// This command itself.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.selvedge);
+        command.env("SELVEDGE_PREFIX", &self.prefix);
+        command
+    }
+
     /// The same, the program still to be given. Modes are compared by cases of their own; what the caller's environment says
     /// would mix them up.
     pub fn launcher(&self, processes: usize, pinned: bool) -> Command {

@@ -13,7 +13,7 @@ use rustix::net::{RecvFlags, SendFlags};
 
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-pub(super) struct Connection {
+pub(crate) struct Connection {
     socket: OwnedFd,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
@@ -21,7 +21,7 @@ pub(super) struct Connection {
 
 /// Whether more can come.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Link {
+pub(crate) enum Link {
     Open,
     Closed,
     /// Closed by us, for a line without end.
@@ -29,21 +29,21 @@ pub(super) enum Link {
 }
 
 impl Connection {
-    pub(super) fn new(socket: OwnedFd) -> Connection {
+    pub(crate) fn new(socket: OwnedFd) -> Connection {
         Connection { socket, incoming: Vec::new(), outgoing: Vec::new() }
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 
     /// What to poll for.
-    pub(super) fn interest(&self) -> PollFlags {
+    pub(crate) fn interest(&self) -> PollFlags {
         if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
     }
 
     /// Takes all that has come; whole lines go to `lines`.
-    pub(super) fn receive(&mut self, lines: &mut Vec<String>) -> Link {
+    pub(crate) fn receive(&mut self, lines: &mut Vec<String>) -> Link {
         let mut chunk = [0u8; 16 << 10];
         loop {
             let link = match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::DONTWAIT) {
@@ -74,14 +74,14 @@ impl Connection {
     }
 
     /// Sends a line, or keeps it until the rank reads.
-    pub(super) fn send(&mut self, line: &str) -> Link {
+    pub(crate) fn send(&mut self, line: &str) -> Link {
         self.outgoing.extend_from_slice(line.as_bytes());
         self.outgoing.push(b'\n');
         self.flush()
     }
 
     /// Sends what is kept, as far as possible.
-    pub(super) fn flush(&mut self) -> Link {
+    pub(crate) fn flush(&mut self) -> Link {
         while !self.outgoing.is_empty() {
             match rustix::net::send(&self.socket, &self.outgoing, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(count) => drop(self.outgoing.drain(..count)),

@@ -13,18 +13,19 @@
 //! 2. When the launcher ends, however it ends, no rank stays behind; the directory stays only after a SIGKILL, and
 //!    the next run sweeps it.
 
-mod connection;
-mod output;
-mod pmi_server;
+pub(crate) mod connection;
+pub(crate) mod output;
+pub(crate) mod pmi_server;
 mod program;
-mod report;
-mod signals;
-mod spawn;
+pub(crate) mod report;
+pub(crate) mod signals;
+pub(crate) mod spawn;
 mod supervise;
 
 pub use program::{ProgramError, find as find_program};
 
 use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -79,6 +80,25 @@ impl Args {
     fn program(&self) -> &OsStr {
         self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
+
+    /// Of ranks that a simulator starts.
+    pub(crate) fn simulated(
+        ranks: u32,
+        command: Vec<OsString>,
+        env: Vec<(String, String)>,
+        tag_output: bool,
+        keep_going: bool,
+    ) -> Args {
+        let bind = Some(Bind::None);
+        Args { ranks, bind, mode: None, path: None, env, timeout: None, tag_output, keep_going, command }
+    }
+
+    /// The program's file.
+    pub(crate) fn executable(&self) -> Result<PathBuf, ProgramError> {
+        let given = self.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
+        let search_path = given.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+        program::find(self.program(), &search_path)
+    }
 }
 
 const AFTER_HELP: &str = "\
@@ -132,9 +152,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Runs the job.
 pub fn main(args: Args) -> Result<ExitCode> {
-    let path_given = args.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
-    let search_path = path_given.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-    let executable = match program::find(args.program(), &search_path) {
+    let executable = match args.executable() {
         Ok(path) => path,
         Err(error) => {
             report::say(&error.to_string());
@@ -142,11 +160,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         }
     };
     let signals = signals::Signals::block().context("cannot take signals")?;
-    let parent = std::path::absolute(selvedge_launch::parent()).context("cannot find the parent of job directories")?;
-    for name in sweep_stale(&parent) {
-        log::info!("removed what was left of job {name}");
-    }
-    let directory = make_directory(&parent, &args)?;
+    let (parent, directory) = make_directory(&args)?;
     let plan = spawn::Plan::new(&args, executable, &directory, &parent)?;
     let ended = supervise::supervise(&plan, signals, &directory, &supervise::Rules::from(&args));
     if let Err(error) = directory.remove() {
@@ -155,13 +169,18 @@ pub fn main(args: Args) -> Result<ExitCode> {
     ended.map(ExitCode::from)
 }
 
-fn make_directory(parent: &std::path::Path, args: &Args) -> Result<JobDirectory> {
+/// Makes the job's directory, and gives where it is.
+pub(crate) fn make_directory(args: &Args) -> Result<(PathBuf, JobDirectory)> {
+    let parent = std::path::absolute(selvedge_launch::parent()).context("cannot find the parent of job directories")?;
+    for name in sweep_stale(&parent) {
+        log::info!("removed what was left of job {name}");
+    }
     let launcher = Identity::own();
     // Unique as long as the machine is up, and readable.
     let name = format!("run-{}-{}", launcher.pid, launcher.start);
-    let directory = JobDirectory::create_in(parent, &name).context("cannot make the job's directory")?;
+    let directory = JobDirectory::create_in(&parent, &name).context("cannot make the job's directory")?;
     let program = args.program().to_string_lossy().into_owned();
     let record = JobRecord { launcher, name, size: args.ranks, program };
     record.write(&directory).context("cannot describe the job")?;
-    Ok(directory)
+    Ok((parent, directory))
 }

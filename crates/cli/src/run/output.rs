@@ -14,18 +14,18 @@ use rustix::io::Errno;
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// Cuts a stream of bytes into marked lines.
-pub(super) struct Tagger {
+pub(crate) struct Tagger {
     tag: String,
     pending: Vec<u8>,
 }
 
 impl Tagger {
-    pub(super) fn new(rank: usize) -> Tagger {
+    pub(crate) fn new(rank: usize) -> Tagger {
         Tagger { tag: format!("[{rank}] "), pending: Vec::new() }
     }
 
     /// Takes bytes; whole lines are appended to `out`, marked.
-    pub(super) fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+    pub(crate) fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
             self.pending.extend_from_slice(&rest[..end]);
@@ -41,7 +41,7 @@ impl Tagger {
     }
 
     /// No more bytes will come.
-    pub(super) fn end(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         if !self.pending.is_empty() {
             self.put_line(out);
         }
@@ -56,31 +56,31 @@ impl Tagger {
 
 /// Where a rank's stream ends up.
 #[derive(Clone, Copy)]
-pub(super) enum Target {
+pub(crate) enum Target {
     Stdout,
     Stderr,
 }
 
 /// A rank's standard output or error.
-pub(super) struct Stream {
+pub(crate) struct Stream {
     pipe: OwnedFd,
     target: Target,
     tagger: Tagger,
 }
 
 impl Stream {
-    pub(super) fn new(pipe: OwnedFd, target: Target, rank: usize) -> Stream {
+    pub(crate) fn new(pipe: OwnedFd, target: Target, rank: usize) -> Stream {
         let _ = rustix::io::ioctl_fionbio(&pipe, true);
         Stream { pipe, target, tagger: Tagger::new(rank) }
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.pipe.as_fd()
     }
 
     /// Passes on what has come. False when no more will, or nobody reads ours any more: then the pipe is to be closed,
     /// and the rank learns of it as it would from a pipe of its own.
-    pub(super) fn pass_on(&mut self) -> bool {
+    pub(crate) fn pass_on(&mut self) -> bool {
         let mut chunk = [0u8; 16 << 10];
         let mut out = Vec::new();
         // One poll's worth, so that a rank that writes without pause does not keep the others waiting.
@@ -102,8 +102,19 @@ impl Stream {
         self.write(&out) && open
     }
 
+    /// Passes on all that has come so far. False: as for [`Stream::pass_on`].
+    pub(crate) fn pass_all_on(&mut self) -> bool {
+        loop {
+            match rustix::io::ioctl_fionread(&self.pipe) {
+                Ok(0) => return true,
+                Ok(_) if self.pass_on() => {}
+                _ => return false,
+            }
+        }
+    }
+
     /// Writes what came of a last line.
-    pub(super) fn close(mut self) {
+    pub(crate) fn close(mut self) {
         let mut out = Vec::new();
         self.tagger.end(&mut out);
         self.write(&out);

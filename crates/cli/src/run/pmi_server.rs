@@ -21,10 +21,12 @@ const KEY_CHARS_MAX: usize = 64;
 const VALUE_CHARS_MAX: usize = 1024;
 
 /// The state of a job's PMI.
-pub(super) struct Server {
+pub(crate) struct Server {
     name: String,
     members: Vec<Member>,
     keys: BTreeMap<(u32, String), String>,
+    /// Each rank is on a node of its own.
+    apart: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,18 +52,18 @@ struct Member {
 }
 
 /// Lines to be sent, in order: to which rank, what (without the newline).
-pub(super) type Replies = Vec<(usize, String)>;
+pub(crate) type Replies = Vec<(usize, String)>;
 
 /// A rank has asked for the end of the job.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Abort {
-    pub(super) code: i32,
+pub(crate) struct Abort {
+    pub(crate) code: i32,
     /// The program is done, and says with which code; else something has gone wrong.
     pub asked: bool,
 }
 
 impl Server {
-    pub(super) fn new(name: &str, size: usize) -> Server {
+    pub(crate) fn new(name: &str, size: usize) -> Server {
         let member = || Member {
             state: State::Fresh,
             generation: 0,
@@ -70,16 +72,26 @@ impl Server {
             in_long_command: false,
             speakers: [false; 2],
         };
-        Server { name: name.to_owned(), members: (0..size).map(|_| member()).collect(), keys: BTreeMap::new() }
+        Server {
+            name: name.to_owned(),
+            members: (0..size).map(|_| member()).collect(),
+            keys: BTreeMap::new(),
+            apart: false,
+        }
+    }
+
+    /// Tells the ranks that each is on a node of its own: they share no memory.
+    pub(crate) fn set_apart(&mut self) {
+        self.apart = true;
     }
 
     /// Whether the rank has left in order.
-    pub(super) fn has_left(&self, rank: usize) -> bool {
+    pub(crate) fn has_left(&self, rank: usize) -> bool {
         self.members[rank].state == State::Left
     }
 
     /// The rank's process has ended.
-    pub(super) fn gone(&mut self, rank: usize, replies: &mut Replies) {
+    pub(crate) fn gone(&mut self, rank: usize, replies: &mut Replies) {
         let member = &mut self.members[rank];
         member.state = State::Gone;
         member.in_barrier = false;
@@ -88,7 +100,7 @@ impl Server {
     }
 
     /// A line has come from a rank.
-    pub(super) fn line(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
+    pub(crate) fn line(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
         if self.members[rank].in_long_command {
             if line.trim() == "endcmd" {
                 self.members[rank].in_long_command = false;
@@ -240,7 +252,8 @@ impl Server {
         match key {
             // All ranks are on one node: MPICH then uses shared memory.
             "PMI_process_mapping" => {
-                format!("cmd=get_result rc=0 msg=success value=(vector,(0,1,{}))", self.members.len())
+                let (nodes, each) = if self.apart { (self.members.len(), 1) } else { (1, self.members.len()) };
+                format!("cmd=get_result rc=0 msg=success value=(vector,(0,{nodes},{each}))")
             }
             _ => "cmd=get_result rc=-1 msg=key_not_found".to_owned(),
         }

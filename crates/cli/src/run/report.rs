@@ -6,12 +6,12 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 /// One line on standard error. Nobody may be listening; that is no reason to fail.
-pub(super) fn say(text: &str) {
+pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge run: {text}");
 }
 
 /// How a process ended, in words that follow its name.
-pub(super) fn how(status: ExitStatus) -> String {
+pub(crate) fn how(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) if status.core_dumped() => format!("was killed by {} (core dumped)", signal_name(signal)),
         (Some(signal), _) => format!("was killed by {}", signal_name(signal)),
@@ -21,7 +21,7 @@ pub(super) fn how(status: ExitStatus) -> String {
 }
 
 /// The exit code that stands for how a process ended, as shells have it.
-pub(super) fn exit_code(status: ExitStatus) -> u8 {
+pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = match status.signal() {
         Some(signal) => 128 + signal,
         None => status.code().unwrap_or(1),
@@ -30,7 +30,7 @@ pub(super) fn exit_code(status: ExitStatus) -> u8 {
 }
 
 /// A signal's name, `signal 42` where it has none.
-pub(super) fn signal_name(signal: i32) -> String {
+pub(crate) fn signal_name(signal: i32) -> String {
     const NAMES: [(i32, &str); 28] = [
         (libc::SIGHUP, "SIGHUP"),
         (libc::SIGINT, "SIGINT"),

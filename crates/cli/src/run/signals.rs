@@ -15,13 +15,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 const TAKEN: [i32; 6] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
 
 /// The taken signals, readable one by one.
-pub(super) struct Signals {
+pub(crate) struct Signals {
     fd: OwnedFd,
     mask_before: libc::sigset_t,
 }
 
 impl Signals {
-    pub(super) fn block() -> io::Result<Signals> {
+    pub(crate) fn block() -> io::Result<Signals> {
         let mut taken = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set before it is used; the numbers are signals; sigprocmask fills
@@ -44,16 +44,16 @@ impl Signals {
     }
 
     /// The mask to give back to the ranks.
-    pub(super) fn mask_before(&self) -> libc::sigset_t {
+    pub(crate) fn mask_before(&self) -> libc::sigset_t {
         self.mask_before
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
     /// The next signal that came; `None` when there is none.
-    pub(super) fn next(&self) -> Option<i32> {
+    pub(crate) fn next(&self) -> Option<i32> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();
         // SAFETY: the buffer has the size given; a read of that size fills it whole.
@@ -68,7 +68,7 @@ impl Signals {
 
 /// Sends a signal to a rank and what it has started: to its process group, or, where the rank has left that (a shell
 /// with job control does), to the rank alone. One that has ended meanwhile is as good.
-pub(super) fn signal_rank(pid: u32, signal: i32) {
+pub(crate) fn signal_rank(pid: u32, signal: i32) {
     let Ok(pid) = i32::try_from(pid) else { return };
     // kill(0) and kill(-1) mean other things.
     if pid > 1 {
@@ -82,7 +82,7 @@ pub(super) fn signal_rank(pid: u32, signal: i32) {
 }
 
 /// Stops this process, as the terminal's Ctrl-Z would have.
-pub(super) fn stop_self() {
+pub(crate) fn stop_self() {
     // SAFETY: no memory is involved.
     unsafe { libc::raise(libc::SIGSTOP) };
 }

@@ -26,31 +26,33 @@ use super::output::{Stream, Target};
 use super::{Args, Bind};
 
 /// What is the same for all ranks.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     executable: PathBuf,
     name: OsString,
     args: Vec<OsString>,
-    pub(super) size: usize,
+    pub(crate) size: usize,
     set: BTreeMap<OsString, OsString>,
     unset: Vec<OsString>,
     tag_output: bool,
     /// Standard input is a terminal: a rank, being in another process group, may not read it itself.
-    pub(super) pump_stdin: bool,
+    pub(crate) pump_stdin: bool,
     /// Where to pin ranks, if at all.
     cores: Vec<usize>,
     open_files: libc::rlimit,
+    /// Time is virtual: addresses are to be the same in every run.
+    simulated: bool,
 }
 
 /// A rank that runs.
-pub(super) struct Started {
-    pub(super) who: Identity,
-    pub(super) connection: Connection,
-    pub(super) streams: [Option<Stream>; 2],
-    pub(super) stdin: Option<OwnedFd>,
+pub(crate) struct Started {
+    pub(crate) who: Identity,
+    pub(crate) connection: Connection,
+    pub(crate) streams: [Option<Stream>; 2],
+    pub(crate) stdin: Option<OwnedFd>,
 }
 
 impl Plan {
-    pub(super) fn new(args: &Args, executable: PathBuf, directory: &JobDirectory, parent: &Path) -> Result<Plan> {
+    pub(crate) fn new(args: &Args, executable: PathBuf, directory: &JobDirectory, parent: &Path) -> Result<Plan> {
         let size = args.ranks as usize;
         Ok(Plan {
             executable,
@@ -63,16 +65,33 @@ impl Plan {
             pump_stdin: io::stdin().is_terminal(),
             cores: cores(args.bind, size),
             open_files: allow_open_files(if args.tag_output { 3 } else { 1 } * size + 64)?,
+            simulated: false,
         })
     }
 
+    /// Of ranks in virtual time, each with this library before the others, on a machine where each has a core.
+    pub(crate) fn simulate(&mut self, preload: &Path) -> io::Result<()> {
+        let name = OsString::from("LD_PRELOAD");
+        let given = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name)).unwrap_or_default();
+        let mut value = preload.as_os_str().to_owned();
+        if !given.is_empty() {
+            value.push(":");
+            value.push(given);
+        }
+        self.set.insert(name, value);
+        // Beside sockets and pipes: a rank's page, bell, process and NICs.
+        self.open_files = allow_open_files(12 * self.size + 64)?;
+        self.simulated = true;
+        Ok(())
+    }
+
     /// The program as the user gave it.
-    pub(super) fn program(&self) -> String {
+    pub(crate) fn program(&self) -> String {
         self.name.to_string_lossy().into_owned()
     }
 
     /// Starts one rank.
-    pub(super) fn start(&self, rank: usize, mask: libc::sigset_t) -> io::Result<Started> {
+    pub(crate) fn start(&self, rank: usize, mask: libc::sigset_t, own: &[(&str, &OsStr)]) -> io::Result<Started> {
         let flags = SocketFlags::CLOEXEC;
         let (ours, theirs) = rustix::net::socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
         let mut command = Command::new(&self.executable);
@@ -83,7 +102,9 @@ impl Plan {
         command.envs(&self.set);
         command.env("SELVEDGE_RANK", rank.to_string());
         command.env("PMI_RANK", rank.to_string());
-        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        command.envs(own.iter().copied());
+        let here = || std::thread::available_parallelism().map_or(1, |cores| cores.get());
+        let cores = if self.simulated { self.size } else { here() };
         command.env("SELVEDGE_CORES", cores.to_string());
         command.env("PMI_FD", theirs.as_raw_fd().to_string());
         command.stdin(match rank {
@@ -99,6 +120,7 @@ impl Plan {
             socket: theirs.as_raw_fd(),
             mask,
             open_files: self.open_files,
+            simulated: self.simulated,
             core: self.cores.get(rank % self.cores.len().max(1)).map(|&core| {
                 let mut set = CpuSet::new();
                 set.set(core);
@@ -127,6 +149,7 @@ struct Preparation {
     socket: i32,
     mask: libc::sigset_t,
     open_files: libc::rlimit,
+    simulated: bool,
     core: Option<CpuSet>,
 }
 
@@ -140,6 +163,10 @@ impl Preparation {
         }
         if let Some(core) = &self.core {
             rustix::thread::sched_setaffinity(None, core)?;
+        }
+        if self.simulated {
+            // SAFETY: no memory is involved. Where it is refused, addresses differ from run to run.
+            unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
         }
         // SAFETY: the socket is open in this process, and the set and the limit are what the system gave.
         let failed = unsafe {
@@ -180,7 +207,7 @@ fn environment(args: &Args, directory: &JobDirectory, parent: &Path) -> BTreeMap
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
 /// The folder of `libportals.so` that belongs to this command, if it is there.
-fn library_folder() -> Option<PathBuf> {
+pub(crate) fn library_folder() -> Option<PathBuf> {
     let beside =
         std::env::current_exe().ok().and_then(|exe| Some(exe.canonicalize().ok()?.parent()?.parent()?.to_owned()));
     let given = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from);

@@ -124,7 +124,7 @@ impl Supervisor<'_> {
     fn start_all(&mut self, plan: &Plan) {
         let mask = self.signals.mask_before();
         for rank in 0..plan.size {
-            match plan.start(rank, mask) {
+            match plan.start(rank, mask, &[]) {
                 Ok(started) => {
                     if let Some(pipe) = started.stdin {
                         let _ = rustix::io::ioctl_fionbio(&pipe, true);

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Values of options: times with units, links that fail, overrides, factors.
+
+use selvedge_sim::time::Time;
+
+/// "10us", "1.5 ms", "200ns", "3s". A number alone has no meaning, and is refused.
+pub fn time(text: &str) -> Result<Time, String> {
+    let text = text.trim();
+    let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = (text[..at].trim(), &text[at..]);
+    let ns = match unit {
+        "ps" => 1e-3,
+        "ns" => 1.0,
+        "us" => 1e3,
+        "ms" => 1e6,
+        "s" => 1e9,
+        "" => return Err(format!("'{text}' has no unit; ps, ns, us, ms or s, as in 10us")),
+        other => return Err(format!("there is no unit '{other}'; there are ps, ns, us, ms and s")),
+    };
+    let value: f64 =
+        number.parse().map_err(|_| format!("'{number}' is not a number; a time is one with a unit, as in 10us"))?;
+    if !(value >= 0.0 && value * ns < 1e16) {
+        return Err(format!("'{text}' cannot be: a time lies between 0 and 1e7 s"));
+    }
+    Ok(Time::from_ns_f64(value * ns))
+}
+
+/// `section.key=value`.
+pub fn assignment(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if key.contains('.') && !value.trim().is_empty() => {
+            Ok((key.trim().to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("section.key=value is wanted, as in link.latency_ns=20".to_owned()),
+    }
+}
+
+/// `name=value`.
+pub fn parameter(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
+        _ => Err("NAME=VALUE is wanted, as in bytes=64".to_owned()),
+    }
+}
+
+/// `none`, or what each second of a processor here is there.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Compute(pub f64);
+
+pub fn compute(text: &str) -> Result<Compute, String> {
+    if text == "none" {
+        return Ok(Compute(0.0));
+    }
+    match text.parse() {
+        Ok(factor) if factor > 0.0 && factor <= 1e6 => Ok(Compute(factor)),
+        _ => Err("none, or a factor above 0 and up to 1000000, is wanted".to_owned()),
+    }
+}
+
+impl Compute {
+    pub fn parts_per_million(self) -> u64 {
+        (self.0 * 1e6).round() as u64
+    }
+}
+
+/// A probability.
+pub fn share(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
+        _ => Err("a number from 0 to 1 is wanted".to_owned()),
+    }
+}
+
+/// A link between two routers that fails, and perhaps comes back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedLink {
+    /// Both ends, as they were written: numbers or names of routers. More than one reading where names have dashes.
+    pub ends: Vec<(String, String)>,
+    pub at: Time,
+    pub until: Option<Time>,
+}
+
+/// `A-B@time` or `A-B@time-time`.
+pub fn failed_link(text: &str) -> Result<FailedLink, String> {
+    let wanted = || format!("'{text}' is not of the form A-B@TIME or A-B@TIME-TIME, as in 0-1@10us-20us");
+    let (link, times) = text.rsplit_once('@').ok_or_else(wanted)?;
+    let dashes = link.char_indices().filter(|(at, c)| *c == '-' && *at > 0 && at + 1 < link.len());
+    let ends: Vec<_> = dashes.map(|(at, _)| (link[..at].to_owned(), link[at + 1..].to_owned())).collect();
+    if ends.is_empty() {
+        return Err(wanted());
+    }
+    let (at, until) = match times.split_once('-') {
+        Some((at, until)) => (time(at)?, Some(time(until)?)),
+        None => (time(times)?, None),
+    };
+    if until.is_some_and(|until| until <= at) {
+        return Err(format!("'{text}': the link comes back before it fails"));
+    }
+    Ok(FailedLink { ends, at, until })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_need_units() {
+        assert_eq!(time("10us"), Ok(Time::from_ns(10_000)));
+        assert_eq!(time("1.5 ms"), Ok(Time::from_ns(1_500_000)));
+        assert_eq!(time("250ps"), Ok(Time::from_ps(250)));
+        assert!(time("10").unwrap_err().contains("no unit"));
+        assert!(time("10 min").unwrap_err().contains("ps, ns, us"));
+        assert!(time("us").unwrap_err().contains("not a number"));
+        assert!(time("-1us").is_err() && time("1e300s").is_err() && time("nans").is_err());
+    }
+
+    #[test]
+    fn links_fail_at_a_time_and_come_back_later() {
+        let link = failed_link("0-1@10us-20us").unwrap();
+        assert_eq!(link.ends, [("0".to_owned(), "1".to_owned())]);
+        assert_eq!((link.at, link.until), (Time::from_ns(10_000), Some(Time::from_ns(20_000))));
+        assert_eq!(failed_link("(0,1)-(0,2)@1ms").unwrap().until, None);
+        assert_eq!(failed_link("leaf-1-spine-2@1ms").unwrap().ends.len(), 3);
+        for wrong in ["0-1", "01@1us", "-@1us", "0-1@1", "0-1@2us-1us", "0-1@", "@1us"] {
+            assert!(failed_link(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn overrides_and_factors() {
+        assert_eq!(assignment("link.latency_ns = 20"), Ok(("link.latency_ns".into(), "20".into())));
+        assert!(assignment("latency=20").is_err() && assignment("link.latency_ns").is_err());
+        assert_eq!(parameter("bytes=8"), Ok(("bytes".into(), "8".into())));
+        assert!(parameter("=8").is_err() && parameter("bytes").is_err());
+        assert_eq!(compute("none").map(Compute::parts_per_million), Ok(0));
+        assert_eq!(compute("2.5").map(Compute::parts_per_million), Ok(2_500_000));
+        assert!(compute("0").is_err() && compute("-1").is_err() && compute("fast").is_err());
+        assert!(share("0.5").is_ok() && share("1.5").is_err() && share("NaN").is_err());
+    }
+}

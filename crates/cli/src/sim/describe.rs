@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge sim --describe`: a machine before anything runs on it.
+
+use anyhow::Result;
+use selvedge_sim::machine::Machine;
+use selvedge_sim::report::describe::Facts;
+
+use super::Usage;
+use super::output::Output;
+
+pub fn describe(machine: &Machine, output: &Output) -> Result<u8> {
+    let facts = Facts::of(machine).map_err(|error| Usage(format!("{}: {error}", machine.name)))?;
+    output.write(&facts.document(machine), || facts.json(machine))?;
+    Ok(0)
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Links that are to fail, as channels and times.
+
+use selvedge_fabric::{RouterId, Topology};
+use selvedge_sim::node::Fault;
+
+use super::Usage;
+use super::arguments::FailedLink;
+
+/// Both directions of every link between each pair of routers, in order of time.
+pub fn changes(topology: &Topology, links: &[FailedLink]) -> Result<Vec<Fault>, Usage> {
+    let mut changes = Vec::new();
+    for link in links {
+        let channels = channels(topology, link)?;
+        for channel in channels {
+            changes.push(Fault { at: link.at, channel, up: false });
+            changes.extend(link.until.map(|at| Fault { at, channel, up: true }));
+        }
+    }
+    changes.sort_unstable();
+    Ok(changes)
+}
+
+fn channels(topology: &Topology, link: &FailedLink) -> Result<Vec<u32>, Usage> {
+    let mut unknown = None;
+    for (a, b) in &link.ends {
+        let (Some(a), Some(b)) = (router(topology, a), router(topology, b)) else { continue };
+        let between = |from: RouterId, to: RouterId| {
+            let ports = topology.neighbours(from).filter(move |(_, router)| *router == to);
+            ports.map(move |(port, _)| topology.channel(from, port))
+        };
+        let channels: Vec<u32> = between(a, b).chain(between(b, a)).collect();
+        if !channels.is_empty() {
+            return Ok(channels);
+        }
+        let names = topology.neighbours(a).map(|(_, router)| topology.router_name(router));
+        let mut names: Vec<String> = names.take(8).collect();
+        names.dedup();
+        let (a, b) = (topology.router_name(a), topology.router_name(b));
+        unknown = Some(format!("--fail-link: no link joins {a} and {b}; {a} has links to {}", names.join(", ")));
+    }
+    Err(Usage(unknown.unwrap_or_else(|| {
+        let (a, b) = &link.ends[0];
+        let example = topology.router_name(RouterId(0));
+        format!(
+            "--fail-link: {a} and {b} are not two routers of this machine: it has routers 0 to {}, of which the first is called {example}",
+            topology.routers() - 1
+        )
+    })))
+}
+
+/// By number or by name.
+fn router(topology: &Topology, text: &str) -> Option<RouterId> {
+    let number = text.parse().ok().filter(|number| *number < topology.routers()).map(RouterId);
+    number.or_else(|| (0..topology.routers()).map(RouterId).find(|router| topology.router_name(*router) == text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::arguments::failed_link;
+    use selvedge_sim::time::Time;
+
+    #[test]
+    fn a_link_has_two_directions_and_comes_back() {
+        let mesh = Topology::mesh(&[3, 3], 1).unwrap();
+        let by_number = changes(&mesh, &[failed_link("0-1@2us-3us").unwrap()]).unwrap();
+        assert_eq!(by_number.len(), 4);
+        assert_eq!(by_number.iter().filter(|change| !change.up && change.at == Time::from_ns(2000)).count(), 2);
+        assert!(by_number.is_sorted());
+        let name = |router| mesh.router_name(RouterId(router));
+        let text = format!("{}-{}@2us-3us", name(0), name(1));
+        assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()]).unwrap(), by_number);
+    }
+
+    #[test]
+    fn what_is_no_link_is_refused() {
+        let mesh = Topology::mesh(&[3, 3], 1).unwrap();
+        let error = |text: &str| changes(&mesh, &[failed_link(text).unwrap()]).unwrap_err().0;
+        assert!(error("0-8@1us").contains("no link joins"), "{}", error("0-8@1us"));
+        assert!(error("0-99@1us").contains("routers 0 to 8"), "{}", error("0-99@1us"));
+    }
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where machines are: a path, or the name of one that comes with Selvedge.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::Usage;
+
+/// The folder of machines, in a tree.
+const FOLDER: &str = "machines";
+const INSTALLED: &str = "share/selvedge/machines";
+
+/// The file of a machine.
+pub fn find(given: &str) -> Result<PathBuf, Usage> {
+    let path = Path::new(given);
+    if path.is_file() {
+        return Ok(path.to_owned());
+    }
+    let known = known();
+    if given.contains('/') || given.ends_with(".toml") {
+        return Err(Usage(format!("there is no file {given}; machines by name are {}", names(&known))));
+    }
+    known.get(given).cloned().ok_or_else(|| {
+        Usage(format!("there is no machine '{given}'; there are {}, or give the path of a TOML file", names(&known)))
+    })
+}
+
+/// All machines that have names: the first folder that has a name wins.
+pub fn known() -> BTreeMap<String, PathBuf> {
+    let mut known = BTreeMap::new();
+    for folder in folders() {
+        let Ok(entries) = std::fs::read_dir(folder) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            if path.extension().is_some_and(|extension| extension == "toml") {
+                if let Some(name) = path.file_stem().and_then(|name| name.to_str()) {
+                    known.entry(name.to_owned()).or_insert_with(|| path.clone());
+                }
+            }
+        }
+    }
+    known
+}
+
+/// Here, the installed tree, and every tree around the executable: it may stand in a build folder of the repository.
+fn folders() -> Vec<PathBuf> {
+    let mut folders = vec![PathBuf::from(FOLDER)];
+    let prefix = crate::env::prefix().ok();
+    let executable = std::env::current_exe().unwrap_or_default();
+    for tree in prefix.iter().map(PathBuf::as_path).chain(executable.ancestors().skip(1)) {
+        folders.push(tree.join(INSTALLED));
+        folders.push(tree.join(FOLDER));
+    }
+    folders
+}
+
+fn names(known: &BTreeMap<String, PathBuf>) -> String {
+    if known.is_empty() {
+        return "none here (SELVEDGE_PREFIX can name the tree that has them)".to_owned();
+    }
+    known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}

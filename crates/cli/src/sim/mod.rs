@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge sim`: programs, traffic and studies on machines that need not exist, in virtual time.
+//!
+//! | file | what |
+//! |---|---|
+//! | [`arguments`], [`faults`], [`machines`] | what the command line means |
+//! | [`ready`] | built-in programs |
+//! | [`real`], [`processes`] | real ones: the run, and the processes themselves |
+//! | [`runner`] | what both share: ranks on a machine, and their report |
+//! | [`describe`] | the machine itself |
+//! | [`traffic`] | traffic on the network alone; the study of seed 002 |
+//! | [`progress`], [`output`], [`text`] | how far it is; where results go; tables for a terminal |
+//!
+//! Exit code: the first of the ranks' that is not 0; 1 when ranks are stuck (a table says who waits for what) or
+//! something of the command's own failed; 2 for a command line or a machine that makes no sense; 124 at the limit of
+//! virtual time; 130 after Ctrl-C, and the report is written still; 126 and 127 for a program that cannot be started
+//! or found.
+//!
+//! Invariant: what is written is the same in two runs, but for lines that begin with "wall" and JSON under "wall".
+
+mod arguments;
+mod describe;
+mod faults;
+mod machines;
+mod output;
+pub mod processes;
+mod progress;
+mod ready;
+mod real;
+mod runner;
+mod text;
+mod traffic;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Result;
+use selvedge_sim::machine::{Machine, load};
+use selvedge_sim::time::Time;
+
+use arguments::{Compute, FailedLink};
+use output::Output;
+use runner::{Placement, Plan};
+
+const EXIT_USAGE: u8 = 2;
+
+/// Simulate a machine, and run programs or traffic on it.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, override_usage = USAGE)]
+#[command(group = clap::ArgGroup::new("what").required(true)
+          .args(["command", "program", "traffic", "study", "describe", "list"]))]
+pub struct Args {
+    /// The machine: a TOML file, or the name of one that comes with Selvedge
+    #[arg(short, long, value_name = "MACHINE", required_unless_present_any = ["list", "study"])]
+    machine: Option<String>,
+
+    /// Run a built-in program; --list names them
+    #[arg(long, value_name = "NAME", help_heading = "What to simulate")]
+    program: Option<String>,
+
+    /// Send traffic of a pattern through the network alone; --list names patterns
+    #[arg(long, value_name = "PATTERN", help_heading = "What to simulate")]
+    traffic: Option<String>,
+
+    /// Blocking and deadlock on mesh and torus, by routing and locality (seed 002, figures 2-20 to 2-22)
+    #[arg(long, help_heading = "What to simulate")]
+    study: bool,
+
+    /// Describe the machine: topology, latencies, deadlock freedom, every number with its source
+    #[arg(long, help_heading = "What to simulate")]
+    describe: bool,
+
+    /// List machines, built-in programs with their parameters, and patterns of traffic
+    #[arg(long, help_heading = "What to simulate")]
+    list: bool,
+
+    /// Number of ranks [default: one on each node for built-in programs, else 1]
+    #[arg(short = 'n', long = "np", value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    ranks: Option<u32>,
+
+    #[command(flatten)]
+    program_options: ready::ProgramOptions,
+
+    #[command(flatten)]
+    traffic_options: traffic::TrafficOptions,
+
+    /// Ranks on each node
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    ranks_per_node: u32,
+
+    /// Which ranks share a node, and on which nodes they are
+    #[arg(long, value_enum, default_value_t)]
+    placement: Placement,
+
+    /// What all that is random is drawn from
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
+    seed: u64,
+
+    /// End the run at this virtual time, as in 10ms, with exit code 124
+    #[arg(long, value_name = "TIME", value_parser = arguments::time)]
+    time_limit: Option<Time>,
+
+    /// Real processes: what computing costs, in virtual time for each second of this processor
+    #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
+    compute: Compute,
+
+    /// Real processes: set an environment variable in the ranks; may be given again
+    #[arg(long = "env", value_name = "NAME=VALUE", value_parser = arguments::parameter)]
+    env: Vec<(String, String)>,
+
+    /// Real processes: write the ranks' output as whole lines, each marked with its rank
+    #[arg(long)]
+    tag_output: bool,
+
+    /// Let the link between two routers fail at a time, and come back: 0-1@10us-20us; may be given again
+    #[arg(long, value_name = "A-B@TIME[-TIME]", value_parser = arguments::failed_link, help_heading = "Machine")]
+    fail_link: Vec<FailedLink>,
+
+    /// Probability that a link loses a packet; overrides link.loss
+    #[arg(long, value_name = "SHARE", value_parser = arguments::share, help_heading = "Machine")]
+    loss: Option<f64>,
+
+    /// Probability that a link corrupts a packet; overrides link.corruption
+    #[arg(long, value_name = "SHARE", value_parser = arguments::share, help_heading = "Machine")]
+    corruption: Option<f64>,
+
+    /// Give a key of the machine another value, as in link.latency_ns=20; may be given again
+    #[arg(long = "set", value_name = "SECTION.KEY=VALUE", value_parser = arguments::assignment, help_heading = "Machine")]
+    set: Vec<(String, String)>,
+
+    #[command(flatten)]
+    output: Output,
+
+    /// The program to run, and its arguments
+    #[arg(last = true, value_name = "PROGRAM [ARGS]", num_args = 1..)]
+    command: Vec<OsString>,
+}
+
+const USAGE: &str = "\
+selvedge sim -n N --machine MACHINE [OPTIONS] -- PROGRAM [ARGS]...
+       selvedge sim -n N --machine MACHINE --program NAME [OPTIONS]
+       selvedge sim --machine MACHINE --traffic PATTERN [OPTIONS]
+       selvedge sim --machine MACHINE --describe
+       selvedge sim --study | --list";
+
+const AFTER_HELP: &str = "\
+Times on standard output are virtual but for lines that begin with `wall`; everything else is the same in each run. With --json \
+and no file, JSON takes the place of the tables. Ctrl-C ends a simulation with what it has; a second one ends it at once.
+
+Exit code: the first of the ranks' that is not 0; 1 when ranks are stuck; 2 for a command line or machine that makes no sense; \
+124 at the limit of virtual time; 130 after Ctrl-C; 126 or 127 for a program that cannot be started or found.";
+
+/// A command line or a machine that makes no sense, and what to change.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+pub fn main(args: Args) -> Result<ExitCode> {
+    let done = args.output.check().map_err(Into::into).and_then(|()| dispatch(&args));
+    match done {
+        Err(error) if error.is::<Usage>() => {
+            eprintln!("selvedge sim: {error:#}");
+            Ok(ExitCode::from(EXIT_USAGE))
+        }
+        done => Ok(ExitCode::from(done?)),
+    }
+}
+
+fn dispatch(args: &Args) -> Result<u8> {
+    if args.list {
+        return ready::list();
+    }
+    if args.program.is_none() && !args.program_options.is_empty() {
+        return Err(Usage("parameters of programs (--param and its like) are for --program".to_owned()).into());
+    }
+    if args.study {
+        return traffic::study(args);
+    }
+    let machine = args.load_machine()?;
+    if args.describe {
+        return describe::describe(&machine, &args.output);
+    }
+    if let Some(pattern) = &args.traffic {
+        return traffic::run(args, &machine, pattern);
+    }
+    match &args.program {
+        Some(name) => ready::run(args, machine, name),
+        None => real::run(args, machine),
+    }
+}
+
+impl Args {
+    /// The machine, with what this command line changes.
+    fn load_machine(&self) -> Result<Arc<Machine>, Usage> {
+        let Some(name) = &self.machine else {
+            return Err(Usage("--machine names the machine; --list names those that there are".to_owned()));
+        };
+        let path = machines::find(name)?;
+        let mut overrides = self.set.clone();
+        overrides.extend(self.loss.map(|share| ("link.loss".to_owned(), format!("{share:?}"))));
+        overrides.extend(self.corruption.map(|share| ("link.corruption".to_owned(), format!("{share:?}"))));
+        let mut machine = load::load_with(&path, &overrides).map_err(|error| Usage(error.to_string()))?;
+        machine.network.seed = self.seed;
+        Ok(Arc::new(machine))
+    }
+
+    /// What built-in and real programs have in common.
+    fn plan(
+        &self,
+        machine: &Arc<Machine>,
+        program: String,
+        parameters: Vec<(String, String)>,
+        ranks: u32,
+    ) -> Result<Plan> {
+        let faults = faults::changes(&machine.topology, &self.fail_link)?;
+        let plan = Plan {
+            machine: machine.clone(),
+            program,
+            parameters,
+            ranks,
+            ranks_per_node: self.ranks_per_node,
+            placement: self.placement,
+            seed: self.seed,
+            time_limit: self.time_limit,
+            faults,
+            options: self.options(),
+        };
+        // Before anything is started.
+        runner::place(&plan)?;
+        Ok(plan)
+    }
+
+    /// Options that a reader of the report needs to know.
+    fn options(&self) -> Vec<(String, String)> {
+        let mut options = vec![("seed".to_owned(), self.seed.to_string())];
+        let mut add = |name: &str, value: String| options.push((name.to_owned(), value));
+        if self.ranks_per_node > 1 {
+            add("ranks per node", self.ranks_per_node.to_string());
+        }
+        if self.ranks_per_node > 1 || self.placement != Placement::Block {
+            add("placement", format!("{:?}", self.placement).to_lowercase());
+        }
+        let until = |link: &FailedLink| link.until.map_or(String::new(), |until| format!(" to {until}"));
+        for link in &self.fail_link {
+            let (a, b) = &link.ends[0];
+            add("failed link", format!("{a}-{b} from {}{}", link.at, until(link)));
+        }
+        let overrides = self.set.iter().map(|(key, value)| format!("{key}={value}"));
+        let rates = [("link.loss", self.loss), ("link.corruption", self.corruption)];
+        let rates = rates.iter().filter_map(|(key, share)| share.map(|share| format!("{key}={share}")));
+        let changed: Vec<String> = overrides.chain(rates).collect();
+        if !changed.is_empty() {
+            add("machine changed", changed.join(", "));
+        }
+        if let Some(limit) = self.time_limit {
+            add("time limit", limit.to_string());
+        }
+        options
+    }
+}
+
+#[cfg(test)]
+#[path = "sim_tests.rs"]
+mod tests;

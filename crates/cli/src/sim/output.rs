@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where results go: a table, JSON, pictures, a page, a timeline.
+//!
+//! Files are checked for before a simulation begins, so that an hour's work is not lost to a folder that does not
+//! exist.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use selvedge_sim::report::{Document, html};
+use serde_json::Value;
+
+use super::{Usage, text};
+
+/// Standard output, in place of a file.
+const STANDARD: &str = "-";
+
+/// Where results go.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub struct Output {
+    /// Write JSON to FILE; without one, to standard output in place of the tables
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STANDARD, help_heading = "Output")]
+    json: Option<PathBuf>,
+
+    /// Write a page: one file, for any browser
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    html: Option<PathBuf>,
+
+    /// Write the plots as SVG into a folder, which is made
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    svg: Option<PathBuf>,
+
+    /// Write a timeline for the Perfetto viewer (https://ui.perfetto.dev)
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    pub trace: Option<PathBuf>,
+
+    /// Spans that the timeline keeps at most
+    #[arg(long, value_name = "SPANS", default_value_t = 1_000_000, help_heading = "Output",
+          value_parser = clap::value_parser!(u32).range(1..))]
+    pub trace_limit: u32,
+
+    /// Print no table and no progress
+    #[arg(short, long, help_heading = "Output")]
+    pub quiet: bool,
+
+    /// Print every table
+    #[arg(short, long, conflicts_with = "quiet", help_heading = "Output")]
+    pub verbose: bool,
+}
+
+impl Output {
+    /// Whether files can be where they shall be.
+    pub fn check(&self) -> Result<(), Usage> {
+        let files = [("--json", &self.json), ("--html", &self.html), ("--trace", &self.trace)];
+        for (option, file) in files {
+            let Some(file) = file.as_deref().filter(|file| *file != Path::new(STANDARD)) else { continue };
+            let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            if !folder.is_dir() {
+                return Err(Usage(format!("{option} {}: there is no folder {}", file.display(), folder.display())));
+            }
+            if file.is_dir() {
+                return Err(Usage(format!("{option} {} is a folder; name a file", file.display())));
+            }
+        }
+        match &self.svg {
+            Some(folder) if folder.exists() && !folder.is_dir() => {
+                Err(Usage(format!("--svg {} is no folder", folder.display())))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Spans to keep: none unless a timeline is wanted.
+    pub fn spans(&self) -> usize {
+        if self.trace.is_some() { self.trace_limit as usize } else { 0 }
+    }
+
+    /// All but the timeline. The JSON is made only where it is wanted.
+    pub fn write(&self, document: &Document, json: impl FnOnce() -> Value) -> Result<()> {
+        if let Some(file) = &self.html {
+            write_file(file, html::page(document).as_bytes())?;
+        }
+        if let Some(folder) = &self.svg {
+            std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+            for plot in document.plots() {
+                write_file(&folder.join(format!("{}.svg", plot.name)), plot.svg().as_bytes())?;
+            }
+        }
+        match &self.json {
+            Some(file) if file != Path::new(STANDARD) => {
+                write_file(file, format!("{:#}\n", json()).as_bytes())?;
+                self.print(document)
+            }
+            Some(_) => print(&format!("{:#}\n", json())),
+            None => self.print(document),
+        }
+    }
+
+    fn print(&self, document: &Document) -> Result<()> {
+        if self.quiet { Ok(()) } else { print(&text::text(document, self.verbose)) }
+    }
+}
+
+/// On standard output; whoever reads it may have seen enough.
+pub fn print(text: &str) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => written.context("cannot write to standard output"),
+    }
+}
+
+fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
+    std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A file that is written piece by piece.
+pub fn stream<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
+    let context = || format!("cannot write {}", path.display());
+    let mut out = BufWriter::with_capacity(1 << 20, File::create(path).with_context(context)?);
+    let written = write(&mut out).with_context(context)?;
+    out.flush().with_context(context)?;
+    Ok(written)
+}

@@ -1,0 +1,518 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The ranks of a job in virtual time: whose turn it is, what they say, how they end.
+
+use std::collections::{BTreeSet, VecDeque};
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use selvedge_launch::{JobDirectory, Tombstone, bury_dead_claimants};
+use selvedge_live::segment::mark_dead;
+use selvedge_sim::processes::{Heard, Launcher};
+use selvedge_sim::time::Time;
+use selvedge_vclock::{Asked, Costs, SimEnd, VARIABLE};
+
+use super::outside::{Seen, Watch};
+use super::rank::{Rank, Standing};
+use crate::run::connection::Link;
+use crate::run::output::Stream;
+use crate::run::pmi_server::{Abort, Replies, Server};
+use crate::run::report::{exit_code, how, signal_name};
+use crate::run::signals::{Signals, signal_rank, stop_self};
+use crate::run::spawn::Plan;
+
+/// Looks for a rank's answer before this sleeps: some tens of microseconds.
+const LOOKS: u32 = 2000;
+/// Turns between looks at the signals.
+const TURNS_UNHEARD: u64 = 1024;
+/// What a rank may use of the processor without a call before it is taken to wait for memory to change; and after that.
+const SPIN_FIRST: Duration = Duration::from_secs(2);
+const SPIN_AGAIN: Duration = Duration::from_millis(20);
+/// From SIGTERM to SIGKILL.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// What handing the turn over has cost, in real time.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Overhead {
+    pub turns: u64,
+    /// From giving the turn to getting it back: both hand-overs, and what the rank did between them.
+    pub wall_ns: u64,
+    /// The least that it took.
+    pub least_ns: u64,
+}
+
+/// The ranks of a job.
+pub struct Job {
+    plan: Plan,
+    directory: Option<JobDirectory>,
+    costs: Costs,
+    keep_going: bool,
+    signals: Signals,
+    server: Server,
+    ranks: Vec<Option<Rank>>,
+    released: VecDeque<u32>,
+    /// The exit code, once something has failed.
+    failure: Option<u8>,
+    over: bool,
+    notes: Vec<String>,
+    overhead: Overhead,
+    /// Ranks that were interrupted in what they compute.
+    spins: BTreeSet<u32>,
+    /// Ranks that have said something to the launcher.
+    heard: BTreeSet<u32>,
+}
+
+impl Job {
+    pub(super) fn new(plan: Plan, directory: JobDirectory, signals: Signals, costs: Costs, keep_going: bool) -> Job {
+        let mut server = Server::new(directory.name(), plan.size);
+        server.set_apart();
+        Job {
+            ranks: (0..plan.size).map(|_| None).collect(),
+            plan,
+            directory: Some(directory),
+            costs,
+            keep_going,
+            signals,
+            server,
+            released: VecDeque::new(),
+            failure: None,
+            over: false,
+            notes: Vec::new(),
+            spins: BTreeSet::new(),
+            heard: BTreeSet::new(),
+            overhead: Overhead { least_ns: u64::MAX, ..Overhead::default() },
+        }
+    }
+
+    /// The job is to end before its ranks have: one failed or aborted, or the user interrupted it. With this exit code.
+    pub fn over(&self) -> Option<u8> {
+        self.over.then(|| self.failure.unwrap_or(1))
+    }
+
+    /// What handing the turn over has cost.
+    pub fn overhead(&self) -> Overhead {
+        self.overhead
+    }
+
+    /// What the user should know of how the ranks behaved.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Ends what still runs, and gives the job's exit code.
+    pub fn finish(mut self) -> u8 {
+        self.end_all();
+        for rank in self.ranks.iter_mut().flatten() {
+            rank.pass_output();
+            rank.streams.iter_mut().filter_map(Option::take).for_each(Stream::close);
+        }
+        self.ranks.clear();
+        if let Some(Err(error)) = self.directory.take().map(JobDirectory::remove) {
+            say(&error.to_string());
+        }
+        self.failure.unwrap_or(0)
+    }
+
+    // ---- a rank's turn ----
+
+    /// Gives a rank the turn. `Err`: its process could not be started, and why is said.
+    fn give(&mut self, number: u32, now: Time) -> Result<(), i32> {
+        if self.ranks[number as usize].is_none() {
+            return self.start(number, now);
+        }
+        let Some(rank) = &mut self.ranks[number as usize] else { return Ok(()) };
+        match rank.standing {
+            Standing::Ended => {}
+            Standing::Turns => rank.wire.give(now.0),
+            Standing::Stopped => {
+                rank.wire.set_time(now.0);
+                rank.go_on();
+            }
+            Standing::Blocked => {
+                rank.standing = Standing::Turns;
+                rank.wire.set_time(now.0);
+                for line in std::mem::take(&mut rank.held) {
+                    rank.say(&line);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, number: u32, now: Time) -> Result<(), i32> {
+        let started = self.try_start(number, now);
+        match started {
+            Ok(rank) => {
+                self.ranks[number as usize] = Some(rank);
+                Ok(())
+            }
+            Err(error) => {
+                let program = self.plan.program();
+                say(&format!("cannot start rank {number} ({program}): {error:#}"));
+                let code = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) {
+                    Some(libc::ENOENT) => 127,
+                    Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::ELIBBAD | libc::ETXTBSY) => 126,
+                    _ => 1,
+                };
+                self.fail(code);
+                Err(code.into())
+            }
+        }
+    }
+
+    fn try_start(&self, number: u32, now: Time) -> Result<Rank> {
+        let directory = self.directory.as_ref().context("the job has no directory")?;
+        let path = directory.path().join(format!("{number}.clock"));
+        let mut wire = SimEnd::create(&path, &self.costs)?;
+        wire.set_time(now.0);
+        let own = [(VARIABLE, wire.path().as_os_str())];
+        let started = self.plan.start(number as usize, self.signals.mask_before(), &own)?;
+        wire.reserve_for(started.who.pid);
+        Ok(Rank::new(started.who, wire, started.connection, started.streams)?)
+    }
+
+    /// Hears a rank that has the turn, until it gives it back, blocks, or ends.
+    fn listen(&mut self, number: u32) -> Heard {
+        let mut watch = None;
+        let patience = self.patience(number);
+        let mut looks = LOOKS;
+        loop {
+            let Some(rank) = &mut self.ranks[number as usize] else { return Heard::Ended(1) };
+            while looks > 0 && !rank.wire.has_asked() {
+                std::hint::spin_loop();
+                looks -= 1;
+            }
+            if rank.wire.has_asked() {
+                rank.pass_output();
+                self.spins.remove(&number);
+                return match rank.wire.request() {
+                    Ok(asked) => Heard::Asked(asked),
+                    Err(why) => Heard::Ended(self.accuse(number, &format!("it sent {why}"))),
+                };
+            }
+            let pid = rank.who.pid;
+            let watch = watch.get_or_insert_with(|| Watch::new(pid, patience));
+            let ready = rank.sleep(self.signals.fd(), watch.look_ms());
+            if ready.output {
+                rank.pass_output();
+            }
+            if ready.signals {
+                self.take_signals();
+                if self.over {
+                    return Heard::Ended(self.end_now(number));
+                }
+            }
+            if ready.connection && self.hear(number) {
+                return Heard::Blocked("a barrier of the launcher's");
+            }
+            if self.over {
+                return Heard::Ended(self.end_now(number));
+            }
+            if ready.process {
+                return Heard::Ended(self.ended(number));
+            }
+            if !ready.wire && !ready.connection && !ready.output {
+                match watch.look(pid) {
+                    Seen::Working => {}
+                    Seen::Spinning => {
+                        if let Some(heard) = self.interrupt(number) {
+                            return heard;
+                        }
+                    }
+                    Seen::Blocked(call) => {
+                        let why = format!(
+                            "it blocks outside of the library, in {call}: in virtual time nobody else runs until it goes on"
+                        );
+                        return Heard::Ended(self.accuse(number, &why));
+                    }
+                }
+            }
+        }
+    }
+
+    /// How much of the processor a rank may use in this turn before others have one.
+    fn patience(&self, number: u32) -> Duration {
+        match self.spins.contains(&number) {
+            false => SPIN_FIRST,
+            true => SPIN_AGAIN,
+        }
+    }
+
+    /// A rank has used the processor for long without a call: it is taken to look at memory in vain, as a poll does, and is stopped
+    /// until there may be more to see. None: it has called at the last moment.
+    fn interrupt(&mut self, number: u32) -> Option<Heard> {
+        let rank = self.ranks[number as usize].as_mut()?;
+        if !rank.stop() {
+            rank.standing = Standing::Turns;
+            return None;
+        }
+        if rank.wire.has_asked() {
+            rank.go_on();
+            return None;
+        }
+        if self.spins.insert(number) {
+            let note = format!(
+                "rank {number} used the processor for {} s without calling the library: from then on it was taken to look at memory \
+                 in vain, and others ran",
+                SPIN_FIRST.as_secs()
+            );
+            self.notes.push(note);
+        }
+        Some(Heard::Asked(Asked::Poll))
+    }
+
+    /// Takes what a rank has said over PMI. True: it waits for others, and has no answer yet.
+    fn hear(&mut self, number: u32) -> bool {
+        let Some(rank) = &mut self.ranks[number as usize] else { return false };
+        let (lines, link) = rank.hear();
+        if !lines.is_empty() {
+            self.heard.insert(number);
+        }
+        if link == Link::Abused {
+            say(&format!("{} does not speak PMI on its PMI socket; closed", self.in_words(number)));
+        }
+        let mut waits = false;
+        for line in lines {
+            let mut replies = Replies::new();
+            let abort = self.server.line(number as usize, &line, &mut replies);
+            if abort.is_none() && waits_for_others(&replies, number, &line) {
+                waits = true;
+                if let Some(rank) = &mut self.ranks[number as usize] {
+                    rank.standing = Standing::Blocked;
+                }
+            }
+            self.pass_replies(replies);
+            if let Some(Abort { code, asked }) = abort {
+                self.aborted(number, code, asked);
+            }
+        }
+        waits && !self.over
+    }
+
+    /// Answers: at once to who has the turn, to who is blocked when it has it next.
+    fn pass_replies(&mut self, replies: Replies) {
+        for (to, line) in replies {
+            let Some(rank) = &mut self.ranks[to] else { continue };
+            match rank.standing {
+                Standing::Blocked => {
+                    if rank.held.is_empty() {
+                        self.released.push_back(to as u32);
+                    }
+                    rank.held.push(line);
+                }
+                Standing::Turns | Standing::Stopped => rank.say(&line),
+                Standing::Ended => {}
+            }
+        }
+    }
+
+    fn aborted(&mut self, number: u32, code: i32, asked: bool) {
+        let code = (code & 0xff) as u8;
+        if asked {
+            self.failure.get_or_insert(code);
+            self.over = true;
+        } else {
+            say(&format!("{} aborted the job with code {code}", self.in_words(number)));
+            self.fail(code.max(1));
+        }
+    }
+
+    // ---- ends ----
+
+    /// A rank's process has ended by itself.
+    fn ended(&mut self, number: u32) -> i32 {
+        self.hear(number);
+        let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
+        let status = rank.reap();
+        rank.pass_output();
+        let (_, forks) = rank.wire.counts();
+        if forks > 0 {
+            let note = format!("rank {number} started {forks} processes: they are not simulated, and their clocks are real");
+            say(&note);
+            self.notes.push(note);
+        }
+        self.bury(number, status);
+        if !status.success() {
+            if !self.over {
+                say(&format!("{} {}", self.in_words(number), how(status)));
+            }
+            self.failure.get_or_insert(exit_code(status));
+            self.over |= !self.keep_going;
+        } else if !self.heard.contains(&number)
+            && self.ranks[number as usize].as_ref().is_some_and(|rank| rank.wire.counts().0 == 0)
+        {
+            self.notes.push(format!("rank {number} ended without having called the library"));
+        }
+        exit_code(status).into()
+    }
+
+    /// Others find it dead.
+    fn bury(&mut self, number: u32, status: ExitStatus) {
+        let Some(rank) = &self.ranks[number as usize] else { return };
+        let who = rank.who;
+        let in_order = status.success() && self.server.has_left(number as usize);
+        if let Some(directory) = self.directory.as_ref().filter(|_| !in_order) {
+            let stone = Tombstone { who, rank: number, how: how(status) };
+            if let Err(error) = stone.write(directory) {
+                say(&error.to_string());
+            }
+            bury_dead_claimants(directory, number);
+            if !self.over {
+                mark_dead(directory.path(), who.pid);
+            }
+        }
+        let mut replies = Replies::new();
+        self.server.gone(number as usize, &mut replies);
+        self.pass_replies(replies);
+    }
+
+    /// Kills a rank.
+    fn end_now(&mut self, number: u32) -> i32 {
+        let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
+        if rank.standing == Standing::Ended {
+            return 1;
+        }
+        signal_rank(rank.who.pid, libc::SIGKILL);
+        let status = rank.reap();
+        rank.pass_output();
+        self.bury(number, status);
+        exit_code(status).into()
+    }
+
+    /// Ends all ranks that still live: SIGTERM, and SIGKILL when the grace is over.
+    fn end_all(&mut self) {
+        let living = |job: &Job| -> Vec<u32> {
+            let ranks = job.ranks.iter().flatten().filter(|rank| rank.standing != Standing::Ended);
+            ranks.map(|rank| rank.who.pid).collect()
+        };
+        let pids = living(self);
+        if pids.is_empty() {
+            return;
+        }
+        pids.iter().for_each(|&pid| signal_rank(pid, libc::SIGTERM));
+        let until = Instant::now() + GRACE;
+        while pids.iter().any(|&pid| !has_ended(pid)) && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        pids.iter().for_each(|&pid| signal_rank(pid, libc::SIGKILL));
+        for rank in self.ranks.iter_mut().flatten().filter(|rank| rank.standing != Standing::Ended) {
+            rank.reap();
+        }
+    }
+
+    fn fail(&mut self, code: u8) {
+        self.failure.get_or_insert(code);
+        self.over = true;
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(signal) = self.signals.next() {
+            match signal {
+                libc::SIGCHLD | libc::SIGCONT => {}
+                libc::SIGTSTP => stop_self(),
+                signal => {
+                    say(&format!("{}: the simulation ends here", signal_name(signal)));
+                    self.fail(exit_code(ExitStatus::from_raw(signal)));
+                }
+            }
+        }
+    }
+
+    fn in_words(&self, number: u32) -> String {
+        let pid = self.ranks[number as usize].as_ref().map_or(0, |rank| rank.who.pid);
+        format!("rank {number} (pid {pid}, {})", self.plan.program())
+    }
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        for number in 0..self.ranks.len() as u32 {
+            self.end_now(number);
+        }
+        self.ranks.clear();
+        if let Some(directory) = self.directory.take() {
+            let _ = directory.remove();
+        }
+    }
+}
+
+/// Whether who said this waits for others. Also whoever completes a barrier does: it goes on when all do.
+fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
+    let answered = replies.iter().any(|(to, _)| *to == number as usize);
+    match line.split_ascii_whitespace().find_map(|word| word.strip_prefix("cmd=")) {
+        Some("barrier_in") => true,
+        Some("init") => !answered,
+        _ => false,
+    }
+}
+
+/// Whether a child has ended; it is not reaped.
+fn has_ended(pid: u32) -> bool {
+    // SAFETY: all-zero is a valid siginfo_t, which waitid fills or leaves.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+        libc::waitid(libc::P_PID, pid, &mut info, flags) != 0 || info.si_pid() != 0
+    }
+}
+
+fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "selvedge sim: {text}");
+}
+
+impl Launcher for Job {
+    fn size(&self) -> u32 {
+        self.ranks.len() as u32
+    }
+
+    fn run(&mut self, rank: u32, now: Time) -> (Time, Heard) {
+        self.overhead.turns += 1;
+        if self.overhead.turns % TURNS_UNHEARD == 0 {
+            self.take_signals();
+        }
+        if self.over {
+            return (now, Heard::Ended(self.end_now(rank)));
+        }
+        let start = Instant::now();
+        if let Err(code) = self.give(rank, now) {
+            return (now, Heard::Ended(code));
+        }
+        let heard = self.listen(rank);
+        let spent = start.elapsed().as_nanos() as u64;
+        self.overhead.wall_ns += spent;
+        if matches!(heard, Heard::Asked(_)) {
+            self.overhead.least_ns = self.overhead.least_ns.min(spent);
+        }
+        let at = self.ranks[rank as usize].as_ref().map(|rank| rank.wire.now_ps());
+        match at {
+            Some(Ok(at)) => (Time(at), heard),
+            Some(Err(why)) if !matches!(heard, Heard::Ended(_)) => {
+                (now, Heard::Ended(self.accuse(rank, &format!("it has {why}"))))
+            }
+            _ => (now, heard),
+        }
+    }
+
+    fn take_released(&mut self) -> Option<u32> {
+        self.released.pop_front()
+    }
+
+    fn is_over(&self) -> bool {
+        self.over
+    }
+
+    fn wire(&self, rank: u32) -> Option<(&SimEnd, u32)> {
+        let rank = self.ranks.get(rank as usize)?.as_ref()?;
+        (rank.standing != Standing::Ended).then_some((&rank.wire, rank.who.pid))
+    }
+
+    fn accuse(&mut self, rank: u32, why: &str) -> i32 {
+        say(&format!("{} is ended: {why}", self.in_words(rank)));
+        self.failure.get_or_insert(1);
+        self.over |= !self.keep_going;
+        self.end_now(rank);
+        1
+    }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A rank that has the turn and does nothing: nobody but itself runs, so what it blocks in will not end.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// How long a rank may do nothing while it has the turn.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How often a rank that takes its time is looked at.
+const LOOK_MS: u32 = 100;
+
+/// What a rank does while it has the turn.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    idle_since: Instant,
+    /// What it had used of the processor at first, and at the last look.
+    first: Duration,
+    used: Duration,
+    patience: Duration,
+}
+
+/// What a look showed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Seen {
+    Working,
+    /// It has used the processor for longer than it may.
+    Spinning,
+    /// It blocks in this system call.
+    Blocked(String),
+}
+
+impl Watch {
+    /// Of a rank that may use so much of the processor.
+    pub fn new(pid: u32, patience: Duration) -> Watch {
+        let used = used(pid);
+        Watch { idle_since: Instant::now(), first: used, used, patience }
+    }
+
+    /// When to look again.
+    pub fn look_ms(&self) -> u32 {
+        LOOK_MS.min(self.patience.as_millis() as u32)
+    }
+
+    pub fn look(&mut self, pid: u32) -> Seen {
+        let now = Instant::now();
+        let used = used(pid);
+        if used != self.used || !all_sleep(pid) {
+            (self.used, self.idle_since) = (used, now);
+        }
+        if now - self.idle_since >= PATIENCE {
+            Seen::Blocked(system_call(pid))
+        } else if used.saturating_sub(self.first) >= self.patience {
+            Seen::Spinning
+        } else {
+            Seen::Working
+        }
+    }
+}
+
+/// What a process has used of the processor.
+fn used(pid: u32) -> Duration {
+    let mut clock: libc::clockid_t = 0;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: fills variables of this frame.
+    let known = unsafe {
+        libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
+    };
+    if known { Duration::new(time.tv_sec as u64, time.tv_nsec as u32) } else { Duration::ZERO }
+}
+
+/// Whether all threads of a process sleep.
+fn all_sleep(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
+    threads.flatten().all(|thread| {
+        let Ok(stat) = fs::read_to_string(thread.path().join("stat")) else { return true };
+        // After the name, which may hold anything.
+        let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next().map(str::to_owned));
+        matches!(state.as_deref(), Some("S" | "T" | "t"))
+    })
+}
+
+/// In which system call its first thread is, as far as that can be told.
+fn system_call(pid: u32) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+    let mut words = text.split_ascii_whitespace();
+    let Some(number) = words.next().and_then(|word| word.parse::<i64>().ok()) else {
+        return "a system call that cannot be told".to_owned();
+    };
+    let first = words.next().unwrap_or("0x0").trim_start_matches("0x");
+    let first = u64::from_str_radix(first, 16).unwrap_or(0);
+    match NAMES.iter().find(|(known, _)| *known == number) {
+        Some((_, name)) if TAKES_A_FILE.contains(name) => format!("the system call {name}({first}, ...)"),
+        Some((_, name)) => format!("the system call {name}"),
+        None => format!("system call {number}"),
+    }
+}
+
+/// System calls whose first argument is a descriptor.
+const TAKES_A_FILE: [&str; 9] =
+    ["read", "write", "accept", "recvfrom", "recvmsg", "sendto", "connect", "flock", "epoll_wait"];
+
+/// System calls in which programs block.
+const NAMES: [(i64, &str); 22] = [
+    (libc::SYS_read, "read"),
+    (libc::SYS_write, "write"),
+    (libc::SYS_accept, "accept"),
+    (libc::SYS_accept4, "accept4"),
+    (libc::SYS_connect, "connect"),
+    (libc::SYS_recvfrom, "recvfrom"),
+    (libc::SYS_recvmsg, "recvmsg"),
+    (libc::SYS_sendto, "sendto"),
+    (libc::SYS_flock, "flock"),
+    (libc::SYS_fcntl, "fcntl"),
+    (libc::SYS_futex, "futex (a lock, a condition or a thread of its own)"),
+    (libc::SYS_wait4, "wait4"),
+    (libc::SYS_waitid, "waitid"),
+    (libc::SYS_ppoll, "ppoll"),
+    (libc::SYS_pselect6, "pselect6"),
+    (libc::SYS_epoll_pwait, "epoll_pwait"),
+    (libc::SYS_nanosleep, "nanosleep"),
+    (libc::SYS_clock_nanosleep, "clock_nanosleep"),
+    (libc::SYS_rt_sigtimedwait, "sigtimedwait"),
+    (libc::SYS_rt_sigsuspend, "sigsuspend"),
+    (libc::SYS_semop, "semop"),
+    (libc::SYS_openat, "openat"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_asleep_and_named() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .expect("cat");
+        while !all_sleep(child.id()) || !system_call(child.id()).contains("read") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(system_call(child.id()), "the system call read(0, ...)");
+        assert!(!all_sleep(std::process::id()), "this one works");
+        drop(child.stdin.take());
+        let _ = child.wait();
+    }
+}

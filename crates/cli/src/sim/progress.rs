@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How far a simulation is, on a terminal; and Ctrl-C, which ends it with what it has.
+//!
+//! A second Ctrl-C ends the command as if nobody listened.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use indicatif::{ProgressBar, ProgressStyle};
+use selvedge_sim::node::Progress;
+use selvedge_sim::report::words;
+
+/// Between two updates.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Set by SIGINT and SIGTERM.
+#[derive(Clone, Debug, Default)]
+pub struct Interrupt(Arc<AtomicBool>);
+
+impl Interrupt {
+    pub fn listen() -> Result<Interrupt> {
+        let interrupt = Interrupt::default();
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            // Checked before it is set: the second signal ends the process.
+            signal_hook::flag::register_conditional_default(signal, interrupt.0.clone())
+                .and_then(|_| signal_hook::flag::register(signal, interrupt.0.clone()))
+                .context("cannot take signals")?;
+        }
+        Ok(interrupt)
+    }
+
+    pub fn came(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// A line on standard error that changes, if that is a terminal.
+pub struct Line {
+    bar: Option<ProgressBar>,
+    started: Instant,
+    shown: Instant,
+}
+
+impl Line {
+    pub fn new(quiet: bool) -> Line {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
+                bar.set_style(style);
+            }
+            bar
+        });
+        let now = Instant::now();
+        Line { bar, started: now, shown: now }
+    }
+
+    /// Shows how far a run of ranks is.
+    pub fn show(&mut self, progress: &Progress) {
+        self.say(|seconds| {
+            let rate = progress.events as f64 / seconds;
+            let messages = words::count(progress.messages);
+            let ended = format!("{} of {} ranks at their end", progress.ranks_ended, progress.ranks);
+            format!("{} virtual, {} events, {messages} messages, {ended}", progress.time, words::rate(rate))
+        });
+    }
+
+    /// Shows any words; they are made only when it is time, out of the seconds since the start.
+    pub fn say(&mut self, words: impl FnOnce(f64) -> String) {
+        let Some(bar) = &self.bar else { return };
+        if self.shown.elapsed() >= INTERVAL {
+            self.shown = Instant::now();
+            bar.set_message(words(self.started.elapsed().as_secs_f64().max(1e-9)));
+            bar.tick();
+        }
+    }
+
+    pub fn finish(self) {
+        if let Some(bar) = self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}

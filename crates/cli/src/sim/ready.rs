@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge sim --program` and `--list`: built-in programs.
+//!
+//! Their parameters are options of this command: `--bytes 64`. Which there are the programs themselves say, so the
+//! command line's parser is given every parameter that any program has; whether it is one of the chosen program's is
+//! seen later.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use anyhow::Result;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use selvedge_sim::machine::Machine;
+use selvedge_sim::program::ready::{self, Ready};
+use selvedge_sim::report::{Document, Section, Table};
+
+use super::progress::Interrupt;
+use super::{Args, Usage, arguments, machines, output, runner, text, traffic};
+
+/// Parameters that were given, by name.
+#[derive(Clone, Debug, Default)]
+pub struct ProgramOptions {
+    given: Vec<(String, String)>,
+}
+
+const PARAM: &str = "param";
+const HEADING: &str = "Built-in programs";
+
+/// The command's own options, and names of the parser's: a parameter of the same name is set with --param.
+const OWN: [&str; 36] = [
+    "ranks",
+    "command",
+    "what",
+    "machine",
+    "program",
+    "traffic",
+    "study",
+    "describe",
+    "list",
+    "np",
+    "ranks-per-node",
+    "placement",
+    "seed",
+    "time-limit",
+    "compute",
+    "env",
+    "tag-output",
+    "fail-link",
+    "loss",
+    "corruption",
+    "set",
+    "load",
+    "message-bytes",
+    "skip",
+    "measured",
+    "drain",
+    "stop-at-deadlock",
+    "json",
+    "html",
+    "svg",
+    "trace",
+    "trace-limit",
+    "quiet",
+    "verbose",
+    "param",
+    "help",
+];
+
+/// Name and what it is, once for each name.
+fn parameters() -> BTreeMap<&'static str, Vec<&'static str>> {
+    let mut all: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
+    for program in ready::all() {
+        for parameter in program.parameters.iter().filter(|parameter| !OWN.contains(&parameter.name)) {
+            all.entry(parameter.name).or_default().push(program.name);
+        }
+    }
+    all
+}
+
+impl clap::Args for ProgramOptions {
+    fn augment_args(command: Command) -> Command {
+        let own = Arg::new(PARAM)
+            .long(PARAM)
+            .value_name("NAME=VALUE")
+            .action(ArgAction::Append)
+            .value_parser(arguments::parameter)
+            .help("Set a parameter of the program; --NAME VALUE does the same")
+            .help_heading(HEADING);
+        parameters().into_iter().fold(command.arg(own), |command, (name, programs)| {
+            command.arg(
+                Arg::new(name)
+                    .long(name)
+                    .value_name("VALUE")
+                    .action(ArgAction::Append)
+                    .help(format!("Of {}; see --list", programs.join(", ")))
+                    .hide_short_help(true)
+                    .help_heading(HEADING),
+            )
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for ProgramOptions {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<ProgramOptions, clap::Error> {
+        let mut given: Vec<(String, String)> = matches.get_many(PARAM).unwrap_or_default().cloned().collect();
+        for name in parameters().into_keys() {
+            let values = matches.get_many::<String>(name).unwrap_or_default();
+            given.extend(values.map(|value| (name.to_owned(), value.clone())));
+        }
+        Ok(ProgramOptions { given })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl ProgramOptions {
+    pub fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+}
+
+/// Runs a built-in program.
+pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
+    let program: &Ready = ready::find(name).map_err(|error| Usage(format!("--program: {error}")))?;
+    // By default the whole machine, where that is not absurd.
+    let most = machine.topology.nodes().saturating_mul(args.ranks_per_node);
+    let ranks = args.ranks.unwrap_or(most.min(RANKS_DEFAULT_MAX));
+    let mut given = args.program_options.given.clone();
+    // One seed for everything, unless the program has another.
+    let has = |parameters: &[(String, String)], name| parameters.iter().any(|(given, _)| given == name);
+    if program.parameters.iter().any(|parameter| parameter.name == "seed") && !has(&given, "seed") {
+        given.push(("seed".to_owned(), args.seed.to_string()));
+    }
+    let prepared = program.prepare(ranks, &machine, &given);
+    let prepared = prepared.map_err(|error| Usage(error.to_string()))?;
+    let settings = prepared.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    let plan = args.plan(&machine, program.name.to_owned(), settings.collect(), ranks)?;
+    let interrupt = Interrupt::listen()?;
+    let tasks = prepared.tasks(ranks, &machine);
+    let finished = runner::simulate(&plan, tasks, &args.output, &interrupt)?;
+    let mut run = finished.run;
+    run.results = finished.ranks.results().clone();
+    run.results_x = program.over.to_owned();
+    args.output.write(&run.document(), || run.json())?;
+    Ok(finished.exit_code)
+}
+
+/// Ranks without `-n`.
+const RANKS_DEFAULT_MAX: u32 = 1024;
+
+/// Machines, programs with their parameters, patterns.
+pub fn list() -> Result<u8> {
+    let mut machines_table = Table::with_heads(&["machine", "file"]);
+    for (name, path) in machines::known() {
+        machines_table.row([name, path.display().to_string()]);
+    }
+    let mut programs = Table::with_heads(&["program", "what it does", "results over"]);
+    let mut parameters = Table::with_heads(&["program", "option", "default", "what it is"]);
+    for program in ready::all() {
+        programs.row([program.name, program.about, program.over]);
+        for parameter in program.parameters {
+            let about = format!("{}: {}", parameter.about, parameter.kind);
+            let option = if OWN.contains(&parameter.name) { "--param " } else { "--" };
+            let default = if parameter.default.is_empty() { "(must be given)" } else { parameter.default };
+            parameters.row([program.name, &format!("{option}{}", parameter.name), default, &about]);
+        }
+    }
+    let mut patterns = Table::with_heads(&["pattern", "what it is"]);
+    traffic::PATTERNS.iter().for_each(|(name, about)| patterns.row([*name, *about]));
+    let sections = vec![
+        Section::new("Machines (--machine)").in_summary().table(machines_table),
+        Section::new("Programs (--program)").in_summary().table(programs),
+        Section::new("Parameters of programs").in_summary().table(parameters),
+        Section::new("Patterns of traffic (--traffic)").in_summary().table(patterns),
+    ];
+    let document = Document { title: String::new(), about: String::new(), sections };
+    output::print(&text::text(&document, true))?;
+    Ok(0)
+}

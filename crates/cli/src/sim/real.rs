@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge sim -- PROGRAM`: unmodified programs as the ranks.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use selvedge_sim::machine::Machine;
+use selvedge_vclock::Costs;
+
+use super::processes::{Launch, launch};
+use super::progress::Interrupt;
+use super::{Args, runner};
+
+pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
+    let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let (program, arguments) =
+        words.split_first().map_or((String::new(), &[][..]), |(first, rest)| (first.clone(), rest));
+    let mut parameters: Vec<_> = arguments.iter().map(|word| (String::new(), word.clone())).collect();
+    if args.compute.parts_per_million() > 0 {
+        parameters.push(("compute".to_owned(), args.compute.0.to_string()));
+    }
+    let plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1))?;
+    let launched = launch(Launch {
+        ranks: plan.ranks,
+        command: args.command.clone(),
+        env: args.env.clone(),
+        tag_output: args.tag_output,
+        keep_going: false,
+        costs: Costs {
+            call_ps: machine.local_command().0,
+            look_ps: machine.host.poll.0,
+            clock_ps: machine.host.clock_read.0,
+            compute_ppm: args.compute.parts_per_million(),
+        },
+    });
+    let processes = match launched {
+        Ok(processes) => processes,
+        Err(error) => {
+            eprintln!("selvedge sim: {error}");
+            return Ok(error.exit_code());
+        }
+    };
+    // Its signals belong to the launcher: Ctrl-C ends the job, and with it the run.
+    let finished = runner::simulate(&plan, processes, &args.output, &Interrupt::default())?;
+    let (mut run, job) = (finished.run, finished.ranks.into_launcher());
+    let overhead = job.overhead();
+    if let Some(wall) = run.wall.as_mut().filter(|_| overhead.turns > 0) {
+        wall.more.push(("us_per_turn_of_a_rank".to_owned(), overhead.wall_ns as f64 / overhead.turns as f64 / 1e3));
+    }
+    run.notes.extend(job.notes().iter().cloned());
+    let over = job.over();
+    let ended = job.finish();
+    args.output.write(&run.document(), || run.json())?;
+    Ok(match (over, finished.exit_code) {
+        (Some(code), _) => code,
+        (None, 0) => ended,
+        (None, code) => code,
+    })
+}

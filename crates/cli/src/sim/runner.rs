@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Runs ranks on a machine, whoever they are, and makes the report: what real processes and built-in programs share.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::ValueEnum;
+use selvedge_fabric::NodeId;
+use selvedge_sim::machine::Machine;
+use selvedge_sim::node::{End, Fault, Options, Outcome, Ranks, Simulation, SimulationError};
+use selvedge_sim::program::Results;
+use selvedge_sim::random::Random;
+use selvedge_sim::report::run::pairs_of;
+use selvedge_sim::report::timeline::{self, Names};
+use selvedge_sim::report::{Fabric, Run, Samples, Wall, channels};
+use selvedge_sim::time::Time;
+
+use super::Usage;
+use super::output::{Output, stream};
+use super::progress::{Interrupt, Line};
+
+/// Events between two looks at the clock and at the signals; also the finest step of what is plotted over virtual time.
+const OBSERVE_EVERY: u64 = 1 << 10;
+/// After the limit of virtual time, as `selvedge run` has it after that of real time.
+pub const EXIT_TIME_LIMIT: u8 = 124;
+/// 128 + SIGINT.
+pub const EXIT_INTERRUPTED: u8 = 130;
+
+/// Which ranks share a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Placement {
+    /// Neighbours: ranks 0 and 1 on node 0, 2 and 3 on node 1
+    #[default]
+    Block,
+    /// In turn: ranks 0 and 2 on node 0, 1 and 3 on node 1
+    RoundRobin,
+    /// Blocks of ranks on nodes drawn from the whole machine
+    Random,
+}
+
+/// What is to be run, but for the ranks themselves.
+pub struct Plan {
+    pub machine: Arc<Machine>,
+    pub program: String,
+    pub parameters: Vec<(String, String)>,
+    pub ranks: u32,
+    pub ranks_per_node: u32,
+    pub placement: Placement,
+    pub seed: u64,
+    pub time_limit: Option<Time>,
+    pub faults: Vec<Fault>,
+    /// Options worth a line in the report.
+    pub options: Vec<(String, String)>,
+}
+
+/// The node of each rank.
+pub fn place(plan: &Plan) -> Result<Vec<u32>, Usage> {
+    let (ranks, each) = (plan.ranks, plan.ranks_per_node.max(1));
+    let (used, nodes) = (ranks.div_ceil(each), plan.machine.topology.nodes());
+    if used > nodes {
+        let room = u64::from(nodes) * u64::from(each);
+        let words = format!(
+            "{ranks} ranks, {each} on a node, do not fit on the {nodes} nodes of {}, which have room for {room}: ask for fewer, \
+             put more on a node (--ranks-per-node), or take a larger machine",
+            plan.machine.name
+        );
+        return Err(Usage(words));
+    }
+    Ok(match plan.placement {
+        Placement::Block => (0..ranks).map(|rank| rank / each).collect(),
+        Placement::RoundRobin => (0..ranks).map(|rank| rank % used).collect(),
+        Placement::Random => {
+            let mut all: Vec<u32> = (0..nodes).collect();
+            let mut random = Random::new(plan.seed, PLACEMENT_STREAM);
+            // The first of a shuffle (Fisher and Yates).
+            for at in 0..used as usize {
+                let other = at + random.below(u64::from(nodes) - at as u64) as usize;
+                all.swap(at, other);
+            }
+            (0..ranks).map(|rank| all[(rank / each) as usize]).collect()
+        }
+    })
+}
+
+/// Placement draws from a stream of its own, so that nothing else that is random changes with it.
+const PLACEMENT_STREAM: u64 = 0x706c_6163;
+
+/// A run that is over.
+pub struct Finished<R> {
+    pub run: Run,
+    pub ranks: R,
+    pub exit_code: u8,
+}
+
+/// Runs the ranks, and writes the timeline.
+pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &Interrupt) -> Result<Finished<R>> {
+    let placement = place(plan)?;
+    let options = Options {
+        placement: placement.clone(),
+        trace_limit: output.spans(),
+        time_limit: plan.time_limit.unwrap_or(Time::MAX),
+        observe_every: OBSERVE_EVERY,
+        faults: plan.faults.clone(),
+        ..Options::default()
+    };
+    let mut simulation = Simulation::new(plan.machine.clone(), ranks, options).map_err(|error| match error {
+        SimulationError::Network(error) => Usage(format!("{}: {error}", plan.machine.name)),
+        other => Usage(other.to_string()),
+    })?;
+    let (mut line, mut samples) = (Line::new(output.quiet), Samples::default());
+    let started = Instant::now();
+    samples.add(&simulation.progress());
+    let outcome = simulation.run(&mut |progress| {
+        samples.add(progress);
+        line.show(progress);
+        !interrupt.came()
+    });
+    samples.add(&simulation.progress());
+    let seconds = started.elapsed().as_secs_f64();
+    line.finish();
+    let exit_code = exit_code(&outcome, interrupt);
+    let mut run = Run {
+        machine: plan.machine.clone(),
+        program: plan.program.clone(),
+        parameters: plan.parameters.clone(),
+        ranks: plan.ranks,
+        nodes_used: placement.iter().collect::<BTreeSet<_>>().len() as u32,
+        options: plan.options.clone(),
+        results: Results::default(),
+        results_x: String::new(),
+        fabric: Fabric::of(simulation.network(), outcome.time),
+        samples,
+        pairs: pairs_of(simulation.trace()),
+        spans: None,
+        notes: Vec::new(),
+        wall: Some(Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() }),
+        outcome,
+    };
+    if let Some(path) = &output.trace {
+        let topology = plan.machine.topology.clone();
+        let title = format!("{} on {}", plan.program, plan.machine.name);
+        let names = Names {
+            title: &title,
+            nodes: &placement,
+            node: &|node| topology.node_name(NodeId(node)),
+            channel: &|channel| channels::channel_name(&topology, channel),
+        };
+        let written = stream(path, |out| timeline::write(simulation.trace(), &names, out))?;
+        run.spans = Some((written.spans, written.left_out));
+        if written.left_out > 0 {
+            let left_out = selvedge_sim::report::words::count(written.left_out);
+            run.notes.push(format!("{left_out} spans are not in {}: --trace-limit keeps more", path.display()));
+        }
+    }
+    Ok(Finished { run, exit_code, ranks: simulation.into_ranks() })
+}
+
+fn exit_code(outcome: &Outcome, interrupt: &Interrupt) -> u8 {
+    match &outcome.end {
+        End::Interrupted if interrupt.came() => EXIT_INTERRUPTED,
+        End::Interrupted => EXIT_TIME_LIMIT,
+        End::Completed => byte(outcome.code()),
+        // A rank that failed says more than those that wait for it.
+        End::Stuck(_) => byte(outcome.code()).max(1),
+    }
+}
+
+/// An exit code as the system has it; what is not 0 stays so.
+fn byte(code: i32) -> u8 {
+    if code == 0 { 0 } else { ((code & 0xff) as u8).max(1) }
+}
+
+/// The most memory that this process had, from the kernel.
+pub fn memory_peak_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib << 10)
+}

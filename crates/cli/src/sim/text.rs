@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A report for a terminal: its summary, or all of its tables.
+//!
+//! Invariant: each table is laid out by itself, and no line ends in blanks; so a line that does not depend on the
+//! wall clock is the same in two runs.
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, TableComponent};
+use selvedge_sim::report::{Block, Document, Table};
+
+/// `all`: also what only the page has.
+pub fn text(document: &Document, all: bool) -> String {
+    let mut out = String::new();
+    for section in document.sections.iter().filter(|section| all || section.summary) {
+        let mut body = String::new();
+        let mut tables = 0;
+        for block in &section.blocks {
+            match block {
+                Block::Text(text) => body.push_str(&format!("  {}\n", printable(text))),
+                // Of several tables, the first is the summary.
+                Block::Table(shown) if all || tables == 0 => {
+                    tables += 1;
+                    body.push_str(&table(shown));
+                }
+                Block::Table(_) | Block::Plot(_) => {}
+            }
+        }
+        if !body.is_empty() {
+            // What the wall clock says begins with the word, on every line.
+            let mark = if section.wall && !section.title.starts_with("Wall") { "Wall clock: " } else { "" };
+            out.push_str(&format!("{}{mark}{}\n{body}", if out.is_empty() { "" } else { "\n" }, section.title));
+        }
+    }
+    out
+}
+
+fn table(table: &Table) -> String {
+    let mut drawn = comfy_table::Table::new();
+    drawn.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    if !table.columns.is_empty() {
+        drawn.set_header(table.columns.iter().map(|column| column.head.as_str()));
+        drawn.set_style(TableComponent::HeaderLines, '-');
+    }
+    for row in &table.rows {
+        drawn.add_row(row.iter().map(|cell| printable(cell)));
+    }
+    for (at, column) in drawn.column_iter_mut().enumerate() {
+        let right = table.columns.get(at).is_some_and(|column| column.right);
+        column.set_cell_alignment(if right { CellAlignment::Right } else { CellAlignment::Left });
+        column.set_padding((0, 2));
+    }
+    drawn.to_string().lines().map(|line| format!("  {}\n", line.trim_end())).collect()
+}
+
+/// Names come from files and programs.
+fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use selvedge_sim::report::{Section, Wall};
+
+    #[test]
+    fn lines_of_the_clock_can_be_told_from_the_others() {
+        let document = |seconds, more: &[(&str, f64)]| {
+            let mut values = Table::of_values();
+            values.value("virtual time", "1.000 us");
+            values.value("control", "a\u{1b}[2Jb");
+            let mut heads = Table::with_heads(&["channel", ">flits"]);
+            heads.row(["a", "1"]);
+            let more = more.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            let wall = Wall { seconds, memory_peak_bytes: Some(1 << 20), more };
+            let sections = vec![
+                Section::new("Run").in_summary().table(values).table(heads),
+                wall.section(1000, 10),
+                Section::new("Page only").text("hidden"),
+            ];
+            Document { title: "t".into(), about: String::new(), sections }
+        };
+        let (one, other) =
+            (text(&document(1.0, &[]), false), text(&document(123.0, &[("ns_per_call_of_a_rank", 5.0)]), false));
+        let kept = |text: &str| -> Vec<String> {
+            text.lines()
+                .filter(|line| !line.trim_start().to_lowercase().starts_with("wall"))
+                .map(str::to_owned)
+                .collect()
+        };
+        assert_ne!(one, other);
+        assert_eq!(kept(&one), kept(&other));
+        assert!(one.contains("virtual time  1.000 us") && one.contains("a?[2Jb") && !one.contains("hidden"), "{one}");
+        assert!(!one.contains("channel") && text(&document(1.0, &[]), true).contains("channel"));
+        assert!(one.lines().all(|line| line.trim_end() == line));
+    }
+}

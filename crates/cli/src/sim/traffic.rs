@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge sim --traffic` and `--study`: the network alone.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Instant;
+
+use anyhow::Result;
+use selvedge_sim::machine::Machine;
+use selvedge_sim::network::DeadlockPolicy;
+use selvedge_sim::report::{Study, Traffic, Wall, words};
+use selvedge_sim::time::Time;
+use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all_points};
+use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run as one_load};
+
+use super::progress::{Interrupt, Line};
+use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
+use super::{Args, Usage, arguments};
+
+/// Patterns, as they are written; for `--list`.
+pub const PATTERNS: [(&str, &str); 7] = [
+    ("uniform", "every other node is equally likely"),
+    ("locality:SHARE", "this share to nodes next door, the rest anywhere; 0.7 if left out"),
+    ("hotspot:NODE:SHARE", "this share to one node, the rest anywhere"),
+    ("transpose", "from row r, column c to row c, column r"),
+    ("bit-complement", "node n of N to N - 1 - n"),
+    ("neighbour", "node n to n + 1"),
+    ("tornado", "nearly half way round each dimension"),
+];
+
+/// Of `--traffic`.
+#[derive(clap::Args, Clone, Debug)]
+pub struct TrafficOptions {
+    /// Share of the injection channels' time that messages take; several, for a curve: 0.1,0.2,0.3
+    #[arg(long, value_name = "SHARE[,SHARE]", value_delimiter = ',', default_value = "0.3", value_parser = arguments::share,
+          help_heading = "Traffic")]
+    load: Vec<f64>,
+
+    /// Payload of each message
+    #[arg(long, value_name = "BYTES", default_value_t = 256, help_heading = "Traffic")]
+    message_bytes: u32,
+
+    /// Virtual time before anything is measured
+    #[arg(long, value_name = "TIME", default_value = "50us", value_parser = arguments::time, help_heading = "Traffic")]
+    skip: Time,
+
+    /// Virtual time that is measured
+    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = arguments::time, help_heading = "Traffic")]
+    measured: Time,
+
+    /// How long what is under way then is waited for
+    #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = arguments::time, help_heading = "Traffic")]
+    drain: Time,
+
+    /// End at the first deadlock and name its cycle, instead of taking a packet out
+    #[arg(long, help_heading = "Traffic")]
+    stop_at_deadlock: bool,
+}
+
+/// Sends traffic of a pattern, at each load.
+pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
+    let given = &args.traffic_options;
+    if !args.fail_link.is_empty() {
+        return Err(Usage("--fail-link is for programs; traffic knows --loss and --corruption".to_owned()).into());
+    }
+    if args.output.trace.is_some() {
+        return Err(Usage("--trace is for programs: traffic has no messages to follow".to_owned()).into());
+    }
+    let pattern: Pattern = pattern.parse().map_err(|error| Usage(format!("--traffic: {error}")))?;
+    let config = TrafficConfig {
+        pattern,
+        message_bytes: given.message_bytes,
+        warm_up: given.skip,
+        measured: given.measured,
+        drain_max: given.drain,
+        seed: args.seed,
+        ..TrafficConfig::default()
+    };
+    let mut network = machine.network.clone();
+    if given.stop_at_deadlock {
+        network.deadlock = DeadlockPolicy::Detect;
+    }
+    let mut loads = given.load.clone();
+    loads.sort_by(f64::total_cmp);
+    loads.dedup();
+    let (interrupt, mut line) = (Interrupt::listen()?, Line::new(args.output.quiet));
+    let started = Instant::now();
+    let mut results = Vec::new();
+    for &load in &loads {
+        let config = TrafficConfig { load, ..config.clone() };
+        let mut progress = |progress: selvedge_sim::traffic::Progress| {
+            line.say(|seconds| {
+                let rate = words::rate(progress.hops as f64 / seconds);
+                format!("load {}: {} of {}, {rate} packet hops", words::percent(load), progress.now, progress.until)
+            });
+            if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let done = one_load(machine.topology.clone(), machine.routing.clone(), network.clone(), &config, &mut progress);
+        results.push(done.map_err(|error: TrafficError| Usage(error.to_string()))?);
+        if interrupt.came() {
+            break;
+        }
+    }
+    let seconds = started.elapsed().as_secs_f64();
+    line.finish();
+    let interrupted = results.iter().any(|run| run.stopped == Some(Stop::Interrupted)) || results.len() < loads.len();
+    let wall = Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() };
+    let report = Traffic { machine: machine.clone(), config, options: args.options(), results, wall: Some(wall) };
+    args.output.write(&report.document(), || report.json())?;
+    Ok(if interrupted { EXIT_INTERRUPTED } else { 0 })
+}
+
+/// The study of seed 002, figures 2-20 to 2-22.
+pub fn study(args: &Args) -> Result<u8> {
+    if args.machine.is_some() {
+        return Err(Usage("--study has its own machines, mesh and torus; leave --machine out".to_owned()).into());
+    }
+    let config = StudyConfig { seed: args.seed, ..StudyConfig::default() };
+    let (interrupt, mut line) = (Interrupt::listen()?, Line::new(args.output.quiet));
+    let started = Instant::now();
+    let mut missing = 0;
+    let points = all_points(&config, &CURVES, &mut |point, left| {
+        missing = left;
+        line.say(|_| format!("{} points to come; {}, {}", left, point.topology, point.routing));
+        if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    });
+    let points = points.map_err(|error: StudyError| Usage(error.to_string()))?;
+    let seconds = started.elapsed().as_secs_f64();
+    line.finish();
+    let wall = Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() };
+    let report = Study { config, points, missing, wall: Some(wall) };
+    args.output.write(&report.document(), || report.json())?;
+    Ok(if missing > 0 { EXIT_INTERRUPTED } else { 0 })
+}
