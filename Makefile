@@ -103,6 +103,9 @@ check-examples: build
 		n=$$1; shift; echo "selvedge run -n $$n examples/$$*"; \
 		$(TREE)/bin/selvedge run -n $$n --timeout 120 $(TREE)/examples/$$* </dev/null >/dev/null; }; \
 	run 4 readme1; run 2 readme2; run 2 hello_put; run 2 counting_put 50; run 5 triggered_barrier 20; run 2 protocols 5; run 6 halo2d 128 10; \
+	sim() { n=$$1; shift; echo "selvedge sim -n $$n examples/$$*"; \
+		timeout 120 $(TREE)/bin/selvedge sim -n $$n --machine seastar-nic --quiet -- $(TREE)/examples/$$* </dev/null >/dev/null; }; \
+	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; sim 4 shmem/stencil; \
 	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
 
 bench: setup build
@@ -127,7 +130,7 @@ docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 install: build
-	install -d $(PREFIX)/bin $(PREFIX)/lib/libselvedge $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/libexec/selvedge/shmem
+	install -d $(PREFIX)/bin $(PREFIX)/share/selvedge/machines $(PREFIX)/lib/libselvedge $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/libexec/selvedge/shmem
 	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
 	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
 	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
@@ -135,6 +138,7 @@ install: build
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/
+	install -m 644 machines/*.toml $(PREFIX)/share/selvedge/machines/
 	install -m 755 $(RANKS_SHMEM) $(PREFIX)/libexec/selvedge/shmem/
 	$(call package,$(PREFIX))
 

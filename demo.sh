@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Shows on this machine what Selvedge does and what communication costs with it; part of `make demo`, which builds first.
-# Under a minute. Fails if an example finds a wrong byte or a measurement fails.
+# About a minute. Fails if an example finds a wrong byte or a measurement fails.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -48,6 +48,12 @@ example 4 shmem/stencil
 
 heading "Heat flow in tiles, halos by counting puts (examples/halo2d.c, 4 processes)"
 example 4 halo2d
+
+heading "The same program, unmodified, on a machine that does not exist: heat flow on 16 nodes of a Cray XT3, whose clocks it reads"
+"$selvedge" sim -n 16 --machine seastar-nic --quiet -- "$tree/examples/halo2d" 256 20 </dev/null | grep -v '^ *wall' | indented
+
+heading "What the literature claims about machines, and what their models predict from component figures (quick)"
+"$selvedge" validate --quick | indented
 
 "$selvedge" bench --quick --peers auto raw_flag counting_put put_flag matched_put_event get fetch_atomic message_rate \
     bandwidth_shared bandwidth_cma </dev/null >"$table"

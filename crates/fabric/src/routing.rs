@@ -110,10 +110,22 @@ const DIRECT: u32 = u32::MAX;
 pub const CHOICES_MAX: usize = 8;
 
 /// The hops that a packet may take next, the preferred one first.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Choices {
     hops: [Hop; CHOICES_MAX],
     count: u8,
+}
+
+impl Choices {
+    /// Copied whole, which is cheaper than eight hops one by one.
+    const NONE: Choices = Choices { hops: [Hop { port: Port(0), vc: Vc(0) }; CHOICES_MAX], count: 0 };
+}
+
+impl Default for Choices {
+    #[inline]
+    fn default() -> Choices {
+        Choices::NONE
+    }
 }
 
 impl Routing {

@@ -82,8 +82,18 @@ fn timed(command: &mut Command) -> Result<(Duration, String)> {
 
 fn ours(tree: &Tree, args: &Args) -> Command {
     let mut command = tree.command();
-    command.args(["sim", "-n", &args.n.to_string(), "--machine", "cluster", "--program", "allreduce", "--json", "--quiet"]);
-    command.args(["--iterations", &args.iterations.to_string(), "--bytes", "8"]);
+    command.args([
+        "sim",
+        "-n",
+        &args.n.to_string(),
+        "--machine",
+        "cluster",
+        "--program",
+        "allreduce",
+        "--json",
+        "--quiet",
+    ]);
+    command.args(["--iterations", &args.iterations.to_string(), "--sizes", "8"]);
     command
 }
 
@@ -113,7 +123,15 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     let report: serde_json::Value = serde_json::from_str(&each[0]).context("what selvedge sim printed")?;
     let (network_time, network_said) = timed(tree.command().args([
-        "sim", "--machine", "torus16", "--traffic", "uniform", "--load", "0.3", "--json", "--quiet",
+        "sim",
+        "--machine",
+        "torus16",
+        "--traffic",
+        "uniform",
+        "--load",
+        "0.3",
+        "--json",
+        "--quiet",
     ]))
     .context("selvedge sim --traffic")?;
     let network: serde_json::Value = serde_json::from_str(&network_said)?;
@@ -131,7 +149,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     println!("{}", Host::here().describe());
-    println!("{} ranks, {} allreduces of 8 bytes, recursive doubling; whole commands, the middle of {} turns", args.n, args.iterations, args.turns);
+    println!(
+        "{} ranks, {} allreduces of 8 bytes, recursive doubling; whole commands, the middle of {} turns",
+        args.n, args.iterations, args.turns
+    );
     println!("  selvedge sim    {:8.3} s", own.as_secs_f64());
     match (&smpi, peer) {
         (Ok(smpi), Some(peer)) => {
@@ -141,7 +162,10 @@ pub fn main(args: Args) -> Result<ExitCode> {
         _ => println!("  SMPI            not measured: apt install libsimgrid-dev"),
     }
     match hops {
-        Some(hops) => println!("network alone: {:.2} million packet-hop events a second (16 x 16 torus, uniform, load 0.3)", hops / 1e6),
+        Some(hops) => println!(
+            "network alone: {:.2} million packet-hop events a second (16 x 16 torus, uniform, load 0.3)",
+            hops / 1e6
+        ),
         None => bail!("selvedge sim --traffic printed no rate of packet-hop events"),
     }
     Ok(ExitCode::SUCCESS)

@@ -250,6 +250,12 @@ impl Network {
         std::mem::take(&mut self.spans)
     }
 
+    /// Keeps no spans from now on.
+    pub fn stop_trace(&mut self) {
+        self.config.trace = false;
+        self.spans = Vec::new();
+    }
+
     pub fn topology(&self) -> &Topology {
         &self.topology
     }

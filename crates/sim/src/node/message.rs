@@ -58,6 +58,8 @@ pub(super) struct Flight {
     /// When the first byte of what is on its way left, and when it arrived.
     left: Time,
     head: Time,
+    /// When the NIC, or in host mode the processor, has dealt with its header.
+    header_done: Time,
     /// Bytes that have not been handed to the fabric; packets that have not arrived.
     bytes_to_send: u64,
     bytes: u64,
@@ -76,7 +78,7 @@ const INDEX_SHIFT: u32 = 40;
 /// The number of a message in what packets carry.
 pub(super) const NUMBER_MASK: u64 = (1 << INDEX_SHIFT) - 1;
 
-/// The order of messages between ranks, where the fabric or refusals may change it.
+/// The order of messages between ranks, where the fabric or refusals may change it; a node itself sends in order.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
     needed: bool,
@@ -140,6 +142,7 @@ impl<R: Ranks> Simulation<R> {
             started: at,
             left: at,
             head: Time::MAX,
+            header_done: Time::MAX,
             bytes_to_send: 0,
             packets_to_come: 0,
             refused: false,
@@ -212,6 +215,7 @@ impl<R: Ranks> Simulation<R> {
         flight.bytes_to_send = bytes;
         flight.packets_to_come = bytes.div_ceil(packet).max(1) as u32;
         flight.head = Time::MAX;
+        flight.header_done = Time::MAX;
         flight.left = ready;
         if source == target {
             // It never leaves the node: the NIC turns it round.
@@ -220,6 +224,9 @@ impl<R: Ranks> Simulation<R> {
             } else {
                 ready
             };
+            let station = &mut self.stations[source as usize];
+            station.looped = station.looped.max(last);
+            let last = station.looped;
             let flight = &mut self.flights[index as usize];
             flight.head = ready;
             flight.packets_to_come = 0;
@@ -229,7 +236,11 @@ impl<R: Ranks> Simulation<R> {
             }
             self.queue.schedule(last, Event::Landed(index));
         } else {
-            self.queue.schedule(ready, Event::Inject(index));
+            let leaving = &mut self.stations[source as usize].leaving;
+            leaving.push_back(index);
+            if leaving.len() == 1 {
+                self.queue.schedule(ready, Event::Inject(index));
+            }
         }
     }
 
@@ -252,6 +263,11 @@ impl<R: Ranks> Simulation<R> {
         let request = flight.phase == Phase::Request;
         self.network.inject(now, packet, &mut NetworkQueue(&mut self.queue));
         if left == 0 {
+            let leaving = &mut self.stations[source as usize].leaving;
+            leaving.pop_front();
+            if let Some(&next) = leaving.front() {
+                self.queue.schedule(self.flights[next as usize].left, Event::Inject(next));
+            }
             if request {
                 self.told_of_sending(now, index);
             }
@@ -314,7 +330,12 @@ impl<R: Ranks> Simulation<R> {
             }
         }
         let flight = &mut self.flights[index as usize];
+        let begins = flight.head == Time::MAX;
         flight.head = flight.head.min(head);
+        if begins && !flight.refused && !flight.lost {
+            self.take_header(index);
+        }
+        let flight = &mut self.flights[index as usize];
         flight.packets_to_come = flight.packets_to_come.saturating_sub(1);
         if flight.packets_to_come == 0 && flight.bytes_to_send == 0 {
             self.landed(now, index);
@@ -332,7 +353,7 @@ impl<R: Ranks> Simulation<R> {
         self.span(rank, Unit::Wire, name_of(phase), left, now, index);
         let flight = &mut self.flights[index as usize];
         if std::mem::take(&mut flight.has_stream) {
-            self.stations[target as usize].close_stream(&machine, flight.from);
+            self.stations[target as usize].close_stream(flight.from);
         }
         let flight = &mut self.flights[index as usize];
         if flight.lost {
@@ -386,49 +407,59 @@ impl<R: Ranks> Simulation<R> {
         self.release_in_order(pair, now);
     }
 
-    /// The NIC, and in host mode the processor, take it in: when that is done it is delivered.
+    /// The header is there: the NIC deals with it, and in host mode the processor, after an interrupt.
+    fn take_header(&mut self, index: u32) {
+        let (_, target) = self.ends(index);
+        let machine = self.machine.clone();
+        let nic = &machine.nic;
+        let flight = &self.flights[index as usize];
+        let (head, phase) = (flight.head, flight.phase);
+        if phase == Phase::Refusal {
+            return;
+        }
+        let rank = self.receiver(index);
+        let station = &mut self.stations[target as usize];
+        let cost = if nic.mode == Mode::Nic { nic.header } else { nic.transfer };
+        let (start, mut done) = station.work(&machine, Engine::Receive, head, cost);
+        self.span(rank, Unit::NicReceive, "header", start, done, index);
+        if nic.mode == Mode::Host {
+            let station = &mut self.stations[target as usize];
+            let (served, matched) = station.serve(done, machine.host.interrupt + nic.header);
+            self.statistics.interrupts += 1;
+            self.span(rank, Unit::Host, "interrupt", served, matched, index);
+            done = matched;
+        }
+        self.flights[index as usize].header_done = done;
+    }
+
+    /// All of it is there, and its turn has come: when its bytes are in memory it is delivered.
     fn take_in(&mut self, now: Time, index: u32) {
         let (_, target) = self.ends(index);
         let machine = self.machine.clone();
-        let (host, nic) = (&machine.host, &machine.nic);
+        let host = &machine.host;
+        if self.flights[index as usize].header_done == Time::MAX {
+            self.take_header(index);
+        }
         let flight = &self.flights[index as usize];
-        let (phase, bytes) = (flight.phase, flight.bytes);
-        let first = flight.head.min(now);
+        let (phase, bytes, done) = (flight.phase, flight.bytes, flight.header_done);
         let station = &mut self.stations[target as usize];
-        let at = match nic.mode {
+        let at = match machine.nic.mode {
             Mode::Nic => {
-                let (start, done) = station.work(&machine, Engine::Receive, first, nic.header);
                 let written = if bytes > 0 { station.write(&machine, done, bytes) } else { now };
-                let rank = self.receiver(index);
-                self.span(rank, Unit::NicReceive, "header", start, done, index);
                 now.max(done).max(written) + host.dma_write
             }
-            Mode::Host => {
-                let (start, done) = station.work(&machine, Engine::Receive, first, nic.transfer);
-                let (served, matched) = station.serve(done, host.interrupt + nic.header);
+            Mode::Host if bytes > host.pio_bytes_max => {
+                let written = station.write(&machine, done + host.doorbell, bytes);
+                let (start, end) = station.serve(now.max(written) + host.dma_write, host.interrupt);
                 self.statistics.interrupts += 1;
-                let mut at = now.max(matched);
-                let mut second = None;
-                if bytes > host.pio_bytes_max {
-                    let station = &mut self.stations[target as usize];
-                    let written = station.write(&machine, matched + host.doorbell, bytes);
-                    let there = now.max(written) + host.dma_write;
-                    second = Some(station.serve(there, host.interrupt));
-                    self.statistics.interrupts += 1;
-                    at = second.map_or(there, |(_, end)| end);
-                }
                 let rank = self.receiver(index);
-                self.span(rank, Unit::NicReceive, "header", start, done, index);
-                self.span(rank, Unit::Host, "interrupt", served, matched, index);
-                if let Some((start, end)) = second {
-                    self.span(rank, Unit::Host, "interrupt", start, end, index);
-                }
-                at
+                self.span(rank, Unit::Host, "interrupt", start, end, index);
+                end
             }
+            Mode::Host => now.max(done),
         };
         // What landed first is delivered first.
-        let station = &mut self.stations[target as usize];
-        let at = station.in_order(at);
+        let at = self.stations[target as usize].in_order(at);
         self.queue.schedule(at, if phase == Phase::Request { Event::Deliver(index) } else { Event::Answer(index) });
     }
 

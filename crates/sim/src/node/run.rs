@@ -198,8 +198,15 @@ impl<R: Ranks> Simulation<R> {
         let network = Network::new(machine.topology.clone(), machine.routing.clone(), config)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
-        let new_rank =
-            || Rank { state: State::Due, generation: 0, pause: PAUSE_FIRST, unanswered: 0, leaves: NONE, ended: None, code: None };
+        let new_rank = || Rank {
+            state: State::Due,
+            generation: 0,
+            pause: PAUSE_FIRST,
+            unanswered: 0,
+            leaves: NONE,
+            ended: None,
+            code: None,
+        };
         let mut simulation = Simulation {
             network,
             members: (0..size).map(|_| new_rank()).collect(),
@@ -252,6 +259,7 @@ impl<R: Ranks> Simulation<R> {
             until_look -= 1;
             if until_look == 0 {
                 until_look = self.options.observe_every;
+                self.collect_spans();
                 if !observe(&self.progress()) {
                     break End::Interrupted;
                 }
@@ -458,6 +466,10 @@ impl<R: Ranks> Simulation<R> {
     fn collect_spans(&mut self) {
         if self.trace.limit == 0 {
             return;
+        }
+        if self.trace.left_out > 0 {
+            // There is no room for what the fabric would tell.
+            return self.network.stop_trace();
         }
         for hop in self.network.take_spans() {
             let channel = Unit::Channel(hop.channel);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a node has once, and who uses it until when.
 
+use std::collections::VecDeque;
+
 use crate::machine::Machine;
 use crate::time::Time;
 
@@ -13,10 +15,14 @@ pub(super) struct Station {
     engines_free: [Time; 2],
     bus_read_free: Time,
     bus_write_free: Time,
+    /// Messages that leave this node, one after the other: a short one does not overtake a long one whose payload is still being read.
+    pub leaving: VecDeque<u32>,
+    /// When the last message to the own node was there.
+    pub looped: Time,
     /// When the last message was delivered: none overtakes another.
     delivered: Time,
-    /// Ranks whose long messages are arriving.
-    pub streams: Vec<u32>,
+    /// Ranks whose long messages are arriving, and how many of each.
+    streams: Vec<(u32, u32)>,
 }
 
 /// The engines of a NIC.
@@ -75,25 +81,27 @@ impl Station {
         self.delivered
     }
 
-    /// A long message from a rank begins to arrive. False: there are as many as the NIC can tell apart.
+    /// A long message from a rank begins to arrive. False: there are as many sources as the NIC can tell apart.
     pub fn open_stream(&mut self, machine: &Machine, from: u32) -> bool {
         let most = machine.nic.streams_max as usize;
         if most == 0 {
             return true;
         }
-        if self.streams.len() >= most && !self.streams.contains(&from) {
-            return false;
+        let full = self.streams.len() >= most;
+        match self.streams.iter_mut().find(|(source, _)| *source == from) {
+            Some((_, count)) => *count += 1,
+            None if full => return false,
+            None => self.streams.push((from, 1)),
         }
-        self.streams.push(from);
         true
     }
 
-    pub fn close_stream(&mut self, machine: &Machine, from: u32) {
-        if machine.nic.streams_max == 0 {
-            return;
-        }
-        if let Some(at) = self.streams.iter().position(|other| *other == from) {
-            self.streams.swap_remove(at);
+    pub fn close_stream(&mut self, from: u32) {
+        if let Some(at) = self.streams.iter().position(|(source, _)| *source == from) {
+            self.streams[at].1 -= 1;
+            if self.streams[at].1 == 0 {
+                self.streams.swap_remove(at);
+            }
         }
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A rank's memory, and the bus by which transitions of its NIC reach it.
 //!
-//! Addresses from 0 are the program's own. From [`ARRIVALS_AT`] on lies a space without end for what arrives unexpected: each message
-//! there is a piece of its own, kept until it is taken. From [`LANDING_AT`] on each request has a space for what it sends or receives.
+//! Addresses from 0 are the program's own. From [`ARRIVALS_AT`] on lies a space without end for what arrives unexpected:
+//! each message there is a piece of its own, kept until it is taken. From [`LANDING_AT`] on each request has a space for
+//! what it sends or receives.
 //!
 //! Costs: O(1) for a request's space; O(log n) for an unexpected message among n, and for its place when it is taken.
 

@@ -7,10 +7,11 @@
 //!
 //! A synchronous send is a long one at any length: it is done when its receive has fetched it.
 //!
-//! Tags from [`OWN_TAGS`] on are met only by receives that name them: for collectives, which programs' receives of any tag must not see.
+//! Tags from [`OWN_TAGS`] on are met only by receives that name them: for collectives, which programs' receives of any tag
+//! must not see.
 //!
-//! Match bits: bit 63, word of a long message; bits 0 to 31, the tag. The header data of word says where the payload waits, and its 8
-//! bytes how long it is.
+//! Match bits: bit 63, word of a long message; bits 0 to 31, the tag. The header data of word says where the payload waits,
+//! and its 8 bytes how long it is.
 
 use std::collections::VecDeque;
 

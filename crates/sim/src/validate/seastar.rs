@@ -488,9 +488,9 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
         refused.push(limited.refused as f64);
     }
     // Several messages of each pair: their order is part of what must not be lost.
-    let many = 300;
-    let ordered = queues::incast(&machines.nic, &near, many, 1024, 2)?;
-    let ordered_free = queues::incast(&unlimited, &near, many, 1024, 2)?;
+    let many = 512;
+    let ordered = queues::incast(&machines.nic, &near, many, bytes, 2)?;
+    let ordered_free = queues::incast(&unlimited, &near, many, bytes, 2)?;
     let runs: Vec<String> =
         senders.iter().zip(&refused).map(|(senders, refused)| format!("{senders}: {refused}")).collect();
     results.claims.push(
@@ -543,7 +543,7 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
         )
         .note(format!(
             "{bytes} bytes from each sender at once: the receiver's bus, 1.1 GB/s, is the bottleneck, and what is sent again comes \
-             before it is idle. {many} senders with two messages of 1 KB each: {}x. Refused messages still cross the network and are sent \
+             before it is idle. {many} senders with two messages of 8 KB each: {}x. Refused messages still cross the network and are sent \
              again after retry_ns, 10,000 (assumed; the seed leaves a backoff to the future).",
             short(ordered.time_us / ordered_free.time_us)
         )),

@@ -17,20 +17,21 @@ pub(super) fn made(seed: u64, bytes: u64) -> Vec<u8> {
 
 pub(super) fn fill(seed: u64, data: &mut [u8]) {
     let mut random = Random::new(seed, 0);
-    let (words, rest) = data.as_chunks_mut::<8>();
-    for word in words {
-        *word = random.next_u64().to_le_bytes();
+    let mut words = data.chunks_exact_mut(8);
+    for word in &mut words {
+        word.copy_from_slice(&random.next_u64().to_le_bytes());
     }
+    let rest = words.into_remainder();
     rest.copy_from_slice(&random.next_u64().to_le_bytes()[..rest.len()]);
 }
 
 /// Whether this is that payload, whole.
 pub(super) fn is_that(seed: u64, bytes: u64, data: &[u8]) -> bool {
     let mut random = Random::new(seed, 0);
-    let (words, rest) = data.as_chunks::<8>();
+    let mut words = data.chunks_exact(8);
     data.len() as u64 == bytes
-        && words.iter().all(|word| *word == random.next_u64().to_le_bytes())
-        && *rest == random.next_u64().to_le_bytes()[..rest.len()]
+        && words.by_ref().all(|word| word == random.next_u64().to_le_bytes())
+        && *words.remainder() == random.next_u64().to_le_bytes()[..words.remainder().len()]
 }
 
 #[cfg(test)]

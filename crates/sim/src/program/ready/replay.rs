@@ -15,8 +15,8 @@
 //! end
 //! ```
 //!
-//! A send or receive that nobody answers, and collectives that ranks do not call alike, are found before anything runs. So is a file
-//! that ends without `end`.
+//! A send or receive that nobody answers, and collectives that ranks do not call alike, are found before anything runs.
+//! So is a file that ends without `end`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;

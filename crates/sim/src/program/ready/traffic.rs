@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages to random ranks, through hosts and NICs.
 //!
-//! Each rank sends at random times, as fast as a share of a link's bandwidth says, and takes what comes in between. Who sends how many
-//! to whom follows from a seed, so that each rank knows how many to expect. [`crate::traffic`] has the network alone.
+//! Each rank sends at random times, as fast as a share of a link's bandwidth says, and takes what comes in between. Who
+//! sends how many to whom follows from a seed, so that each rank knows how many to expect. [`crate::traffic`] has the
+//! network alone.
 
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A pipelined stencil: Synch_p2p of the Parallel Research Kernels (seed 004, section 3.3).
 //!
-//! Each rank has a strip of columns of A(i, j) = A(i - 1, j) + A(i, j - 1) - A(i - 1, j - 1). When it has its part of a row (or of
-//! some), it hands the last column on. A(i, 0) = i and A(0, j) = j, so A(i, j) = i + j, which checks what arrives. The corner goes back
-//! to rank 0, which begins the next sweep when it has it.
+//! Each rank has a strip of columns of A(i, j) = A(i - 1, j) + A(i, j - 1) - A(i - 1, j - 1). When it has its part of a row
+//! (or of some), it hands the last column on. A(i, 0) = i and A(0, j) = j, so A(i, j) = i + j, which checks what arrives. The
+//! corner goes back to rank 0, which begins the next sweep when it has it.
 
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{Prepared, ProgramError, Ready, Setting};
