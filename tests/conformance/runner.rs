@@ -32,6 +32,8 @@ const LAUNCHER_TIMEOUT_S: u64 = CASE_TIMEOUT_S + 30;
 
 struct Variant {
     name: &'static str,
+    /// In virtual time, on this machine of `machines/`; then mode and path say nothing.
+    machine: Option<&'static str>,
     /// `--mode` of the launcher: who runs a NIC.
     mode: &'static str,
     /// `--path` of the launcher: how ordinary memory is reached.
@@ -42,12 +44,21 @@ struct Variant {
     independent: bool,
 }
 
-const VARIANTS: [Variant; 5] = [
-    Variant { name: "shared", mode: "nic", path: "shared", memory: "shared", independent: true },
-    Variant { name: "cma", mode: "nic", path: "cma", memory: "ordinary", independent: true },
-    Variant { name: "bounce", mode: "nic", path: "bounce", memory: "ordinary", independent: false },
-    Variant { name: "host", mode: "host", path: "auto", memory: "ordinary", independent: false },
-    Variant { name: "host-shared", mode: "host", path: "shared", memory: "shared", independent: false },
+const VARIANTS: [Variant; 6] = [
+    Variant { name: "shared", machine: None, mode: "nic", path: "shared", memory: "shared", independent: true },
+    Variant { name: "cma", machine: None, mode: "nic", path: "cma", memory: "ordinary", independent: true },
+    Variant { name: "bounce", machine: None, mode: "nic", path: "bounce", memory: "ordinary", independent: false },
+    Variant { name: "host", machine: None, mode: "host", path: "auto", memory: "ordinary", independent: false },
+    Variant { name: "host-shared", machine: None, mode: "host", path: "shared", memory: "shared", independent: false },
+    Variant {
+        name: "simulated",
+        machine: Some("cluster"),
+        mode: "nic",
+        path: "auto",
+        memory: "ordinary",
+        // A program that computes without end keeps the turn: one process runs at a time.
+        independent: false,
+    },
 ];
 
 /// Where things are: the sources here, what was built, and what this program makes.
@@ -116,11 +127,21 @@ fn failed_trial(name: &str, message: String) -> Trial {
 fn run_case(places: &Places, family: &Family, case: &Case, variant: &Variant) -> Result<(), Failed> {
     let log = places.output.join(format!("{}-{}-{}.log", variant.name, family.name, case.name));
     let file = File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
-    let mut launcher = Command::new(&places.launcher)
-        .arg("run")
-        .args(["-n", &case.process_count.to_string()])
-        .args(["--timeout", &CASE_TIMEOUT_S.to_string()])
-        .args(["--path", variant.path, "--mode", variant.mode])
+    let mut launcher = Command::new(&places.launcher);
+    let ranks = case.process_count.to_string();
+    match variant.machine {
+        None => launcher.args(["run", "-n", &ranks, "--timeout", &CASE_TIMEOUT_S.to_string()]).args([
+            "--path",
+            variant.path,
+            "--mode",
+            variant.mode,
+        ]),
+        Some(machine) => {
+            let machine = places.sources.join(format!("../../machines/{machine}.toml"));
+            launcher.args(["sim", "--quiet", "-n", &ranks, "--machine"]).arg(machine).arg("--")
+        }
+    };
+    let mut launcher = launcher
         .arg(&family.program)
         .arg(&case.name)
         .env("CONFORMANCE_MEMORY", variant.memory)

@@ -227,7 +227,10 @@ impl Interface {
     pub fn grow_heap(&self, blocks: u32) -> bool {
         let (now, ..) = self.lock().heap_blocks();
         let most = self.limits().heap_blocks_max;
-        let wanted = now.saturating_add(blocks.checked_next_power_of_two().unwrap_or(u32::MAX)).max(now.saturating_mul(2)).min(most);
+        let wanted = now
+            .saturating_add(blocks.checked_next_power_of_two().unwrap_or(u32::MAX))
+            .max(now.saturating_mul(2))
+            .min(most);
         if wanted <= now {
             return false;
         }

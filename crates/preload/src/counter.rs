@@ -5,9 +5,11 @@
 //! 1 GHz. So `SIGSEGV` has a handler of this library's; what the program says of that signal is kept and followed for all other
 //! faults. A read takes the system some microseconds, and the program what reading a clock costs.
 //!
-//! Forked children, and what they execute, have the processor's counter back.
+//! Only where [`WANTED_BY`] asks for it: a process keeps that fault when it executes another program, whose loader reads the counter
+//! before any library of ours is there. So it suits programs that read the counter and start nothing. Forked children have the
+//! processor's counter back.
 
-use std::ffi::{c_int, c_ulong, c_void};
+use std::ffi::{CStr, c_int, c_ulong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::SeqCst};
 
@@ -20,6 +22,9 @@ const PR_SET_TSC: c_int = 26;
 const PR_TSC_ENABLE: c_ulong = 1;
 const PR_TSC_SIGSEGV: c_ulong = 2;
 
+/// The environment variable; set to anything but 0.
+const WANTED_BY: &CStr = c"SELVEDGE_SIM_TSC";
+
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// What the program wants done; null: the default. Leaked, for a handler may be reading it.
 static WANTED: AtomicPtr<Action> = AtomicPtr::new(ptr::null_mut());
@@ -30,6 +35,10 @@ pub fn install() {
     unsafe {
         if RankEnd::of_process().is_none() {
             libc::prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
+            return;
+        }
+        let wanted = libc::getenv(WANTED_BY.as_ptr());
+        if wanted.is_null() || CStr::from_ptr(wanted) == c"0" {
             return;
         }
         let mut action: Action = std::mem::zeroed();

@@ -287,6 +287,8 @@ impl RankEnd {
 
     /// Threads of this rank that wait are to look again.
     pub fn wake_threads(&self) {
+        // Those, too, that have looked and are about to wait.
+        self.page().time.changes.fetch_add(1, SeqCst);
         if threads::are_several() {
             let _asking = self.lock();
             threads::wake_all(self);
@@ -371,6 +373,11 @@ impl RankEnd {
         }
     }
 
+    /// Whether another thread waits for [`RankEnd::lock`], which the caller has.
+    pub(crate) fn is_asking_waited_for(&self) -> bool {
+        self.page().line.asking.load(SeqCst) == 2
+    }
+
     pub(crate) fn lock(&self) -> Asking<'_> {
         let word = &self.page().line.asking;
         if word.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
@@ -402,7 +409,8 @@ unsafe fn value_in(mut environment: *const *const c_char) -> Option<CString> {
         }
         // SAFETY: a string, as the caller says; and there is something after it.
         let (text, next) = unsafe { (CStr::from_ptr(text), environment.add(1)) };
-        if let Some(value) = text.to_bytes().strip_prefix(VARIABLE.as_bytes()).and_then(|rest| rest.strip_prefix(b"=")) {
+        if let Some(value) = text.to_bytes().strip_prefix(VARIABLE.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
+        {
             return CString::new(value).ok();
         }
         environment = next;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The simulator's end of the wire.
 //!
-//! [`SimEnd::give`] the turn; then [`SimEnd::look`] until the rank has given it back, and sleep meanwhile, if at all, on what
+//! [`SimEnd::give`] the turn; then [`SimEnd::has_asked`] until the rank has given it back, and sleep meanwhile, if at all, on what
 //! [`SimEnd::bell`] polls, after [`SimEnd::begin_sleep`]: a rank may also die, or say something elsewhere.
 
 use std::ffi::{CString, OsString};
@@ -32,7 +32,7 @@ pub enum Asked {
     Start {
         ni: u32,
         origin: u64,
-        command: [u8; COMMAND_BYTES],
+        command: Box<[u8; COMMAND_BYTES]>,
         payload: Vec<u8>,
     },
     Wait {
@@ -184,7 +184,7 @@ impl SimEnd {
         if bytes > PAYLOAD_BYTES_MAX {
             return Err(Rubbish::Payload { bytes });
         }
-        let mut command = [0; COMMAND_BYTES];
+        let mut command = Box::new([0; COMMAND_BYTES]);
         for (eight, word) in command.chunks_exact_mut(8).zip(&request.command) {
             eight.copy_from_slice(&word.load(Relaxed).to_le_bytes());
         }
@@ -196,8 +196,8 @@ impl SimEnd {
                 let from = self.shared.base.add(PAYLOAD_AT as usize);
                 std::ptr::copy_nonoverlapping(from, payload.as_mut_ptr(), payload.len());
             }
-        } else {
-            self.shared.read(PAYLOAD_AT, &mut payload).map_err(|()| Rubbish::Short { bytes })?;
+        } else if !self.shared.read(PAYLOAD_AT, &mut payload) {
+            return Err(Rubbish::Short { bytes });
         }
         let (ni, origin) = (request.ni.load(Relaxed), request.origin.load(Relaxed));
         Ok(Asked::Start { ni, origin, command, payload })

@@ -69,8 +69,8 @@ impl Shared {
         if grown { Ok(()) } else { Err(errno()) }
     }
 
-    /// Reads from the file. `Err`: it is shorter.
-    pub fn read(&self, at: u64, into: &mut [u8]) -> Result<(), ()> {
+    /// Reads from the file. False: it is shorter.
+    pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let mut done = 0;
         while done < into.len() {
             let rest = &mut into[done..];
@@ -79,11 +79,11 @@ impl Shared {
                 libc::pread(self.fd, rest.as_mut_ptr().cast(), rest.len(), (at + done as u64) as libc::off_t)
             };
             if read <= 0 {
-                return Err(());
+                return false;
             }
             done += read as usize;
         }
-        Ok(())
+        true
     }
 }
 

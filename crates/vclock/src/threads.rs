@@ -65,7 +65,8 @@ pub(crate) fn park(end: &RankEnd, kind: u32, until_ps: u64, changes: u64) {
     slot.thread.store(own, Relaxed);
     let (mut nap, mut again) = (NAP_NS, 0);
     while slot.go.load(Acquire) == 0 {
-        if !others_are_quiet(slots, own) {
+        // Who waits to ask sleeps in the kernel, too.
+        if !others_are_quiet(slots, own) || end.is_asking_waited_for() {
             drop(asking.take());
             sleep_on_for(&slot.go, 0, nap);
             nap = (nap * 2).min(NAP_NS_MAX);
@@ -106,9 +107,8 @@ fn let_go(slot: &Parked) {
 /// Lets those look again that looked before calls that may have changed what they look at. Whether there were any.
 fn let_look_again(end: &RankEnd, slots: &[Parked]) -> bool {
     let changes = end.changes();
-    let stale = |slot: &&Parked| {
-        waits(slot) && slot.kind.load(Relaxed) == kind::WAIT && slot.changes.load(Relaxed) != changes
-    };
+    let stale =
+        |slot: &&Parked| waits(slot) && slot.kind.load(Relaxed) == kind::WAIT && slot.changes.load(Relaxed) != changes;
     slots.iter().filter(stale).map(let_go).count() > 0
 }
 
@@ -127,12 +127,22 @@ fn of_all(slots: &[Parked]) -> (u32, u64) {
 }
 
 /// Whether no other thread of this process does anything.
+///
+/// Two looks at all of them: whoever slept at both and has not run between slept at the moment between the looks. One look is not
+/// enough, for threads that wake each other can each be seen asleep.
 fn others_are_quiet(slots: &[Parked], own: u32) -> bool {
+    let first = look_at_others(slots, own);
+    first.is_some() && first == look_at_others(slots, own)
+}
+
+/// What changes when one of the other threads has run; None where one is not asleep.
+fn look_at_others(slots: &[Parked], own: u32) -> Option<u64> {
+    let mut ran = 0u64;
     // SAFETY: plain calls; the directory is this function's own, and its entries are read before the next is asked for.
     unsafe {
         let directory = libc::opendir(c"/proc/self/task".as_ptr());
         if directory.is_null() {
-            return true;
+            return Some(0);
         }
         let mut quiet = true;
         while quiet {
@@ -145,35 +155,51 @@ fn others_are_quiet(slots: &[Parked], own: u32) -> bool {
             if thread == own {
                 continue;
             }
-            quiet = match slots.iter().find(|slot| slot.thread.load(Relaxed) == thread) {
-                Some(slot) => slot.go.load(Relaxed) == 0,
-                None => sleeps(thread),
-            };
+            match slots.iter().find(|slot| slot.thread.load(Relaxed) == thread) {
+                Some(slot) => quiet = slot.go.load(Relaxed) == 0,
+                None => {
+                    quiet = sleeps(thread);
+                    ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(turns_of(thread));
+                }
+            }
         }
         libc::closedir(directory);
-        quiet
+        quiet.then_some(ran)
     }
 }
 
 /// Whether a thread of this process sleeps in the kernel, or is gone.
 fn sleeps(thread: u32) -> bool {
-    let mut path = Path { bytes: [0; 64], used: 0 };
-    let _ = write!(path, "/proc/self/task/{thread}/stat\0");
     let mut text = [0u8; 512];
-    // SAFETY: a terminated string and an array of this frame.
+    let text = read(format_args!("/proc/self/task/{thread}/stat\0"), &mut text);
+    // After the name, which may hold anything.
+    let state = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 2));
+    !matches!(state, Some(b'R' | b'D'))
+}
+
+/// How often a thread of this process has had a processor.
+fn turns_of(thread: u32) -> u64 {
+    let mut text = [0u8; 128];
+    let text = read(format_args!("/proc/self/task/{thread}/schedstat\0"), &mut text);
+    let last = text.split(|byte| byte.is_ascii_whitespace()).nth(2).unwrap_or_default();
+    last.iter().fold(0u64, |number, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))))
+}
+
+/// Reads the beginning of a file; nothing if there is none.
+fn read<'a>(path: std::fmt::Arguments<'_>, text: &'a mut [u8]) -> &'a [u8] {
+    let mut name = Path { bytes: [0; 64], used: 0 };
+    let _ = name.write_fmt(path);
+    // SAFETY: a terminated string of this frame, and the caller's memory.
     let read = unsafe {
-        let fd = libc::open(path.bytes.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
+        let fd = libc::open(name.bytes.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
-            return true;
+            return &[];
         }
         let read = libc::read(fd, text.as_mut_ptr().cast(), text.len());
         libc::close(fd);
         read
     };
-    let text = &text[..usize::try_from(read).unwrap_or(0)];
-    // After the name, which may hold anything.
-    let state = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 2));
-    !matches!(state, Some(b'R' | b'D'))
+    &text[..usize::try_from(read).unwrap_or(0)]
 }
 
 /// A path without an allocation.

@@ -32,7 +32,7 @@ pub struct Output {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
 
-    /// Write a timeline for the Perfetto viewer (https://ui.perfetto.dev)
+    /// Write a timeline for the Perfetto viewer, ui.perfetto.dev
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
 

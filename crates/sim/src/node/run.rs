@@ -380,6 +380,10 @@ impl<R: Ranks> Simulation<R> {
                 self.moved = now;
             }
         }
+        // What its own calls have set off happens before it looks again.
+        while let Some((rank, ni)) = self.ranks.take_fired() {
+            self.queue.schedule(at, Event::Fire { rank, ni });
+        }
         match turn.ask {
             Ask::Start { ni, command, payload } => {
                 self.members[rank as usize].state = State::Due;
@@ -420,9 +424,6 @@ impl<R: Ranks> Simulation<R> {
                 member.code = Some(code);
                 self.ended += 1;
             }
-        }
-        while let Some((rank, ni)) = self.ranks.take_fired() {
-            self.queue.schedule(at, Event::Fire { rank, ni });
         }
         while let Some(released) = self.ranks.take_released() {
             if let Some(Rank { state: State::Blocked { since, .. }, .. }) = self.members.get(released as usize) {

@@ -4,7 +4,7 @@
 //! The tables find their entry by hash; every entry and header carries its place in the order. So the entries that a walk
 //! would have compared are those of the list that come before the one that was found, and it; or the whole list.
 //!
-//! O(table) each, as the walk itself.
+//! O(slots up to the last of the list) each.
 
 use selvedge_nic::portals::{list, options};
 use selvedge_nic::tables::{Entry, Header, Request, entry, header, slot};
@@ -39,10 +39,11 @@ pub(super) fn of_request(nic: &mut Nic<'_>, request: &Request) -> Walk {
 fn entries_before(nic: &Nic<'_>, portal: u32, which: u8, found: u32) -> u64 {
     let status = if which == list::PRIORITY { entry::PRIORITY } else { entry::OVERFLOW };
     let Some(sequence) = nic.tables.entries.get(found as usize).map(|record| record.sequence) else { return 0 };
-    let on_list = |record: &&Entry| {
-        slot::status(record.slot) == status && u32::from(record.portal) == portal && record.sequence < sequence
-    };
-    nic.tables.entries.iter().filter(on_list).count() as u64
+    let length = nic.tables.portals.get(portal as usize).map_or(0, |record| record.entries[usize::from(which & 1)]);
+    let on_list = |record: &&Entry| slot::status(record.slot) == status && u32::from(record.portal) == portal;
+    // Slots are handed out from the front: when all that the list holds have been seen, the rest of the table is empty for it.
+    let listed = nic.tables.entries.iter().filter(on_list).take(length as usize);
+    listed.filter(|record| record.sequence < sequence).count() as u64
 }
 
 /// What finding the unexpected header `found` of a portal table entry costs; None: there is none for whoever asked.
@@ -52,10 +53,9 @@ pub(crate) fn of_headers(nic: &Nic<'_>, portal: u32, found: Option<u32>) -> (u64
     let Some(sequence) = found.and_then(|found| nic.unexpected(found)).map(|record| record.sequence) else {
         return (length, length);
     };
-    let before = |record: &&Header| {
-        slot::status(record.slot) == header::LIVE && u32::from(record.portal) == portal && record.sequence < sequence
-    };
-    (nic.tables.headers.iter().filter(before).count() as u64 + 1, length)
+    let on_list = |record: &&Header| slot::status(record.slot) == header::LIVE && u32::from(record.portal) == portal;
+    let listed = nic.tables.headers.iter().filter(on_list).take(length as usize);
+    (listed.filter(|record| record.sequence < sequence).count() as u64 + 1, length)
 }
 
 /// The entries of a NIC's priority lists that wait for one message, as a user would name them.

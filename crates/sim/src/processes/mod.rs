@@ -124,7 +124,7 @@ impl<L: Launcher> Processes<L> {
 
     fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
         match asked {
-            Asked::Start { ni, command, payload, .. } => match checked(&command, &payload) {
+            Asked::Start { ni, command, payload, .. } => match checked(&command[..], &payload) {
                 Ok(command) => Ask::Start { ni, command: Box::new(command), payload },
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
             },

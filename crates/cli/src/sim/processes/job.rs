@@ -328,7 +328,8 @@ impl Job {
         rank.pass_output();
         let (_, forks) = rank.wire.counts();
         if forks > 0 {
-            let note = format!("rank {number} started {forks} processes: they are not simulated, and their clocks are real");
+            let note =
+                format!("rank {number} started {forks} processes: they are not simulated, and their clocks are real");
             say(&note);
             self.notes.push(note);
         }

@@ -21,7 +21,7 @@ mod rank;
 #[cfg(test)]
 mod twin;
 
-pub use job::{Job, Overhead};
+pub use job::Job;
 
 use std::ffi::OsString;
 

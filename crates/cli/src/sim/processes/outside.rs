@@ -131,10 +131,7 @@ mod tests {
 
     #[test]
     fn a_sleeper_is_asleep_and_named() {
-        let mut child = std::process::Command::new("cat")
-            .stdin(std::process::Stdio::piped())
-            .spawn()
-            .expect("cat");
+        let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
         while !all_sleep(child.id()) || !system_call(child.id()).contains("read") {
             std::thread::sleep(Duration::from_millis(5));
         }

@@ -47,7 +47,12 @@ pub(super) struct Ready {
 }
 
 impl Rank {
-    pub fn new(who: Identity, wire: SimEnd, connection: Connection, streams: [Option<Stream>; 2]) -> std::io::Result<Rank> {
+    pub fn new(
+        who: Identity,
+        wire: SimEnd,
+        connection: Connection,
+        streams: [Option<Stream>; 2],
+    ) -> std::io::Result<Rank> {
         // SAFETY: no memory is involved; a new descriptor, ours.
         let process = unsafe {
             let fd = libc::syscall(libc::SYS_pidfd_open, who.pid, 0) as i32;

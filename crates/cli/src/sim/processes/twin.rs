@@ -19,7 +19,10 @@ impl Meter for Free {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     /// Its turn comes at this time; sooner, if its NIC changes before.
-    Waits { until: Time, nic: bool },
+    Waits {
+        until: Time,
+        nic: bool,
+    },
     Blocked,
     Ended(i32),
 }
@@ -37,7 +40,7 @@ pub struct Ended {
     pub time: Time,
     pub stuck: bool,
     pub notes: Vec<String>,
-    pub overhead: super::Overhead,
+    pub overhead: super::job::Overhead,
 }
 
 struct Twin {
@@ -50,12 +53,22 @@ struct Twin {
     turns: u64,
 }
 
+/// A process launches one job at a time: its directory is named after it.
+static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 /// Runs a job to its end.
 pub fn run(what: Launch) -> Ended {
+    let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let ranks = launch(what).expect("a job");
     let size = ranks.size() as usize;
-    let mut twin =
-        Twin { ranks, states: vec![READY; size], clocks: vec![Time::ZERO; size], pauses: vec![PAUSE; size], hash: 0xcbf2_9ce4_8422_2325, turns: 0 };
+    let mut twin = Twin {
+        ranks,
+        states: vec![READY; size],
+        clocks: vec![Time::ZERO; size],
+        pauses: vec![PAUSE; size],
+        hash: 0xcbf2_9ce4_8422_2325,
+        turns: 0,
+    };
     let stuck = twin.run();
     let codes = twin.states.iter().map(|state| if let State::Ended(code) = state { *code } else { -1 }).collect();
     let time = twin.clocks.iter().copied().max().unwrap_or(Time::ZERO);
@@ -214,6 +227,198 @@ impl Twin {
             self.start(rank, ni, &fired.command, &payload);
         }
     }
+}
+
+/// A C program, compiled for a test. None: there is no library to run it with (`make build`, or SELVEDGE_PREFIX).
+fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
+    let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let prefix = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), Into::into);
+    let library = prefix.join("lib");
+    if !library.join(super::PRELOAD).exists() {
+        return None;
+    }
+    let (source, made) = (folder.join("program.c"), folder.join("program"));
+    std::fs::write(&source, text).expect("written");
+    let status = std::process::Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()))
+        .args(["-std=gnu11", "-O1", "-w", "-pthread", "-I"])
+        .arg(workspace.join("include"))
+        .arg(&source)
+        .arg("-o")
+        .arg(&made)
+        .arg("-L")
+        .arg(&library)
+        .arg(format!("-Wl,-rpath,{}", library.display()))
+        .arg("-lportals")
+        .status()
+        .expect("a compiler");
+    assert!(status.success());
+    Some(made)
+}
+
+/// Runs a C program that tells by its exit code what was wrong.
+fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Ended> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let made = program(folder.path(), text)?;
+    let costs = selvedge_vclock::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
+    let env = vec![("SELVEDGE_SIM_TSC".to_owned(), "1".to_owned())];
+    Some(run(Launch { ranks, command: vec![made.into()], env, costs, keep_going, ..Launch::default() }))
+}
+
+const CLOCKS: &str = r#"
+#define _GNU_SOURCE
+#include <time.h>
+#include <unistd.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/time.h>
+#include <sys/times.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+static long long ns(clockid_t c) { struct timespec t; clock_gettime(c, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
+int main(void)
+{
+    if (time(NULL) != 946684800) return 1;
+    long long a = ns(CLOCK_MONOTONIC), b = ns(CLOCK_MONOTONIC);
+    if (b - a != 20) return 2; /* what a reading costs */
+    sleep(3);
+    struct timeval tv; gettimeofday(&tv, NULL);
+    if (tv.tv_sec != 946684803) return 3;
+    usleep(250000);
+    struct timespec half = {0, 500000000}; nanosleep(&half, NULL);
+    poll(NULL, 0, 250);
+    struct timeval second = {1, 0}; select(0, NULL, NULL, NULL, &second);
+    if (time(NULL) != 946684805) return 4;
+    struct timespec until = {946684900, 0};
+    clock_nanosleep(CLOCK_REALTIME, TIMER_ABSTIME, &until, NULL);
+    if (time(NULL) != 946684900) return 5;
+    if (clock() > 1000 || ns(CLOCK_PROCESS_CPUTIME_ID) > 1000000) return 6; /* it slept */
+    struct rusage used; getrusage(RUSAGE_SELF, &used);
+    if (used.ru_utime.tv_sec || used.ru_utime.tv_usec > 1000) return 7;
+    struct timespec got; if (timespec_get(&got, TIME_UTC) != TIME_UTC || got.tv_sec != 946684900) return 8;
+    struct timespec wrong = {0, 1000000000}; if (nanosleep(&wrong, NULL) != -1) return 9;
+#ifdef __x86_64__
+    unsigned long long c = __builtin_ia32_rdtsc(); sleep(2); unsigned x; c = __builtin_ia32_rdtscp(&x) - c;
+    if (c < 2000000000ull || c > 2000001000ull) return 10;
+#endif
+    long long before = ns(CLOCK_MONOTONIC);
+    for (int i = 0; i < 100; i++) sched_yield();
+    if (ns(CLOCK_MONOTONIC) <= before) return 11;
+    return 0;
+}
+"#;
+
+#[test]
+fn clocks_and_sleeps_are_virtual() {
+    let Some(ended) = run_text(2, false, CLOCKS) else { return };
+    assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
+    assert!(ended.time > Time::from_ns(102_000_000_000), "{:?}", ended.time);
+    let again = run_text(2, false, CLOCKS).expect("as before");
+    assert_eq!((ended.hash, ended.turns, ended.time), (again.hash, again.turns, again.time));
+}
+
+/// Shells and wrappers: children, and what a rank executes in its own place, run as ever.
+#[test]
+fn a_rank_may_start_other_programs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    if program(folder.path(), "int main(void) { return 0; }").is_none() {
+        return;
+    }
+    let command = ["sh", "-c", "date >&2; exec env sh -c true"].map(Into::into).to_vec();
+    let ended = run(Launch { ranks: 2, command, ..Launch::default() });
+    assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
+}
+
+#[test]
+fn threads_of_a_rank_wait_for_each_other() {
+    let text = r#"
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static int step;
+static void *other(void *unused)
+{
+    sleep(5);
+    pthread_mutex_lock(&lock); step = 1; pthread_cond_signal(&changed); pthread_mutex_unlock(&lock);
+    sleep(5);
+    return NULL;
+}
+int main(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, other, NULL);
+    sleep(1);
+    pthread_mutex_lock(&lock);
+    while (!step) pthread_cond_wait(&changed, &lock);
+    pthread_mutex_unlock(&lock);
+    if (time(NULL) != 946684805) return 1;
+    pthread_join(thread, NULL);
+    return time(NULL) == 946684810 ? 0 : 2;
+}
+"#;
+    let Some(ended) = run_text(2, false, text) else { return };
+    assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
+}
+
+#[test]
+fn what_cannot_be_is_an_error_of_its_rank() {
+    let text = r#"
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+int main(void)
+{
+    switch (atoi(getenv("SELVEDGE_RANK"))) {
+    case 0: { int ends[2]; char byte; pipe(ends); read(ends[0], &byte, 1); return 0; }
+    case 1: abort();
+    case 2: { int status; if (!fork()) _exit(time(NULL) > 1000000000 ? 5 : 6); wait(&status); return WEXITSTATUS(status); }
+    default: return 0;
+    }
+}
+"#;
+    let Some(ended) = run_text(4, true, text) else { return };
+    assert_eq!(ended.codes, [1, 134, 5, 0], "blocks outside; aborts; forks a child with real clocks; does nothing");
+    assert_eq!(ended.code, 1, "that of the first that failed");
+    assert!(ended.notes.iter().any(|note| note.starts_with("rank 2 started")), "{:?}", ended.notes);
+    assert!(ended.notes.iter().any(|note| note.starts_with("rank 3 ended without")), "{:?}", ended.notes);
+}
+
+#[test]
+fn a_put_to_memory_that_is_only_looked_at_is_seen() {
+    let text = r#"
+#include <portals4.h>
+#include <selvedge.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+    ptl_handle_ni_t ni; ptl_handle_md_t md; ptl_handle_me_t me; ptl_pt_index_t pt; ptl_handle_ct_t ct;
+    static volatile long cell, source = 42;
+    int rank = atoi(getenv("SELVEDGE_RANK"));
+    if (selvedge_init() || PtlInit()) return 1;
+    if (PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &ni)) return 5;
+    if (PtlPTAlloc(ni, 0, PTL_EQ_NONE, 3, &pt) || PtlCTAlloc(ni, &ct)) return 2;
+    ptl_me_t entry = {.start = (void *)&cell, .length = 8, .ct_handle = PTL_CT_NONE, .uid = PTL_UID_ANY,
+                      .options = PTL_ME_OP_PUT, .match_id.phys = {PTL_NID_ANY, PTL_PID_ANY}};
+    if (PtlMEAppend(ni, pt, &entry, PTL_PRIORITY_LIST, NULL, &me)) return 3;
+    selvedge_barrier();
+    if (rank == 1) {
+        while (cell != 42) ; /* nobody is called */
+        return 0;
+    }
+    sleep(1);
+    ptl_md_t whole = {.start = (void *)&source, .length = 8, .options = PTL_MD_EVENT_CT_ACK, .eq_handle = PTL_EQ_NONE, .ct_handle = ct};
+    ptl_process_t to = {.phys = {0, 1}};
+    ptl_ct_event_t event;
+    if (PtlMDBind(ni, &whole, &md) || PtlPut(md, 0, 8, PTL_CT_ACK_REQ, to, pt, 0, 0, NULL, 0)) return 4;
+    return PtlCTWait(ct, 1, &event) || event.success != 1;
+}
+"#;
+    let Some(ended) = run_text(2, false, text) else { return };
+    assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
+    assert!(ended.notes.iter().any(|note| note.starts_with("rank 1 used the processor")), "{:?}", ended.notes);
 }
 
 /// `SELVEDGE_TWIN="4 program args"`: runs that, for a look.
