@@ -9,7 +9,7 @@
 //! before any library of ours is there. So it suits programs that read the counter and start nothing. Forked children have the
 //! processor's counter back.
 
-use std::ffi::{CStr, c_int, c_ulong, c_void};
+use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering::Acquire, Ordering::SeqCst};
 
@@ -23,22 +23,24 @@ const PR_TSC_ENABLE: c_ulong = 1;
 const PR_TSC_SIGSEGV: c_ulong = 2;
 
 /// The environment variable; set to anything but 0.
-const WANTED_BY: &CStr = c"SELVEDGE_SIM_TSC";
+const WANTED_BY: &[u8] = b"SELVEDGE_SIM_TSC=";
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// What the program wants done; null: the default. Leaked, for a handler may be reading it.
 static WANTED: AtomicPtr<Action> = AtomicPtr::new(ptr::null_mut());
 
 /// Answers for the counter from now on, in a rank; elsewhere the processor does.
-pub fn install() {
+///
+/// # Safety
+/// `environment` is what the loader passes: strings up to a null. The system's own functions know none so early.
+pub unsafe fn install(environment: *const *const c_char) {
     // SAFETY: plain calls. The handler takes the arguments of SA_SIGINFO; all zero is an action.
     unsafe {
         if RankEnd::of_process().is_none() {
             libc::prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
             return;
         }
-        let wanted = libc::getenv(WANTED_BY.as_ptr());
-        if wanted.is_null() || CStr::from_ptr(wanted) == c"0" {
+        if !is_wanted(environment) {
             return;
         }
         let mut action: Action = std::mem::zeroed();
@@ -51,6 +53,23 @@ pub fn install() {
             libc::pthread_atfork(None, None, Some(give_back));
         }
     }
+}
+
+/// Whether the environment asks for it.
+///
+/// # Safety
+/// As of [`install`].
+unsafe fn is_wanted(mut environment: *const *const c_char) -> bool {
+    // SAFETY: strings up to a null.
+    unsafe {
+        while !environment.is_null() && !(*environment).is_null() {
+            if let Some(value) = CStr::from_ptr(*environment).to_bytes().strip_prefix(WANTED_BY) {
+                return !matches!(value, b"" | b"0");
+            }
+            environment = environment.add(1);
+        }
+    }
+    false
 }
 
 /// After a fork, in the child.

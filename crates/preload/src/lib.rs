@@ -32,8 +32,11 @@ use selvedge_vclock::RankEnd;
 extern "C" fn find_page(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
     // SAFETY: what the system's loader passes.
     unsafe { RankEnd::find_first(environment) };
+    // SAFETY: likewise.
     #[cfg(target_arch = "x86_64")]
-    counter::install();
+    unsafe {
+        counter::install(environment)
+    };
 }
 
 #[used]

@@ -211,6 +211,8 @@ pub(crate) fn library_folder() -> Option<PathBuf> {
     let beside =
         std::env::current_exe().ok().and_then(|exe| Some(exe.canonicalize().ok()?.parent()?.parent()?.to_owned()));
     let given = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()).map(PathBuf::from);
+    #[cfg(test)] // the tree that `make build` makes
+    let beside = beside.into_iter().chain([Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build")]);
     let mut folders = given.into_iter().chain(beside).map(|prefix| prefix.join("lib"));
     folders.find(|folder| folder.join("libportals.so").exists())
 }
