@@ -135,7 +135,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     ]))
     .context("selvedge sim --traffic")?;
     let network: serde_json::Value = serde_json::from_str(&network_said)?;
-    let hops = find_number(&network, "hop_events_per_s");
+    let hops = find_number(&network, "packet_hops_per_s");
     let (own, peer) = (middle(own), (!peer.is_empty()).then(|| middle(peer)));
     let messages = find_number(&report, "messages");
     if args.json {
