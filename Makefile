@@ -37,12 +37,12 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test check-examples bench install setup lint docs docs-pages clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(TREE)/lib/libselvedge/libselvedge-fi.so $(TREE)/lib/libselvedge/libselvedge_preload.so $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOAD) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(TREE)/lib/libselvedge/libselvedge-fi.so $(TREE)/lib/libselvedge/libselvedge_preload.so $(TARGET)/release/libsma.a &: FORCE
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOAD) $(TARGET)/release/libsma.a &: FORCE
 	$(CARGO) build --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-preload
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/

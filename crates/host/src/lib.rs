@@ -13,7 +13,6 @@ pub mod settings;
 pub use process::{Opened, Process};
 pub use selvedge_live::engine::StartError;
 pub use selvedge_live::extents::Extents;
-pub use selvedge_live::lock::Quiet;
 pub use selvedge_live::os::program::{StaticData, static_data};
 pub use selvedge_live::symmetric::Symmetric;
 pub use selvedge_live::wait::{WaitEnd, abort_reset, abort_waits};

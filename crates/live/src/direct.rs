@@ -14,8 +14,8 @@ use crate::Mode;
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
 use crate::lanes::{Envelope, LaneFault, Lanes, Sender};
-use crate::lock::Quiet;
 use crate::memory::{LiveBus, Payload, Reply};
+use selvedge_nic::NoMemory;
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,9 @@ impl Interface {
     /// Whether the NIC of the process `owner` behind an id has an entry for these bits on a priority list.
     pub fn has_entry(&self, id: u64, owner: u64, portal: u32, match_bits: u64) -> bool {
         let target = self.endpoint(id).filter(|target| target.owner() == owner);
-        target.is_some_and(|target| target.segment.lock(self.word).has_entry(&mut Quiet, portal, match_bits, self.id()))
+        target.is_some_and(|target| {
+            target.segment.lock(self.word).has_entry(&mut NoMemory, portal, match_bits, self.id())
+        })
     }
 
     /// Takes in everything that lies in one lane of a NIC, by whoever holds its lock. `Err`: not all, for lack of room.

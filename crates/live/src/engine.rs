@@ -32,10 +32,10 @@ use selvedge_nic::{Fault, Register};
 use crate::Mode;
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
-use crate::lock::Quiet;
 use crate::mailbox::{self, PostError, Sender, Taken};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
 use crate::os::process::Identity;
+use selvedge_nic::NoMemory;
 
 /// Why an operation was not started. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -313,7 +313,7 @@ impl Interface {
                 match finished.take() {
                     Some(index) => guard.finish_run(index, self.word),
                     None if drainer == self.word || (drainer != 0 && Identity::word_is_alive(drainer)) => return,
-                    None if drainer != 0 => guard.fail_orphans(&mut Quiet, Identity::word_is_alive),
+                    None if drainer != 0 => guard.fail_orphans(&mut NoMemory, Identity::word_is_alive),
                     None => {}
                 }
                 guard.tables.control.drainer = self.word;

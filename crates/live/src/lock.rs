@@ -15,7 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use selvedge_nic::{Bus, Fault, Nic};
+use selvedge_nic::{Nic, NoMemory};
 
 use crate::os::process::Identity;
 use crate::segment::Segment;
@@ -68,7 +68,7 @@ impl Segment {
             {
                 log::warn!("process {} died holding the lock of a NIC: rebuilding its tables", holder >> 32);
                 // SAFETY: the lock is held.
-                unsafe { self.nic() }.recover(&mut Quiet, Identity::word_is_alive);
+                unsafe { self.nic() }.recover(&mut NoMemory, Identity::word_is_alive);
                 return;
             }
             std::thread::sleep(Duration::from_micros(50));
@@ -96,32 +96,5 @@ impl Drop for Guard<'_> {
     fn drop(&mut self) {
         self.segment.header().lock.word.store(0, Release);
         self.segment.ring();
-    }
-}
-
-/// A bus for transitions that move no bytes.
-pub struct Quiet;
-
-impl Bus for Quiet {
-    fn reaches(&mut self, _: u64, _: u64) -> bool {
-        false
-    }
-    fn put(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn get(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn payload(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn reply(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
     }
 }

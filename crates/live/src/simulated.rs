@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::{Command, Side, kind};
-use selvedge_nic::{Bus, Fault, Nic, Step};
+use selvedge_nic::{Fault, Metered, Nic, Step};
 use selvedge_vclock::{PAYLOAD_BYTES_MAX, RankEnd};
 
 use crate::endpoint::{Access, Endpoint};
@@ -211,38 +211,5 @@ impl Visited {
     /// Writes the memory of a descriptor.
     pub fn scatter(&self, side: &Side, from: &[u8]) -> Result<(), Fault> {
         scatter(&self.endpoint, side, from.as_ptr(), from.len() as u64, Path::Auto)
-    }
-}
-
-/// A bus whose steps somebody counts.
-struct Metered<'a, 'm> {
-    bus: LiveBus<'a>,
-    meter: &'m mut dyn FnMut(Step),
-}
-
-impl Bus for Metered<'_, '_> {
-    fn reaches(&mut self, address: u64, bytes: u64) -> bool {
-        self.bus.reaches(address, bytes)
-    }
-    fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
-        self.bus.put(payload_offset, address, bytes)
-    }
-    fn get(&mut self, address: u64, reply_offset: u64, bytes: u64) -> Result<(), Fault> {
-        self.bus.get(address, reply_offset, bytes)
-    }
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        self.bus.read(address, into)
-    }
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Fault> {
-        self.bus.write(address, from)
-    }
-    fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault> {
-        self.bus.payload(payload_offset, into)
-    }
-    fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault> {
-        self.bus.reply(reply_offset, from)
-    }
-    fn charge(&mut self, step: Step) {
-        (self.meter)(step);
     }
 }

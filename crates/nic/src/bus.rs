@@ -88,3 +88,39 @@ impl Bus for NoMemory {
         Err(Fault::Gone)
     }
 }
+
+/// A bus, each step on which somebody is told of.
+pub struct Metered<B, M> {
+    pub bus: B,
+    pub meter: M,
+}
+
+impl<B: Bus, M: FnMut(Step)> Bus for Metered<B, M> {
+    fn reaches(&mut self, address: u64, bytes: u64) -> bool {
+        self.bus.reaches(address, bytes)
+    }
+    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+        self.bus.put_at_hand(payload_offset, address, bytes)
+    }
+    fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
+        self.bus.put(payload_offset, address, bytes)
+    }
+    fn get(&mut self, address: u64, reply_offset: u64, bytes: u64) -> Result<(), Fault> {
+        self.bus.get(address, reply_offset, bytes)
+    }
+    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.bus.read(address, into)
+    }
+    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        self.bus.write(address, from)
+    }
+    fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault> {
+        self.bus.payload(payload_offset, into)
+    }
+    fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault> {
+        self.bus.reply(reply_offset, from)
+    }
+    fn charge(&mut self, step: Step) {
+        (self.meter)(step);
+    }
+}

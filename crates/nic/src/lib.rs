@@ -34,7 +34,7 @@ pub mod registers;
 pub mod signals;
 pub mod tables;
 
-pub use bus::{Bus, Fault, NoMemory, Step};
+pub use bus::{Bus, Fault, Metered, NoMemory, Step};
 pub use layout::{Layout, Limits};
 pub use registers::Register;
 pub use signals::Signals;

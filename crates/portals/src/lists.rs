@@ -149,7 +149,7 @@ fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &m
     interface.progress();
     let spec = draft.into_spec(ni)?;
     let mut guard = interface.lock();
-    match guard.append(&mut selvedge_host::Quiet, pt_index, list, &spec) {
+    match guard.append(&mut selvedge_host::nic::NoMemory, pt_index, list, &spec) {
         Ok(reference) => *handle = ni.handle(kind, reference),
         Err(error) => {
             guard.free_iov(spec.iov);
@@ -175,7 +175,7 @@ fn search(ni: &Ni, pt_index: u32, draft: Draft, operation: u8) -> Outcome {
     }
     interface.progress();
     let mut guard = interface.lock();
-    guard.search(&mut selvedge_host::Quiet, pt_index, &draft.spec, operation == SEARCH_DELETE)?;
+    guard.search(&mut selvedge_host::nic::NoMemory, pt_index, &draft.spec, operation == SEARCH_DELETE)?;
     let fired = guard.has_fired();
     drop(guard);
     interface.settle(fired);

@@ -17,12 +17,13 @@ use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
+use selvedge_host::nic::NoMemory;
 use selvedge_host::nic::handle::NONE;
 use selvedge_host::nic::portals::operation::{Datatype, Operation};
 use selvedge_host::nic::portals::{EntrySpec, ack, list, options};
 use selvedge_host::nic::tables::{Command, Request, Side, kind};
 use selvedge_host::process::own_uid;
-use selvedge_host::{Interface, Quiet, StartError, Symmetric};
+use selvedge_host::{Interface, StartError, Symmetric};
 
 use crate::hand::within;
 use crate::{Call, Ctx, World, check};
@@ -165,7 +166,7 @@ impl Commands {
                 counter,
                 uid: self.uid,
             };
-            interface.lock().append(&mut Quiet, portal, list::PRIORITY, &spec).ok()
+            interface.lock().append(&mut NoMemory, portal, list::PRIORITY, &spec).ok()
         };
         Some([entry(PORTAL_MEMORY, &self.memory)?, entry(PORTAL_DATA, &self.data)?])
     }

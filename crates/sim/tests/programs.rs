@@ -1,56 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Programs on a small machine: what they send arrives, when the machine's numbers say so.
 
-use std::path::Path;
+mod common;
+
 use std::sync::Arc;
 
-use selvedge_sim::machine::{Machine, load};
+use selvedge_sim::machine::Machine;
 use selvedge_sim::node::{End, Options, Outcome, Simulation};
 use selvedge_sim::program::{Body, Needs, Process, Tasks};
 use selvedge_sim::time::Time;
 
-const SMALL: &str = r#"
-name = "small"
-[topology]
-kind = "torus"
-dimensions = [4, 4]
-[routing]
-algorithm = "dimension-order"
-[link]
-bandwidth_MBps = 1000
-latency_ns = 10
-flit_bytes = 16
-header_bytes = 16
-packet_bytes = 1024
-virtual_channels = 2
-buffer_flits = 128
-[switch]
-latency_ns = 50
-[host]
-software_send_ns = 30
-software_receive_ns = 40
-doorbell_ns = 100
-pio_bytes_max = 64
-dma_read_ns = 200
-dma_write_ns = 150
-dma_MBps = 2000
-interrupt_ns = 1000
-system_call_ns = 100
-memory_access_ns = 60
-copy_MBps = 4000
-[nic]
-mode = "nic"
-matching = "hash"
-processors = 2
-command_ns = 50
-header_ns = 30
-entry_search_ns = 10
-"#;
-
-fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
-    let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    Arc::new(load::from_text(Path::new("small.toml"), SMALL, &overrides).unwrap())
-}
+use common::machine;
 
 fn run(machine: &Arc<Machine>, ranks: u32, needs: Needs, body: impl Fn(Process) -> Body) -> Outcome {
     let tasks = Tasks::new(ranks, machine, &needs, body);

@@ -1,62 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ready programs: each ends well on a small machine, each finds a wrong byte, and what they measure is what the machine says.
 
-use std::path::Path;
+mod common;
+
 use std::sync::Arc;
 
 use selvedge_fabric::NodeId;
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::Side;
 use selvedge_nic::{Fault, Nic};
-use selvedge_sim::machine::{Machine, load};
+use selvedge_sim::machine::Machine;
 use selvedge_sim::network::Network;
 use selvedge_sim::node::{End, Meter, Options, Outcome, Ranks, Simulation, Turn};
 use selvedge_sim::program::ready::{self, ProgramError};
 use selvedge_sim::program::{Results, Tasks};
 use selvedge_sim::time::Time;
 
-const SMALL: &str = r#"
-name = "small"
-[topology]
-kind = "torus"
-dimensions = [4, 3]
-[routing]
-algorithm = "dimension-order"
-[link]
-bandwidth_MBps = 1000
-latency_ns = 10
-flit_bytes = 16
-header_bytes = 16
-packet_bytes = 1024
-virtual_channels = 2
-buffer_flits = 128
-[switch]
-latency_ns = 50
-[host]
-software_send_ns = 30
-software_receive_ns = 40
-doorbell_ns = 100
-pio_bytes_max = 64
-dma_read_ns = 200
-dma_write_ns = 150
-dma_MBps = 2000
-interrupt_ns = 1000
-system_call_ns = 100
-round_trip_ns = 120
-memory_access_ns = 60
-copy_MBps = 4000
-[nic]
-mode = "nic"
-matching = "hash"
-processors = 2
-command_ns = 50
-header_ns = 30
-entry_search_ns = 10
-"#;
-
+/// The small machine with fewer nodes, and tables that cost a round trip.
 fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
-    let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    Arc::new(load::from_text(Path::new("small.toml"), SMALL, &overrides).unwrap())
+    let base = [("topology.dimensions", "[4, 3]"), ("host.round_trip_ns", "120")];
+    common::machine(&[&base, overrides].concat())
 }
 
 /// A program's name and its parameters, as a command line has them.

@@ -42,9 +42,9 @@ use selvedge_host::settings::Settings;
 use selvedge_launch::{Claim, JobDirectory};
 use selvedge_live::interface::{ArenaRange, Watch};
 use selvedge_live::lanes::{self, Lanes, Sender};
-use selvedge_live::lock::Quiet;
 use selvedge_live::{Config, Interface, Path};
 use selvedge_nic::Limits;
+use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, fail, list, options};
 use slab::Slab;
@@ -352,7 +352,7 @@ impl Core {
             for kind in [Kind::Tagged, Kind::Plain, Kind::Note] {
                 nic.portal_alloc(Some(kind.portal(index)), options::PT_FLOWCTRL, self.queue).ok()?;
             }
-            nic.append(&mut Quiet, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
+            nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
         }
         self.endpoints[usize::from(index)] = endpoint;
         for kind in [Kind::Tagged, Kind::Plain] {
@@ -447,7 +447,7 @@ impl Core {
 
     /// Links an entry.
     pub fn append(&self, portal: u32, which: u8, spec: &EntrySpec) -> Option<u32> {
-        self.interface.lock().append(&mut Quiet, portal, which, spec).ok()
+        self.interface.lock().append(&mut NoMemory, portal, which, spec).ok()
     }
 
     pub fn unlink(&self, entry: Option<u32>) {

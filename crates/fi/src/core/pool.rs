@@ -69,7 +69,7 @@ impl Core {
             uid: u32::MAX,
         };
         let portal = buffer.portal;
-        let linked = self.interface.lock().append(&mut selvedge_live::lock::Quiet, portal, list::OVERFLOW, &spec);
+        let linked = self.interface.lock().append(&mut selvedge_nic::NoMemory, portal, list::OVERFLOW, &spec);
         let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return false };
         buffer.entry = linked.ok();
         buffer.linked = buffer.entry.is_some();

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
-use selvedge_live::lock::Quiet;
+use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
 use selvedge_nic::portals::{Event, fail, list};
@@ -136,7 +136,7 @@ impl Core {
                 let source = lane_source(envelope, sender);
                 let length = message.length as u64;
                 let key = Key { match_bits: envelope.match_bits, source, length, remote_offset: 0 };
-                match nic.take_receive(&mut Quiet, envelope.portal.into(), &key) {
+                match nic.take_receive(&mut NoMemory, envelope.portal.into(), &key) {
                     Some(receive) => {
                         let bytes = message.length.min(receive.length as usize);
                         // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use selvedge_live::direct::Told;
-use selvedge_live::lock::Quiet;
+use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::append::AppendError;
 use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, options};
@@ -161,7 +161,7 @@ impl Core {
         if wanted.multi.is_some() {
             return self.receive_many(wanted, &spec, portal);
         }
-        let posted = self.interface.lock().post_receive(&mut Quiet, portal, &spec);
+        let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
         match posted {
             Ok(Linked::Linked(entry)) => {
                 slot.insert(Operation::Receive(Posted {
@@ -201,7 +201,7 @@ impl Core {
                 self.complete_uncounted(&wanted.ticket, Side::Receive, entry, ADDR_ANY);
                 return 0;
             }
-            let found = self.interface.lock().find_unexpected(&mut Quiet, portal, spec);
+            let found = self.interface.lock().find_unexpected(&mut NoMemory, portal, spec);
             let Some(found) = found else { break };
             let room = [iovec { iov_base: (start + used as u64) as *mut c_void, iov_len: length - used }];
             let taken = self.meet(wanted.kind, &wanted.ticket, &room, found);
@@ -212,7 +212,7 @@ impl Core {
         spec.start = start + used as u64;
         spec.length = (length - used) as u64;
         spec.user_ptr = slot.key() as u64;
-        match self.interface.lock().post_receive(&mut Quiet, portal, &spec) {
+        match self.interface.lock().post_receive(&mut NoMemory, portal, &spec) {
             Ok(Linked::Linked(entry)) => {
                 slot.insert(Operation::Receive(Posted {
                     ticket: wanted.ticket,
@@ -457,7 +457,7 @@ impl Core {
         };
         let portal = wanted.kind.portal(index);
         let mut nic = self.interface.lock();
-        let found = nic.find_unexpected(&mut Quiet, portal, &spec);
+        let found = nic.find_unexpected(&mut NoMemory, portal, &spec);
         let Some((found, header)) = found.and_then(|found| Some((found, *nic.unexpected(found)?))) else {
             drop(nic);
             let entry = fi_cq_tagged_entry {

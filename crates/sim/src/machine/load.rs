@@ -225,7 +225,7 @@ impl Reader<'_> {
         let retransmission = match &link.retransmission {
             None => None,
             Some(table) => Some(RetransmissionConfig {
-                timeout: Time::from_ns_f64(table.timeout_ns.value),
+                timeout: time(&table.timeout_ns),
                 window_flits: self.whole("link.retransmission", "window_flits", &table.window_flits, 1, 1 << 24)?
                     as u32,
             }),
@@ -243,7 +243,7 @@ impl Reader<'_> {
         Ok(NetworkConfig {
             link: LinkConfig {
                 bandwidth_bytes_per_s: self.rate("link", "bandwidth_MBps", &link.bandwidth_MBps)?,
-                latency: Time::from_ns_f64(link.latency_ns.value),
+                latency: time(&link.latency_ns),
                 flit_bytes: bytes("flit_bytes", &link.flit_bytes, 1)? as u32,
                 crc_bytes: 0,
                 header_bytes: bytes("header_bytes", &link.header_bytes, 0)? as u32,
@@ -252,7 +252,7 @@ impl Reader<'_> {
                 buffer_flits: bytes("buffer_flits", &link.buffer_flits, 1)? as u32,
             },
             node_link: None,
-            switch: SwitchConfig { latency: Time::from_ns_f64(switch.latency_ns.value), arbitration, switching },
+            switch: SwitchConfig { latency: time(&switch.latency_ns), arbitration, switching },
             retransmission,
             errors: ErrorRates {
                 loss: probability("loss", &link.loss)?,
@@ -267,7 +267,6 @@ impl Reader<'_> {
 
     fn host(&self, description: &Description) -> Result<Host, MachineError> {
         let table = &description.host;
-        let time = |figure: &Figure| Time::from_ns_f64(figure.value);
         let optional_rate = |figure: &Figure| (figure.value * 1e6).round() as u64;
         let mut caches = Vec::new();
         for cache in &table.caches {
@@ -300,7 +299,6 @@ impl Reader<'_> {
 
     fn nic(&self, description: &Description) -> Result<NicModel, MachineError> {
         let table = &description.nic;
-        let time = |figure: &Figure| Time::from_ns_f64(figure.value);
         let mode = match table.mode.as_str() {
             "nic" => Mode::Nic,
             "host" => Mode::Host,
@@ -396,6 +394,10 @@ impl Reader<'_> {
         }
         None
     }
+}
+
+fn time(ns: &Figure) -> Time {
+    Time::from_ns_f64(ns.value)
 }
 
 fn choice(given: &str, choices: &[&str]) -> String {

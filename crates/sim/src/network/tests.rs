@@ -92,7 +92,6 @@ fn small(kind: usize) -> (Topology, Algorithm, u8) {
 
 /// Every routing of every kind of topology, with as many virtual channels as it needs.
 fn all_routings() -> Vec<(Arc<Topology>, Routing)> {
-    use Algorithm::*;
     let graph = "router a\nrouter b\nrouter c\nlink a b\nlink b c\nlink c a\nnode n0 a\nnode n1 b\nnode n2 c\n";
     let topologies = [
         Topology::mesh(&[4, 3], 1),
@@ -106,20 +105,9 @@ fn all_routings() -> Vec<(Arc<Topology>, Routing)> {
         Topology::crossbar(7),
         Topology::graph(graph),
     ];
-    let algorithms = [
-        DimensionOrder,
-        DimensionOrderUnguarded,
-        ModifiedDimensionOrder,
-        WestFirst,
-        UpDown,
-        ShortestPath,
-        DestinationModK,
-        Minimal,
-        Valiant,
-    ];
     let mut all = Vec::new();
     for topology in topologies.map(|topology| Arc::new(topology.unwrap())) {
-        let fitting = algorithms.iter().filter_map(|&algorithm| Routing::new(&topology, algorithm, 4).ok());
+        let fitting = Algorithm::ALL.into_iter().filter_map(|algorithm| Routing::new(&topology, algorithm, 4).ok());
         let before = all.len();
         all.extend(fitting.map(|routing| (topology.clone(), routing)));
         assert!(all.len() > before, "no routing for {}", topology.kind());

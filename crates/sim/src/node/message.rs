@@ -287,15 +287,18 @@ impl<R: Ranks> Simulation<R> {
         if command.kind == kind::GET || !command.tells_initiator() {
             return;
         }
-        let mut fired = false;
-        self.ranks.with_nic(from, ni, &mut |nic| {
-            nic.complete_send(command, fail::OK);
-            fired = nic.has_fired();
-        });
-        if fired {
-            self.queue.schedule(at, Event::Fire { rank: from, ni });
-        }
+        self.ranks.with_nic(from, ni, &mut |nic| nic.complete_send(command, fail::OK));
+        self.fire_what_is_due(from, ni, at);
         self.wake(from, at);
+    }
+
+    /// Triggered operations that a change of a NIC has made due leave at `at`.
+    fn fire_what_is_due(&mut self, rank: u32, ni: u32, at: Time) {
+        let mut fired = false;
+        self.ranks.with_nic(rank, ni, &mut |nic| fired = nic.has_fired());
+        if fired {
+            self.queue.schedule(at, Event::Fire { rank, ni });
+        }
     }
 
     // ---- The fabric ----------------------------------------------------------------------------------------------
@@ -321,7 +324,8 @@ impl<R: Ranks> Simulation<R> {
         let (_, target) = self.ends(index);
         let machine = self.machine.clone();
         let flight = &mut self.flights[index as usize];
-        if flight.head == Time::MAX && flight.phase == Phase::Request && flight.packets_to_come > 1 {
+        let begins = flight.head == Time::MAX;
+        if begins && flight.phase == Phase::Request && flight.packets_to_come > 1 {
             let from = flight.from;
             if self.stations[target as usize].open_stream(&machine, from) {
                 self.flights[index as usize].has_stream = machine.nic.streams_max != 0;
@@ -330,7 +334,6 @@ impl<R: Ranks> Simulation<R> {
             }
         }
         let flight = &mut self.flights[index as usize];
-        let begins = flight.head == Time::MAX;
         flight.head = flight.head.min(head);
         if begins && !flight.refused && !flight.lost {
             self.take_header(index);
@@ -503,11 +506,7 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.entries_searched += compared;
         let _ = self.statistics.latency.record(finish.saturating_sub(started).0.max(1));
         self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
-        let mut fired = false;
-        self.ranks.with_nic(to, ni, &mut |nic| fired = nic.has_fired());
-        if fired {
-            self.queue.schedule(finish, Event::Fire { rank: to, ni });
-        }
+        self.fire_what_is_due(to, ni, finish);
         self.wake(to, finish + machine.host.software_receive);
         let flight = &mut self.flights[index as usize];
         flight.delivery = delivery;
@@ -553,17 +552,11 @@ impl<R: Ranks> Simulation<R> {
     fn conclude(&mut self, at: Time, index: u32) {
         let flight = &self.flights[index as usize];
         let (from, ni, command, delivery) = (flight.from, flight.ni, flight.command, flight.delivery);
-        let mut fired = false;
-        if command.wants_response() {
-            self.ranks.with_nic(from, ni, &mut |nic| {
-                nic.complete_response(&command, &delivery);
-                fired = nic.has_fired();
-            });
-        }
         self.statistics.note(&[u64::from(from), at.0, u64::from(delivery.fail)]);
         self.free_flight(index);
-        if fired {
-            self.queue.schedule(at, Event::Fire { rank: from, ni });
+        if command.wants_response() {
+            self.ranks.with_nic(from, ni, &mut |nic| nic.complete_response(&command, &delivery));
+            self.fire_what_is_due(from, ni, at);
         }
         self.wake(from, at);
     }

@@ -19,7 +19,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::events::{Event, Taken, event_kind};
 use selvedge_nic::portals::{EntrySpec, Posted, list, options};
 use selvedge_nic::tables::{Side, kind};
-use selvedge_nic::{Bus, Fault, Nic, NoMemory, Step};
+use selvedge_nic::{Bus, Metered, Nic, NoMemory, Step};
 
 use crate::machine::Matching;
 use crate::node::Ask;
@@ -308,51 +308,24 @@ impl Process {
     }
 }
 
-/// Counts the headers that a hash looked at.
-#[derive(Default)]
-struct Searched(u64);
-
-impl Bus for Searched {
-    fn reaches(&mut self, _: u64, _: u64) -> bool {
-        true
-    }
-    fn put(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn get(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn payload(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn reply(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn charge(&mut self, step: Step) {
-        self.0 += u64::from(step == Step::EntrySearched);
-    }
+/// A bus that moves nothing, and counts the headers that a hash looks at.
+fn counting(searched: &mut u64) -> impl Bus {
+    Metered { bus: NoMemory, meter: |step| *searched += u64::from(step == Step::EntrySearched) }
 }
 
 impl Core {
     /// Posts a receive, or takes the unexpected message that is there for it.
     fn post(&mut self, spec: &EntrySpec, request: RequestId) {
         let machine = self.machine.clone();
-        let mut bus = Searched::default();
+        let mut searched = 0;
         let mut nic = self.tables.nic();
         let list_walk = (machine.nic.matching == Matching::List).then(|| {
-            let found = nic.find_unexpected(&mut bus, PORTAL_MESSAGES, spec);
+            let found = nic.find_unexpected(&mut NoMemory, PORTAL_MESSAGES, spec);
             headers_walk(&nic, PORTAL_MESSAGES, found)
         });
-        bus.0 = 0;
         let length = nic.portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers));
-        let posted = nic.post_receive(&mut bus, PORTAL_MESSAGES, spec);
-        let (searched, length) = list_walk.unwrap_or((bus.0, length));
+        let posted = nic.post_receive(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
+        let (searched, length) = list_walk.unwrap_or((searched, length));
         self.now += machine.local_command() + machine.search(searched, length);
         match posted {
             Ok(Posted::Linked(_)) => {}
@@ -423,13 +396,13 @@ impl Core {
 
     /// The unexpected message that a receive would meet.
     fn look(&mut self, spec: &EntrySpec) -> Option<(u32, u32, u64)> {
-        let mut bus = Searched::default();
+        let mut searched = 0;
         let mut nic = self.tables.nic();
         let length = nic.portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers));
-        let found = nic.find_unexpected(&mut bus, PORTAL_MESSAGES, spec);
+        let found = nic.find_unexpected(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
         let (searched, length) = match self.machine.nic.matching {
             Matching::List => headers_walk(&nic, PORTAL_MESSAGES, found),
-            Matching::Hash => (bus.0, length),
+            Matching::Hash => (searched, length),
         };
         self.now += self.machine.local_command() + self.machine.search(searched, length);
         let record = nic.unexpected(found?)?;

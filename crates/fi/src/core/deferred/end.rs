@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use selvedge_live::engine::StartError;
-use selvedge_live::lock::Quiet;
+use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::events::event_kind;
 use selvedge_nic::portals::triggered::Action;
@@ -188,7 +188,7 @@ impl Core {
             return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
         };
         let mut nic = self.interface.lock();
-        let posted = nic.post_receive(&mut Quiet, portal, &spec);
+        let posted = nic.post_receive(&mut NoMemory, portal, &spec);
         if !matches!(posted, Ok(Linked::Linked(_))) {
             nic.free_iov(spec.iov);
         }

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A small machine whose costs are round numbers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use selvedge_sim::machine::{Machine, load};
+
+const SMALL: &str = r#"
+name = "small"
+[topology]
+kind = "torus"
+dimensions = [4, 4]
+[routing]
+algorithm = "dimension-order"
+[link]
+bandwidth_MBps = 1000
+latency_ns = 10
+flit_bytes = 16
+header_bytes = 16
+packet_bytes = 1024
+virtual_channels = 2
+buffer_flits = 128
+[switch]
+latency_ns = 50
+[host]
+software_send_ns = 30
+software_receive_ns = 40
+doorbell_ns = 100
+pio_bytes_max = 64
+dma_read_ns = 200
+dma_write_ns = 150
+dma_MBps = 2000
+interrupt_ns = 1000
+system_call_ns = 100
+memory_access_ns = 60
+copy_MBps = 4000
+[nic]
+mode = "nic"
+matching = "hash"
+processors = 2
+command_ns = 50
+header_ns = 30
+entry_search_ns = 10
+"#;
+
+/// The machine, some of whose keys have other values.
+pub fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
+    let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
+    Arc::new(load::from_text(Path::new("small.toml"), SMALL, &overrides).unwrap())
+}
