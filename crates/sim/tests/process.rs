@@ -67,9 +67,9 @@ fn a_probe_sees_what_a_receive_would_take() {
             assert_eq!(process.probe(ANY, ANY).await, Some((0, 3, 8)), "the oldest");
             assert_eq!(process.probe(0, 4).await, Some((0, 4, 1000)));
             let message = process.recv(ANY, ANY, 8).await;
-            assert_eq!((message.tag, message.bytes), (3, vec![1; 8]));
-            assert_eq!(process.recv(0, 4, 1000).await.bytes, [2; 1000]);
-            assert_eq!(process.recv(0, 5, 8).await.bytes, [0u8; 0]);
+            assert_eq!((message.tag, &message.bytes[..]), (3, &[1; 8][..]));
+            assert_eq!(process.recv(0, 4, 1000).await.bytes[..], [2; 1000][..]);
+            assert_eq!(process.recv(0, 5, 8).await.bytes[..], [0u8; 0][..]);
         }
     });
 }
@@ -85,8 +85,8 @@ fn empty_messages_take_nobody_elses_bytes() {
         } else {
             process.compute(Time::from_ns(100_000)).await;
             for value in [7, 8] {
-                assert_eq!(process.recv(0, 0, 16).await.bytes, [0u8; 0]);
-                assert_eq!(process.recv(0, 1, 16).await.bytes, [value; 16]);
+                assert_eq!(process.recv(0, 0, 16).await.bytes[..], [0u8; 0][..]);
+                assert_eq!(process.recv(0, 1, 16).await.bytes[..], [value; 16][..]);
             }
         }
     });
@@ -102,8 +102,8 @@ fn long_messages_that_are_fetched_together_keep_their_bytes() {
             let long = process.irecv(1, 0, 100_000);
             let short = process.irecv(2, 0, 10);
             process.barrier(1).await;
-            assert_eq!(process.wait(short).await.unwrap().bytes, [2; 10]);
-            assert_eq!(process.wait(long).await.unwrap().bytes, vec![1; 100_000]);
+            assert_eq!(process.wait(short).await.unwrap().bytes[..], [2; 10][..]);
+            assert_eq!(process.wait(long).await.unwrap().bytes[..], vec![1; 100_000][..]);
         } else {
             process.barrier(1).await;
             let bytes = if rank == 1 { 100_000 } else { 10 };
@@ -141,8 +141,8 @@ fn what_is_shorter_or_longer_than_its_receive_is_cut() {
                 process.send(1, 0, &[3; 40]).await;
                 process.send(1, 0, &[4; 40]).await;
             } else {
-                assert_eq!(process.recv(0, 0, 4).await.bytes, [3; 4]);
-                assert_eq!(process.recv(0, 0, 100).await.bytes, [4; 40]);
+                assert_eq!(process.recv(0, 0, 4).await.bytes[..], [3; 4][..]);
+                assert_eq!(process.recv(0, 0, 100).await.bytes[..], [4; 40][..]);
             }
         });
     }

@@ -24,7 +24,7 @@ async fn allreduce(process: &Process, mut value: u64) -> u64 {
     while distance < size {
         let partner = rank ^ distance;
         let message = process.exchange(partner, partner, distance, &value.to_le_bytes()).await;
-        value += u64::from_le_bytes(message.bytes.try_into().unwrap());
+        value += u64::from_le_bytes(message.bytes[..].try_into().unwrap());
         distance *= 2;
     }
     value
@@ -93,7 +93,7 @@ fn long_messages_are_fetched_and_unexpected_ones_kept() {
                 let message = process.recv(before, 5, 60_000).await;
                 process.wait(send).await;
                 let expected: Vec<u8> = (0..bytes).map(|at| (at as u32 * 7 + before) as u8).collect();
-                if message.bytes != expected || message.source != before {
+                if message.bytes[..] != expected[..] || message.source != before {
                     return 1 + bytes as i32;
                 }
             }

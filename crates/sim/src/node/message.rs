@@ -25,7 +25,7 @@ use crate::machine::{Matching, Mode};
 use crate::network::{Arrival, Packet};
 use crate::time::Time;
 
-use super::ranks::{Meter, Ranks};
+use super::ranks::{Bytes, Meter, Ranks};
 use super::run::{Event, NetworkQueue, Simulation};
 use super::station::Engine;
 use super::trace::{Span, Unit};
@@ -50,9 +50,12 @@ pub(super) struct Flight {
     /// Ranks: whose operation it is, and whose memory it is about.
     from: u32,
     to: u32,
-    command: Command,
+    /// Nodes: where it is sent from now, and where to.
+    source: u32,
+    target: u32,
+    command: Box<Command>,
     /// Of the request, then of the reply.
-    payload: Vec<u8>,
+    payload: Bytes,
     delivery: Delivery,
     started: Time,
     /// When the first byte of what is on its way left, and when it arrived.
@@ -120,14 +123,14 @@ impl<R: Ranks> Simulation<R> {
     // ---- At the initiator ----------------------------------------------------------------------------------------
 
     /// A program's operation. Gives when the program goes on, which is when the NIC has the command.
-    pub(super) fn start(&mut self, at: Time, rank: u32, ni: u32, command: Command, payload: Vec<u8>) -> (Time, u32) {
+    pub(super) fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> (Time, u32) {
         let cost = self.machine.issue(payload.len() as u64);
         let flight = self.new_flight(at, rank, ni, command, payload);
         self.span(rank, Unit::Host, "send", at, at + cost, flight);
         (at + cost, flight)
     }
 
-    fn new_flight(&mut self, at: Time, from: u32, ni: u32, command: Command, payload: Vec<u8>) -> u32 {
+    fn new_flight(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
         self.pairs.numbers += 1;
         self.members[from as usize].unanswered += 1;
         let flight = Flight {
@@ -135,6 +138,8 @@ impl<R: Ranks> Simulation<R> {
             ni,
             from,
             to: u32::MAX,
+            source: u32::MAX,
+            target: u32::MAX,
             bytes: payload.len() as u64,
             command,
             payload,
@@ -166,7 +171,7 @@ impl<R: Ranks> Simulation<R> {
     fn free_flight(&mut self, index: u32) {
         let flight = &mut self.flights[index as usize];
         flight.phase = Phase::Free;
-        flight.payload = Vec::new();
+        flight.payload = Bytes::new();
         let member = &mut self.members[flight.from as usize];
         member.unanswered = member.unanswered.saturating_sub(1);
         self.free_flights.push(index);
@@ -198,7 +203,8 @@ impl<R: Ranks> Simulation<R> {
     fn emit(&mut self, now: Time, index: u32) {
         let (source, target) = self.ends(index);
         let machine = self.machine.clone();
-        let flight = &self.flights[index as usize];
+        let flight = &mut self.flights[index as usize];
+        (flight.source, flight.target) = (source, target);
         let bytes = if flight.phase == Phase::Refusal { 0 } else { flight.payload.len() as u64 };
         let transfers = bytes > machine.host.pio_bytes_max;
         let command = if machine.nic.mode == Mode::Nic { machine.nic.command } else { Time::ZERO };
@@ -246,10 +252,10 @@ impl<R: Ranks> Simulation<R> {
 
     /// A packet has been read: it goes to the fabric, and the next is read.
     pub(super) fn inject(&mut self, now: Time, index: u32) {
-        let (source, target) = self.ends(index);
         let machine = self.machine.clone();
         let most = u64::from(machine.network.link.packet_bytes).max(1);
         let flight = &mut self.flights[index as usize];
+        let (source, target) = (flight.source, flight.target);
         let bytes = flight.bytes_to_send.min(most);
         flight.bytes_to_send -= bytes;
         let left = flight.bytes_to_send;
@@ -321,19 +327,15 @@ impl<R: Ranks> Simulation<R> {
     }
 
     fn packet_arrived(&mut self, now: Time, index: u32, head: Time) {
-        let (_, target) = self.ends(index);
-        let machine = self.machine.clone();
         let flight = &mut self.flights[index as usize];
         let begins = flight.head == Time::MAX;
         if begins && flight.phase == Phase::Request && flight.packets_to_come > 1 {
-            let from = flight.from;
-            if self.stations[target as usize].open_stream(&machine, from) {
-                self.flights[index as usize].has_stream = machine.nic.streams_max != 0;
+            if self.stations[flight.target as usize].open_stream(&self.machine, flight.from) {
+                flight.has_stream = self.machine.nic.streams_max != 0;
             } else {
-                self.flights[index as usize].refused = true;
+                flight.refused = true;
             }
         }
-        let flight = &mut self.flights[index as usize];
         flight.head = flight.head.min(head);
         if begins && !flight.refused && !flight.lost {
             self.take_header(index);
@@ -349,16 +351,13 @@ impl<R: Ranks> Simulation<R> {
 
     /// All of it is there.
     pub(super) fn landed(&mut self, now: Time, index: u32) {
-        let (_, target) = self.ends(index);
-        let machine = self.machine.clone();
         let rank = self.sender(index);
         let (left, phase) = (self.flights[index as usize].left, self.flights[index as usize].phase);
         self.span(rank, Unit::Wire, name_of(phase), left, now, index);
         let flight = &mut self.flights[index as usize];
         if std::mem::take(&mut flight.has_stream) {
-            self.stations[target as usize].close_stream(flight.from);
+            self.stations[flight.target as usize].close_stream(flight.from);
         }
-        let flight = &mut self.flights[index as usize];
         if flight.lost {
             self.statistics.lost += 1;
             flight.delivery = Delivery::failed(fail::UNDELIVERABLE);
@@ -371,7 +370,7 @@ impl<R: Ranks> Simulation<R> {
             Phase::Refusal => {
                 flight.phase = Phase::Request;
                 flight.refused = false;
-                self.queue.schedule(now + machine.nic.retry, Event::Issue(index));
+                self.queue.schedule(now + self.machine.nic.retry, Event::Issue(index));
             }
             Phase::Request if flight.refused => {
                 flight.phase = Phase::Refusal;
@@ -412,11 +411,10 @@ impl<R: Ranks> Simulation<R> {
 
     /// The header is there: the NIC deals with it, and in host mode the processor, after an interrupt.
     fn take_header(&mut self, index: u32) {
-        let (_, target) = self.ends(index);
         let machine = self.machine.clone();
         let nic = &machine.nic;
         let flight = &self.flights[index as usize];
-        let (head, phase) = (flight.head, flight.phase);
+        let (head, phase, target) = (flight.head, flight.phase, flight.target);
         if phase == Phase::Refusal {
             return;
         }
@@ -437,14 +435,13 @@ impl<R: Ranks> Simulation<R> {
 
     /// All of it is there, and its turn has come: when its bytes are in memory it is delivered.
     fn take_in(&mut self, now: Time, index: u32) {
-        let (_, target) = self.ends(index);
         let machine = self.machine.clone();
         let host = &machine.host;
         if self.flights[index as usize].header_done == Time::MAX {
             self.take_header(index);
         }
         let flight = &self.flights[index as usize];
-        let (phase, bytes, done) = (flight.phase, flight.bytes, flight.header_done);
+        let (phase, bytes, done, target) = (flight.phase, flight.bytes, flight.header_done, flight.target);
         let station = &mut self.stations[target as usize];
         let at = match machine.nic.mode {
             Mode::Nic => {
@@ -470,7 +467,8 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn deliver(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
         let flight = &mut self.flights[index as usize];
-        let (to, ni, started, kind) = (flight.to, flight.ni, flight.started, flight.command.kind);
+        let (to, ni, started, kind, target) =
+            (flight.to, flight.ni, flight.started, flight.command.kind, flight.target);
         let payload = std::mem::take(&mut flight.payload);
         let request = &flight.command.request;
         let mut searched = walk::Walk::default();
@@ -497,7 +495,6 @@ impl<R: Ranks> Simulation<R> {
         };
         let cost = tally_cost + machine.search(compared, searched.length);
         let finish = now + cost;
-        let (_, target) = self.ends(index);
         self.stations[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
         let unit = if machine.nic.mode == Mode::Host { Unit::Host } else { Unit::NicReceive };
         self.span(to, unit, "match", now, finish, index);
@@ -517,7 +514,7 @@ impl<R: Ranks> Simulation<R> {
         }
         flight.phase = Phase::Response;
         reply.truncate(delivery.mlength as usize);
-        flight.payload = if acknowledges { Vec::new() } else { reply };
+        flight.payload = if acknowledges { Bytes::new() } else { reply.into() };
         // Nothing waits for the search of an entry but what follows from it.
         self.respond(finish, index);
     }
@@ -535,12 +532,11 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn answer(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
         let flight = &mut self.flights[index as usize];
-        let (from, ni, command) = (flight.from, flight.ni, flight.command);
+        let (from, ni) = (flight.from, flight.ni);
         let reply = std::mem::take(&mut flight.payload);
-        if !matches!(command.kind, kind::PUT | kind::ATOMIC) && flight.delivery.fail == fail::OK {
+        if !matches!(flight.command.kind, kind::PUT | kind::ATOMIC) && flight.delivery.fail == fail::OK {
             let bytes = reply.len().min(flight.delivery.mlength as usize);
-            if self.ranks.scatter(from, ni, &command.sink, &reply[..bytes]).is_err() {
-                let flight = &mut self.flights[index as usize];
+            if self.ranks.scatter(from, ni, &flight.command.sink, &reply[..bytes]).is_err() {
                 (flight.delivery.fail, flight.delivery.mlength) = (fail::SEGV, 0);
             }
         }
@@ -551,13 +547,13 @@ impl<R: Ranks> Simulation<R> {
     /// The initiator is told, and the flight is over.
     fn conclude(&mut self, at: Time, index: u32) {
         let flight = &self.flights[index as usize];
-        let (from, ni, command, delivery) = (flight.from, flight.ni, flight.command, flight.delivery);
-        self.statistics.note(&[u64::from(from), at.0, u64::from(delivery.fail)]);
-        self.free_flight(index);
-        if command.wants_response() {
-            self.ranks.with_nic(from, ni, &mut |nic| nic.complete_response(&command, &delivery));
+        let (from, ni) = (flight.from, flight.ni);
+        self.statistics.note(&[u64::from(from), at.0, u64::from(flight.delivery.fail)]);
+        if flight.command.wants_response() {
+            self.ranks.with_nic(from, ni, &mut |nic| nic.complete_response(&flight.command, &flight.delivery));
             self.fire_what_is_due(from, ni, at);
         }
+        self.free_flight(index);
         self.wake(from, at);
     }
 
@@ -589,7 +585,7 @@ impl<R: Ranks> Simulation<R> {
                     station.serve(now, machine.nic.command).1 + machine.host.doorbell
                 }
             };
-            let index = self.new_flight(at, rank, ni, command, payload);
+            let index = self.new_flight(at, rank, ni, Box::new(command), payload.into());
             if gathered.is_err() {
                 self.flights[index as usize].delivery = Delivery::failed(fail::SEGV);
                 self.conclude(at, index);

@@ -28,6 +28,6 @@ pub mod trace;
 mod walk;
 
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
-pub use ranks::{Ask, Meter, Ranks, Turn};
+pub use ranks::{Ask, Bytes, Meter, Ranks, Turn};
 pub use run::{Fault, Options, Simulation, SimulationError};
 pub(crate) use walk::of_headers as headers_walk;

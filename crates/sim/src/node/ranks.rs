@@ -14,11 +14,15 @@ use selvedge_nic::{Fault, Nic, Step};
 
 use crate::time::Time;
 
+/// A payload. Most that is counted or reduced is a word or two, which lies in the record itself.
+pub type Bytes = smallvec::SmallVec<[u8; 16]>;
+
 /// What a rank asks of the simulation, which decides when it runs again.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// An operation of its NIC number `ni` starts; its payload has been read. The rank goes on as soon as the host is done with it.
-    Start { ni: u32, command: Box<Command>, payload: Vec<u8> },
+    /// An operation of its NIC number `ni` starts; its payload has been read. The rank goes on as soon as the host is done with it;
+    /// if it `waits`, not before one of its NICs has changed, too.
+    Start { ni: u32, command: Box<Command>, payload: Bytes, waits: bool },
     /// Nothing to do until one of its NICs changes, or until this time.
     Wait { until: Time },
     /// It looked and found nothing. It will look again: when one of its NICs has changed, or after a while.

@@ -132,6 +132,14 @@ pub(super) struct Rank {
     code: Option<i32>,
 }
 
+impl Rank {
+    /// It waits for its NIC, from a time on.
+    fn wait(&mut self, since: Time) {
+        self.state = State::Waiting { earliest: since, since, polls: false };
+        self.generation = self.generation.wrapping_add(1);
+    }
+}
+
 /// No flight.
 const NONE: u32 = u32::MAX;
 
@@ -385,18 +393,21 @@ impl<R: Ranks> Simulation<R> {
             self.queue.schedule(at, Event::Fire { rank, ni });
         }
         match turn.ask {
-            Ask::Start { ni, command, payload } => {
-                self.members[rank as usize].state = State::Due;
-                let (goes_on, flight) = self.start(at, rank, ni, *command, payload);
-                self.members[rank as usize].leaves = flight;
-                self.due(rank, goes_on, false);
+            Ask::Start { ni, command, payload, waits } => {
+                let (goes_on, flight) = self.start(at, rank, ni, command, payload);
+                if waits {
+                    self.queue.schedule(goes_on, Event::Issue(flight));
+                    self.members[rank as usize].wait(goes_on);
+                } else {
+                    let member = &mut self.members[rank as usize];
+                    member.state = State::Due;
+                    member.leaves = flight;
+                    self.due(rank, goes_on, false);
+                }
             }
             Ask::Wait { until } => {
-                self.members[rank as usize].state = State::Waiting { earliest: at, since: at, polls: false };
-                if until == Time::MAX {
-                    let member = &mut self.members[rank as usize];
-                    member.generation = member.generation.wrapping_add(1);
-                } else {
+                self.members[rank as usize].wait(at);
+                if until != Time::MAX {
                     self.due(rank, until.max(at), false);
                 }
             }

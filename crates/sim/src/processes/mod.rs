@@ -125,7 +125,7 @@ impl<L: Launcher> Processes<L> {
     fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
         match asked {
             Asked::Start { ni, command, payload, .. } => match checked(&command[..], &payload) {
-                Ok(command) => Ask::Start { ni, command: Box::new(command), payload },
+                Ok(command) => Ask::Start { ni, command: Box::new(command), payload: payload.into(), waits: false },
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
             },
             Asked::Wait { until_ps } => Ask::Wait { until: Time(until_ps) },

@@ -18,6 +18,8 @@
 //!    another come in order.
 //! 2. The processor adds as fast as it copies.
 
+use crate::node::Bytes;
+
 use super::process::Process;
 
 /// How a sum over all ranks is made.
@@ -164,7 +166,7 @@ impl Process {
                 let (given, taken) = (block(out), block(out + size - 1));
                 let receive = self.irecv(left, tag, taken.len() as u64);
                 let send = self.isend(right, tag, &words[given]).await;
-                let message = self.wait(receive).await.map_or_else(Vec::new, |message| message.bytes);
+                let message = self.wait(receive).await.map_or_else(Bytes::new, |message| message.bytes);
                 self.wait(send).await;
                 if adding {
                     self.add_to(&mut words[taken], &message);
@@ -204,12 +206,12 @@ impl Process {
     }
 
     /// Both at once, of different lengths.
-    async fn trade(&self, partner: u32, tag: u32, bytes: &[u8], most: u64) -> Vec<u8> {
+    async fn trade(&self, partner: u32, tag: u32, bytes: &[u8], most: u64) -> Bytes {
         let receive = self.irecv(partner, tag, most);
         let send = self.isend(partner, tag, bytes).await;
         let message = self.wait(receive).await;
         self.wait(send).await;
-        message.map_or_else(Vec::new, |message| message.bytes)
+        message.map_or_else(Bytes::new, |message| message.bytes)
     }
 
     fn add_to(&self, words: &mut [u8], others: &[u8]) {

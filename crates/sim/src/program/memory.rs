@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 
 use selvedge_nic::{Bus, Fault, Step};
 
-use crate::node::Meter;
+use crate::node::{Bytes, Meter};
 
 /// Where unexpected messages land.
 pub const ARRIVALS_AT: u64 = 1 << 48;
@@ -32,9 +32,9 @@ pub fn landing_of(request: u32) -> u64 {
 pub struct Memory {
     pub own: Vec<u8>,
     /// Unexpected messages by address: the NIC fills that space upwards. None: taken.
-    arrivals: VecDeque<(u64, Option<Vec<u8>>)>,
+    arrivals: VecDeque<(u64, Option<Bytes>)>,
     /// By request.
-    landings: Vec<Vec<u8>>,
+    landings: Vec<Bytes>,
 }
 
 impl Memory {
@@ -44,15 +44,15 @@ impl Memory {
 
     /// Makes room for the spaces of so many requests.
     pub fn reserve(&mut self, requests: usize) {
-        self.landings.resize_with(requests.max(self.landings.len()), Vec::new);
+        self.landings.resize_with(requests.max(self.landings.len()), Bytes::new);
     }
 
     /// Takes what lies in the space of a request, or the unexpected payload at an address.
-    pub fn take(&mut self, address: u64) -> Vec<u8> {
+    pub fn take(&mut self, address: u64) -> Bytes {
         if let Some((index, _)) = place(address) {
             return self.landings.get_mut(index).map(std::mem::take).unwrap_or_default();
         }
-        let Ok(at) = self.arrivals.binary_search_by_key(&address, |(address, _)| *address) else { return Vec::new() };
+        let Ok(at) = self.arrivals.binary_search_by_key(&address, |(address, _)| *address) else { return Bytes::new() };
         let taken = self.arrivals[at].1.take().unwrap_or_default();
         while matches!(self.arrivals.front(), Some((_, None))) {
             self.arrivals.pop_front();
@@ -70,7 +70,7 @@ impl Memory {
     }
 
     pub fn read(&self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
-        let (piece, at) = match place(address) {
+        let (piece, at): (&[u8], usize) = match place(address) {
             Some((index, at)) => (self.landings.get(index).ok_or(Fault::Target)?, at),
             None => (&self.own, usize::try_from(address).map_err(|_| Fault::Target)?),
         };
@@ -83,6 +83,10 @@ impl Memory {
         if let Some((index, at)) = place(address) {
             let piece = self.landings.get_mut(index).ok_or(Fault::Target)?;
             let end = at.checked_add(from.len()).ok_or(Fault::Target)?;
+            if at == 0 && piece.is_empty() {
+                piece.extend_from_slice(from);
+                return Ok(());
+            }
             if piece.len() < end {
                 piece.resize(end, 0);
             }
@@ -94,7 +98,7 @@ impl Memory {
                 return Ok(());
             }
             let at = self.arrivals.partition_point(|(other, _)| *other < address);
-            self.arrivals.insert(at, (address, Some(from.to_vec())));
+            self.arrivals.insert(at, (address, Some(Bytes::from_slice(from))));
             return Ok(());
         }
         let at = usize::try_from(address).map_err(|_| Fault::Target)?;

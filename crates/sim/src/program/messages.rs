@@ -22,8 +22,8 @@ use selvedge_nic::tables::{Side, kind};
 use selvedge_nic::{Bus, Metered, Nic, NoMemory, Step};
 
 use crate::machine::Matching;
-use crate::node::Ask;
 use crate::node::headers_walk;
+use crate::node::{Ask, Bytes};
 use crate::time::Time;
 
 use super::memory::{ARRIVALS_AT, ARRIVALS_BYTES, Memory, landing_of};
@@ -40,7 +40,7 @@ pub const OWN_TAGS: u32 = 1 << 31;
 pub struct Message {
     pub source: u32,
     pub tag: u32,
-    pub bytes: Vec<u8>,
+    pub bytes: Bytes,
 }
 
 /// A send or receive that was begun.
@@ -117,6 +117,10 @@ impl Messages {
         }
     }
 
+    fn is_done(&self, request: RequestId) -> bool {
+        matches!(self.requests.get(request.0 as usize), Some(State::Done(_)))
+    }
+
     fn take_done(&mut self, request: RequestId) -> Option<Option<Message>> {
         let slot = self.requests.get_mut(request.0 as usize)?;
         if !matches!(slot, State::Done(_)) {
@@ -152,7 +156,7 @@ impl Process {
             return self.issend(to, tag, bytes).await;
         }
         let command = self.command(kind::PUT, to, PORTAL_MESSAGES, tag.into(), 0, length);
-        self.start(command, bytes.to_vec()).await;
+        self.start(command, Bytes::from_slice(bytes)).await;
         let core = &mut *self.core.borrow_mut();
         core.messages.begin(&mut core.memory, State::Done(None))
     }
@@ -186,7 +190,7 @@ impl Process {
         };
         let mut command = self.command(kind::PUT, to, PORTAL_MESSAGES, WORD | u64::from(tag), 0, WORD_BYTES);
         command.request.header_data = token;
-        self.start(command, length.to_le_bytes().to_vec()).await;
+        self.start(command, Bytes::from_slice(&length.to_le_bytes())).await;
         request
     }
 
@@ -244,13 +248,19 @@ impl Process {
     /// Waits for a request; gives what was received.
     pub async fn wait(&self, request: RequestId) -> Option<Message> {
         loop {
-            if let Some(done) = self.core.borrow_mut().messages.take_done(request) {
-                return done;
+            {
+                // What there is to do in most cases, without the rest of `progress`.
+                let core = &mut *self.core.borrow_mut();
+                if let Some(done) = core.messages.take_done(request) {
+                    return done;
+                }
+                if core.take_events() && core.messages.told.is_empty() {
+                    continue;
+                }
             }
-            if self.progress().await {
-                continue;
+            if !self.progress().await {
+                self.ask(Ask::Wait { until: Time::MAX }).await;
             }
-            self.ask(Ask::Wait { until: Time::MAX }).await;
         }
     }
 
@@ -269,16 +279,26 @@ impl Process {
 
     pub async fn recv(&self, from: u32, tag: u32, bytes: u64) -> Message {
         let request = self.irecv(from, tag, bytes);
-        self.wait(request).await.unwrap_or(Message { source: from, tag, bytes: Vec::new() })
+        self.wait(request).await.unwrap_or(Message { source: from, tag, bytes: Bytes::new() })
     }
 
     /// Both at once.
     pub async fn exchange(&self, to: u32, from: u32, tag: u32, bytes: &[u8]) -> Message {
-        let receive = self.irecv(from, tag, bytes.len() as u64);
-        let send = self.isend(to, tag, bytes).await;
-        let message = self.wait(receive).await;
-        self.wait(send).await;
-        message.unwrap_or(Message { source: from, tag, bytes: Vec::new() })
+        let length = bytes.len() as u64;
+        let receive = self.irecv(from, tag, length);
+        let is_long = length > self.core.borrow().needs.eager_bytes_max;
+        let message = if is_long || self.core.borrow().messages.is_done(receive) {
+            let send = self.isend(to, tag, bytes).await;
+            let message = self.wait(receive).await;
+            self.wait(send).await;
+            message
+        } else {
+            // A short send is done when it has left, and nothing is to be done then but to wait.
+            let command = self.command(kind::PUT, to, PORTAL_MESSAGES, tag.into(), 0, length);
+            self.start_and_wait(command, Bytes::from_slice(bytes)).await;
+            self.wait(receive).await
+        };
+        message.unwrap_or(Message { source: from, tag, bytes: Bytes::new() })
     }
 
     /// Takes what the NIC tells, and fetches long messages that are due. Whether there was anything.
@@ -303,7 +323,7 @@ impl Process {
                 command.sink = Side { start: landing_of(index), queue: messages.events, ..Side::NOWHERE };
                 messages.requests[index as usize] = State::Fetching { source, tag };
             }
-            self.start(command, Vec::new()).await;
+            self.start(command, Bytes::new()).await;
         }
     }
 }
@@ -316,20 +336,14 @@ fn counting(searched: &mut u64) -> impl Bus {
 impl Core {
     /// Posts a receive, or takes the unexpected message that is there for it.
     fn post(&mut self, spec: &EntrySpec, request: RequestId) {
-        let machine = self.machine.clone();
         let mut searched = 0;
-        let mut nic = self.tables.nic();
-        let list_walk = (machine.nic.matching == Matching::List).then(|| {
-            let found = nic.find_unexpected(&mut NoMemory, PORTAL_MESSAGES, spec);
-            headers_walk(&nic, PORTAL_MESSAGES, found)
-        });
-        let length = nic.portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers));
-        let posted = nic.post_receive(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
-        let (searched, length) = list_walk.unwrap_or((searched, length));
-        self.now += machine.local_command() + machine.search(searched, length);
+        let posted = self.tables.nic().post_receive(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
         match posted {
-            Ok(Posted::Linked(_)) => {}
+            Ok(Posted::Linked(_)) => self.spend_on_search(None, searched),
             Ok(Posted::Met(header)) => {
+                self.spend_on_search(Some(header), searched);
+                let machine = &self.machine;
+                self.now += machine.nic.event + machine.host.software_receive;
                 let mut nic = self.tables.nic();
                 let Some(&record) = nic.unexpected(header) else { return };
                 nic.drop_unexpected(header);
@@ -342,11 +356,22 @@ impl Core {
                     initiator: record.source,
                     ..Event::default()
                 };
-                self.now += machine.host.copy(event.mlength.min(spec.length));
+                self.now += self.machine.host.copy(event.mlength.min(spec.length));
                 self.received(&event);
             }
             Err(error) => panic!("{error:?}: more receives at once than the program said it needs"),
         }
+    }
+
+    /// Spends what it takes to ask the NIC for the unexpected message `found`, with a hash that looked at so many headers or, where
+    /// the machine has none, by a walk of the list.
+    fn spend_on_search(&mut self, found: Option<u32>, hashed: u64) {
+        let nic = self.tables.nic();
+        let (searched, length) = match self.machine.nic.matching {
+            Matching::List => headers_walk(&nic, PORTAL_MESSAGES, found),
+            Matching::Hash => (hashed, nic.portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers))),
+        };
+        self.now += self.machine.local_command() + self.machine.search(searched, length);
     }
 
     fn take_events(&mut self) -> bool {
@@ -379,7 +404,7 @@ impl Core {
 
     /// A message has come for a request: whole, or word of it.
     fn received(&mut self, event: &Event) {
-        let mut bytes = if event.mlength == 0 { Vec::new() } else { self.memory.take(event.start) };
+        let mut bytes = if event.mlength == 0 { Bytes::new() } else { self.memory.take(event.start) };
         let index = event.user_ptr as u32;
         let Some(slot) = self.messages.requests.get_mut(index as usize) else { return };
         let State::Posted { most } = *slot else { return };
@@ -397,14 +422,9 @@ impl Core {
     /// The unexpected message that a receive would meet.
     fn look(&mut self, spec: &EntrySpec) -> Option<(u32, u32, u64)> {
         let mut searched = 0;
-        let mut nic = self.tables.nic();
-        let length = nic.portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers));
-        let found = nic.find_unexpected(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
-        let (searched, length) = match self.machine.nic.matching {
-            Matching::List => headers_walk(&nic, PORTAL_MESSAGES, found),
-            Matching::Hash => (searched, length),
-        };
-        self.now += self.machine.local_command() + self.machine.search(searched, length);
+        let found = self.tables.nic().find_unexpected(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
+        self.spend_on_search(found, searched);
+        let nic = self.tables.nic();
         let record = nic.unexpected(found?)?;
         let word = || self.memory.arrival(record.start).and_then(|bytes| bytes.first_chunk().copied());
         let bytes = if record.match_bits & WORD == 0 { record.mlength } else { u64::from_le_bytes(word()?) };

@@ -27,7 +27,7 @@ use selvedge_nic::{Limits, NoMemory};
 
 use crate::machine::{Machine, Mode};
 use crate::node::tables::OwnTables;
-use crate::node::{Ask, Turn};
+use crate::node::{Ask, Bytes, Turn};
 use crate::time::Time;
 
 use super::Needs;
@@ -257,13 +257,13 @@ impl Process {
     /// Puts bytes into a rank's memory. No word of it comes back.
     pub async fn put(&self, to: u32, offset: u64, bytes: &[u8]) {
         let command = self.command(kind::PUT, to, PORTAL_MEMORY, 0, offset, bytes.len() as u64);
-        self.start(command, bytes.to_vec()).await;
+        self.start(command, Bytes::from_slice(bytes)).await;
     }
 
     /// Puts bytes, and counts one at the target's counter of this number: the counting put of seed 004.
     pub async fn put_counting(&self, to: u32, window: u32, offset: u64, bytes: &[u8]) {
         let command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes.len() as u64);
-        self.start(command, bytes.to_vec()).await;
+        self.start(command, Bytes::from_slice(bytes)).await;
     }
 
     /// Puts bytes and asks for an acknowledgement, for which [`Process::fence`] waits.
@@ -276,7 +276,7 @@ impl Process {
             command.source.counter = core.acknowledged;
         }
         command.source.options = options::MD_EVENT_CT_ACK;
-        self.start(command, bytes.to_vec()).await;
+        self.start(command, Bytes::from_slice(bytes)).await;
     }
 
     /// Waits until every acknowledged put has arrived.
@@ -294,7 +294,7 @@ impl Process {
             (core.replied, core.asked)
         };
         command.sink = Side { start: into, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
-        self.start(command, Vec::new()).await;
+        self.start(command, Bytes::new()).await;
         self.wait_for_count(counter, count).await;
     }
 
@@ -377,14 +377,14 @@ impl Process {
     pub async fn add(&self, to: u32, offset: u64, value: u64) {
         let mut command = self.command(kind::ATOMIC, to, PORTAL_MEMORY, 0, offset, 8);
         (command.request.operation, command.request.datatype) = SUM;
-        self.start(command, value.to_le_bytes().to_vec()).await;
+        self.start(command, Bytes::from_slice(&value.to_le_bytes())).await;
     }
 
     /// Adds 8-byte words to those of a rank's memory, and counts one at a window of the target.
     pub async fn add_counting(&self, to: u32, window: u32, offset: u64, words: &[u8]) {
         let mut command = self.command(kind::ATOMIC, to, PORTAL_WINDOW, window.into(), offset, words.len() as u64);
         (command.request.operation, command.request.datatype) = SUM;
-        self.start(command, words.to_vec()).await;
+        self.start(command, Bytes::from_slice(words)).await;
     }
 
     /// Adds to an 8-byte word of a rank's memory; gives what it was.
@@ -413,7 +413,7 @@ impl Process {
             (core.replied, core.asked, core.needs.memory_bytes as u64)
         };
         command.sink = Side { start: scratch, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
-        self.start(command, value.to_le_bytes().to_vec()).await;
+        self.start(command, Bytes::from_slice(&value.to_le_bytes())).await;
         self.wait_for_count(counter, count).await;
         self.word(scratch)
     }
@@ -440,8 +440,13 @@ impl Process {
     }
 
     /// Starts an operation; returns when the host is done with it.
-    pub async fn start(&self, command: Command, payload: Vec<u8>) {
-        self.ask(Ask::Start { ni: 0, command: Box::new(command), payload }).await;
+    pub async fn start(&self, command: Command, payload: Bytes) {
+        self.ask(Ask::Start { ni: 0, command: Box::new(command), payload, waits: false }).await;
+    }
+
+    /// Starts an operation; returns when the host is done with it and the NIC has something new.
+    pub(super) async fn start_and_wait(&self, command: Command, payload: Bytes) {
+        self.ask(Ask::Start { ni: 0, command: Box::new(command), payload, waits: true }).await;
     }
 
     async fn wait_for_count(&self, counter: u32, count: u64) {

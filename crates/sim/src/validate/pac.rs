@@ -79,7 +79,7 @@ fn worst_case(plan: Plan, results: &mut Results) -> Result<(), ValidateError> {
         )
         .note(format!(
             "{} to {} times; 10 and more {}. Short lists are dominated by the call: hundreds of instructions against a round trip \
-             of 60 ns. What comes after the match (an event, waking the program) is charged to neither, which favours PAC.",
+             of 60 ns. What comes after the match (its event, the library that takes it in) is charged to both, which favours software.",
             short(least(&arm_ratio)),
             short(greatest(&arm_ratio)),
             from(&arm_ratio)

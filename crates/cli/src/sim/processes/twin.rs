@@ -120,7 +120,7 @@ impl Twin {
             self.pauses[at] = PAUSE;
         }
         match turn.ask {
-            Ask::Start { ni, command, payload } => {
+            Ask::Start { ni, command, payload, .. } => {
                 self.note(&[u64::from(rank), turn.at.0, u64::from(command.kind), command.target, command.length]);
                 self.start(rank, ni, &command, &payload);
             }

@@ -16,6 +16,7 @@
 use super::parameter::{whole, wholes, word};
 use super::payload::{fill, is_that, made, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
+use crate::node::Bytes;
 use crate::program::{Needs, Process, When};
 use crate::time::Time;
 
@@ -149,7 +150,7 @@ impl Exchange {
             posted = post();
         }
         for (from, request) in posted {
-            let message = process.wait(request).await.map_or_else(Vec::new, |message| message.bytes);
+            let message = process.wait(request).await.map_or_else(Bytes::new, |message| message.bytes);
             if !check(process, from, round, bytes, &message) {
                 return false;
             }

@@ -128,7 +128,7 @@ impl Grid {
             let message = process.wait(request).await;
             let from = self.neighbour(rank, dimension, up);
             let expected = self.cells_at(from, dimension, !up, step);
-            if message.is_none_or(|message| message.bytes != expected) {
+            if message.is_none_or(|message| message.bytes[..] != expected[..]) {
                 process.wrong(format!("the face of rank {from} across dimension {dimension} is wrong in step {step}"));
                 return false;
             }

@@ -201,7 +201,7 @@ pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: T
     let mut right = true;
     for (source, part, bytes, receive) in receives {
         let message = process.wait(receive).await;
-        right &= message.is_some_and(|message| message.bytes == payload(source, part, bytes));
+        right &= message.is_some_and(|message| message.bytes[..] == payload(source, part, bytes)[..]);
     }
     process.wait_all(&sends).await;
     right

@@ -128,7 +128,7 @@ pub fn incast(
             for receive in receives {
                 let Some(message) = process.wait(receive).await else { return 1 };
                 let number = &mut come[message.source as usize];
-                if message.bytes != payload(message.source, *number, bytes as usize) {
+                if message.bytes[..] != payload(message.source, *number, bytes as usize)[..] {
                     return 2;
                 }
                 *number += 1;
