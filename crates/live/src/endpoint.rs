@@ -12,7 +12,7 @@ use std::path::{Path as FilePath, PathBuf};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{
-    AtomicU8, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+    AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
 use crate::Path;
@@ -59,6 +59,8 @@ pub struct Endpoint {
     arena_bytes: AtomicU64,
     /// 0: not known; 1: cross-memory attach works; 2: it does not.
     attach: AtomicU8,
+    /// Puts that are not tried the express way, since the last that was had to go another.
+    pub(crate) detour: AtomicU32,
 }
 
 impl Endpoint {
@@ -74,6 +76,7 @@ impl Endpoint {
             arena: OnceLock::new(),
             arena_bytes: AtomicU64::new(0),
             attach: AtomicU8::new(0),
+            detour: AtomicU32::new(0),
             segment,
         }
     }
@@ -116,6 +119,15 @@ impl Endpoint {
             return None;
         }
         NonNull::new(self.arena.get()?.base().wrapping_add(offset as usize))
+    }
+
+    /// Likewise of our own memory, wherever it lies: a range that can be read.
+    #[inline(always)]
+    pub(crate) fn own_readable(&self, address: u64, bytes: u64) -> bool {
+        let hot = &self.segment.header().hot;
+        let base = hot.arena_base.load(Relaxed);
+        let inside = base != 0 && within(address.wrapping_sub(base), bytes, hot.arena_bytes.load(Relaxed));
+        inside || OWN_MEMORY.readable(address, bytes)
     }
 
     /// Where a range of its owner's memory is from here.

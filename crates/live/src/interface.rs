@@ -103,6 +103,8 @@ pub struct Interface {
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
+    /// Targets' NICs are run from here, and their memory may be in place.
+    pub(crate) has_express: bool,
     /// Where time is virtual: whom to ask for the turn.
     pub(crate) clock: Option<&'static RankEnd>,
 }
@@ -162,6 +164,9 @@ impl Interface {
             looked: AtomicU32::new(0),
             polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
+            has_express: clock.is_none()
+                && config.mode == Mode::Nic
+                && matches!(config.path, Path::Auto | Path::Shared),
             clock,
             config,
         };

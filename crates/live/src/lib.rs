@@ -35,6 +35,7 @@ pub mod arena;
 pub mod direct;
 pub mod endpoint;
 pub mod engine;
+mod express;
 pub mod extents;
 pub mod inspect;
 pub mod interface;

@@ -324,7 +324,7 @@ fn copy(from: Place, to: Place, bytes: u64) -> Result<(), End> {
 }
 
 #[inline(always)]
-fn copy_direct(from: *const u8, to: *mut u8, bytes: usize) {
+pub(crate) fn copy_direct(from: *const u8, to: *mut u8, bytes: usize) {
     let aligned = |bytes: usize| (from as usize | to as usize) & (bytes - 1) == 0;
     // SAFETY: `resolve` found both ranges mapped and usable. Other processes and threads may touch them at the same
     // time, as with any network interface; words are moved whole by volatile accesses, the rest by memmove.

@@ -11,7 +11,7 @@ use selvedge_host::nic::handle::NONE;
 use selvedge_host::nic::portals::operation::{Datatype, Family, Operation, allowed};
 use selvedge_host::nic::portals::resources::DescriptorView;
 use selvedge_host::nic::portals::triggered::Action;
-use selvedge_host::nic::portals::{ack, options};
+use selvedge_host::nic::portals::{Put, ack, options};
 use selvedge_host::nic::tables::{Command, Request, Side, kind};
 
 use crate::abi::{CtEvent, Me, Process};
@@ -211,6 +211,32 @@ fn swap(pair: &Pair, length: u64, target: &Target, operand: *const c_void, what:
     Ok(plan)
 }
 
+/// A put of which nothing is told to its initiator, done at once if it can be. None: nothing has happened; what is wrong with it, if
+/// anything is, [`put`] finds.
+#[inline(always)]
+fn put_express(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Option<()> {
+    let (ni, reference) = find(md, Kind::Md).ok()?;
+    let view = ni.interface().signals().descriptor(reference)?;
+    let quiet = view.queue == NONE && view.counter == NONE && view.iov == NONE;
+    let most =
+        if view.options & options::MD_VOLATILE != 0 { ni.limits.max_volatile_size } else { ni.limits.max_msg_size };
+    let inside = offset.checked_add(length).is_some_and(|end| end <= view.length);
+    if !quiet || !inside || length > most || target.pt_index > ni.limits.max_pt_index as u32 {
+        return None;
+    }
+    let put = Put {
+        portal: target.pt_index,
+        uid: ni.uid,
+        initiator: ni.presents(),
+        match_bits: target.match_bits,
+        remote_offset: target.remote_offset,
+        header_data: tag.hdr_data,
+        length,
+    };
+    let physical = ni.physical(target.process).ok()?;
+    ni.interface().put_express(physical, &put, view.start.wrapping_add(offset)).then_some(())
+}
+
 /// Starts what was planned.
 #[inline(always)]
 fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag) -> i32 {
@@ -263,6 +289,9 @@ pub extern "C" fn PtlPut(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack_req };
+    if tag.ack == ack::NONE && put_express(md_handle, local_offset, length, &target, &tag).is_some() {
+        return Code::Ok as i32;
+    }
     start(put(md_handle, local_offset, length, &target, &tag), length, &target, &tag)
 }
 

@@ -21,7 +21,7 @@ use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::append::entry_event;
 use super::events::{Event, event_kind};
-use super::matching::Key;
+use super::matching::{Key, accepts};
 use super::operation::{Datatype, Operation, apply, apply_swap};
 use super::scatter::Region;
 use super::{fail, list, options};
@@ -49,6 +49,25 @@ impl From<&Packet> for Request {
             operand: packet.operand,
         }
     }
+}
+
+/// What of a request a plain put has.
+#[derive(Clone, Copy, Debug)]
+pub struct Put {
+    pub portal: u32,
+    pub uid: u32,
+    pub initiator: u64,
+    pub match_bits: u64,
+    pub remote_offset: u64,
+    pub header_data: u64,
+    pub length: u64,
+}
+
+/// What the express way did.
+struct Told {
+    delivery: Delivery,
+    posted: bool,
+    counted: bool,
 }
 
 /// What became of a request.
@@ -112,47 +131,84 @@ impl Nic<'_> {
         let Some((index, which)) = found else {
             return self.exhausted(request.portal, flow_controlled, false);
         };
-        if which == list::PRIORITY && !flow_controlled {
-            if let Some(verdict) = self.express(bus, index, queue, request) {
-                return verdict;
+        if which == list::PRIORITY && !flow_controlled && request.kind == kind::PUT {
+            let put = Put {
+                portal: request.portal,
+                uid: request.uid,
+                initiator: request.initiator,
+                match_bits: request.match_bits,
+                remote_offset: request.remote_offset,
+                header_data: request.header_data,
+                length: request.length,
+            };
+            if let Some(told) = self.express(index, queue, &put, |address, bytes| bus.put_at_hand(0, address, bytes)) {
+                bus.charge(Step::Transfer(told.delivery.mlength));
+                if told.posted {
+                    bus.charge(Step::EventPosted);
+                }
+                if told.counted {
+                    bus.charge(Step::CounterUpdated);
+                }
+                return Verdict::Done(told.delivery);
             }
         }
         self.deliver_to(bus, index, which, flow_controlled, queue, request)
+    }
+
+    /// A put that wants no answer, to the entry that is alone on its list, where that goes the express way. `at_hand` moves its
+    /// payload to an address of the target's, where it can be at once. False: nothing has changed, and it is to be delivered.
+    #[inline(always)]
+    pub fn put_express(&mut self, put: &Put, at_hand: impl FnOnce(u64, u64) -> bool) -> bool {
+        let Some(record) = self.tables.portals.get(put.portal as usize) else { return false };
+        if record.status != portal::ENABLED || record.options & options::PT_FLOWCTRL != 0 {
+            return false;
+        }
+        let (index, queue) = (record.sole, record.queue);
+        let Some(sole) = self.tables.entries.get(index as usize) else { return false };
+        let key = Key {
+            match_bits: put.match_bits,
+            source: put.initiator,
+            length: put.length,
+            remote_offset: put.remote_offset,
+        };
+        let linked = slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == put.portal;
+        if !linked || !accepts(sole, &key) || self.express(index, queue, put, at_hand).is_none() {
+            return false;
+        }
+        self.signals.registers.add(Register::ListSteps, 1);
+        true
     }
 
     /// A put to an entry that stays as it is, both memories at hand, told by an event or by a count but not by both.
     /// Nothing that a death in the middle could leave undone is recorded: a message that was not told of has not
     /// arrived.
     #[inline(always)]
-    fn express<B: Bus>(&mut self, bus: &mut B, index: u32, queue: u32, request: &Request) -> Option<Verdict> {
+    fn express(&mut self, index: u32, queue: u32, put: &Put, at_hand: impl FnOnce(u64, u64) -> bool) -> Option<Told> {
         let record = self.tables.entries.get(index as usize)?;
         let flags = record.options;
         let plain = flags & (options::OP_PUT | CHANGING) == options::OP_PUT
-            && (record.uid == u32::MAX || record.uid == request.uid)
-            && request.kind == kind::PUT;
+            && (record.uid == u32::MAX || record.uid == put.uid);
         let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
         let counts = flags & options::EVENT_CT_COMM != 0;
-        let offset = request.remote_offset;
-        let mlength = request.length.min(record.length.saturating_sub(offset));
+        let offset = put.remote_offset;
+        let mlength = put.length.min(record.length.saturating_sub(offset));
         let start = record.start.wrapping_add(offset);
         let (counter, user_ptr) = (record.counter, record.user_ptr);
-        if !plain || (posts && counts) || !bus.put_at_hand(0, start, mlength) {
+        if !plain || (posts && counts) || !at_hand(start, mlength) {
             return None;
         }
-        bus.charge(Step::Transfer(mlength));
         if posts {
-            bus.charge(Step::EventPosted);
             let event = Event {
                 start,
                 user_ptr,
-                header_data: request.header_data,
-                match_bits: request.match_bits,
-                rlength: request.length,
+                header_data: put.header_data,
+                match_bits: put.match_bits,
+                rlength: put.length,
                 mlength,
                 remote_offset: offset,
-                initiator: request.initiator,
-                uid: request.uid,
-                portal: request.portal,
+                initiator: put.initiator,
+                uid: put.uid,
+                portal: put.portal,
                 kind: event_kind::PUT,
                 list: list::PRIORITY,
                 fail: fail::OK,
@@ -162,18 +218,18 @@ impl Nic<'_> {
             self.post(queue, &event);
         }
         if counts {
-            bus.charge(Step::CounterUpdated);
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
         registers.add(Register::MatchedPriority, 1);
         registers.add(Register::BytesIn, mlength);
-        if mlength < request.length {
+        if mlength < put.length {
             registers.add(Register::Truncated, 1);
         }
         let silent = flags & options::ACK_DISABLE != 0;
-        Some(Verdict::Done(Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY }))
+        let delivery = Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY };
+        Some(Told { delivery, posted: posts, counted: counts })
     }
 
     /// A delivery of any kind to the entry that it matched.

@@ -26,7 +26,7 @@ pub mod triggered;
 
 pub use crate::tables::Request;
 pub use append::EntrySpec;
-pub use deliver::{Delivery, Verdict};
+pub use deliver::{Delivery, Put, Verdict};
 pub use events::Event;
 pub use receive::{Posted, Receive};
 
