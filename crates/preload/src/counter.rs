@@ -5,9 +5,8 @@
 //! 1 GHz. So `SIGSEGV` has a handler of this library's; what the program says of that signal is kept and followed for all other
 //! faults. A read takes the system some microseconds, and the program what reading a clock costs.
 //!
-//! Only where [`WANTED_BY`] asks for it: a process keeps that fault when it executes another program, whose loader reads the counter
-//! before any library of ours is there. So it suits programs that read the counter and start nothing. Forked children have the
-//! processor's counter back.
+//! A process keeps that fault when it executes another program, whose loader reads the counter before any library of ours is there:
+//! [`crate::children`]. Forked children have the processor's counter back. [`UNWANTED_BY`] leaves it to the rank, too.
 
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::ptr;
@@ -22,8 +21,8 @@ const PR_SET_TSC: c_int = 26;
 const PR_TSC_ENABLE: c_ulong = 1;
 const PR_TSC_SIGSEGV: c_ulong = 2;
 
-/// The environment variable; set to anything but 0.
-const WANTED_BY: &[u8] = b"SELVEDGE_SIM_TSC=";
+/// The environment variable, and what it has to be.
+const UNWANTED_BY: &[u8] = b"SELVEDGE_SIM_TSC=0";
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// What the program wants done; null: the default. Leaked, for a handler may be reading it.
@@ -40,7 +39,7 @@ pub unsafe fn install(environment: *const *const c_char) {
             libc::prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
             return;
         }
-        if !is_wanted(environment) {
+        if is_unwanted(environment) {
             return;
         }
         let mut action: Action = std::mem::zeroed();
@@ -55,16 +54,16 @@ pub unsafe fn install(environment: *const *const c_char) {
     }
 }
 
-/// Whether the environment asks for it.
+/// Whether the environment asks for the processor's counter.
 ///
 /// # Safety
 /// As of [`install`].
-unsafe fn is_wanted(mut environment: *const *const c_char) -> bool {
+unsafe fn is_unwanted(mut environment: *const *const c_char) -> bool {
     // SAFETY: strings up to a null.
     unsafe {
         while !environment.is_null() && !(*environment).is_null() {
-            if let Some(value) = CStr::from_ptr(*environment).to_bytes().strip_prefix(WANTED_BY) {
-                return !matches!(value, b"" | b"0");
+            if CStr::from_ptr(*environment).to_bytes() == UNWANTED_BY {
+                return true;
             }
             environment = environment.add(1);
         }
@@ -76,6 +75,25 @@ unsafe fn is_wanted(mut environment: *const *const c_char) -> bool {
 extern "C" fn give_back() {
     // SAFETY: no memory is involved.
     unsafe { libc::prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0) };
+}
+
+/// While it lives, this thread has the processor's counter, and hands that on to the programs that it starts.
+pub struct WhileReal;
+
+impl WhileReal {
+    pub fn begin() -> WhileReal {
+        give_back();
+        WhileReal
+    }
+}
+
+impl Drop for WhileReal {
+    fn drop(&mut self) {
+        if INSTALLED.load(Acquire) && RankEnd::of_process().is_some() {
+            // SAFETY: no memory is involved.
+            unsafe { libc::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) };
+        }
+    }
 }
 
 fn real_sigaction(signal: c_int, action: *const Action, before: *mut Action) -> c_int {

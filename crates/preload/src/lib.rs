@@ -10,6 +10,7 @@
 //! | [`clocks`] | `clock_gettime` and its relatives, `getrusage`, `times` |
 //! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield`, `poll` and `select` without descriptors |
 //! | [`counter`] | the processor's counter of cycles |
+//! | [`children`] | programs that the rank starts, which have the processor's own |
 //! | [`real`] | the system's own functions |
 //!
 //! Left alone: waits for descriptors, for locks and conditions with a time limit, timers and alarms: they use real time, of which
@@ -17,6 +18,8 @@
 //!
 //! Nothing here uses the standard library's clocks: they are these functions.
 
+#[cfg(target_arch = "x86_64")]
+mod children;
 mod clocks;
 #[cfg(target_arch = "x86_64")]
 mod counter;

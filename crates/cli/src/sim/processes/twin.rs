@@ -260,8 +260,7 @@ fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Ended> {
     let folder = tempfile::tempdir().expect("a folder");
     let made = program(folder.path(), text)?;
     let costs = selvedge_vclock::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
-    let env = vec![("SELVEDGE_SIM_TSC".to_owned(), "1".to_owned())];
-    Some(run(Launch { ranks, command: vec![made.into()], env, costs, keep_going, ..Launch::default() }))
+    Some(run(Launch { ranks, command: vec![made.into()], costs, keep_going, ..Launch::default() }))
 }
 
 const CLOCKS: &str = r#"
@@ -325,6 +324,56 @@ fn a_rank_may_start_other_programs() {
     }
     let command = ["sh", "-c", "date >&2; exec env sh -c true"].map(Into::into).to_vec();
     let ended = run(Launch { ranks: 2, command, ..Launch::default() });
+    assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
+}
+
+/// Whose loaders read the processor's counter; and the rank's own is virtual before, between and after.
+#[test]
+fn programs_that_a_rank_starts_have_the_processors_counter() {
+    let text = r#"
+#define _GNU_SOURCE
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+extern char **environ;
+static int is_virtual(void)
+{
+#ifdef __x86_64__
+    unsigned long long before = __builtin_ia32_rdtsc();
+    sleep(7);
+    unsigned long long passed = __builtin_ia32_rdtsc() - before;
+    return passed >= 7000000000ull && passed < 7000001000ull;
+#else
+    return 1;
+#endif
+}
+int main(int argc, char **argv)
+{
+    char *words[] = {"true", NULL}, line[8];
+    int status;
+    pid_t child;
+    if (argc > 1) return is_virtual() ? 0 : 9; /* executed in the place of itself */
+    if (!is_virtual()) return 1;
+    if (system("true") != 0 || !is_virtual()) return 2;
+    if (posix_spawnp(&child, "true", NULL, NULL, words, environ) != 0) return 3;
+    if (waitpid(child, &status, 0) != child || status != 0 || !is_virtual()) return 4;
+    FILE *pipe = popen("echo yes", "r");
+    if (!pipe || !fgets(line, sizeof line, pipe) || pclose(pipe) != 0 || !is_virtual()) return 5;
+    if ((child = vfork()) == 0) { execvp("true", words); _exit(1); }
+    if (waitpid(child, &status, 0) != child || status != 0 || !is_virtual()) return 6;
+    if ((child = fork()) == 0) { execlp("true", "true", NULL); _exit(1); }
+    if (waitpid(child, &status, 0) != child || status != 0 || !is_virtual()) return 7;
+    execv("/nowhere/to/be/found", words);
+    if (!is_virtual()) return 8;
+    char *again[] = {argv[0], "again", NULL};
+    execv(argv[0], again);
+    return 10;
+}
+"#;
+    let Some(ended) = run_text(1, false, text) else { return };
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
 }
 
