@@ -139,7 +139,7 @@ impl Ranks for Flipping {
     fn take_fired(&mut self) -> Option<(u32, u32)> {
         self.tasks.take_fired()
     }
-    fn find(&mut self, target: u64, ni: u32) -> Option<u32> {
+    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
         self.tasks.find(target, ni)
     }
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {

@@ -184,7 +184,7 @@ impl<R: Ranks> Simulation<R> {
             return self.emit(now, index);
         }
         let (ni, from, target) = (flight.ni, flight.from, flight.command.target);
-        let Some(to) = self.ranks.find(target, ni) else {
+        let Some((to, _)) = self.ranks.find(target, ni) else {
             self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
             self.told_of_sending(now, index);
             self.flights[index as usize].delivery = Delivery::failed(fail::UNDELIVERABLE);
@@ -471,14 +471,16 @@ impl<R: Ranks> Simulation<R> {
             (flight.to, flight.ni, flight.started, flight.command.kind, flight.target);
         let payload = std::mem::take(&mut flight.payload);
         let request = &flight.command.request;
+        let found = self.ranks.find(flight.command.target, ni).filter(|(rank, _)| *rank == to);
+        // The target's number of its NIC.
+        let ni = found.map_or(ni, |(_, ni)| ni);
         let mut searched = walk::Walk::default();
         if machine.nic.matching == Matching::List || machine.nic.mode == Mode::Host {
             self.ranks.with_nic(to, ni, &mut |nic| searched = walk::of_request(nic, request));
         }
         let mut tally = Tally { nic: &machine.nic, searched: 0, cost: Time::ZERO };
         let mut reply = Vec::new();
-        let there = self.ranks.find(flight.command.target, ni) == Some(to);
-        let delivery = if !there {
+        let delivery = if found.is_none() {
             Delivery::failed(fail::UNDELIVERABLE)
         } else {
             match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut tally) {

@@ -67,8 +67,9 @@ pub trait Ranks {
         false
     }
 
-    /// The rank that has the NIC number `ni` with the Portals id `target` (nid << 32 | pid), if it lives.
-    fn find(&mut self, target: u64, ni: u32) -> Option<u32>;
+    /// The rank that a message from a NIC numbered `ni` to the Portals id `target` (nid << 32 | pid) is for, if it lives, and the
+    /// number of that NIC.
+    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)>;
 
     /// Works on a rank's NIC, if it has that one.
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool;

@@ -10,6 +10,8 @@
 //! Invariants
 //! 1. A NIC is believed to be a rank's if its segment names the process that the launcher started for it.
 //! 2. A rank that asks for what cannot be is ended, with the reason; the others find it dead.
+//! 3. To the engine, the NICs of a rank have numbers of their own: those that they were opened with, and, where a rank has several
+//!    of one, a multiple of [`NUMBERS`] more. A message stays among those of one number.
 //!
 //! Costs: a NIC's segment is mapped once; memory is copied by cross-memory attach or in place, once for each payload.
 
@@ -58,13 +60,16 @@ pub trait Launcher {
 /// When a rank looks again that says it found nothing, but may not have looked since something changed.
 const LOOK_AGAIN: Time = Time::from_ns(100);
 
+/// Numbers that NICs are opened with.
+const NUMBERS: u32 = 1 << 16;
+
 /// The ranks of a job that are processes.
 pub struct Processes<L: Launcher> {
     launcher: L,
-    /// By rank and the NIC's number.
+    /// By rank and the NIC's number here.
     nics: BTreeMap<(u32, u32), Visited>,
-    /// By Portals id and the NIC's number: whose it is.
-    owners: BTreeMap<(u64, u32), u32>,
+    /// By Portals id and the number that the NIC was opened with: whose it is, and its number here.
+    owners: BTreeMap<(u64, u32), (u32, u32)>,
     fired: VecDeque<(u32, u32)>,
     /// Ranks whose NICs or memory have changed since they last said that they found nothing.
     changed: BTreeSet<u32>,
@@ -95,15 +100,18 @@ impl<L: Launcher> Processes<L> {
     /// Attaches the NICs that a rank has open and that are not known.
     fn look_at_nics_of(&mut self, rank: u32) {
         let Some((wire, pid)) = self.launcher.wire(rank) else { return };
-        for told in wire.nics() {
-            let known = self.nics.get(&(rank, told.ni));
-            if known.is_some_and(|nic| nic.is_ready() && nic.id() == told.id) {
+        for told in wire.nics().into_iter().filter(|told| told.ni < NUMBERS) {
+            let of_number =
+                || self.nics.range((rank, 0)..=(rank, u32::MAX)).filter(|(at, _)| at.1 % NUMBERS == told.ni);
+            if of_number().any(|(_, nic)| nic.is_ready() && nic.id() == told.id) {
                 continue;
             }
+            let taken = |number: &u32| self.nics.get(&(rank, *number)).is_some_and(Visited::is_ready);
+            let Some(number) = (told.ni..).step_by(NUMBERS as usize).find(|number| !taken(number)) else { continue };
             match Visited::open(&told.path) {
                 Ok(nic) if nic.owner_pid() == pid && nic.id() == told.id && nic.number() == told.ni => {
-                    self.owners.insert((told.id, told.ni), rank);
-                    self.nics.insert((rank, told.ni), nic);
+                    self.owners.insert((told.id, told.ni), (rank, number));
+                    self.nics.insert((rank, number), nic);
                 }
                 Ok(_) => log::debug!("{}: not a NIC of rank {rank}", told.path.display()),
                 Err(error) => log::debug!("a NIC of rank {rank}: {error}"),
@@ -124,8 +132,12 @@ impl<L: Launcher> Processes<L> {
 
     fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
         match asked {
-            Asked::Start { ni, command, payload, .. } => match checked(&command[..], &payload) {
-                Ok(command) => Ask::Start { ni, command: Box::new(command), payload: payload.into(), waits: false },
+            Asked::Start { ni, origin, command, payload } => match checked(&command[..], &payload) {
+                Ok(command) => {
+                    let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
+                    let ni = own.map_or(ni, |(_, ni)| ni);
+                    Ask::Start { ni, command: Box::new(command), payload: payload.into(), waits: false }
+                }
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
             },
             Asked::Wait { until_ps } => Ask::Wait { until: Time(until_ps) },
@@ -200,19 +212,20 @@ impl<L: Launcher> Ranks for Processes<L> {
         self.launcher.is_over()
     }
 
-    fn find(&mut self, target: u64, ni: u32) -> Option<u32> {
-        if !self.owners.contains_key(&(target, ni)) {
+    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
+        let name = (target, ni % NUMBERS);
+        if !self.owners.contains_key(&name) {
             (0..self.size()).for_each(|rank| self.look_at_nics_of(rank));
         }
-        let rank = *self.owners.get(&(target, ni))?;
-        if self.nic(rank, ni).is_some_and(|nic| nic.id() == target) {
-            return Some(rank);
+        let (rank, number) = *self.owners.get(&name)?;
+        if self.nic(rank, number).is_some_and(|nic| nic.id() == target) {
+            return Some((rank, number));
         }
-        // Another process may have the id by now.
-        self.owners.remove(&(target, ni));
+        // Another process, or another NIC of it, may have the id by now.
+        self.owners.remove(&name);
         (0..self.size()).for_each(|rank| self.look_at_nics_of(rank));
-        let rank = *self.owners.get(&(target, ni))?;
-        self.nic(rank, ni).is_some_and(|nic| nic.id() == target).then_some(rank)
+        let (rank, number) = *self.owners.get(&name)?;
+        self.nic(rank, number).is_some_and(|nic| nic.id() == target).then_some((rank, number))
     }
 
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {

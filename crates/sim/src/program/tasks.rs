@@ -108,10 +108,10 @@ impl Ranks for Tasks {
         self.fired.take().map(|rank| (rank, 0))
     }
 
-    fn find(&mut self, target: u64, ni: u32) -> Option<u32> {
+    fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
         // The NIC outlives the program: what is under way when a rank returns still arrives.
         let rank = u32::try_from(target).ok()?;
-        (ni == 0 && (rank as usize) < self.tasks.len()).then_some(rank)
+        (ni == 0 && (rank as usize) < self.tasks.len()).then_some((rank, 0))
     }
 
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {

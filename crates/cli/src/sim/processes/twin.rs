@@ -169,7 +169,7 @@ impl Twin {
         let to = self.ranks.find(command.target, ni);
         let delivery = match to {
             None => Delivery::failed(fail::UNDELIVERABLE),
-            Some(to) => match self.ranks.deliver(to, ni, &command.request, payload, &mut reply, &mut Free) {
+            Some((to, ni)) => match self.ranks.deliver(to, ni, &command.request, payload, &mut reply, &mut Free) {
                 Verdict::Done(delivery) => delivery,
                 Verdict::Unreachable => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
@@ -195,7 +195,7 @@ impl Twin {
         if fired {
             self.fire(from, ni);
         }
-        if let Some(to) = to {
+        if let Some((to, ni)) = to {
             let mut fired = false;
             self.ranks.with_nic(to, ni, &mut |nic| fired = nic.has_fired());
             self.wake(to, now);
