@@ -244,7 +244,6 @@ pub(crate) fn missed(world: &World) {
     const PATIENCE: u32 = 64;
     static MISSES: AtomicU32 = AtomicU32::new(0);
     world.progress();
-    world.interface.found_nothing();
     if world.crowded() {
         let misses = MISSES.load(Relaxed).wrapping_add(1);
         MISSES.store(misses, Relaxed);

@@ -121,6 +121,9 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
     let seconds = started.elapsed().as_secs_f64();
     line.finish();
     let exit_code = exit_code(&outcome, interrupt);
+    if output.quiet {
+        say_why(&outcome, plan.time_limit);
+    }
     let mut run = Run {
         machine: plan.machine.clone(),
         program: plan.program.clone(),
@@ -155,6 +158,26 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
         }
     }
     Ok(Finished { run, exit_code, ranks: simulation.into_ranks() })
+}
+
+/// Why a run has not come to its end, where no table says so.
+fn say_why(outcome: &Outcome, limit: Option<Time>) {
+    match &outcome.end {
+        End::Stuck(waiting) => {
+            let ranks = outcome.ended.len();
+            let first = waiting.first().map_or(String::new(), |first| format!(": rank {} {}", first.rank, first.what));
+            eprintln!(
+                "selvedge sim: stuck at {}: nothing is left that could happen, and {} of {ranks} ranks wait{first}; without --quiet a \
+                 table says what each waits for",
+                outcome.time,
+                waiting.len()
+            );
+        }
+        End::Interrupted if limit.is_some_and(|limit| outcome.time >= limit) => {
+            eprintln!("selvedge sim: ended at the limit of virtual time, {}", outcome.time);
+        }
+        End::Interrupted | End::Completed => {}
+    }
 }
 
 fn exit_code(outcome: &Outcome, interrupt: &Interrupt) -> u8 {

@@ -6,7 +6,8 @@
 //! loops that look at the clock see it go on.
 //!
 //! Stuck is a run in which nothing is left to happen, or nothing but looks by ranks that have found nothing for
-//! [`Options::stuck_after`].
+//! [`Options::stuck_after`] and [`LOOKS_IN_VAIN`] looks: pauses double, so time alone is over after some hundred looks, and a program
+//! may well look that often before it goes on with something else.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -147,6 +148,9 @@ const NONE: u32 = u32::MAX;
 const PAUSE_FIRST: Time = Time::from_ns(100);
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
 
+/// So many looks in vain, of all ranks together, have to be made before they are called stuck.
+const LOOKS_IN_VAIN: u32 = 5_000;
+
 /// A machine with ranks on it.
 pub struct Simulation<R: Ranks> {
     /// Cloned in passing all the time, which an `Rc` makes cheap.
@@ -169,6 +173,8 @@ pub struct Simulation<R: Ranks> {
     looks: usize,
     /// When something happened that was not a look in vain.
     pub(super) moved: Time,
+    /// Looks since.
+    looks_in_vain: u32,
     ended: u32,
     /// The job was ended from outside.
     over: bool,
@@ -228,6 +234,7 @@ impl<R: Ranks> Simulation<R> {
             queue: Queue::new(),
             looks: 0,
             moved: Time::ZERO,
+            looks_in_vain: 0,
             ended: 0,
             over: false,
             machine: Rc::new(Machine::clone(&machine)),
@@ -252,7 +259,8 @@ impl<R: Ranks> Simulation<R> {
             }
             if self.queue.len() == self.looks {
                 let idle = self.queue.now().saturating_sub(self.moved);
-                if self.queue.is_empty() || idle >= self.options.stuck_after {
+                let in_vain = idle >= self.options.stuck_after && self.looks_in_vain >= LOOKS_IN_VAIN;
+                if self.queue.is_empty() || in_vain {
                     break End::Stuck(self.waiting());
                 }
             }
@@ -324,6 +332,7 @@ impl<R: Ranks> Simulation<R> {
             }
             Event::Resume { rank, generation, look } => {
                 self.looks -= usize::from(look);
+                self.looks_in_vain = self.looks_in_vain.saturating_add(u32::from(look));
                 if self.members[rank as usize].generation == generation {
                     self.turn(now, rank, look);
                 }
@@ -345,7 +354,7 @@ impl<R: Ranks> Simulation<R> {
             }
         }
         if !matches!(event, Event::Resume { look: true, .. }) {
-            self.moved = now;
+            (self.moved, self.looks_in_vain) = (now, 0);
         }
     }
 
@@ -385,7 +394,7 @@ impl<R: Ranks> Simulation<R> {
         if !matches!(turn.ask, Ask::Poll) {
             self.members[rank as usize].pause = PAUSE_FIRST;
             if !look || !matches!(turn.ask, Ask::Wait { .. }) {
-                self.moved = now;
+                (self.moved, self.looks_in_vain) = (now, 0);
             }
         }
         // What its own calls have set off happens before it looks again.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The ranks of a job in virtual time: whose turn it is, what they say, how they end.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -26,9 +26,12 @@ use crate::run::spawn::Plan;
 const LOOKS: u32 = 2000;
 /// Turns between looks at the signals.
 const TURNS_UNHEARD: u64 = 1024;
-/// What a rank may use of the processor without a call before it is taken to wait for memory to change; and after that.
+/// What a rank may use of the processor without a call before it is taken to wait for memory to change; after that, and in the end.
 const SPIN_FIRST: Duration = Duration::from_secs(2);
 const SPIN_AGAIN: Duration = Duration::from_millis(20);
+const SPIN_LEAST: Duration = Duration::from_millis(1);
+/// How often a rank is interrupted before its next time is half as long.
+const SPINS_HALVED_AFTER: u32 = 16;
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -57,8 +60,8 @@ pub struct Job {
     over: bool,
     notes: Vec<String>,
     overhead: Overhead,
-    /// Ranks that were interrupted in what they compute.
-    spins: BTreeSet<u32>,
+    /// Ranks that were interrupted in what they compute, and how often since their last call.
+    spins: BTreeMap<u32, u32>,
     /// Ranks that have said something to the launcher.
     heard: BTreeSet<u32>,
 }
@@ -79,7 +82,7 @@ impl Job {
             failure: None,
             over: false,
             notes: Vec::new(),
-            spins: BTreeSet::new(),
+            spins: BTreeMap::new(),
             heard: BTreeSet::new(),
             overhead: Overhead { least_ns: u64::MAX, ..Overhead::default() },
         }
@@ -233,9 +236,9 @@ impl Job {
 
     /// How much of the processor a rank may use in this turn before others have one.
     fn patience(&self, number: u32) -> Duration {
-        match self.spins.contains(&number) {
-            false => SPIN_FIRST,
-            true => SPIN_AGAIN,
+        match self.spins.get(&number) {
+            None => SPIN_FIRST,
+            Some(times) => (SPIN_AGAIN / 2u32.pow((times / SPINS_HALVED_AFTER).min(8))).max(SPIN_LEAST),
         }
     }
 
@@ -251,7 +254,9 @@ impl Job {
             rank.go_on();
             return None;
         }
-        if self.spins.insert(number) {
+        let times = self.spins.entry(number).or_insert(0);
+        *times = times.saturating_add(1);
+        if *times == 1 {
             let note = format!(
                 "rank {number} used the processor for {} s without calling the library: from then on it was taken to look at memory \
                  in vain, and others ran",
