@@ -12,7 +12,7 @@
 //! processes left in this user's directory is gone.
 
 mod command_line;
-mod family;
+pub(crate) mod family;
 mod leftovers;
 mod relay;
 
@@ -72,7 +72,7 @@ pub enum Family {
 }
 
 impl Family {
-    fn target(self) -> Target {
+    pub(crate) fn target(self) -> Target {
         match self {
             Family::Openmpi => Target::Openmpi,
             Family::Mpich => Target::Mpich,

@@ -69,16 +69,13 @@ impl Plan {
         })
     }
 
-    /// Of ranks in virtual time, each with this library before the others, on a machine where each has a core.
-    pub(crate) fn simulate(&mut self, preload: &Path) -> io::Result<()> {
+    /// Of ranks in virtual time, each with these libraries before the others, on a machine where each has a core.
+    pub(crate) fn simulate(&mut self, preloads: &[PathBuf]) -> io::Result<()> {
         let name = OsString::from("LD_PRELOAD");
         let given = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name)).unwrap_or_default();
-        let mut value = preload.as_os_str().to_owned();
-        if !given.is_empty() {
-            value.push(":");
-            value.push(given);
-        }
-        self.set.insert(name, value);
+        let given = Some(given).filter(|given| !given.is_empty());
+        let all: Vec<OsString> = preloads.iter().map(|preload| preload.clone().into()).chain(given).collect();
+        self.set.insert(name, all.join(OsStr::new(":")));
         // Beside sockets and pipes: a rank's page, bell, process and NICs.
         self.open_files = allow_open_files(12 * self.size + 64)?;
         self.simulated = true;

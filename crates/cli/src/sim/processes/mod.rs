@@ -6,6 +6,7 @@
 //! | [`job`] | the ranks of a job: whose turn it is, what they say, how they end |
 //! | [`rank`] | one of them |
 //! | [`outside`] | a rank that has the turn and does nothing: in which system call it blocks |
+//! | [`surroundings`] | what MPI libraries and libfabric are told, so that they come to our NIC |
 //!
 //! Invariants
 //! 1. One rank runs at a time. A rank's process is started when it is first given the turn, so ranks start one after the other.
@@ -18,6 +19,7 @@
 mod job;
 mod outside;
 mod rank;
+mod surroundings;
 #[cfg(test)]
 mod twin;
 
@@ -29,6 +31,7 @@ use anyhow::Context;
 use selvedge_sim::processes::Processes;
 use selvedge_vclock::Costs;
 
+use crate::mpirun::Family;
 use crate::run::signals::Signals;
 use crate::run::spawn::{Plan, library_folder};
 use crate::run::{self, ProgramError};
@@ -53,7 +56,7 @@ pub enum LaunchError {
     #[error("{0}")]
     Program(ProgramError),
     #[error(
-        "there is no {0}, which tells simulated programs the time: build and install Selvedge whole, or set SELVEDGE_PREFIX to where it is"
+        "there is no {0}, which simulated programs need: build and install Selvedge whole, or set SELVEDGE_PREFIX to where it is"
     )]
     Preload(String),
     #[error("{0:#}")]
@@ -78,21 +81,29 @@ impl From<anyhow::Error> for LaunchError {
 
 /// Where the library is that answers for the clocks.
 const PRELOAD: &str = "libselvedge/libselvedge_preload.so";
+/// Where the library is that answers for PMIx.
+const PMIX: &str = "libselvedge/libselvedge_pmix.so";
+/// Where libfabric finds our provider.
+const PROVIDERS: &str = "libselvedge";
 
 /// Makes ready what the ranks need. None of them runs yet.
 pub fn launch(launch: Launch) -> Result<Processes<Job>, LaunchError> {
-    let Launch { ranks, command, env, tag_output, keep_going, costs } = launch;
-    let args = run::Args::simulated(ranks, command, env, tag_output, keep_going);
+    let Launch { ranks, command, mut env, tag_output, keep_going, costs } = launch;
+    let args = run::Args::simulated(ranks, command.clone(), env.clone(), tag_output, keep_going);
     let executable = args.executable().map_err(LaunchError::Program)?;
+    let mpi = surroundings::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
-    let preload = folder.join(PRELOAD);
-    if !preload.exists() {
-        return Err(LaunchError::Preload(preload.display().to_string()));
+    let mut preloads = vec![folder.join(PRELOAD)];
+    preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
+    if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
+        return Err(LaunchError::Preload(missing.display().to_string()));
     }
+    surroundings::add(mpi, &folder.join(PROVIDERS), &mut env)?;
+    let args = run::Args::simulated(ranks, command, env, tag_output, keep_going);
     let signals = Signals::block().context("cannot take signals")?;
     let (parent, directory) = run::make_directory(&args)?;
     let plan = Plan::new(&args, executable, &directory, &parent).and_then(|mut plan| {
-        plan.simulate(&preload)?;
+        plan.simulate(&preloads)?;
         Ok(plan)
     });
     match plan {
