@@ -5,12 +5,14 @@
  *
  * Invariants
  * 1. The processes of a case are forked before the first call of libfabric; they end with the one that forked them, and
- *    with each other when one fails.
+ *    with each other when one fails. In virtual time they are the ranks of the simulated job: forked ones would have real
+ *    clocks; and what they share is a file.
  * 2. A process that fails has printed its message before it ends. One that hangs says where, and ends, after CASE_S.
  */
 #include "harness.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -276,7 +278,7 @@ void case_register(const char *name, int processes, const char *rule, void (*bod
 static void list_cases(void)
 {
     for (int i = 0; i < cases_count; i++)
-        printf("%s\t%s\t%s\t%s\n", cases[i].name, cases[i].extra.ours ? "ours" : "any",
+        printf("%s\t%d\t%s\t%s\t%s\n", cases[i].name, cases[i].processes, cases[i].extra.ours ? "ours" : "any",
                cases[i].extra.stock != NULL ? cases[i].extra.stock : "", cases[i].rule);
 }
 
@@ -364,9 +366,29 @@ static int run_job(const struct fi_case *c)
     return worst;
 }
 
+/* One rank of a job that was started with as many as the case has processes. */
+static int run_rank(const struct fi_case *c, const char *file)
+{
+    const char *number = getenv("SELVEDGE_RANK"), *size = getenv("SELVEDGE_SIZE");
+    my_rank = number != NULL ? atoi(number) : 0;
+    ranks_count = c->processes;
+    if (size == NULL || atoi(size) != ranks_count) FAIL("%s wants %d ranks", c->name, ranks_count);
+    int fd = open(file, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || ftruncate(fd, sizeof *common) != 0) FAIL("%s: %s", file, strerror(errno));
+    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (common == MAP_FAILED) FAIL("%s: %s", file, strerror(errno));
+    close(fd);
+    atomic_store(&common->parties, ranks_count);
+    atomic_store(&common->pid[my_rank], getpid());
+    run_body(c->body);
+    return 0;
+}
+
 static int run_case(const struct fi_case *c)
 {
     if (c->extra.ours && !is_ours()) skip("only with our provider");
+    const char *file = getenv("FI_TEST_COMMON");
+    if (file != NULL) return run_rank(c, file);
     common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (common == MAP_FAILED) FAIL("mmap: %s", strerror(errno));
     ranks_count = c->processes;

@@ -12,7 +12,8 @@
  *     }
  *
  *     program --list      one line a case, fields with tabs between; runner.rs reads it
- *     program NAME        runs that case: in this process, or in as many as it wants, forked before libfabric is called
+ *     program NAME        runs that case: in this process, or in as many as it wants, forked before libfabric is called;
+ *                         with FI_TEST_COMMON, which names an empty file, as one of so many ranks of a job
  *
  * After the rule a case may name any of `struct case_extra`:
  *

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The libraries are `system`, the one that the compiler finds, and `wheel`, a later one that stands among the peers'
-//! files of this workspace (`make peers`). The provider comes from `$SELVEDGE_PREFIX`, or from `build/` of this workspace
+//! files of this workspace (`make peers`). `simulated` is the system's once more, in virtual time: a case's processes are the
+//! ranks of `selvedge sim`, on a machine of `machines/`. The provider comes from `$SELVEDGE_PREFIX`, or from `build/` of this workspace
 //! (`make build`). With `FI_TEST_PROVIDER` the suite runs over another provider of the system's libfabric; cases that want
 //! something of ours are left out then, and those that name the provider as one that does otherwise are ignored:
 //!
@@ -46,19 +47,49 @@ struct Library {
     name: &'static str,
     /// Loaded in place of the system's.
     preload: Option<PathBuf>,
+    /// In virtual time, on this machine of `machines/`.
+    machine: Option<&'static str>,
 }
+
+/// Cases that say nothing in virtual time, and why.
+const NOT_SIMULATED: [(&str, &str); 14] = [
+    ("deaths::small_sends_to_the_dead", DEATH),
+    ("deaths::large_sends_to_the_dead", DEATH),
+    ("deaths::rma_to_the_dead", DEATH),
+    ("deaths::another_takes_the_place", DEATH),
+    ("deaths::killed_in_the_middle_of_a_stream", DEATH),
+    ("processes::ended_without_closing", DEATH),
+    ("memory::no_bytes", KEYS),
+    ("rma_errors::out_of_bounds", KEYS),
+    ("rma_errors::access_not_granted", KEYS),
+    ("rma_errors::bounds_of_large_ones", KEYS),
+    ("order::flood_of_small", FLOOD),
+    ("order::flood_of_medium", FLOOD),
+    ("queues::queue_never_drops", FLOOD),
+    (
+        "counters::counters_are_apart",
+        "looks ten thousand times for what is not to come, which is taken for a job that is stuck",
+    ),
+];
+const DEATH: &str = "a rank that dies ends its simulated job";
+const KEYS: &str = "an answer over the network says only that a target refused: any such error is FI_ENOKEY";
+const FLOOD: &str =
+    "more messages than a NIC keeps that does not look: over the network they end in errors, and do not wait";
 
 /// Where things are: the sources here, what was built, and what this program makes.
 struct Places {
     sources: PathBuf,
     provider: String,
     provider_path: Option<PathBuf>,
+    /// `selvedge`, which simulates.
+    simulator: PathBuf,
     libraries: Vec<Library>,
     output: PathBuf,
 }
 
 struct Case {
     name: String,
+    processes: u32,
     ours: bool,
     /// Providers of libfabric that do otherwise, each with what it does.
     stock: Vec<String>,
@@ -115,8 +146,12 @@ fn family_trials(places: &Arc<Places>, family: &Arc<Family>) -> Vec<Trial> {
             if case.ours && !places.is_ours() {
                 continue;
             }
+            let place = format!("{}::{}", family.name, case.name);
+            if places.libraries[library].machine.is_some() && NOT_SIMULATED.iter().any(|(not, _)| *not == place) {
+                continue;
+            }
             let does_otherwise = case.stock.iter().any(|one| is_about(one, &places.provider));
-            let name = format!("{}::{}::{}", places.libraries[library].name, family.name, case.name);
+            let name = format!("{}::{place}", places.libraries[library].name);
             let (places, family) = (Arc::clone(places), Arc::clone(family));
             let run = move || run_case(&places, &places.libraries[library], &family, &family.cases[index]);
             trials.push(Trial::test(name, run).with_ignored_flag(does_otherwise));
@@ -133,7 +168,19 @@ fn is_about(stock: &str, provider: &str) -> bool {
 fn run_case(places: &Places, library: &Library, family: &Family, case: &Case) -> Result<(), Failed> {
     let log = places.output.join(format!("fi-{}-{}-{}.log", library.name, family.name, case.name));
     let file = File::create(&log).map_err(|e| format!("{}: {e}", log.display()))?;
-    let mut command = Command::new(&family.program);
+    // What the ranks of a simulated job share.
+    let common = log.with_extension("common");
+    let mut command = match library.machine {
+        None => Command::new(&family.program),
+        Some(machine) => {
+            File::create(&common).map_err(|e| format!("{}: {e}", common.display()))?;
+            let mut command = Command::new(&places.simulator);
+            command.args(["sim", "--quiet", "-n", &case.processes.to_string(), "--machine"]);
+            command.arg(places.sources.join(format!("../../machines/{machine}.toml"))).arg("--").arg(&family.program);
+            command.env("FI_TEST_COMMON", &common);
+            command
+        }
+    };
     // In a directory where those libraries that write a file when a program crashes may do so.
     command
         .current_dir(&places.output)
@@ -166,6 +213,7 @@ fn run_case(places: &Places, library: &Library, family: &Family, case: &Case) ->
         }
         thread::sleep(Duration::from_millis(2));
     };
+    let _ = fs::remove_file(&common);
     if status.is_some_and(|status| has_passed(places, status)) {
         let _ = fs::remove_file(&log);
         return Ok(());
@@ -194,7 +242,8 @@ impl Places {
             sources,
             provider: provider.unwrap_or_else(|| OURS.to_owned()),
             provider_path: None,
-            libraries: vec![Library { name: "system", preload: None }],
+            simulator: prefix.join("bin/selvedge"),
+            libraries: vec![Library { name: "system", preload: None, machine: None }],
             output: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         };
         if !places.is_ours() {
@@ -202,16 +251,19 @@ impl Places {
         }
         let directory = prefix.join("lib/libselvedge");
         let library = directory.join("libselvedge-fi.so");
-        if !library.exists() {
-            return Err(format!("{} is missing: run `make build`, or set SELVEDGE_PREFIX", library.display()));
+        for needed in [&library, &places.simulator] {
+            if !needed.exists() {
+                return Err(format!("{} is missing: run `make build`, or set SELVEDGE_PREFIX", needed.display()));
+            }
         }
         places.provider_path = Some(fs::canonicalize(&directory).unwrap_or(directory));
         let wheel = workspace.join(WHEEL);
         if wheel.exists() {
-            places.libraries.push(Library { name: "wheel", preload: Some(wheel) });
+            places.libraries.push(Library { name: "wheel", preload: Some(wheel), machine: None });
         } else {
             eprintln!("only under the system's libfabric: {WHEEL} is missing (`make peers`)");
         }
+        places.libraries.push(Library { name: "simulated", preload: None, machine: Some("cluster") });
         Ok(places)
     }
 
@@ -241,15 +293,16 @@ impl Family {
 }
 
 impl Case {
-    /// One line of `--list`, fields with tabs between: name, scope (`ours` or `any`), stock providers that do otherwise
-    /// (` | ` between), rule.
+    /// One line of `--list`, fields with tabs between: name, processes, scope (`ours` or `any`), stock providers that do
+    /// otherwise (` | ` between), rule.
     fn parse(line: &str) -> Result<Case, String> {
         let fields: Vec<&str> = line.split('\t').collect();
-        let [name, scope, stock, rule] = fields[..] else {
-            return Err(format!("not a line of four fields: {line:?}"));
+        let [name, processes, scope, stock, rule] = fields[..] else {
+            return Err(format!("not a line of five fields: {line:?}"));
         };
         Ok(Case {
             name: name.to_owned(),
+            processes: processes.parse().map_err(|e| format!("{line:?}: {e}"))?,
             ours: scope == "ours",
             stock: stock.split(" | ").map(str::to_owned).collect(),
             rule: rule.to_owned(),

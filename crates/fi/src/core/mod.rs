@@ -71,6 +71,8 @@ pub const ENTRIES: u32 = 32768;
 const HEADERS: u32 = 32768;
 /// Events that wait for the program: more, and senders wait.
 const EVENTS: u32 = 4096;
+/// In virtual time, where a sender hears too late that there is no room, and its message is then lost with an error.
+const EVENTS_SIMULATED: u32 = 16384;
 /// Messages and operations whose end is awaited; more, and the program waits.
 const OUTSTANDING: u32 = 2048;
 /// The NIC's number among those of its process: apart from those of Portals programs.
@@ -247,6 +249,8 @@ impl Core {
             nap_ns: 1_000_000,
             directory: directory.path().to_path_buf(),
         };
+        let simulated = selvedge_live::simulated::is_simulated();
+        let events = if simulated { EVENTS_SIMULATED } else { EVENTS };
         let limits = Limits {
             entries: ENTRIES,
             headers: HEADERS,
@@ -259,7 +263,7 @@ impl Core {
             list: ENTRIES,
             pending: 1024,
             mail: 256,
-            heap_blocks: 16384,
+            heap_blocks: if simulated { 32768 } else { 16384 },
             heap_blocks_max: 1 << 18,
         };
         let pid = claim.pid();
@@ -267,7 +271,7 @@ impl Core {
         let lanes = Lanes::create(directory.path(), pid.into(), NI).map_err(|_| OpenError::Tables)?;
         let (queue, own_queue) = {
             let mut nic = interface.lock();
-            let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
+            let queue = nic.queue_alloc(events).map_err(|_| OpenError::Tables)?;
             let own_queue = nic.queue_alloc(2 * OUTSTANDING + deferred::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
             for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ, PORTAL_FETCH] {
                 nic.portal_alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
