@@ -243,7 +243,7 @@ static void list_cases(void)
     for (int i = 0; i < cases_count; i++) {
         const struct case_extra *extra = &cases[i].extra;
         printf("%s\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%s\n", cases[i].name, cases[i].pes, extra->crowded,
-               extra->in_place ? "in_place" : "any", extra->status, or_nothing(extra->environment),
+               extra->virtual_time ? "virtual_time" : extra->in_place ? "in_place" : "any", extra->status, or_nothing(extra->environment),
                or_nothing(extra->prints), or_nothing(extra->prints_not), cases[i].rule);
     }
 }

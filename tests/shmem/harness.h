@@ -64,6 +64,7 @@ struct case_extra {
     const char *environment; /* "NAME=VALUE NAME=VALUE": set for the job */
     const char *prints;      /* must be in what the job prints, on stdout or stderr */
     const char *prints_not;  /* must not be */
+    bool virtual_time;       /* only in the variant whose clocks are a simulated machine's */
 };
 
 void case_register(const char *name, int pes, const char *rule, void (*body)(void), struct case_extra extra);
@@ -119,7 +120,7 @@ void barrier(void); /* shmem_barrier_all */
  * job by shmem_global_exit; the library will be finalized. */
 void joined(void);
 void left(void);
-/* "in_place", "cma", "bounce", "host", "crowded"; "other" under an OpenSHMEM that is not ours. */
+/* "in_place", "cma", "bounce", "host", "crowded", "simulated"; "other" under an OpenSHMEM that is not ours. */
 bool variant_is(const char *name);
 
 /* ---- Memory --------------------------------------------------------------------------------------------- */
