@@ -109,7 +109,8 @@ check-examples: build
 	run 4 readme1; run 2 readme2; run 2 hello_put; run 2 counting_put 50; run 5 triggered_barrier 20; run 2 protocols 5; run 6 halo2d 128 10; \
 	sim() { n=$$1; shift; echo "selvedge sim -n $$n examples/$$*"; \
 		timeout 120 $(TREE)/bin/selvedge sim -n $$n --machine seastar-nic --quiet -- $(TREE)/examples/$$* </dev/null >/dev/null; }; \
-	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; sim 4 shmem/stencil; \
+	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; \
+	sim 4 shmem/hello; sim 4 shmem/alltoall 5; sim 2 shmem/pingpong 20; sim 4 shmem/stencil 128 128 2; sim 4 shmem/summa 64; \
 	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
 
 bench: setup build

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # The short part of what is here, for every change: all examples over our provider on 1, 2 and 4 ranks, under every MPI
-# that is installed. Each example checks itself. Under two minutes.
+# that is installed; then some of them on a simulated machine, twice each: the very programs, whose clocks show virtual time.
+# Each example checks itself, and two simulations have to print the same. Some two minutes.
 #
 # usage: tests/mpi/run.sh [--transport ours|stock] [MPI]...
 set -u
@@ -17,7 +18,7 @@ fi
 [ $# -gt 0 ] || set -- $all_mpis
 [ "$transport" = stock ] || [ -d "$tree/lib/libselvedge" ] || fail "build/lib/libselvedge is not there (make build)"
 printed=$(mktemp)
-trap 'rm -f "$printed"' EXIT
+trap 'rm -f "$printed" "$printed".*' EXIT
 failed=0
 
 # example RANKS PROGRAM [ARGUMENT]...
@@ -32,6 +33,26 @@ example() {
     else
         echo "    $ranks ranks, $*: exit status $status"
         tail -20 "$printed" | sed 's/^/        /'
+        failed=$((failed + 1))
+    fi
+}
+
+# simulated PROGRAM [ARGUMENT]...: nothing is set, and no launcher of the MPI's is there. What was measured with the wall clock
+# may differ, the rest not.
+simulated() {
+    began=$(date +%s)
+    status=0
+    for run in 1 2; do
+        timeout -k 10 100 "$selvedge" sim -n 4 --machine machines/cluster.toml -- "$tree/mpi/$mpi/$@" \
+            >"$printed" 2>"$printed.errors" </dev/null || status=$?
+        grep -v '^ *[Ww]all' "$printed" >"$printed.$run"
+    done
+    if [ "$status" = 0 ] && cmp -s "$printed.1" "$printed.2"; then
+        echo "    4 ranks, simulated, $*: right, and twice the same, $(($(date +%s) - began)) s"
+    else
+        echo "    4 ranks, simulated, $*: exit status $status"
+        diff "$printed.1" "$printed.2" | head -10 | sed 's/^/        /'
+        tail -20 "$printed.errors" | sed 's/^/        /'
         failed=$((failed + 1))
     fi
 }
@@ -58,5 +79,11 @@ for mpi; do
         [ "$ranks" != 4 ] || { example 4 ep && example 4 dt BH && example 4 dt WH; }
         [ ! -x "$tree/mpi/$mpi/lennard_jones" ] || example "$ranks" lennard_jones 20
     done
+    [ "$transport" = ours ] || continue
+    simulated hello
+    simulated pingpong 20
+    simulated halo2d 128 10
+    simulated is S
+    simulated onesided
 done
 [ "$failed" = 0 ] || fail "$failed of the examples failed"
