@@ -133,6 +133,9 @@ impl Ranks for Flipping {
     fn resume(&mut self, rank: u32, now: Time) -> Turn {
         self.tasks.resume(rank, now)
     }
+    fn kill(&mut self, rank: u32) -> i32 {
+        self.tasks.kill(rank)
+    }
     fn take_released(&mut self) -> Option<u32> {
         self.tasks.take_released()
     }
@@ -141,6 +144,9 @@ impl Ranks for Flipping {
     }
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
         self.tasks.find(target, ni)
+    }
+    fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
+        self.tasks.route(target, ni)
     }
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {
         self.tasks.with_nic(rank, ni, work)

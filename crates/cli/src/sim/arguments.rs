@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of options: times with units, links that fail, overrides, factors.
+//! Values of options: times with units, links that fail, ranks that die, overrides, factors.
 
+use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
 
 /// "10us", "1.5 ms", "200ns", "3s". A number alone has no meaning, and is refused.
@@ -99,6 +100,13 @@ pub fn failed_link(text: &str) -> Result<FailedLink, String> {
     Ok(FailedLink { ends, at, until })
 }
 
+/// `RANK@time`.
+pub fn death(text: &str) -> Result<Death, String> {
+    let wanted = || format!("'{text}' is not of the form RANK@TIME, as in 3@10us");
+    let (rank, at) = text.split_once('@').ok_or_else(wanted)?;
+    Ok(Death { rank: rank.trim().parse().map_err(|_| wanted())?, at: time(at)? })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +132,18 @@ mod tests {
         for wrong in ["0-1", "01@1us", "-@1us", "0-1@1", "0-1@2us-1us", "0-1@", "@1us"] {
             assert!(failed_link(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn ranks_die_once_at_a_time_with_a_unit() {
+        assert_eq!(death("3@10us"), Ok(Death { rank: 3, at: Time::from_ns(10_000) }));
+        assert_eq!(death("0@0ns"), Ok(Death { rank: 0, at: Time::ZERO }));
+        for wrong in ["3", "@1us", "-1@1us", "a@1us", "4294967296@1us", "1.5@1us", ""] {
+            assert!(death(wrong).unwrap_err().contains("RANK@TIME, as in 3@10us"), "{wrong}");
+        }
+        assert!(death("3@10").unwrap_err().contains("no unit"));
+        assert!(death("3@").unwrap_err().contains("no unit"));
+        assert!(death("3@1us@2us").is_err() && death("3@1us-2us").is_err() && death("3@soon").is_err());
     }
 
     #[test]

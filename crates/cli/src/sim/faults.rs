@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that are to fail, as channels and times.
+//! Links that are to fail, as channels and times; ranks that are to die.
 
 use selvedge_fabric::{RouterId, Topology};
-use selvedge_sim::node::Fault;
+use selvedge_sim::node::{Death, Fault};
 
 use super::Usage;
 use super::arguments::FailedLink;
@@ -55,10 +55,30 @@ fn router(topology: &Topology, text: &str) -> Option<RouterId> {
     number.or_else(|| (0..topology.routers()).map(RouterId).find(|router| topology.router_name(*router) == text))
 }
 
+/// Ranks that die, in order of time: each of the job's, and once.
+pub fn deaths(ranks: u32, given: &[Death]) -> Result<Vec<Death>, Usage> {
+    let mut deaths = given.to_vec();
+    deaths.sort_unstable();
+    for (number, death) in deaths.iter().enumerate() {
+        let Death { at, rank } = death;
+        if *rank >= ranks {
+            let last = ranks.saturating_sub(1);
+            return Err(Usage(format!("--kill: there is no rank {rank}; this job has ranks 0 to {last}")));
+        }
+        if let Some(before) = deaths[..number].iter().find(|before| before.rank == *rank) {
+            return Err(Usage(format!(
+                "--kill: rank {rank} cannot die at {} and at {at}; leave one of them out",
+                before.at
+            )));
+        }
+    }
+    Ok(deaths)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::arguments::failed_link;
+    use crate::sim::arguments::{death, failed_link};
     use selvedge_sim::time::Time;
 
     #[test]
@@ -71,6 +91,20 @@ mod tests {
         let name = |router| mesh.router_name(RouterId(router));
         let text = format!("{}-{}@2us-3us", name(0), name(1));
         assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()]).unwrap(), by_number);
+    }
+
+    #[test]
+    fn a_rank_dies_once_and_must_be_there() {
+        let all = |words: &[&str]| {
+            let given: Vec<Death> = words.iter().map(|word| death(word).unwrap()).collect();
+            deaths(4, &given).map_err(|error| error.0)
+        };
+        let sorted = all(&["3@2us", "0@1us"]).unwrap();
+        assert_eq!(sorted.iter().map(|death| death.rank).collect::<Vec<_>>(), [0, 3]);
+        assert_eq!(all(&["4@1us"]).unwrap_err(), "--kill: there is no rank 4; this job has ranks 0 to 3");
+        let twice = all(&["1@2us", "1@1us"]).unwrap_err();
+        assert_eq!(twice, "--kill: rank 1 cannot die at 1.000 us and at 2.000 us; leave one of them out");
+        assert!(all(&["1@1us", "1@1us"]).is_err());
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //! | [`traffic`] | traffic on the network alone; the study of seed 002 |
 //! | [`progress`], [`output`], [`text`] | how far it is; where results go; tables for a terminal |
 //!
-//! Exit code: the first of the ranks' that is not 0; 1 when ranks are stuck (a table says who waits for what) or
+//! Exit code: the first of the ranks' that is not 0 (137 for one that --kill killed); 1 when ranks are stuck (a table says who waits for what) or
 //! something of the command's own failed; 2 for a command line or a machine that makes no sense; 124 at the limit of
 //! virtual time; 130 after Ctrl-C, and the report is written still; 126 and 127 for a program that cannot be started
 //! or found.
@@ -37,6 +37,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_sim::machine::{Machine, load};
+use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
 
 use arguments::{Compute, FailedLink};
@@ -117,6 +118,14 @@ pub struct Args {
     #[arg(long, value_name = "A-B@TIME[-TIME]", value_parser = arguments::failed_link, help_heading = "Machine")]
     fail_link: Vec<FailedLink>,
 
+    /// Kill a rank at a time: 3@10us; may be given again, for other ranks
+    #[arg(long, value_name = "RANK@TIME", value_parser = arguments::death, help_heading = "Machine")]
+    kill: Vec<Death>,
+
+    /// Let the other ranks go on when one dies
+    #[arg(long)]
+    keep_going: bool,
+
     /// Probability that a link loses a packet; overrides link.loss
     #[arg(long, value_name = "SHARE", value_parser = arguments::share, help_heading = "Machine")]
     loss: Option<f64>,
@@ -148,7 +157,7 @@ const AFTER_HELP: &str = "\
 Times on standard output are virtual but for lines that begin with `wall`; everything else is the same in each run. With --json \
 and no file, JSON takes the place of the tables. Ctrl-C ends a simulation with what it has; a second one ends it at once.
 
-Exit code: the first of the ranks' that is not 0; 1 when ranks are stuck; 2 for a command line or machine that makes no sense; \
+Exit code: the first of the ranks' that is not 0, 137 for one that was killed; 1 when ranks are stuck; 2 for a command line or machine that makes no sense; \
 124 at the limit of virtual time; 130 after Ctrl-C; 126 or 127 for a program that cannot be started or found.";
 
 /// A command line or a machine that makes no sense, and what to change.
@@ -180,6 +189,9 @@ fn dispatch(args: &Args) -> Result<u8> {
     }
     if args.program.is_none() && !args.program_options.is_empty() {
         return Err(Usage("parameters of programs (--param and its like) are for --program".to_owned()).into());
+    }
+    if args.program.is_none() && args.command.is_empty() && (args.keep_going || !args.kill.is_empty()) {
+        return Err(Usage("--kill and --keep-going are for programs: nothing else has ranks".to_owned()).into());
     }
     if args.study {
         return traffic::study(args);
@@ -221,6 +233,7 @@ impl Args {
         ranks: u32,
     ) -> Result<Plan> {
         let faults = faults::changes(&machine.topology, &self.fail_link)?;
+        let deaths = faults::deaths(ranks, &self.kill)?;
         let plan = Plan {
             machine: machine.clone(),
             program,
@@ -231,6 +244,8 @@ impl Args {
             seed: self.seed,
             time_limit: self.time_limit,
             faults,
+            deaths,
+            keep_going: self.keep_going,
             options: self.options(),
         };
         // Before anything is started.
@@ -249,9 +264,19 @@ impl Args {
             add("placement", format!("{:?}", self.placement).to_lowercase());
         }
         let until = |link: &FailedLink| link.until.map_or(String::new(), |until| format!(" to {until}"));
-        for link in &self.fail_link {
+        let links = self.fail_link.iter().map(|link| {
             let (a, b) = &link.ends[0];
-            add("failed link", format!("{a}-{b} from {}{}", link.at, until(link)));
+            format!("{a}-{b} from {}{}", link.at, until(link))
+        });
+        let deaths = self.kill.iter().map(|death| format!("rank {} at {}", death.rank, death.at));
+        // One line for each option: in JSON a name has one value.
+        for (name, words) in [("failed link", links.collect::<Vec<_>>()), ("killed", deaths.collect())] {
+            if !words.is_empty() {
+                add(name, words.join(", "));
+            }
+        }
+        if self.keep_going {
+            add("keep going", "when a rank dies".to_owned());
         }
         let overrides = self.set.iter().map(|(key, value)| format!("{key}={value}"));
         let rates = [("link.loss", self.loss), ("link.corruption", self.corruption)];

@@ -27,7 +27,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// The command's own options, and names of the parser's: a parameter of the same name is set with --param.
-const OWN: [&str; 36] = [
+const OWN: [&str; 38] = [
     "ranks",
     "command",
     "what",
@@ -46,6 +46,8 @@ const OWN: [&str; 36] = [
     "env",
     "tag-output",
     "fail-link",
+    "kill",
+    "keep-going",
     "loss",
     "corruption",
     "set",

@@ -25,7 +25,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
         command: args.command.clone(),
         env: args.env.clone(),
         tag_output: args.tag_output,
-        keep_going: false,
+        keep_going: args.keep_going,
         costs: Costs {
             call_ps: machine.local_command().0,
             look_ps: machine.host.poll.0,

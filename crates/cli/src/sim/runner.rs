@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use selvedge_fabric::NodeId;
 use selvedge_sim::machine::Machine;
-use selvedge_sim::node::{End, Fault, Options, Outcome, Ranks, Simulation, SimulationError};
+use selvedge_sim::node::{Death, End, Fault, Options, Outcome, Ranks, Simulation, SimulationError};
 use selvedge_sim::program::Results;
 use selvedge_sim::random::Random;
 use selvedge_sim::report::run::pairs_of;
@@ -51,6 +51,9 @@ pub struct Plan {
     pub seed: u64,
     pub time_limit: Option<Time>,
     pub faults: Vec<Fault>,
+    /// In order of time.
+    pub deaths: Vec<Death>,
+    pub keep_going: bool,
     /// Options worth a line in the report.
     pub options: Vec<(String, String)>,
 }
@@ -103,6 +106,8 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
         time_limit: plan.time_limit.unwrap_or(Time::MAX),
         observe_every: OBSERVE_EVERY,
         faults: plan.faults.clone(),
+        deaths: plan.deaths.clone(),
+        keep_going: plan.keep_going,
         ..Options::default()
     };
     let mut simulation = Simulation::new(plan.machine.clone(), ranks, options).map_err(|error| match error {
@@ -137,7 +142,7 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
         samples,
         pairs: pairs_of(simulation.trace()),
         spans: None,
-        notes: Vec::new(),
+        notes: plan.deaths.iter().filter_map(|death| in_vain(death, &outcome)).collect(),
         wall: Some(Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() }),
         outcome,
     };
@@ -176,7 +181,17 @@ fn say_why(outcome: &Outcome, limit: Option<Time>) {
         End::Interrupted if limit.is_some_and(|limit| outcome.time >= limit) => {
             eprintln!("selvedge sim: ended at the limit of virtual time, {}", outcome.time);
         }
-        End::Interrupted | End::Completed => {}
+        End::Interrupted | End::Completed | End::Died => {}
+    }
+}
+
+/// Why a rank was not killed that was to be.
+fn in_vain(death: &Death, outcome: &Outcome) -> Option<String> {
+    let Death { at, rank } = death;
+    match outcome.ended.get(*rank as usize).copied().flatten() {
+        Some(ended) if ended == *at => None,
+        Some(_) => Some(format!("rank {rank} was to be killed at {at}, and had ended by then")),
+        None => Some(format!("rank {rank} was to be killed at {at}, and the run ended before that")),
     }
 }
 
@@ -184,7 +199,7 @@ fn exit_code(outcome: &Outcome, interrupt: &Interrupt) -> u8 {
     match &outcome.end {
         End::Interrupted if interrupt.came() => EXIT_INTERRUPTED,
         End::Interrupted => EXIT_TIME_LIMIT,
-        End::Completed => byte(outcome.code()),
+        End::Completed | End::Died => byte(outcome.code()),
         // A rank that failed says more than those that wait for it.
         End::Stuck(_) => byte(outcome.code()).max(1),
     }

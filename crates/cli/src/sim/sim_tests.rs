@@ -97,6 +97,24 @@ fn more_ranks_than_room_is_refused_before_anything_starts() {
 }
 
 #[test]
+fn only_ranks_of_the_job_are_killed_and_each_once() {
+    let machine = machine_file("pac");
+    let refused = |more: &str| refused(&format!("--machine {machine} {more}"));
+    for what in ["--program ping-pong", "-- /no/such/program"] {
+        let words = refused(&format!("-n 2 --kill 2@1us {what}"));
+        assert!(words.contains("no rank 2") && words.contains("0 to 1"), "{words}");
+        assert!(refused(&format!("-n 2 --kill 1@1us --kill 1@2us {what}")).contains("rank 1 cannot die at"));
+        assert!(refused(&format!("-n 2 --kill 1 {what}")).contains("RANK@TIME, as in 3@10us"));
+        assert!(refused(&format!("-n 2 --kill 1@1 {what}")).contains("no unit"));
+    }
+    for what in ["--traffic uniform", "--describe"] {
+        for option in ["--kill 0@1us", "--keep-going"] {
+            assert!(refused(&format!("{what} {option}")).contains("are for programs"), "{what} {option}");
+        }
+    }
+}
+
+#[test]
 fn files_are_looked_at_before_the_simulation() {
     let machine = machine_file("pac");
     let refused = |more: &str| refused(&format!("--machine {machine} --describe {more}"));
@@ -145,6 +163,8 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Pla
         seed,
         time_limit: None,
         faults: Vec::new(),
+        deaths: Vec::new(),
+        keep_going: false,
         options: Vec::new(),
     }
 }
@@ -167,14 +187,16 @@ fn ranks_are_placed_as_asked() {
 
 #[test]
 fn the_report_says_what_was_asked_for() {
-    let line = "--machine m --program p --ranks-per-node 2 --set link.latency_ns=5 --loss 0.01 --fail-link 0-1@1us-2us --time-limit 3ms";
+    let line = "--machine m --program p --ranks-per-node 2 --set link.latency_ns=5 --loss 0.01 --fail-link 0-1@1us-2us --fail-link 2-3@4us --kill 3@5us --kill 1@6us --keep-going --time-limit 3ms";
     let options = parse(line).unwrap().options();
     let words: Vec<String> = options.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let expected = [
         "seed: 1",
         "ranks per node: 2",
         "placement: block",
-        "failed link: 0-1 from 1.000 us to 2.000 us",
+        "failed link: 0-1 from 1.000 us to 2.000 us, 2-3 from 4.000 us",
+        "killed: rank 3 at 5.000 us, rank 1 at 6.000 us",
+        "keep going: when a rank dies",
         "machine changed: link.latency_ns=5, link.loss=0.01",
         "time limit: 3.000 ms",
     ];

@@ -168,7 +168,7 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    fn free_flight(&mut self, index: u32) {
+    pub(super) fn free_flight(&mut self, index: u32) {
         let flight = &mut self.flights[index as usize];
         flight.phase = Phase::Free;
         flight.payload = Bytes::new();
@@ -184,7 +184,8 @@ impl<R: Ranks> Simulation<R> {
             return self.emit(now, index);
         }
         let (ni, from, target) = (flight.ni, flight.from, flight.command.target);
-        let Some((to, _)) = self.ranks.find(target, ni) else {
+        let Some(to) = self.ranks.route(target, ni) else {
+            // There never was such a NIC.
             self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
             self.told_of_sending(now, index);
             self.flights[index as usize].delivery = Delivery::failed(fail::UNDELIVERABLE);
@@ -541,6 +542,9 @@ impl<R: Ranks> Simulation<R> {
             if self.ranks.scatter(from, ni, &flight.command.sink, &reply[..bytes]).is_err() {
                 (flight.delivery.fail, flight.delivery.mlength) = (fail::SEGV, 0);
             }
+        }
+        if self.flights[index as usize].delivery.fail == fail::UNDELIVERABLE {
+            self.ranks.with_nic(from, ni, &mut |nic| nic.signals.registers.add(Register::Undeliverable, 1));
         }
         let event = machine.nic.event.max(machine.nic.counter);
         self.conclude(now + event, index);

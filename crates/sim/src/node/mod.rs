@@ -17,6 +17,9 @@
 //! 2. A transition of a NIC happens when its fixed costs are over. What it turns out to cost beyond (entries searched) keeps the
 //!    engine busy afterwards, and delays whoever waits for its effect.
 //! 3. Messages between two ranks are delivered in the order in which they were started, whatever the fabric does.
+//! 4. A rank that is dead has no further turn, and nothing of its NIC is set off. Commands that the NIC had taken are carried out to
+//!    their end: what a NIC reads is pinned until it has read it. What reaches its node, or was on the way there, is refused
+//!    by that node's NIC, and its initiator is told `PTL_NI_UNDELIVERABLE` when word of that is back.
 
 mod message;
 pub mod outcome;
@@ -29,5 +32,5 @@ mod walk;
 
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
 pub use ranks::{Ask, Bytes, Meter, Ranks, Turn};
-pub use run::{Fault, Options, Simulation, SimulationError};
+pub use run::{Death, Fault, Options, Simulation, SimulationError};
 pub(crate) use walk::of_headers as headers_walk;

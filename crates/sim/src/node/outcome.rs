@@ -16,6 +16,8 @@ pub enum End {
     Stuck(Vec<Waiting>),
     /// The user, or a limit of virtual time, ended it.
     Interrupted,
+    /// A rank was killed, and the others were not to go on.
+    Died,
 }
 
 /// A rank that waits, and what for.
@@ -46,9 +48,11 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The first exit code that is not 0, by rank.
+    /// The first exit code that is not 0: by time, and at one time by rank.
     pub fn code(&self) -> i32 {
-        self.codes.iter().flatten().copied().find(|code| *code != 0).unwrap_or(0)
+        let ends = self.ended.iter().zip(&self.codes);
+        let failed = ends.filter_map(|(at, code)| Some((at.unwrap_or(Time::MAX), code.filter(|code| *code != 0)?)));
+        failed.min_by_key(|(at, _)| *at).map_or(0, |(_, code)| code)
     }
 }
 

@@ -62,6 +62,9 @@ pub trait Ranks {
         None
     }
 
+    /// Kills a rank: it has no turn any more, no message finds it, and nothing of its NIC is set off. Its exit code.
+    fn kill(&mut self, rank: u32) -> i32;
+
     /// Whether the job has been ended from outside: aborted, interrupted.
     fn is_over(&self) -> bool {
         false
@@ -70,6 +73,9 @@ pub trait Ranks {
     /// The rank that a message from a NIC numbered `ni` to the Portals id `target` (nid << 32 | pid) is for, if it lives, and the
     /// number of that NIC.
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)>;
+
+    /// The rank that has or had that NIC: where messages to it go, for nobody knows from afar who lives.
+    fn route(&mut self, target: u64, ni: u32) -> Option<u32>;
 
     /// Works on a rank's NIC, if it has that one.
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool;

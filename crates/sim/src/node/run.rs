@@ -46,6 +46,8 @@ pub(super) enum Event {
     Answer(u32),
     /// The fault of this number.
     Fault(u32),
+    /// This rank is killed.
+    Kill(u32),
     /// Triggered operations of a NIC are due.
     Fire {
         rank: u32,
@@ -61,6 +63,13 @@ pub struct Fault {
     pub up: bool,
 }
 
+/// A rank that is killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Death {
+    pub at: Time,
+    pub rank: u32,
+}
+
 /// How a simulation is run.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -70,6 +79,10 @@ pub struct Options {
     pub trace_limit: usize,
     /// Links that fail and come back.
     pub faults: Vec<Fault>,
+    /// Ranks that are killed. At one time, before anything that ranks and messages do then.
+    pub deaths: Vec<Death>,
+    /// Whether the others go on when a rank is killed.
+    pub keep_going: bool,
     /// Virtual time at which the run is ended.
     pub time_limit: Time,
     /// How long ranks may poll in vain, all of them, before they are called stuck.
@@ -84,6 +97,8 @@ impl Default for Options {
             placement: Vec::new(),
             trace_limit: 0,
             faults: Vec::new(),
+            deaths: Vec::new(),
+            keep_going: false,
             time_limit: Time::MAX,
             stuck_after: Time::from_ns(10_000_000_000),
             observe_every: 1 << 14,
@@ -100,6 +115,8 @@ pub enum SimulationError {
     TooManyRanks { ranks: u32, nodes: u32 },
     #[error("rank {rank} was put on node {node}, and the machine has nodes 0 to {last}")]
     NoSuchNode { rank: u32, node: u32, last: u32 },
+    #[error("rank {rank} is to be killed, and there are ranks 0 to {last}")]
+    NoSuchRank { rank: u32, last: u32 },
     #[error(transparent)]
     Network(#[from] NetworkError),
 }
@@ -178,6 +195,8 @@ pub struct Simulation<R: Ranks> {
     ended: u32,
     /// The job was ended from outside.
     over: bool,
+    /// A rank was killed, and the others are not to go on.
+    died: bool,
 }
 
 /// The event queue, as the network sees it.
@@ -206,6 +225,9 @@ impl<R: Ranks> Simulation<R> {
         }
         if let Some(rank) = nodes.iter().position(|node| *node >= node_count) {
             return Err(SimulationError::NoSuchNode { rank: rank as u32, node: nodes[rank], last: node_count - 1 });
+        }
+        if let Some(death) = options.deaths.iter().find(|death| death.rank >= size) {
+            return Err(SimulationError::NoSuchRank { rank: death.rank, last: size.saturating_sub(1) });
         }
         let mut config = machine.network.clone();
         config.trace = options.trace_limit > 0;
@@ -237,12 +259,16 @@ impl<R: Ranks> Simulation<R> {
             looks_in_vain: 0,
             ended: 0,
             over: false,
+            died: false,
             machine: Rc::new(Machine::clone(&machine)),
             ranks,
             options,
         };
         for (number, fault) in simulation.options.faults.iter().enumerate() {
             simulation.queue.schedule(fault.at, Event::Fault(number as u32));
+        }
+        for death in &simulation.options.deaths {
+            simulation.queue.schedule(death.at, Event::Kill(death.rank));
         }
         for rank in 0..size {
             simulation.queue.schedule(Time::ZERO, Event::Resume { rank, generation: 0, look: false });
@@ -269,6 +295,9 @@ impl<R: Ranks> Simulation<R> {
                 break End::Interrupted;
             }
             self.happen(now, event);
+            if self.died {
+                break End::Died;
+            }
             if self.over {
                 break End::Interrupted;
             }
@@ -352,6 +381,7 @@ impl<R: Ranks> Simulation<R> {
                 }
                 self.take_arrivals(now);
             }
+            Event::Kill(rank) => self.kill(now, rank),
         }
         if !matches!(event, Event::Resume { look: true, .. }) {
             (self.moved, self.looks_in_vain) = (now, 0);
@@ -436,15 +466,38 @@ impl<R: Ranks> Simulation<R> {
                 member.state = State::Blocked { in_call, since: at };
                 member.generation = member.generation.wrapping_add(1);
             }
-            Ask::Ended { code } => {
-                let member = &mut self.members[rank as usize];
-                member.state = State::Ended;
-                member.generation = member.generation.wrapping_add(1);
-                member.ended = Some(at);
-                member.code = Some(code);
-                self.ended += 1;
-            }
+            Ask::Ended { code } => self.end(rank, at, code),
         }
+        self.let_go(at);
+    }
+
+    /// A rank dies, unless it has ended. What the host was still handing over to its NIC never gets there.
+    fn kill(&mut self, now: Time, rank: u32) {
+        if matches!(self.members[rank as usize].state, State::Ended) {
+            return;
+        }
+        let leaves = std::mem::replace(&mut self.members[rank as usize].leaves, NONE);
+        if leaves != NONE {
+            self.free_flight(leaves);
+        }
+        let code = self.ranks.kill(rank);
+        self.statistics.note(&[u64::from(rank), now.0, 2000 + u64::from(code as u32)]);
+        self.end(rank, now, code);
+        self.died |= !self.options.keep_going;
+        self.let_go(now);
+    }
+
+    fn end(&mut self, rank: u32, at: Time, code: i32) {
+        let member = &mut self.members[rank as usize];
+        member.state = State::Ended;
+        member.generation = member.generation.wrapping_add(1);
+        member.ended = Some(at);
+        member.code = Some(code);
+        self.ended += 1;
+    }
+
+    /// Ranks that have been let out of a call go on.
+    fn let_go(&mut self, at: Time) {
         while let Some(released) = self.ranks.take_released() {
             if let Some(Rank { state: State::Blocked { since, .. }, .. }) = self.members.get(released as usize) {
                 let at = at.max(*since);

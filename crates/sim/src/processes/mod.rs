@@ -12,6 +12,7 @@
 //! 2. A rank that asks for what cannot be is ended, with the reason; the others find it dead.
 //! 3. To the engine, the NICs of a rank have numbers of their own: those that they were opened with, and, where a rank has several
 //!    of one, a multiple of [`NUMBERS`] more. A message stays among those of one number.
+//! 4. A rank whose process has ended, however it did, is dead from the time on at which its last turn began: its memory is gone.
 //!
 //! Costs: a NIC's segment is mapped once; memory is copied by cross-memory attach or in place, once for each payload.
 
@@ -44,13 +45,16 @@ pub trait Launcher {
     /// Lets a rank run from a time until it gives the turn back, and says when that was. The first time starts its process.
     fn run(&mut self, rank: u32, now: Time) -> (Time, Heard);
 
+    /// Kills a rank that has not the turn; its exit code. One that was never run is never started.
+    fn kill(&mut self, rank: u32) -> i32;
+
     /// A rank that was [`Heard::Blocked`] and may go on.
     fn take_released(&mut self) -> Option<u32>;
 
     /// Whether the job is to end before its ranks have.
     fn is_over(&self) -> bool;
 
-    /// The wire to a rank, and its process, while it lives.
+    /// The wire to a rank, and its process, once it has been started.
     fn wire(&self, rank: u32) -> Option<(&SimEnd, u32)>;
 
     /// Ends a rank that has done what cannot be; its exit code.
@@ -68,7 +72,7 @@ pub struct Processes<L: Launcher> {
     launcher: L,
     /// By rank and the NIC's number here.
     nics: BTreeMap<(u32, u32), Visited>,
-    /// By Portals id and the number that the NIC was opened with: whose it is, and its number here.
+    /// By Portals id and the number that the NIC was opened with: whose it is, or whose it was last, and its number here.
     owners: BTreeMap<(u64, u32), (u32, u32)>,
     fired: VecDeque<(u32, u32)>,
     /// Ranks whose NICs or memory have changed since they last said that they found nothing.
@@ -101,6 +105,11 @@ impl<L: Launcher> Processes<L> {
     fn look_at_nics_of(&mut self, rank: u32) {
         let Some((wire, pid)) = self.launcher.wire(rank) else { return };
         for told in wire.nics().into_iter().filter(|told| told.ni < NUMBERS) {
+            if self.ended.contains(&rank) {
+                // Where messages to a NIC go that nobody has asked for while its process lived.
+                self.owners.entry((told.id, told.ni)).or_insert((rank, told.ni));
+                continue;
+            }
             let of_number =
                 || self.nics.range((rank, 0)..=(rank, u32::MAX)).filter(|(at, _)| at.1 % NUMBERS == told.ni);
             if of_number().any(|(_, nic)| nic.is_ready() && nic.id() == told.id) {
@@ -200,6 +209,11 @@ impl<L: Launcher> Ranks for Processes<L> {
         Turn { at, ask }
     }
 
+    fn kill(&mut self, rank: u32) -> i32 {
+        self.ended.insert(rank);
+        self.launcher.kill(rank)
+    }
+
     fn take_released(&mut self) -> Option<u32> {
         self.launcher.take_released()
     }
@@ -222,10 +236,14 @@ impl<L: Launcher> Ranks for Processes<L> {
             return Some((rank, number));
         }
         // Another process, or another NIC of it, may have the id by now.
-        self.owners.remove(&name);
         (0..self.size()).for_each(|rank| self.look_at_nics_of(rank));
         let (rank, number) = *self.owners.get(&name)?;
         self.nic(rank, number).is_some_and(|nic| nic.id() == target).then_some((rank, number))
+    }
+
+    fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
+        let living = self.find(target, ni);
+        living.or_else(|| self.owners.get(&(target, ni % NUMBERS)).copied()).map(|(rank, _)| rank)
     }
 
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {

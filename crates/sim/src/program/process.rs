@@ -16,6 +16,7 @@ use std::cell::{Ref, RefCell, RefMut};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 
 use selvedge_nic::handle::NONE;
@@ -279,10 +280,17 @@ impl Process {
         self.start(command, Bytes::from_slice(bytes)).await;
     }
 
-    /// Waits until every acknowledged put has arrived.
+    /// Waits until every acknowledged put has arrived, or has failed.
     pub async fn fence(&self) {
         let (counter, count) = (self.core.borrow().acknowledged, self.core.borrow().unacknowledged);
-        self.wait_for_count(counter, count).await;
+        self.wait_for_answers(counter, count).await;
+    }
+
+    /// Acknowledged puts, gets and fetching atomics that have failed: their target is dead, or the fabric lost them. What they were
+    /// to fetch is not there.
+    pub fn failed(&self) -> u64 {
+        let core = self.core.borrow();
+        failed(&core.tables, core.acknowledged) + failed(&core.tables, core.replied)
     }
 
     /// Gets bytes of a rank's memory into one's own.
@@ -295,7 +303,7 @@ impl Process {
         };
         command.sink = Side { start: into, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
         self.start(command, Bytes::new()).await;
-        self.wait_for_count(counter, count).await;
+        self.wait_for_answers(counter, count).await;
     }
 
     /// What the counter of a window has counted.
@@ -414,7 +422,7 @@ impl Process {
         };
         command.sink = Side { start: scratch, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
         self.start(command, Bytes::from_slice(&value.to_le_bytes())).await;
-        self.wait_for_count(counter, count).await;
+        self.wait_for_answers(counter, count).await;
         self.word(scratch)
     }
 
@@ -455,6 +463,17 @@ impl Process {
         }
     }
 
+    /// Likewise, where failures are answers, too.
+    async fn wait_for_answers(&self, counter: u32, count: u64) {
+        let answers = || {
+            let tables = &self.core.borrow().tables;
+            counted(tables, counter) + failed(tables, counter)
+        };
+        while answers() < count {
+            self.ask(Ask::Wait { until: Time::MAX }).await;
+        }
+    }
+
     /// Asks the simulation for something; goes on at this rank's next turn.
     pub(super) async fn ask(&self, ask: Ask) {
         let mut ask = Some(ask);
@@ -480,4 +499,8 @@ impl Core {
 
 fn counted(tables: &OwnTables, counter: u32) -> u64 {
     tables.signals().counter(counter).map_or(0, |counter| counter.arrived())
+}
+
+fn failed(tables: &OwnTables, counter: u32) -> u64 {
+    tables.signals().counter(counter).map_or(0, |counter| counter.failure.load(Ordering::Acquire))
 }

@@ -19,6 +19,9 @@ use super::process::Process;
 use super::results::{Observer, Results};
 use super::{Body, Needs};
 
+/// Exit code of a rank that was killed: that of a process, by SIGKILL.
+const KILLED: i32 = 128 + 9;
+
 /// Ranks that are futures.
 pub struct Tasks {
     tasks: Vec<Task>,
@@ -30,6 +33,8 @@ pub struct Tasks {
 struct Task {
     process: Process,
     body: Option<Body>,
+    /// Killed: its NIC is gone, too.
+    dead: bool,
 }
 
 impl Tasks {
@@ -49,7 +54,7 @@ impl Tasks {
         let tasks = (0..size).map(|rank| {
             let process = Process::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer));
             let body = Some(body(process.clone()));
-            Task { process, body }
+            Task { process, body, dead: false }
         });
         Tasks { tasks: tasks.collect(), fired: None, observer }
     }
@@ -100,6 +105,12 @@ impl Ranks for Tasks {
         }
     }
 
+    fn kill(&mut self, rank: u32) -> i32 {
+        let task = &mut self.tasks[rank as usize];
+        (task.body, task.dead) = (None, true);
+        KILLED
+    }
+
     fn take_released(&mut self) -> Option<u32> {
         None
     }
@@ -109,13 +120,18 @@ impl Ranks for Tasks {
     }
 
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
-        // The NIC outlives the program: what is under way when a rank returns still arrives.
+        // The NIC outlives a program that returns: what is under way then still arrives.
+        let rank = self.route(target, ni)?;
+        (!self.tasks[rank as usize].dead).then_some((rank, ni))
+    }
+
+    fn route(&mut self, target: u64, ni: u32) -> Option<u32> {
         let rank = u32::try_from(target).ok()?;
-        (ni == 0 && (rank as usize) < self.tasks.len()).then_some((rank, 0))
+        (ni == 0 && (rank as usize) < self.tasks.len()).then_some(rank)
     }
 
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool {
-        let Some(task) = self.tasks.get(rank as usize).filter(|_| ni == 0) else { return false };
+        let Some(task) = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead) else { return false };
         work(&mut task.process.core.borrow_mut().tables.nic());
         true
     }
@@ -136,13 +152,21 @@ impl Ranks for Tasks {
     }
 
     fn gather(&mut self, rank: u32, _: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {
-        let core = self.tasks[rank as usize].process.core.borrow();
+        let task = &self.tasks[rank as usize];
+        if task.dead {
+            return Err(Fault::Gone);
+        }
+        let core = task.process.core.borrow();
         into.resize(usize::try_from(bytes).map_err(|_| Fault::Initiator)?, 0);
         core.memory.read(side.start, into).map_err(|_| Fault::Initiator)
     }
 
     fn scatter(&mut self, rank: u32, _: u32, side: &Side, from: &[u8]) -> Result<(), Fault> {
-        let mut core = self.tasks[rank as usize].process.core.borrow_mut();
+        let task = &self.tasks[rank as usize];
+        if task.dead {
+            return Err(Fault::Gone);
+        }
+        let mut core = task.process.core.borrow_mut();
         core.memory.write(side.start, from).map_err(|_| Fault::Initiator)
     }
 }

@@ -85,12 +85,13 @@ pub fn pairs_of(trace: &Trace) -> Vec<(u32, u32, u64)> {
 const COUNTED: u32 = u32::MAX;
 
 impl Run {
-    /// "completed", "stuck", "interrupted".
+    /// "completed", "stuck", "interrupted", "died".
     pub fn end(&self) -> &'static str {
         match self.outcome.end {
             End::Completed => "completed",
             End::Stuck(_) => "stuck",
             End::Interrupted => "interrupted",
+            End::Died => "died",
         }
     }
 

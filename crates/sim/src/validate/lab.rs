@@ -111,7 +111,7 @@ impl Experiment<'_> {
         let outcome = simulation.run(&mut |_| true);
         match &outcome.end {
             End::Completed => {}
-            End::Interrupted => return Err(ValidateError::Interrupted),
+            End::Interrupted | End::Died => return Err(ValidateError::Interrupted),
             End::Stuck(waiting) => {
                 let how = match waiting.first() {
                     Some(first) => {

@@ -32,6 +32,8 @@ const SPIN_AGAIN: Duration = Duration::from_millis(20);
 const SPIN_LEAST: Duration = Duration::from_millis(1);
 /// How often a rank is interrupted before its next time is half as long.
 const SPINS_HALVED_AFTER: u32 = 16;
+/// Exit code of a rank that was killed: 128 and SIGKILL.
+const KILLED: u8 = 128 + 9;
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -368,6 +370,11 @@ impl Job {
                 mark_dead(directory.path(), who.pid);
             }
         }
+        self.leave_barriers(number);
+    }
+
+    /// Nobody waits for it in the launcher's barriers.
+    fn leave_barriers(&mut self, number: u32) {
         let mut replies = Replies::new();
         self.server.gone(number as usize, &mut replies);
         self.pass_replies(replies);
@@ -426,8 +433,10 @@ impl Job {
     }
 
     fn in_words(&self, number: u32) -> String {
-        let pid = self.ranks[number as usize].as_ref().map_or(0, |rank| rank.who.pid);
-        format!("rank {number} (pid {pid}, {})", self.plan.program())
+        match &self.ranks[number as usize] {
+            Some(rank) => format!("rank {number} (pid {}, {})", rank.who.pid, self.plan.program()),
+            None => format!("rank {number} (not yet started, {})", self.plan.program()),
+        }
     }
 }
 
@@ -501,6 +510,17 @@ impl Launcher for Job {
         }
     }
 
+    fn kill(&mut self, rank: u32) -> i32 {
+        say(&format!("{} is killed, as --kill has it", self.in_words(rank)));
+        self.failure.get_or_insert(KILLED);
+        self.over |= !self.keep_going;
+        match self.ranks[rank as usize] {
+            Some(_) => _ = self.end_now(rank),
+            None => self.leave_barriers(rank),
+        }
+        KILLED.into()
+    }
+
     fn take_released(&mut self) -> Option<u32> {
         self.released.pop_front()
     }
@@ -511,7 +531,7 @@ impl Launcher for Job {
 
     fn wire(&self, rank: u32) -> Option<(&SimEnd, u32)> {
         let rank = self.ranks.get(rank as usize)?.as_ref()?;
-        (rank.standing != Standing::Ended).then_some((&rank.wire, rank.who.pid))
+        Some((&rank.wire, rank.who.pid))
     }
 
     fn accuse(&mut self, rank: u32, why: &str) -> i32 {

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `selvedge sim --kill` with built-in programs, from the command line to the exit code.
+
+use std::process::Command;
+
+fn machine(name: &str) -> String {
+    format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Exit code, and what was printed but for the wall clock.
+fn sim(line: &str) -> (Option<i32>, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+    command.args(["sim", "--machine", &machine("pac")]).args(line.split_whitespace());
+    let output = command.output().expect("it starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().filter(|line| !line.trim_start().to_lowercase().starts_with("wall"));
+    (output.status.code(), lines.map(|line| format!("{line}\n")).collect())
+}
+
+/// A row of a table.
+fn has(text: &str, name: &str, value: &str) -> bool {
+    text.lines().any(|line| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.trim() == value))
+}
+
+#[test]
+fn a_death_ends_the_run_with_137() {
+    let (code, text) = sim("-n 8 --program allreduce --kill 3@2us");
+    assert_eq!(code, Some(137), "{text}");
+    assert!(has(&text, "end", "died, with 1 of 8 ranks at their end"), "{text}");
+    assert!(has(&text, "virtual time", "2.000 us") && has(&text, "killed", "rank 3 at 2.000 us"), "{text}");
+    assert!(has(&text, "exit code", "137"), "{text}");
+}
+
+#[test]
+fn with_keep_going_those_are_named_that_wait_for_the_dead() {
+    let (code, text) = sim("-n 8 --program allreduce --kill 3@2us --keep-going");
+    assert_eq!(code, Some(137), "{text}");
+    assert!(has(&text, "end", "stuck, with 1 of 8 ranks at their end"), "{text}");
+    assert!(text.contains("waits for its NIC"), "{text}");
+    assert_eq!(sim("-n 8 --program allreduce --kill 3@2us --keep-going"), (code, text), "two runs");
+}
+
+#[test]
+fn deaths_that_did_not_happen_are_told() {
+    let (code, text) = sim("-n 2 --program ping-pong --kill 1@1000s --keep-going");
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("rank 1 was to be killed at 1000.000 s, and had ended by then"), "{text}");
+    let (code, text) = sim("-n 8 --program allreduce --kill 3@2us --kill 2@3us");
+    assert_eq!(code, Some(137), "{text}");
+    assert!(text.contains("rank 2 was to be killed at 3.000 us, and the run ended before that"), "{text}");
+    // The faults of a report that says nothing of them are none.
+    assert!(!sim("-n 2 --program ping-pong").1.contains("kill"));
+}
