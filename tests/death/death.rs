@@ -10,17 +10,20 @@
 //! A test is named `style::variant`. Styles: `nurse` (victims die at random instants, others take their places), `step`
 //! (victims die after a random number of instructions of one operation, which leaves most of them within the
 //! survivor's lock), `rank` (ranks of the job die themselves). The variant says who runs a NIC and how memory is reached.
+//! `sim::machine` has the same traffic in virtual time ([`simulated`]).
 //!
 //! 1. What the survivors hold against the traffic stands at the head of `traffic.c`; any of it fails the job.
 //! 2. A job ends by itself, with status 0 when its ranks ended well and 137 when ranks were killed; its directory is
 //!    gone, no process of it is left, and nothing else is in the parent directory, which is this test's own.
 //! 3. Deaths that left a lock behind are counted from the library's log; a long run without any tests too little.
 
+mod simulated;
+
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -95,7 +98,7 @@ impl Test {
 }
 
 struct Places {
-    source: PathBuf,
+    sources: PathBuf,
     include: PathBuf,
     library_dir: PathBuf,
     launcher: PathBuf,
@@ -106,10 +109,11 @@ fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
     // Jobs of several processes each, which ought to run at the same time: one job after the other.
     arguments.test_threads.get_or_insert(1);
-    let trials = match Places::find().and_then(|places| places.compile().map(|program| (places, program))) {
+    let trials = match Places::find().and_then(|places| places.compile("traffic.c").map(|program| (places, program))) {
         Ok(found) => {
             let found = Arc::new(found);
-            TESTS.iter().map(|test| trial(&found, test)).collect()
+            let live = TESTS.iter().map(|test| trial(&found, test));
+            live.chain(simulated::trials(&found)).collect()
         }
         Err(message) => vec![Trial::test("setup", move || Err(Failed::from(message)))],
     };
@@ -161,6 +165,7 @@ struct Totals {
     told_twice: u64,
     slowest_ms: u64,
     noticed_ms: u64,
+    lost: u64,
 }
 
 impl Totals {
@@ -172,6 +177,7 @@ impl Totals {
         self.half_messages += other.half_messages;
         self.executor_died += other.executor_died;
         self.told_twice += other.told_twice;
+        self.lost += other.lost;
         self.slowest_ms = self.slowest_ms.max(other.slowest_ms);
         self.noticed_ms = self.noticed_ms.max(other.noticed_ms);
     }
@@ -196,6 +202,7 @@ impl Totals {
                 "half_messages" => totals.half_messages += value,
                 "executor_died" => totals.executor_died += value,
                 "told_twice" => totals.told_twice += value,
+                "lost" => totals.lost += value,
                 "slowest_ms" => totals.slowest_ms = totals.slowest_ms.max(value),
                 "noticed_ms" => totals.noticed_ms = totals.noticed_ms.max(value),
                 _ => {}
@@ -225,7 +232,6 @@ fn run_job(places: &Places, program: &Path, test: &Test, kills_each: u32, seed: 
     let file = File::create(&board).and_then(|file| file.set_len(BOARD_BYTES)).and_then(|()| File::create(&log));
     let file = file.map_err(|error| format!("{}: {error}", log.display()))?;
     let style = test.name().split("::").next().unwrap_or_default().to_owned();
-    let began = Instant::now();
     let mut launcher = Command::new(&places.launcher)
         .args(["run", "--keep-going", "--bind", "none", "-n", &RANKS.to_string()])
         .args(["--timeout", &JOB_TIMEOUT_S.to_string(), "--mode", test.mode, "--path", test.path])
@@ -239,17 +245,7 @@ fn run_job(places: &Places, program: &Path, test: &Test, kills_each: u32, seed: 
         .stderr(file)
         .spawn()
         .map_err(|error| format!("{}: {error}", places.launcher.display()))?;
-    let status = loop {
-        match launcher.try_wait().map_err(|error| error.to_string())? {
-            Some(status) => break Some(status),
-            None if began.elapsed() > Duration::from_secs(LAUNCHER_TIMEOUT_S) => {
-                let _ = launcher.kill();
-                let _ = launcher.wait();
-                break None;
-            }
-            None => thread::sleep(Duration::from_millis(2)),
-        }
-    };
+    let status = wait_for(&mut launcher)?;
     let printed = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
     let verdict = judge(test, status, &printed, &parent, &name);
     let _ = fs::remove_dir_all(&parent);
@@ -268,6 +264,22 @@ fn run_job(places: &Places, program: &Path, test: &Test, kills_each: u32, seed: 
     }
 }
 
+/// None: it did not end in time, and was killed.
+fn wait_for(launcher: &mut Child) -> Result<Option<ExitStatus>, String> {
+    let began = Instant::now();
+    loop {
+        match launcher.try_wait().map_err(|error| error.to_string())? {
+            Some(status) => return Ok(Some(status)),
+            None if began.elapsed() > Duration::from_secs(LAUNCHER_TIMEOUT_S) => {
+                let _ = launcher.kill();
+                let _ = launcher.wait();
+                return Ok(None);
+            }
+            None => thread::sleep(Duration::from_millis(2)),
+        }
+    }
+}
+
 fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, name: &str) -> Result<Totals, String> {
     let status = status.ok_or("the launcher did not end")?;
     let wanted = if test.style == Style::Rank { KILLED } else { 0 };
@@ -275,6 +287,12 @@ fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, 
         return Err(format!("the job ended with {:?} (signal {:?}), not {wanted}", status.code(), status.signal()));
     }
     let totals = Totals::read(printed)?;
+    nothing_is_left(parent, name)?;
+    Ok(totals)
+}
+
+/// No file and no process of a job that is over.
+fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
     let left = files_below(parent);
     if !left.is_empty() {
         return Err(format!("files are left: {left:?}"));
@@ -283,7 +301,7 @@ fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, 
     loop {
         let left = processes_with(&format!("DEATH_JOB={name}"));
         if left.is_empty() {
-            return Ok(totals);
+            return Ok(());
         }
         if Instant::now() > give_up {
             return Err(format!("processes are left: {left:?}"));
@@ -336,7 +354,7 @@ impl Places {
         let workspace = here.join("../..");
         let prefix = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), PathBuf::from);
         let places = Places {
-            source: here.join("traffic.c"),
+            sources: here,
             include: workspace.join("include"),
             library_dir: prefix.join("lib"),
             launcher: prefix.join("bin/selvedge"),
@@ -350,13 +368,13 @@ impl Places {
         Ok(places)
     }
 
-    fn compile(&self) -> Result<PathBuf, String> {
-        let program = self.output.join("death-traffic");
+    fn compile(&self, source: &str) -> Result<PathBuf, String> {
+        let program = self.output.join(format!("death-{}", source.trim_end_matches(".c")));
         let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
         let output = Command::new(&compiler)
             .args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
             .arg(&self.include)
-            .arg(&self.source)
+            .arg(self.sources.join(source))
             .arg("-o")
             .arg(&program)
             .arg("-L")

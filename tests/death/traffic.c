@@ -3,6 +3,7 @@
  * traffic.c: random traffic in which processes are killed at random instants; one rank of the job `tests/death` runs.
  *
  *     selvedge run -n N traffic BOARD STYLE KILLS SEED MEMORY
+ *     selvedge sim -n N --machine M --keep-going -- traffic BOARD sim MICROSECONDS SEED MEMORY ENDS...
  *
  * Ranks 0 and 1 survive and check. The others have victims: processes that send to everybody, mostly to the
  * survivors, until they are killed, and that a new one then replaces under the same Portals process id.
@@ -11,8 +12,13 @@
  *         step    rank >= 2 forks its victims, steps each through one operation, and kills it after the k-th
  *                 instruction, with another k and another operation each time
  *         rank    rank >= 2 is itself the victim, once
+ *         sim     likewise in virtual time, with traffic for so long; limits of time are a hundredth, and nothing depends on
+ *                 anything but the arguments
  *   KILLS         how many victims every rank >= 2 has
  *   MEMORY        shared (all of it from selvedge_alloc) or mixed
+ *   ENDS          of each rank >= 2, as HOW@NANOSECONDS of virtual time: k killed from outside; s, v, e, x ends itself then or
+ *                 soon after, by SIGKILL, by SIGSEGV, status 3, or status 0 with its NICs open. `lossy` as the last:
+ *                 links lose what they carry, so that operations between survivors may fail
  *   BOARD         a file that all ranks map: who lives, who has died when. Outside of what is tested
  *
  * What the survivors hold against the traffic
@@ -31,6 +37,7 @@
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -42,6 +49,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -66,8 +74,10 @@ enum {
 /* Portal table indices. */
 enum { PT_REGION, PT_ATOMIC, PT_ONCE, PT_PING };
 
-#define LIMIT_NS UINT64_C(1000000000)
-#define PATIENCE_NS UINT64_C(10000000000)
+static uint64_t limit_ns = UINT64_C(1000000000);
+#define LIMIT_NS limit_ns
+#define PATIENCE_NS (10 * limit_ns)
+#define MEETING_NS UINT64_C(10000000000)
 #define LIFE_NS UINT64_C(60000000000) /* nothing here outlives this, whatever happens */
 
 /* ---- The board ---------------------------------------------------------------------------------------- */
@@ -88,6 +98,10 @@ struct board {
 static struct board *board;
 static int rank, ranks;
 static bool survivor, all_shared;
+/* Of a simulated job: how and when its ranks end (in the time of `now_ns`), and whether links lose what they carry. */
+static bool simulated, lossy;
+static char end_how[RANKS_MAX];
+static uint64_t end_ns[RANKS_MAX];
 static uint64_t born_ns, random_state;
 static unsigned errors;
 
@@ -211,7 +225,7 @@ static uint32_t sequence_next = 1;
 /* Bytes and counts that are there are known for survivors only: what a victim was told goes with it. */
 static struct {
     uint64_t started, done, failed, received, unexpected, between, undeliverable_received, slowest_ns, dropped_events,
-        refused, disabled, triggered, executor_died, told_twice, gap_ns, noticed_ns;
+        refused, disabled, triggered, executor_died, told_twice, gap_ns, noticed_ns, lost;
 } tally;
 static uint64_t own_ns, own_last_ns; /* time in which this process ran */
 static uint64_t between_ns;          /* when the last operation with the other survivor ended, in own_ns */
@@ -332,6 +346,14 @@ static void open_all(void)
 }
 
 /* ---- Operations --------------------------------------------------------------------------------------- */
+
+/* Whether this victim is known to have died. */
+static bool has_died(int target, uint32_t generation)
+{
+    if (end_how[target] == 'k')
+        return now_ns() >= end_ns[target];
+    return generation != 0 && atomic_load(&board->seats[target].died_ns[generation]) != 0;
+}
 
 static uint32_t generation_of(int target)
 {
@@ -513,8 +535,14 @@ static void operation_ended(struct operation *op, const ptl_event_t *ev)
     struct side *s = &sides[op->side];
     bool ok = ev->ni_fail_type == PTL_NI_OK;
     bool same = op->target < SURVIVORS;
-    if (op->target < SURVIVORS && !ok && op->kind == OP_TRIGGERED && ev->ni_fail_type == PTL_NI_UNDELIVERABLE) {
+    bool undeliverable = ev->ni_fail_type == PTL_NI_UNDELIVERABLE;
+    if (op->target < SURVIVORS && op->kind == OP_TRIGGERED && undeliverable && !simulated) {
         tally.executor_died++; /* a victim ran it: at most once is what triggered operations run */
+    } else if (op->target < SURVIVORS && undeliverable && lossy) {
+        tally.lost++;
+    } else if (op->target >= SURVIVORS && undeliverable && simulated && !lossy && op->generation != 0
+               && !has_died(op->target, op->generation)) {
+        complain("a %s to rank %d failed before it died", kind_names[op->kind], op->target);
     } else if (op->target < SURVIVORS && !ok) {
         bool flow = op->kind == OP_ONCE && (ev->ni_fail_type == PTL_NI_PT_DISABLED || ev->ni_fail_type == PTL_NI_DROPPED);
         if (flow)
@@ -754,7 +782,7 @@ static unsigned watch(void)
                 continue;
             }
             open++;
-            bool dead = op->generation != 0 && atomic_load(&board->seats[op->target].died_ns[op->generation]) != 0;
+            bool dead = op->target >= SURVIVORS && has_died(op->target, op->generation);
             if (!dead && op->generation != 0 && own_ns - op->started_ns < PATIENCE_NS) {
                 op->threshold = op->kind == OP_TRIGGERED ? op->threshold : own_ns; /* last seen with a living target */
                 continue;
@@ -774,6 +802,12 @@ static unsigned watch(void)
     return open;
 }
 
+static void sleep_ns(uint64_t ns)
+{
+    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    nanosleep(&t, NULL);
+}
+
 static void turn(void)
 {
     static unsigned count;
@@ -781,8 +815,11 @@ static void turn(void)
     int which = any();
     bool found = take_events(which, 0) | take_events(1 - which, 0);
     repost();
-    if (!found && random_below(64) == 0)
+    if (!found && random_below(simulated ? 512 : 64) == 0)
         take_events(any(), 1 + (unsigned)random_below(3));
+    /* Who looks again and again in vain has its turns rarer and rarer there. */
+    if (!found && simulated)
+        sleep_ns(500 + random_below(4000));
     if (count % 64 == 0) {
         tick_own_time();
         if (now_ns() - born_ns > LIFE_NS) {
@@ -801,7 +838,7 @@ static void notice_the_dead(void)
         while (!noticed && own_ns - since < LIMIT_NS) {
             uint64_t failed = tally.failed;
             if (start_atomic(any(), dead, any()))
-                for (uint64_t until = own_ns + 2000000; own_ns < until;)
+                for (uint64_t until = own_ns + LIMIT_NS / 500; own_ns < until;)
                     turn();
             noticed = tally.failed != failed;
             turn();
@@ -819,7 +856,7 @@ static void meet(int point)
     uint64_t since = now_ns();
     while (atomic_load(&board->arrived[point]) < SURVIVORS) {
         turn();
-        if (now_ns() - since > PATIENCE_NS) {
+        if (now_ns() - since > MEETING_NS) {
             complain("the other survivor has not come to point %d", point);
             _exit(5);
         }
@@ -908,7 +945,7 @@ static void take_down(void)
     PtlFini();
 }
 
-static int survive(bool ranks_die)
+static int survive(bool ranks_die, uint64_t life_ns)
 {
     open_all();
     meet(0);
@@ -923,9 +960,9 @@ static int survive(bool ranks_die)
             watch();
             if (own_ns - between_ns > tally.gap_ns)
                 tally.gap_ns = own_ns - between_ns;
-            bool over = ranks_die ? own_ns - began > 1500000000 : atomic_load(&board->done) == (unsigned)(ranks - SURVIVORS);
+            bool over = ranks_die ? own_ns - began > life_ns : atomic_load(&board->done) == (unsigned)(ranks - SURVIVORS);
             if (stop == 0 && over)
-                stop = own_ns + 50000000;
+                stop = own_ns + LIMIT_NS / 20;
         }
     }
     if (tally.gap_ns > LIMIT_NS)
@@ -942,12 +979,12 @@ static int survive(bool ranks_die)
     take_down();
     printf("summary rank=%d errors=%u corrupt=%u started=%zu done=%zu failed=%zu between=%zu received=%zu unexpected=%zu "
            "triggered=%zu half_messages=%zu refused=%zu disabled=%zu dropped_events=%zu slowest_ms=%zu gap_ms=%zu "
-           "executor_died=%zu told_twice=%zu noticed_ms=%zu\n",
+           "executor_died=%zu told_twice=%zu noticed_ms=%zu lost=%zu\n",
            rank, errors, atomic_load(&board->corrupt), (size_t)tally.started, (size_t)tally.done, (size_t)tally.failed,
            (size_t)tally.between, (size_t)tally.received, (size_t)tally.unexpected, (size_t)tally.triggered,
            (size_t)tally.undeliverable_received, (size_t)tally.refused, (size_t)tally.disabled,
            (size_t)tally.dropped_events, (size_t)(tally.slowest_ns / 1000000), (size_t)(tally.gap_ns / 1000000), (size_t)tally.executor_died,
-           (size_t)tally.told_twice, (size_t)(tally.noticed_ns / 1000000));
+           (size_t)tally.told_twice, (size_t)(tally.noticed_ns / 1000000), (size_t)tally.lost);
     fflush(stdout);
     return errors != 0 || atomic_load(&board->corrupt) != 0;
 }
@@ -967,6 +1004,24 @@ static void step_operation(unsigned which)
     case 5: start_atomic((int)(which / 8 % 2), target, false); break;
     case 6: start_once(target); break;
     default: start_region((int)(which / 8 % 2), target); break;
+    }
+}
+
+/* A simulated rank's own end. */
+static void end_myself(void)
+{
+    struct rlimit none = {0};
+    volatile char *read_only = mmap(NULL, 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    setrlimit(RLIMIT_CORE, &none);
+    atomic_store(&board->seats[rank].died_ns[1], now_ns());
+    switch (end_how[rank]) {
+    case 's': kill(getpid(), SIGKILL); break;
+    case 'v':
+        signal(SIGSEGV, SIG_DFL);
+        *read_only = 1;
+        break;
+    case 'e': _exit(3);
+    default: exit(0);
     }
 }
 
@@ -990,18 +1045,16 @@ _Noreturn static void be_victim(uint32_t generation, bool stepped, unsigned whic
         }
     }
     atomic_store(&seat->ready, generation);
+    if (simulated)
+        atomic_store(&seat->generation, generation); /* it can be reached from here on */
     for (;;) {
         turn();
         start_something();
+        if (simulated && end_how[rank] != 'k' && now_ns() >= end_ns[rank])
+            end_myself();
         if (survivor == false && random_below(4) != 0)
             start_something();
     }
-}
-
-static void sleep_ns(uint64_t ns)
-{
-    struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
-    nanosleep(&t, NULL);
 }
 
 /* A process that is killed with this one. */
@@ -1140,13 +1193,35 @@ static void crash(int signal)
     _exit(128 + signal);
 }
 
+/* The words that say how ranks end: of ranks from SURVIVORS on. False: they make no sense. */
+static bool read_ends(char **words, int count)
+{
+    /* Virtual clocks of this kind begin with an uptime; no rank has had a turn before the first one reads it. */
+    uint64_t start = now_ns() / 1000000000 * 1000000000;
+    if (count == ranks - SURVIVORS + 1 && strcmp(words[count - 1], "lossy") == 0) {
+        lossy = true;
+        count--;
+    }
+    for (int i = 0; i < count; i++) {
+        uint64_t at;
+        if (i >= ranks - SURVIVORS || sscanf(words[i], "%c@%" SCNu64, &end_how[SURVIVORS + i], &at) != 2)
+            return false;
+        if (strchr("ksvex", end_how[SURVIVORS + i]) == NULL)
+            return false;
+        end_ns[SURVIVORS + i] = start + at;
+    }
+    return count == ranks - SURVIVORS;
+}
+
 int main(int argc, char **argv)
 {
     signal(SIGSEGV, crash);
     signal(SIGBUS, crash);
     signal(SIGABRT, crash);
-    if (argc != 6) {
-        fprintf(stderr, "usage: traffic BOARD nurse|step|rank KILLS SEED shared|mixed\n");
+    simulated = argc > 6 && strcmp(argv[2], "sim") == 0;
+    if (argc != 6 && !simulated) {
+        fprintf(stderr, "usage: traffic BOARD nurse|step|rank KILLS SEED shared|mixed\n"
+                        "       traffic BOARD sim MICROSECONDS SEED shared|mixed ENDS...\n");
         return 2;
     }
     const char *rank_text = getenv("SELVEDGE_RANK"), *size_text = getenv("SELVEDGE_SIZE");
@@ -1161,15 +1236,25 @@ int main(int argc, char **argv)
     born_ns = now_ns();
     int fd = open(argv[1], O_RDWR);
     board = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof *board, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (board == MAP_FAILED || kills >= GENERATIONS_MAX) {
+    if (board == MAP_FAILED || (kills >= GENERATIONS_MAX && !simulated)) {
         perror(argv[1]);
         return 2;
     }
-    bool ranks_die = strcmp(argv[2], "rank") == 0;
+    if (simulated) {
+        limit_ns /= 100;
+        if (!read_ends(argv + 6, argc - 6))
+            return 2;
+    }
+    bool ranks_die = simulated || strcmp(argv[2], "rank") == 0;
     if (survivor)
-        return survive(ranks_die);
+        return survive(ranks_die, simulated ? kills * UINT64_C(1000) : UINT64_C(1500000000));
     if (!ranks_die)
         return nurse(strcmp(argv[2], "step") == 0, kills);
+    if (simulated) {
+        while (atomic_load(&board->arrived[0]) < SURVIVORS)
+            sleep_ns(20000);
+        be_victim(1, false, 0);
+    }
     atomic_store(&board->seats[rank].generation, 1);
     signal(SIGALRM, die);
     while (atomic_load(&board->arrived[0]) < SURVIVORS)

@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The twins of the live jobs in virtual time: `selvedge sim --keep-going --kill RANK@TIME`, real processes on simulated machines.
+//!
+//! A test is named `sim::variant`, after the machine, or after what its links do. Of each job's 8 ranks 6 die at times that the
+//! seed says: half of them are killed by the simulator, the others end themselves, by a signal, with a status that is not 0, or in
+//! order but with their NICs open.
+//!
+//! 1. What the survivors hold against the traffic is what they hold against it live, with limits of virtual time; and nothing
+//!    fails before its target is dead, but where links lose what they carry.
+//! 2. A rank that is killed ends at that very time; each has the exit code of its end; the job has that of the first to fail.
+//! 3. No file and no process is left.
+//! 4. The first job of each test is run twice: what it prints and what it reports is the same, but for the wall clock.
+//! 5. Without `--keep-going` the first death ends the job (`sim::first-death`).
+//! 6. The launcher's barrier waits for the living only (`sim::barrier`), whatever its ranks were doing when they died.
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Instant;
+
+use libtest_mimic::{Failed, Trial};
+use serde_json::Value;
+
+use super::{
+    BOARD_BYTES, KILLED, Places, Totals, files_below, head_and_tail, nothing_is_left, number, shared_memory, wait_for,
+};
+
+const RANKS: u32 = 8;
+const SURVIVORS: u32 = 2;
+const DYING: u32 = RANKS - SURVIVORS;
+/// How long there is traffic, and until when ranks die.
+const TRAFFIC_US: u64 = 3500;
+const DEATHS_NS: u64 = 3_000_000;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Links {
+    Sound,
+    /// They fail for less than the limit after which what waits is lost, lose and corrupt packets, and send them again.
+    Failing,
+    /// They fail for longer, too, and send nothing again.
+    Losing,
+}
+
+struct Twin {
+    variant: &'static str,
+    machine: &'static str,
+    links: Links,
+    memory: &'static str,
+    /// Deaths, unless DEATH_KILLS says how many.
+    kills: u32,
+}
+
+const fn twin(variant: &'static str, machine: &'static str, links: Links, memory: &'static str) -> Twin {
+    Twin { variant, machine, links, memory, kills: DYING }
+}
+
+const TWINS: [Twin; 6] = [
+    twin("seastar-nic", "seastar-nic", Links::Sound, "mixed"),
+    twin("seastar-host", "seastar-host", Links::Sound, "mixed"),
+    twin("qdr-portals", "qdr-portals", Links::Sound, "shared"),
+    twin("cluster", "cluster", Links::Sound, "mixed"),
+    twin("failing-links", "seastar-nic", Links::Failing, "shared"),
+    twin("losing-links", "torus16", Links::Losing, "mixed"),
+];
+
+pub(super) fn trials(found: &Arc<(Places, PathBuf)>) -> Vec<Trial> {
+    let mut trials: Vec<Trial> = TWINS
+        .iter()
+        .map(|twin| {
+            let found = Arc::clone(found);
+            Trial::test(format!("sim::{}", twin.variant), move || run_test(&found.0, &found.1, twin))
+        })
+        .collect();
+    let (one, other) = (Arc::clone(found), Arc::clone(found));
+    trials.push(Trial::test("sim::first-death", move || first_death(&one.0, &one.1)));
+    trials.push(Trial::test("sim::barrier", move || barrier(&other.0)));
+    trials
+}
+
+/// How a rank ends, and when.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct End {
+    how: char,
+    ns: u64,
+}
+
+impl End {
+    fn code(self) -> i64 {
+        match self.how {
+            'k' | 's' => i64::from(KILLED),
+            'v' => 128 + 11,
+            'e' => 3,
+            _ => 0,
+        }
+    }
+}
+
+/// What a seed says of a job.
+struct Draw {
+    state: u64,
+}
+
+impl Draw {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.state ^ self.state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % bound
+    }
+
+    /// Some die before their traffic begins, and some before they have had a turn.
+    fn end(&mut self) -> End {
+        let how = ['k', 'k', 'k', 'k', 's', 'v', 'e', 'x'][self.below(8) as usize];
+        let bound = [1, 30_000, DEATHS_NS][self.below(12).min(2) as usize];
+        End { how, ns: self.below(bound) }
+    }
+
+    /// Links between the routers of neighbouring ranks, which have the ranks' numbers.
+    fn failed_links(&mut self, links: Links) -> Vec<String> {
+        let longest_us = if links == Links::Losing { 2_000 } else { 900 };
+        let mut failed = Vec::new();
+        for router in 0..RANKS as u64 - 1 {
+            let at = 100 + self.below(1_000);
+            let until = at + 1 + self.below(longest_us);
+            failed.push(format!("{router}-{}@{at}us-{until}us", router + 1));
+        }
+        failed
+    }
+}
+
+fn run_test(places: &Places, program: &Path, twin: &Twin) -> Result<(), Failed> {
+    let kills = number("DEATH_KILLS").map_or(twin.kills, |kills| kills as u32);
+    let seed = number("DEATH_SEED").unwrap_or(1);
+    let began = Instant::now();
+    let (mut totals, mut jobs, mut sent_again) = (Totals::default(), 0, 0);
+    while totals.kills < kills {
+        let job = Job::new(places, twin, seed + jobs);
+        let (ended, found) = job.run(program)?;
+        if jobs == 0 {
+            let (again, _) = job.run(program)?;
+            if again != ended {
+                let message = format!("two runs differ:\n{}\n{}\n{}\n{}", ended.0, ended.1, again.0, again.1);
+                return Err(job.failed(&message).into());
+            }
+        }
+        sent_again += ended.1["network"]["retransmissions"].as_u64().unwrap_or(0);
+        totals.add(&found);
+        totals.kills += DYING;
+        jobs += 1;
+    }
+    println!("sim::{}: {jobs} jobs from seed {seed}, {:.1} s, {totals}", twin.variant, began.elapsed().as_secs_f64());
+    println!("    {} operations between survivors lost, {sent_again} packets sent again", totals.lost);
+    match twin.links {
+        Links::Failing if sent_again == 0 => Err("no link had anything to send again: this tests nothing".into()),
+        Links::Losing if totals.lost == 0 => Err("no link lost anything: this tests nothing".into()),
+        _ => Ok(()),
+    }
+}
+
+struct Job<'a> {
+    places: &'a Places,
+    twin: &'a Twin,
+    seed: u64,
+    ends: Vec<End>,
+    failed_links: Vec<String>,
+    name: String,
+}
+
+/// What it printed, and what it reported, without what the wall clock says.
+type Ended = (String, Value);
+
+impl<'a> Job<'a> {
+    fn new(places: &'a Places, twin: &'a Twin, seed: u64) -> Job<'a> {
+        let mut draw = Draw { state: seed.wrapping_mul(0x0012_3456_789a_bcdf) };
+        let ends = (0..DYING).map(|_| draw.end()).collect();
+        let failed_links = if twin.links == Links::Sound { Vec::new() } else { draw.failed_links(twin.links) };
+        let name = format!("sim-{}-{}-{seed}", twin.variant, std::process::id());
+        Job { places, twin, seed, ends, failed_links, name }
+    }
+
+    fn file(&self, extension: &str) -> PathBuf {
+        self.places.output.join(format!("{}.{extension}", self.name))
+    }
+
+    fn command(&self, program: &Path, keep_going: bool) -> Result<Command, String> {
+        let failed = |error: std::io::Error| format!("{}: {error}", self.name);
+        let (board, report) = (self.file("board"), self.file("json"));
+        File::create(&board).and_then(|file| file.set_len(BOARD_BYTES)).map_err(failed)?;
+        let mut command = Command::new(&self.places.launcher);
+        command.args(["sim", "--quiet", "-n", &RANKS.to_string(), "--machine", self.twin.machine]);
+        command.args(["--time-limit", "60s", "--json"]).arg(&report);
+        command.args(keep_going.then_some("--keep-going"));
+        for (number, end) in self.ends.iter().enumerate().filter(|(_, end)| end.how == 'k') {
+            command.args(["--kill", &format!("{}@{}ns", SURVIVORS as usize + number, end.ns)]);
+        }
+        self.failed_links.iter().for_each(|link| _ = command.args(["--fail-link", link]));
+        match self.twin.links {
+            Links::Sound => {}
+            Links::Failing => _ = command.args(["--loss", "0.002", "--corruption", "0.002"]),
+            // As fast as its hosts: of slower ones the traffic's long messages take more time than its limit.
+            Links::Losing => _ = command.args(["--set", "link.bandwidth_MBps=1600"]),
+        }
+        command.arg("--").args([program, &board]).args(["sim", &TRAFFIC_US.to_string(), &self.seed.to_string()]);
+        command.arg(self.twin.memory).args(self.ends.iter().map(|end| format!("{}@{}", end.how, end.ns)));
+        command.args((self.twin.links == Links::Losing).then_some("lossy"));
+        command.stdin(Stdio::null()).stdout(File::create(self.file("out")).map_err(failed)?);
+        command.stderr(File::create(self.file("log")).map_err(failed)?);
+        Ok(command)
+    }
+
+    /// Runs it in a directory of its own, of which nothing may be left.
+    fn carry_out(&self, program: &Path, keep_going: bool) -> Result<(ExitStatus, Ended), String> {
+        let parent = shared_memory().join(format!("selvedge-death-{}", self.name));
+        fs::create_dir(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
+        let mut command = self.command(program, keep_going)?;
+        command.env("SELVEDGE_DIR", &parent).env("SELVEDGE_LOG", "warn").env("DEATH_JOB", &self.name);
+        let started = command.spawn().map_err(|error| format!("{command:?}: {error}"));
+        let status = started.and_then(|mut launcher| wait_for(&mut launcher));
+        let left = nothing_is_left(&parent, &self.name);
+        let files = files_below(&parent);
+        let _ = fs::remove_dir_all(&parent);
+        let status = status?.ok_or("the simulation did not end")?;
+        left.map_err(|why| format!("{why} {files:?}"))?;
+        let printed = fs::read_to_string(self.file("out")).map_err(|error| error.to_string())?;
+        let report = fs::read(self.file("json")).map_err(|error| format!("no report: {error}"))?;
+        let mut report: Value = serde_json::from_slice(&report).map_err(|error| error.to_string())?;
+        report.as_object_mut().and_then(|report| report.remove("wall"));
+        Ok((status, (printed, report)))
+    }
+
+    fn run(&self, program: &Path) -> Result<(Ended, Totals), String> {
+        let ended = self.carry_out(program, true).and_then(|(status, ended)| {
+            let totals = self.judge(status, &ended)?;
+            Ok((ended, totals))
+        });
+        let ended = ended.map_err(|why| self.failed(&why))?;
+        ["board", "json", "out", "log"].iter().for_each(|kind| _ = fs::remove_file(self.file(kind)));
+        Ok(ended)
+    }
+
+    fn judge(&self, status: ExitStatus, (printed, report): &Ended) -> Result<Totals, String> {
+        let totals = Totals::read(printed)?;
+        let codes = |rank: u32| report["rank_codes"][rank as usize].as_i64();
+        let ends = |rank: u32| report["rank_ends_ps"][rank as usize].as_u64();
+        // The time and the code of the first that failed.
+        let mut first = (u64::MAX, 0);
+        for rank in 0..RANKS {
+            let end = rank.checked_sub(SURVIVORS).map(|number| self.ends[number as usize]);
+            let (Some(code), Some(at)) = (codes(rank), ends(rank)) else {
+                return Err(format!("rank {rank} has not ended"));
+            };
+            if code != end.map_or(0, End::code) {
+                return Err(format!("rank {rank} ended with {code}"));
+            }
+            let due = end.map_or(0, |end| end.ns * 1000);
+            if at < due || (at > due && end.is_some_and(|end| end.how == 'k')) {
+                return Err(format!("rank {rank} ended at {at} ps"));
+            }
+            if code != 0 && at < first.0 {
+                first = (at, code);
+            }
+        }
+        if (report["end"].as_str(), report["exit_code"].as_i64()) != (Some("completed"), Some(first.1)) {
+            return Err(format!(
+                "it is {} with {}, not completed with {}",
+                report["end"], report["exit_code"], first.1
+            ));
+        }
+        if status.code().map(i64::from) != Some(first.1) {
+            return Err(format!("the job ended with {status}, not {}", first.1));
+        }
+        Ok(totals)
+    }
+
+    fn failed(&self, why: &str) -> String {
+        let mut words = format!("{why}\nsim::{}, seed {}", self.twin.variant, self.seed);
+        for kind in ["out", "log"] {
+            let text = fs::read_to_string(self.file(kind)).unwrap_or_default();
+            let _ = write!(words, "\n{}:\n{}", self.file(kind).display(), head_and_tail(&text));
+        }
+        words
+    }
+}
+
+/// Rule 5.
+fn first_death(places: &Places, program: &Path) -> Result<(), Failed> {
+    for (seed, how, code) in [(1, 'k', KILLED), (2, 's', KILLED), (3, 'v', 139), (4, 'e', 3)] {
+        let mut job = Job::new(places, &TWINS[0], seed);
+        job.name = format!("{}-first", job.name);
+        job.ends.iter_mut().for_each(|end| (end.how, end.ns) = (how, end.ns.max(200_000)));
+        let (status, (printed, report)) = job.carry_out(program, false).map_err(|why| job.failed(&why))?;
+        let earliest = job.ends.iter().map(|end| end.ns * 1000).min();
+        let is_first = how != 'k' || report["virtual_time_ps"].as_u64() == earliest;
+        if status.code() != Some(code) || status.signal().is_some() || printed.contains("summary") || !is_first {
+            let words = format!("{status}, not {code}; at {}, not {earliest:?}", report["virtual_time_ps"]);
+            return Err(job.failed(&words).into());
+        }
+        ["board", "json", "out", "log"].iter().for_each(|kind| _ = fs::remove_file(job.file(kind)));
+    }
+    Ok(())
+}
+
+/// Rule 6. Rank r comes to the barrier after r ms: ranks 0, 3 and 4 are killed in it, before it, and before they have begun.
+fn barrier(places: &Places) -> Result<(), Failed> {
+    let program = places.compile("barrier.c")?;
+    let parent = shared_memory().join(format!("selvedge-death-barrier-{}", std::process::id()));
+    fs::create_dir(&parent)?;
+    let output = Command::new(&places.launcher)
+        .args(["sim", "--quiet", "-n", "5", "--machine", "cluster", "--keep-going"])
+        .args(["--kill", "0@500us", "--kill", "3@1500us", "--kill", "4@0ns", "--"])
+        .arg(program)
+        .env("SELVEDGE_DIR", &parent)
+        .output();
+    let left = files_below(&parent);
+    let _ = fs::remove_dir_all(&parent);
+    let output = output?;
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let mut lines: Vec<&str> = printed.lines().collect();
+    lines.sort_unstable();
+    let through = lines == ["rank 1: 0 0 at 2 ms", "rank 2: 0 0 at 2 ms"];
+    if !through || output.status.code() != Some(KILLED) || !left.is_empty() {
+        let log = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{}: {lines:?}, left {left:?}\n{log}", output.status).into());
+    }
+    Ok(())
+}
