@@ -155,7 +155,7 @@ impl Fabric {
                 name: "link-utilisation".into(),
                 title: "Used channels between routers by their utilisation".into(),
                 x: Axis::linear("share of the time for which a channel was busy", words::percent),
-                y: Axis::linear("channels", words::plain),
+                y: Axis::whole("channels", words::plain),
                 shape: Shape::Bars(bars),
             },
             Plot {
@@ -168,7 +168,7 @@ impl Fabric {
             Plot {
                 name: "nodes".into(),
                 title: "Flits in and out, by node".into(),
-                x: Axis::linear("node", words::plain),
+                x: Axis::whole("node", words::plain),
                 y: Axis::linear("flits", words::scaled),
                 shape: Shape::Lines(vec![per_node("out", &self.flits_out), per_node("in", &self.flits_in)]),
             },

@@ -12,12 +12,12 @@ use super::plot::escaped;
 const STYLE: &str = "\
 :root{color-scheme:light dark;--ink:#1d2126;--dim:#5d6670;--paper:#fff;--line:#d8dce0;--stripe:#f5f7f8}
 @media(prefers-color-scheme:dark){:root{--ink:#dfe3e8;--dim:#98a2ad;--paper:#16191d;--line:#343a41;--stripe:#1d2126}}
-body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:60rem;margin:2rem auto;padding:0 1rem}
-h1{font-size:1.6rem;margin-bottom:.2rem}h2,summary{font-size:1.15rem;font-weight:600;margin:1.8rem 0 .5rem}
+body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:66rem;margin:2rem auto;padding:0 1rem}
+h1{font-size:1.6rem;margin-bottom:.2rem;overflow-wrap:anywhere}h2,summary{font-size:1.15rem;font-weight:600;margin:1.8rem 0 .5rem}
 summary{cursor:pointer}.about,.note{color:var(--dim)}nav a{margin-right:1em}a{color:inherit}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.4rem 0 1rem}
-td,th{padding:.15rem .8rem .15rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
-th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}
+td,th{padding:.15rem .7rem .15rem .4rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}
+th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}
 svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}";
 
 /// The page.
@@ -70,7 +70,12 @@ fn add_section(out: &mut String, number: usize, section: &Section) {
 
 fn add_table(out: &mut String, table: &Table) {
     out.push_str("<div class=\"scroll\"><table>\n");
-    let class = |at: usize| if table.columns.get(at).is_some_and(|column| column.right) { " class=\"r\"" } else { "" };
+    let class = |at: usize| match table.columns.get(at) {
+        Some(column) if column.right => " class=\"r\"",
+        // A name beside its value.
+        None if at == 0 => " class=\"n\"",
+        _ => "",
+    };
     if !table.columns.is_empty() {
         out.push_str("<thead><tr>");
         for (at, column) in table.columns.iter().enumerate() {

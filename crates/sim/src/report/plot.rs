@@ -4,16 +4,24 @@
 //! Text is left to whoever shows the picture: no fonts are needed here. Ink is `currentColor`, so that a picture
 //! within a page takes the page's; a picture by itself brings two lines of style for light and dark.
 //!
+//! What tells several lines apart (their names, and beyond six of them dashes), and what the colours of a matrix stand
+//! for, is beside the picture, where it covers nothing.
+//!
 //! Invariants
 //! 1. Points that cannot be drawn (not finite; not above 0 on a logarithmic axis) are left out.
 //! 2. A plot without anything to draw is empty ([`Plot::is_empty`]), and drawn as its axes.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint};
+use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-const SIZE: (u32, u32) = (860, 460);
+const SIZE: (u32, u32) = (920, 460);
+const MARGIN: u32 = 14;
+/// Between the picture and what explains it.
+const KEY_GAP: i32 = 22;
 const FONT: &str = "sans-serif";
 /// Okabe and Ito's colours but for yellow: distinct for almost everybody, and readable on white and on black.
 const COLORS: [RGBColor; 6] = [
@@ -25,8 +33,6 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 const GRID: RGBColor = RGBColor(128, 128, 128);
-/// Of the height, for each line of the legend.
-const LEGEND_ROOM: f64 = 0.05;
 /// A matrix has at most so many rows; larger ones are summed up into blocks.
 pub const MATRIX_MAX: usize = 64;
 
@@ -42,9 +48,9 @@ pub struct Plot {
 }
 
 /// What an axis shows, and how its numbers are written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Axis {
-    pub label: &'static str,
+    pub label: Cow<'static, str>,
     pub scale: Scale,
     pub words: fn(f64) -> String,
 }
@@ -53,6 +59,8 @@ pub struct Axis {
 pub enum Scale {
     /// From 0.
     Linear,
+    /// The same of things that are counted: no marks between whole numbers.
+    Whole,
     /// Marks at powers of the base.
     Logarithmic { base: u32 },
 }
@@ -64,8 +72,18 @@ pub enum Shape {
     Bars(Vec<(f64, f64, f64)>),
     /// From the top down; x is the value's axis.
     Ranked(Vec<(String, f64)>),
-    /// Rows from the top down.
-    Matrix(Vec<Vec<f64>>),
+    Matrix(Matrix),
+}
+
+/// What went from where to where.
+#[derive(Clone, Debug)]
+pub struct Matrix {
+    /// From the top down.
+    pub rows: Vec<Vec<f64>>,
+    /// How many things one row, and one column, stands for.
+    pub block: usize,
+    /// How a cell's value is written.
+    pub words: fn(f64) -> String,
 }
 
 #[derive(Clone, Debug)]
@@ -76,27 +94,36 @@ pub struct Line {
 
 impl Axis {
     pub const fn linear(label: &'static str, words: fn(f64) -> String) -> Axis {
-        Axis { label, scale: Scale::Linear, words }
+        Axis { label: Cow::Borrowed(label), scale: Scale::Linear, words }
+    }
+
+    pub const fn whole(label: &'static str, words: fn(f64) -> String) -> Axis {
+        Axis { label: Cow::Borrowed(label), scale: Scale::Whole, words }
     }
 
     pub const fn logarithmic(label: &'static str, base: u32, words: fn(f64) -> String) -> Axis {
-        Axis { label, scale: Scale::Logarithmic { base }, words }
+        Axis { label: Cow::Borrowed(label), scale: Scale::Logarithmic { base }, words }
+    }
+
+    /// The same under another name.
+    pub fn called(self, label: impl Into<Cow<'static, str>>) -> Axis {
+        Axis { label: label.into(), ..self }
     }
 
     /// Where a value lies.
     fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
-            Scale::Linear => value,
+            Scale::Linear | Scale::Whole => value,
             Scale::Logarithmic { base } => value.ln() / f64::from(base).ln(),
         };
         place.is_finite().then_some(place)
     }
 
     fn words_at(&self, place: f64) -> String {
-        match self.scale {
-            Scale::Linear => (self.words)(place),
+        round(match self.scale {
+            Scale::Linear | Scale::Whole => (self.words)(place),
             Scale::Logarithmic { base } => (self.words)(f64::from(base).powf(place)),
-        }
+        })
     }
 
     /// A range that holds all places, and the marks in it. `from_zero`: whether it must begin at the least that can be.
@@ -109,7 +136,7 @@ impl Axis {
             (least, most) = (0.0, 1.0);
         }
         match self.scale {
-            Scale::Linear => {
+            Scale::Linear | Scale::Whole => {
                 if from_zero {
                     least = least.min(0.0);
                 }
@@ -117,6 +144,7 @@ impl Axis {
                     most = least + 1.0;
                 }
                 let step = round_step((most - least) / 6.0);
+                let step = if self.scale == Scale::Whole { step.max(1.0) } else { step };
                 let (first, last) = ((least / step).floor(), (most / step).ceil());
                 let marks = (0..=(last - first) as i64).map(|n| (first + n as f64) * step).collect();
                 Extent { places: first * step..last * step, marks }
@@ -135,6 +163,19 @@ impl Axis {
             }
         }
     }
+}
+
+/// Marks are round numbers: "20.0 us" is written "20 us", and nothing at all "0".
+fn round(words: String) -> String {
+    let (number, unit) = words.split_once(' ').unwrap_or((&words, ""));
+    if number.parse() == Ok(0.0) {
+        return "0".to_owned();
+    }
+    let short = match number.contains('.') && !number.contains('e') {
+        true => number.trim_end_matches('0').trim_end_matches('.'),
+        false => number,
+    };
+    if unit.is_empty() { short.to_owned() } else { format!("{short} {unit}") }
 }
 
 /// 1, 2 or 5 times a power of ten, not below `least`.
@@ -177,7 +218,7 @@ impl Plot {
             Shape::Lines(lines) => lines.iter().all(|line| line.points.is_empty()),
             Shape::Bars(bars) => bars.is_empty(),
             Shape::Ranked(bars) => bars.is_empty(),
-            Shape::Matrix(rows) => rows.is_empty(),
+            Shape::Matrix(matrix) => matrix.rows.is_empty(),
         }
     }
 
@@ -209,25 +250,44 @@ impl Plot {
 
     fn draw(&self, text: &mut String) -> Drawn {
         let long = self.names().map(|name| name.chars().count()).max().unwrap_or(0) as u32;
-        let height = match &self.shape {
-            Shape::Ranked(bars) => 130 + 20 * bars.len().max(2) as u32,
-            Shape::Matrix(_) => 720,
-            _ => SIZE.1,
+        let left = if long > 0 { 30 + 7 * long.min(50) } else { 80 };
+        let (below, caption) = (44, 32);
+        let (height, right) = match &self.shape {
+            Shape::Ranked(bars) => (130 + 20 * bars.len().max(2) as u32, 40),
+            // Cells are squares, small ones where there are many.
+            Shape::Matrix(matrix) => {
+                let side = (matrix.rows.len() as u32 * 32).clamp(200, 620);
+                (side + 2 * MARGIN + below + caption, SIZE.0 - left - side - MARGIN)
+            }
+            Shape::Lines(lines) if lines.len() > 1 => {
+                let longest = lines.iter().map(|line| line.name.chars().count()).max().unwrap_or(0) as u32;
+                (SIZE.1.max(90 + 18 * lines.len() as u32), (KEY_GAP as u32 + 34 + 7 * longest).min(330))
+            }
+            _ => (SIZE.1, 40),
         };
         let area = SVGBackend::with_string(text, (SIZE.0, height)).into_drawing_area();
         let mut chart = ChartBuilder::on(&area)
-            .margin(14)
-            .margin_right(40)
-            .caption(printable(&self.title), (FONT, 18))
-            .x_label_area_size(44)
-            .y_label_area_size(if long > 0 { 30 + 7 * long.min(50) } else { 80 })
+            .margin(MARGIN)
+            .margin_top(MARGIN + caption)
+            .margin_right(right)
+            .x_label_area_size(below)
+            .y_label_area_size(left)
             .build_cartesian_2d(self.x_extent(), self.y_extent())?;
         self.draw_axes(&mut chart)?;
         match &self.shape {
             Shape::Lines(lines) => self.draw_lines(&mut chart, lines)?,
             Shape::Bars(bars) => self.draw_bars(&mut chart, bars)?,
             Shape::Ranked(bars) => self.draw_ranked(&mut chart, bars)?,
-            Shape::Matrix(rows) => draw_matrix(&mut chart, rows)?,
+            Shape::Matrix(matrix) => draw_matrix(&mut chart, matrix)?,
+        }
+        // A title may be longer than its picture is wide.
+        let title = Text::new(printable(&self.title), ((MARGIN + left) as i32, MARGIN as i32), (FONT, 18).into_font());
+        area.draw(&title)?;
+        let corner = ((SIZE.0 - right) as i32 + KEY_GAP, (MARGIN + caption) as i32);
+        match &self.shape {
+            Shape::Lines(lines) if lines.len() > 1 => draw_names(&area, corner, lines)?,
+            Shape::Matrix(matrix) => draw_shades(&area, corner, matrix)?,
+            _ => {}
         }
         area.present()?;
         drop(chart);
@@ -250,7 +310,7 @@ impl Plot {
                 self.x.extent(bars.iter().flat_map(|(from, to, _)| [*from, *to]).filter_map(|x| place(&x)), false)
             }
             Shape::Ranked(bars) => self.x.extent(bars.iter().filter_map(|(_, value)| place(value)), true),
-            Shape::Matrix(rows) => self.x.extent([0.0, rows.len() as f64].into_iter(), true),
+            Shape::Matrix(matrix) => matrix.extent(),
         }
     }
 
@@ -259,21 +319,15 @@ impl Plot {
         match &self.shape {
             Shape::Lines(lines) => {
                 let points = lines.iter().flat_map(|line| &line.points);
-                let mut extent = self.y.extent(points.filter_map(|(_, y)| place(y)), true);
-                if lines.len() > 1 {
-                    // The legend stands above the lines.
-                    let room = LEGEND_ROOM * (1 + lines.len()) as f64;
-                    extent.places.end += (extent.places.end - extent.places.start) * room;
-                }
-                extent
+                self.y.extent(points.filter_map(|(_, y)| place(y)), true)
             }
             Shape::Bars(bars) => self.y.extent(bars.iter().filter_map(|(_, _, height)| place(height)), true),
             Shape::Ranked(bars) => {
                 let rows = bars.len().max(1);
                 Extent { places: 0.0..rows as f64, marks: (0..bars.len()).map(|row| row as f64 + 0.5).collect() }
             }
-            Shape::Matrix(rows) => {
-                let extent = self.y.extent([0.0, rows.len() as f64].into_iter(), true);
+            Shape::Matrix(matrix) => {
+                let extent = matrix.extent();
                 Extent { places: extent.places.end..extent.places.start, marks: extent.marks }
             }
         }
@@ -281,14 +335,19 @@ impl Plot {
 
     fn draw_axes(&self, chart: &mut Chart<'_, '_>) -> Drawn {
         let ranked: Vec<&str> = self.names().collect();
-        let y_words = |place: &f64| match ranked.len() {
-            0 => self.y.words_at(*place),
-            rows => ranked.get(rows.saturating_sub(1 + *place as usize)).map_or(String::new(), |name| shortened(name)),
+        let matrix = if let Shape::Matrix(matrix) = &self.shape { Some(matrix) } else { None };
+        let y_words = |place: &f64| match (ranked.len(), matrix) {
+            (_, Some(matrix)) => matrix.first_of(*place).to_string(),
+            (0, _) => self.y.words_at(*place),
+            (rows, _) => {
+                ranked.get(rows.saturating_sub(1 + *place as usize)).map_or(String::new(), |name| shortened(name))
+            }
         };
-        let x_words = |place: &f64| self.x.words_at(*place);
+        let x_words =
+            |place: &f64| matrix.map_or_else(|| self.x.words_at(*place), |matrix| matrix.first_of(*place).to_string());
         let mut mesh = chart.configure_mesh();
-        mesh.x_desc(self.x.label)
-            .y_desc(if ranked.is_empty() { self.y.label } else { "" })
+        mesh.x_desc(printable(&self.x.label))
+            .y_desc(if ranked.is_empty() { printable(&self.y.label) } else { String::new() })
             .label_style((FONT, 12, &BLACK))
             .axis_desc_style((FONT, 13, &BLACK))
             .axis_style(BLACK.mix(0.7))
@@ -300,23 +359,25 @@ impl Plot {
         if !ranked.is_empty() {
             mesh.disable_y_mesh();
         }
+        if matrix.is_some() {
+            mesh.disable_mesh();
+        }
         mesh.draw()?;
         Ok(())
     }
 
-    fn draw_lines<'a>(&self, chart: &mut Chart<'a, 'a>, lines: &[Line]) -> Drawn {
-        for (line, color) in lines.iter().zip(COLORS.iter().cycle()) {
-            let style = color.stroke_width(2);
+    fn draw_lines(&self, chart: &mut Chart<'_, '_>, lines: &[Line]) -> Drawn {
+        for (number, line) in lines.iter().enumerate() {
+            let (style, dashed) = look(number);
             let places = line.points.iter().filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?)));
             let points: Vec<_> = places.collect();
-            let marks = if points.len() <= 64 { 3 } else { 0 };
-            let drawn = chart.draw_series(LineSeries::new(points, style).point_size(marks))?;
-            drawn.label(printable(&line.name)).legend(move |(x, y)| PathElement::new([(x, y), (x + 18, y)], style));
-        }
-        if lines.len() > 1 {
-            let mut legend = chart.configure_series_labels();
-            legend.position(SeriesLabelPosition::UpperLeft).border_style(GRID.mix(0.5)).label_font((FONT, 12, &BLACK));
-            legend.draw()?;
+            if points.len() <= 64 {
+                chart.draw_series(points.iter().map(|point| Circle::new(*point, 3, style)))?;
+            }
+            match dashed {
+                true => chart.draw_series(DashedLineSeries::new(points, DASH.0, DASH.1, style))?,
+                false => chart.draw_series(LineSeries::new(points, style))?,
+            };
         }
         Ok(())
     }
@@ -348,13 +409,73 @@ impl Plot {
     }
 }
 
-fn draw_matrix(chart: &mut Chart<'_, '_>, rows: &[Vec<f64>]) -> Drawn {
-    let most = rows.iter().flatten().copied().fold(0.0, f64::max);
-    let cells =
-        rows.iter().enumerate().flat_map(|(y, row)| row.iter().enumerate().map(move |(x, value)| (x, y, *value)));
+type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+
+/// A dash, and the gap after it.
+const DASH: (i32, i32) = (7, 4);
+
+/// How line number so and so is drawn, and whether it is dashed: there are more lines than colours.
+fn look(number: usize) -> (ShapeStyle, bool) {
+    (COLORS[number % COLORS.len()].stroke_width(2), number / COLORS.len() % 2 == 1)
+}
+
+/// The lines' names, one below the other.
+fn draw_names(area: &Area<'_>, (x, y): (i32, i32), lines: &[Line]) -> Drawn {
+    for (number, line) in lines.iter().enumerate() {
+        let (style, dashed) = look(number);
+        let y = y + 9 + 18 * number as i32;
+        let ends = [(x, y), (x + 20, y)];
+        match dashed {
+            true => area.draw(&DashedPathElement::new(ends, DASH.0, DASH.1, style))?,
+            false => area.draw(&PathElement::new(ends, style))?,
+        }
+        area.draw(&Text::new(shortened(&line.name), (x + 26, y - 6), (FONT, 12).into_font()))?;
+    }
+    Ok(())
+}
+
+/// The colours of a matrix, and what they stand for.
+fn draw_shades(area: &Area<'_>, (x, y): (i32, i32), matrix: &Matrix) -> Drawn {
+    let most = matrix.most();
+    for (number, share) in [1.0, 0.75, 0.5, 0.25, 0.0].into_iter().enumerate() {
+        let y = y + 20 * number as i32;
+        area.draw(&Rectangle::new([(x, y), (x + 16, y + 16)], shade(share)))?;
+        let words = if share > 0.0 { round((matrix.words)(most * share)) } else { "little".to_owned() };
+        area.draw(&Text::new(words, (x + 24, y + 2), (FONT, 12).into_font()))?;
+    }
+    Ok(())
+}
+
+/// Of a share of the most that there is.
+fn shade(share: f64) -> ShapeStyle {
+    COLORS[1].mix(0.1 + 0.9 * share).filled()
+}
+
+impl Matrix {
+    fn most(&self) -> f64 {
+        self.rows.iter().flatten().copied().fold(0.0, f64::max)
+    }
+
+    /// Marks stand at the middles of rows.
+    fn extent(&self) -> Extent {
+        let rows = self.rows.len();
+        let step = (round_step(rows as f64 / 12.0).round() as usize).max(1);
+        Extent { places: 0.0..rows.max(1) as f64, marks: (0..rows).step_by(step).map(|row| row as f64 + 0.5).collect() }
+    }
+
+    /// The first of those that a row stands for.
+    fn first_of(&self, place: f64) -> usize {
+        place as usize * self.block
+    }
+}
+
+fn draw_matrix(chart: &mut Chart<'_, '_>, matrix: &Matrix) -> Drawn {
+    let most = matrix.most();
+    let rows = matrix.rows.iter().enumerate();
+    let cells = rows.flat_map(|(y, row)| row.iter().enumerate().map(move |(x, value)| (x, y, *value)));
     let cells = cells.filter(|(.., value)| *value > 0.0).map(|(x, y, value)| {
         let (x, y) = (x as f64, y as f64);
-        Rectangle::new([(x, y), (x + 1.0, y + 1.0)], COLORS[1].mix(0.1 + 0.9 * (value / most)).filled())
+        Rectangle::new([(x, y), (x + 1.0, y + 1.0)], shade(value / most))
     });
     chart.draw_series(cells)?;
     Ok(())

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::describe::{Deadlock, Facts};
-use super::plot::{Axis, Line, MATRIX_MAX, Plot, Shape, shrunk};
+use super::plot::{Axis, Line, MATRIX_MAX, Matrix, Plot, Shape, shrunk};
 use super::run::{Run, pairs_of};
 use super::timeline::{self, Names, Written};
 use super::{Fabric, Samples, Wall, html, words};
@@ -308,18 +308,102 @@ fn plots_of_odd_values_are_drawn() {
         Shape::Bars(vec![(1.0, 1.0, 0.0)]),
         Shape::Bars(vec![(1.0, 2.0, 3.0), (2.0, 4.0, 1e12)]),
         Shape::Ranked(vec![("a name that is far too long to be shown beside a bar without being cut".into(), 0.0)]),
-        Shape::Matrix(vec![vec![0.0; 3]; 3]),
+        Shape::Matrix(Matrix { rows: vec![vec![0.0; 3]; 3], block: 1, words: words::bytes }),
     ];
     for shape in shapes {
         for axis in [Axis::linear("x", words::plain), Axis::logarithmic("x", 2, words::plain)] {
-            let plot =
-                Plot { name: "odd".into(), title: "\"<odd>\" & \u{1}".into(), x: axis, y: axis, shape: shape.clone() };
+            let title = "\"<odd>\" & \u{1}".into();
+            let plot = Plot { name: "odd".into(), title, x: axis.clone(), y: axis, shape: shape.clone() };
             let svg = plot.svg();
             is_xml(&svg);
             assert!(svg.contains("<text"), "nothing was drawn for {shape:?}");
             is_xml(&plot.inline_svg());
         }
     }
+}
+
+/// Words of a picture and where they begin.
+fn words_of(plot: &Plot) -> Vec<(String, f64, f64)> {
+    let svg = plot.inline_svg();
+    let parsed = roxmltree::Document::parse(&svg).unwrap();
+    let number = |node: &roxmltree::Node<'_, '_>, name| node.attribute(name).unwrap().parse::<f64>().unwrap();
+    let texts = parsed.descendants().filter(|node| node.has_tag_name("text"));
+    texts.map(|node| (node.text().unwrap().trim().to_owned(), number(&node, "x"), number(&node, "y"))).collect()
+}
+
+#[test]
+fn marks_are_round_and_of_counted_things_whole() {
+    let plot = |x: Axis, last: f64| Plot {
+        name: "marks".into(),
+        title: "marks".into(),
+        x,
+        y: Axis::linear("time", words::time_ns),
+        shape: Shape::Lines(vec![Line { name: "a".into(), points: vec![(0.0, 0.0), (last, 1e5)] }]),
+    };
+    let words = |plot: &Plot| words_of(plot).into_iter().map(|word| word.0).collect::<Vec<_>>();
+    let nodes = words(&plot(Axis::whole("node", words::plain), 1.0));
+    assert!(nodes.contains(&"0".to_owned()) && nodes.contains(&"1".to_owned()), "{nodes:?}");
+    assert!(!nodes.iter().any(|word| word.contains('.')), "{nodes:?}");
+    assert!(nodes.contains(&"20 us".to_owned()) && nodes.contains(&"node".to_owned()), "{nodes:?}");
+    let shares = words(&plot(Axis::linear("share", words::percent), 0.05));
+    assert!(shares.contains(&"1 %".to_owned()) && shares.contains(&"share".to_owned()), "{shares:?}");
+    let parts = words(&plot(Axis::linear("part", words::plain), 1.0));
+    assert!(parts.contains(&"0.2".to_owned()), "{parts:?}");
+}
+
+#[test]
+fn many_lines_have_names_beside_the_picture_and_looks_of_their_own() {
+    let line = |number: usize| Line { name: format!("line {number}"), points: vec![(0.0, number as f64), (1.0, 1.0)] };
+    let plot = Plot {
+        name: "many".into(),
+        title: "a title that is longer than what it stands above".into(),
+        x: Axis::linear("x", words::plain),
+        y: Axis::linear("y", words::plain),
+        shape: Shape::Lines((0..12).map(line).collect()),
+    };
+    let words = words_of(&plot);
+    let marks = words.iter().filter(|(word, ..)| word.parse::<f64>().is_ok());
+    let right = marks.map(|(_, x, _)| *x).fold(0.0, f64::max);
+    let names: Vec<_> = words.iter().filter(|(word, ..)| word.starts_with("line ")).collect();
+    assert_eq!(names.len(), 12);
+    for pair in names.windows(2) {
+        assert!(pair[0].1 > right && pair[1].2 >= pair[0].2 + 14.0, "{pair:?} right of {right}");
+    }
+    // Six colours: the other six are the same in dashes, each of which is a line of its own.
+    let svg = plot.inline_svg();
+    let of_color = |color: &str| svg.matches(&format!("stroke=\"{color}\"")).count();
+    assert!(of_color("#0072B2") > 20 && of_color("#56B4E9") > 20, "{svg}");
+}
+
+#[test]
+fn a_matrix_names_the_nodes_and_the_worth_of_its_colours() {
+    let matrix = |size: usize, block| Plot {
+        name: "matrix".into(),
+        title: "Payload from node (down) to node (across)".into(),
+        x: Axis::linear("to node", words::plain),
+        y: Axis::linear("from node", words::plain),
+        shape: Shape::Matrix(Matrix { rows: vec![vec![4096.0; size]; size], block, words: words::bytes }),
+    };
+    let words = |plot: &Plot| words_of(plot).into_iter().map(|word| word.0).collect::<Vec<_>>();
+    let two = words(&matrix(2, 1));
+    // Each of the two nodes once for each axis, and nothing between them.
+    assert_eq!(two.iter().filter(|word| *word == "1").count(), 2, "{two:?}");
+    assert!(two.contains(&"4 KiB".to_owned()) && two.contains(&"little".to_owned()), "{two:?}");
+    assert!(!two.iter().any(|word| word.contains('.')), "{two:?}");
+    let blocks = words(&matrix(64, 16));
+    assert!(blocks.contains(&"160".to_owned()) && !blocks.contains(&"10".to_owned()), "{blocks:?}");
+    for (_, x, y) in words_of(&matrix(2, 1)) {
+        assert!(x >= 0.0 && y >= 0.0, "({x}, {y}) is outside");
+    }
+}
+
+#[test]
+fn a_real_programs_page_is_called_by_its_file() {
+    let mut run = run(End::Completed);
+    run.program = "/home/somebody/build/halo2d".into();
+    let document = run.document();
+    assert_eq!(document.title, "halo2d on small <&> odd");
+    assert!(html::page(&document).contains("/home/somebody/build/halo2d"));
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! 2. The names of the JSON's fields and their units do not change within one version of [`SCHEMA`]; fields may be
 //!    added.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use hdrhistogram::Histogram;
@@ -14,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use super::channels::Fabric;
 use super::document::{Document, Section, Table};
-use super::plot::{Axis, Line, Plot, Shape, shrunk};
+use super::plot::{Axis, Line, Matrix, Plot, Shape, shrunk};
 use super::samples::Samples;
 use super::sheet::Sheet;
 use super::{Wall, words};
@@ -131,7 +132,7 @@ impl Run {
         let sheet = Section::new("Machine").text(self.machine.about.clone());
         sections.push(sheet.table(Sheet::of(description).table()));
         Document {
-            title: format!("{} on {}", self.program, self.machine.name),
+            title: format!("{} on {}", self.short_name(), self.machine.name),
             about: format!("{} ranks on {} nodes of {}, simulated", self.ranks, self.nodes_used, self.machine.name),
             sections,
         }
@@ -165,6 +166,12 @@ impl Run {
             table.value("spans", format!("{} kept, {} left out", words::count(kept), words::count(left_out)));
         }
         table
+    }
+
+    /// A built-in program's name, or that of an executable's file.
+    fn short_name(&self) -> &str {
+        let file = Path::new(&self.program).file_name().and_then(|name| name.to_str());
+        file.unwrap_or(&self.program)
     }
 
     fn program_words(&self) -> String {
@@ -241,12 +248,15 @@ impl Run {
                 true => (Axis::logarithmic("", 2, words::plain), ""),
                 false => (Axis::linear("", words::plain), ""),
             };
-            let tall = points.iter().all(|point| point.1 > 0.0) && wide(points.iter().map(|point| point.1));
+            let y = match points.iter().all(|point| point.1 > 0.0) && wide(points.iter().map(|point| point.1)) {
+                true => Axis::logarithmic("", 10, words::plain),
+                false => Axis::linear("", words::plain),
+            };
             (points.len() > 1).then(|| Plot {
                 name: format!("result-{}", file_name(name)),
                 title: format!("{name}, by {over}{without}"),
-                x,
-                y: if tall { Axis::logarithmic("", 10, words::plain) } else { Axis::linear("", words::plain) },
+                x: x.called(over.to_owned()),
+                y: y.called(*name),
                 shape: Shape::Lines(vec![Line { name: (*name).to_owned(), points }]),
             })
         });
@@ -292,13 +302,16 @@ impl Run {
         let size = self.pairs.iter().map(|(from, to, _)| 1 + *from.max(to) as usize).max().unwrap_or(0);
         let cells = self.pairs.iter().map(|(from, to, bytes)| (*from as usize, *to as usize, (*bytes).max(1) as f64));
         let (rows, block) = shrunk(cells, size);
-        let of = if block == 1 { String::new() } else { format!(", {block} nodes to a cell") };
+        let mut of = if block == 1 { String::new() } else { format!(", {block} nodes to a cell") };
+        if self.spans.is_some_and(|(_, left_out)| left_out > 0) {
+            of.push_str(", of the messages whose spans were kept");
+        }
         Some(Plot {
             name: "traffic-matrix".into(),
             title: format!("Payload from node (down) to node (across){of}"),
-            x: Axis::linear("to", words::plain),
-            y: Axis::linear("from", words::plain),
-            shape: Shape::Matrix(rows),
+            x: Axis::linear("to node", words::plain),
+            y: Axis::linear("from node", words::plain),
+            shape: Shape::Matrix(Matrix { rows, block, words: words::bytes }),
         })
     }
 
@@ -316,7 +329,7 @@ impl Run {
         section.plot(Plot {
             name: "ranks".into(),
             title: "When each rank ended".into(),
-            x: Axis::linear("rank", words::plain),
+            x: Axis::whole("rank", words::plain),
             y: Axis::linear("virtual time", words::time_ns),
             shape: Shape::Lines(vec![Line { name: "end".into(), points }]),
         })
@@ -386,7 +399,7 @@ impl Run {
 }
 
 /// Whether values lie so far apart, but for zeros, that a linear axis would show only the largest.
-fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
+pub(super) fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
     let least = values.clone().filter(|value| *value != 0.0).fold(f64::INFINITY, f64::min);
     least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
 }
@@ -445,7 +458,7 @@ pub fn latency_plot(latency: &Histogram<u64>) -> Option<Plot> {
         name: "latency".into(),
         title: "Latency of messages, from command to delivery".into(),
         x: Axis::logarithmic("latency", 10, words::time_ns),
-        y: Axis::linear("messages", words::scaled),
+        y: Axis::whole("messages", words::scaled),
         shape: Shape::Bars(bars),
     })
 }

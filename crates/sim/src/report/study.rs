@@ -56,7 +56,7 @@ impl Study {
         let mut sections = vec![Section::new("Study").in_summary().table(what)];
         for (topology, title) in [("mesh", "Mesh"), ("torus", "Torus")] {
             let plots = figures.iter().filter(|figure| figure.1 == topology);
-            let plots = plots.map(|(name, _, title, y, of)| self.plot(name, topology, title, *y, *of));
+            let plots = plots.map(|(name, _, title, y, of)| self.plot(name, topology, title, y.clone(), *of));
             sections.push(Section::new(title).in_summary().table(self.table(topology)).plots(plots));
         }
         sections.extend(self.wall.as_ref().map(|wall| wall.section(0, 0)));

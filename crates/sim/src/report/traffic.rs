@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::channels::channel_name;
 use super::document::{Document, Section, Table};
 use super::plot::{Axis, Line, Plot, Shape};
-use super::run::machine_json;
+use super::run::{machine_json, wide};
 use super::sheet::Sheet;
 use super::{Wall, words};
 use crate::machine::Machine;
@@ -176,15 +176,18 @@ impl Traffic {
         let plot = |name: &str, title: &str, y, lines| Plot {
             name: name.to_owned(),
             title: title.to_owned(),
-            x: load,
+            x: load.clone(),
             y,
             shape: Shape::Lines(lines),
         };
+        let ends = self.results.iter().flat_map(|run| [run.latency.median_ns, run.latency.p99_ns]);
+        let latency =
+            if wide(ends) { Axis::logarithmic("", 10, words::time_ns) } else { Axis::linear("", words::time_ns) };
         vec![
             plot(
                 "latency-by-load",
                 "Latency of packets by load",
-                Axis::linear("latency", words::time_ns),
+                latency.called("latency"),
                 vec![
                     curve("mean", |run| run.latency.mean_ns),
                     curve("median", |run| run.latency.median_ns),

@@ -79,6 +79,8 @@ impl Curve {
     /// The curve as a picture.
     pub fn plot(&self) -> Plot {
         let axis = |axis: &AxisOf| match axis.logarithmic {
+            Some(base) if axis.label.ends_with("(bytes)") => Axis::logarithmic(axis.label, base, words::bytes),
+            Some(2) => Axis::logarithmic(axis.label, 2, words::plain),
             Some(base) => Axis::logarithmic(axis.label, base, words::scaled),
             None => Axis::linear(axis.label, words::plain),
         };
