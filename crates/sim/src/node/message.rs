@@ -58,7 +58,8 @@ pub(super) struct Flight {
     payload: Bytes,
     delivery: Delivery,
     started: Time,
-    /// When the first byte of what is on its way left, and when it arrived.
+    /// When the first packet of what is on its way was read, then when its first byte left, but for what is in its way
+    /// in the fabric; and when that arrived.
     left: Time,
     head: Time,
     /// When the NIC, or in host mode the processor, has dealt with its header.
@@ -258,6 +259,12 @@ impl<R: Ranks> Simulation<R> {
         let flight = &mut self.flights[index as usize];
         let (source, target) = (flight.source, flight.target);
         let bytes = flight.bytes_to_send.min(most);
+        let station = &mut self.stations[source as usize];
+        let leaves = station.sent.max(now);
+        station.sent = leaves + self.network.injection_time(bytes as u32);
+        if flight.bytes_to_send == flight.bytes {
+            flight.left = leaves;
+        }
         flight.bytes_to_send -= bytes;
         let left = flight.bytes_to_send;
         let packet = Packet {

@@ -17,6 +17,8 @@ pub(super) struct Station {
     bus_write_free: Time,
     /// Messages that leave this node, one after the other: a short one does not overtake a long one whose payload is still being read.
     pub leaving: VecDeque<u32>,
+    /// When the last packet that was handed to the fabric has left, if nothing but its own kind is in its way.
+    pub sent: Time,
     /// When the last message to the own node was there.
     pub looped: Time,
     /// When the last message was delivered: none overtakes another.
