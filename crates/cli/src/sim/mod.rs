@@ -193,6 +193,9 @@ fn dispatch(args: &Args) -> Result<u8> {
     if args.program.is_none() && args.command.is_empty() && (args.keep_going || !args.kill.is_empty()) {
         return Err(Usage("--kill and --keep-going are for programs: nothing else has ranks".to_owned()).into());
     }
+    if (args.study || args.describe) && !args.fail_link.is_empty() {
+        return Err(Usage("--fail-link is for programs and --traffic".to_owned()).into());
+    }
     if args.study {
         return traffic::study(args);
     }

@@ -15,7 +15,7 @@ use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run as o
 
 use super::progress::{Interrupt, Line};
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
-use super::{Args, Usage, arguments};
+use super::{Args, Usage, arguments, faults};
 
 /// Patterns, as they are written; for `--list`.
 pub const PATTERNS: [(&str, &str); 7] = [
@@ -60,9 +60,6 @@ pub struct TrafficOptions {
 /// Sends traffic of a pattern, at each load.
 pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let given = &args.traffic_options;
-    if !args.fail_link.is_empty() {
-        return Err(Usage("--fail-link is for programs; traffic knows --loss and --corruption".to_owned()).into());
-    }
     if args.output.trace.is_some() {
         return Err(Usage("--trace is for programs: traffic has no messages to follow".to_owned()).into());
     }
@@ -74,6 +71,7 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
         measured: given.measured,
         drain_max: given.drain,
         seed: args.seed,
+        faults: faults::changes(&machine.topology, &args.fail_link)?,
         ..TrafficConfig::default()
     };
     let mut network = machine.network.clone();

@@ -209,7 +209,7 @@ impl Network {
 
     /// Packets that were injected and neither delivered nor lost, those in source queues included.
     pub fn in_flight(&self) -> u64 {
-        self.statistics.injected - self.statistics.delivered - self.statistics.lost
+        self.flights.in_use() as u64
     }
 
     /// Packets that a node has handed over and that have not begun to leave it.

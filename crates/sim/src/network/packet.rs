@@ -59,7 +59,7 @@ pub struct Loss {
     pub why: LossReason,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossReason {
     /// A link lost it, and links do not send again.
@@ -70,6 +70,21 @@ pub enum LossReason {
     LinkDown,
     /// The routing knows no way.
     NoRoute,
+}
+
+impl LossReason {
+    pub const ALL: [LossReason; 4] =
+        [LossReason::Loss, LossReason::Corruption, LossReason::LinkDown, LossReason::NoRoute];
+
+    /// For people.
+    pub fn words(self) -> &'static str {
+        match self {
+            LossReason::Loss => "lost on a link",
+            LossReason::Corruption => "corrupted",
+            LossReason::LinkDown => "link down",
+            LossReason::NoRoute => "no route",
+        }
+    }
 }
 
 /// A packet's time on one channel, first flit's start to last flit's end.

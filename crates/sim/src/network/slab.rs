@@ -37,7 +37,6 @@ impl<T> Slab<T> {
         self.free.push(slot);
     }
 
-    #[cfg(test)]
     pub fn in_use(&self) -> usize {
         self.slots.len() - self.free.len()
     }

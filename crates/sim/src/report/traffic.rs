@@ -14,6 +14,7 @@ use super::run::{machine_json, wide};
 use super::sheet::Sheet;
 use super::{Wall, words};
 use crate::machine::Machine;
+use crate::network::LossReason;
 use crate::traffic::{Stop, TrafficConfig, TrafficResults};
 
 /// The form of the JSON, and its version.
@@ -43,6 +44,10 @@ impl Traffic {
         if !stopped.is_empty() {
             let section = Section::new("Ended before all had arrived").in_summary();
             sections.push(stopped.into_iter().fold(section, Section::text));
+        }
+        let failed = self.results.iter().any(|run| run.whole_run.link_changes > 0);
+        if failed || self.results.iter().any(|run| run.lost > 0) {
+            sections.push(self.loss_section());
         }
         if self.results.iter().any(|run| run.deadlocks > 0) {
             sections.push(Section::new("Deadlocks").in_summary().table(self.deadlock_table()));
@@ -124,6 +129,26 @@ impl Traffic {
             ]);
         }
         table
+    }
+
+    /// What became of all packets of each run, and of each reason for which some did not arrive.
+    fn loss_section(&self) -> Section {
+        let mut heads = vec![">load", ">link changes", ">injected", ">delivered"];
+        let reasons = LossReason::ALL.map(|reason| format!(">{}", reason.words()));
+        heads.extend(reasons.iter().map(String::as_str));
+        heads.push(">under way");
+        let mut table = Table::with_heads(&heads);
+        for run in &self.results {
+            let all = &run.whole_run;
+            let mut row = vec![words::percent(run.load)];
+            row.extend([all.link_changes, all.injected, all.delivered].map(words::count));
+            row.extend(all.lost.values().map(|lost| words::count(*lost)));
+            row.push(words::count(all.under_way));
+            table.row(row);
+        }
+        let text = "Packets of the whole run, from the warm-up to its end. A link that fails is two changes, one for each \
+                    direction, and so is its repair.";
+        Section::new("Losses").in_summary().text(text).table(table)
     }
 
     fn deadlock_table(&self) -> Table {

@@ -9,13 +9,17 @@
 //! A node whose source queue is full makes no message until it has room, so that an overloaded network does not fill the
 //! memory; what was not made counts as not offered. Packets' latency counts from the making of their message.
 //!
-//! Costs: those of the network, and one event for each message. `study` repeats the study of seed 002, figures 2-20 to
+//! Links may fail and come back meanwhile. Invariant: of all packets that were injected each is delivered, lost for one
+//! reason, or still under way at the end ([`Totals`]).
+//!
+//! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of seed 002, figures 2-20 to
 //! 2-22.
 
 mod pattern;
 mod results;
 pub mod study;
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -24,9 +28,12 @@ use selvedge_fabric::{NodeId, Routing, Topology};
 use thiserror::Error;
 
 pub use pattern::{Destinations, Pattern, PatternError};
-pub use results::{BusyChannel, CycleMember, Latency, Stop, TrafficResults};
+pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
-use crate::network::{Arrival, Network, NetworkConfig, NetworkError, NetworkEvent, Packet, Schedule, Statistics};
+use crate::network::{
+    Arrival, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, Packet, Schedule, Statistics,
+};
+use crate::node::Fault;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::time::Time;
@@ -46,6 +53,8 @@ pub struct TrafficConfig {
     /// Packets that wait in a node; above it the node makes no message.
     pub source_packets_max: u32,
     pub seed: u64,
+    /// Links that fail and come back, in order of time.
+    pub faults: Vec<Fault>,
 }
 
 impl Default for TrafficConfig {
@@ -59,6 +68,7 @@ impl Default for TrafficConfig {
             drain_max: Time::from_ns(1_000_000),
             source_packets_max: 256,
             seed: 1,
+            faults: Vec::new(),
         }
     }
 }
@@ -107,6 +117,8 @@ enum Event {
     Network(NetworkEvent),
     /// A node makes its next message.
     Make(u32),
+    /// The fault of this number.
+    Fault(u32),
 }
 
 struct Events(Queue<Event>);
@@ -146,7 +158,8 @@ struct Generator<'a> {
     latency_sum_ns: f64,
     hops: u64,
     packets_measured: u64,
-    packets_lost: u64,
+    lost: BTreeMap<LossReason, u64>,
+    totals: Totals,
     offered_flits: u64,
     accepted_flits: u64,
     /// Packets that arrived in the interval and had not been taken out of a deadlock.
@@ -174,6 +187,11 @@ impl<'a> Generator<'a> {
         let gap_mean_ps = busy.as_ps() as f64 / traffic.load;
         let mut random = Random::new(traffic.seed, u64::from_le_bytes(*b"traffic\0"));
         let mut queue = Events(Queue::new());
+        // What comes after the end would only put it off.
+        let end = traffic.warm_up + traffic.measured + traffic.drain_max;
+        for (number, fault) in traffic.faults.iter().enumerate().filter(|(_, fault)| fault.at <= end) {
+            queue.0.schedule(fault.at, Event::Fault(number as u32));
+        }
         for node in (0..network.topology().nodes()).filter(|&node| destinations.sends(NodeId(node))) {
             queue.0.schedule(Time(random.exponential(gap_mean_ps) as u64), Event::Make(node));
         }
@@ -193,7 +211,8 @@ impl<'a> Generator<'a> {
             latency_sum_ns: 0.0,
             hops: 0,
             packets_measured: 0,
-            packets_lost: 0,
+            lost: BTreeMap::new(),
+            totals: Totals::default(),
             offered_flits: 0,
             accepted_flits: 0,
             undisturbed: 0,
@@ -218,9 +237,7 @@ impl<'a> Generator<'a> {
             match event {
                 Event::Network(event) => {
                     self.network.handle(now, event, &mut self.queue);
-                    while let Some(arrival) = self.network.take_arrival() {
-                        self.arrived(arrival);
-                    }
+                    self.take_arrivals();
                     if self.network.deadlock().is_some() {
                         return Some(Stop::Deadlock);
                     }
@@ -229,6 +246,8 @@ impl<'a> Generator<'a> {
                     }
                 }
                 Event::Make(node) => self.make(now, NodeId(node)),
+                Event::Fault(_) if self.outstanding == 0 && self.end.is_some() => return None,
+                Event::Fault(number) => self.change_link(now, number),
             }
             if self.queue.0.taken() & (PROGRESS_EVENTS - 1) == 0 {
                 let (hops, in_flight) = (self.network.statistics().hops, self.network.in_flight());
@@ -238,6 +257,16 @@ impl<'a> Generator<'a> {
             }
         }
         None
+    }
+
+    fn change_link(&mut self, now: Time, number: u32) {
+        let Fault { channel, up, .. } = self.traffic.faults[number as usize];
+        match up {
+            true => self.network.repair_link(now, channel, &mut self.queue),
+            false => self.network.fail_link(now, channel, &mut self.queue),
+        }
+        self.totals.link_changes += 1;
+        self.take_arrivals();
     }
 
     fn make(&mut self, now: Time, from: NodeId) {
@@ -258,11 +287,18 @@ impl<'a> Generator<'a> {
                 }
                 let packet = Packet { from, to, bytes, message: self.messages, last: left == 0 };
                 self.network.inject(now, packet, &mut self.queue);
+                self.totals.injected += 1;
             }
             self.messages += 1;
         }
         let gap = Time(self.random.exponential(self.gap_mean_ps) as u64);
         self.queue.0.schedule(now + gap, Event::Make(from.0));
+    }
+
+    fn take_arrivals(&mut self) {
+        while let Some(arrival) = self.network.take_arrival() {
+            self.arrived(arrival);
+        }
     }
 
     fn arrived(&mut self, arrival: Arrival) {
@@ -275,6 +311,7 @@ impl<'a> Generator<'a> {
         self.outstanding -= u64::from(measured);
         match arrival {
             Arrival::Delivered(delivery) => {
+                self.totals.delivered += 1;
                 if interval.contains(&at) {
                     self.accepted_flits += u64::from(self.network.flits(delivery.packet.bytes));
                     self.undisturbed += u64::from(!delivery.recovered);
@@ -288,7 +325,12 @@ impl<'a> Generator<'a> {
                     self.packets_measured += 1;
                 }
             }
-            Arrival::Lost(_) => self.packets_lost += u64::from(measured),
+            Arrival::Lost(loss) => {
+                *self.totals.lost.entry(loss.why).or_default() += 1;
+                if measured {
+                    *self.lost.entry(loss.why).or_default() += 1;
+                }
+            }
         }
     }
 

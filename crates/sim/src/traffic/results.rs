@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::{Generator, Snapshot};
-use crate::network::{Stuck, ratio};
+use crate::network::{LossReason, Stuck, ratio};
 use crate::time::Time;
 
 /// All of the measured interval, unless said otherwise.
@@ -26,6 +26,8 @@ pub struct TrafficResults {
     /// Packets that were made in the interval, and arrived (then or later), and those that were lost.
     pub packets: u64,
     pub lost: u64,
+    /// Why those were lost, with a number for each reason that there is.
+    pub lost_by_reason: BTreeMap<LossReason, u64>,
     /// Messages that were not made, because their nodes were full.
     pub messages_not_made: u64,
     /// From the making of a message to the arrival of a packet's last byte.
@@ -55,6 +57,19 @@ pub struct TrafficResults {
     pub packet_hops: u64,
     pub events: u64,
     pub simulated_ns: f64,
+    pub whole_run: Totals,
+}
+
+/// Packets of a whole run, warm-up included: `injected` is the sum of the three that follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Totals {
+    pub injected: u64,
+    pub delivered: u64,
+    pub lost: BTreeMap<LossReason, u64>,
+    /// In the network when the run ended, the nodes' queues included.
+    pub under_way: u64,
+    /// Channels that failed or came back.
+    pub link_changes: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -141,7 +156,8 @@ impl Generator<'_> {
             accepted: share(self.accepted_flits),
             accepted_bytes_per_s_per_node: if seconds > 0.0 { bytes / seconds / f64::from(nodes) } else { 0.0 },
             packets: self.packets_measured,
-            lost: self.packets_lost,
+            lost: self.lost.values().sum(),
+            lost_by_reason: every_reason(&self.lost),
             messages_not_made: self.not_made,
             latency: self.latencies(),
             hops_mean: ratio(self.hops, self.packets_measured),
@@ -161,7 +177,13 @@ impl Generator<'_> {
             packet_hops: self.network.statistics().hops,
             events: self.queue.0.taken(),
             simulated_ns: now.as_ns_f64(),
+            whole_run: self.totals(),
         }
+    }
+
+    fn totals(&self) -> Totals {
+        let totals = &self.totals;
+        Totals { lost: every_reason(&totals.lost), under_way: self.network.in_flight(), ..totals.clone() }
     }
 
     fn latencies(&self) -> Latency {
@@ -195,4 +217,8 @@ impl Generator<'_> {
         channels.truncate(BUSIEST);
         (channels, mean)
     }
+}
+
+fn every_reason(lost: &BTreeMap<LossReason, u64>) -> BTreeMap<LossReason, u64> {
+    LossReason::ALL.into_iter().map(|reason| (reason, lost.get(&reason).copied().unwrap_or(0))).collect()
 }

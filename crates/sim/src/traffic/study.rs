@@ -186,6 +186,7 @@ fn one_run(
         drain_max: Time::ZERO,
         source_packets_max: 64,
         seed,
+        faults: Vec::new(),
     };
     let network = NetworkConfig { seed, ..config.network.clone() };
     let results = run(topology.clone(), routing.clone(), network, &traffic, &mut |_| ControlFlow::Continue(()))?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-use selvedge_fabric::Algorithm;
+use selvedge_fabric::{Algorithm, RouterId};
 
 use super::study::{CURVES, Curve, StudyConfig, StudyPoint, atoll, study};
 use super::*;
-use crate::network::{DeadlockPolicy, Switching};
+use crate::network::{DeadlockPolicy, RetransmissionConfig, Switching};
 
 fn go(topology: Topology, algorithm: Algorithm, network: NetworkConfig, traffic: &TrafficConfig) -> TrafficResults {
     let topology = Arc::new(topology);
@@ -121,6 +121,152 @@ fn results_are_the_same_for_a_seed_and_others_for_another() {
     };
     assert_eq!(once(1), once(1));
     assert_ne!(once(1), once(2));
+}
+
+/// Both directions of the link between two routers of a topology fail, and come back.
+fn outage(topology: &Topology, (a, b): (u32, u32), at_ns: u64, until_ns: Option<u64>) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (from, to) in [(a, b), (b, a)] {
+        let link = topology.neighbours(RouterId(from)).find(|(_, router)| router.0 == to);
+        let channel = topology.channel(RouterId(from), link.expect("neighbours").0);
+        faults.push(Fault { at: Time::from_ns(at_ns), channel, up: false });
+        faults.extend(until_ns.map(|until| Fault { at: Time::from_ns(until), channel, up: true }));
+    }
+    faults.sort_unstable();
+    faults
+}
+
+/// Everything that was injected was delivered, lost for a reason, or is still in the network, which counts for itself.
+fn assert_conserved(results: &TrafficResults, name: &str) {
+    let all = &results.whole_run;
+    let lost: u64 = all.lost.values().sum();
+    assert_eq!(all.injected, all.delivered + lost + all.under_way, "{name}: {all:?}");
+    assert_eq!(all.lost.len(), LossReason::ALL.len(), "{name}");
+    assert_eq!(results.lost, results.lost_by_reason.values().sum::<u64>(), "{name}");
+    for (reason, measured) in &results.lost_by_reason {
+        assert!(*measured <= all.lost[reason], "{name}: {reason:?}");
+    }
+}
+
+#[test]
+fn nothing_vanishes_when_links_fail_and_come_back() {
+    // Everything is measured, so that nothing may be under way at the end.
+    let all = TrafficConfig {
+        warm_up: Time::ZERO,
+        measured: Time::from_ns(100_000),
+        drain_max: Time::from_ns(5_000_000),
+        ..short("uniform", 0.2)
+    };
+    let torus = || Topology::torus(&[4, 4], &[], 1).unwrap();
+    let retransmission = Some(RetransmissionConfig { timeout: Time::from_ns(1000), window_flits: 128 });
+    for (until, retransmission, wormhole) in [
+        (Some(60_000), None, false),
+        (Some(60_000), retransmission.clone(), false),
+        (None, None, false),
+        (None, retransmission, false),
+        (Some(60_000), None, true),
+        (None, None, true),
+    ] {
+        let name = format!("until {until:?}, retransmission {}, wormhole {wormhole}", retransmission.is_some());
+        let mut network = NetworkConfig { retransmission, ..NetworkConfig::default() };
+        if wormhole {
+            network.switch.switching = Switching::Wormhole;
+        }
+        let faults = outage(&torus(), (0, 1), 20_000, until);
+        let changes = faults.len() as u64;
+        let traffic = TrafficConfig { faults, ..all.clone() };
+        let results = go(torus(), Algorithm::DimensionOrder, network.clone(), &traffic);
+        assert_conserved(&results, &name);
+        let whole = &results.whole_run;
+        assert_eq!((results.stopped, whole.under_way, whole.link_changes), (None, 0, changes), "{name}");
+        assert_eq!((results.packets, results.lost), (whole.delivered, whole.lost.values().sum()), "{name}");
+        assert_eq!(&results.lost_by_reason, &whole.lost, "{name}");
+        let others = whole.lost.iter().filter(|(reason, _)| **reason != LossReason::LinkDown);
+        assert_eq!(others.map(|(_, lost)| lost).sum::<u64>(), 0, "{name}: {whole:?}");
+        let lost = whole.lost[&LossReason::LinkDown];
+        match until {
+            // Nothing that waits for the link, or is sent again, is lost while it is down for less than the limit.
+            Some(_) if network.retransmission.is_some() || wormhole => assert_eq!(lost, 0, "{name}"),
+            Some(_) => assert!(lost <= 4, "{name}: {lost} were on a wire"),
+            None => assert!(lost > 10, "{name}: {lost}"),
+        }
+        // Packets waited for the repair, or for the limit.
+        let outage_ns = until.map_or(1_000_000.0, |until| until as f64 - 20_000.0);
+        assert!(results.latency.max_ns > 0.8 * outage_ns, "{name}: {:?}", results.latency);
+        let without = go(torus(), Algorithm::DimensionOrder, network.clone(), &all);
+        assert_eq!((without.lost, without.whole_run.link_changes), (0, 0), "{name}");
+        assert!(without.latency.max_ns < 0.2 * outage_ns, "{name}: {:?}", without.latency);
+    }
+}
+
+#[test]
+fn a_routing_with_a_choice_goes_round_a_link_that_is_down() {
+    let mesh = || Topology::mesh(&[5, 5], 1).unwrap();
+    let faults = outage(&mesh(), (12, 13), 1000, None);
+    let traffic = TrafficConfig { faults, drain_max: Time::from_ns(3_000_000), ..short("uniform", 0.05) };
+    let lost = |algorithm: Algorithm| {
+        let results = go(mesh(), algorithm, NetworkConfig::default(), &traffic);
+        assert_conserved(&results, algorithm.name());
+        assert_eq!(results.whole_run.link_changes, 2);
+        results.whole_run.lost[&LossReason::LinkDown]
+    };
+    // What goes straight along its row has no other way that is as short.
+    let (adaptive, fixed) = (lost(Algorithm::WestFirst), lost(Algorithm::DimensionOrder));
+    assert!(adaptive > 0 && adaptive < fixed, "{adaptive} lost, and {fixed} without a choice");
+}
+
+#[test]
+fn under_random_faults_and_errors_all_packets_are_accounted_for_and_runs_are_the_same_again() {
+    let mut seen: BTreeMap<LossReason, u64> = BTreeMap::new();
+    for seed in 1..=12u64 {
+        let mut random = Random::new(seed, 77);
+        let topology = Topology::torus(&[4, 3, 2], &[], 1).unwrap();
+        let mut faults = Vec::new();
+        for _ in 0..random.below(6) {
+            let channel = random.below(u64::from(topology.channels() - topology.nodes())) as u32;
+            let at = random.below(150_000);
+            faults.push(Fault { at: Time::from_ns(at), channel, up: false });
+            if random.chance(0.6) {
+                let until = at + 1 + random.below(60_000);
+                faults.push(Fault { at: Time::from_ns(until), channel, up: true });
+            }
+        }
+        faults.sort_unstable();
+        let mut network = NetworkConfig { seed, link_down_limit: Time::from_ns(20_000), ..NetworkConfig::default() };
+        network.errors.loss = 0.001;
+        network.errors.corruption = 0.001;
+        if seed % 3 == 0 {
+            network.retransmission = Some(RetransmissionConfig { timeout: Time::from_ns(500), window_flits: 64 });
+        }
+        if seed % 2 == 0 {
+            network.switch.switching = Switching::Wormhole;
+        }
+        // Too short a wait, now and then: what is under way counts too.
+        let drain_max = Time::from_ns(if seed % 4 == 1 { 500 } else { 2_000_000 });
+        let traffic = TrafficConfig { seed, faults, drain_max, ..short("uniform", 0.3) };
+        let once = || go(topology.clone(), Algorithm::DimensionOrder, network.clone(), &traffic);
+        let results = once();
+        assert_conserved(&results, &format!("seed {seed}"));
+        for (reason, lost) in &results.whole_run.lost {
+            *seen.entry(*reason).or_default() += lost;
+        }
+        let text = |results: &TrafficResults| serde_json::to_string(results).unwrap();
+        assert_eq!(text(&results), text(&once()), "seed {seed}");
+    }
+    for reason in [LossReason::Loss, LossReason::Corruption, LossReason::LinkDown] {
+        assert!(seen[&reason] > 0, "no packet was lost by {reason:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn a_link_that_fails_after_the_end_does_not_put_it_off() {
+    let mesh = || Topology::mesh(&[4, 4], 1).unwrap();
+    let plain = go(mesh(), Algorithm::DimensionOrder, NetworkConfig::default(), &short("uniform", 0.2));
+    // One within the time in which the run may still wait for packets, one beyond it.
+    for at in [500_000, 1_000_000_000] {
+        let traffic = TrafficConfig { faults: outage(&mesh(), (0, 1), at, None), ..short("uniform", 0.2) };
+        assert_eq!(go(mesh(), Algorithm::DimensionOrder, NetworkConfig::default(), &traffic), plain);
+    }
 }
 
 #[test]
