@@ -83,7 +83,7 @@ fn programs_and_patterns_that_are_not_there_are_named() {
     assert!(refused("--traffic uniform --load 1.5").contains("0 to 1"));
     assert!(refused("--traffic uniform --measured 10").contains("no unit"));
     assert!(refused("--traffic uniform --trace t.json").contains("--trace"));
-    assert!(refused("--traffic uniform --fail-link 0-1@1us").contains("no link joins"));
+    assert!(refused("--traffic uniform --fail-link 0-1@1us").contains("are not two routers"));
     assert!(refused("--describe --fail-link 0-1@1us").contains("for programs and --traffic"));
 }
 
