@@ -68,7 +68,7 @@ impl Wall {
             table.value("wall memory peak", words::bytes(bytes as f64));
         }
         for (name, value) in &self.more {
-            table.value(&format!("wall {name}"), words::plain(*value));
+            table.value(&format!("wall {}", name.replace('_', " ")), words::plain(*value));
         }
         Section::new("Wall clock").in_summary().of_wall().table(table)
     }
