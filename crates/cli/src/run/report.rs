@@ -29,6 +29,15 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
+/// The exit code that stands for a program that could not be started, as shells have it.
+pub(crate) fn start_code(error: &std::io::Error) -> u8 {
+    match error.raw_os_error() {
+        Some(libc::ENOENT) => 127,
+        Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::ELIBBAD | libc::ETXTBSY) => 126,
+        _ => 1,
+    }
+}
+
 /// A signal's name, `signal 42` where it has none.
 pub(crate) fn signal_name(signal: i32) -> String {
     const NAMES: [(i32, &str); 28] = [
@@ -84,5 +93,12 @@ mod tests {
             assert_eq!(how(status), words);
             assert_eq!(exit_code(status), code, "{words}");
         }
+    }
+
+    #[test]
+    fn what_cannot_be_started_has_the_codes_of_shells() {
+        let code = |error| start_code(&std::io::Error::from_raw_os_error(error));
+        assert_eq!([libc::ENOENT, libc::EACCES, libc::ENOEXEC, libc::ENOMEM].map(code), [127, 126, 126, 1]);
+        assert_eq!(start_code(&std::io::Error::other("of our own")), 1);
     }
 }

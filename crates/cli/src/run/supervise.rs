@@ -24,7 +24,7 @@ use super::Args;
 use super::connection::{Connection, Link};
 use super::output::Stream;
 use super::pmi_server::{Abort, Replies, Server};
-use super::report::{exit_code, how, say, signal_name};
+use super::report::{exit_code, how, say, signal_name, start_code};
 use super::signals::{Signals, signal_rank, stop_self};
 use super::spawn::Plan;
 
@@ -139,11 +139,7 @@ impl Supervisor<'_> {
                 }
                 Err(error) => {
                     say(&format!("cannot start rank {rank} ({}): {error}", self.program));
-                    self.failure = Some(match error.raw_os_error() {
-                        Some(libc::ENOENT) => 127,
-                        Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::ELIBBAD | libc::ETXTBSY) => 126,
-                        _ => 1,
-                    });
+                    self.failure = Some(start_code(&error));
                     self.end();
                     return;
                 }

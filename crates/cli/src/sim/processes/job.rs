@@ -18,7 +18,7 @@ use super::rank::{Rank, Standing};
 use crate::run::connection::Link;
 use crate::run::output::Stream;
 use crate::run::pmi_server::{Abort, Replies, Server};
-use crate::run::report::{exit_code, how, signal_name};
+use crate::run::report::{exit_code, how, signal_name, start_code};
 use crate::run::signals::{Signals, signal_rank, stop_self};
 use crate::run::spawn::Plan;
 
@@ -155,11 +155,7 @@ impl Job {
             Err(error) => {
                 let program = self.plan.program();
                 say(&format!("cannot start rank {number} ({program}): {error:#}"));
-                let code = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::raw_os_error) {
-                    Some(libc::ENOENT) => 127,
-                    Some(libc::EACCES | libc::ENOEXEC | libc::EPERM | libc::ELIBBAD | libc::ETXTBSY) => 126,
-                    _ => 1,
-                };
+                let code = error.downcast_ref().map_or(1, start_code);
                 self.fail(code);
                 Err(code.into())
             }
