@@ -34,6 +34,8 @@ pub(super) enum Event {
         generation: u32,
         look: bool,
     },
+    /// The host of a rank that waits has handed its operation over.
+    Leave(u32),
     /// A command has reached the NIC.
     Issue(u32),
     /// The next packet of a message has been read.
@@ -144,7 +146,7 @@ pub(super) struct Rank {
     generation: u32,
     pause: Time,
     pub unanswered: u64,
-    /// The operation that leaves the host at the rank's next turn.
+    /// The operation that its host is handing over: it leaves at the rank's next turn, or, if the rank waits, before.
     leaves: u32,
     ended: Option<Time>,
     code: Option<i32>,
@@ -366,6 +368,7 @@ impl<R: Ranks> Simulation<R> {
                     self.turn(now, rank, look);
                 }
             }
+            Event::Leave(rank) => self.leave(now, rank),
             Event::Issue(flight) => self.issue(now, flight),
             Event::Inject(flight) => self.inject(now, flight),
             Event::Landed(flight) => self.landed(now, flight),
@@ -397,12 +400,18 @@ impl<R: Ranks> Simulation<R> {
         self.queue.schedule(at, Event::Resume { rank, generation, look });
     }
 
-    /// One turn of a rank. What it started before has left the host by now.
-    fn turn(&mut self, now: Time, rank: u32, look: bool) {
+    /// What a rank has started has left its host.
+    #[inline]
+    fn leave(&mut self, now: Time, rank: u32) {
         let leaves = std::mem::replace(&mut self.members[rank as usize].leaves, NONE);
         if leaves != NONE {
             self.issue(now, leaves);
         }
+    }
+
+    /// One turn of a rank. What it started before has left the host by now.
+    fn turn(&mut self, now: Time, rank: u32, look: bool) {
+        self.leave(now, rank);
         let turn = self.ranks.resume(rank, now);
         let at = turn.at.max(now);
         self.statistics.turns += 1;
@@ -434,13 +443,13 @@ impl<R: Ranks> Simulation<R> {
         match turn.ask {
             Ask::Start { ni, command, payload, waits } => {
                 let (goes_on, flight) = self.start(at, rank, ni, command, payload);
+                let member = &mut self.members[rank as usize];
+                member.leaves = flight;
                 if waits {
-                    self.queue.schedule(goes_on, Event::Issue(flight));
-                    self.members[rank as usize].wait(goes_on);
+                    member.wait(goes_on);
+                    self.queue.schedule(goes_on, Event::Leave(rank));
                 } else {
-                    let member = &mut self.members[rank as usize];
                     member.state = State::Due;
-                    member.leaves = flight;
                     self.due(rank, goes_on, false);
                 }
             }
