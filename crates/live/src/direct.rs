@@ -100,12 +100,13 @@ impl Interface {
 
     /// Takes in everything that lies in one lane of a NIC, by whoever holds its lock. `Err`: not all, for lack of room.
     fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, lanes: &Lanes, index: usize) -> Result<(), LaneFault> {
-        while let Some(message) = lanes.look(index)? {
+        let mut reader = lanes.reader(index);
+        while let Some(message) = reader.look()? {
             let request = lane_request(&message.envelope, lanes.sender(index), message.length as u64);
             if self.take_in_one(nic, target, message.bytes, &request).is_none() {
                 return Err(LaneFault);
             }
-            lanes.pass(index, &message);
+            reader.pass(&message);
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use std::collections::VecDeque;
 
 use selvedge_nic::signals::Doorbell;
-use selvedge_nic::{Limits, Signals};
+use selvedge_nic::{Limits, Register, Signals};
 use selvedge_vclock::RankEnd;
 
 use crate::endpoint::Endpoint;
@@ -76,6 +76,21 @@ impl Watch {
     pub fn has_event(&self) -> bool {
         // SAFETY: a word of the segment's heap, which is mapped as long as the interface that made the watch is open.
         unsafe { (*self.word).load(Relaxed) == self.number }
+    }
+}
+
+/// A look at a register of one's own NIC at the cost of one load.
+#[derive(Clone, Copy)]
+pub struct RegisterWatch {
+    word: *const AtomicU64,
+}
+
+impl RegisterWatch {
+    /// The register's value now.
+    #[inline(always)]
+    pub fn get(&self) -> u64 {
+        // SAFETY: a word of the segment, which is mapped as long as the interface that made the watch is open.
+        unsafe { (*self.word).load(Relaxed) }
     }
 }
 
@@ -184,6 +199,11 @@ impl Interface {
     pub fn watch(&self, queue: u32) -> Option<Watch> {
         let (word, number) = self.signals().next_event(queue)?;
         Some(Watch { word, number })
+    }
+
+    /// Watches a register.
+    pub fn watch_register(&self, register: Register) -> RegisterWatch {
+        RegisterWatch { word: self.signals().registers.word(register) }
     }
 
     /// Its number among the NICs of its process.

@@ -18,6 +18,7 @@
 //!
 //! Cost: 98 KiB for each lane that was ever claimed; a look at a lane without a message is one load.
 
+use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
@@ -53,6 +54,20 @@ struct Cell {
     match_bits: AtomicU64,
     header_data: AtomicU64,
     bytes: [AtomicU64; INLINE_BYTES / 8],
+}
+
+impl Cell {
+    /// Fills in the rest of a cell whose bytes are there; its message is then sent.
+    #[inline(always)]
+    fn publish(&self, number: u64, envelope: &Envelope, length: usize) {
+        self.match_bits.store(envelope.match_bits, Relaxed);
+        self.header_data.store(envelope.header_data, Relaxed);
+        let head = u64::from(number as u32)
+            | u64::from(envelope.portal) << 32
+            | u64::from(envelope.flags) << 40
+            | (length as u64) << 48;
+        self.head.store(head, Release);
+    }
 }
 
 /// How far a lane has been taken in.
@@ -175,14 +190,13 @@ impl Lanes {
 
     #[inline(always)]
     fn cell(&self, index: usize, number: u64) -> &Cell {
-        let at = CELLS_AT + number % CELLS * size_of::<Cell>() as u64;
         // SAFETY: as for `ends`.
-        unsafe { &*self.lane(index).wrapping_add(at as usize).cast::<Cell>() }
+        unsafe { &*cell_at(self.lane(index), number) }
     }
 
     #[inline(always)]
     fn data(&self, index: usize, position: u64) -> *mut u8 {
-        self.lane(index).wrapping_add((DATA_AT + position % DATA_BYTES) as usize)
+        data_at(self.lane(index), position)
     }
 
     // ---- the owner, and whoever holds its NIC's lock ----
@@ -217,45 +231,18 @@ impl Lanes {
         self.cell(index, number).head.load(Relaxed) as u32 == number.wrapping_add(1) as u32
     }
 
-    /// The next message of a claimed lane; `Err` when what lies there was never written by this code, and the lane is
-    /// of no use any more.
-    #[inline]
-    pub fn look(&self, index: usize) -> Result<Option<Waiting>, LaneFault> {
-        let ends = self.ends(index);
-        let number = ends.taken.load(Relaxed);
-        let cell = self.cell(index, number);
-        let head = cell.head.load(Acquire);
-        if head as u32 != number.wrapping_add(1) as u32 {
-            return Ok(None);
-        }
-        // Of messages that follow each other closely the next lines cross while this one is looked at.
-        prefetch::<false>(self.cell(index, number + AHEAD));
-        let length = (head >> 48) as usize;
-        let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
-        if length > INLINE_BYTES {
-            if length > MESSAGE_BYTES_MAX {
-                return Err(LaneFault);
-            }
-            let start = place_data(ends.data_taken.load(Relaxed), length);
-            (bytes, data_next) = (self.data(index, start), start + rounded(length));
-        }
-        let envelope = Envelope {
-            portal: (head >> 32) as u8,
-            flags: (head >> 40) as u8,
-            match_bits: cell.match_bits.load(Relaxed),
-            header_data: cell.header_data.load(Relaxed),
-        };
-        Ok(Some(Waiting { envelope, bytes, length, data_next }))
+    /// Where the next message of a claimed lane is for, if there is one. As final as [`Lanes::has_message`].
+    #[inline(always)]
+    pub fn next_portal(&self, index: usize) -> Option<u8> {
+        let number = self.ends(index).taken.load(Relaxed);
+        let head = self.cell(index, number).head.load(Relaxed);
+        (head as u32 == number.wrapping_add(1) as u32).then_some((head >> 32) as u8)
     }
 
-    /// The message that `look` gave has been taken in. Under the NIC's lock.
+    /// To take messages out of a claimed lane. Under the NIC's lock, for as long as it is held.
     #[inline(always)]
-    pub fn pass(&self, index: usize, message: &Waiting) {
-        let ends = self.ends(index);
-        if message.data_next != 0 {
-            ends.data_taken.store(message.data_next, Release);
-        }
-        ends.taken.store(ends.taken.load(Relaxed) + 1, Release);
+    pub fn reader(&self, index: usize) -> Reader<'_> {
+        Reader { lane: self.lane(index), taken: self.ends(index).taken.load(Relaxed), lanes: PhantomData }
     }
 
     /// Gives up lanes whose senders have ended and that are empty. Under the NIC's lock, by its owner.
@@ -308,6 +295,73 @@ impl Drop for Lanes {
     }
 }
 
+/// One lane, for whoever takes messages out of it.
+pub struct Reader<'a> {
+    /// Within the mapping.
+    lane: *mut u8,
+    taken: u64,
+    lanes: PhantomData<&'a Lanes>,
+}
+
+impl Reader<'_> {
+    #[inline(always)]
+    fn cell(&self, number: u64) -> &Cell {
+        // SAFETY: a claimed lane lies within the file, which is mapped as long as the lanes are borrowed; atomics.
+        unsafe { &*cell_at(self.lane, number) }
+    }
+
+    #[inline(always)]
+    fn ends(&self) -> &Ends {
+        // SAFETY: as above.
+        unsafe { &*self.lane.cast::<Ends>() }
+    }
+
+    /// How many messages were taken in before the next.
+    #[inline(always)]
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The next message; `Err` when what lies there was never written by this code, and the lane is of no use any more.
+    #[inline(always)]
+    pub fn look(&self) -> Result<Option<Waiting>, LaneFault> {
+        let cell = self.cell(self.taken);
+        let head = cell.head.load(Acquire);
+        if head as u32 != self.taken.wrapping_add(1) as u32 {
+            return Ok(None);
+        }
+        // Of messages that follow each other closely the next lines cross while this one is looked at.
+        prefetch::<false>(self.cell(self.taken.wrapping_add(AHEAD)));
+        let length = (head >> 48) as usize;
+        let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
+        if length > INLINE_BYTES {
+            if length > MESSAGE_BYTES_MAX {
+                return Err(LaneFault);
+            }
+            let start = place_data(self.ends().data_taken.load(Relaxed), length);
+            (bytes, data_next) = (data_at(self.lane, start).cast_const(), start + rounded(length));
+        }
+        let envelope = Envelope {
+            portal: (head >> 32) as u8,
+            flags: (head >> 40) as u8,
+            match_bits: cell.match_bits.load(Relaxed),
+            header_data: cell.header_data.load(Relaxed),
+        };
+        Ok(Some(Waiting { envelope, bytes, length, data_next }))
+    }
+
+    /// The message that `look` gave has been taken in.
+    #[inline(always)]
+    pub fn pass(&mut self, message: &Waiting) {
+        self.taken = self.taken.wrapping_add(1);
+        let ends = self.ends();
+        if message.data_next != 0 {
+            ends.data_taken.store(message.data_next, Release);
+        }
+        ends.taken.store(self.taken, Release);
+    }
+}
+
 /// A lane holds what no sender writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LaneFault;
@@ -343,6 +397,26 @@ impl Sender {
         (&self.lanes, self.index)
     }
 
+    /// Leaves a message of no more than [`INLINE_BYTES`], which `fill` writes where it is told. False: there is no room now.
+    #[inline(always)]
+    pub fn push_small(&mut self, envelope: &Envelope, length: usize, fill: impl FnOnce(*mut u8)) -> bool {
+        debug_assert!(length <= INLINE_BYTES);
+        if self.tail - self.taken >= CELLS && !self.has_cell() {
+            return false;
+        }
+        let cell = self.lanes.cell(self.index, self.tail);
+        fill(cell.bytes.as_ptr().cast_mut().cast());
+        cell.publish(self.tail + 1, envelope, length);
+        self.advance();
+        true
+    }
+
+    #[inline(always)]
+    fn advance(&mut self) {
+        self.tail += 1;
+        prefetch::<true>(self.lanes.cell(self.index, self.tail + AHEAD));
+    }
+
     /// Leaves a message of `length` bytes, which `fill` writes where it is told. False: there is no room now.
     ///
     /// `length` is at most [`MESSAGE_BYTES_MAX`].
@@ -364,15 +438,8 @@ impl Sender {
         if length <= INLINE_BYTES {
             fill(cell.bytes.as_ptr().cast_mut().cast());
         }
-        cell.match_bits.store(envelope.match_bits, Relaxed);
-        cell.header_data.store(envelope.header_data, Relaxed);
-        self.tail += 1;
-        let head = u64::from(self.tail as u32)
-            | u64::from(envelope.portal) << 32
-            | u64::from(envelope.flags) << 40
-            | (length as u64) << 48;
-        cell.head.store(head, Release);
-        prefetch::<true>(self.lanes.cell(self.index, self.tail + AHEAD));
+        cell.publish(self.tail + 1, envelope, length);
+        self.advance();
         true
     }
 
@@ -404,6 +471,18 @@ fn prefetch<const WRITE: bool>(cell: &Cell) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = cell;
+}
+
+/// The cell of a message of a lane.
+#[inline(always)]
+fn cell_at(lane: *mut u8, number: u64) -> *const Cell {
+    lane.wrapping_add((CELLS_AT + number % CELLS * size_of::<Cell>() as u64) as usize).cast()
+}
+
+/// Where a position of a lane's ring of bytes lies.
+#[inline(always)]
+fn data_at(lane: *mut u8, position: u64) -> *mut u8 {
+    lane.wrapping_add((DATA_AT + position % DATA_BYTES) as usize)
 }
 
 /// Bytes are laid down in whole lines.

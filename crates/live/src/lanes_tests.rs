@@ -23,13 +23,13 @@ fn push(sender: &mut Sender, number: u64, length: usize) -> bool {
 }
 
 fn take(own: &Lanes, lane: usize) -> Option<(u64, usize)> {
-    let message = own.look(lane).expect("no fault")?;
+    let message = own.reader(lane).look().expect("no fault")?;
     // SAFETY: a message lies within its lane.
     let bytes = unsafe { std::slice::from_raw_parts(message.bytes, message.length) };
     let number = message.envelope.match_bits;
     assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == (at as u64 ^ number) as u8), "bytes of another message");
     assert_eq!(message.envelope, Envelope { portal: 9, flags: 3, match_bits: number, header_data: !number });
-    own.pass(lane, &message);
+    own.reader(lane).pass(&message);
     Some((number, message.length))
 }
 
@@ -117,7 +117,7 @@ fn what_no_sender_writes_is_a_fault() {
     let (own, mut sender) = pair(&folder);
     assert!(push(&mut sender, 1, 8));
     own.cell(0, 0).head.store(1 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
-    assert_eq!(own.look(0).map(|_| ()), Err(LaneFault));
+    assert_eq!(own.reader(0).look().map(|_| ()), Err(LaneFault));
     own.close(0);
     assert_eq!(own.claimed(), 0);
 }

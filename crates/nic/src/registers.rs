@@ -72,6 +72,12 @@ impl Registers {
         value.store(value.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
+    /// Where a register lies: for who looks at it often.
+    #[inline(always)]
+    pub fn word(&self, register: Register) -> &AtomicU64 {
+        &self.values[register as usize]
+    }
+
     /// The register's value now.
     pub fn get(&self, register: Register) -> u64 {
         self.values[register as usize].load(Relaxed)
