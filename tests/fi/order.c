@@ -213,6 +213,107 @@ CASE(matching_is_that_of_a_plain_list, 1,
     }
 }
 
+/* Ways of different cost for short and long messages and for short and long receives are still one list. */
+CASE(matching_does_not_depend_on_sizes, 1,
+     "fi_tagged: short and long messages, short and long receives, some of them cancelled, messages that are told when they "
+     "are delivered: 6,000 random steps against a plain list",
+     .ours = true)
+{
+    enum { STEPS = 6000, TAGS = 4, OPEN_MAX = 40, ROOM_MAX = 40000 };
+    static const size_t LENGTHS[] = {0, 4, 8, 100, 105, 3000, 16384, 16385, 40000};
+    static const size_t ROOMS[] = {0, 8, 104, 16384, 16384, 16385, 40000};
+    struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
+    struct {
+        uint64_t tag, ignore;
+        size_t room;
+        int number, slot;
+    } posted[OPEN_MAX];
+    struct {
+        uint64_t tag;
+        size_t length;
+        int number;
+    } arrived[OPEN_MAX];
+    unsigned char *in[OPEN_MAX + 1], *out = buffer(ROOM_MAX);
+    int free_slots[OPEN_MAX + 1], free_count = 0;
+    for (int i = 0; i <= OPEN_MAX; i++) {
+        in[i] = buffer(ROOM_MAX);
+        free_slots[free_count++] = i;
+    }
+    int posted_count = 0, arrived_count = 0;
+    uint64_t state = 271828;
+    for (int step = 0; step < STEPS; step++) {
+        about("step %d, %d posted, %d unexpected", step, posted_count, arrived_count);
+        /* Long runs of short ones between mixed ones, so that each way is gone from any other. */
+        bool mixed = step / 100 % 2;
+        size_t length = LENGTHS[random_next(&state) % (mixed ? COUNT_OF(LENGTHS) : 5)];
+        size_t room = mixed ? ROOMS[random_next(&state) % COUNT_OF(ROOMS)] : 104;
+        uint64_t tag = random_next(&state) % TAGS;
+        int what = (int)(random_next(&state) % 16);
+        if (what == 0 && posted_count > 0) {
+            int at = (int)(random_next(&state) % (uint64_t)posted_count);
+            OK(fi_cancel(&p.b->ep->fid, CONTEXT(posted[at].number)));
+            struct fi_cq_err_entry error = WAIT_ERROR(p.b->rx);
+            CHECK_EQ(error.err, FI_ECANCELED);
+            CHECK_PTR(error.op_context, CONTEXT(posted[at].number));
+            free_slots[free_count++] = posted[at].slot;
+            memmove(&posted[at], &posted[at + 1], sizeof posted[0] * (size_t)(--posted_count - at));
+            continue;
+        }
+        bool send = what % 2;
+        if ((send && arrived_count == OPEN_MAX) || (!send && posted_count == OPEN_MAX)) send = !send;
+        int message = -1, receive = -1, slot = -1;
+        if (send) {
+            /* What is unexpected may lie where it was sent from until it is received. */
+            unsigned char *from = arrived_count == 0 ? out : buffer(length);
+            for (struct completion c; TAKE(p.a, p.a->tx, &c);) continue;
+            pattern_fill(from, length, (unsigned)step);
+            uint64_t flags = FI_COMPLETION | (what == 3 ? FI_DELIVERY_COMPLETE : 0);
+            POST(send_flagged(TAGGED_MESSAGE, p.a, to_peer(from, length, p.to_b, tag, NULL), flags));
+            int at = 0;
+            while (at < posted_count && (posted[at].tag ^ tag) & ~posted[at].ignore) at++;
+            if (at == posted_count) {
+                arrived[arrived_count].tag = tag;
+                arrived[arrived_count].length = length;
+                arrived[arrived_count++].number = step;
+                continue;
+            }
+            receive = posted[at].number, slot = posted[at].slot, room = posted[at].room, message = step;
+            memmove(&posted[at], &posted[at + 1], sizeof posted[0] * (size_t)(--posted_count - at));
+        } else {
+            static const uint64_t IGNORES[] = {0, 0, 0, 1, ~0ull};
+            uint64_t ignore = IGNORES[random_next(&state) % COUNT_OF(IGNORES)];
+            slot = free_slots[--free_count], receive = step;
+            POST(fi_trecv(p.b->ep, in[slot], room, NULL, FI_ADDR_UNSPEC, tag, ignore, CONTEXT(step)));
+            int at = 0;
+            while (at < arrived_count && (arrived[at].tag ^ tag) & ~ignore) at++;
+            if (at == arrived_count) {
+                posted[posted_count].tag = tag;
+                posted[posted_count].ignore = ignore;
+                posted[posted_count].room = room;
+                posted[posted_count].slot = slot;
+                posted[posted_count++].number = step;
+                continue;
+            }
+            message = arrived[at].number, length = arrived[at].length, tag = arrived[at].tag;
+            memmove(&arrived[at], &arrived[at + 1], sizeof arrived[0] * (size_t)(--arrived_count - at));
+        }
+        if (length > room) {
+            struct fi_cq_err_entry error = WAIT_ERROR(p.b->rx);
+            CHECK_EQ(error.err, FI_ETRUNC);
+            CHECK_EQ(error.olen, length - room);
+            CHECK_PTR(error.op_context, CONTEXT(receive));
+        } else {
+            struct completion c = WAIT_RX(p.b);
+            CHECK_PTR(c.context, CONTEXT(receive));
+            CHECK_EQ(c.len, length);
+            CHECK_EQ(c.tag, tag);
+        }
+        CHECK_PATTERN(in[slot], length < room ? length : room, (unsigned)message);
+        free_slots[free_count++] = slot;
+    }
+    for (struct completion c; TAKE(p.a, p.a->tx, &c);) continue;
+}
+
 /* ---- Directed receives ------------------------------------------------------------------------------------------- */
 
 CASE(directed_receive, 3,

@@ -47,6 +47,7 @@ impl Address {
     }
 
     /// What the endpoint calls itself in requests ([`crate::core::Core::source`]).
+    #[inline(always)]
     pub fn source(&self) -> u64 {
         u64::from(self.nic) << 8 | u64::from(self.endpoint)
     }

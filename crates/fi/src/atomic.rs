@@ -142,7 +142,7 @@ impl Call {
             }
             let Some(datatype) = datatype(self.datatype) else { return -(EOPNOTSUPP as isize) };
             let Some(effect) = effect(self.op, datatype, self.form) else { return -(EOPNOTSUPP as isize) };
-            let Some(known) = endpoint.known(self.address) else { return -(EINVAL as isize) };
+            let Some(&known) = endpoint.known(self.address) else { return -(EINVAL as isize) };
             let size = datatype.size_bytes();
             let local = |elements: &[fi_ioc]| -> Vec<iovec> {
                 let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };

@@ -25,6 +25,108 @@ pub struct Completion {
     pub source: fi_addr_t,
 }
 
+/// A read under way: where the program wants what comes.
+pub struct Reading {
+    /// Whose completions; null: nobody reads.
+    queue: *const CompletionQueue,
+    to: *mut u8,
+    entry_bytes: usize,
+    /// Entries for which there is room.
+    left: usize,
+    /// Where sources go, or null.
+    sources: *mut fi_addr_t,
+}
+
+impl Reading {
+    /// Nobody reads: everything is queued.
+    #[inline(always)]
+    pub fn none() -> Reading {
+        let (queue, to, sources) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut());
+        Reading { queue, to, entry_bytes: 0, left: 0, sources }
+    }
+
+    /// # Safety
+    /// There is room for one more.
+    #[inline(always)]
+    unsafe fn write(&mut self, completion: &Completion) {
+        let entry = &completion.entry;
+        // SAFETY: the caller's. Every format is the beginning of the largest, and whole words.
+        unsafe {
+            let whole = self.to.cast::<fi_cq_tagged_entry>();
+            (&raw mut (*whole).op_context).write_unaligned(entry.op_context);
+            if self.entry_bytes >= size_of::<fi_cq_msg_entry>() {
+                (&raw mut (*whole).flags).write_unaligned(entry.flags);
+                (&raw mut (*whole).len).write_unaligned(entry.len);
+            }
+            if self.entry_bytes >= size_of::<fi_cq_data_entry>() {
+                (&raw mut (*whole).buf).write_unaligned(entry.buf);
+                (&raw mut (*whole).data).write_unaligned(entry.data);
+            }
+            if self.entry_bytes == LARGEST {
+                (&raw mut (*whole).tag).write_unaligned(entry.tag);
+            }
+            self.to = self.to.add(self.entry_bytes);
+            if !self.sources.is_null() {
+                *self.sources = completion.source;
+                self.sources = self.sources.add(1);
+            }
+        }
+        self.left -= 1;
+    }
+}
+
+/// Completions in order, in a ring that grows.
+struct Ring {
+    slots: Box<[Completion]>,
+    /// Completions ever queued and ever read. Their places are these numbers modulo the slots, a power of two.
+    queued: u64,
+    read: u64,
+}
+
+impl Ring {
+    fn new(capacity: usize) -> Ring {
+        let empty = Completion { entry: fi_cq_tagged_entry::default(), source: ADDR_ANY };
+        Ring { slots: vec![empty; capacity.next_power_of_two()].into_boxed_slice(), queued: 0, read: 0 }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        (self.queued - self.read) as usize
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u64) -> usize {
+        number as usize & (self.slots.len() - 1)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, completion: Completion) {
+        if self.len() == self.slots.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.queued);
+        self.slots[slot] = completion;
+        self.queued += 1;
+    }
+
+    /// One of those that are there.
+    #[inline(always)]
+    fn at(&self, index: usize) -> &Completion {
+        &self.slots[self.slot(self.read + index as u64)]
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = Ring::new(2 * self.slots.len());
+        (larger.queued, larger.read) = (self.queued, self.read);
+        for number in self.read..self.queued {
+            let slot = larger.slot(number);
+            larger.slots[slot] = self.slots[self.slot(number)];
+        }
+        *self = larger;
+    }
+}
+
 /// Bytes of the largest format.
 const LARGEST: usize = size_of::<fi_cq_tagged_entry>();
 
@@ -44,11 +146,8 @@ pub struct CompletionQueue {
     cq: fid_cq,
     domain: *mut Domain,
     entry_bytes: usize,
-    completions: VecDeque<Completion>,
+    completions: Ring,
     failures: VecDeque<Failure>,
-    /// Completions ever queued and ever read.
-    queued: u64,
-    read: u64,
     signalled: AtomicBool,
     may_wait: bool,
     pub uses: Uses,
@@ -61,12 +160,30 @@ impl CompletionQueue {
 
     #[inline(always)]
     pub fn push(&mut self, completion: Completion) {
-        self.queued += 1;
-        self.completions.push_back(completion);
+        self.completions.push(completion);
+    }
+
+    /// A completion, to where the program reads just now if nothing is to be read before it.
+    #[inline(always)]
+    pub fn give(&mut self, reading: &mut Reading, completion: Completion) {
+        let next = std::ptr::eq(self, reading.queue) && reading.left != 0;
+        if next && self.completions.len() == 0 && self.failures.is_empty() {
+            // SAFETY: the program's room for so many more.
+            unsafe { reading.write(&completion) };
+        } else {
+            self.push(completion);
+        }
+    }
+
+    /// What a send says that has ended.
+    #[inline(always)]
+    pub fn push_own(&mut self, context: *mut c_void, flags: u64) {
+        let entry = fi_cq_tagged_entry { op_context: context, flags, ..Default::default() };
+        self.push(Completion { entry, source: ADDR_ANY });
     }
 
     pub fn push_failure(&mut self, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
-        self.failures.push_back(Failure { entry, olen, error, after: self.queued });
+        self.failures.push_back(Failure { entry, olen, error, after: self.completions.queued });
     }
 }
 
@@ -121,10 +238,8 @@ pub unsafe extern "C" fn open(
             cq: fid_cq { fid: object::head(FI_CLASS_CQ, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() },
             domain,
             entry_bytes,
-            completions: VecDeque::with_capacity(attr.size.clamp(64, 4096)),
+            completions: Ring::new(attr.size.clamp(64, 4096)),
             failures: VecDeque::new(),
-            queued: 0,
-            read: 0,
             signalled: AtomicBool::new(false),
             may_wait: attr.wait_obj != FI_WAIT_NONE,
             uses: Uses::default(),
@@ -134,47 +249,45 @@ pub unsafe extern "C" fn open(
     0
 }
 
-/// Moves what is there to the caller. The turn is held: nobody else touches the queue.
-#[inline(always)]
-unsafe fn take(cq: *mut CompletionQueue, buf: *mut c_void, count: usize, source: *mut fi_addr_t) -> isize {
-    // SAFETY: the caller's room for `count` entries, and sources or null.
-    unsafe {
-        let cq = &mut *cq;
-        let mut most = count.min(cq.completions.len());
-        if let Some(failure) = cq.failures.front() {
-            let before = (failure.after - cq.read) as usize;
-            if before == 0 {
-                return -(EAVAIL as isize);
-            }
-            most = most.min(before);
+/// Moves what is there to the caller; 0, or an error, when that is nothing. The turn is held: nobody else touches the queue.
+#[inline(never)]
+fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
+    let mut most = reading.left.min(cq.completions.len());
+    if let Some(failure) = cq.failures.front() {
+        let before = (failure.after - cq.completions.read) as usize;
+        if before == 0 {
+            return -(EAVAIL as isize);
         }
-        for index in 0..most {
-            let Some(completion) = cq.completions.pop_front() else { break };
-            let from = (&raw const completion.entry).cast::<u8>();
-            let to = buf.cast::<u8>().add(index * cq.entry_bytes);
-            match cq.entry_bytes {
-                LARGEST => to.cast::<fi_cq_tagged_entry>().write_unaligned(completion.entry),
-                bytes => std::ptr::copy_nonoverlapping(from, to, bytes),
-            }
-            if !source.is_null() {
-                *source.add(index) = completion.source;
-            }
-        }
-        cq.read += most as u64;
-        if most == 0 && count != 0 { -(EAGAIN as isize) } else { most as isize }
+        most = most.min(before);
     }
+    for index in 0..most {
+        // SAFETY: there is room for what is left.
+        unsafe { reading.write(cq.completions.at(index)) };
+    }
+    cq.completions.read += most as u64;
+    0
 }
 
 #[inline(always)]
-unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, source: *mut fi_addr_t) -> isize {
-    // SAFETY: an object of `open`; the caller's room.
+unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
+    // SAFETY: an object of `open`; the caller's room for `count` entries, and sources or null.
     unsafe {
         let cq = cq.cast::<CompletionQueue>();
         let mut core: Turn<'_> = (*(*cq).domain).core();
-        if (*cq).completions.len() < count.max(1) || count == 0 {
-            core.progress();
+        let mut reading = Reading { queue: cq, to: buf.cast(), entry_bytes: (*cq).entry_bytes, left: count, sources };
+        if (*cq).completions.len() < count || count == 0 {
+            core.progress_into(&mut reading);
         }
-        take(cq, buf, count, source)
+        let mut said = 0;
+        if (*cq).completions.len() != 0 || !(*cq).failures.is_empty() {
+            said = take(&mut *cq, &mut reading);
+        }
+        match count - reading.left {
+            0 if count == 0 => 0,
+            0 if said != 0 => said,
+            0 => -(EAGAIN as isize),
+            got => got as isize,
+        }
     }
 }
 
@@ -194,7 +307,7 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: 
         let cq = cq.cast::<CompletionQueue>();
         let _turn = (*(*cq).domain).core();
         let cq = &mut *cq;
-        if cq.failures.front().is_none_or(|failure| failure.after > cq.read) {
+        if cq.failures.front().is_none_or(|failure| failure.after > cq.completions.read) {
             return -(EAGAIN as isize);
         }
         let Some(failure) = cq.failures.pop_front() else { return -(EAGAIN as isize) };

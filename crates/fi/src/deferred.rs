@@ -180,7 +180,7 @@ unsafe fn send(
         if total(pieces) > MESSAGE_BYTES_MAX {
             return Err(EMSGSIZE);
         }
-        let known = endpoint.known(msg.addr).ok_or(EINVAL)?;
+        let known = *endpoint.known(msg.addr).ok_or(EINVAL)?;
         let message = Message {
             kind,
             peer: known.peer,
@@ -210,7 +210,7 @@ unsafe fn receive(
         let endpoint = endpoint(domain, ep, kind.flag() | RECV)?;
         let mut source = None;
         if msg.addr != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
-            let known = endpoint.known(msg.addr).ok_or(EINVAL)?;
+            let known = *endpoint.known(msg.addr).ok_or(EINVAL)?;
             source = Some(known.address.source());
         }
         let wanted = Wanted {
@@ -232,7 +232,7 @@ unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) ->
     unsafe {
         let right = if write { WRITE } else { READ };
         let endpoint = endpoint(domain, op.ep, RMA | right)?;
-        let known = endpoint.known(op.msg.addr).ok_or(EINVAL)?;
+        let known = *endpoint.known(op.msg.addr).ok_or(EINVAL)?;
         let transfer = Transfer {
             write,
             peer: known.peer,
@@ -264,7 +264,7 @@ unsafe fn atomic(
         let endpoint = endpoint(domain, ep, ATOMIC | right)?;
         let datatype = datatype(msg.datatype).ok_or(EOPNOTSUPP)?;
         let effect = effect(msg.op, datatype, form).ok_or(EOPNOTSUPP)?;
-        let known = endpoint.known(msg.addr).ok_or(EINVAL)?;
+        let known = *endpoint.known(msg.addr).ok_or(EINVAL)?;
         let size = datatype.size_bytes();
         let local = |elements: &[fi_ioc]| -> Vec<iovec> {
             let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };

@@ -7,7 +7,7 @@ use std::ptr;
 use crate::address::{self, AddressVector, Known};
 use crate::completion::CompletionQueue;
 use crate::constants::*;
-use crate::core::Side;
+use crate::core::{Kind, Side};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
@@ -41,7 +41,24 @@ pub struct Endpoint {
     pub min_multi_recv: usize,
     /// Completions say who sent a message.
     pub names_sources: bool,
+    /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
+    easy: u8,
     _uses: Uses,
+}
+
+/// Operations with the endpoint's own flags that are of the usual kind: nothing counts them, no completion waits for delivery,
+/// a buffer is for one message.
+#[derive(Clone, Copy)]
+pub enum Easy {
+    Send = 0,
+    Receive = 2,
+}
+
+impl Easy {
+    #[inline(always)]
+    const fn bit(self, kind: Kind) -> u8 {
+        1 << (self as u8 + kind as u8)
+    }
 }
 
 /// The flags of binding a counter, in the order of [`Endpoint::counters`].
@@ -142,6 +159,7 @@ pub unsafe extern "C" fn open(
             enabled: false,
             min_multi_recv: MIN_MULTI_RECV_DEFAULT,
             names_sources: info.caps & SOURCE != 0,
+            easy: 0,
             _uses: Uses::default(),
         });
         let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
@@ -168,10 +186,16 @@ impl Endpoint {
 
     /// The entry of the address vector behind a number.
     #[inline(always)]
-    pub fn known(&self, number: u64) -> Option<Known> {
+    pub fn known(&self, number: u64) -> Option<&Known> {
         // SAFETY: the vector is closed after the endpoints bound to it.
         let vector = unsafe { self.vector.as_ref()? };
-        *vector.entries.get(number as usize)?
+        vector.entries.get(number as usize)?.as_ref()
+    }
+
+    /// Whether operations of this kind are of the usual sort.
+    #[inline(always)]
+    pub fn is_easy(&self, what: Easy, kind: Kind) -> bool {
+        self.easy & what.bit(kind) != 0
     }
 
     /// Where completions of this side go; null: nowhere.
@@ -326,7 +350,22 @@ impl Endpoint {
             return -ENOCQ;
         }
         self.enabled = true;
+        self.find_easy();
         0
+    }
+
+    /// What holds for all operations with the endpoint's own flags is found once.
+    fn find_easy(&mut self) {
+        self.easy = 0;
+        for kind in [Kind::Tagged, Kind::Plain] {
+            let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
+            if can(SEND) && self.counters[0].is_null() && self.tx_flags & DELIVERY_COMPLETE == 0 {
+                self.easy |= Easy::Send.bit(kind);
+            }
+            if can(RECV) && self.counters[1].is_null() && self.rx_flags & MULTI_RECV == 0 {
+                self.easy |= Easy::Receive.bit(kind);
+            }
+        }
     }
 }
 
@@ -352,6 +391,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
                     RECV => endpoint.rx_flags = flags & !RECV,
                     _ => return -EINVAL,
                 }
+                endpoint.find_easy();
                 0
             }
             _ => -ENOSYS,

@@ -7,10 +7,11 @@ use std::ffi::c_void;
 
 use crate::arguments::{array, piece, tagged_form};
 use crate::constants::*;
+use crate::core::private::Receive;
 use crate::core::receive::Wanted;
 use crate::core::send::Message;
 use crate::core::{Kind, total};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 
@@ -102,8 +103,37 @@ fn refuse_state(endpoint: &Endpoint) -> isize {
     if endpoint.enabled { -(EOPNOTSUPP as isize) } else { -(EOPBADSTATE as isize) }
 }
 
-/// A send with the endpoint's own flags.
+/// A send of one piece with the endpoint's own flags. What fits into a line of the target's lane is over at once.
 #[inline(always)]
+unsafe fn send_one(
+    ep: *mut fid_ep,
+    kind: Kind,
+    buf: *const c_void,
+    len: usize,
+    dest: fi_addr_t,
+    tag: u64,
+    data: Option<u64>,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        if let (true, Some(known)) = (endpoint.is_easy(Easy::Send, kind), endpoint.known(dest)) {
+            let mut core = (*endpoint.domain).core();
+            let (peer, theirs) = (known.peer, known.address.endpoint);
+            if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
+                if endpoint.wants_tx(endpoint.tx_flags) && !endpoint.tx_queue.is_null() {
+                    (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
+                }
+                return 0;
+            }
+        }
+        default_send(ep, kind, &piece(buf, len), dest, tag, data, context)
+    }
+}
+
+/// A send with the endpoint's own flags.
+#[inline(never)]
 unsafe fn default_send(
     ep: *mut fid_ep,
     kind: Kind,
@@ -157,6 +187,30 @@ unsafe fn injected(
         return -(EMSGSIZE as isize);
     }
     // SAFETY: the caller's.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        if let (true, Some(known)) = (endpoint.is_easy(Easy::Send, kind), endpoint.known(dest)) {
+            let mut core = (*endpoint.domain).core();
+            let (peer, theirs) = (known.peer, known.address.endpoint);
+            if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
+                return 0;
+            }
+        }
+        injected_otherwise(ep, kind, buf, len, dest, tag, data)
+    }
+}
+
+#[inline(never)]
+unsafe fn injected_otherwise(
+    ep: *mut fid_ep,
+    kind: Kind,
+    buf: *const c_void,
+    len: usize,
+    dest: fi_addr_t,
+    tag: u64,
+    data: Option<u64>,
+) -> isize {
+    // SAFETY: the caller's.
     unsafe { post_send(ep, kind, &piece(buf, len), dest, tag, data, std::ptr::null_mut(), false, INJECT) }
 }
 
@@ -205,7 +259,40 @@ unsafe fn post_receive(
     }
 }
 
+/// A receive of one piece with the endpoint's own flags.
 #[inline(always)]
+unsafe fn receive_one(
+    ep: *mut fid_ep,
+    kind: Kind,
+    buf: *mut c_void,
+    len: usize,
+    src: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        if endpoint.is_easy(Easy::Receive, kind) {
+            let mut core = (*endpoint.domain).core();
+            let from = match endpoint.caps & DIRECTED_RECV != 0 && src != ADDR_ANY {
+                false => Some(None),
+                true => endpoint.known(src).map(|known| Some(known.address.source())),
+            };
+            if let (Some(source), true) = (from, len <= core.lane_max) {
+                let told = endpoint.wants_rx(endpoint.rx_flags);
+                let receive = Receive::new((tag, ignore), source, buf as u64, len, context, told);
+                if core.receive_privately(kind.portal(endpoint.index), receive) {
+                    return 0;
+                }
+            }
+        }
+        default_receive(ep, kind, &piece(buf, len), src, tag, ignore, context)
+    }
+}
+
+#[inline(never)]
 unsafe fn default_receive(
     ep: *mut fid_ep,
     kind: Kind,
@@ -248,7 +335,7 @@ unsafe extern "C" fn recv(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the caller's.
-    unsafe { default_receive(ep, Kind::Plain, &piece(buf, len), src, 0, 0, context) }
+    unsafe { receive_one(ep, Kind::Plain, buf, len, src, 0, 0, context) }
 }
 
 unsafe extern "C" fn recvv(
@@ -280,7 +367,7 @@ unsafe extern "C" fn send(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the caller's.
-    unsafe { default_send(ep, Kind::Plain, &piece(buf, len), dest, 0, None, context) }
+    unsafe { send_one(ep, Kind::Plain, buf, len, dest, 0, None, context) }
 }
 
 unsafe extern "C" fn sendv(
@@ -318,7 +405,7 @@ unsafe extern "C" fn senddata(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the caller's.
-    unsafe { default_send(ep, Kind::Plain, &piece(buf, len), dest, 0, Some(data), context) }
+    unsafe { send_one(ep, Kind::Plain, buf, len, dest, 0, Some(data), context) }
 }
 
 unsafe extern "C" fn injectdata(ep: *mut fid_ep, buf: *const c_void, len: usize, data: u64, dest: fi_addr_t) -> isize {
@@ -339,7 +426,7 @@ unsafe extern "C" fn trecv(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the caller's.
-    unsafe { default_receive(ep, Kind::Tagged, &piece(buf, len), src, tag, ignore, context) }
+    unsafe { receive_one(ep, Kind::Tagged, buf, len, src, tag, ignore, context) }
 }
 
 unsafe extern "C" fn trecvv(
@@ -374,7 +461,7 @@ unsafe extern "C" fn tsend(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the caller's.
-    unsafe { default_send(ep, Kind::Tagged, &piece(buf, len), dest, tag, None, context) }
+    unsafe { send_one(ep, Kind::Tagged, buf, len, dest, tag, None, context) }
 }
 
 unsafe extern "C" fn tsendv(
@@ -414,7 +501,7 @@ unsafe extern "C" fn tsenddata(
     context: *mut c_void,
 ) -> isize {
     // SAFETY: the caller's.
-    unsafe { default_send(ep, Kind::Tagged, &piece(buf, len), dest, tag, Some(data), context) }
+    unsafe { send_one(ep, Kind::Tagged, buf, len, dest, tag, Some(data), context) }
 }
 
 unsafe extern "C" fn tinjectdata(

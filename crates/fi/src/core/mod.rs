@@ -22,6 +22,7 @@
 //! |---|---|
 //! | [`send`] | messages out |
 //! | [`receive`] | receives posted, unexpected messages, peeking and claiming |
+//! | [`private`] | receives that the NIC need not know of |
 //! | [`progress`] | what has come: lanes, events |
 //! | [`remote`] | reads, writes and atomics on registered memory |
 //! | [`deferred`] | the same and more, started by the NIC when a counter reaches a threshold |
@@ -29,6 +30,7 @@
 
 pub mod deferred;
 pub mod pool;
+pub mod private;
 pub mod progress;
 pub mod receive;
 pub mod remote;
@@ -40,13 +42,12 @@ use std::sync::{Arc, Mutex};
 
 use selvedge_host::settings::Settings;
 use selvedge_launch::{Claim, JobDirectory};
-use selvedge_live::interface::{ArenaRange, Watch};
+use selvedge_live::interface::{ArenaRange, RegisterWatch, Watch};
 use selvedge_live::lanes::{self, Lanes, Sender};
-use selvedge_live::{Config, Interface, Path};
-use selvedge_nic::Limits;
-use selvedge_nic::NoMemory;
+use selvedge_live::{Config, Interface, Mode, Path};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, fail, list, options};
+use selvedge_nic::{Limits, NoMemory, Register};
 use slab::Slab;
 
 use crate::address::Address;
@@ -187,9 +188,18 @@ pub struct Core {
     token_next: u32,
     /// Longest message that goes through a lane.
     pub lane_max: usize,
+    /// Longest that goes into one cell of it.
+    cell_max: usize,
     idle: u32,
     busy: u32,
     filled: Vec<progress::Filled>,
+    /// By portal table entry.
+    fronts: Box<[private::Front]>,
+    /// Whether receives may be private at all.
+    may_be_private: bool,
+    /// Unexpected messages so far, and how many of them are known of.
+    kept: RegisterWatch,
+    seen: u64,
     /// The next events of both queues.
     watches: [Watch; 2],
     /// Word of writes that waits for room at their targets.
@@ -197,6 +207,8 @@ pub struct Core {
     /// Sends whose end is awaited.
     outstanding: u32,
     works: deferred::Works,
+    /// Time is virtual.
+    is_simulated: bool,
     /// Some operation could not be done from here.
     any_out_of_reach: bool,
 }
@@ -281,6 +293,9 @@ impl Core {
         let watches = [interface.watch(queue), interface.watch(own_queue)];
         let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
         let watches = [first, second];
+        let kept = interface.watch_register(Register::Unexpected);
+        let is_simulated = interface.is_simulated();
+        let may_be_private = settings.mode == Mode::Nic && !is_simulated;
         let lane_max = std::env::var("SELVEDGE_FI_LANE_MAX")
             .ok()
             .and_then(|text| selvedge_host::settings::parse_bytes(&text).or((text == "0").then_some(0)))
@@ -294,10 +309,15 @@ impl Core {
             queue,
             own_queue,
             filled: Vec::with_capacity(64),
+            fronts: std::iter::repeat_with(private::Front::closed).take(private::FRONTS).collect(),
+            may_be_private,
+            seen: kept.get(),
+            kept,
             watches,
             notes: VecDeque::new(),
             outstanding: 0,
             works: deferred::Works::default(),
+            is_simulated,
             any_out_of_reach: false,
             operations: Slab::with_capacity(1024),
             peers: Vec::new(),
@@ -310,6 +330,7 @@ impl Core {
             key_next: u64::from(pid) << 32 | 1,
             token_next: 1,
             lane_max,
+            cell_max: lane_max.min(lanes::INLINE_BYTES),
             idle: 0,
             busy: 0,
         })
@@ -359,6 +380,7 @@ impl Core {
             nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
         }
         self.endpoints[usize::from(index)] = endpoint;
+        self.open_fronts(index, endpoint);
         for kind in [Kind::Tagged, Kind::Plain] {
             self.fill_pool(kind.portal(index));
         }
@@ -369,6 +391,7 @@ impl Core {
     pub fn close_endpoint(&mut self, index: u16) {
         let endpoint = std::mem::replace(&mut self.endpoints[usize::from(index)], std::ptr::null_mut());
         let portals = [Kind::Tagged.portal(index), Kind::Plain.portal(index), Kind::Note.portal(index)];
+        self.forget_fronts(index);
         let belongs = |operation: &Operation| match operation {
             Operation::Buffer(buffer) => portals.contains(&buffer.portal),
             other => other.ticket().is_some_and(|ticket| ticket.endpoint == endpoint),
@@ -425,7 +448,7 @@ impl Core {
 
     /// What address vectors call a source.
     pub fn source_name(&self, source: u64) -> u64 {
-        self.sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
+        name_of(&self.sources, source)
     }
 
     // ---- keys of regions ----
@@ -502,6 +525,7 @@ impl Core {
     pub fn wants_independence(&mut self) {
         self.lanes.set_direct(true);
         self.progress();
+        self.close_fronts();
     }
 
     // ---- ends of operations ----
@@ -618,7 +642,13 @@ fn note_entry() -> EntrySpec {
     }
 }
 
+/// The first name of a source.
+fn name_of(sources: &HashMap<u64, Vec<u64>>, source: u64) -> u64 {
+    sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
+}
+
 /// Bytes of all pieces.
+#[inline]
 pub fn total(pieces: &[iovec]) -> usize {
     pieces.iter().map(|piece| piece.iov_len).sum()
 }

@@ -7,6 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
+use selvedge_live::lanes::{Envelope, Lanes};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
@@ -14,17 +15,21 @@ use selvedge_nic::portals::{Event, fail, list};
 
 use super::receive::Arrived;
 use super::send::copy_small;
-use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Side, Ticket};
+use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Side, Ticket, name_of};
+use crate::completion::Reading;
 use crate::constants::*;
 use crate::ffi::fi_cq_tagged_entry;
 use crate::warn_line;
 
 /// Messages taken from one lane before others have their turn.
-const BATCH: usize = 32;
+const BATCH: u64 = 32;
 /// Looks in vain before the core is given to whoever wants it, and between such moments.
 const LOOKS_BEFORE_YIELD: u32 = 400;
 /// Looks in vain between looks after the deaths of others.
 const LOOKS_PER_TICK: u32 = 4096;
+
+/// Goes at one lane before others have their turn.
+const TRIES: usize = 64;
 
 /// Rounds with messages in lanes before a look at the rest.
 const LANES_BEFORE_REST: u32 = 8;
@@ -37,17 +42,43 @@ pub(super) struct Filled {
     room: usize,
 }
 
+/// Stops listening to a sender.
+#[cold]
+fn cut_off(lanes: &Lanes, lane: usize) {
+    let sender = lanes.sender(lane);
+    warn_line!("process {sender} left something in its lane that is not a message: it is cut off");
+    lanes.close(lane);
+}
+
+/// What is to be done after some messages of a lane.
+enum Next {
+    /// There are no more, or others have their turn.
+    Rest,
+    Again,
+    /// This place's receives must be at the NIC before its next message.
+    Close(u32),
+}
+
 impl Core {
     /// Takes in what has come.
     #[inline]
     pub fn progress(&mut self) {
+        self.progress_into(&mut Reading::none());
+    }
+
+    /// Takes in what has come, for a program that reads completions just now.
+    #[inline(always)]
+    pub fn progress_into(&mut self, reading: &mut Reading) {
         let mut left = self.lanes.claimed();
         let mut came = false;
         while left != 0 {
             let lane = left.trailing_zeros() as usize;
             left &= left - 1;
-            if self.lanes.has_message(lane) {
-                self.take_lane(lane);
+            if let Some(portal) = self.lanes.next_portal(lane) {
+                match self.take_some(lane, portal, reading) {
+                    Next::Rest => {}
+                    next => self.take_more(lane, next, reading),
+                }
                 came = true;
             }
         }
@@ -62,8 +93,30 @@ impl Core {
     }
 
     /// What is not in lanes.
-    #[inline]
+    #[inline(always)]
     fn rest(&mut self) {
+        let told = self.watches[0].has_event() || self.watches[1].has_event() || self.kept.get() != self.seen;
+        if told || self.is_simulated || !self.notes.is_empty() || self.works.has_again() {
+            return self.rest_slow();
+        }
+        self.interface.progress();
+        self.found_nothing();
+    }
+
+    #[inline(always)]
+    fn found_nothing(&mut self) {
+        self.idle += 1;
+        if self.idle >= LOOKS_BEFORE_YIELD {
+            self.idle_long();
+        }
+    }
+
+    #[inline(never)]
+    fn rest_slow(&mut self) {
+        if self.kept.get() != self.seen {
+            self.look_again();
+            self.idle = 0;
+        }
         if self.watches[0].has_event() || self.watches[1].has_event() {
             self.take_events();
             self.idle = 0;
@@ -75,17 +128,9 @@ impl Core {
         if self.works.has_again() {
             self.start_again();
         }
-        self.idle_look();
-    }
-
-    #[inline(always)]
-    fn idle_look(&mut self) {
-        if self.interface.is_simulated() {
-            return self.interface.poll();
-        }
-        self.idle += 1;
-        if self.idle >= LOOKS_BEFORE_YIELD {
-            self.idle_long();
+        match self.is_simulated {
+            true => self.interface.poll(),
+            false => self.found_nothing(),
         }
     }
 
@@ -103,44 +148,121 @@ impl Core {
         }
     }
 
-    /// Messages that lie in a lane. Completions are made in the order of the messages: what the NIC tells of earlier ones is
-    /// heard first, as the sender told it before it left anything here.
-    #[inline]
-    fn take_lane(&mut self, lane: usize) {
-        let mut filled = std::mem::take(&mut self.filled);
-        let mut delivered = false;
-        let mut fired = false;
-        let mut told = false;
-        {
-            let mut nic = self.interface.lock();
-            if self.watches[0].has_event() {
-                drop(nic);
-                self.take_events();
-                nic = self.interface.lock();
+    /// Takes messages out of a lane, of which the first is for this place, as many as in one go. Completions are made in the
+    /// order of the messages: what the NIC tells of earlier ones is heard first, as the sender told it before it left anything
+    /// here.
+    #[inline(always)]
+    fn take_some(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
+        match self.fronts.get(usize::from(portal)) {
+            Some(front) if front.is_open() => self.take_private(lane, reading),
+            _ => self.take_listed(lane),
+        }
+    }
+
+    #[cold]
+    fn take_more(&mut self, lane: usize, next: Next, reading: &mut Reading) {
+        let mut next = next;
+        // Who keeps changing what is asked for here is not waited for.
+        for _ in 0..TRIES {
+            match next {
+                Next::Rest => return,
+                Next::Again => {}
+                Next::Close(portal) => self.close_front(portal),
             }
-            let sender = self.lanes.sender(lane);
+            if self.watches[0].has_event() {
+                self.take_events();
+            }
+            if self.kept.get() != self.seen {
+                self.look_again();
+            }
+            let Some(portal) = self.lanes.next_portal(lane) else { return };
+            next = self.take_some(lane, portal, reading);
+        }
+    }
+
+    /// Messages for places that are open: their receives are at hand.
+    #[inline(never)]
+    fn take_private(&mut self, lane: usize, reading: &mut Reading) -> Next {
+        let Core { interface, lanes, fronts, watches, sources, kept, seen, .. } = self;
+        let nic = interface.lock();
+        if watches[0].has_event() || kept.get() != *seen {
+            return Next::Again;
+        }
+        let sender = lanes.sender(lane);
+        let mut reader = lanes.reader(lane);
+        let mut next = Next::Rest;
+        let mut bytes_taken = 0;
+        let first = reader.taken();
+        loop {
+            let message = match reader.look() {
+                Ok(Some(message)) => message,
+                Ok(None) => break,
+                Err(_) => {
+                    cut_off(lanes, lane);
+                    break;
+                }
+            };
+            let Envelope { portal, match_bits, header_data, .. } = message.envelope;
+            let source = lane_source(&message.envelope, sender);
+            let Some(front) = fronts.get_mut(usize::from(portal)).filter(|front| front.is_open()) else {
+                next = Next::Again;
+                break;
+            };
+            let Some(receive) = front.take(match_bits, source) else {
+                // It will wait as unexpected, and then receives must be posted where they meet it.
+                next = Next::Close(portal.into());
+                break;
+            };
+            let bytes = message.length.min(receive.room());
+            // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the lane, within it.
+            unsafe { copy_small(message.bytes, receive.start() as *mut u8, bytes) };
+            let name = if receive.names_source() { name_of(sources, source) } else { ADDR_ANY };
+            let data = lane_has_data(&message.envelope).then_some(header_data);
+            receive.complete(match_bits, message.length, data, name, reading);
+            bytes_taken += bytes as u64;
+            reader.pass(&message);
+            if reader.taken().wrapping_sub(first) >= BATCH {
+                break;
+            }
+        }
+        nic.count_taken(reader.taken().wrapping_sub(first), bytes_taken);
+        next
+    }
+
+    /// Messages for places whose receives are at the NIC.
+    #[inline(never)]
+    fn take_listed(&mut self, lane: usize) -> Next {
+        let Core { interface, lanes, fronts, watches, filled, kept, seen, .. } = self;
+        let (mut delivered, mut fired, mut told) = (false, false, false);
+        let mut next = Next::Rest;
+        {
+            let mut nic = interface.lock();
+            if watches[0].has_event() || kept.get() != *seen {
+                return Next::Again;
+            }
+            let sender = lanes.sender(lane);
+            let mut reader = lanes.reader(lane);
             for _ in 0..BATCH {
-                let message = match self.lanes.look(lane) {
+                let message = match reader.look() {
                     Ok(Some(message)) => message,
                     Ok(None) => break,
                     Err(_) => {
-                        warn_line!(
-                            "process {} left something in its lane that is not a message: it is cut off",
-                            sender
-                        );
-                        self.lanes.close(lane);
+                        cut_off(lanes, lane);
                         break;
                     }
                 };
                 let envelope = &message.envelope;
+                if fronts.get(usize::from(envelope.portal)).is_some_and(|front| front.is_open()) {
+                    next = Next::Again;
+                    break;
+                }
                 let source = lane_source(envelope, sender);
                 let length = message.length as u64;
                 let key = Key { match_bits: envelope.match_bits, source, length, remote_offset: 0 };
                 match nic.take_receive(&mut NoMemory, envelope.portal.into(), &key) {
                     Some(receive) => {
                         let bytes = message.length.min(receive.length as usize);
-                        // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the
-                        // lane, within it.
+                        // SAFETY: as in `take_private`.
                         unsafe { copy_small(message.bytes, receive.start as *mut u8, bytes) };
                         let data = lane_has_data(envelope).then_some(envelope.header_data);
                         filled.push(Filled {
@@ -153,13 +275,15 @@ impl Core {
                     None => {
                         let request = lane_request(envelope, sender, length);
                         delivered = true;
-                        if self.interface.deliver_own(&mut nic, message.bytes, &request).is_none() {
+                        if interface.deliver_own(&mut nic, message.bytes, &request).is_none() {
                             break;
                         }
+                        // Its place is closed, and nobody else has the lock.
+                        *seen = kept.get();
                     }
                 }
-                self.lanes.pass(lane, &message);
-                if delivered && self.watches[0].has_event() {
+                reader.pass(&message);
+                if delivered && watches[0].has_event() {
                     told = true;
                     break;
                 }
@@ -168,14 +292,24 @@ impl Core {
                 fired = nic.has_fired();
             }
         }
-        for one in filled.drain(..) {
-            self.receive_taken(one.number, &one.message, one.start, one.room);
+        if !self.filled.is_empty() {
+            self.complete_filled();
         }
-        self.filled = filled;
         if told {
             self.take_events();
         }
         self.interface.settle(fired);
+        next
+    }
+
+    /// Ends the receives that were taken off the NIC's lists.
+    #[inline(never)]
+    fn complete_filled(&mut self) {
+        let mut filled = std::mem::take(&mut self.filled);
+        for one in filled.drain(..) {
+            self.receive_taken(one.number, &one.message, one.start, one.room);
+        }
+        self.filled = filled;
     }
 
     /// What the NIC has told.

@@ -10,6 +10,7 @@ use selvedge_nic::portals::append::AppendError;
 use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, options};
 use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
 
+use super::private::Receive as Private;
 use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
 use crate::completion::Completion;
 use crate::constants::*;
@@ -28,6 +29,14 @@ pub struct Wanted<'a> {
     pub ticket: Ticket,
     /// The buffer takes messages until less than this is left.
     pub multi: Option<usize>,
+}
+
+/// Where a receive waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// With its owner, if it can.
+    Any,
+    Nic,
 }
 
 /// A receive that waits for its message.
@@ -108,8 +117,15 @@ struct Landing {
 
 impl Core {
     /// Posts a receive: 0, or an error (negative).
-    #[inline]
     pub fn receive(&mut self, wanted: &Wanted<'_>) -> isize {
+        if self.kept.get() != self.seen {
+            self.look_again();
+        }
+        self.post(wanted, Place::Any)
+    }
+
+    /// Posts a receive at the NIC, or, where it can and the program has not seen it posted yet, privately.
+    pub(super) fn post(&mut self, wanted: &Wanted<'_>, place: Place) -> isize {
         // SAFETY: an endpoint that is open.
         let (index, counter) = unsafe {
             let endpoint = &*wanted.ticket.endpoint;
@@ -117,6 +133,22 @@ impl Core {
             (endpoint.index, if counter.is_null() { NONE } else { (*counter).reference })
         };
         let portal = wanted.kind.portal(index);
+        let mut private = None;
+        if place == Place::Any {
+            let room = total(wanted.pieces);
+            if counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1 && room <= self.lane_max {
+                let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
+                let Ticket { context, wanted: told, .. } = wanted.ticket;
+                let receive = Private::new((wanted.tag, wanted.ignore), wanted.source, start, room, context, told);
+                if self.receive_privately(portal, receive) {
+                    return 0;
+                }
+                private = self.may_open_front(portal).then_some(receive);
+            }
+            if self.fronts[portal as usize].is_open() {
+                self.close_front(portal);
+            }
+        }
         let mut pieces = None;
         let (start, length) = match wanted.pieces {
             [] => (0, 0),
@@ -161,7 +193,16 @@ impl Core {
         if wanted.multi.is_some() {
             return self.receive_many(wanted, &spec, portal);
         }
-        let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
+        let posted = {
+            let mut nic = self.interface.lock();
+            match private {
+                Some(receive) if nic.is_idle(portal) && self.kept.get() == self.seen => {
+                    self.fronts[portal as usize].open_with(receive);
+                    return 0;
+                }
+                _ => nic.post_receive(&mut NoMemory, portal, &spec),
+            }
+        };
         match posted {
             Ok(Linked::Linked(entry)) => {
                 slot.insert(Operation::Receive(Posted {
@@ -418,6 +459,11 @@ impl Core {
     pub fn cancel(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> bool {
         // What has come is a completion, not something to be cancelled.
         self.progress();
+        if let Some(ticket) = self.cancel_privately(endpoint, context) {
+            let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
+            self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
+            return true;
+        }
         let found = self.operations.iter().find_map(|(number, operation)| match operation {
             Operation::Receive(posted) if posted.ticket.endpoint == endpoint && posted.ticket.context == context => {
                 Some((number, posted.entry, posted.ticket))
@@ -456,6 +502,7 @@ impl Core {
             uid: u32::MAX,
         };
         let portal = wanted.kind.portal(index);
+        self.close_front(portal);
         let mut nic = self.interface.lock();
         let found = nic.find_unexpected(&mut NoMemory, portal, &spec);
         let Some((found, header)) = found.and_then(|found| Some((found, *nic.unexpected(found)?))) else {

@@ -80,6 +80,36 @@ impl Core {
         self.send_directly(message, length)
     }
 
+    /// Leaves a message that fits into one cell in the target's lane, if there is one with room: it is then over for its
+    /// sender. False: nothing has happened, and [`Core::send`] does it.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    #[inline(always)]
+    pub unsafe fn leave_small(
+        &mut self,
+        peer: u32,
+        portal: u32,
+        own: u16,
+        tag: u64,
+        data: Option<u64>,
+        from: *const u8,
+        length: usize,
+    ) -> bool {
+        if length > self.cell_max {
+            return false;
+        }
+        let Some(Peer { lane: Lane::Open(lane), .. }) = self.peers.get_mut(peer as usize) else { return false };
+        let envelope = Envelope {
+            portal: portal as u8,
+            flags: lane_flags(own, data.is_some()),
+            match_bits: tag,
+            header_data: data.unwrap_or(0),
+        };
+        // SAFETY: the caller's bytes; a cell has room for all of them.
+        !lane.is_direct() && lane.push_small(&envelope, length, |to| unsafe { copy_small(from, to, length) })
+    }
+
     /// A send has ended.
     #[inline(always)]
     fn sent(&self, ticket: &Ticket) {
@@ -97,7 +127,8 @@ impl Core {
         }
         let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
         let target = (peer.id, peer.owner);
-        let large = length > self.lane_max.max(INJECT_BYTES);
+        // What is told when it is delivered is not when it lies in a buffer of the target's NIC: its payload stays here, too.
+        let large = length > self.lane_max.max(INJECT_BYTES) || (message.place && length != 0);
         if self.outstanding >= OUTSTANDING {
             self.progress();
             if self.outstanding >= OUTSTANDING {

@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Receives that only this process knows of.
+//!
+//! What arrives through a lane its owner matches itself, so a receive that can only take such messages (it has no more room
+//! than they may have bytes) need not be an entry of the NIC: no record, no index, no lock. Longer receives are posted at
+//! the NIC, where a sender finds them while the program computes.
+//!
+//! Invariants
+//! 1. A place is *open* only while the NIC has neither a receive nor an unexpected message there. Then all receives posted
+//!    there are private, the oldest first, and a message from a lane takes the first that matches: the ordered list.
+//! 2. What a sender brings to the NIC itself meets no private receive, and waits as unexpected. `seen` is the register of
+//!    such messages when the open places were last known to have none; whoever finds another value looks again
+//!    ([`Core::look_again`]) before a private receive is posted or met. A message that was brought before another of the same
+//!    sender's was left in its lane is thus met before it.
+//! 3. A place that is closed hands its receives to the NIC in their order, and each meets there what has waited for it.
+//!
+//! Cost of a receive: its record is written once and read once, 64 bytes. No more than [`RECEIVES_MAX`] are looked through;
+//! where there are more, the NIC's index has them.
+
+use std::ffi::c_void;
+
+use super::receive::{Place, Wanted};
+use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Side, Ticket};
+use crate::completion::{Completion, Reading};
+use crate::constants::*;
+use crate::endpoint::Endpoint;
+use crate::ffi::{fi_cq_tagged_entry, iovec};
+
+/// Private receives of one place.
+const RECEIVES_MAX: usize = 128;
+/// How many receives go to the NIC after messages that senders brought there met private ones: they may have no lane.
+const PAUSE: u32 = 64;
+
+/// A private receive.
+#[derive(Clone, Copy)]
+pub struct Receive {
+    tag: u64,
+    /// Bits of the tag and of the source that must be equal.
+    tag_mask: u64,
+    source: u64,
+    source_mask: u64,
+    start: u64,
+    /// Its room, below [`WANTED`].
+    length: u64,
+    context: *mut c_void,
+}
+
+/// Of a receive's length: a completion is wanted.
+const WANTED: u64 = 1 << 63;
+
+impl Receive {
+    #[inline(always)]
+    pub fn new(
+        (tag, ignore): (u64, u64),
+        source: Option<u64>,
+        start: u64,
+        length: usize,
+        context: *mut c_void,
+        wanted: bool,
+    ) -> Receive {
+        Receive {
+            tag,
+            tag_mask: !ignore,
+            source: source.unwrap_or(0),
+            source_mask: if source.is_some() { u64::MAX } else { 0 },
+            start,
+            length: length as u64 | if wanted { WANTED } else { 0 },
+            context,
+        }
+    }
+
+    #[inline(always)]
+    fn accepts(&self, tag: u64, source: u64) -> bool {
+        (self.tag ^ tag) & self.tag_mask | (self.source ^ source) & self.source_mask == 0
+    }
+
+    #[inline(always)]
+    fn room(&self) -> usize {
+        (self.length & !WANTED) as usize
+    }
+
+    #[inline(always)]
+    fn wanted(&self) -> bool {
+        self.length & WANTED != 0
+    }
+}
+
+/// Receives in the order in which they were posted: a ring.
+struct Receives {
+    slots: Box<[Receive]>,
+    /// Receives ever taken and ever posted. Their slots are these numbers modulo [`RECEIVES_MAX`].
+    head: usize,
+    tail: usize,
+}
+
+impl Receives {
+    fn new(most: usize) -> Receives {
+        let empty = Receive::new((0, 0), None, 0, 0, std::ptr::null_mut(), false);
+        Receives { slots: vec![empty; most].into_boxed_slice(), head: 0, tail: 0 }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        self.tail - self.head
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.len() >= self.slots.len()
+    }
+
+    /// False: there is no room.
+    #[inline(always)]
+    fn push(&mut self, receive: Receive) -> bool {
+        if self.is_full() {
+            return false;
+        }
+        if let Some(slot) = self.slots.get_mut(self.tail % RECEIVES_MAX) {
+            *slot = receive;
+            self.tail += 1;
+        }
+        true
+    }
+
+    /// Takes the first receive that is wanted. It stays readable until the next is posted.
+    #[inline(always)]
+    fn take(&mut self, wants: impl Fn(&Receive) -> bool) -> Option<&Receive> {
+        if self.head == self.tail {
+            return None;
+        }
+        if !self.slots.get(self.head % RECEIVES_MAX).is_some_and(&wants) {
+            self.bring_first(wants)?;
+        }
+        self.head += 1;
+        self.slots.get((self.head - 1) % RECEIVES_MAX)
+    }
+
+    /// Brings the first receive that is wanted to the front; the others keep their order.
+    #[inline(never)]
+    fn bring_first(&mut self, wants: impl Fn(&Receive) -> bool) -> Option<()> {
+        let found = (self.head + 1..self.tail).find(|&at| wants(&self.slots[at % RECEIVES_MAX]))?;
+        let receive = self.slots[found % RECEIVES_MAX];
+        for at in (self.head..found).rev() {
+            self.slots[(at + 1) % RECEIVES_MAX] = self.slots[at % RECEIVES_MAX];
+        }
+        self.slots[self.head % RECEIVES_MAX] = receive;
+        Some(())
+    }
+}
+
+/// Where an endpoint's messages of one kind arrive, as its owner knows it.
+pub struct Front {
+    open: bool,
+    receives: Receives,
+    endpoint: *mut Endpoint,
+    kind: Kind,
+    pause: u32,
+}
+
+impl Front {
+    /// Of a place that is nobody's.
+    pub fn closed() -> Front {
+        let (endpoint, kind) = (std::ptr::null_mut(), Kind::Plain);
+        Front { open: false, receives: Receives::new(0), endpoint, kind, pause: 0 }
+    }
+
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Opens the place, which is idle, with its first receive.
+    #[inline]
+    pub fn open_with(&mut self, receive: Receive) {
+        self.open = self.receives.push(receive);
+    }
+
+    /// Takes the receive that a message is for, and what its completion needs.
+    #[inline(always)]
+    pub fn take(&mut self, tag: u64, source: u64) -> Option<Taken<'_>> {
+        let Front { receives, endpoint, kind, .. } = self;
+        let receive = receives.take(|receive| receive.accepts(tag, source))?;
+        // SAFETY: an endpoint that is open.
+        Some(Taken { receive, endpoint: unsafe { &**endpoint }, kind: *kind })
+    }
+
+    fn take_first(&mut self) -> Option<(Kind, Ticket, Receive)> {
+        let receive = *self.receives.take(|_| true)?;
+        Some((self.kind, self.ticket(&receive), receive))
+    }
+
+    fn ticket(&self, receive: &Receive) -> Ticket {
+        let flags = RECV | self.kind.flag();
+        Ticket { endpoint: self.endpoint, context: receive.context, flags, wanted: receive.wanted() }
+    }
+}
+
+/// A receive that a message has met.
+pub struct Taken<'a> {
+    receive: &'a Receive,
+    endpoint: &'a Endpoint,
+    kind: Kind,
+}
+
+impl Taken<'_> {
+    #[inline(always)]
+    pub fn start(&self) -> u64 {
+        self.receive.start
+    }
+
+    #[inline(always)]
+    pub fn room(&self) -> usize {
+        self.receive.room()
+    }
+
+    /// Whether its completion is to say who sent the message.
+    #[inline(always)]
+    pub fn names_source(&self) -> bool {
+        self.endpoint.names_sources
+    }
+
+    /// Ends the receive: the message has been copied.
+    #[inline(always)]
+    pub fn complete(&self, tag: u64, length: usize, data: Option<u64>, source: u64, reading: &mut Reading) {
+        let queue = self.endpoint.rx_queue;
+        if queue.is_null() {
+            return;
+        }
+        let room = self.room();
+        let entry = |len: usize| fi_cq_tagged_entry {
+            op_context: self.receive.context,
+            flags: RECV | self.kind.flag() | if data.is_some() { REMOTE_CQ_DATA } else { 0 },
+            len,
+            buf: self.receive.start as *mut c_void,
+            data: data.unwrap_or(0),
+            tag: if self.kind == Kind::Tagged { tag } else { 0 },
+        };
+        // SAFETY: the queue that an open endpoint is bound to.
+        unsafe {
+            if length > room {
+                (*queue).push_failure(entry(room), length - room, ETRUNC);
+            } else if self.receive.wanted() {
+                (*queue).give(reading, Completion { entry: entry(length), source });
+            }
+        }
+    }
+}
+
+impl Core {
+    /// A front for each place where messages can arrive.
+    pub(super) fn open_fronts(&mut self, index: u16, endpoint: *mut Endpoint) {
+        for kind in [Kind::Tagged, Kind::Plain] {
+            let receives = Receives::new(RECEIVES_MAX);
+            self.fronts[kind.portal(index) as usize] = Front { receives, endpoint, kind, ..Front::closed() };
+        }
+    }
+
+    pub(super) fn forget_fronts(&mut self, index: u16) {
+        for kind in [Kind::Tagged, Kind::Plain] {
+            self.fronts[kind.portal(index) as usize] = Front::closed();
+        }
+    }
+
+    /// Keeps a receive private. False: it must be posted ([`Core::receive`]).
+    ///
+    /// Its endpoint has no counter for receives, and its room is no more than [`Core::lane_max`].
+    #[inline(always)]
+    pub fn receive_privately(&mut self, portal: u32, receive: Receive) -> bool {
+        let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
+        front.open && self.kept.get() == self.seen && front.receives.push(receive)
+    }
+
+    /// Whether the place of a receive that could be private is to be opened, if it is idle.
+    #[inline]
+    pub(super) fn may_open_front(&mut self, portal: u32) -> bool {
+        let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
+        if front.open || !self.may_be_private || self.lanes.claimed() == 0 {
+            return false;
+        }
+        let paused = front.pause != 0;
+        front.pause = front.pause.saturating_sub(1);
+        !paused
+    }
+
+    /// Posts all receives of a place at the NIC: from now on its messages are matched there.
+    #[cold]
+    pub(super) fn close_front(&mut self, portal: u32) {
+        let Some(front) = self.fronts.get_mut(portal as usize) else { return };
+        front.open = false;
+        // While it is closed nothing is added.
+        while let Some((kind, ticket, receive)) = self.fronts[portal as usize].take_first() {
+            let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.room() }];
+            let wanted = Wanted {
+                kind,
+                source: (receive.source_mask != 0).then_some(receive.source),
+                tag: receive.tag,
+                ignore: !receive.tag_mask,
+                pieces: &piece,
+                ticket,
+                multi: None,
+            };
+            if self.post(&wanted, Place::Nic) < 0 {
+                // The program was told that it was taken.
+                let entry =
+                    fi_cq_tagged_entry { op_context: ticket.context, flags: ticket.flags, ..Default::default() };
+                self.fail(&ticket, Side::Receive, entry, 0, ENOMEM);
+            }
+        }
+    }
+
+    /// No receive is private any more: others are to match what comes.
+    pub(super) fn close_fronts(&mut self) {
+        self.may_be_private = false;
+        for portal in 0..self.fronts.len() as u32 {
+            self.close_front(portal);
+        }
+    }
+
+    /// Messages wait as unexpected that were not known of: places where there are some are closed.
+    #[cold]
+    pub(super) fn look_again(&mut self) {
+        let mut met = Vec::new();
+        {
+            let nic = self.interface.lock();
+            self.seen = self.kept.get();
+            for (index, _) in self.endpoints.iter().enumerate().filter(|(_, endpoint)| !endpoint.is_null()) {
+                for kind in [Kind::Tagged, Kind::Plain] {
+                    let portal = kind.portal(index as u16);
+                    if self.fronts[portal as usize].open && nic.unexpected_count(portal) != 0 {
+                        met.push(portal);
+                    }
+                }
+            }
+        }
+        for portal in met {
+            let front = &mut self.fronts[portal as usize];
+            if front.receives.len() != 0 {
+                front.pause = PAUSE;
+            }
+            self.close_front(portal);
+        }
+    }
+
+    /// Takes back a private receive with this context.
+    pub(super) fn cancel_privately(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> Option<Ticket> {
+        // SAFETY: an endpoint that is open.
+        let index = unsafe { (*endpoint).index };
+        for kind in [Kind::Tagged, Kind::Plain] {
+            let front = &mut self.fronts[kind.portal(index) as usize];
+            if let Some(&receive) = front.receives.take(|receive| receive.context == context) {
+                return Some(front.ticket(&receive));
+            }
+        }
+        None
+    }
+}
+
+/// How many fronts there are: one for each portal table entry.
+pub const FRONTS: usize = ENDPOINT_PORTALS as usize + KINDS as usize * super::ENDPOINTS_MAX;
