@@ -47,7 +47,6 @@ impl Address {
     }
 
     /// What the endpoint calls itself in requests ([`crate::core::Core::source`]).
-    #[inline(always)]
     pub fn source(&self) -> u64 {
         u64::from(self.nic) << 8 | u64::from(self.endpoint)
     }
@@ -84,6 +83,8 @@ pub struct Known {
     pub address: Address,
     /// Among the domain's peers.
     pub peer: u32,
+    /// What it calls itself in requests.
+    pub source: u64,
 }
 
 #[repr(C)]
@@ -180,7 +181,8 @@ unsafe extern "C" fn insert(
             let bytes = addr.cast::<Address>().add(index).read_unaligned();
             let number = match bytes.check() {
                 Ok(address) => {
-                    let known = Known { address, peer: core.peer(address.nic.into(), address.owner) };
+                    let peer = core.peer(address.nic.into(), address.owner);
+                    let known = Known { address, peer, source: address.source() };
                     let free = av.entries.iter().position(Option::is_none).unwrap_or(av.entries.len());
                     if free == av.entries.len() {
                         av.entries.push(None);

@@ -26,6 +26,7 @@ pub struct Completion {
 }
 
 /// A read under way: where the program wants what comes.
+#[derive(Clone, Copy)]
 pub struct Reading {
     /// Whose completions; null: nobody reads.
     queue: *const CompletionQueue,
@@ -50,20 +51,18 @@ impl Reading {
     #[inline(always)]
     unsafe fn write(&mut self, completion: &Completion) {
         let entry = &completion.entry;
-        // SAFETY: the caller's. Every format is the beginning of the largest, and whole words.
+        // SAFETY: the caller's. Every format is the beginning of the largest.
         unsafe {
-            let whole = self.to.cast::<fi_cq_tagged_entry>();
-            (&raw mut (*whole).op_context).write_unaligned(entry.op_context);
-            if self.entry_bytes >= size_of::<fi_cq_msg_entry>() {
-                (&raw mut (*whole).flags).write_unaligned(entry.flags);
-                (&raw mut (*whole).len).write_unaligned(entry.len);
-            }
-            if self.entry_bytes >= size_of::<fi_cq_data_entry>() {
-                (&raw mut (*whole).buf).write_unaligned(entry.buf);
-                (&raw mut (*whole).data).write_unaligned(entry.data);
-            }
             if self.entry_bytes == LARGEST {
-                (&raw mut (*whole).tag).write_unaligned(entry.tag);
+                let to = self.to.cast::<fi_cq_tagged_entry>();
+                (&raw mut (*to).op_context).write_unaligned(entry.op_context);
+                (&raw mut (*to).flags).write_unaligned(entry.flags);
+                (&raw mut (*to).len).write_unaligned(entry.len);
+                (&raw mut (*to).buf).write_unaligned(entry.buf);
+                (&raw mut (*to).data).write_unaligned(entry.data);
+                (&raw mut (*to).tag).write_unaligned(entry.tag);
+            } else {
+                std::ptr::copy_nonoverlapping(std::ptr::from_ref(entry).cast::<u8>(), self.to, self.entry_bytes);
             }
             self.to = self.to.add(self.entry_bytes);
             if !self.sources.is_null() {
@@ -166,7 +165,7 @@ impl CompletionQueue {
     /// A completion, to where the program reads just now if nothing is to be read before it.
     #[inline(always)]
     pub fn give(&mut self, reading: &mut Reading, completion: Completion) {
-        let next = std::ptr::eq(self, reading.queue) && reading.left != 0;
+        let next = reading.left != 0 && std::ptr::eq(self, reading.queue);
         if next && self.completions.len() == 0 && self.failures.is_empty() {
             // SAFETY: the program's room for so many more.
             unsafe { reading.write(&completion) };

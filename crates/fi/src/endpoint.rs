@@ -43,6 +43,9 @@ pub struct Endpoint {
     pub names_sources: bool,
     /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
     easy: u8,
+    /// Sends and receives with the endpoint's own flags make completions.
+    pub tx_told: bool,
+    pub rx_told: bool,
     _uses: Uses,
 }
 
@@ -160,6 +163,8 @@ pub unsafe extern "C" fn open(
             min_multi_recv: MIN_MULTI_RECV_DEFAULT,
             names_sources: info.caps & SOURCE != 0,
             easy: 0,
+            tx_told: false,
+            rx_told: false,
             _uses: Uses::default(),
         });
         let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
@@ -357,6 +362,8 @@ impl Endpoint {
     /// What holds for all operations with the endpoint's own flags is found once.
     fn find_easy(&mut self) {
         self.easy = 0;
+        self.tx_told = self.wants_tx(self.tx_flags) && !self.tx_queue.is_null();
+        self.rx_told = self.wants_rx(self.rx_flags) && !self.rx_queue.is_null();
         for kind in [Kind::Tagged, Kind::Plain] {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
             if can(SEND) && self.counters[0].is_null() && self.tx_flags & DELIVERY_COMPLETE == 0 {

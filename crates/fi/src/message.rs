@@ -122,7 +122,7 @@ unsafe fn send_one(
             let mut core = (*endpoint.domain).core();
             let (peer, theirs) = (known.peer, known.address.endpoint);
             if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
-                if endpoint.wants_tx(endpoint.tx_flags) && !endpoint.tx_queue.is_null() {
+                if endpoint.tx_told {
                     (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
                 }
                 return 0;
@@ -278,11 +278,10 @@ unsafe fn receive_one(
             let mut core = (*endpoint.domain).core();
             let from = match endpoint.caps & DIRECTED_RECV != 0 && src != ADDR_ANY {
                 false => Some(None),
-                true => endpoint.known(src).map(|known| Some(known.address.source())),
+                true => endpoint.known(src).map(|known| Some(known.source)),
             };
-            if let (Some(source), true) = (from, len <= core.lane_max) {
-                let told = endpoint.wants_rx(endpoint.rx_flags);
-                let receive = Receive::new((tag, ignore), source, buf as u64, len, context, told);
+            if let Some(source) = from {
+                let receive = Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told);
                 if core.receive_privately(kind.portal(endpoint.index), receive) {
                     return 0;
                 }

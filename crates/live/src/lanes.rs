@@ -242,7 +242,8 @@ impl Lanes {
     /// To take messages out of a claimed lane. Under the NIC's lock, for as long as it is held.
     #[inline(always)]
     pub fn reader(&self, index: usize) -> Reader<'_> {
-        Reader { lane: self.lane(index), taken: self.ends(index).taken.load(Relaxed), lanes: PhantomData }
+        let taken = self.ends(index).taken.load(Relaxed);
+        Reader { lane: self.lane(index), taken, first: taken, lanes: PhantomData }
     }
 
     /// Gives up lanes whose senders have ended and that are empty. Under the NIC's lock, by its owner.
@@ -300,6 +301,7 @@ pub struct Reader<'a> {
     /// Within the mapping.
     lane: *mut u8,
     taken: u64,
+    first: u64,
     lanes: PhantomData<&'a Lanes>,
 }
 
@@ -316,10 +318,10 @@ impl Reader<'_> {
         unsafe { &*self.lane.cast::<Ends>() }
     }
 
-    /// How many messages were taken in before the next.
+    /// How many messages this reader has taken in.
     #[inline(always)]
     pub fn taken(&self) -> u64 {
-        self.taken
+        self.taken.wrapping_sub(self.first)
     }
 
     /// The next message; `Err` when what lies there was never written by this code, and the lane is of no use any more.
@@ -330,8 +332,11 @@ impl Reader<'_> {
         if head as u32 != self.taken.wrapping_add(1) as u32 {
             return Ok(None);
         }
-        // Of messages that follow each other closely the next lines cross while this one is looked at.
-        prefetch::<false>(self.cell(self.taken.wrapping_add(AHEAD)));
+        // Of messages that follow each other closely the next lines cross while this one is looked at. After a single one its
+        // sender is left the line that it will write.
+        if self.taken != self.first {
+            prefetch::<false>(self.cell(self.taken.wrapping_add(AHEAD)));
+        }
         let length = (head >> 48) as usize;
         let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
         if length > INLINE_BYTES {
@@ -459,15 +464,19 @@ impl Sender {
 /// How many cells ahead of the one in hand are fetched.
 const AHEAD: u64 = 3;
 
-/// Asks for a line, to read or to write it, without waiting.
+/// Asks for a line, to read or to write it, without waiting. To write it means alone: a line that others still have would be
+/// asked for once more by the store.
 #[inline(always)]
 fn prefetch<const WRITE: bool>(cell: &Cell) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint about a valid address.
+    // SAFETY: hints about a valid address. The second is in every 64-bit processor, in the oldest as one that does nothing.
     unsafe {
-        use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
-        let at = std::ptr::from_ref(cell).cast();
-        if WRITE { _mm_prefetch::<_MM_HINT_ET0>(at) } else { _mm_prefetch::<_MM_HINT_T0>(at) }
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        let at: *const Cell = cell;
+        match WRITE {
+            false => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
+            true => std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)),
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = cell;

@@ -20,8 +20,9 @@
 use std::ffi::c_void;
 
 use super::receive::{Place, Wanted};
+use super::send::copy_small;
 use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Side, Ticket};
-use crate::completion::{Completion, Reading};
+use crate::completion::{Completion, CompletionQueue, Reading};
 use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
@@ -31,8 +32,9 @@ const RECEIVES_MAX: usize = 128;
 /// How many receives go to the NIC after messages that senders brought there met private ones: they may have no lane.
 const PAUSE: u32 = 64;
 
-/// A private receive.
+/// A private receive. A cache line.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub struct Receive {
     tag: u64,
     /// Bits of the tag and of the source that must be equal.
@@ -45,7 +47,7 @@ pub struct Receive {
     context: *mut c_void,
 }
 
-/// Of a receive's length: a completion is wanted.
+/// Of a receive's length: a completion is wanted, and there is a queue for it.
 const WANTED: u64 = 1 << 63;
 
 impl Receive {
@@ -150,38 +152,63 @@ impl Receives {
 
 /// Where an endpoint's messages of one kind arrive, as its owner knows it.
 pub struct Front {
-    open: bool,
+    /// Receives with less room may be private now: 0 while the place is closed.
+    limit: usize,
     receives: Receives,
-    endpoint: *mut Endpoint,
     kind: Kind,
+    endpoint: *mut Endpoint,
+    /// What completions need of both, while the place is open.
+    queue: *mut CompletionQueue,
+    flags: u64,
+    /// All of a tag, or nothing of what is no tag.
+    tag_mask: u64,
+    names_sources: bool,
     pause: u32,
 }
 
 impl Front {
     /// Of a place that is nobody's.
     pub fn closed() -> Front {
-        let (endpoint, kind) = (std::ptr::null_mut(), Kind::Plain);
-        Front { open: false, receives: Receives::new(0), endpoint, kind, pause: 0 }
+        Front::new(Receives::new(0), Kind::Plain, std::ptr::null_mut())
+    }
+
+    fn new(receives: Receives, kind: Kind, endpoint: *mut Endpoint) -> Front {
+        let tag_mask = if kind == Kind::Tagged { u64::MAX } else { 0 };
+        Front {
+            limit: 0,
+            receives,
+            kind,
+            endpoint,
+            queue: std::ptr::null_mut(),
+            flags: RECV | kind.flag(),
+            tag_mask,
+            names_sources: false,
+            pause: 0,
+        }
     }
 
     #[inline(always)]
     pub fn is_open(&self) -> bool {
-        self.open
+        self.limit != 0
     }
 
-    /// Opens the place, which is idle, with its first receive.
+    /// Opens the place, which is idle, with its first receive. Others may have as much room.
     #[inline]
-    pub fn open_with(&mut self, receive: Receive) {
-        self.open = self.receives.push(receive);
+    pub fn open_with(&mut self, receive: Receive, room_max: usize) {
+        if self.receives.push(receive) {
+            self.limit = room_max + 1;
+            // SAFETY: an endpoint that is open, and enabled: what it is bound to stays.
+            (self.queue, self.names_sources) = unsafe { ((*self.endpoint).rx_queue, (*self.endpoint).names_sources) };
+        }
     }
 
     /// Takes the receive that a message is for, and what its completion needs.
     #[inline(always)]
     pub fn take(&mut self, tag: u64, source: u64) -> Option<Taken<'_>> {
-        let Front { receives, endpoint, kind, .. } = self;
+        let Front { receives, queue, flags, tag_mask, names_sources, .. } = self;
         let receive = receives.take(|receive| receive.accepts(tag, source))?;
-        // SAFETY: an endpoint that is open.
-        Some(Taken { receive, endpoint: unsafe { &**endpoint }, kind: *kind })
+        let tag = tag & *tag_mask;
+        Some(Taken { receive, queue: *queue, flags: *flags, tag, names_source: *names_sources })
     }
 
     fn take_first(&mut self) -> Option<(Kind, Ticket, Receive)> {
@@ -190,59 +217,64 @@ impl Front {
     }
 
     fn ticket(&self, receive: &Receive) -> Ticket {
-        let flags = RECV | self.kind.flag();
-        Ticket { endpoint: self.endpoint, context: receive.context, flags, wanted: receive.wanted() }
+        Ticket {
+            endpoint: self.endpoint,
+            context: receive.context,
+            flags: self.flags,
+            wanted: receive.wanted(),
+        }
     }
 }
 
 /// A receive that a message has met.
 pub struct Taken<'a> {
     receive: &'a Receive,
-    endpoint: &'a Endpoint,
-    kind: Kind,
+    queue: *mut CompletionQueue,
+    flags: u64,
+    tag: u64,
+    /// Its completion is to say who sent the message.
+    pub names_source: bool,
 }
 
 impl Taken<'_> {
+    /// Puts a message of `length` bytes into the receive and ends it; gives how many bytes there was room for. The data that
+    /// came along mean something if it `has_data`.
+    ///
+    /// # Safety
+    /// The message is readable; the receive is the program's, whose memory it promised.
     #[inline(always)]
-    pub fn start(&self) -> u64 {
-        self.receive.start
-    }
-
-    #[inline(always)]
-    pub fn room(&self) -> usize {
-        self.receive.room()
-    }
-
-    /// Whether its completion is to say who sent the message.
-    #[inline(always)]
-    pub fn names_source(&self) -> bool {
-        self.endpoint.names_sources
-    }
-
-    /// Ends the receive: the message has been copied.
-    #[inline(always)]
-    pub fn complete(&self, tag: u64, length: usize, data: Option<u64>, source: u64, reading: &mut Reading) {
-        let queue = self.endpoint.rx_queue;
-        if queue.is_null() {
-            return;
-        }
-        let room = self.room();
+    pub unsafe fn fill(
+        &self,
+        from: *const u8,
+        length: usize,
+        (has_data, data): (bool, u64),
+        source: u64,
+        reading: &mut Reading,
+    ) -> usize {
         let entry = |len: usize| fi_cq_tagged_entry {
             op_context: self.receive.context,
-            flags: RECV | self.kind.flag() | if data.is_some() { REMOTE_CQ_DATA } else { 0 },
+            flags: self.flags | if has_data { REMOTE_CQ_DATA } else { 0 },
             len,
             buf: self.receive.start as *mut c_void,
-            data: data.unwrap_or(0),
-            tag: if self.kind == Kind::Tagged { tag } else { 0 },
+            data,
+            tag: self.tag,
         };
-        // SAFETY: the queue that an open endpoint is bound to.
+        let room = self.receive.room();
+        // SAFETY: the caller's; the queue that an open endpoint is bound to.
         unsafe {
             if length > room {
-                (*queue).push_failure(entry(room), length - room, ETRUNC);
-            } else if self.receive.wanted() {
-                (*queue).give(reading, Completion { entry: entry(length), source });
+                std::ptr::copy_nonoverlapping(from, self.receive.start as *mut u8, room);
+                if let Some(queue) = self.queue.as_mut() {
+                    queue.push_failure(entry(room), length - room, ETRUNC);
+                }
+                return room;
+            }
+            copy_small(from, self.receive.start as *mut u8, length);
+            if self.receive.wanted() {
+                (*self.queue).give(reading, Completion { entry: entry(length), source });
             }
         }
+        length
     }
 }
 
@@ -251,7 +283,7 @@ impl Core {
     pub(super) fn open_fronts(&mut self, index: u16, endpoint: *mut Endpoint) {
         for kind in [Kind::Tagged, Kind::Plain] {
             let receives = Receives::new(RECEIVES_MAX);
-            self.fronts[kind.portal(index) as usize] = Front { receives, endpoint, kind, ..Front::closed() };
+            self.fronts[kind.portal(index) as usize] = Front::new(receives, kind, endpoint);
         }
     }
 
@@ -263,18 +295,18 @@ impl Core {
 
     /// Keeps a receive private. False: it must be posted ([`Core::receive`]).
     ///
-    /// Its endpoint has no counter for receives, and its room is no more than [`Core::lane_max`].
+    /// Its endpoint has no counter for receives.
     #[inline(always)]
     pub fn receive_privately(&mut self, portal: u32, receive: Receive) -> bool {
         let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
-        front.open && self.kept.get() == self.seen && front.receives.push(receive)
+        receive.room() < front.limit && self.kept.get() == self.seen && front.receives.push(receive)
     }
 
     /// Whether the place of a receive that could be private is to be opened, if it is idle.
     #[inline]
     pub(super) fn may_open_front(&mut self, portal: u32) -> bool {
         let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
-        if front.open || !self.may_be_private || self.lanes.claimed() == 0 {
+        if front.is_open() || !self.may_be_private || self.lanes.claimed() == 0 {
             return false;
         }
         let paused = front.pause != 0;
@@ -286,7 +318,7 @@ impl Core {
     #[cold]
     pub(super) fn close_front(&mut self, portal: u32) {
         let Some(front) = self.fronts.get_mut(portal as usize) else { return };
-        front.open = false;
+        front.limit = 0;
         // While it is closed nothing is added.
         while let Some((kind, ticket, receive)) = self.fronts[portal as usize].take_first() {
             let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.room() }];
@@ -326,7 +358,7 @@ impl Core {
             for (index, _) in self.endpoints.iter().enumerate().filter(|(_, endpoint)| !endpoint.is_null()) {
                 for kind in [Kind::Tagged, Kind::Plain] {
                     let portal = kind.portal(index as u16);
-                    if self.fronts[portal as usize].open && nic.unexpected_count(portal) != 0 {
+                    if self.fronts[portal as usize].is_open() && nic.unexpected_count(portal) != 0 {
                         met.push(portal);
                     }
                 }

@@ -191,8 +191,9 @@ impl Core {
         let sender = lanes.sender(lane);
         let mut reader = lanes.reader(lane);
         let mut next = Next::Rest;
-        let mut bytes_taken = 0;
-        let first = reader.taken();
+        let mut bytes_taken = 0usize;
+        // In registers, as long as the loop runs.
+        let mut here = *reading;
         loop {
             let message = match reader.look() {
                 Ok(Some(message)) => message,
@@ -213,19 +214,17 @@ impl Core {
                 next = Next::Close(portal.into());
                 break;
             };
-            let bytes = message.length.min(receive.room());
-            // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the lane, within it.
-            unsafe { copy_small(message.bytes, receive.start() as *mut u8, bytes) };
-            let name = if receive.names_source() { name_of(sources, source) } else { ADDR_ANY };
-            let data = lane_has_data(&message.envelope).then_some(header_data);
-            receive.complete(match_bits, message.length, data, name, reading);
-            bytes_taken += bytes as u64;
+            let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
+            let data = (lane_has_data(&message.envelope), header_data);
+            // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
+            bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
             reader.pass(&message);
-            if reader.taken().wrapping_sub(first) >= BATCH {
+            if reader.taken() >= BATCH {
                 break;
             }
         }
-        nic.count_taken(reader.taken().wrapping_sub(first), bytes_taken);
+        *reading = here;
+        nic.count_taken(reader.taken(), bytes_taken as u64);
         next
     }
 
@@ -262,7 +261,7 @@ impl Core {
                 match nic.take_receive(&mut NoMemory, envelope.portal.into(), &key) {
                     Some(receive) => {
                         let bytes = message.length.min(receive.length as usize);
-                        // SAFETY: as in `take_private`.
+                        // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the lane.
                         unsafe { copy_small(message.bytes, receive.start as *mut u8, bytes) };
                         let data = lane_has_data(envelope).then_some(envelope.header_data);
                         filled.push(Filled {

@@ -127,10 +127,11 @@ impl Core {
     /// Posts a receive at the NIC, or, where it can and the program has not seen it posted yet, privately.
     pub(super) fn post(&mut self, wanted: &Wanted<'_>, place: Place) -> isize {
         // SAFETY: an endpoint that is open.
-        let (index, counter) = unsafe {
+        let (index, counter, is_heard) = unsafe {
             let endpoint = &*wanted.ticket.endpoint;
             let counter = endpoint.counter_for(wanted.ticket.flags);
-            (endpoint.index, if counter.is_null() { NONE } else { (*counter).reference })
+            let counter = if counter.is_null() { NONE } else { (*counter).reference };
+            (endpoint.index, counter, wanted.ticket.wanted && !endpoint.rx_queue.is_null())
         };
         let portal = wanted.kind.portal(index);
         let mut private = None;
@@ -138,8 +139,8 @@ impl Core {
             let room = total(wanted.pieces);
             if counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1 && room <= self.lane_max {
                 let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
-                let Ticket { context, wanted: told, .. } = wanted.ticket;
-                let receive = Private::new((wanted.tag, wanted.ignore), wanted.source, start, room, context, told);
+                let (bits, context) = ((wanted.tag, wanted.ignore), wanted.ticket.context);
+                let receive = Private::new(bits, wanted.source, start, room, context, is_heard);
                 if self.receive_privately(portal, receive) {
                     return 0;
                 }
@@ -197,7 +198,7 @@ impl Core {
             let mut nic = self.interface.lock();
             match private {
                 Some(receive) if nic.is_idle(portal) && self.kept.get() == self.seen => {
-                    self.fronts[portal as usize].open_with(receive);
+                    self.fronts[portal as usize].open_with(receive, self.lane_max);
                     return 0;
                 }
                 _ => nic.post_receive(&mut NoMemory, portal, &spec),
