@@ -63,28 +63,49 @@ impl Interface {
     /// Does an operation at the NIC of the process `owner` (0: whichever) behind `command.target`, after what lies in the lane. The
     /// command's queues and counters are told nothing.
     pub fn deliver_now(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Told {
+        self.deliver_if(command, owner, lane, |_| true).unwrap_or(Told::Elsewhere)
+    }
+
+    /// The same, if an entry of the priority list is there for it. None: there is not, and nothing was done but to take in
+    /// what lay in the lane.
+    pub fn deliver_posted(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Option<Told> {
+        let Request { portal, match_bits, initiator, .. } = command.request;
+        self.deliver_if(command, owner, lane, |nic| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
+    }
+
+    #[inline(always)]
+    fn deliver_if(
+        &self,
+        command: &Command,
+        owner: u64,
+        lane: Option<&Sender>,
+        condition: impl FnOnce(&mut Nic<'_>) -> bool,
+    ) -> Option<Told> {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
-            return Told::Gone;
+            return Some(Told::Gone);
         };
         if self.clock.is_some() || (!target.own && self.config.mode != Mode::Nic) {
-            return Told::Elsewhere;
+            return Some(Told::Elsewhere);
         }
         let mut bus = LiveBus::of(command, &self.own, target, self.config.path);
         let (told, fired) = {
             let mut guard = target.segment.lock(self.word);
             let bell = guard.signals.doorbell;
             if !target.own && bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
-                return Told::Elsewhere;
+                return Some(Told::Elsewhere);
             }
             let in_order = lane.is_none_or(|lane| {
                 let (lanes, index) = lane.parts();
                 self.take_in(&mut guard, target, lanes, index) == Ok(())
             });
-            let told = if in_order { guard.deliver(&mut bus, &command.request).into() } else { Told::Full };
+            let told = match in_order {
+                false => Some(Told::Full),
+                true => condition(&mut guard).then(|| guard.deliver(&mut bus, &command.request).into()),
+            };
             (told, guard.has_fired())
         };
         self.settle_at(target, fired);
-        if told == Told::Gone {
+        if told == Some(Told::Gone) {
             target.look_alive();
         }
         told

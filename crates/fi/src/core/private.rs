@@ -90,15 +90,17 @@ impl Receive {
 /// Receives in the order in which they were posted: a ring.
 struct Receives {
     slots: Box<[Receive]>,
-    /// Receives ever taken and ever posted. Their slots are these numbers modulo [`RECEIVES_MAX`].
+    /// Numbers of the first receive and of the next to be posted. Their slots are these numbers modulo [`RECEIVES_MAX`].
     head: usize,
     tail: usize,
+    /// One that was taken from between others.
+    spare: Receive,
 }
 
 impl Receives {
     fn new(most: usize) -> Receives {
         let empty = Receive::new((0, 0), None, 0, 0, std::ptr::null_mut(), false);
-        Receives { slots: vec![empty; most].into_boxed_slice(), head: 0, tail: 0 }
+        Receives { slots: vec![empty; most].into_boxed_slice(), head: 0, tail: 0, spare: empty }
     }
 
     #[inline(always)]
@@ -131,22 +133,29 @@ impl Receives {
             return None;
         }
         if !self.slots.get(self.head % RECEIVES_MAX).is_some_and(&wants) {
-            self.bring_first(wants)?;
+            return self.take_later(wants);
         }
         self.head += 1;
         self.slots.get((self.head - 1) % RECEIVES_MAX)
     }
 
-    /// Brings the first receive that is wanted to the front; the others keep their order.
+    /// The same behind the first. Those on the side where there are fewer move up; the others keep their places.
     #[inline(never)]
-    fn bring_first(&mut self, wants: impl Fn(&Receive) -> bool) -> Option<()> {
+    fn take_later(&mut self, wants: impl Fn(&Receive) -> bool) -> Option<&Receive> {
         let found = (self.head + 1..self.tail).find(|&at| wants(&self.slots[at % RECEIVES_MAX]))?;
-        let receive = self.slots[found % RECEIVES_MAX];
-        for at in (self.head..found).rev() {
-            self.slots[(at + 1) % RECEIVES_MAX] = self.slots[at % RECEIVES_MAX];
+        self.spare = self.slots[found % RECEIVES_MAX];
+        if found - self.head < self.tail - found {
+            for at in (self.head..found).rev() {
+                self.slots[(at + 1) % RECEIVES_MAX] = self.slots[at % RECEIVES_MAX];
+            }
+            self.head += 1;
+        } else {
+            for at in found + 1..self.tail {
+                self.slots[(at - 1) % RECEIVES_MAX] = self.slots[at % RECEIVES_MAX];
+            }
+            self.tail -= 1;
         }
-        self.slots[self.head % RECEIVES_MAX] = receive;
-        Some(())
+        Some(&self.spare)
     }
 }
 
@@ -195,11 +204,11 @@ impl Front {
     /// Opens the place, which is idle, with its first receive. Others may have as much room.
     #[inline]
     pub fn open_with(&mut self, receive: Receive, room_max: usize) {
-        if self.receives.push(receive) {
-            self.limit = room_max + 1;
-            // SAFETY: an endpoint that is open, and enabled: what it is bound to stays.
-            (self.queue, self.names_sources) = unsafe { ((*self.endpoint).rx_queue, (*self.endpoint).names_sources) };
-        }
+        let pushed = self.receives.push(receive);
+        debug_assert!(pushed && !self.endpoint.is_null(), "a closed place has no receives");
+        self.limit = room_max + 1;
+        // SAFETY: an endpoint that is open, and enabled: what it is bound to stays.
+        (self.queue, self.names_sources) = unsafe { ((*self.endpoint).rx_queue, (*self.endpoint).names_sources) };
     }
 
     /// Takes the receive that a message is for, and what its completion needs.
@@ -217,12 +226,7 @@ impl Front {
     }
 
     fn ticket(&self, receive: &Receive) -> Ticket {
-        Ticket {
-            endpoint: self.endpoint,
-            context: receive.context,
-            flags: self.flags,
-            wanted: receive.wanted(),
-        }
+        Ticket { endpoint: self.endpoint, context: receive.context, flags: self.flags, wanted: receive.wanted() }
     }
 }
 
@@ -351,6 +355,10 @@ impl Core {
     /// Messages wait as unexpected that were not known of: places where there are some are closed.
     #[cold]
     pub(super) fn look_again(&mut self) {
+        if !self.may_be_private {
+            self.seen = self.kept.get();
+            return;
+        }
         let mut met = Vec::new();
         {
             let nic = self.interface.lock();
@@ -389,3 +397,44 @@ impl Core {
 
 /// How many fronts there are: one for each portal table entry.
 pub const FRONTS: usize = ENDPOINT_PORTALS as usize + KINDS as usize * super::ENDPOINTS_MAX;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of_tag(tag: u64, number: u64) -> Receive {
+        Receive::new((tag, 0), None, number, 0, std::ptr::null_mut(), false)
+    }
+
+    /// Against a plain list, over many turns of the ring, full and empty.
+    #[test]
+    fn receives_are_taken_as_from_a_plain_list() {
+        let (mut ring, mut list) = (Receives::new(RECEIVES_MAX), Vec::new());
+        let mut state = 99u64;
+        let mut random = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for number in 0..40_000 {
+            let tag = random(8);
+            // For a while more are posted than taken, then the other way round.
+            if random(10) < 3 + number / 2000 % 2 * 4 {
+                assert_eq!(ring.push(of_tag(tag, number)), list.len() < RECEIVES_MAX);
+                if list.len() < RECEIVES_MAX {
+                    list.push((tag, number));
+                }
+            } else {
+                let expected = list.iter().position(|&(other, _)| other == tag).map(|at| list.remove(at).1);
+                assert_eq!(ring.take(|receive| receive.accepts(tag, 5)).map(|receive| receive.start), expected);
+            }
+            assert_eq!(ring.len(), list.len());
+        }
+    }
+
+    #[test]
+    fn a_receive_accepts_what_its_masks_leave() {
+        let receive = Receive::new((0x12, 0x0f), Some(7), 0, 16, std::ptr::null_mut(), true);
+        assert!(receive.accepts(0x1f, 7) && !receive.accepts(0x22, 7) && !receive.accepts(0x12, 6));
+        assert!(receive.wanted() && receive.room() == 16);
+    }
+}

@@ -129,6 +129,42 @@ impl Core {
         let target = (peer.id, peer.owner);
         // What is told when it is delivered is not when it lies in a buffer of the target's NIC: its payload stays here, too.
         let large = length > self.lane_max.max(INJECT_BYTES) || (message.place && length != 0);
+        // SAFETY: an endpoint that is open.
+        let own = unsafe { (*message.ticket.endpoint).index };
+        let command = Command {
+            request: Request {
+                kind: kind::PUT,
+                ack: ack::FULL,
+                portal: message.kind.portal(message.endpoint),
+                uid: u32::from(message.data.is_some()),
+                initiator: self.source(own),
+                match_bits: message.tag,
+                header_data: message.data.unwrap_or(0),
+                length: length as u64,
+                ..Request::default()
+            },
+            target: target.0,
+            user_ptr: 0,
+            source: Memory { options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE },
+            sink: Memory::NOWHERE,
+        };
+        if let (true, [piece]) = (large && !self.is_simulated, message.pieces) {
+            // Where a receive is posted it is over with this call, and nothing need be kept of it.
+            let start = piece.iov_base as u64;
+            let command = Command { source: Memory { start, ..command.source }, ..command };
+            let told = self.interface.deliver_posted(&command, target.1, self.peers[message.peer as usize].lane());
+            match told {
+                None | Some(Told::Elsewhere) => {}
+                // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
+                Some(Told::Done(Delivery { fail: fail::OK | fail::SEGV, .. })) => {
+                    self.sent(&message.ticket);
+                    return 0;
+                }
+                Some(Told::Done(_) | Told::Full) => return -(EAGAIN as isize),
+                Some(Told::Gone) => return -(EHOSTDOWN as isize),
+                Some(Told::Memory) => return -(EFAULT as isize),
+            }
+        }
         if self.outstanding >= OUTSTANDING {
             self.progress();
             if self.outstanding >= OUTSTANDING {
@@ -163,25 +199,11 @@ impl Core {
                 outgoing.entry = Some(entry);
             }
         }
-        // SAFETY: an endpoint that is open.
-        let own = unsafe { (*message.ticket.endpoint).index };
         let command = Command {
-            request: Request {
-                kind: kind::PUT,
-                ack: ack::FULL,
-                portal: message.kind.portal(message.endpoint),
-                uid: u32::from(message.data.is_some()),
-                initiator: self.source(own),
-                match_bits: message.tag,
-                header_data: message.data.unwrap_or(0),
-                length: length as u64,
-                operand: [token.into(), 0, 0, 0],
-                ..Request::default()
-            },
-            target: target.0,
+            request: Request { operand: [token.into(), 0, 0, 0], ..command.request },
             user_ptr: number as u64,
-            source: Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE },
-            sink: Memory::NOWHERE,
+            source: Memory { start, ..command.source },
+            ..command
         };
         let told = self.interface.deliver_now(&command, target.1, self.peers[message.peer as usize].lane());
         self.told(number, told, &command)
