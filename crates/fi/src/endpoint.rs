@@ -55,6 +55,8 @@ pub struct Endpoint {
 pub enum Easy {
     Send = 0,
     Receive = 2,
+    /// A send that makes no completion, whatever the endpoint's flags are.
+    Inject = 4,
 }
 
 impl Easy {
@@ -366,8 +368,11 @@ impl Endpoint {
         self.rx_told = self.wants_rx(self.rx_flags) && !self.rx_queue.is_null();
         for kind in [Kind::Tagged, Kind::Plain] {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
-            if can(SEND) && self.counters[0].is_null() && self.tx_flags & DELIVERY_COMPLETE == 0 {
-                self.easy |= Easy::Send.bit(kind);
+            if can(SEND) && self.counters[0].is_null() {
+                self.easy |= Easy::Inject.bit(kind);
+                if self.tx_flags & DELIVERY_COMPLETE == 0 {
+                    self.easy |= Easy::Send.bit(kind);
+                }
             }
             if can(RECV) && self.counters[1].is_null() && self.rx_flags & MULTI_RECV == 0 {
                 self.easy |= Easy::Receive.bit(kind);

@@ -189,7 +189,7 @@ unsafe fn injected(
     // SAFETY: the caller's.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        if let (true, Some(known)) = (endpoint.is_easy(Easy::Send, kind), endpoint.known(dest)) {
+        if let (true, Some(known)) = (endpoint.is_easy(Easy::Inject, kind), endpoint.known(dest)) {
             let mut core = (*endpoint.domain).core();
             let (peer, theirs) = (known.peer, known.address.endpoint);
             if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
