@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Payload that the file has room for from the start.
@@ -96,6 +96,8 @@ pub struct TimeLine {
     pub changes: AtomicU64,
     /// How often it has given the processor away before it had a NIC.
     pub yields: AtomicU64,
+    /// Readings of the clock since the last request.
+    pub readings: AtomicU64,
 }
 
 #[repr(C, align(128))]

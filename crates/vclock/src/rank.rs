@@ -33,6 +33,10 @@ const LOOKS: u32 = 40;
 const LOOKS_FREE: u64 = 64;
 const LOOKS_AGAIN: u64 = 4;
 
+/// Readings of the clock in a row before others are let go on: a program that reads it again and again waits for time to pass, and may
+/// look at memory that a peer writes meanwhile.
+const READINGS: u64 = 256;
+
 /// What giving the processor away takes, to a program that has no NIC, at first.
 const YIELD_PS: u64 = 1_000_000;
 /// How often that doubles, for programs that wait so for time to pass.
@@ -157,11 +161,17 @@ impl RankEnd {
         self.page().time.now_ps.load(Relaxed)
     }
 
-    /// Reads the clock, as a program does: at a price.
+    /// Reads the clock, as a program does: at a price. What has happened by then, at the others and on the way from them, is let happen
+    /// now and then.
     pub fn read_clock(&self) -> u64 {
         self.count_computing();
         let price = self.page().costs[2].load(Relaxed);
-        self.page().time.now_ps.fetch_add(price, Relaxed).saturating_add(price)
+        let now = self.page().time.now_ps.fetch_add(price, Relaxed).saturating_add(price);
+        if self.page().time.readings.fetch_add(1, Relaxed) >= READINGS {
+            self.sleep(now);
+            return self.now_ps();
+        }
+        now
     }
 
     /// What of the time the rank did not wait.
@@ -309,6 +319,7 @@ impl RankEnd {
         page.request.kind.store(kind, Relaxed);
         page.request.until_ps.store(until_ps, Relaxed);
         page.time.requests.fetch_add(1, Relaxed);
+        page.time.readings.store(0, Relaxed);
         let line = &page.line;
         // Pairs with the simulator's announcement that it sleeps, then a look at the turn.
         line.turn.store(turn::SIMULATOR, SeqCst);

@@ -327,6 +327,47 @@ fn a_rank_may_start_other_programs() {
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
 }
 
+/// As long as it reads the clock only, and never calls.
+#[test]
+fn who_reads_the_clock_lets_others_go_on() {
+    let text = r#"
+#include <portals4.h>
+#include <selvedge.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+static long long now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec * 1000000000LL + t.tv_nsec; }
+int main(void)
+{
+    ptl_handle_ni_t ni; ptl_handle_md_t md; ptl_handle_me_t me; ptl_pt_index_t pt; ptl_handle_ct_t ct;
+    static volatile long cell, source = 42;
+    int rank = atoi(getenv("SELVEDGE_RANK"));
+    if (selvedge_init() || PtlInit()) return 1;
+    if (PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &ni)) return 5;
+    if (PtlPTAlloc(ni, 0, PTL_EQ_NONE, 3, &pt) || PtlCTAlloc(ni, &ct)) return 2;
+    ptl_me_t entry = {.start = (void *)&cell, .length = 8, .ct_handle = PTL_CT_NONE, .uid = PTL_UID_ANY,
+                      .options = PTL_ME_OP_PUT, .match_id.phys = {PTL_NID_ANY, PTL_PID_ANY}};
+    if (PtlMEAppend(ni, pt, &entry, PTL_PRIORITY_LIST, NULL, &me)) return 3;
+    selvedge_barrier();
+    if (rank == 1) {
+        long long began = now(), until = began + 30000000;
+        while (cell != 42)
+            if (now() > until) return 8;
+        long long took = now() - began;
+        return took > 9000000 && took < 11000000 ? 0 : 9; /* it is seen when it comes */
+    }
+    usleep(10000);
+    ptl_md_t whole = {.start = (void *)&source, .length = 8, .options = PTL_MD_EVENT_CT_ACK, .eq_handle = PTL_EQ_NONE, .ct_handle = ct};
+    ptl_process_t to = {.phys = {0, 1}};
+    ptl_ct_event_t event;
+    if (PtlMDBind(ni, &whole, &md) || PtlPut(md, 0, 8, PTL_CT_ACK_REQ, to, pt, 0, 0, NULL, 0)) return 4;
+    return PtlCTWait(ct, 1, &event) || event.success != 1;
+}
+"#;
+    let Some(ended) = run_text(2, false, text) else { return };
+    assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
+}
+
 /// Whose loaders read the processor's counter; and the rank's own is virtual before, between and after.
 #[test]
 fn programs_that_a_rank_starts_have_the_processors_counter() {
