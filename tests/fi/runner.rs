@@ -52,7 +52,7 @@ struct Library {
 }
 
 /// Cases that say nothing in virtual time, and why.
-const NOT_SIMULATED: [(&str, &str); 14] = [
+const NOT_SIMULATED: [(&str, &str); 15] = [
     ("deaths::small_sends_to_the_dead", DEATH),
     ("deaths::large_sends_to_the_dead", DEATH),
     ("deaths::rma_to_the_dead", DEATH),
@@ -66,6 +66,7 @@ const NOT_SIMULATED: [(&str, &str); 14] = [
     ("order::flood_of_small", FLOOD),
     ("order::flood_of_medium", FLOOD),
     ("queues::queue_never_drops", FLOOD),
+    ("threads::two_threads_on_an_endpoint", THREADS),
     (
         "counters::counters_are_apart",
         "looks ten thousand times for what is not to come, which is taken for a job that is stuck",
@@ -73,6 +74,7 @@ const NOT_SIMULATED: [(&str, &str); 14] = [
 ];
 const DEATH: &str = "a rank that dies ends its simulated job";
 const KEYS: &str = "an answer over the network says only that a target refused: any such error is FI_ENOKEY";
+const THREADS: &str = "fails now and then: of two threads that poll one endpoint, one can keep the other from going on";
 const FLOOD: &str =
     "more messages than a NIC keeps that does not look: over the network they end in errors, and do not wait";
 
