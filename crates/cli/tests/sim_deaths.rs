@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge sim --kill` with built-in programs, from the command line to the exit code.
+//! `selvedge sim --kill` and `--fail-node` with built-in programs, from the command line to the exit code.
 
 use std::process::Command;
 
@@ -38,6 +38,23 @@ fn with_keep_going_those_are_named_that_wait_for_the_dead() {
     assert!(has(&text, "end", "stuck, with 1 of 8 ranks at their end"), "{text}");
     assert!(text.contains("waits for its NIC"), "{text}");
     assert_eq!(sim("-n 8 --program allreduce --kill 3@2us --keep-going"), (code, text), "two runs");
+}
+
+#[test]
+fn a_node_that_is_cut_off_is_waited_for_or_lost() {
+    let time = |more: &str| {
+        let (code, text) = sim(&format!("-n 2 --program ping-pong --sizes 8K {more}"));
+        let line = text.lines().find(|line| line.trim_start().starts_with("virtual time")).expect("a time");
+        let us: f64 = line.split_whitespace().nth(2).and_then(|word| word.parse().ok()).expect("a number");
+        assert!(line.ends_with(" us") || code != Some(0), "{line}");
+        (code, us, text)
+    };
+    let (whole, cut) = (time(""), time("--fail-node 1@20us-120us"));
+    assert_eq!((whole.0, cut.0), (Some(0), Some(0)));
+    assert!((90.0..=100.0).contains(&(cut.1 - whole.1)), "{} us, {} us", whole.1, cut.1);
+    assert!(has(&cut.2, "failed node", "1 from 20.000 us to 120.000 us"), "{}", cut.2);
+    let (code, _, text) = time("--fail-node 1@20us");
+    assert!(code == Some(1) && has(&text, "lost", "1"), "{text}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Values of options: times with units, links that fail, ranks that die, overrides, factors.
+//! Values of options: times with units, links and nodes that fail, ranks that die, overrides, factors.
 
 use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
@@ -90,14 +90,39 @@ pub fn failed_link(text: &str) -> Result<FailedLink, String> {
     if ends.is_empty() {
         return Err(wanted());
     }
+    let (at, until) = from_until(text, times)?;
+    Ok(FailedLink { ends, at, until })
+}
+
+/// `time` or `time-time`.
+fn from_until(text: &str, times: &str) -> Result<(Time, Option<Time>), String> {
     let (at, until) = match times.split_once('-') {
         Some((at, until)) => (time(at)?, Some(time(until)?)),
         None => (time(times)?, None),
     };
     if until.is_some_and(|until| until <= at) {
-        return Err(format!("'{text}': the link comes back before it fails"));
+        return Err(format!("'{text}': it comes back before it fails"));
     }
-    Ok(FailedLink { ends, at, until })
+    Ok((at, until))
+}
+
+/// A node that is cut off from its router, and perhaps joined to it again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedNode {
+    /// As it was written: a number or a name.
+    pub node: String,
+    pub at: Time,
+    pub until: Option<Time>,
+}
+
+/// `NODE@time` or `NODE@time-time`.
+pub fn failed_node(text: &str) -> Result<FailedNode, String> {
+    let (node, times) = text
+        .rsplit_once('@')
+        .filter(|(node, _)| !node.is_empty())
+        .ok_or_else(|| format!("'{text}' is not of the form NODE@TIME or NODE@TIME-TIME, as in 3@10us-20us"))?;
+    let (at, until) = from_until(text, times)?;
+    Ok(FailedNode { node: node.to_owned(), at, until })
 }
 
 /// `RANK@time`.
@@ -131,6 +156,11 @@ mod tests {
         assert_eq!(failed_link("leaf-1-spine-2@1ms").unwrap().ends.len(), 3);
         for wrong in ["0-1", "01@1us", "-@1us", "0-1@1", "0-1@2us-1us", "0-1@", "@1us"] {
             assert!(failed_link(wrong).is_err(), "{wrong}");
+        }
+        let node = failed_node("3@10us-20us").unwrap();
+        assert_eq!((&node.node[..], node.at, node.until), ("3", link.at, link.until));
+        for wrong in ["3", "@1us", "3@1", "3@2us-1us", "3@2us-2us", "3@"] {
+            assert!(failed_node(wrong).is_err(), "{wrong}");
         }
     }
 

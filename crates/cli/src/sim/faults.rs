@@ -1,21 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links that are to fail, as channels and times; ranks that are to die.
+//! Links and nodes that are to fail, as channels and times; ranks that are to die.
 
-use selvedge_fabric::{RouterId, Topology};
+use selvedge_fabric::{NodeId, RouterId, Topology};
 use selvedge_sim::node::{Death, Fault};
+use selvedge_sim::time::Time;
 
 use super::Usage;
-use super::arguments::FailedLink;
+use super::arguments::{FailedLink, FailedNode};
 
-/// Both directions of every link between each pair of routers, in order of time.
-pub fn changes(topology: &Topology, links: &[FailedLink]) -> Result<Vec<Fault>, Usage> {
+/// Both directions of every link between each pair of routers, and of each node's to its router, in order of time.
+pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) -> Result<Vec<Fault>, Usage> {
     let mut changes = Vec::new();
-    for link in links {
-        let channels = channels(topology, link)?;
+    let mut fail = |channels: Vec<u32>, at, until: Option<Time>| {
         for channel in channels {
-            changes.push(Fault { at: link.at, channel, up: false });
-            changes.extend(link.until.map(|at| Fault { at, channel, up: true }));
+            changes.push(Fault { at, channel, up: false });
+            changes.extend(until.map(|at| Fault { at, channel, up: true }));
         }
+    };
+    for link in links {
+        fail(channels(topology, link)?, link.at, link.until);
+    }
+    for failed in nodes {
+        let node = node(topology, &failed.node)?;
+        let (router, port) = topology.attachment(node);
+        fail(vec![topology.injection_channel(node), topology.channel(router, port)], failed.at, failed.until);
     }
     changes.sort_unstable();
     Ok(changes)
@@ -55,6 +63,16 @@ fn router(topology: &Topology, text: &str) -> Option<RouterId> {
     number.or_else(|| (0..topology.routers()).map(RouterId).find(|router| topology.router_name(*router) == text))
 }
 
+/// Likewise.
+fn node(topology: &Topology, text: &str) -> Result<NodeId, Usage> {
+    let number = text.parse().ok().filter(|number| *number < topology.nodes()).map(NodeId);
+    let found = number.or_else(|| (0..topology.nodes()).map(NodeId).find(|node| topology.node_name(*node) == text));
+    found.ok_or_else(|| {
+        let last = topology.nodes() - 1;
+        Usage(format!("--fail-node: {text} is no node of this machine: it has nodes 0 to {last}"))
+    })
+}
+
 /// Ranks that die, in order of time: each of the job's, and once.
 pub fn deaths(ranks: u32, given: &[Death]) -> Result<Vec<Death>, Usage> {
     let mut deaths = given.to_vec();
@@ -78,19 +96,31 @@ pub fn deaths(ranks: u32, given: &[Death]) -> Result<Vec<Death>, Usage> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sim::arguments::{death, failed_link};
-    use selvedge_sim::time::Time;
+    use crate::sim::arguments::{death, failed_link, failed_node};
 
     #[test]
     fn a_link_has_two_directions_and_comes_back() {
         let mesh = Topology::mesh(&[3, 3], 1).unwrap();
-        let by_number = changes(&mesh, &[failed_link("0-1@2us-3us").unwrap()]).unwrap();
+        let by_number = changes(&mesh, &[failed_link("0-1@2us-3us").unwrap()], &[]).unwrap();
         assert_eq!(by_number.len(), 4);
         assert_eq!(by_number.iter().filter(|change| !change.up && change.at == Time::from_ns(2000)).count(), 2);
         assert!(by_number.is_sorted());
         let name = |router| mesh.router_name(RouterId(router));
         let text = format!("{}-{}@2us-3us", name(0), name(1));
-        assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()]).unwrap(), by_number);
+        assert_eq!(changes(&mesh, &[failed_link(&text).unwrap()], &[]).unwrap(), by_number);
+    }
+
+    #[test]
+    fn a_node_has_two_channels_and_comes_back() {
+        let mesh = Topology::mesh(&[3, 3], 2).unwrap();
+        let all = |text: &str| changes(&mesh, &[], &[failed_node(text).unwrap()]).map_err(|error| error.0);
+        let faults = all("17@2us-3us").unwrap();
+        let down: Vec<u32> = faults.iter().filter(|fault| !fault.up).map(|fault| fault.channel).collect();
+        let (router, port) = mesh.attachment(NodeId(17));
+        assert_eq!(down, [mesh.channel(router, port), mesh.injection_channel(NodeId(17))]);
+        assert_eq!(faults.len(), 4);
+        assert_eq!(all(&format!("{}@2us-3us", mesh.node_name(NodeId(17)))).unwrap(), faults);
+        assert_eq!(all("18@1us").unwrap_err(), "--fail-node: 18 is no node of this machine: it has nodes 0 to 17");
     }
 
     #[test]
@@ -110,7 +140,7 @@ mod tests {
     #[test]
     fn what_is_no_link_is_refused() {
         let mesh = Topology::mesh(&[3, 3], 1).unwrap();
-        let error = |text: &str| changes(&mesh, &[failed_link(text).unwrap()]).unwrap_err().0;
+        let error = |text: &str| changes(&mesh, &[failed_link(text).unwrap()], &[]).unwrap_err().0;
         assert!(error("0-8@1us").contains("no link joins"), "{}", error("0-8@1us"));
         assert!(error("0-99@1us").contains("routers 0 to 8"), "{}", error("0-99@1us"));
     }

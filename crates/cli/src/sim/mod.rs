@@ -40,7 +40,7 @@ use selvedge_sim::machine::{Machine, load};
 use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
 
-use arguments::{Compute, FailedLink};
+use arguments::{Compute, FailedLink, FailedNode};
 use output::Output;
 use runner::{Placement, Plan};
 
@@ -118,6 +118,10 @@ pub struct Args {
     #[arg(long, value_name = "A-B@TIME[-TIME]", value_parser = arguments::failed_link, help_heading = "Machine")]
     fail_link: Vec<FailedLink>,
 
+    /// Cut a node off from its router at a time, and join it again: 3@10us-20us; may be given again
+    #[arg(long, value_name = "NODE@TIME[-TIME]", value_parser = arguments::failed_node, help_heading = "Machine")]
+    fail_node: Vec<FailedNode>,
+
     /// Kill a rank at a time: 3@10us; may be given again, for other ranks
     #[arg(long, value_name = "RANK@TIME", value_parser = arguments::death, help_heading = "Machine")]
     kill: Vec<Death>,
@@ -190,8 +194,12 @@ fn dispatch(args: &Args) -> Result<u8> {
     if args.program.is_none() && !args.program_options.is_empty() {
         return Err(Usage("parameters of programs (--param and its like) are for --program".to_owned()).into());
     }
-    if args.program.is_none() && args.command.is_empty() && (args.keep_going || !args.kill.is_empty()) {
-        return Err(Usage("--kill and --keep-going are for programs: nothing else has ranks".to_owned()).into());
+    if args.program.is_none()
+        && args.command.is_empty()
+        && (args.keep_going || !args.kill.is_empty() || !args.fail_node.is_empty())
+    {
+        let words = "--kill, --keep-going and --fail-node are for programs: nothing else has ranks";
+        return Err(Usage(words.to_owned()).into());
     }
     if (args.study || args.describe) && !args.fail_link.is_empty() {
         return Err(Usage("--fail-link is for programs and --traffic".to_owned()).into());
@@ -235,7 +243,7 @@ impl Args {
         parameters: Vec<(String, String)>,
         ranks: u32,
     ) -> Result<Plan> {
-        let faults = faults::changes(&machine.topology, &self.fail_link)?;
+        let faults = faults::changes(&machine.topology, &self.fail_link, &self.fail_node)?;
         let deaths = faults::deaths(ranks, &self.kill)?;
         let plan = Plan {
             machine: machine.clone(),
@@ -266,14 +274,21 @@ impl Args {
         if self.ranks_per_node > 1 || self.placement != Placement::Block {
             add("placement", format!("{:?}", self.placement).to_lowercase());
         }
-        let until = |link: &FailedLink| link.until.map_or(String::new(), |until| format!(" to {until}"));
+        let until = |until: Option<Time>| until.map_or(String::new(), |until| format!(" to {until}"));
         let links = self.fail_link.iter().map(|link| {
             let (a, b) = &link.ends[0];
-            format!("{a}-{b} from {}{}", link.at, until(link))
+            format!("{a}-{b} from {}{}", link.at, until(link.until))
         });
+        let nodes =
+            self.fail_node.iter().map(|failed| format!("{} from {}{}", failed.node, failed.at, until(failed.until)));
         let deaths = self.kill.iter().map(|death| format!("rank {} at {}", death.rank, death.at));
         // One line for each option: in JSON a name has one value.
-        for (name, words) in [("failed link", links.collect::<Vec<_>>()), ("killed", deaths.collect())] {
+        let all = [
+            ("failed link", links.collect::<Vec<_>>()),
+            ("failed node", nodes.collect()),
+            ("killed", deaths.collect()),
+        ];
+        for (name, words) in all {
             if !words.is_empty() {
                 add(name, words.join(", "));
             }

@@ -27,7 +27,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// The command's own options, and names of the parser's: a parameter of the same name is set with --param.
-const OWN: [&str; 38] = [
+const OWN: [&str; 39] = [
     "ranks",
     "command",
     "what",
@@ -46,6 +46,7 @@ const OWN: [&str; 38] = [
     "env",
     "tag-output",
     "fail-link",
+    "fail-node",
     "kill",
     "keep-going",
     "loss",

@@ -109,7 +109,7 @@ fn only_ranks_of_the_job_are_killed_and_each_once() {
         assert!(refused(&format!("-n 2 --kill 1@1 {what}")).contains("no unit"));
     }
     for what in ["--traffic uniform", "--describe"] {
-        for option in ["--kill 0@1us", "--keep-going"] {
+        for option in ["--kill 0@1us", "--keep-going", "--fail-node 0@1us"] {
             assert!(refused(&format!("{what} {option}")).contains("are for programs"), "{what} {option}");
         }
     }
@@ -188,7 +188,7 @@ fn ranks_are_placed_as_asked() {
 
 #[test]
 fn the_report_says_what_was_asked_for() {
-    let line = "--machine m --program p --ranks-per-node 2 --set link.latency_ns=5 --loss 0.01 --fail-link 0-1@1us-2us --fail-link 2-3@4us --kill 3@5us --kill 1@6us --keep-going --time-limit 3ms";
+    let line = "--machine m --program p --ranks-per-node 2 --set link.latency_ns=5 --loss 0.01 --fail-link 0-1@1us-2us --fail-link 2-3@4us --fail-node 3@2us --kill 3@5us --kill 1@6us --keep-going --time-limit 3ms";
     let options = parse(line).unwrap().options();
     let words: Vec<String> = options.iter().map(|(name, value)| format!("{name}: {value}")).collect();
     let expected = [
@@ -196,6 +196,7 @@ fn the_report_says_what_was_asked_for() {
         "ranks per node: 2",
         "placement: block",
         "failed link: 0-1 from 1.000 us to 2.000 us, 2-3 from 4.000 us",
+        "failed node: 3 from 2.000 us",
         "killed: rank 3 at 5.000 us, rank 1 at 6.000 us",
         "keep going: when a rank dies",
         "machine changed: link.latency_ns=5, link.loss=0.01",
