@@ -118,15 +118,17 @@ impl Draw {
         End { how, ns: self.below(bound) }
     }
 
-    /// Links between the routers of neighbouring ranks, which have the ranks' numbers.
-    fn failed_links(&mut self, links: Links) -> Vec<String> {
+    /// Links between the routers of neighbouring ranks, which have the ranks' numbers; and one node's.
+    fn failures(&mut self, links: Links) -> Vec<String> {
         let longest_us = if links == Links::Losing { 2_000 } else { 900 };
-        let mut failed = Vec::new();
-        for router in 0..RANKS as u64 - 1 {
+        let mut times = || {
             let at = 100 + self.below(1_000);
-            let until = at + 1 + self.below(longest_us);
-            failed.push(format!("{router}-{}@{at}us-{until}us", router + 1));
-        }
+            format!("{at}us-{}us", at + 1 + self.below(longest_us))
+        };
+        let mut failed: Vec<String> =
+            (1..RANKS).map(|router| format!("--fail-link={}-{router}@{}", router - 1, times())).collect();
+        let times = times();
+        failed.push(format!("--fail-node={}@{times}", self.below(RANKS.into())));
         failed
     }
 }
@@ -165,7 +167,7 @@ struct Job<'a> {
     twin: &'a Twin,
     seed: u64,
     ends: Vec<End>,
-    failed_links: Vec<String>,
+    failures: Vec<String>,
     name: String,
 }
 
@@ -176,9 +178,9 @@ impl<'a> Job<'a> {
     fn new(places: &'a Places, twin: &'a Twin, seed: u64) -> Job<'a> {
         let mut draw = Draw { state: seed.wrapping_mul(0x0012_3456_789a_bcdf) };
         let ends = (0..DYING).map(|_| draw.end()).collect();
-        let failed_links = if twin.links == Links::Sound { Vec::new() } else { draw.failed_links(twin.links) };
+        let failures = if twin.links == Links::Sound { Vec::new() } else { draw.failures(twin.links) };
         let name = format!("sim-{}-{}-{seed}", twin.variant, std::process::id());
-        Job { places, twin, seed, ends, failed_links, name }
+        Job { places, twin, seed, ends, failures, name }
     }
 
     fn file(&self, extension: &str) -> PathBuf {
@@ -196,7 +198,7 @@ impl<'a> Job<'a> {
         for (number, end) in self.ends.iter().enumerate().filter(|(_, end)| end.how == 'k') {
             command.args(["--kill", &format!("{}@{}ns", SURVIVORS as usize + number, end.ns)]);
         }
-        self.failed_links.iter().for_each(|link| _ = command.args(["--fail-link", link]));
+        command.args(&self.failures);
         match self.twin.links {
             Links::Sound => {}
             Links::Failing => _ = command.args(["--loss", "0.002", "--corruption", "0.002"]),
