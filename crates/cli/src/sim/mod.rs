@@ -194,15 +194,11 @@ fn dispatch(args: &Args) -> Result<u8> {
     if args.program.is_none() && !args.program_options.is_empty() {
         return Err(Usage("parameters of programs (--param and its like) are for --program".to_owned()).into());
     }
-    if args.program.is_none()
-        && args.command.is_empty()
-        && (args.keep_going || !args.kill.is_empty() || !args.fail_node.is_empty())
-    {
-        let words = "--kill, --keep-going and --fail-node are for programs: nothing else has ranks";
-        return Err(Usage(words.to_owned()).into());
+    if args.program.is_none() && args.command.is_empty() && (args.keep_going || !args.kill.is_empty()) {
+        return Err(Usage("--kill and --keep-going are for programs: nothing else has ranks".to_owned()).into());
     }
-    if (args.study || args.describe) && !args.fail_link.is_empty() {
-        return Err(Usage("--fail-link is for programs and --traffic".to_owned()).into());
+    if (args.study || args.describe) && !(args.fail_link.is_empty() && args.fail_node.is_empty()) {
+        return Err(Usage("--fail-link and --fail-node are for programs and --traffic".to_owned()).into());
     }
     if args.study {
         return traffic::study(args);

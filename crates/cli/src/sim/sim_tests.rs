@@ -109,7 +109,7 @@ fn only_ranks_of_the_job_are_killed_and_each_once() {
         assert!(refused(&format!("-n 2 --kill 1@1 {what}")).contains("no unit"));
     }
     for what in ["--traffic uniform", "--describe"] {
-        for option in ["--kill 0@1us", "--keep-going", "--fail-node 0@1us"] {
+        for option in ["--kill 0@1us", "--keep-going"] {
             assert!(refused(&format!("{what} {option}")).contains("are for programs"), "{what} {option}");
         }
     }

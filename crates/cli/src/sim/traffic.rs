@@ -71,7 +71,7 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
         measured: given.measured,
         drain_max: given.drain,
         seed: args.seed,
-        faults: faults::changes(&machine.topology, &args.fail_link)?,
+        faults: faults::changes(&machine.topology, &args.fail_link, &args.fail_node)?,
         ..TrafficConfig::default()
     };
     let mut network = machine.network.clone();
