@@ -127,8 +127,10 @@ impl Core {
         }
         let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
         let target = (peer.id, peer.owner);
-        // What is told when it is delivered is not when it lies in a buffer of the target's NIC: its payload stays here, too.
-        let large = length > self.lane_max.max(INJECT_BYTES) || (message.place && length != 0);
+        // What is told when it is delivered is not when it lies in a buffer of the target's NIC, where its receive may be private:
+        // its payload stays here, too. In virtual time receives are all at the NIC.
+        let stays = message.place && length != 0 && !self.is_simulated;
+        let large = length > self.lane_max.max(INJECT_BYTES) || stays;
         // SAFETY: an endpoint that is open.
         let own = unsafe { (*message.ticket.endpoint).index };
         let command = Command {
