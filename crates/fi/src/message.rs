@@ -70,7 +70,8 @@ unsafe fn post_send(
     // SAFETY: the caller's endpoint.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        let Some(known) = endpoint.known(dest) else { return refuse_address(endpoint, dest) };
+        let mut core = (*endpoint.domain).core();
+        let Some(&known) = endpoint.known(dest) else { return refuse_address(endpoint, dest) };
         if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & SEND == 0 {
             return refuse_state(endpoint);
         }
@@ -85,7 +86,7 @@ unsafe fn post_send(
             inject: flags & INJECT != 0,
             place: flags & DELIVERY_COMPLETE != 0,
         };
-        (*endpoint.domain).core().send(&message)
+        core.send(&message)
     }
 }
 
@@ -118,14 +119,17 @@ unsafe fn send_one(
     // SAFETY: the caller's.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        if let (true, Some(known)) = (endpoint.is_easy(Easy::Send, kind), endpoint.known(dest)) {
+        if endpoint.is_easy(Easy::Send, kind) {
             let mut core = (*endpoint.domain).core();
-            let (peer, theirs) = (known.peer, known.address.endpoint);
-            if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
-                if endpoint.tx_told {
-                    (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
+            // The vector grows in other threads' turns.
+            if let Some(known) = endpoint.known(dest) {
+                let (peer, theirs) = (known.peer, known.address.endpoint);
+                if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
+                    if endpoint.tx_told {
+                        (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
+                    }
+                    return 0;
                 }
-                return 0;
             }
         }
         default_send(ep, kind, &piece(buf, len), dest, tag, data, context)
@@ -189,11 +193,14 @@ unsafe fn injected(
     // SAFETY: the caller's.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        if let (true, Some(known)) = (endpoint.is_easy(Easy::Inject, kind), endpoint.known(dest)) {
+        if endpoint.is_easy(Easy::Inject, kind) {
             let mut core = (*endpoint.domain).core();
-            let (peer, theirs) = (known.peer, known.address.endpoint);
-            if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
-                return 0;
+            // As above.
+            if let Some(known) = endpoint.known(dest) {
+                let (peer, theirs) = (known.peer, known.address.endpoint);
+                if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
+                    return 0;
+                }
             }
         }
         injected_otherwise(ep, kind, buf, len, dest, tag, data)
@@ -232,6 +239,7 @@ unsafe fn post_receive(
         if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & RECV == 0 {
             return refuse_state(endpoint);
         }
+        let mut core = (*endpoint.domain).core();
         let mut source = None;
         if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
             let Some(known) = endpoint.known(src) else { return refuse_address(endpoint, src) };
@@ -248,7 +256,6 @@ unsafe fn post_receive(
             ticket: endpoint.ticket(context, RECV | kind.flag(), wanted_completion),
             multi,
         };
-        let mut core = (*endpoint.domain).core();
         if flags & (PEEK | CLAIM | DISCARD) == 0 {
             return core.receive(&wanted);
         }

@@ -54,7 +54,7 @@ unsafe fn start(
         if endpoint.caps & RMA == 0 || endpoint.caps & right == 0 {
             return -(EOPNOTSUPP as isize);
         }
-        let Some(known) = endpoint.known(address) else { return -(EINVAL as isize) };
+        let Some(&known) = endpoint.known(address) else { return -(EINVAL as isize) };
         let transfer = Transfer {
             write,
             peer: known.peer,
