@@ -63,11 +63,14 @@ pub struct Put {
     pub length: u64,
 }
 
-/// What the express way did.
-struct Told {
-    delivery: Delivery,
-    posted: bool,
-    counted: bool,
+/// What a put does on the express way.
+struct Way {
+    /// Where its bytes go, and how many.
+    start: u64,
+    mlength: u64,
+    /// Its target is told by an event; by a count.
+    posts: bool,
+    counts: bool,
 }
 
 /// What became of a request.
@@ -141,15 +144,21 @@ impl Nic<'_> {
                 header_data: request.header_data,
                 length: request.length,
             };
-            if let Some(told) = self.express(index, queue, &put, |address, bytes| bus.put_at_hand(0, address, bytes)) {
-                bus.charge(Step::Transfer(told.delivery.mlength));
-                if told.posted {
+            let moved = |way: &Way| {
+                if !bus.put_at_hand(0, way.start, way.mlength) {
+                    return false;
+                }
+                bus.charge(Step::Transfer(way.mlength));
+                if way.posts {
                     bus.charge(Step::EventPosted);
                 }
-                if told.counted {
+                if way.counts {
                     bus.charge(Step::CounterUpdated);
                 }
-                return Verdict::Done(told.delivery);
+                true
+            };
+            if let Some(delivery) = self.express(index, queue, &put, moved) {
+                return Verdict::Done(delivery);
             }
         }
         self.deliver_to(bus, index, which, flow_controlled, queue, request)
@@ -172,18 +181,19 @@ impl Nic<'_> {
             remote_offset: put.remote_offset,
         };
         let linked = slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == put.portal;
-        if !linked || !accepts(sole, &key) || self.express(index, queue, put, at_hand).is_none() {
+        let moved = |way: &Way| at_hand(way.start, way.mlength);
+        if !linked || !accepts(sole, &key) || self.express(index, queue, put, moved).is_none() {
             return false;
         }
         self.signals.registers.add(Register::ListSteps, 1);
         true
     }
 
-    /// A put to an entry that stays as it is, both memories at hand, told by an event or by a count but not by both.
-    /// Nothing that a death in the middle could leave undone is recorded: a message that was not told of has not
-    /// arrived.
+    /// A put to an entry that stays as it is, both memories at hand, told by an event or by a count but not by both. `moved` moves
+    /// the bytes, if it can. Nothing that a death in the middle could leave undone is recorded: a message that was not told of
+    /// has not arrived.
     #[inline(always)]
-    fn express(&mut self, index: u32, queue: u32, put: &Put, at_hand: impl FnOnce(u64, u64) -> bool) -> Option<Told> {
+    fn express(&mut self, index: u32, queue: u32, put: &Put, moved: impl FnOnce(&Way) -> bool) -> Option<Delivery> {
         let record = self.tables.entries.get(index as usize)?;
         let flags = record.options;
         let plain = flags & (options::OP_PUT | CHANGING) == options::OP_PUT
@@ -194,7 +204,7 @@ impl Nic<'_> {
         let mlength = put.length.min(record.length.saturating_sub(offset));
         let start = record.start.wrapping_add(offset);
         let (counter, user_ptr) = (record.counter, record.user_ptr);
-        if !plain || (posts && counts) || !at_hand(start, mlength) {
+        if !plain || (posts && counts) || !moved(&Way { start, mlength, posts, counts }) {
             return None;
         }
         if posts {
@@ -228,8 +238,7 @@ impl Nic<'_> {
             registers.add(Register::Truncated, 1);
         }
         let silent = flags & options::ACK_DISABLE != 0;
-        let delivery = Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY };
-        Some(Told { delivery, posted: posts, counted: counts })
+        Some(Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY })
     }
 
     /// A delivery of any kind to the entry that it matched.

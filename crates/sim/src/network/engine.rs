@@ -264,7 +264,11 @@ impl Network {
             let latency = self.links[self.lanes[buffer as usize].channel as usize].latency;
             self.release(buffer, at + latency, flits, queue);
         } else if tail {
-            self.source_waiting[(buffer - self.sources) as usize] -= 1;
+            let node = buffer - self.sources;
+            self.source_waiting[node as usize] -= 1;
+            if std::mem::take(&mut self.source_asks[node as usize]) {
+                self.taken.push(NodeId(node));
+            }
         }
         if tail {
             debug_assert_eq!(self.lanes[buffer as usize].front, resident);

@@ -85,6 +85,9 @@ pub struct Network {
     sources: u32,
     /// Packets in each source queue that have not begun to leave.
     source_waiting: Vec<u32>,
+    /// Nodes that want to be told when one of theirs does ([`Network::tell_when_taken`]), and those that are to be told.
+    source_asks: Vec<bool>,
+    taken: Vec<NodeId>,
     residents: Slab<Resident>,
     flights: Slab<Flight>,
     releases: Slab<Release>,
@@ -127,6 +130,8 @@ impl Network {
             lanes: lanes(&topology, &config),
             sources,
             source_waiting: vec![0; topology.nodes() as usize],
+            source_asks: vec![false; topology.nodes() as usize],
+            taken: Vec::new(),
             residents: Slab::new(),
             flights: Slab::new(),
             releases: Slab::new(),
@@ -215,6 +220,17 @@ impl Network {
     /// Packets that a node has handed over and that have not begun to leave it.
     pub fn waiting_at_source(&self, node: NodeId) -> u32 {
         self.source_waiting[node.0 as usize]
+    }
+
+    /// The next packet of a node's that begins to leave its source queue makes [`Network::take_taken`] name the node, once.
+    pub fn tell_when_taken(&mut self, node: NodeId) {
+        self.source_asks[node.0 as usize] = true;
+    }
+
+    /// A node that asked, and of which a packet has begun to leave.
+    #[inline]
+    pub fn take_taken(&mut self) -> Option<NodeId> {
+        self.taken.pop()
     }
 
     /// When a node's injection channel has sent what it is sending.

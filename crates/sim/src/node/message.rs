@@ -77,6 +77,9 @@ pub(super) struct Flight {
     number: u64,
 }
 
+/// Packets of a node that may wait for the fabric; it reads no more while they do.
+const AHEAD: u32 = 1;
+
 /// Packets carry the flight's index above its number.
 const INDEX_SHIFT: u32 = 40;
 /// The number of a message in what packets carry.
@@ -258,6 +261,9 @@ impl<R: Ranks> Simulation<R> {
         let most = u64::from(machine.network.link.packet_bytes).max(1);
         let flight = &mut self.flights[index as usize];
         let (source, target) = (flight.source, flight.target);
+        if self.network.waiting_at_source(NodeId(source)) > AHEAD {
+            return self.network.tell_when_taken(NodeId(source));
+        }
         let bytes = flight.bytes_to_send.min(most);
         let station = &mut self.stations[source as usize];
         let leaves = station.sent.max(now);
@@ -317,8 +323,13 @@ impl<R: Ranks> Simulation<R> {
 
     // ---- The fabric ----------------------------------------------------------------------------------------------
 
-    /// Packets that have arrived, or never will.
+    /// Packets that have arrived, or never will; and nodes whose next packet the fabric has room for again.
     pub(super) fn take_arrivals(&mut self, now: Time) {
+        while let Some(node) = self.network.take_taken() {
+            if let Some(&next) = self.stations[node.0 as usize].leaving.front() {
+                self.queue.schedule(now, Event::Inject(next));
+            }
+        }
         while let Some(arrival) = self.network.take_arrival() {
             match arrival {
                 Arrival::Delivered(delivery) => {
