@@ -6,20 +6,37 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use selvedge_launch::{Identity, JobDirectory, sweep_stale};
 
-/// The jobs that were there before ours began: none of them is ours.
+/// The jobs that were there before ours began, and the processes in them: none of them is ours.
 pub struct Leftovers {
     parent: PathBuf,
     before: Vec<String>,
+    processes: Vec<Identity>,
 }
+
+/// How long ranks that their launcher has killed are given to end.
+const PATIENCE: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 impl Leftovers {
     /// Sweeps first, so that what an earlier job left is not taken for ours.
     pub fn before(parent: &Path) -> Leftovers {
         sweep_stale(parent);
-        Leftovers { parent: parent.to_owned(), before: jobs(parent) }
+        Leftovers { parent: parent.to_owned(), before: jobs(parent), processes: claimants(parent) }
+    }
+
+    /// A launcher that kills its ranks may end before they have: what is theirs can be removed when they are gone.
+    pub fn wait_for_the_dying(&self) {
+        let began = Instant::now();
+        let is_orphan = |who: &Identity| who.is_alive() && parent_of(who.pid) == Some(1);
+        let ours = |who: &Identity| !self.processes.contains(who) && is_orphan(who);
+        while began.elapsed() < PATIENCE && claimants(&self.parent).iter().any(ours) {
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// Reports the dead, if nobody else did, and removes what is theirs.
@@ -38,6 +55,17 @@ impl Leftovers {
             }
         }
     }
+}
+
+/// Processes in this user's jobs.
+fn claimants(parent: &Path) -> Vec<Identity> {
+    let directories = jobs(parent).into_iter().filter_map(|name| JobDirectory::open_in(parent, &name).ok());
+    directories.flat_map(|directory| directory.claimants()).map(|(_, who)| who).collect()
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 /// Names of this user's job directories.

@@ -123,6 +123,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Err(error) if error.is::<relay::NotStarted>() => return not_started(&error),
         Err(error) => return Err(error),
     };
+    if ended.exit_code() != 0 {
+        before.wait_for_the_dying();
+    }
     before.sweep(ended.was_silent(), verbose);
     Ok(ExitCode::from(ended.exit_code()))
 }
