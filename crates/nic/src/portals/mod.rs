@@ -5,6 +5,7 @@
 //! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
 //! * [`append`]: linking entries against unexpected headers; search; unlink.
 //! * [`deliver`]: what the target does with a request, from match to counter.
+//! * [`express`]: the same for a put that changes nothing but memory and a counter or a queue.
 //! * [`receive`]: the same for an owner that takes its messages in itself: receives posted and met without events.
 //! * [`respond`]: what the initiator does with the outcome: SEND, ACK and REPLY.
 //! * [`events`], [`counters`], [`triggered`]: what operations leave behind, and what that sets off.
@@ -15,6 +16,7 @@ pub mod append;
 pub mod counters;
 pub mod deliver;
 pub mod events;
+pub mod express;
 pub mod matching;
 pub mod operation;
 pub mod receive;
@@ -26,8 +28,9 @@ pub mod triggered;
 
 pub use crate::tables::Request;
 pub use append::EntrySpec;
-pub use deliver::{Delivery, Put, Verdict};
+pub use deliver::{Delivery, Verdict};
 pub use events::Event;
+pub use express::Put;
 pub use receive::{Posted, Receive};
 
 /// Option bits, with the values of the API.

@@ -7,25 +7,19 @@
 //!
 //! A [`Flight`] is a message and, afterwards, its response: the same record turns round. Its number is what packets carry.
 //!
-//! In host mode (seed 003, section III-B) the processor is interrupted for the header; it matches, and programs the transfer of what
-//! did not come with the header; at the end of that it is interrupted once more.
-//!
-//! A NIC that cannot tell apart as many streams as arrive refuses the next long message: it is dropped, its sender told, and sent again
-//! after a while (seed 003, section III-D). Later messages of the same pair wait at the target, so that the order holds.
-
-use std::collections::BTreeMap;
+//! What happens from the fabric to the delivery is in `arrival.rs`.
 
 use selvedge_fabric::NodeId;
 use selvedge_nic::NoMemory;
-use selvedge_nic::portals::{Delivery, Verdict, fail};
+use selvedge_nic::Register;
+use selvedge_nic::portals::{Delivery, fail};
 use selvedge_nic::tables::{Command, kind};
-use selvedge_nic::{Fault, Register, Step};
 
-use crate::machine::{Matching, Mode};
-use crate::network::{Arrival, Packet};
+use crate::machine::Mode;
+use crate::network::Packet;
 use crate::time::Time;
 
-use super::ranks::{Bytes, Meter, Ranks};
+use super::ranks::{Bytes, Ranks};
 use super::run::{Event, NetworkQueue, Simulation};
 use super::station::Engine;
 use super::trace::{Span, Unit};
@@ -33,7 +27,7 @@ use super::walk;
 
 /// What a flight is at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+pub(super) enum Phase {
     Free,
     Request,
     /// An acknowledgement or a reply, on its way back.
@@ -45,83 +39,45 @@ enum Phase {
 /// A message.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
-    phase: Phase,
-    ni: u32,
+    pub phase: Phase,
+    pub ni: u32,
     /// Ranks: whose operation it is, and whose memory it is about.
-    from: u32,
-    to: u32,
+    pub from: u32,
+    pub to: u32,
     /// Nodes: where it is sent from now, and where to.
-    source: u32,
-    target: u32,
-    command: Box<Command>,
+    pub source: u32,
+    pub target: u32,
+    pub command: Box<Command>,
     /// Of the request, then of the reply.
-    payload: Bytes,
-    delivery: Delivery,
-    started: Time,
+    pub payload: Bytes,
+    pub delivery: Delivery,
+    pub started: Time,
     /// When the first packet of what is on its way was read, then when its first byte left, but for what is in its way
     /// in the fabric; and when that arrived.
-    left: Time,
-    head: Time,
+    pub left: Time,
+    pub head: Time,
     /// When the NIC, or in host mode the processor, has dealt with its header.
-    header_done: Time,
+    pub header_done: Time,
     /// Bytes that have not been handed to the fabric; packets that have not arrived.
-    bytes_to_send: u64,
-    bytes: u64,
-    packets_to_come: u32,
-    refused: bool,
-    has_stream: bool,
-    lost: bool,
+    pub bytes_to_send: u64,
+    pub bytes: u64,
+    pub packets_to_come: u32,
+    pub refused: bool,
+    pub has_stream: bool,
+    pub lost: bool,
     /// Its place among the messages of its pair.
-    sequence: u64,
+    pub sequence: u64,
     /// A number for traces: grows with each message.
-    number: u64,
+    pub number: u64,
 }
 
 /// Packets of a node that may wait for the fabric; it reads no more while they do.
 const AHEAD: u32 = 1;
 
 /// Packets carry the flight's index above its number.
-const INDEX_SHIFT: u32 = 40;
+pub(super) const INDEX_SHIFT: u32 = 40;
 /// The number of a message in what packets carry.
 pub(super) const NUMBER_MASK: u64 = (1 << INDEX_SHIFT) - 1;
-
-/// The order of messages between ranks, where the fabric or refusals may change it; a node itself sends in order.
-#[derive(Debug, Default)]
-pub(super) struct Pairs {
-    needed: bool,
-    pairs: BTreeMap<(u32, u32), Pair>,
-    numbers: u64,
-}
-
-#[derive(Debug, Default)]
-struct Pair {
-    next_sent: u64,
-    next_delivered: u64,
-    /// Those that landed too early.
-    held: BTreeMap<u64, u32>,
-}
-
-impl Pairs {
-    pub fn new(needed: bool) -> Pairs {
-        Pairs { needed, ..Pairs::default() }
-    }
-}
-
-/// Steps of one transition, and what they cost but for searching.
-struct Tally<'a> {
-    nic: &'a crate::machine::NicModel,
-    searched: u64,
-    cost: Time,
-}
-
-impl Meter for Tally<'_> {
-    fn charge(&mut self, step: Step) {
-        match step {
-            Step::EntrySearched => self.searched += 1,
-            other => self.cost += self.nic.price(other),
-        }
-    }
-}
 
 impl<R: Ranks> Simulation<R> {
     // ---- At the initiator ----------------------------------------------------------------------------------------
@@ -205,7 +161,7 @@ impl<R: Ranks> Simulation<R> {
     }
 
     /// A node's engine takes what is to be sent, and the first packet is read.
-    fn emit(&mut self, now: Time, index: u32) {
+    pub(super) fn emit(&mut self, now: Time, index: u32) {
         let (source, target) = self.ends(index);
         let machine = self.machine.clone();
         let flight = &mut self.flights[index as usize];
@@ -313,238 +269,12 @@ impl<R: Ranks> Simulation<R> {
     }
 
     /// Triggered operations that a change of a NIC has made due leave at `at`.
-    fn fire_what_is_due(&mut self, rank: u32, ni: u32, at: Time) {
+    pub(super) fn fire_what_is_due(&mut self, rank: u32, ni: u32, at: Time) {
         let mut fired = false;
         self.ranks.with_nic(rank, ni, &mut |nic| fired = nic.has_fired());
         if fired {
             self.queue.schedule(at, Event::Fire { rank, ni });
         }
-    }
-
-    // ---- The fabric ----------------------------------------------------------------------------------------------
-
-    /// Packets that have arrived, or never will; and nodes whose next packet the fabric has room for again.
-    pub(super) fn take_arrivals(&mut self, now: Time) {
-        while let Some(node) = self.network.take_taken() {
-            if let Some(&next) = self.stations[node.0 as usize].leaving.front() {
-                self.queue.schedule(now, Event::Inject(next));
-            }
-        }
-        while let Some(arrival) = self.network.take_arrival() {
-            match arrival {
-                Arrival::Delivered(delivery) => {
-                    let index = (delivery.packet.message >> INDEX_SHIFT) as u32;
-                    self.packet_arrived(now, index, delivery.head);
-                }
-                Arrival::Lost(loss) => {
-                    let index = (loss.packet.message >> INDEX_SHIFT) as u32;
-                    self.flights[index as usize].lost = true;
-                    self.packet_arrived(now, index, now);
-                }
-            }
-        }
-    }
-
-    fn packet_arrived(&mut self, now: Time, index: u32, head: Time) {
-        let flight = &mut self.flights[index as usize];
-        let begins = flight.head == Time::MAX;
-        if begins && flight.phase == Phase::Request && flight.packets_to_come > 1 {
-            if self.stations[flight.target as usize].open_stream(&self.machine, flight.from) {
-                flight.has_stream = self.machine.nic.streams_max != 0;
-            } else {
-                flight.refused = true;
-            }
-        }
-        flight.head = flight.head.min(head);
-        if begins && !flight.refused && !flight.lost {
-            self.take_header(index);
-        }
-        let flight = &mut self.flights[index as usize];
-        flight.packets_to_come = flight.packets_to_come.saturating_sub(1);
-        if flight.packets_to_come == 0 && flight.bytes_to_send == 0 {
-            self.landed(now, index);
-        }
-    }
-
-    // ---- At the node where it arrives ----------------------------------------------------------------------------
-
-    /// All of it is there.
-    pub(super) fn landed(&mut self, now: Time, index: u32) {
-        let rank = self.sender(index);
-        let (left, phase) = (self.flights[index as usize].left, self.flights[index as usize].phase);
-        self.span(rank, Unit::Wire, name_of(phase), left, now, index);
-        let flight = &mut self.flights[index as usize];
-        if std::mem::take(&mut flight.has_stream) {
-            self.stations[flight.target as usize].close_stream(flight.from);
-        }
-        if flight.lost {
-            self.statistics.lost += 1;
-            flight.delivery = Delivery::failed(fail::UNDELIVERABLE);
-            if flight.phase == Phase::Request {
-                self.skip_in_order(index, now);
-            }
-            return self.conclude(now, index);
-        }
-        match flight.phase {
-            Phase::Refusal => {
-                flight.phase = Phase::Request;
-                flight.refused = false;
-                self.queue.schedule(now + self.machine.nic.retry, Event::Issue(index));
-            }
-            Phase::Request if flight.refused => {
-                flight.phase = Phase::Refusal;
-                self.statistics.refused += 1;
-                self.emit(now, index);
-            }
-            Phase::Request if self.pairs.needed => {
-                let (pair, sequence) = ((flight.from, flight.to), flight.sequence);
-                let order = self.pairs.pairs.entry(pair).or_default();
-                order.held.insert(sequence, index);
-                self.release_in_order(pair, now);
-            }
-            _ => self.take_in(now, index),
-        }
-    }
-
-    fn release_in_order(&mut self, pair: (u32, u32), now: Time) {
-        loop {
-            let Some(order) = self.pairs.pairs.get_mut(&pair) else { return };
-            let Some(index) = order.held.remove(&order.next_delivered) else { return };
-            order.next_delivered += 1;
-            if index != NOBODY {
-                self.take_in(now, index);
-            }
-        }
-    }
-
-    /// A lost message's place in the order is empty.
-    fn skip_in_order(&mut self, index: u32, now: Time) {
-        if !self.pairs.needed {
-            return;
-        }
-        let flight = &self.flights[index as usize];
-        let (pair, sequence) = ((flight.from, flight.to), flight.sequence);
-        self.pairs.pairs.entry(pair).or_default().held.insert(sequence, NOBODY);
-        self.release_in_order(pair, now);
-    }
-
-    /// The header is there: the NIC deals with it, and in host mode the processor, after an interrupt.
-    fn take_header(&mut self, index: u32) {
-        let machine = self.machine.clone();
-        let nic = &machine.nic;
-        let flight = &self.flights[index as usize];
-        let (head, phase, target) = (flight.head, flight.phase, flight.target);
-        if phase == Phase::Refusal {
-            return;
-        }
-        let rank = self.receiver(index);
-        let station = &mut self.stations[target as usize];
-        let cost = if nic.mode == Mode::Nic { nic.header } else { nic.transfer };
-        let (start, mut done) = station.work(&machine, Engine::Receive, head, cost);
-        self.span(rank, Unit::NicReceive, "header", start, done, index);
-        if nic.mode == Mode::Host {
-            let station = &mut self.stations[target as usize];
-            let (served, matched) = station.serve(done, machine.host.interrupt + nic.header);
-            self.statistics.interrupts += 1;
-            self.span(rank, Unit::Host, "interrupt", served, matched, index);
-            done = matched;
-        }
-        self.flights[index as usize].header_done = done;
-    }
-
-    /// All of it is there, and its turn has come: when its bytes are in memory it is delivered.
-    fn take_in(&mut self, now: Time, index: u32) {
-        let machine = self.machine.clone();
-        let host = &machine.host;
-        if self.flights[index as usize].header_done == Time::MAX {
-            self.take_header(index);
-        }
-        let flight = &self.flights[index as usize];
-        let (phase, bytes, done, target) = (flight.phase, flight.bytes, flight.header_done, flight.target);
-        let station = &mut self.stations[target as usize];
-        let at = match machine.nic.mode {
-            Mode::Nic => {
-                let written = if bytes > 0 { station.write(&machine, done, bytes) } else { now };
-                now.max(done).max(written) + host.dma_write
-            }
-            Mode::Host if bytes > host.pio_bytes_max => {
-                let written = station.write(&machine, done + host.doorbell, bytes);
-                let (start, end) = station.serve(now.max(written) + host.dma_write, host.interrupt);
-                self.statistics.interrupts += 1;
-                let rank = self.receiver(index);
-                self.span(rank, Unit::Host, "interrupt", start, end, index);
-                end
-            }
-            Mode::Host => now.max(done),
-        };
-        // What landed first is delivered first.
-        let at = self.stations[target as usize].in_order(at);
-        self.queue.schedule(at, if phase == Phase::Request { Event::Deliver(index) } else { Event::Answer(index) });
-    }
-
-    /// A request meets the target's tables.
-    pub(super) fn deliver(&mut self, now: Time, index: u32) {
-        let machine = self.machine.clone();
-        let flight = &mut self.flights[index as usize];
-        let (to, ni, started, kind, target) =
-            (flight.to, flight.ni, flight.started, flight.command.kind, flight.target);
-        let payload = std::mem::take(&mut flight.payload);
-        let request = &flight.command.request;
-        let found = self.ranks.find(flight.command.target, ni).filter(|(rank, _)| *rank == to);
-        // The target's number of its NIC.
-        let ni = found.map_or(ni, |(_, ni)| ni);
-        let mut searched = walk::Walk::default();
-        if machine.nic.matching == Matching::List || machine.nic.mode == Mode::Host {
-            self.ranks.with_nic(to, ni, &mut |nic| searched = walk::of_request(nic, request));
-        }
-        let mut tally = Tally { nic: &machine.nic, searched: 0, cost: Time::ZERO };
-        let mut reply = Vec::new();
-        let delivery = if found.is_none() {
-            Delivery::failed(fail::UNDELIVERABLE)
-        } else {
-            match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut tally) {
-                Verdict::Done(delivery) => delivery,
-                Verdict::Unreachable => Delivery::failed(fail::DROPPED),
-                Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
-                Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
-            }
-        };
-        let (tally_searched, tally_cost) = (tally.searched, tally.cost);
-        let compared = match machine.nic.matching {
-            Matching::List => searched.compared,
-            Matching::Hash => tally_searched,
-        };
-        let cost = tally_cost + machine.search(compared, searched.length);
-        let finish = now + cost;
-        self.stations[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
-        let unit = if machine.nic.mode == Mode::Host { Unit::Host } else { Unit::NicReceive };
-        self.span(to, unit, "match", now, finish, index);
-        self.statistics.messages += 1;
-        self.statistics.payload_bytes += delivery.mlength;
-        self.statistics.entries_searched += compared;
-        let _ = self.statistics.latency.record(finish.saturating_sub(started).0.max(1));
-        self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
-        self.fire_what_is_due(to, ni, finish);
-        self.wake(to, finish + machine.host.software_receive);
-        let flight = &mut self.flights[index as usize];
-        flight.delivery = delivery;
-        let acknowledges = matches!(kind, kind::PUT | kind::ATOMIC);
-        let answers = flight.command.wants_response() && !(acknowledges && delivery.silent);
-        if !answers {
-            return self.free_flight(index);
-        }
-        flight.phase = Phase::Response;
-        reply.truncate(delivery.mlength as usize);
-        flight.payload = if acknowledges { Bytes::new() } else { reply.into() };
-        // Nothing waits for the search of an entry but what follows from it.
-        self.respond(finish, index);
-    }
-
-    /// The response goes back.
-    fn respond(&mut self, at: Time, index: u32) {
-        self.statistics.responses += 1;
-        let extra = if self.machine.nic.mode == Mode::Host { self.machine.host.doorbell } else { Time::ZERO };
-        self.queue.schedule(at + extra, Event::Issue(index));
     }
 
     // ---- Back at the initiator -----------------------------------------------------------------------------------
@@ -569,7 +299,7 @@ impl<R: Ranks> Simulation<R> {
     }
 
     /// The initiator is told, and the flight is over.
-    fn conclude(&mut self, at: Time, index: u32) {
+    pub(super) fn conclude(&mut self, at: Time, index: u32) {
         let flight = &self.flights[index as usize];
         let (from, ni) = (flight.from, flight.ni);
         self.statistics.note(&[u64::from(from), at.0, u64::from(flight.delivery.fail)]);
@@ -623,22 +353,22 @@ impl<R: Ranks> Simulation<R> {
     // ---- Helpers -------------------------------------------------------------------------------------------------
 
     /// Nodes: where it is sent from now, and where to.
-    fn ends(&self, index: u32) -> (u32, u32) {
+    pub(super) fn ends(&self, index: u32) -> (u32, u32) {
         let (from, to) = (self.sender(index), self.receiver(index));
         (self.nodes[from as usize], self.nodes[to as usize])
     }
 
-    fn sender(&self, index: u32) -> u32 {
+    pub(super) fn sender(&self, index: u32) -> u32 {
         let flight = &self.flights[index as usize];
         if flight.phase == Phase::Request { flight.from } else { flight.to }
     }
 
-    fn receiver(&self, index: u32) -> u32 {
+    pub(super) fn receiver(&self, index: u32) -> u32 {
         let flight = &self.flights[index as usize];
         if flight.phase == Phase::Request { flight.to } else { flight.from }
     }
 
-    fn span(&mut self, rank: u32, unit: Unit, name: &'static str, start: Time, end: Time, index: u32) {
+    pub(super) fn span(&mut self, rank: u32, unit: Unit, name: &'static str, start: Time, end: Time, index: u32) {
         if self.trace.limit == 0 {
             return;
         }
@@ -655,16 +385,5 @@ impl<R: Ranks> Simulation<R> {
         }
         receives.truncate(8);
         receives
-    }
-}
-
-/// In place of a message that was lost.
-const NOBODY: u32 = u32::MAX;
-
-fn name_of(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Free | Phase::Request => "request",
-        Phase::Response => "response",
-        Phase::Refusal => "refusal",
     }
 }

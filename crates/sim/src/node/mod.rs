@@ -6,6 +6,7 @@
 //! | [`ranks`] | what the simulation needs of the processes that it runs |
 //! | `run` | the event loop: whose turn it is, who waits, who is stuck |
 //! | `message` | one message from command to counter, step by step |
+//! | `arrival` | the steps at the node where it arrives |
 //! | `station` | what a node has once: processor, engines of its NIC, its bus, its streams |
 //! | `walk` | what a search of an ordered list would have cost |
 //! | [`tables`] | a NIC's tables in the simulator's memory |
@@ -21,6 +22,7 @@
 //!    their end: what a NIC reads is pinned until it has read it. What reaches its node, or was on the way there, is refused
 //!    by that node's NIC, and its initiator is told `PTL_NI_UNDELIVERABLE` when word of that is back.
 
+mod arrival;
 mod message;
 pub mod outcome;
 pub mod ranks;

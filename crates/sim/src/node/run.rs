@@ -17,7 +17,8 @@ use crate::network::{Network, NetworkError, NetworkEvent, Schedule};
 use crate::queue::Queue;
 use crate::time::Time;
 
-use super::message::{Flight, Pairs};
+use super::arrival::Pairs;
+use super::message::Flight;
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
 use super::ranks::{Ask, Ranks};
 use super::station::Station;
