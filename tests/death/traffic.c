@@ -182,7 +182,7 @@ static const char *const kind_names[] = {"none", "region put", "region get", "pu
 enum { WANT_SEND = 1, WANT_ACK = 2, WANT_REPLY = 4 };
 
 struct operation {
-    enum op_kind kind, last;
+    enum op_kind kind;
     int side, target;
     uint32_t sequence, generation;
     unsigned wanted;
@@ -222,6 +222,9 @@ static struct side sides[2];
 static struct once onces[ONCE_ENTRIES];
 static struct overflow overflows[OVERFLOW_ENTRIES];
 static uint32_t sequence_next = 1;
+/* Triggered operations that have ended: who ran one may have died when it had said so, and then word of it comes twice, the second late. */
+enum { TRIGGERED_KNOWN = 1 << 14 };
+static uint32_t triggered_ended[TRIGGERED_KNOWN];
 /* Bytes and counts that are there are known for survivors only: what a victim was told goes with it. */
 static struct {
     uint64_t started, done, failed, received, unexpected, between, undeliverable_received, slowest_ns, dropped_events,
@@ -594,7 +597,8 @@ static void operation_ended(struct operation *op, const ptl_event_t *ev)
     }
     tally.done++;
     tally.failed += !ok;
-    op->last = op->kind;
+    if (op->kind == OP_TRIGGERED)
+        triggered_ended[op->sequence % TRIGGERED_KNOWN] = op->sequence;
     op->kind = OP_NONE;
 }
 
@@ -603,7 +607,8 @@ static void initiator_event(int which, const ptl_event_t *ev)
     uintptr_t tag = (uintptr_t)ev->user_ptr;
     struct operation *op = &sides[which].operations[tag & 0xff & (OPERATIONS - 1)];
     unsigned what = ev->type == PTL_EVENT_SEND ? WANT_SEND : ev->type == PTL_EVENT_ACK ? WANT_ACK : WANT_REPLY;
-    bool once_triggered = op->kind == OP_NONE && op->sequence == tag >> 8 && op->last == OP_TRIGGERED;
+    bool is_over = op->kind == OP_NONE || op->sequence != tag >> 8;
+    bool once_triggered = is_over && triggered_ended[(tag >> 8) % TRIGGERED_KNOWN] == tag >> 8;
     if (once_triggered && what == WANT_ACK && ev->ni_fail_type == PTL_NI_UNDELIVERABLE) {
         tally.told_twice++;
         return;
