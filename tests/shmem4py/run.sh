@@ -30,5 +30,5 @@ fi
 [ $# -gt 0 ] || set -- 1 2 4
 for pes; do
     echo "shmem4py's tests on $pes PEs"
-    selvedge run -n "$pes" --timeout 300 "$place/bin/python" -m unittest discover -s "$place/source/test" -t "$place/source"
+    selvedge run -n "$pes" --timeout 300 "$place/bin/python" -m unittest discover -s "$place/source/test"
 done
