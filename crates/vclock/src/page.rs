@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Payload that the file has room for from the start.
@@ -98,6 +98,10 @@ pub struct TimeLine {
     pub yields: AtomicU64,
     /// Readings of the clock since the last request.
     pub readings: AtomicU64,
+    /// Looks that found something, since one was in vain.
+    pub found: AtomicU64,
+    /// Looks in vain in a row that the turn was given away for: the pause after them doubles.
+    pub pauses: AtomicU64,
 }
 
 #[repr(C, align(128))]

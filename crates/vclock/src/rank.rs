@@ -33,8 +33,12 @@ const LOOKS: u32 = 40;
 const LOOKS_FREE: u64 = 64;
 const LOOKS_AGAIN: u64 = 4;
 
-/// Readings of the clock in a row before others are let go on: a program that reads it again and again waits for time to pass, and may
-/// look at memory that a peer writes meanwhile.
+/// Pauses after looks in vain that are still short, and how soon a program looks again that has found something after longer ones.
+const PAUSES_SHORT: u64 = 5;
+const LOOK_AGAIN_PS: u64 = 100_000;
+
+/// Readings of the clock, or looks that find something, in a row before others are let go on: a program that reads it again and
+/// again waits for time to pass, and may look at memory that a peer writes meanwhile.
 const READINGS: u64 = 256;
 
 /// What giving the processor away takes, to a program that has no NIC, at first.
@@ -256,8 +260,14 @@ impl RankEnd {
 
     /// The program has looked and found nothing.
     pub fn found_nothing(&self) {
-        self.pause(kind::POLL, u64::MAX, self.changes());
-        self.page().time.looks.store(LOOKS_FREE - LOOKS_AGAIN, Relaxed);
+        let time = &self.page().time;
+        if time.found.swap(0, Relaxed) != 0 && time.pauses.load(Relaxed) > PAUSES_SHORT {
+            // It was not in vain before, and need not pause as long as it did when it was.
+            self.pause(kind::WAIT, self.now_ps().saturating_add(LOOK_AGAIN_PS), self.changes());
+        } else {
+            self.pause(kind::POLL, u64::MAX, self.changes());
+        }
+        time.looks.store(LOOKS_FREE - LOOKS_AGAIN, Relaxed);
     }
 
     /// The program looks, and nobody knows yet whether it finds something. A look that follows many others is taken to be one of
@@ -267,6 +277,18 @@ impl RankEnd {
         let looks = &self.page().time.looks;
         if looks.fetch_add(1, Relaxed) >= LOOKS_FREE {
             self.found_nothing();
+        }
+    }
+
+    /// The program has looked and found something: it does not wait. Others are let go on now and then all the same, for it may find the
+    /// same again and again, and wait for something else.
+    pub fn found_something(&self) {
+        self.charge_look();
+        let time = &self.page().time;
+        time.found.store(1, Relaxed);
+        time.looks.store(time.looks.load(Relaxed).min(LOOKS_FREE - LOOKS_AGAIN), Relaxed);
+        if time.readings.fetch_add(1, Relaxed) >= READINGS {
+            self.sleep(self.now_ps());
         }
     }
 
@@ -320,6 +342,8 @@ impl RankEnd {
         page.request.until_ps.store(until_ps, Relaxed);
         page.time.requests.fetch_add(1, Relaxed);
         page.time.readings.store(0, Relaxed);
+        let pauses = if kind == kind::POLL { page.time.pauses.load(Relaxed).saturating_add(1) } else { 0 };
+        page.time.pauses.store(pauses, Relaxed);
         let line = &page.line;
         // Pairs with the simulator's announcement that it sleeps, then a look at the turn.
         line.turn.store(turn::SIMULATOR, SeqCst);

@@ -107,6 +107,39 @@ fn requests_arrive_and_time_passes() {
     assert!(std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "its files went with it");
 }
 
+/// After long pauses in vain a program that has found something looks again at once, and one that goes on finding lets others go on.
+#[test]
+fn who_finds_something_does_not_pause_as_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    let child = fork(|| {
+        let rank = open(&path);
+        for _ in 0..8 {
+            rank.found_nothing();
+        }
+        rank.found_something();
+        rank.found_nothing();
+        rank.found_nothing();
+        for _ in 0..300 {
+            rank.found_something();
+        }
+        0
+    });
+    for turn in 0..8 {
+        assert_eq!(await_request(&end), Asked::Poll, "turn {turn}");
+        end.give(1000);
+    }
+    assert_eq!(await_request(&end), Asked::Wait { until_ps: 1000 + COSTS.look_ps + 100_000 });
+    end.give(2000);
+    assert_eq!(await_request(&end), Asked::Poll);
+    end.give(3000);
+    let Asked::Sleep { until_ps } = await_request(&end) else { panic!("others are let go on") };
+    assert_eq!(end.now_ps(), Ok(until_ps));
+    end.give(until_ps);
+    assert_eq!(exit_code(child), 0);
+}
+
 #[test]
 fn rubbish_is_an_error() {
     let folder = tempfile::tempdir().expect("a folder");
