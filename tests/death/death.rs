@@ -166,6 +166,7 @@ struct Totals {
     slowest_ms: u64,
     noticed_ms: u64,
     lost: u64,
+    streamed: u64,
 }
 
 impl Totals {
@@ -178,6 +179,7 @@ impl Totals {
         self.executor_died += other.executor_died;
         self.told_twice += other.told_twice;
         self.lost += other.lost;
+        self.streamed += other.streamed;
         self.slowest_ms = self.slowest_ms.max(other.slowest_ms);
         self.noticed_ms = self.noticed_ms.max(other.noticed_ms);
     }
@@ -203,6 +205,8 @@ impl Totals {
                 "executor_died" => totals.executor_died += value,
                 "told_twice" => totals.told_twice += value,
                 "lost" => totals.lost += value,
+                "streamed" if value == 0 => return Err("no small put was counted".to_owned()),
+                "streamed" => totals.streamed += value,
                 "slowest_ms" => totals.slowest_ms = totals.slowest_ms.max(value),
                 "noticed_ms" => totals.noticed_ms = totals.noticed_ms.max(value),
                 _ => {}
@@ -217,6 +221,7 @@ impl std::fmt::Display for Totals {
         write!(f, "{} deaths, {} with a lock in hand; ", self.kills, self.recoveries)?;
         write!(f, "{} operations of survivors, {} failed; ", self.operations, self.failed)?;
         write!(f, "{} messages checked, {} failed half way; ", self.received, self.half_messages)?;
+        write!(f, "{} small puts counted; ", self.streamed)?;
         write!(f, "{} triggered operations lost their executor, ", self.executor_died)?;
         write!(f, "{} were told twice; ", self.told_twice)?;
         write!(f, "slowest end after a death {} ms, deaths noticed in {} ms", self.slowest_ms, self.noticed_ms)

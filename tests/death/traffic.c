@@ -27,7 +27,9 @@
  *     PATIENCE_NS in any case. Time in which a survivor itself was not scheduled does not count.
  *  3. Operations between survivors never fail, and never cease; but a triggered one fails if a victim was running it.
  *  4. An entry used once gives one message event and one AUTO_UNLINK, whoever died meanwhile.
- *  5. At the end lists, counters and queues can be taken down, and a ping-pong of the survivors is exact.
+ *  5. Of small puts that are only counted, those between survivors count exactly once, at both ends; when an entry has been
+ *     unlinked, its memory stays as it is.
+ *  6. At the end lists, counters and queues can be taken down, and a ping-pong of the survivors is exact.
  *
  * The last line of a survivor is a summary, `key=value` with spaces between, which the test reads.
  */
@@ -68,11 +70,13 @@ enum {
     CLASSES = 4,                 /* match bits of messages that are expected; others are not */
     TRIGGERED = 6,
     PINGS = 300,
+    STREAM_SLOT_BYTES = 64,      /* what a sender has of the memory of streams */
+    STREAM_UNDER_WAY = 16,
     STEPS_MAX = 6000, /* instructions of one operation */
 };
 
 /* Portal table indices. */
-enum { PT_REGION, PT_ATOMIC, PT_ONCE, PT_PING };
+enum { PT_REGION, PT_ATOMIC, PT_ONCE, PT_PING, PT_STREAM, PT_OWN };
 
 static uint64_t limit_ns = UINT64_C(1000000000);
 #define LIMIT_NS limit_ns
@@ -92,6 +96,7 @@ struct board {
     _Atomic uint32_t done;     /* ranks whose victims are all dead */
     _Atomic uint32_t arrived[8]; /* survivors at each meeting point */
     _Atomic uint32_t corrupt;  /* found by anyone, victims too */
+    _Atomic uint64_t streamed[SURVIVORS][2]; /* what a survivor put to the other's PT_OWN, of each side */
     struct seat seats[RANKS_MAX];
 };
 
@@ -210,6 +215,12 @@ struct side {
     ptl_handle_me_t region, atomics, ping;
     unsigned char *source, *big, *sink, *region_memory, *ping_memory, *ping_source;
     uint64_t *atomic_memory;
+    /* Small puts that are only counted: those of all (0), those of survivors (1). */
+    ptl_handle_ct_t stream_ct[2], stream_told, stream_fired;
+    ptl_handle_md_t stream_md;
+    ptl_handle_me_t stream[2];
+    unsigned char *stream_memory[2], *stream_source;
+    uint64_t streamed;
     struct operation operations[OPERATIONS];
     /* What lies in our part of a peer's region, and the count in our word of its atomics. */
     struct { bool known, busy; uint64_t seed, bytes; } there[RANKS_MAX];
@@ -228,7 +239,7 @@ static uint32_t triggered_ended[TRIGGERED_KNOWN];
 /* Bytes and counts that are there are known for survivors only: what a victim was told goes with it. */
 static struct {
     uint64_t started, done, failed, received, unexpected, between, undeliverable_received, slowest_ns, dropped_events,
-        refused, disabled, triggered, executor_died, told_twice, gap_ns, noticed_ns, lost;
+        refused, disabled, triggered, executor_died, told_twice, gap_ns, noticed_ns, lost, streamed;
 } tally;
 static uint64_t own_ns, own_last_ns; /* time in which this process ran */
 static uint64_t between_ns;          /* when the last operation with the other survivor ended, in own_ns */
@@ -265,6 +276,14 @@ static void append(int which, ptl_pt_index_t pt, void *memory, size_t bytes, uns
         ptl_le_t le = {.start = memory, .length = bytes, .ct_handle = ct, .uid = PTL_UID_ANY, .options = options};
         OK(PtlLEAppend(sides[1].ni, pt, &le, PTL_PRIORITY_LIST, NULL, handle));
     }
+}
+
+static void append_stream(int which, ptl_pt_index_t own)
+{
+    struct side *s = &sides[which];
+    append(which, PT_STREAM + own, s->stream_memory[own], (size_t)RANKS_MAX * STREAM_SLOT_BYTES,
+           PTL_ME_OP_PUT | PTL_ME_EVENT_LINK_DISABLE | PTL_ME_EVENT_UNLINK_DISABLE | PTL_ME_EVENT_CT_COMM, s->stream_ct[own],
+           &s->stream[own]);
 }
 
 static void post_once(struct once *entry)
@@ -329,6 +348,18 @@ static void open_side(int which)
            &s->region);
     append(which, PT_ATOMIC, s->atomic_memory, 4096, both, PTL_CT_NONE, &s->atomics);
     append(which, PT_PING, s->ping_memory, 4096, both, PTL_CT_NONE, &s->ping);
+    s->stream_source = memory_new(64, true);
+    OK(PtlCTAlloc(s->ni, &s->stream_told));
+    OK(PtlCTAlloc(s->ni, &s->stream_fired));
+    ptl_md_t stream = {.start = s->stream_source, .length = 64, .eq_handle = PTL_EQ_NONE, .ct_handle = s->stream_told,
+                       .options = PTL_MD_EVENT_CT_SEND | PTL_MD_EVENT_CT_ACK};
+    OK(PtlMDBind(s->ni, &stream, &s->stream_md));
+    for (ptl_pt_index_t own = 0; own < 2; own++) {
+        s->stream_memory[own] = memory_new((size_t)RANKS_MAX * STREAM_SLOT_BYTES, true);
+        OK(PtlCTAlloc(s->ni, &s->stream_ct[own]));
+        OK(PtlPTAlloc(s->ni, 0, PTL_EQ_NONE, PT_STREAM + own, &pt));
+        append_stream(which, own);
+    }
 }
 
 static void open_all(void)
@@ -507,6 +538,85 @@ static bool start_triggered(int which, int target)
     return true;
 }
 
+/* Whether all puts of streams but so many have been told of. */
+static bool stream_is_told(const struct side *s, uint64_t but)
+{
+    ptl_ct_event_t told = {0};
+    OK(PtlCTGet(s->stream_told, &told));
+    return told.success + told.failure + 2 * but >= 2 * s->streamed;
+}
+
+/* Some puts of a stream. Survivors' own are numbered. */
+static void start_stream(int which, int target, unsigned puts)
+{
+    struct side *s = &sides[which];
+    if (target == rank)
+        return;
+    ptl_pt_index_t own = survivor && target < SURVIVORS && any();
+    for (; puts > 0 && stream_is_told(s, STREAM_UNDER_WAY); puts--) {
+        if (own) {
+            uint64_t number = atomic_fetch_add(&board->streamed[rank][which], 1) + 1;
+            memcpy(s->stream_source, &number, 8);
+        }
+        s->streamed++;
+        OK(PtlPut(s->stream_md, 0, 8, PTL_CT_ACK_REQ, peer(target), PT_STREAM + own, 0, (ptl_size_t)rank * STREAM_SLOT_BYTES,
+                  NULL, 0));
+    }
+}
+
+/* Changes what streams to here go by. */
+static void disturb_streams(void)
+{
+    struct side *s = &sides[any()];
+    int which = s == &sides[1];
+    ptl_ct_event_t now, one = {.success = 1};
+    ptl_handle_ct_t ct = s->stream_ct[any()];
+    OK(PtlCTGet(ct, &now));
+    switch (random_below(4)) {
+    case 0: OK(PtlTriggeredCTInc(s->stream_fired, one, ct, now.success + now.failure + random_below(50))); break;
+    case 1: OK(PtlCTCancelTriggered(ct)); break;
+    case 2:
+        OK(PtlPTDisable(s->ni, PT_STREAM));
+        OK(PtlPTEnable(s->ni, PT_STREAM));
+        break;
+    default: {
+        unsigned char before[RANKS_MAX * STREAM_SLOT_BYTES];
+        OK(which == 0 ? PtlMEUnlink(s->stream[0]) : PtlLEUnlink(s->stream[0]));
+        memcpy(before, s->stream_memory[0], sizeof before);
+        OK(PtlCTGet(s->stream_ct[0], &now));
+        for (int i = 0; i < 200; i++) {
+            ptl_ct_event_t then = {0};
+            OK(PtlCTGet(s->stream_ct[0], &then));
+            if (then.success != now.success || memcmp(before, s->stream_memory[0], sizeof before) != 0) {
+                complain("a put came to an entry that had been unlinked");
+                break;
+            }
+        }
+        append_stream(which, 0);
+    }
+    }
+}
+
+/* Rule 5, when survivors have met and none sends. */
+static void check_streams(void)
+{
+    for (int which = 0; which < 2; which++) {
+        struct side *s = &sides[which];
+        ptl_ct_event_t told = {0}, arrived = {0};
+        OK(PtlCTGet(s->stream_told, &told));
+        OK(PtlCTGet(s->stream_ct[1], &arrived));
+        uint64_t wanted = atomic_load(&board->streamed[1 - rank][which]), last = 0;
+        memcpy(&last, s->stream_memory[1] + (1 - rank) * STREAM_SLOT_BYTES, 8);
+        if (told.success + told.failure != 2 * s->streamed)
+            complain("side %d: %zu of %zu puts of streams were told of", which, (size_t)(told.success + told.failure),
+                     (size_t)(2 * s->streamed));
+        if ((!lossy && (arrived.success != wanted || last != wanted)) || arrived.success > wanted || arrived.failure != 0)
+            complain("side %d: %zu puts of %zu of the survivor's stream are counted, the last is %zu", which,
+                     (size_t)arrived.success, (size_t)wanted, (size_t)last);
+        tally.streamed += s->streamed;
+    }
+}
+
 static int random_target(void)
 {
     if (survivor)
@@ -517,7 +627,7 @@ static int random_target(void)
 static void start_something(void)
 {
     int which = any(), target = random_target();
-    switch (random_below(8)) {
+    switch (random_below(10)) {
     case 0: start_region(which, target); break;
     case 1: start_atomic(which, target, true); break;
     case 2: start_atomic(which, target, false); break;
@@ -527,6 +637,13 @@ static void start_something(void)
         break;
     case 4:
     case 5: start_once(target); break;
+    case 6: start_stream(which, target, (unsigned)random_below(200)); break;
+    case 7:
+        if (survivor && random_below(32) == 0)
+            disturb_streams();
+        else
+            start_stream(which, target, (unsigned)random_below(200));
+        break;
     default: start_region(which, target); break;
     }
 }
@@ -898,7 +1015,7 @@ static void ping_pong(void)
     }
 }
 
-/* Rule 5. Everything that is linked can be unlinked; what cannot be had unexpected headers, or had gone by itself and
+/* Rule 6. Everything that is linked can be unlinked; what cannot be had unexpected headers, or had gone by itself and
  * must say so. */
 static void take_down(void)
 {
@@ -934,14 +1051,19 @@ static void take_down(void)
         struct side *s = &sides[which];
         OK(PtlCTCancelTriggered(s->region_ct));
         OK(PtlCTCancelTriggered(s->chain_ct));
-        ptl_handle_me_t entries[] = {s->region, s->atomics, s->ping};
-        ptl_pt_index_t indices[] = {PT_REGION, PT_ATOMIC, PT_PING};
-        for (int i = 0; i < 3; i++) {
+        ptl_handle_me_t entries[] = {s->region, s->atomics, s->ping, s->stream[0], s->stream[1]};
+        ptl_pt_index_t indices[] = {PT_REGION, PT_ATOMIC, PT_PING, PT_STREAM, PT_OWN};
+        for (int i = 0; i < 5; i++) {
             OK(which == 0 ? PtlMEUnlink(entries[i]) : PtlLEUnlink(entries[i]));
             OK(PtlPTFree(s->ni, indices[i]));
         }
         OK(PtlMDRelease(s->md));
         OK(PtlMDRelease(s->md_ping));
+        OK(PtlMDRelease(s->stream_md));
+        OK(PtlCTFree(s->stream_ct[0]));
+        OK(PtlCTFree(s->stream_ct[1]));
+        OK(PtlCTFree(s->stream_told));
+        OK(PtlCTFree(s->stream_fired));
         OK(PtlCTFree(s->region_ct));
         OK(PtlCTFree(s->chain_ct));
         OK(PtlEQFree(s->eq));
@@ -979,19 +1101,24 @@ static int survive(bool ranks_die, uint64_t life_ns)
             turn();
     if (watch() != 0)
         complain("%u operations are still open at the end", watch());
+    for (uint64_t since = own_ns; own_ns - since < 2 * LIMIT_NS && !(stream_is_told(&sides[0], 0) && stream_is_told(&sides[1], 0));)
+        for (int i = 0; i < 64; i++)
+            turn();
     notice_the_dead();
     meet(1);
+    check_streams();
     ping_pong();
     meet(2);
     take_down();
     printf("summary rank=%d errors=%u corrupt=%u started=%zu done=%zu failed=%zu between=%zu received=%zu unexpected=%zu "
            "triggered=%zu half_messages=%zu refused=%zu disabled=%zu dropped_events=%zu slowest_ms=%zu gap_ms=%zu "
-           "executor_died=%zu told_twice=%zu noticed_ms=%zu lost=%zu\n",
+           "executor_died=%zu told_twice=%zu noticed_ms=%zu lost=%zu streamed=%zu\n",
            rank, errors, atomic_load(&board->corrupt), (size_t)tally.started, (size_t)tally.done, (size_t)tally.failed,
            (size_t)tally.between, (size_t)tally.received, (size_t)tally.unexpected, (size_t)tally.triggered,
            (size_t)tally.undeliverable_received, (size_t)tally.refused, (size_t)tally.disabled,
            (size_t)tally.dropped_events, (size_t)(tally.slowest_ns / 1000000), (size_t)(tally.gap_ns / 1000000), (size_t)tally.executor_died,
-           (size_t)tally.told_twice, (size_t)(tally.noticed_ns / 1000000), (size_t)tally.lost);
+           (size_t)tally.told_twice, (size_t)(tally.noticed_ns / 1000000), (size_t)tally.lost,
+           (size_t)tally.streamed);
     fflush(stdout);
     return errors != 0 || atomic_load(&board->corrupt) != 0;
 }
@@ -1009,7 +1136,7 @@ static void step_operation(unsigned which)
     case 3: start_atomic((int)(which / 8 % 2), target, true); break;
     case 4: start_once(target); break;
     case 5: start_atomic((int)(which / 8 % 2), target, false); break;
-    case 6: start_once(target); break;
+    case 6: start_stream((int)(which / 8 % 2), target, 6); break;
     default: start_region((int)(which / 8 % 2), target); break;
     }
 }
@@ -1042,6 +1169,11 @@ _Noreturn static void be_victim(uint32_t generation, bool stepped, unsigned whic
             turn();
             start_something();
         }
+        for (int i = 0; i < 2 * SURVIVORS; i++) /* so that it has leases */
+            for (int n = 0; n < 10; n++) {
+                start_stream(i / SURVIVORS, i % SURVIVORS, STREAM_UNDER_WAY);
+                turn();
+            }
         atomic_store(&seat->ready, generation);
         for (;;) {
             raise(SIGSTOP); /* from here */

@@ -25,8 +25,11 @@ const MATCHED: u64 = 5;
 const UNEXPECTED: u64 = 3;
 const DROPPED: u64 = 2;
 const BYTES: u64 = 16;
+/// Those of a stream.
+const STREAMED: u64 = 5000;
 
 /// `traffic`: rank 0 puts to rank 1 as above, then both wait for the file `stop`.
+/// `stream`: before that, rank 0 makes many small puts, all of which match and are only counted.
 /// `death`: rank 1 is killed by SIGKILL after the first put; rank 0 goes on until a put is undeliverable, and then
 /// wants the next ones to be so too. `idle`: rank 1 is killed and rank 0 touches no interface any more; `leave`: rank 1
 /// leaves the job in order and ends, but never closes its interface.
@@ -118,8 +121,26 @@ int main(int argc, char **argv)
         TRY(PtlPTAlloc(ni, 0, eq, 0, &index));
         append(1, PTL_PRIORITY_LIST, arrived);
         append(2, PTL_OVERFLOW_LIST, PTL_CT_NONE);
+        TRY(PtlPTAlloc(ni, 0, PTL_EQ_NONE, 1, &index));
+        ptl_handle_me_t entry;
+        ptl_me_t me = { .start = memory, .length = 64, .ct_handle = arrived, .uid = PTL_UID_ANY, .ignore_bits = -1,
+                        .options = PTL_ME_OP_PUT | PTL_ME_EVENT_CT_COMM };
+        me.match_id.phys.nid = PTL_NID_ANY;
+        me.match_id.phys.pid = PTL_PID_ANY;
+        TRY(PtlMEAppend(ni, 1, &me, PTL_PRIORITY_LIST, NULL, &entry));
     }
     TRY(selvedge_barrier());
+    if (strcmp(mode, "stream") == 0) {
+        ptl_handle_md_t md;
+        ptl_md_t region = { .start = memory, .length = 64, .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE };
+        ptl_ct_event_t count;
+        TRY(PtlMDBind(ni, &region, &md));
+        for (int i = 0; i < 5000 && selvedge_rank() == 0; i++)
+            TRY(PtlPut(md, 0, 16, PTL_NO_ACK_REQ, ids[1], 1, 3, 0, NULL, 0));
+        if (selvedge_rank() == 1)
+            TRY(PtlCTWait(arrived, 5000, &count));
+        mode = "traffic";
+    }
     if (selvedge_rank() == 1) {
         if (strcmp(mode, "traffic") != 0) {
             ptl_ct_event_t count;
@@ -310,13 +331,33 @@ fn top_shows_what_the_ranks_have_done() {
     ] {
         assert_eq!(to["registers"][register], count, "{register}");
     }
-    assert_eq!((&to["unexpected_now"], &to["entries"]), (&UNEXPECTED.into(), &2.into()));
-    assert_eq!((&to["portals_enabled"], &to["portals_disabled"]), (&1.into(), &0.into()));
+    assert_eq!((&to["unexpected_now"], &to["entries"]), (&UNEXPECTED.into(), &3.into()));
+    assert_eq!((&to["portals_enabled"], &to["portals_disabled"]), (&2.into(), &0.into()));
     // The program asked for no limits.
     let limits = json(&output(&place, &["info", "limits", "--json"]));
     assert_eq!(limits["limits"]["default"]["nic_bytes"], to["file_bytes"]);
     assert_eq!(job.end().code, Some(0));
     assert_eq!(top(&place), (vec![], vec![]));
+}
+
+#[test]
+fn top_counts_every_put_of_a_stream_once() {
+    let place = Place::new("stream");
+    let job = Job::start(&place, &[], "stream");
+    place.wait_for_line("0");
+    place.wait_for_line("1");
+    let (nics, _) = top(&place);
+    let [_, to] = nics.as_slice() else { panic!("{nics:?}") };
+    assert!(to["registers"]["requests"].as_u64() >= Some(STREAMED + MATCHED + UNEXPECTED));
+    for (register, count) in [
+        ("matched_priority", STREAMED + MATCHED),
+        ("matched_overflow", UNEXPECTED),
+        ("dropped", DROPPED),
+        ("bytes_in", (STREAMED + MATCHED + UNEXPECTED) * BYTES),
+    ] {
+        assert_eq!(to["registers"][register], count, "{register}");
+    }
+    assert_eq!(job.end().code, Some(0));
 }
 
 #[test]

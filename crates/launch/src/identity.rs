@@ -28,6 +28,7 @@ pub struct Identity {
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
+    parent: u32,
     thread_count: u64,
     start: u64,
 }
@@ -51,10 +52,19 @@ impl Identity {
     /// Whether this very process still runs.
     pub fn is_alive(&self) -> bool {
         match read_stat(self.pid) {
-            // A start of 0 was recorded where /proc gave none: then the pid is all there is to go by.
-            Some(stat) => stat.is_alive() && (self.start == 0 || stat.start == self.start),
+            Some(stat) => self.is_running(&stat),
             None => answers_signals(self.pid),
         }
+    }
+
+    /// The process that this one, if it still runs, is a child of: 1 where its own parent has ended.
+    pub fn parent(&self) -> Option<u32> {
+        read_stat(self.pid).filter(|stat| self.is_running(stat)).map(|stat| stat.parent)
+    }
+
+    fn is_running(&self, stat: &Stat) -> bool {
+        // A start of 0 was recorded where /proc gave none: then the pid is all there is to go by.
+        stat.is_alive() && (self.start == 0 || stat.start == self.start)
     }
 
     /// The one-line form kept in files: `pid start`.
@@ -104,9 +114,10 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     let rest = std::str::from_utf8(&text[end_of_name + 1..]).ok()?;
     let mut fields = rest.split_ascii_whitespace();
     let state = *fields.next()?.as_bytes().first()?;
-    let thread_count = fields.nth(20 - 4)?.parse().ok()?;
+    let parent = fields.next()?.parse().ok()?;
+    let thread_count = fields.nth(20 - 5)?.parse().ok()?;
     let start = fields.nth(22 - 21)?.parse().ok()?;
-    Some(Stat { state, thread_count, start })
+    Some(Stat { state, parent, thread_count, start })
 }
 
 /// Only asked where `/proc` says nothing: absent, or mounted to hide other users' processes.
@@ -149,11 +160,13 @@ mod tests {
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().expect("cat starts");
         let identity = Identity::of(child.id()).expect("it runs");
         assert!(identity.is_alive());
+        assert_eq!(identity.parent(), Some(std::process::id()));
         child.kill().expect("ours to kill");
         while identity.is_alive() {
             std::thread::yield_now();
         }
         assert_eq!(Identity::of(child.id()), None, "a zombie is nobody");
+        assert_eq!(identity.parent(), None, "and nobody's child");
         child.wait().expect("reaped once");
         assert!(!identity.is_alive());
     }
@@ -168,17 +181,18 @@ mod tests {
     #[test]
     fn names_with_parentheses_do_not_shift_fields() {
         let line = b"42 (a) S 9 (b\n) Z 1 42 42 0 -1 4194304 1 0 0 0 1 2 0 0 20 0 1 0 987 0 0\n";
-        assert_eq!(parse_stat(line), Some(Stat { state: b'Z', thread_count: 1, start: 987 }));
+        assert_eq!(parse_stat(line), Some(Stat { state: b'Z', parent: 1, thread_count: 1, start: 987 }));
         assert_eq!(parse_stat(b"42 (cut) S 1 2"), None);
         assert_eq!(parse_stat(b""), None);
     }
 
     #[test]
     fn zombie_leader_with_threads_is_alive() {
-        assert!(Stat { state: b'Z', thread_count: 2, start: 1 }.is_alive());
-        assert!(!Stat { state: b'Z', thread_count: 1, start: 1 }.is_alive());
-        assert!(!Stat { state: b'Z', thread_count: 0, start: 1 }.is_alive());
-        assert!(!Stat { state: b'X', thread_count: 2, start: 1 }.is_alive());
+        let stat = |state, thread_count| Stat { state, parent: 1, thread_count, start: 1 };
+        assert!(stat(b'Z', 2).is_alive());
+        assert!(!stat(b'Z', 1).is_alive());
+        assert!(!stat(b'Z', 0).is_alive());
+        assert!(!stat(b'X', 2).is_alive());
     }
 
     #[test]

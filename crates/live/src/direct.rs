@@ -7,7 +7,7 @@
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::{Command, Request, kind};
-use selvedge_nic::{Fault, Nic};
+use selvedge_nic::{Fault, Nic, NoMemory};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Mode;
@@ -15,7 +15,6 @@ use crate::endpoint::Endpoint;
 use crate::interface::Interface;
 use crate::lanes::{Envelope, LaneFault, Lanes, Sender};
 use crate::memory::{LiveBus, Payload, Reply};
-use selvedge_nic::NoMemory;
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
-use selvedge_nic::{Fault, Register};
+use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::Mode;
 use crate::endpoint::Endpoint;
@@ -35,15 +35,25 @@ use crate::interface::Interface;
 use crate::mailbox::{self, PostError, Sender, Taken};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
 use crate::os::process::Identity;
-use selvedge_nic::NoMemory;
 
 /// Why an operation was not started. Nothing has happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
     /// The descriptor's memory is not mapped.
     Memory,
-    /// No room for what must be kept until the answer.
+    /// No room for what must be kept until the answer, or, for who does not wait, in the target's mailbox.
     NoSpace,
+}
+
+/// What to do where a mailbox is full, or no more answers can be awaited.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum WhenFull {
+    /// Wait, and keep the own mailbox going.
+    Wait,
+    /// Keep the packet, and send it later.
+    SetAside,
+    /// Leave it to the caller.
+    Refuse,
 }
 
 /// Looks whether a target lives, every so many operations.
@@ -81,12 +91,22 @@ impl Interface {
     /// Starts an operation of this process; most are complete when it returns.
     #[inline]
     pub fn start(&self, command: &Command) -> Result<(), StartError> {
+        self.start_when(command, WhenFull::Wait)
+    }
+
+    /// The same for who does not wait: refused where the target's mailbox is full, or too many answers are awaited.
+    pub fn start_now(&self, command: &Command) -> Result<(), StartError> {
+        self.start_when(command, WhenFull::Refuse)
+    }
+
+    #[inline]
+    fn start_when(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         if let Some(clock) = self.clock {
             return self.start_simulated(clock, command);
         }
         self.progress();
         let mut due = Due::new();
-        let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, true, &mut due);
+        let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, full, &mut due);
         if !due.is_empty() {
             self.drain_all(due);
         }
@@ -118,7 +138,7 @@ impl Interface {
         &'a self,
         from: Origin<'a>,
         command: &Command,
-        may_block: bool,
+        full: WhenFull,
         due: &mut Due<'a>,
     ) -> Result<(), StartError> {
         let Some(target) = self.endpoint(command.target) else {
@@ -129,7 +149,7 @@ impl Interface {
                 return result;
             }
         }
-        self.send(from, target, command, may_block, due)
+        self.send(from, target, command, full, due)
     }
 
     /// Runs the target's NIC. None: it cannot be done from here, or must queue behind packets.
@@ -222,23 +242,37 @@ impl Interface {
         from: Origin<'a>,
         target: &'a Endpoint,
         command: &Command,
-        may_block: bool,
+        full: WhenFull,
         due: &mut Due<'a>,
     ) -> Result<(), StartError> {
+        // Before anything is copied.
+        if full == WhenFull::Refuse && mailbox::is_full(target) {
+            target.look_alive();
+            return Err(StartError::NoSpace);
+        }
         let payload = match command.kind {
             kind::GET => Vec::new(),
             _ => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
         };
-        let token = self.pend(from, target, command, may_block)?;
+        let token = self.pend(from, target, command, full)?;
         let packet = request_packet(command, from.id, wire_token(token, from.owner()));
         loop {
             match mailbox::post(target, &self.sender(), &packet, &payload) {
-                Ok(()) => break,
-                Err(PostError::Full) if !may_block => {
-                    self.set_aside(target.id, packet, payload);
+                Ok(()) => {
+                    target.routes.note_parcel();
                     break;
                 }
-                Err(PostError::Full) => self.make_room(target),
+                Err(PostError::Full) => match full {
+                    WhenFull::Wait => self.make_room(target),
+                    WhenFull::SetAside => {
+                        self.set_aside(target.id, packet, payload);
+                        break;
+                    }
+                    WhenFull::Refuse => {
+                        from.segment.lock(self.word).take_pending(token);
+                        return Err(StartError::NoSpace);
+                    }
+                },
                 Err(PostError::NoSpace) => {
                     from.segment.lock(self.word).take_pending(token);
                     return Err(StartError::NoSpace);
@@ -258,7 +292,7 @@ impl Interface {
     }
 
     /// A token for the response; 0 when none is wanted.
-    fn pend(&self, from: Origin<'_>, target: &Endpoint, command: &Command, may_block: bool) -> Result<u64, StartError> {
+    fn pend(&self, from: Origin<'_>, target: &Endpoint, command: &Command, full: WhenFull) -> Result<u64, StartError> {
         if !command.wants_response() {
             return Ok(0);
         }
@@ -266,7 +300,7 @@ impl Interface {
             if let Ok(token) = from.segment.lock(self.word).pend(command, target.owner()) {
                 return Ok(token);
             }
-            if !may_block {
+            if full != WhenFull::Wait {
                 return Err(StartError::NoSpace);
             }
             self.progress();
@@ -338,7 +372,7 @@ impl Interface {
             };
             let Some(fired) = fired else { return };
             let origin = Origin { endpoint, fired: fired.index };
-            if let Err(error) = self.execute(origin, &fired.command, false, due) {
+            if let Err(error) = self.execute(origin, &fired.command, WhenFull::SetAside, due) {
                 let code = if error == StartError::Memory { fail::SEGV } else { fail::UNDELIVERABLE };
                 self.complete(origin, &fired.command, code, Some(&Delivery::failed(code)), due);
             }

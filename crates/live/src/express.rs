@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The put that programs in a hurry make: to an entry that stays as it is, memory in place, no answer wanted.
+//! The put that programs in a hurry make: to an entry that stays as it is, memory in place, told to its initiator by a count or
+//! not at all.
 //!
-//! It is what [`Interface::start`] would do, without a command, a bus and an answer in between. Whatever is not as it must be
-//! makes no difference to the caller: nothing has happened then, and `start` does it.
+//! It is what [`Interface::start`] would do, without a command, a bus and an answer in between: by lease, without the target's
+//! lock even ([`crate::leases`]). Whatever is not as it must be makes no difference to the caller: nothing has happened then,
+//! and `start` does it.
 //!
 //! Budget: some 400 instructions from the front door to the unlocked target, where `start` takes 530; one line crosses for the payload
 //! and one for the count.
@@ -11,21 +13,62 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_nic::portals::Put;
 
+use crate::endpoint::Endpoint;
 use crate::interface::Interface;
-use crate::memory::copy_direct;
+use crate::leases::{Pass, Piece, Told};
+use crate::memory::move_at_hand;
 
 /// Puts to a target that go the usual way after one that had to.
 const DETOUR: u32 = 64;
 
+/// How a put went.
+pub enum Express {
+    /// It is to go the usual way: nothing has happened.
+    No,
+    Done,
+    /// It is done, and this thread may put there by the pass.
+    Leased(Pass),
+}
+
 impl Interface {
-    /// Puts `put.length` bytes at `source`. False: nothing has happened.
-    #[inline(always)]
-    pub fn put_express(&self, target: u64, put: &Put, source: u64) -> bool {
+    /// Puts `put.length` bytes at `source`; the initiator is told so.
+    #[inline]
+    pub fn put_express(&self, target: u64, put: &Put, source: u64, told: &Told) -> Express {
         if !self.has_express {
-            return false;
+            return Express::No;
         }
         self.progress();
-        let Some(target) = self.endpoint(target) else { return false };
+        let Some(target) = self.endpoint(target) else { return Express::No };
+        if let Some(pass) = self.pass_for(target, put, told) {
+            let piece = Piece {
+                source,
+                in_shared: false,
+                length: put.length,
+                match_bits: put.match_bits,
+                remote_offset: put.remote_offset,
+                header_data: put.header_data,
+            };
+            // SAFETY: the pass is this interface's.
+            if unsafe { self.put_by(&pass, &piece) } {
+                return Express::Leased(pass);
+            }
+        }
+        if *told == Told::NOTHING && self.put_locked(target, put, source) {
+            self.earn_pass(target, put, told);
+            return Express::Done;
+        }
+        Express::No
+    }
+
+    /// A put whose initiator is told by a count has gone the usual way: after many, it may go by lease.
+    pub fn note_put(&self, target: u64, put: &Put, told: &Told) {
+        if let Some(target) = self.endpoint(target).filter(|_| self.has_express) {
+            self.earn_pass(target, put, told);
+        }
+    }
+
+    /// As `put_express`, nobody told, under the target's lock.
+    fn put_locked(&self, target: &Endpoint, put: &Put, source: u64) -> bool {
         let detour = target.detour.load(Relaxed);
         if target.own || detour != 0 {
             // Lost decrements of other threads only make the way longer.
@@ -38,20 +81,13 @@ impl Interface {
             let mail = bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed);
             let done = !mail
                 && guard.put_express(put, |address, bytes| {
-                    if bytes == 0 {
-                        return true;
-                    }
-                    let Some(to) = target.in_place(address, bytes, self.config.path) else { return false };
-                    if !self.own.own_readable(source, bytes) {
-                        return false;
-                    }
-                    copy_direct(source as *const u8, to.as_ptr(), bytes as usize);
-                    true
+                    move_at_hand((&self.own, source), (target, address), bytes, self.config.path)
                 });
             if !done {
                 target.detour.store(DETOUR, Relaxed);
                 return false;
             }
+            target.routes.clear_parcels();
             guard.has_fired()
         };
         self.settle_at(target, fired);

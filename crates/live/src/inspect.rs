@@ -19,9 +19,10 @@ use std::io;
 use std::mem::offset_of;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 
 use selvedge_nic::registers::{COUNT, Registers};
-use selvedge_nic::signals::Doorbell;
+use selvedge_nic::signals::{Doorbell, LEASES, Lease};
 use selvedge_nic::tables::{PortalEntry, portal};
 use selvedge_nic::{Layout, Limits, Register};
 
@@ -96,6 +97,8 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     let limits = layout.limits;
     let registers_end = layout.registers + size_of::<Registers>() as u64;
     let signals = Piece::read(&file, path, layout.doorbell, registers_end)?;
+    let leases_end = layout.leases + (LEASES * size_of::<Lease>()) as u64;
+    let leases = Piece::read(&file, path, layout.leases, leases_end)?;
     let portals_end = layout.portals + u64::from(limits.portals) * size_of::<PortalEntry>() as u64;
     let portals = Piece::read(&file, path, layout.portals, portals_end)?;
 
@@ -131,10 +134,27 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
         registers: std::array::from_fn(|at| signals.u64(layout.registers + at as u64 * 8)),
     };
     seen.count_portals(&portals, &layout);
+    seen.count_leases(&leases, &layout);
     Ok(seen)
 }
 
 impl Inspection {
+    /// Adds what was put by lease to the registers.
+    fn count_leases(&mut self, table: &Piece, layout: &Layout) {
+        for index in 0..LEASES as u64 {
+            let word = |field: usize| table.u64(layout.leases + index * size_of::<Lease>() as u64 + field as u64);
+            let lease = Lease {
+                puts: AtomicU64::new(word(offset_of!(Lease, puts))),
+                bytes: AtomicU64::new(word(offset_of!(Lease, bytes))),
+                ..Lease::default()
+            };
+            for register in Register::ALL {
+                let value = &mut self.registers[*register as usize];
+                *value = value.wrapping_add(lease.counted(*register));
+            }
+        }
+    }
+
     fn count_portals(&mut self, table: &Piece, layout: &Layout) {
         for index in 0..u64::from(self.limits.portals) {
             let at = |field: usize| layout.portals + index * size_of::<PortalEntry>() as u64 + field as u64;

@@ -21,11 +21,12 @@ use selvedge_vclock::RankEnd;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Outgoing;
+use crate::leases::Tallies;
 use crate::lock::Guard;
-use crate::os::asymmetric;
 use crate::os::cma;
 use crate::os::mapping::MapError;
 use crate::os::process::Identity;
+use crate::os::{asymmetric, thread};
 use crate::segment::{Owner, Segment, SegmentError, state};
 use crate::{Config, Mode, Path};
 
@@ -118,6 +119,7 @@ pub struct Interface {
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
+    pub(crate) tallies: Tallies,
     /// Targets' NICs are run from here, and their memory may be in place.
     pub(crate) has_express: bool,
     /// Where time is virtual: whom to ask for the turn.
@@ -143,6 +145,7 @@ impl Interface {
         let config = crate::simulated::configured(config, clock.is_some());
         let identity = Identity::own();
         asymmetric::register();
+        thread::tell_forks();
         if config.mode == Mode::Nic && matches!(config.path, Path::Auto | Path::Cma) {
             cma::admit_peers();
         }
@@ -179,6 +182,7 @@ impl Interface {
             looked: AtomicU32::new(0),
             polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
+            tallies: Tallies::default(),
             has_express: clock.is_none()
                 && config.mode == Mode::Nic
                 && matches!(config.path, Path::Auto | Path::Shared),
@@ -358,8 +362,9 @@ impl Interface {
         self.closing.store(true, SeqCst);
         let _ = std::fs::remove_file(&self.path);
         {
-            let _guard = self.lock();
+            let mut guard = self.lock();
             self.own.segment.header().hot.state.store(state::CLOSED, SeqCst);
+            guard.recall_all();
         }
         self.withdraw();
         while self.waiters.load(SeqCst) != 0 {
@@ -371,10 +376,11 @@ impl Interface {
 
 impl Drop for Interface {
     fn drop(&mut self) {
-        let attached = self.attached.get_mut().unwrap_or_else(|poison| poison.into_inner());
-        for pointer in attached.drain(..) {
-            // SAFETY: made by Box::into_raw in `attach`, dropped once, here.
-            drop(unsafe { Box::from_raw(pointer) });
+        let attached = std::mem::take(self.attached.get_mut().unwrap_or_else(|poison| poison.into_inner()));
+        for pointer in attached {
+            // SAFETY: made by Box::into_raw in `attach`, taken once, here.
+            let peer = unsafe { Box::from_raw(pointer) };
+            self.give_up_leases(&peer);
         }
         crate::endpoint::forget_own_memory();
     }

@@ -15,6 +15,8 @@
 //! | [`mailbox`] | packets that wait for the owner |
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
 //! | [`lanes`] | where senders leave small messages for an owner that keeps looking |
+//! | [`express`] | the put of programs in a hurry: no command, one lock |
+//! | [`leases`] | puts without the lock, for as long as nothing changes |
 //! | [`direct`] | an operation done at once, told by its result |
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
@@ -35,11 +37,12 @@ pub mod arena;
 pub mod direct;
 pub mod endpoint;
 pub mod engine;
-mod express;
+pub mod express;
 pub mod extents;
 pub mod inspect;
 pub mod interface;
 pub mod lanes;
+pub mod leases;
 pub mod lock;
 pub mod mailbox;
 pub mod memory;

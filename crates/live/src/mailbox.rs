@@ -103,6 +103,13 @@ pub fn post(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload: &[
     result
 }
 
+/// Whether a mailbox has no free slot now. It may have one soon, and need not have one still.
+pub fn is_full(target: &Endpoint) -> bool {
+    let bell = target.segment.doorbell();
+    let waiting = bell.mail_tail.load(Relaxed).wrapping_sub(bell.mail_head.load(Relaxed));
+    waiting >= u64::from(target.segment.limits().mail)
+}
+
 fn post_locked(target: &Endpoint, sender: &Sender<'_>, packet: &mut Packet, payload: &[u8]) -> Result<(), PostError> {
     if !target.is_ready() {
         return Err(PostError::Gone);

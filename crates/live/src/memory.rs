@@ -129,23 +129,8 @@ impl Bus for LiveBus<'_> {
     #[inline(always)]
     fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
         let Payload::Memory(initiator, side) = self.payload else { return false };
-        if bytes == 0 {
-            return true;
-        }
-        if side.iov != NONE {
-            return false;
-        }
-        let Some(to) = self.target.in_place(address, bytes, self.path) else { return false };
         let start = side.start.wrapping_add(payload_offset);
-        let from = match initiator.in_place(start, bytes, self.path) {
-            Some(from) => from.as_ptr().cast_const(),
-            None if initiator.own && initiator.resolve(start, bytes, Access::Read, self.path) != Place::Unmapped => {
-                start as *const u8
-            }
-            None => return false,
-        };
-        copy_direct(from, to.as_ptr(), bytes as usize);
-        true
+        bytes == 0 || (side.iov == NONE && move_at_hand((initiator, start), (self.target, address), bytes, self.path))
     }
 
     #[inline]
@@ -222,6 +207,32 @@ fn each(
     let from = side.start.wrapping_add(offset);
     initiator.segment.look_at_heap();
     initiator.segment.signals().pieces(region, from, bytes, Fault::Initiator, piece)
+}
+
+/// Moves bytes of an initiator to a target where both ends are at hand: the target's in place, the initiator's as well or our own.
+/// False: they are not, and nothing has happened.
+#[inline(always)]
+pub(crate) fn move_at_hand(from: (&Endpoint, u64), to: (&Endpoint, u64), bytes: u64, path: Path) -> bool {
+    let ((initiator, start), (target, address)) = (from, to);
+    if bytes == 0 {
+        return true;
+    }
+    let Some(to) = target.in_place(address, bytes, path) else { return false };
+    let Some(from) = readable_here(initiator, start, bytes, path) else { return false };
+    copy_direct(from, to.as_ptr(), bytes as usize);
+    true
+}
+
+/// A range of an initiator's memory, where it is at hand.
+#[inline(always)]
+pub(crate) fn readable_here(initiator: &Endpoint, start: u64, bytes: u64, path: Path) -> Option<*const u8> {
+    match initiator.in_place(start, bytes, path) {
+        Some(from) => Some(from.as_ptr().cast_const()),
+        None if initiator.own && initiator.resolve(start, bytes, Access::Read, path) != Place::Unmapped => {
+            Some(start as *const u8)
+        }
+        None => None,
+    }
 }
 
 /// Whether all of an initiator's memory can be reached from here.

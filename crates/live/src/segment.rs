@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 use selvedge_nic::layout::{self, BLOCK_BYTES};
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
-use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue};
+use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue, LEASES, Lease};
 use selvedge_nic::tables::{
     Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
 };
@@ -365,6 +365,7 @@ unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> 
             counters: slice::from_raw_parts(at::<Counter>(base, layout.counters), limits.counters as usize),
             queues: slice::from_raw_parts(at::<EventQueue>(base, layout.queues), limits.queues as usize),
             descriptors: slice::from_raw_parts(at::<Descriptor>(base, layout.descriptors), limits.descriptors as usize),
+            leases: slice::from_raw_parts(at::<Lease>(base, layout.leases), LEASES),
             heap: slice::from_raw_parts(at::<AtomicU64>(base, layout.heap), heap_blocks as usize * BLOCK_WORDS),
             encodings: layout.encodings,
         }
@@ -378,6 +379,7 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
     // SAFETY: the records are plain integers, which any bit pattern is a value of; the caller vouches for the rest.
     unsafe {
         Nic {
+            recall: crate::leases::recall,
             signals: signal_views(base, layout, heap_blocks),
             tables: Tables {
                 control: &mut *at::<Control>(base, layout.control),

@@ -59,6 +59,14 @@ impl Interface {
         }
     }
 
+    /// The program has looked for something that was there.
+    #[inline]
+    pub fn found_something(&self) {
+        if let Some(clock) = self.clock {
+            clock.found_something();
+        }
+    }
+
     /// Tells the simulator where this NIC is.
     pub(crate) fn announce(&self) -> Result<(), OpenError> {
         let Some(clock) = self.clock else { return Ok(()) };

@@ -47,19 +47,28 @@ pub fn abort_reset() {
 
 impl Interface {
     /// Waits until `look` finds something; `deadline` None waits for ever. The first look comes before anything else.
+    #[inline(always)]
     pub fn wait<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+        // Most waits end here, before they are worth announcing to whoever might close the interface.
+        if !ABORTED.load(Relaxed) && self.clock.is_none() {
+            for _ in 0..LOOKS {
+                self.progress();
+                if let Some(found) = look() {
+                    return Ok(found);
+                }
+            }
+        }
+        self.wait_on(deadline, look)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn wait_on<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
         if ABORTED.load(Relaxed) {
             return Err(WaitEnd::Aborted);
         }
         if let Some(clock) = self.clock {
             return self.wait_simulated(clock, deadline, look);
-        }
-        // Most waits end here, before they are worth announcing to whoever might close the interface.
-        for _ in 0..LOOKS {
-            self.progress();
-            if let Some(found) = look() {
-                return Ok(found);
-            }
         }
         self.waiters.fetch_add(1, SeqCst);
         let result = self.wait_counted(deadline, &mut look);

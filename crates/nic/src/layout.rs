@@ -10,13 +10,13 @@
 use crate::buddy::Buddy;
 use crate::handle::CAPACITY_MAX;
 use crate::registers::Registers;
-use crate::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
+use crate::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue, LEASES, Lease};
 use crate::tables::{
     Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
 };
 
 /// Version of the layout.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// The heap is handed out in blocks of this size: one event.
 pub const BLOCK_BYTES: u64 = 128;
 /// The largest heap that a NIC may be given: 1 GiB.
@@ -109,6 +109,7 @@ pub struct Layout {
     pub counters: u64,
     pub queues: u64,
     pub descriptors: u64,
+    pub leases: u64,
     pub counter_books: u64,
     pub queue_books: u64,
     pub entries: u64,
@@ -148,6 +149,7 @@ impl Layout {
         let counters = place(limits.counters.into(), size_of::<Counter>());
         let queues = place(limits.queues.into(), size_of::<EventQueue>());
         let descriptors = place(limits.descriptors.into(), size_of::<Descriptor>());
+        let leases = place(LEASES as u64, size_of::<Lease>());
         let counter_books = place(limits.counters.into(), size_of::<CounterBook>());
         let queue_books = place(limits.queues.into(), size_of::<QueueBook>());
         let entries = place(limits.entries.into(), size_of::<Entry>());
@@ -168,6 +170,7 @@ impl Layout {
             counters,
             queues,
             descriptors,
+            leases,
             counter_books,
             queue_books,
             entries,

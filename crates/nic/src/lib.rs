@@ -44,7 +44,12 @@ pub use tables::Tables;
 pub struct Nic<'a> {
     pub tables: Tables<'a>,
     pub signals: Signals<'a>,
+    /// How its home calls leases back.
+    pub recall: Recall,
 }
+
+/// Returns when no holder of a lease whose bit is set is in the middle of a put that it began before its grant was taken back.
+pub type Recall = fn(&[signals::Lease], u64);
 
 /// A table holds what no transition writes: a hostile or broken process had its hands in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

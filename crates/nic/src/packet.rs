@@ -22,7 +22,7 @@
 //! | 48..56 | remote_offset | response: the offset that was used |
 //! | 56..64 | header_data | |
 //! | 64..72 | length | request: bytes asked for; response: bytes moved |
-//! | 72..104 | operand | of a swap |
+//! | 72..104 | operand | of a swap; of a put, token and epoch |
 //! | 104..112 | payload_bytes | bytes of payload that come with the packet |
 //! | 112..120 | place_at | heap block, or number of the spill file |
 //! | 120..124 | sender | process id at the operating system, for spill files |

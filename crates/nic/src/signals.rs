@@ -3,17 +3,18 @@
 //!
 //! Invariants
 //! 1. Only the holder of the lock stores to them, except that a queue's consumers advance its head, that a counter's
-//!    lanes belong to their senders, and that the owner's program reads whatever it likes. So stores are plain, never
-//!    read-modify-write, on the hot path.
+//!    lanes and the first line of a lease belong to their senders, and that the owner's program reads whatever it likes. So
+//!    stores are plain, never read-modify-write, on the hot path.
 //! 2. A counter's `success` is stored with release after the bytes that it counts; a reader loads it with acquire.
 //! 3. An event's words are stored before its sequence number (release), which a consumer loads first (acquire).
 //! 4. What somebody polls has a cache line of its own.
 
+use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::handle::Encoding;
 use crate::layout::Limits;
-use crate::registers::Registers;
+use crate::registers::{Register, Registers};
 
 /// Words of an event in the heap: one block.
 pub const EVENT_WORDS: usize = 16;
@@ -78,6 +79,32 @@ pub struct Descriptor {
     pub reserved2: AtomicU64,
 }
 
+/// Leases that a NIC may have out at once.
+pub const LEASES: usize = 64;
+
+/// A sender's leave to put to one entry without the NIC's lock, until it is called back ([`crate::portals::leases`]). Two pairs
+/// of lines: what the sender writes with each put, and what holders of the lock write.
+#[repr(C, align(128))]
+#[derive(Default)]
+pub struct Lease {
+    /// 1 while its holder is in the middle of a put.
+    pub busy: AtomicU64,
+    /// What its lane holds.
+    pub counted: AtomicU64,
+    /// Puts that were made by it, and their bytes, by all holders that it has had.
+    pub puts: AtomicU64,
+    pub bytes: AtomicU64,
+    pub reserved: [AtomicU64; 12],
+    /// Number of the grant; 0: it is called back, or nobody's.
+    pub grant: AtomicU64,
+    /// The process that it belongs to, for as long as that lives: the home's word for a process.
+    pub holder: AtomicU64,
+    pub portal: AtomicU32,
+    /// The counter, by its index.
+    pub counter: AtomicU32,
+    pub reserved2: [AtomicU64; 13],
+}
+
 /// What tells the owner that work waits for it.
 #[repr(C, align(64))]
 #[derive(Default)]
@@ -101,10 +128,31 @@ pub struct Signals<'a> {
     pub counters: &'a [Counter],
     pub queues: &'a [EventQueue],
     pub descriptors: &'a [Descriptor],
+    /// None where the home gives none.
+    pub leases: &'a [Lease],
     /// Event rings, copies of I/O vectors and payload that waits, in blocks of 128 bytes.
     pub heap: &'a [AtomicU64],
     /// How references to counters, queues and descriptors are written.
     pub encodings: Encodings,
+}
+
+impl Signals<'_> {
+    /// A register's value now, with what was done by leases.
+    pub fn register(&self, register: Register) -> u64 {
+        let by_lease = |lease: &Lease| lease.counted(register);
+        self.leases.iter().map(by_lease).fold(self.registers.get(register), u64::wrapping_add)
+    }
+}
+
+impl Lease {
+    /// What of a register its puts make.
+    pub fn counted(&self, register: Register) -> u64 {
+        match register {
+            Register::Requests | Register::MatchedPriority | Register::ListSteps => self.puts.load(Relaxed),
+            Register::BytesIn => self.bytes.load(Relaxed),
+            _ => 0,
+        }
+    }
 }
 
 /// How references to the records of [`Signals`] are written.
@@ -130,4 +178,5 @@ const _: () = {
     assert!(size_of::<EventQueue>() == 128);
     assert!(size_of::<Descriptor>() == 64);
     assert!(size_of::<Doorbell>() == 64);
+    assert!(size_of::<Lease>() == 256);
 };

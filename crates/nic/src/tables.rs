@@ -138,8 +138,24 @@ pub struct PortalEntry {
     pub reserved: u16,
     /// The entry of the priority list that is alone there and in no index ([`CLASS_ALONE`]), or NONE.
     pub sole: u32,
-    pub reserved2: u32,
+    /// How often it was disabled, also before it was last allocated ([`Request::epoch`]).
+    pub disabled: u32,
     pub classes: [Class; CLASSES],
+}
+
+impl PortalEntry {
+    /// Which epoch it is in, from 1 on: the next begins when it is disabled.
+    #[inline(always)]
+    pub fn epoch(&self) -> u64 {
+        u64::from(self.disabled) + 1
+    }
+
+    /// Refuses what comes, and begins another epoch.
+    pub fn disable(&mut self) {
+        // In this order, for whoever dies between.
+        self.disabled = self.disabled.wrapping_add(1);
+        self.status = portal::DISABLED;
+    }
 }
 
 /// Status of unexpected headers.
@@ -231,7 +247,8 @@ pub struct Request {
     pub remote_offset: u64,
     pub header_data: u64,
     pub length: u64,
-    /// Comparand or mask of a swap; of a put, the first word may be a token ([`Request::token`]).
+    /// Comparand or mask of a swap; of a put, the first word may be a token ([`Request::token`]), the second an epoch
+    /// ([`Request::epoch`]).
     pub operand: [u64; 4],
 }
 
@@ -241,6 +258,13 @@ impl Request {
     #[inline(always)]
     pub fn token(&self) -> u32 {
         if self.kind == kind::PUT { self.operand[0] as u32 } else { 0 }
+    }
+
+    /// In which epoch of its portal table entry a put may be accepted ([`PortalEntry::epoch`]), 0 for any. Puts of one epoch
+    /// of which one was refused are all refused that come after it, so their sender can send them again in their order.
+    #[inline(always)]
+    pub fn epoch(&self) -> u64 {
+        if self.kind == kind::PUT { self.operand[1] } else { 0 }
     }
 }
 
@@ -330,7 +354,8 @@ pub struct CounterBook {
     pub armed_tail: u32,
     /// Who has which lane of the counter's line: a number that the home gives its processes, 0 for nobody.
     pub lane_owners: [u32; LANES],
-    pub reserved: u64,
+    /// What lanes held when the first operation was armed: thresholds count it, and lanes stand still then.
+    pub settled: u64,
 }
 
 /// An event queue, as the holders of the lock know it.
@@ -404,7 +429,18 @@ pub struct Control {
     pub reserved: u32,
     /// The process that executes the fire queue, or 0.
     pub drainer: u64,
+    /// Bit i: lease i is out. How many were ever given.
+    pub leases: u64,
+    pub grants: u64,
     pub intent: Intent,
+}
+
+impl Control {
+    /// Whether triggered operations are due.
+    #[inline]
+    pub fn has_fired(&self) -> bool {
+        self.fire_head != NONE
+    }
 }
 
 /// The tables, as the holder of the NIC's lock sees them.

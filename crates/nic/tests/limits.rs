@@ -237,6 +237,42 @@ fn events_of_a_flow_controlled_portal() {
     assert_eq!(home.nic().signals.registers.get(Register::EventsOverwritten), 0);
 }
 
+/// Puts that were sent before one of them was refused are refused, too, when there is room again: their sender can send all of them
+/// once more, in their order.
+#[test]
+fn puts_of_an_epoch_that_is_over() {
+    let mut home = Home::new(&LIMITS);
+    let mut bus = TestBus { payload: vec![7; 8], ..TestBus::default() };
+    let flags = options::PT_FLOWCTRL;
+    assert_eq!(home.nic().portal_alloc(None, flags, NONE), Ok(0));
+    let mut put_in = |home: &mut Home, epoch: u64| {
+        let operand = [0, epoch, 0, 0];
+        let request = Request { kind: kind::PUT, length: 8, match_bits: 1, operand, ..Request::default() };
+        match home.nic().deliver(&mut bus, &request) {
+            Verdict::Done(delivery) => (delivery.fail, delivery.remote_offset),
+            other => panic!("{other:?}"),
+        }
+    };
+    // There is no entry, which is said in either way.
+    assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
+    assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2));
+    home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
+    home.nic().portal_set(0, true).expect("allocated");
+    assert_eq!(put_in(&mut home, 1), (fail::PT_DISABLED, 2), "the one before it was refused");
+    assert_eq!(put_in(&mut home, 2).0, fail::OK);
+    assert_eq!(put_in(&mut home, 0).0, fail::OK, "of no epoch");
+    // Disabled by its owner; freed, and another's.
+    home.nic().portal_set(0, false).expect("allocated");
+    assert_eq!(put_in(&mut home, 2), (fail::PT_DISABLED, 3));
+    home.nic().portal_set(0, true).expect("allocated");
+    home.nic().clear_priority(0);
+    home.nic().portal_free(0).expect("nothing is linked");
+    assert_eq!(home.nic().portal_alloc(Some(0), flags, NONE), Ok(0));
+    home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
+    assert_eq!(put_in(&mut home, 3), (fail::PT_DISABLED, 4));
+    sane::assert_sane(&mut home.nic());
+}
+
 // ---- the layout ----
 
 fn ranges(layout: &Layout) -> Vec<(&'static str, u64, u64)> {

@@ -14,6 +14,7 @@
 //! | [`lists`] | list and match entries: append, unlink, search |
 //! | [`objects`] | memory descriptors, counting events, event queues |
 //! | [`operations`] | put, get, atomics, and their triggered forms |
+//! | [`shortcuts`] | puts that are like the one before |
 //! | [`job`] | selvedge_* |
 //!
 //! Every function may be called from any thread. Pointers are the caller's promise, as in any C API; what can be
@@ -29,5 +30,6 @@ pub mod job;
 pub mod lists;
 pub mod objects;
 pub mod operations;
+pub mod shortcuts;
 pub mod state;
 pub mod table;

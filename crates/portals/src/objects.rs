@@ -99,7 +99,7 @@ pub extern "C" fn PtlCTCancelTriggered(ct_handle: u32) -> i32 {
 /// What a counter holds.
 #[inline(always)]
 fn value_of(counter: &Counter) -> CtEvent {
-    CtEvent { success: counter.success.load(Acquire), failure: counter.failure.load(Acquire) }
+    CtEvent { success: counter.arrived(), failure: counter.failure.load(Acquire) }
 }
 
 #[unsafe(no_mangle)]
@@ -115,8 +115,10 @@ pub extern "C" fn PtlCTGet(ct_handle: u32, event: *mut CtEvent) -> i32 {
 
 /// The counter's value, once it has reached the test; an error once it is gone.
 #[inline(always)]
-fn reached(ni: &Ni, reference: u32, test: u64) -> Option<Outcome<CtEvent>> {
-    let Some(counter) = ni.interface().signals().counter(reference) else { return Some(Err(Code::ArgInvalid)) };
+fn reached(counter: &Counter, live: u32, test: u64) -> Option<Outcome<CtEvent>> {
+    if counter.slot.load(Acquire) != live {
+        return Some(Err(Code::ArgInvalid));
+    }
     let value = value_of(counter);
     (value.success.saturating_add(value.failure) >= test).then_some(Ok(value))
 }
@@ -126,7 +128,8 @@ pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i
     code((|| {
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
         let event = out(event)?;
-        *event = ni.interface().wait(None, || reached(ni, reference, test))??;
+        let (counter, live) = ni.interface().signals().counter_record(reference).ok_or(Code::ArgInvalid)?;
+        *event = ni.interface().wait(None, || reached(counter, live, test))??;
         Ok(())
     })())
 }
@@ -175,10 +178,14 @@ pub extern "C" fn PtlCTPoll(
         let tests = unsafe { std::slice::from_raw_parts(tests, size as usize) };
         let first = TURN.fetch_add(1, Relaxed) as usize;
         let count = references.len();
+        let signals = ni.interface().signals();
         let look = || {
-            (0..count)
-                .map(|step| (first + step) % count)
-                .find_map(|index| Some(reached(ni, references[index], tests[index])?.map(|value| (index, value))))
+            (0..count).map(|step| (first + step) % count).find_map(|index| {
+                match signals.counter_record(references[index]) {
+                    Some((counter, live)) => Some(reached(counter, live, tests[index])?.map(|value| (index, value))),
+                    None => Some(Err(Code::ArgInvalid)),
+                }
+            })
         };
         let (index, value) = wait_ms(ni, timeout_ms, look)??;
         (*event, *which) = (value, index as u32);

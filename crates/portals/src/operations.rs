@@ -13,11 +13,13 @@ use selvedge_host::nic::portals::resources::DescriptorView;
 use selvedge_host::nic::portals::triggered::Action;
 use selvedge_host::nic::portals::{Put, ack, options};
 use selvedge_host::nic::tables::{Command, Request, Side, kind};
+use selvedge_host::{Express, Pass, Piece, Told};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
 use crate::lists::Draft;
-use crate::state::{Kind, Ni, find, find_ni, initialised, out};
+use crate::shortcuts::{Likeness, Origin};
+use crate::state::{Kind, Ni, REFERENCE, find, find_ni, initialised, out, slot};
 
 /// Where an operation goes.
 #[derive(Clone, Copy)]
@@ -26,6 +28,15 @@ struct Target {
     pt_index: u32,
     match_bits: u64,
     remote_offset: u64,
+}
+
+impl Target {
+    /// What puts here have in common.
+    #[inline(always)]
+    fn likeness(&self, ni: &Ni, md_handle: u32, ack: u8) -> Likeness {
+        let process = u64::from(self.process.pid) << 32 | u64::from(self.process.nid);
+        Likeness { md_handle, pt_index: self.pt_index, process, map: ni.map_pointer(), ack }
+    }
 }
 
 /// What an operation carries besides its memory.
@@ -154,6 +165,76 @@ fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome
     Ok(Plan { source: part.side, ..Plan::new(part.ni, kind::PUT, length, target)? })
 }
 
+/// A put that is like one before it, done by shortcut if there is one. False: nothing has happened.
+#[inline(always)]
+fn put_by_shortcut(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> bool {
+    let Some(ni) = slot(md >> 27 & 3) else { return false };
+    let (match_bits, remote_offset) = (target.match_bits, target.remote_offset);
+    let piece = Piece { source: 0, in_shared: false, length, match_bits, remote_offset, header_data: tag.hdr_data };
+    ni.shortcuts.put(ni.interface(), &target.likeness(ni, md, tag.ack), offset, piece)
+}
+
+/// A put that no shortcut leads to.
+#[inline(never)]
+fn put_usual(md: u32, offset: u64, length: u64, target: Target, tag: Tag) -> i32 {
+    let (target, tag) = (&target, &tag);
+    let plan = match put(md, offset, length, target, tag) {
+        Ok(plan) => plan,
+        Err(error) => return error as i32,
+    };
+    let ni = plan.ni;
+    let Some(told) = told(&plan.source, tag.ack) else { return start(Ok(plan), length, target, tag) };
+    let put = Put {
+        portal: target.pt_index,
+        uid: ni.uid,
+        initiator: ni.presents(),
+        match_bits: target.match_bits,
+        remote_offset: target.remote_offset,
+        header_data: tag.hdr_data,
+        length,
+    };
+    match ni.interface().put_express(plan.physical, &put, plan.source.start, &told) {
+        Express::Done => {}
+        Express::Leased(pass) => keep_shortcut(ni, md, target.likeness(ni, md, tag.ack), pass),
+        Express::No => {
+            let physical = plan.physical;
+            let code = start(Ok(plan), length, target, tag);
+            if told != Told::NOTHING {
+                ni.interface().note_put(physical, &put, &told);
+            }
+            return code;
+        }
+    }
+    Code::Ok as i32
+}
+
+/// What an initiator is told of a put that goes well, where that is counts at most.
+#[inline(always)]
+fn told(source: &Side, ack: u8) -> Option<Told> {
+    if source.queue != NONE || source.iov != NONE || !matches!(ack, ack::NONE | ack::COUNTING) {
+        return None;
+    }
+    let flag = |option| source.counter != NONE && source.options & option != 0;
+    let (send, ack) = (flag(options::MD_EVENT_CT_SEND), ack == ack::COUNTING && flag(options::MD_EVENT_CT_ACK));
+    if !send && !ack {
+        return Some(Told::NOTHING);
+    }
+    Some(Told { counter: source.counter, send, ack, in_bytes: flag(options::MD_EVENT_CT_BYTES) })
+}
+
+/// Remembers how a put went that went by lease.
+#[cold]
+fn keep_shortcut(ni: &Ni, md: u32, like: Likeness, pass: Pass) {
+    let signals = ni.interface().signals();
+    let found = signals.descriptor_slot(md & REFERENCE).zip(signals.descriptor(md & REFERENCE));
+    let Some(((slot, live), view)) = found else { return };
+    let volatile = view.options & options::MD_VOLATILE != 0;
+    let most = if volatile { ni.limits.max_msg_size.min(ni.limits.max_volatile_size) } else { ni.limits.max_msg_size };
+    let in_shared = ni.interface().is_own_shared(view.start, view.length);
+    let origin = Origin { slot, live, start: view.start, in_shared, length: view.length, most };
+    ni.shortcuts.keep(like, origin, pass);
+}
+
 #[inline(always)]
 fn get(md: u32, offset: u64, length: u64, target: &Target) -> Outcome<Plan> {
     let part = Part::of(md, offset, length)?;
@@ -211,32 +292,6 @@ fn swap(pair: &Pair, length: u64, target: &Target, operand: *const c_void, what:
     Ok(plan)
 }
 
-/// A put of which nothing is told to its initiator, done at once if it can be. None: nothing has happened; what is wrong with it, if
-/// anything is, [`put`] finds.
-#[inline(always)]
-fn put_express(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Option<()> {
-    let (ni, reference) = find(md, Kind::Md).ok()?;
-    let view = ni.interface().signals().descriptor(reference)?;
-    let quiet = view.queue == NONE && view.counter == NONE && view.iov == NONE;
-    let most =
-        if view.options & options::MD_VOLATILE != 0 { ni.limits.max_volatile_size } else { ni.limits.max_msg_size };
-    let inside = offset.checked_add(length).is_some_and(|end| end <= view.length);
-    if !quiet || !inside || length > most || target.pt_index > ni.limits.max_pt_index as u32 {
-        return None;
-    }
-    let put = Put {
-        portal: target.pt_index,
-        uid: ni.uid,
-        initiator: ni.presents(),
-        match_bits: target.match_bits,
-        remote_offset: target.remote_offset,
-        header_data: tag.hdr_data,
-        length,
-    };
-    let physical = ni.physical(target.process).ok()?;
-    ni.interface().put_express(physical, &put, view.start.wrapping_add(offset)).then_some(())
-}
-
 /// Starts what was planned.
 #[inline(always)]
 fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag) -> i32 {
@@ -289,10 +344,10 @@ pub extern "C" fn PtlPut(
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
     let tag = Tag { user_ptr, hdr_data, ack: ack_req };
-    if tag.ack == ack::NONE && put_express(md_handle, local_offset, length, &target, &tag).is_some() {
-        return Code::Ok as i32;
+    match put_by_shortcut(md_handle, local_offset, length, &target, &tag) {
+        true => Code::Ok as i32,
+        false => put_usual(md_handle, local_offset, length, target, tag),
     }
-    start(put(md_handle, local_offset, length, &target, &tag), length, &target, &tag)
 }
 
 #[unsafe(no_mangle)]

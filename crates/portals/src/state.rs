@@ -17,6 +17,7 @@ use selvedge_host::{Interface, Opened};
 
 use crate::abi::{self, CT_NONE, EQ_NONE, NiLimits, Process};
 use crate::codes::{Code, Outcome};
+use crate::shortcuts::Shortcuts;
 
 /// What a handle is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,9 @@ pub enum Kind {
     Le = 4,
     Me = 5,
 }
+
+/// The part of a handle that is a reference to the NIC's record.
+pub const REFERENCE: u32 = 0x07ff_ffff;
 
 /// Interfaces that a process can have open at once.
 pub const INTERFACES: usize = 4;
@@ -48,6 +52,7 @@ pub struct Ni {
     maps: Mutex<Vec<*mut Vec<u64>>>,
     /// This process's rank in the map.
     rank: AtomicU32,
+    pub shortcuts: Shortcuts,
 }
 
 static SLOTS: [AtomicPtr<Ni>; INTERFACES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; INTERFACES];
@@ -103,7 +108,7 @@ pub fn find(handle: u32, kind: Kind) -> Outcome<(&'static Ni, u32)> {
         return Err(Code::ArgInvalid);
     }
     let ni = slot(handle >> 27 & 3).ok_or(Code::ArgInvalid)?;
-    Ok((ni, handle & 0x07ff_ffff))
+    Ok((ni, handle & REFERENCE))
 }
 
 /// The interface that an interface handle names.
@@ -126,6 +131,7 @@ impl Ni {
             map: AtomicPtr::default(),
             maps: Mutex::new(Vec::new()),
             rank: AtomicU32::new(abi::RANK_ANY),
+            shortcuts: Shortcuts::default(),
         }
     }
 
@@ -186,6 +192,12 @@ impl Ni {
         } else {
             Process { nid: (id >> 32) as u32, pid: id as u32 }
         }
+    }
+
+    /// Which logical map it is; null: none was set.
+    #[inline(always)]
+    pub fn map_pointer(&self) -> *const Vec<u64> {
+        self.map.load(Acquire)
     }
 
     /// The logical map, if one was set.

@@ -32,7 +32,7 @@ impl Leftovers {
     /// A launcher that kills its ranks may end before they have: what is theirs can be removed when they are gone.
     pub fn wait_for_the_dying(&self) {
         let began = Instant::now();
-        let is_orphan = |who: &Identity| who.is_alive() && parent_of(who.pid) == Some(1);
+        let is_orphan = |who: &Identity| who.parent() == Some(1);
         let ours = |who: &Identity| !self.processes.contains(who) && is_orphan(who);
         while began.elapsed() < PATIENCE && claimants(&self.parent).iter().any(ours) {
             thread::sleep(LOOK_EVERY);
@@ -61,11 +61,6 @@ impl Leftovers {
 fn claimants(parent: &Path) -> Vec<Identity> {
     let directories = jobs(parent).into_iter().filter_map(|name| JobDirectory::open_in(parent, &name).ok());
     directories.flat_map(|directory| directory.claimants()).map(|(_, who)| who).collect()
-}
-
-fn parent_of(pid: u32) -> Option<u32> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 /// Names of this user's job directories.

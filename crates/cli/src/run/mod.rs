@@ -56,7 +56,7 @@ pub struct Args {
 
     /// Set an environment variable in the ranks; may be given again
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = assignment)]
-    env: Vec<(String, String)>,
+    pub(crate) env: Vec<(String, String)>,
 
     /// End the job after this many seconds, with exit code 124
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]

@@ -10,6 +10,7 @@
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
 //! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
 //! | [`process`] | which process is which, and whether it still lives | `/proc/<pid>/stat` |
+//! | [`thread`] | which thread this is | none |
 //!
 //! Invariants of the whole folder:
 //! 1. Nothing here panics on what another process, a file system or a C caller does: those give error values. (The
@@ -24,6 +25,7 @@ pub mod mapping;
 pub mod memory;
 pub mod process;
 pub mod program;
+pub mod thread;
 
 #[cfg(test)]
 pub(crate) mod testing;

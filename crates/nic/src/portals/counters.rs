@@ -6,19 +6,23 @@
 //!
 //! A sender that writes the target's memory in place may count in place as well: in a *lane*, a word of the counter's
 //! line that is that sender's alone, by a plain store (no lock, no read-modify-write: what counts is one crossing of the
-//! line, as for a flag). Lanes have no thresholds, so a counter has lanes or triggered operations, never both.
+//! line, as for a flag). Lanes have no thresholds, so a counter has lanes in use or triggered operations, never both. A lane
+//! that was lent with a lease ([`super::leases`]) comes back with it, and keeps what it holds.
 //!
 //! Cost: one cache line, plain stores.
 
-use core::sync::atomic::Ordering::{Acquire, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::Nic;
 use crate::handle::NONE;
-use crate::signals::{Counter, Signals};
+use crate::signals::{Counter, LANES, Signals};
 use crate::tables::{CounterBook, slot};
 
 /// Status of counters.
 pub const LIVE: u32 = 1;
+
+/// Set in the owner of a lane that a lease has; the rest is the lease's index.
+pub(super) const LEASED: u32 = 1 << 31;
 
 /// How a sender counts in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,9 +39,15 @@ impl<'a> Signals<'a> {
     /// The live counter that this refers to.
     #[inline(always)]
     pub fn counter(&self, reference: u32) -> Option<&'a Counter> {
+        let (counter, live) = self.counter_record(reference)?;
+        (counter.slot.load(Acquire) == live).then_some(counter)
+    }
+
+    /// The record that a reference names, and what its slot says while the counter lives: for who looks at it again and again.
+    #[inline(always)]
+    pub fn counter_record(&self, reference: u32) -> Option<(&'a Counter, u32)> {
         let (index, generation) = self.encodings.counters.decode(reference);
-        let counter = self.counters.get(index as usize)?;
-        (counter.slot.load(Acquire) == slot::word(generation, LIVE)).then_some(counter)
+        Some((self.counters.get(index as usize)?, slot::word(generation, LIVE)))
     }
 }
 
@@ -46,26 +56,38 @@ impl Counter {
     /// between what was there when it began and when it ended.
     #[inline(always)]
     pub fn arrived(&self) -> u64 {
+        self.success.load(Acquire).wrapping_add(self.in_lanes())
+    }
+
+    /// What of that was counted in place.
+    #[inline(always)]
+    pub(crate) fn in_lanes(&self) -> u64 {
         let lanes = self.lanes.iter().map(|lane| lane.load(Acquire));
-        let locked = self.success.load(Acquire).wrapping_add(self.common.load(Acquire));
-        lanes.fold(locked, u64::wrapping_add)
+        lanes.fold(self.common.load(Acquire), u64::wrapping_add)
+    }
+}
+
+impl CounterBook {
+    /// What thresholds are held against.
+    #[inline(always)]
+    pub(crate) fn reached(&self) -> u64 {
+        self.success.wrapping_add(self.failure).wrapping_add(self.settled)
     }
 }
 
 impl Nic<'_> {
     /// How the sender with this number (not 0) may count at a counter in place: in the lane that it has, else a free one.
     pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
+        let held = &self.signals.counter(reference)?.lanes;
         let (_, book) = self.counter_book(reference)?;
-        if book.armed_head != NONE {
+        if book.armed_head != NONE || book.lane_owners.iter().any(|owner| owner & LEASED != 0) {
             return Some(Lane::Locked);
         }
-        let owned = |&owner: &u32| owner == sender;
-        let free = |&owner: &u32| owner == 0;
-        let lanes = &mut book.lane_owners;
-        let Some(lane) = lanes.iter().position(owned).or_else(|| lanes.iter().position(free)) else {
-            return Some(Lane::Common);
-        };
-        lanes[lane] = sender;
+        let owners = &mut book.lane_owners;
+        let free = |lane: &usize| owners[*lane] == 0 && held[*lane].load(Relaxed) == 0;
+        let owned = owners.iter().position(|&owner| owner == sender);
+        let Some(lane) = owned.or_else(|| (0..LANES).find(free)) else { return Some(Lane::Common) };
+        owners[lane] = sender;
         Some(Lane::Own(lane))
     }
 
@@ -83,19 +105,25 @@ impl Nic<'_> {
         let Some((index, book)) = self.counter_book(reference) else { return };
         book.success = book.success.wrapping_add(success);
         book.failure = book.failure.wrapping_add(failure);
-        let (successes, failures, threshold) = (book.success, book.failure, book.threshold_next);
+        let (successes, failures, due) = (book.success, book.failure, book.reached() >= book.threshold_next);
         let Some(counter) = self.signals.counters.get(index) else { return };
         if failure != 0 {
             counter.failure.store(failures, Release);
         }
         counter.success.store(successes, Release);
-        if successes.wrapping_add(failures) >= threshold {
+        if due {
             self.threshold_reached(reference);
         }
     }
 
-    /// Sets a counter.
+    /// Sets a counter. What its lanes hold stays there and is taken off the rest: what is counted in one meanwhile is not lost.
     pub fn count_set(&mut self, reference: u32, success: u64, failure: u64) {
+        let in_lanes = self.signals.counter(reference).map_or(0, Counter::in_lanes);
+        self.count_set_booked(reference, success.wrapping_sub(in_lanes), failure);
+    }
+
+    /// Sets what of a counter is in its books.
+    pub(crate) fn count_set_booked(&mut self, reference: u32, success: u64, failure: u64) {
         let Some((_, book)) = self.counter_book(reference) else { return };
         (book.success, book.failure) = (success, failure);
         self.count(reference, 0, 0);

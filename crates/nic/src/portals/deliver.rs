@@ -11,7 +11,8 @@
 //! 1. Portal table entry not there: dropped. Disabled: refused, `PTL_NI_PT_DISABLED`.
 //! 2. The first match decides; if it forbids the user or the operation the request fails and nothing changes.
 //! 3. With flow control, what lacks an entry, a header or room for its events disables the portal table entry and
-//!    is refused; without, it is dropped (or, for events, overwrites the oldest).
+//!    is refused; without, it is dropped (or, for events, overwrites the oldest). A put of another epoch than the entry's
+//!    is refused like one that comes while it is disabled; the answer says which epoch it is.
 //! 4. Memory that is not mapped fails the request with `PTL_NI_SEGV` at both ends; the entry is used all the same.
 //!
 //! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation; the lines touched
@@ -29,7 +30,7 @@ use super::{fail, list, options};
 use crate::handle::NONE;
 use crate::packet::Packet;
 use crate::registers::Register;
-use crate::tables::{Entry, Header, Intent, Request, entry, header, kind, portal, slot};
+use crate::tables::{Entry, Header, Intent, PortalEntry, Request, entry, header, kind, portal, slot};
 use crate::{Bus, Fault, Nic, Step};
 
 impl From<&Packet> for Request {
@@ -59,7 +60,7 @@ pub struct Delivery {
     pub fail: u8,
     /// Bytes moved.
     pub mlength: u64,
-    /// The offset into the entry's memory that was used.
+    /// The offset into the entry's memory that was used; of a put with an epoch that was refused, the entry's epoch.
     pub remote_offset: u64,
     /// The entry does not acknowledge.
     pub silent: bool,
@@ -94,21 +95,19 @@ impl Nic<'_> {
         let Some(portal_record) = self.tables.portals.get(request.portal as usize) else { return self.dropped() };
         let (status, flags, queue) = (portal_record.status, portal_record.options, portal_record.queue);
         if status != portal::ENABLED {
-            return if status == portal::DISABLED { self.refused() } else { self.dropped() };
+            return if status == portal::DISABLED { self.refused(request) } else { self.dropped() };
         }
-        let key = Key {
-            match_bits: request.match_bits,
-            source: request.initiator,
-            length: request.length,
-            remote_offset: request.remote_offset,
-        };
+        let key = Key::from(request);
         let flow_controlled = flags & options::PT_FLOWCTRL != 0;
+        if flow_controlled && request.epoch() != 0 && request.epoch() != portal_record.epoch() {
+            return self.refused(request);
+        }
         let found = match self.find_entry(bus, request.portal, 0, &key) {
             Some(index) => Some((index, list::PRIORITY)),
             None => self.find_entry(bus, request.portal, 1, &key).map(|index| (index, list::OVERFLOW)),
         };
         let Some((index, which)) = found else {
-            return self.exhausted(request.portal, flow_controlled, false);
+            return self.exhausted(request, flow_controlled, false);
         };
         if which == list::PRIORITY && !flow_controlled && request.kind == kind::PUT {
             let put = Put {
@@ -158,11 +157,11 @@ impl Nic<'_> {
         let plan = Plan::new(&record, which, request);
         if plan.keeps_header && self.tables.headers.get(self.tables.control.free_header as usize).is_none() {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
-            return self.exhausted(request.portal, flow_controlled, quiet);
+            return self.exhausted(request, flow_controlled, quiet);
         }
         if flow_controlled && self.queue_room(queue) < plan.events {
             let quiet = record.options & options::EVENT_FLOWCTRL_DISABLE != 0;
-            return self.exhausted(request.portal, true, quiet);
+            return self.exhausted(request, true, quiet);
         }
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
         let reached = self.signals.pieces(region, plan.offset, plan.mlength, Fault::Target, |address, _, bytes| {
@@ -368,19 +367,21 @@ impl Nic<'_> {
         Verdict::Done(Delivery::failed(fail::DROPPED))
     }
 
-    fn refused(&mut self) -> Verdict {
+    fn refused(&mut self, request: &Request) -> Verdict {
         self.signals.registers.add(Register::Requests, 1);
         self.signals.registers.add(Register::RefusedDisabled, 1);
-        Verdict::Done(Delivery::failed(fail::PT_DISABLED))
+        let epoch = self.tables.portals.get(request.portal as usize).map_or(0, PortalEntry::epoch);
+        let remote_offset = if request.epoch() == 0 { 0 } else { epoch };
+        Verdict::Done(Delivery { remote_offset, ..Delivery::failed(fail::PT_DISABLED) })
     }
 
     /// No entry, header or event space.
-    fn exhausted(&mut self, portal_index: u32, flow_controlled: bool, quiet: bool) -> Verdict {
+    fn exhausted(&mut self, request: &Request, flow_controlled: bool, quiet: bool) -> Verdict {
         if !flow_controlled {
             return self.dropped();
         }
-        self.flow_control(portal_index, quiet);
-        self.refused()
+        self.flow_control(request.portal, quiet);
+        self.refused(request)
     }
 
     /// Writes down what is about to be done, for whoever might have to finish it.

@@ -23,7 +23,7 @@ use super::fail;
 use crate::Nic;
 use crate::registers::Register;
 use crate::signals::{EVENT_WORDS, EventQueue, Signals};
-use crate::tables::{QueueBook, portal, slot};
+use crate::tables::{QueueBook, slot};
 
 /// Kinds of events, with the values of the API.
 pub mod event_kind {
@@ -133,7 +133,9 @@ impl<'a> Signals<'a> {
     #[inline]
     fn event_block(&self, queue: &EventQueue, number: u64) -> Option<&'a [AtomicU64; EVENT_WORDS]> {
         let capacity = u64::from(queue.capacity.load(Relaxed));
-        let block = u64::from(queue.ring.load(Relaxed)) + number.checked_rem(capacity)?;
+        // Most rings are of a power of two, which spares a division.
+        let place = if capacity.is_power_of_two() { number & (capacity - 1) } else { number.checked_rem(capacity)? };
+        let block = u64::from(queue.ring.load(Relaxed)) + place;
         let first = usize::try_from(block).ok()?.checked_mul(EVENT_WORDS)?;
         self.heap.get(first..first + EVENT_WORDS)?.try_into().ok()
     }
@@ -246,7 +248,8 @@ impl Nic<'_> {
 
     /// Disables a portal table entry for lack of resources; `quiet` leaves the event out.
     pub(crate) fn flow_control(&mut self, portal_index: u32, quiet: bool) {
-        self.tables.portals[portal_index as usize].status = portal::DISABLED;
+        self.recall_from_portal(portal_index);
+        self.tables.portals[portal_index as usize].disable();
         self.signals.registers.add(Register::FlowControl, 1);
         if !quiet {
             self.post_disabled(portal_index);

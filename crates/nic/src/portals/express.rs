@@ -6,12 +6,12 @@
 
 use super::deliver::Delivery;
 use super::events::{Event, event_kind};
-use super::matching::{Key, accepts};
+use super::matching::{Key, sole_accepts};
 use super::{fail, list, options};
 use crate::Nic;
 use crate::handle::NONE;
 use crate::registers::Register;
-use crate::tables::{entry, portal, slot};
+use crate::tables::{Entry, portal};
 
 /// What of a request a plain put has.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,30 @@ pub struct Put {
     pub length: u64,
 }
 
+impl Put {
+    /// The event that tells the target of it: what of it was moved, and where to.
+    #[inline(always)]
+    pub(super) fn event(&self, start: u64, user_ptr: u64, mlength: u64) -> Event {
+        Event {
+            start,
+            user_ptr,
+            header_data: self.header_data,
+            match_bits: self.match_bits,
+            rlength: self.length,
+            mlength,
+            remote_offset: self.remote_offset,
+            initiator: self.initiator,
+            uid: self.uid,
+            portal: self.portal,
+            kind: event_kind::PUT,
+            list: list::PRIORITY,
+            fail: fail::OK,
+            operation: 0,
+            datatype: 0,
+        }
+    }
+}
+
 /// What a put does on the express way.
 pub(super) struct Way {
     /// Where its bytes go, and how many.
@@ -35,6 +59,16 @@ pub(super) struct Way {
     pub counts: bool,
 }
 
+/// How a put of this user meets an entry: whether it leaves the entry as it is, posts an event, counts.
+#[inline(always)]
+pub(super) fn manner(record: &Entry, queue: u32, uid: u32) -> (bool, bool, bool) {
+    let flags = record.options;
+    let plain =
+        flags & (options::OP_PUT | CHANGING) == options::OP_PUT && (record.uid == u32::MAX || record.uid == uid);
+    let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
+    (plain, posts, flags & options::EVENT_CT_COMM != 0)
+}
+
 /// Options by which a message changes its entry, or needs more than one address.
 const CHANGING: u32 = options::USE_ONCE | options::MANAGE_LOCAL | options::IOVEC;
 
@@ -43,25 +77,30 @@ impl Nic<'_> {
     /// payload to an address of the target's, where it can be at once. False: nothing has changed, and it is to be delivered.
     #[inline(always)]
     pub fn put_express(&mut self, put: &Put, at_hand: impl FnOnce(u64, u64) -> bool) -> bool {
-        let Some(record) = self.tables.portals.get(put.portal as usize) else { return false };
-        if record.status != portal::ENABLED || record.options & options::PT_FLOWCTRL != 0 {
+        let Some((index, queue)) = self.sole_for(put) else { return false };
+        let moved = |way: &Way| at_hand(way.start, way.mlength);
+        if self.express(index, queue, put, moved).is_none() {
             return false;
         }
-        let (index, queue) = (record.sole, record.queue);
-        let Some(sole) = self.tables.entries.get(index as usize) else { return false };
+        self.signals.registers.add(Register::ListSteps, 1);
+        true
+    }
+
+    /// The entry that is alone on its list, where it accepts this put, and the queue of its portal table entry.
+    #[inline(always)]
+    pub(super) fn sole_for(&self, put: &Put) -> Option<(u32, u32)> {
+        let record = self.tables.portals.get(put.portal as usize)?;
+        if record.status != portal::ENABLED || record.options & options::PT_FLOWCTRL != 0 {
+            return None;
+        }
+        let sole = self.tables.entries.get(record.sole as usize)?;
         let key = Key {
             match_bits: put.match_bits,
             source: put.initiator,
             length: put.length,
             remote_offset: put.remote_offset,
         };
-        let linked = slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == put.portal;
-        let moved = |way: &Way| at_hand(way.start, way.mlength);
-        if !linked || !accepts(sole, &key) || self.express(index, queue, put, moved).is_none() {
-            return false;
-        }
-        self.signals.registers.add(Register::ListSteps, 1);
-        true
+        sole_accepts(sole, put.portal, &key).then_some((record.sole, record.queue))
     }
 
     /// A put to an entry that stays as it is, both memories at hand, told by an event or by a count but not by both. `moved` moves
@@ -77,10 +116,7 @@ impl Nic<'_> {
     ) -> Option<Delivery> {
         let record = self.tables.entries.get(index as usize)?;
         let flags = record.options;
-        let plain = flags & (options::OP_PUT | CHANGING) == options::OP_PUT
-            && (record.uid == u32::MAX || record.uid == put.uid);
-        let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
-        let counts = flags & options::EVENT_CT_COMM != 0;
+        let (plain, posts, counts) = manner(record, queue, put.uid);
         let offset = put.remote_offset;
         let mlength = put.length.min(record.length.saturating_sub(offset));
         let start = record.start.wrapping_add(offset);
@@ -89,24 +125,7 @@ impl Nic<'_> {
             return None;
         }
         if posts {
-            let event = Event {
-                start,
-                user_ptr,
-                header_data: put.header_data,
-                match_bits: put.match_bits,
-                rlength: put.length,
-                mlength,
-                remote_offset: offset,
-                initiator: put.initiator,
-                uid: put.uid,
-                portal: put.portal,
-                kind: event_kind::PUT,
-                list: list::PRIORITY,
-                fail: fail::OK,
-                operation: 0,
-                datatype: 0,
-            };
-            self.post(queue, &event);
+            self.post(queue, &put.event(start, user_ptr, mlength));
         }
         if counts {
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);

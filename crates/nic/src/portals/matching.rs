@@ -34,6 +34,18 @@ pub struct Key {
     pub remote_offset: u64,
 }
 
+impl From<&Request> for Key {
+    #[inline(always)]
+    fn from(request: &Request) -> Key {
+        Key {
+            match_bits: request.match_bits,
+            source: request.initiator,
+            length: request.length,
+            remote_offset: request.remote_offset,
+        }
+    }
+}
+
 /// The list that an entry is on, 0 (priority) or 1 (overflow).
 #[inline]
 pub(crate) fn list_of(record: &Entry) -> Option<usize> {
@@ -59,6 +71,12 @@ pub fn accepts(record: &Entry, key: &Key) -> bool {
     offset.checked_add(key.length).is_some_and(|end| end <= record.length)
 }
 
+/// Whether the entry that a portal table entry names as alone on its priority list is there, and accepts a request.
+#[inline(always)]
+pub(super) fn sole_accepts(sole: &Entry, portal: u32, key: &Key) -> bool {
+    slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == portal && accepts(sole, key)
+}
+
 #[inline]
 fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, source: u64) -> usize {
     let place = u64::from(portal) << 8 | u64::from(list) << 7 | u64::from(class);
@@ -71,13 +89,7 @@ impl Nic<'_> {
     /// The entry of a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match, by index. Nothing changes but the register of
     /// list steps.
     pub fn peek_entry<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
-        let key = Key {
-            match_bits: request.match_bits,
-            source: request.initiator,
-            length: request.length,
-            remote_offset: request.remote_offset,
-        };
-        self.find_entry(bus, request.portal, usize::from(which & 1), &key)
+        self.find_entry(bus, request.portal, usize::from(which & 1), &request.into())
     }
 
     /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
@@ -88,8 +100,7 @@ impl Nic<'_> {
             let sole = self.tables.entries.get(record.sole as usize)?;
             bus.charge(Step::EntrySearched);
             self.signals.registers.add(Register::ListSteps, 1);
-            let linked = slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == portal;
-            return (linked && accepts(sole, key)).then_some(record.sole);
+            return sole_accepts(sole, portal, key).then_some(record.sole);
         }
         if record.active[list] == 0 {
             return None;
@@ -166,6 +177,7 @@ impl Nic<'_> {
             }
             let alone = core::mem::replace(&mut entry.sole, NONE);
             if self.tables.entries.get(alone as usize).is_some_and(|other| other.class == CLASS_ALONE) {
+                self.recall_from_portal(portal);
                 self.index_entry(alone, 0);
             }
         }
@@ -207,9 +219,11 @@ impl Nic<'_> {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let Some(list) = list_of(record) else { return };
         if record.class == CLASS_ALONE {
-            if let Some(entry) = self.tables.portals.get_mut(usize::from(record.portal)) {
+            let portal = record.portal;
+            if let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) {
                 (entry.entries[0], entry.sole) = (0, NONE);
             }
+            self.recall_from_portal(portal.into());
             return;
         }
         self.unindex_entry(index, list);

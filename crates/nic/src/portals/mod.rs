@@ -17,6 +17,7 @@ pub mod counters;
 pub mod deliver;
 pub mod events;
 pub mod express;
+pub mod leases;
 pub mod matching;
 pub mod operation;
 pub mod receive;

@@ -4,15 +4,15 @@
 //! Everything has a limit, set when the NIC is made; beyond it the answer is [`Full`] and nothing has changed.
 //! Free slots of a table form a list. All O(1), but for the first free portal table entry, which is a scan.
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::fence;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, fence};
 
 use super::{counters, events, options};
 use crate::buddy::Buddy;
 use crate::handle::NONE;
 use crate::layout::BLOCK_BYTES;
 use crate::portals::scatter::BLOCK_WORDS;
-use crate::signals::Signals;
+use crate::signals::{Descriptor, Signals};
 use crate::tables::{Bucket, CounterBook, PortalEntry, QueueBook, portal, slot};
 use crate::{Corrupt, Full, Limits, Nic};
 
@@ -43,14 +43,23 @@ pub enum PortalError {
     Full,
 }
 
-impl Signals<'_> {
+impl<'a> Signals<'a> {
+    /// The record that a reference names, and what its slot says while the descriptor lives.
+    #[inline]
+    fn descriptor_record(&self, reference: u32) -> Option<(&'a Descriptor, u32)> {
+        let (index, generation) = self.encodings.descriptors.decode(reference);
+        Some((self.descriptors.get(index as usize)?, slot::word(generation, DESCRIPTOR_LIVE)))
+    }
+
+    /// The word that says whether a descriptor lives, and what it says then. All else of it never changes meanwhile.
+    pub fn descriptor_slot(&self, reference: u32) -> Option<(&'a AtomicU32, u32)> {
+        self.descriptor_record(reference).map(|(record, word)| (&record.slot, word))
+    }
+
     /// The live descriptor that this refers to. Any thread, no lock.
     #[inline]
     pub fn descriptor(&self, reference: u32) -> Option<DescriptorView> {
-        use core::sync::atomic::{Ordering::Acquire, fence};
-        let (index, generation) = self.encodings.descriptors.decode(reference);
-        let record = self.descriptors.get(index as usize)?;
-        let word = slot::word(generation, DESCRIPTOR_LIVE);
+        let (record, word) = self.descriptor_record(reference)?;
         if record.slot.load(Acquire) != word {
             return None;
         }
@@ -150,6 +159,7 @@ impl Nic<'_> {
     /// Frees a counter; operations that wait for it are cancelled.
     pub fn counter_free(&mut self, reference: u32) -> Option<()> {
         self.cancel_triggered(reference)?;
+        self.recall_from_counter(reference);
         let encoding = self.signals.encodings.counters;
         let (index, generation) = encoding.decode(reference);
         let free = self.tables.control.free_counter;
@@ -222,7 +232,8 @@ impl Nic<'_> {
             None => self.tables.portals.iter().position(|entry| entry.status == 0).ok_or(PortalError::Full)? as u32,
         };
         let status = if flags & options::PT_ALLOC_DISABLED != 0 { portal::DISABLED } else { portal::ENABLED };
-        self.tables.portals[index as usize] = PortalEntry { status, options: flags, queue, ..EMPTY_PORTAL };
+        let entry = &mut self.tables.portals[index as usize];
+        *entry = PortalEntry { status, options: flags, queue, disabled: entry.disabled, ..EMPTY_PORTAL };
         Ok(index)
     }
 
@@ -240,14 +251,22 @@ impl Nic<'_> {
                 queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
             }
         }
-        self.tables.portals[index as usize] = EMPTY_PORTAL;
+        // What is under way to it is of an epoch that is over.
+        self.tables.portals[index as usize] = PortalEntry { disabled: entry.disabled.wrapping_add(1), ..EMPTY_PORTAL };
         Ok(())
     }
 
     /// Enables or disables a portal table entry.
     pub fn portal_set(&mut self, index: u32, enabled: bool) -> Result<(), PortalError> {
         self.portal(index)?;
-        self.tables.portals[index as usize].status = if enabled { portal::ENABLED } else { portal::DISABLED };
+        if !enabled {
+            self.recall_from_portal(index);
+        }
+        let entry = &mut self.tables.portals[index as usize];
+        match enabled {
+            true => entry.status = portal::ENABLED,
+            false => entry.disable(),
+        }
         Ok(())
     }
 
@@ -319,7 +338,7 @@ const EMPTY_PORTAL: PortalEntry = PortalEntry {
     active: [0; 2],
     reserved: 0,
     sole: NONE,
-    reserved2: 0,
+    disabled: 0,
     classes: [crate::tables::Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, reserved: 0 };
         crate::tables::CLASSES],
 };

@@ -23,7 +23,7 @@ use super::scatter::Region;
 use super::{fail, list};
 use crate::handle::NONE;
 use crate::registers::Register;
-use crate::signals::LANES;
+use crate::signals::{Counter, LANES};
 use crate::tables::{Command, Entry, Header, Triggered, entry, kind, slot, triggered};
 use crate::{Bus, Fault, Full, Nic};
 
@@ -83,6 +83,9 @@ pub enum Action<'c> {
 const RECEIVES: u32 = 2;
 /// `list` of a counter's setting that leaves its failures.
 const KEEPS_FAILURES: u32 = 1;
+/// `list` of an operation on a counter that has begun: `start` of `command.source` and of `command.sink` have what its books are
+/// to hold, successes and failures.
+const BOOKED: u32 = 3;
 /// Bytes that a receive moves at a time.
 const CHUNK_BYTES: usize = 2048;
 
@@ -111,12 +114,18 @@ impl Nic<'_> {
     }
 
     /// Sets up an operation to run when a counter reaches a threshold. It may be due at once. Refused when there is no
-    /// such counter (nothing would ever free it), or senders count in lanes of its line, which nothing compares.
+    /// such counter (nothing would ever free it), or senders count in lanes of its line for good, which nothing compares; lanes that
+    /// are lent come back.
     pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, Full> {
         let index = self.tables.control.free_triggered;
-        let armable = self.counter_book(counter).is_some_and(|(_, book)| book.lane_owners == [0; LANES]);
-        if !armable || !self.triggered_available() {
+        if !self.triggered_available() {
             return Err(Full);
+        }
+        self.recall_from_counter(counter);
+        let in_lanes = self.signals.counter(counter).ok_or(Full)?.in_lanes();
+        match self.counter_book(counter) {
+            Some((_, book)) if book.lane_owners == [0; LANES] => book.settled = in_lanes,
+            _ => return Err(Full),
         }
         let sequence = self.next_sequence();
         let record = self.tables.triggered.get_mut(index as usize).ok_or(Full)?;
@@ -161,8 +170,7 @@ impl Nic<'_> {
         *record = fresh;
         record.slot = slot::word(generation, triggered::ARMED);
         self.chain_armed(index);
-        let reached = self.counter_book(counter).map(|(_, book)| book.success.wrapping_add(book.failure));
-        if reached.is_some_and(|reached| reached >= threshold) {
+        if self.counter_book(counter).is_some_and(|(_, book)| book.reached() >= threshold) {
             self.threshold_reached(counter);
         }
         Ok(Armed { index, generation })
@@ -207,7 +215,7 @@ impl Nic<'_> {
     pub(crate) fn threshold_reached(&mut self, reference: u32) {
         for _ in 0..=self.tables.triggered.len() {
             let Some((_, book)) = self.counter_book(reference) else { return };
-            let (head, reached) = (book.armed_head, book.success.wrapping_add(book.failure));
+            let (head, reached) = (book.armed_head, book.reached());
             let Some(record) = self.tables.triggered.get_mut(head as usize) else { break };
             if record.threshold > reached || slot::status(record.slot) != triggered::ARMED {
                 break;
@@ -253,7 +261,7 @@ impl Nic<'_> {
     /// Whether operations are due.
     #[inline(always)]
     pub fn has_fired(&self) -> bool {
-        self.tables.control.fire_head != NONE
+        self.tables.control.has_fired()
     }
 
     /// Carries out what is due up to the next operation that moves data, and hands that out. `executor` names the
@@ -289,27 +297,11 @@ impl Nic<'_> {
     }
 
     /// Carries out an operation on a counter or an entry. Whoever does it may die before the slot is free: doing it once
-    /// more then changes nothing, which is why an increment becomes a setting first.
+    /// more then changes nothing.
     pub(crate) fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
-            kind::COUNTER_SET if record.list == KEEPS_FAILURES => {
-                let failure = self.counter_book(record.object).map_or(0, |(_, book)| book.failure);
-                self.count_set(record.object, record.success, failure);
-            }
-            kind::COUNTER_SET => self.count_set(record.object, record.success, record.failure),
-            kind::COUNTER_INCREMENT => {
-                let Some((_, book)) = self.counter_book(record.object) else { return };
-                let success = book.success.wrapping_add(record.success);
-                let failure = book.failure.wrapping_add(record.failure);
-                let record = &mut self.tables.triggered[index as usize];
-                (record.success, record.failure) = (success, failure);
-                compiler_fence(SeqCst);
-                record.command.request.kind = kind::COUNTER_SET;
-                compiler_fence(SeqCst);
-                let object = record.object;
-                self.count_set(object, success, failure);
-            }
+            kind::COUNTER_SET | kind::COUNTER_INCREMENT => self.run_on_counter(index, &record),
             kind::APPEND if record.list == RECEIVES => {
                 self.receive_reserved(bus, record.object, record.command.source.queue);
             }
@@ -318,6 +310,30 @@ impl Nic<'_> {
                 let _ = self.unlink(record.object);
             }
         }
+    }
+
+    /// Sets or increments a counter. What its books are to hold is noted first, and set again by who finds the executor dead: what
+    /// was counted in lanes meanwhile stays.
+    fn run_on_counter(&mut self, index: u32, record: &Triggered) {
+        let object = record.object;
+        if record.list == BOOKED {
+            return self.count_set_booked(object, record.command.source.start, record.command.sink.start);
+        }
+        let in_lanes = self.signals.counter(object).map_or(0, Counter::in_lanes);
+        let Some((_, book)) = self.counter_book(object) else { return };
+        let (success, failure) = match record.command.kind {
+            kind::COUNTER_INCREMENT => {
+                (book.success.wrapping_add(record.success), book.failure.wrapping_add(record.failure))
+            }
+            _ if record.list == KEEPS_FAILURES => (record.success.wrapping_sub(in_lanes), book.failure),
+            _ => (record.success.wrapping_sub(in_lanes), record.failure),
+        };
+        let record = &mut self.tables.triggered[index as usize];
+        (record.command.source.start, record.command.sink.start) = (success, failure);
+        compiler_fence(SeqCst);
+        record.list = BOOKED;
+        compiler_fence(SeqCst);
+        self.count_set_booked(object, success, failure);
     }
 
     /// [`Action::Receive`].

@@ -88,8 +88,10 @@ impl OwnTables {
                 queues: &self.queues,
                 descriptors: &self.descriptors,
                 heap: &self.heap,
+                leases: &[],
                 encodings: self.encodings,
             },
+            recall: |_, _| {},
             tables: Tables {
                 control: &mut self.control,
                 portals: &mut self.portals,
@@ -108,6 +110,11 @@ impl OwnTables {
         }
     }
 
+    /// Whether triggered operations are due.
+    pub fn has_fired(&self) -> bool {
+        self.control.has_fired()
+    }
+
     /// What can be read at any time.
     pub fn signals(&self) -> Signals<'_> {
         Signals {
@@ -117,6 +124,7 @@ impl OwnTables {
             queues: &self.queues,
             descriptors: &self.descriptors,
             heap: &self.heap,
+            leases: &[],
             encodings: self.encodings,
         }
     }
