@@ -8,7 +8,7 @@
 //! | [`node`] | hosts, NICs and programs, joined by the fabric: the simulation |
 //! | [`program`] | programs as futures |
 //! | [`processes`] | programs as processes |
-//! | [`network`] | the fabric in virtual time: switches, virtual channels, credits, faults |
+//! | [`network`] | the fabric in virtual time: switches, virtual channels, credits, faults; or messages as wholes |
 //! | [`traffic`] | synthetic traffic on the network alone |
 //! | [`report`] | tables, JSON, pictures, a page, a timeline |
 //! | [`validate`] | what the seeds claim, against what comes out here |

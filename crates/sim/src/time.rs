@@ -36,7 +36,11 @@ impl Time {
         if bytes_per_s == 0 {
             return if bytes == 0 { Time::ZERO } else { Time::MAX };
         }
-        let ps = (u128::from(bytes) * 1_000_000_000_000).div_ceil(u128::from(bytes_per_s));
+        const PS: u64 = 1_000_000_000_000;
+        if let Some(product) = bytes.checked_mul(PS) {
+            return Time(product.div_ceil(bytes_per_s));
+        }
+        let ps = (u128::from(bytes) * u128::from(PS)).div_ceil(u128::from(bytes_per_s));
         Time(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 

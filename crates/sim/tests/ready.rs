@@ -11,7 +11,7 @@ use selvedge_nic::tables::Side;
 use selvedge_nic::{Fault, Nic};
 use selvedge_sim::machine::Machine;
 use selvedge_sim::network::Network;
-use selvedge_sim::node::{End, Meter, Options, Outcome, Ranks, Simulation, Turn};
+use selvedge_sim::node::{End, Meter, Model, Options, Outcome, Ranks, Simulation, Turn};
 use selvedge_sim::program::ready::{self, ProgramError};
 use selvedge_sim::program::{Results, Tasks};
 use selvedge_sim::time::Time;
@@ -36,8 +36,13 @@ fn prepare(machine: &Arc<Machine>, ranks: u32, line: &str) -> Result<Tasks, Prog
 }
 
 fn run(machine: &Arc<Machine>, ranks: u32, line: &str) -> (Outcome, Results) {
+    run_by(Model::Packet, machine, ranks, line)
+}
+
+fn run_by(network: Model, machine: &Arc<Machine>, ranks: u32, line: &str) -> (Outcome, Results) {
     let tasks = prepare(machine, ranks, line).unwrap_or_else(|error| panic!("{line}: {error}"));
-    let mut simulation = Simulation::new(machine.clone(), tasks, Options::default()).unwrap();
+    let options = Options { network, ..Options::default() };
+    let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
     let outcome = simulation.run(&mut |_| true);
     let results = simulation.ranks().results().clone();
     (outcome, results)
@@ -93,14 +98,16 @@ const LINES: &[(&str, &[u32], bool)] = &[
     ("locality messages 10 loads 0.2", &[2, 9, 12], true),
 ];
 
+const MODELS: [Model; 2] = [Model::Packet, Model::Message];
+
 #[test]
 fn every_program_ends_well() {
     let machines = [machine(&[]), machine(&[("nic.mode", "\"host\""), ("nic.matching", "\"list\"")])];
     for (line, sizes, _) in LINES {
         for ranks in *sizes {
-            for machine in &machines {
-                let (outcome, results) = run(machine, *ranks, line);
-                let at = format!("{line}, {ranks} ranks, {:?}", machine.nic.mode);
+            for (machine, network) in machines.iter().flat_map(|machine| MODELS.map(|network| (machine, network))) {
+                let (outcome, results) = run_by(network, machine, *ranks, line);
+                let at = format!("{line}, {ranks} ranks, {:?}, {network:?}", machine.nic.mode);
                 assert_eq!(outcome.end, End::Completed, "{at}");
                 assert_eq!(outcome.code(), 0, "{at}: {:?}", results.wrong);
                 assert!(results.wrong.is_empty(), "{at}");

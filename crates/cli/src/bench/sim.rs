@@ -3,10 +3,10 @@
 //!
 //! | measurement | what |
 //! |---|---|
-//! | `allreduce` | 128 ranks, 1,000 allreduces of 8 bytes by recursive doubling on `cluster`: our program, and the C program of `bench/sim` under `smpirun`, which is told to use the same algorithm and to leave computing out |
+//! | `allreduce` | 128 ranks, 1,000 allreduces of 8 bytes by recursive doubling on `cluster`: our program, with the network packet by packet and with each message as a whole, and the C program of `bench/sim` under `smpirun`, which is told to use the same algorithm and to leave computing out |
 //! | `hops` | packet-hop events a second of the network alone: a 16 x 16 torus under uniform traffic |
 //!
-//! Both sides are whole commands, start to end, one after the other in turns; the middle turn counts. SMPI is
+//! All are whole commands, start to end, one after the other in turns; the middle turn counts. SMPI is
 //! Debian's package libsimgrid-dev; without it there is nothing to compare with, and that is said.
 
 use std::fs;
@@ -80,7 +80,10 @@ fn timed(command: &mut Command) -> Result<(Duration, String)> {
     Ok((began.elapsed(), said))
 }
 
-fn ours(tree: &Tree, args: &Args) -> Command {
+/// As `--network` has them.
+const MODELS: [&str; 2] = ["packet", "message"];
+
+fn ours(tree: &Tree, args: &Args, model: &str) -> Command {
     let mut command = tree.command();
     command.args([
         "sim",
@@ -90,6 +93,8 @@ fn ours(tree: &Tree, args: &Args) -> Command {
         "cluster",
         "--program",
         "allreduce",
+        "--network",
+        model,
         "--json",
         "--quiet",
     ]);
@@ -108,20 +113,22 @@ pub fn main(args: Args) -> Result<ExitCode> {
     if let Err(error) = &smpi {
         eprintln!("selvedge: SMPI is not measured: {error:#}");
     }
-    let (mut own, mut peer) = (Vec::new(), Vec::new());
-    let mut each = [String::new(), String::new()];
+    let (mut own, mut peer) = ([const { Vec::new() }; MODELS.len()], Vec::new());
+    let (mut own_said, mut peer_said) = (String::new(), String::new());
     for turn in 0..args.turns {
         eprintln!("turn {} of {}", turn + 1, args.turns);
-        let (time, said) = timed(&mut ours(&tree, &args)).context("selvedge sim")?;
-        own.push(time);
-        each[0] = said;
+        for (model, times) in MODELS.iter().zip(&mut own) {
+            let (time, said) = timed(&mut ours(&tree, &args, model)).context("selvedge sim")?;
+            times.push(time);
+            own_said = said;
+        }
         if let Ok(smpi) = &smpi {
             let (time, said) = smpi.run(&args).context("smpirun")?;
             peer.push(time);
-            each[1] = said;
+            peer_said = said;
         }
     }
-    let report: serde_json::Value = serde_json::from_str(&each[0]).context("what selvedge sim printed")?;
+    let report: serde_json::Value = serde_json::from_str(&own_said).context("what selvedge sim printed")?;
     let (network_time, network_said) = timed(tree.command().args([
         "sim",
         "--machine",
@@ -136,13 +143,14 @@ pub fn main(args: Args) -> Result<ExitCode> {
     .context("selvedge sim --traffic")?;
     let network: serde_json::Value = serde_json::from_str(&network_said)?;
     let hops = find_number(&network, "packet_hops_per_s");
-    let (own, peer) = (middle(own), (!peer.is_empty()).then(|| middle(peer)));
+    let (own, peer) = (own.map(middle), (!peer.is_empty()).then(|| middle(peer)));
+    let ratio = |own: Duration| peer.map(|time| time.as_secs_f64() / own.as_secs_f64());
     let messages = find_number(&report, "messages");
     if args.json {
         let record = serde_json::json!({
-            "ranks": args.n, "allreduces": args.iterations, "selvedge_s": own.as_secs_f64(),
-            "smpi_s": peer.map(|time| time.as_secs_f64()),
-            "ratio": peer.map(|time| time.as_secs_f64() / own.as_secs_f64()),
+            "ranks": args.n, "allreduces": args.iterations,
+            "selvedge_s": own[0].as_secs_f64(), "selvedge_message_s": own[1].as_secs_f64(),
+            "smpi_s": peer.map(|time| time.as_secs_f64()), "ratio": ratio(own[0]), "ratio_message": ratio(own[1]),
             "messages": messages, "network_hop_events_per_s": hops, "network_s": network_time.as_secs_f64(),
         });
         println!("{record}");
@@ -153,13 +161,15 @@ pub fn main(args: Args) -> Result<ExitCode> {
         "{} ranks, {} allreduces of 8 bytes, recursive doubling; whole commands, the middle of {} turns",
         args.n, args.iterations, args.turns
     );
-    println!("  selvedge sim    {:8.3} s", own.as_secs_f64());
+    for (model, own) in MODELS.iter().zip(own) {
+        let beside = ratio(own).map_or(String::new(), |ratio| format!("   SMPI takes {ratio:.1} x"));
+        println!("  selvedge sim --network {model:7} {:8.3} s{beside}", own.as_secs_f64());
+    }
     match (&smpi, peer) {
         (Ok(smpi), Some(peer)) => {
-            println!("  SMPI {:10} {:8.3} s   ({})", smpi.version, peer.as_secs_f64(), each[1].trim());
-            println!("  SMPI / selvedge {:8.1} x", peer.as_secs_f64() / own.as_secs_f64());
+            println!("  SMPI {:25} {:8.3} s   ({})", smpi.version, peer.as_secs_f64(), peer_said.trim());
         }
-        _ => println!("  SMPI            not measured: apt install libsimgrid-dev"),
+        _ => println!("  SMPI: not measured: apt install libsimgrid-dev"),
     }
     match hops {
         Some(hops) => println!(

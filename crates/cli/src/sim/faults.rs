@@ -57,17 +57,19 @@ fn channels(topology: &Topology, link: &FailedLink) -> Result<Vec<u32>, Usage> {
     })))
 }
 
-/// By number or by name.
-fn router(topology: &Topology, text: &str) -> Option<RouterId> {
-    let number = text.parse().ok().filter(|number| *number < topology.routers()).map(RouterId);
-    number.or_else(|| (0..topology.routers()).map(RouterId).find(|router| topology.router_name(*router) == text))
+/// The one of `count` things that a text names, by its number or by its name.
+fn called(text: &str, count: u32, name: impl Fn(u32) -> String) -> Option<u32> {
+    let number = text.parse().ok().filter(|number| *number < count);
+    number.or_else(|| (0..count).find(|number| name(*number) == text))
 }
 
-/// Likewise.
+fn router(topology: &Topology, text: &str) -> Option<RouterId> {
+    called(text, topology.routers(), |router| topology.router_name(RouterId(router))).map(RouterId)
+}
+
 fn node(topology: &Topology, text: &str) -> Result<NodeId, Usage> {
-    let number = text.parse().ok().filter(|number| *number < topology.nodes()).map(NodeId);
-    let found = number.or_else(|| (0..topology.nodes()).map(NodeId).find(|node| topology.node_name(*node) == text));
-    found.ok_or_else(|| {
+    let found = called(text, topology.nodes(), |node| topology.node_name(NodeId(node)));
+    found.map(NodeId).ok_or_else(|| {
         let last = topology.nodes() - 1;
         Usage(format!("--fail-node: {text} is no node of this machine: it has nodes 0 to {last}"))
     })

@@ -37,12 +37,12 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_sim::machine::{Machine, load};
-use selvedge_sim::node::Death;
+use selvedge_sim::node::{Death, Model};
 use selvedge_sim::time::Time;
 
 use arguments::{Compute, FailedLink, FailedNode};
 use output::Output;
-use runner::{Placement, Plan};
+use runner::{Network, Placement, Plan};
 
 const EXIT_USAGE: u8 = 2;
 
@@ -97,6 +97,10 @@ pub struct Args {
     /// What all that is random is drawn from
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
+
+    /// Programs: how the network is simulated
+    #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
+    network: Network,
 
     /// End the run at this virtual time, as in 10ms, with exit code 124
     #[arg(long, value_name = "TIME", value_parser = arguments::time)]
@@ -200,6 +204,12 @@ fn dispatch(args: &Args) -> Result<u8> {
     if (args.study || args.describe) && !(args.fail_link.is_empty() && args.fail_node.is_empty()) {
         return Err(Usage("--fail-link and --fail-node are for programs and --traffic".to_owned()).into());
     }
+    if args.network != Network::Packet && args.program.is_none() && args.command.is_empty() {
+        return Err(Usage(
+            "--network message is for programs: --traffic and --study are about packets; leave it out".to_owned(),
+        )
+        .into());
+    }
     if args.study {
         return traffic::study(args);
     }
@@ -241,6 +251,7 @@ impl Args {
     ) -> Result<Plan> {
         let faults = faults::changes(&machine.topology, &self.fail_link, &self.fail_node)?;
         let deaths = faults::deaths(ranks, &self.kill)?;
+        Model::from(self.network).check(machine, &faults).map_err(|error| Usage(error.to_string()))?;
         let plan = Plan {
             machine: machine.clone(),
             program,
@@ -248,6 +259,7 @@ impl Args {
             ranks,
             ranks_per_node: self.ranks_per_node,
             placement: self.placement,
+            network: self.network.into(),
             seed: self.seed,
             time_limit: self.time_limit,
             faults,

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use selvedge_fabric::NodeId;
 use selvedge_sim::machine::Machine;
-use selvedge_sim::node::{Death, End, Fault, Options, Outcome, Ranks, Simulation, SimulationError};
+use selvedge_sim::node::{Death, End, Fault, Model, Options, Outcome, Ranks, Simulation, SimulationError};
 use selvedge_sim::program::Results;
 use selvedge_sim::random::Random;
 use selvedge_sim::report::run::pairs_of;
@@ -40,6 +40,25 @@ pub enum Placement {
     Random,
 }
 
+/// How the network is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Network {
+    /// Packet by packet, with credits and virtual channels
+    #[default]
+    Packet,
+    /// Each message as a whole: faster, and nearly as exact where channels are not full
+    Message,
+}
+
+impl From<Network> for Model {
+    fn from(network: Network) -> Model {
+        match network {
+            Network::Packet => Model::Packet,
+            Network::Message => Model::Message,
+        }
+    }
+}
+
 /// What is to be run, but for the ranks themselves.
 pub struct Plan {
     pub machine: Arc<Machine>,
@@ -48,6 +67,7 @@ pub struct Plan {
     pub ranks: u32,
     pub ranks_per_node: u32,
     pub placement: Placement,
+    pub network: Model,
     pub seed: u64,
     pub time_limit: Option<Time>,
     pub faults: Vec<Fault>,
@@ -101,6 +121,7 @@ pub struct Finished<R> {
 pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &Interrupt) -> Result<Finished<R>> {
     let placement = place(plan)?;
     let options = Options {
+        network: plan.network,
         placement: placement.clone(),
         trace_limit: output.spans(),
         time_limit: plan.time_limit.unwrap_or(Time::MAX),
@@ -135,6 +156,7 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
         parameters: plan.parameters.clone(),
         ranks: plan.ranks,
         nodes_used: placement.iter().collect::<BTreeSet<_>>().len() as u32,
+        network: plan.network,
         options: plan.options.clone(),
         results: Results::default(),
         results_x: String::new(),

@@ -151,6 +151,22 @@ fn parameters_of_programs_are_options() {
     );
 }
 
+#[test]
+fn messages_as_wholes_are_for_what_they_can_do() {
+    let machine = machine_file("pac");
+    let refused = |rest: &str| refused(&format!("--machine {machine} --network message {rest}"));
+    for what in ["--traffic uniform", "--describe"] {
+        assert!(refused(what).contains("is for programs"), "{}", refused(what));
+    }
+    let program = "--program barrier -n 2";
+    assert!(refused(&format!("{program} --loss 0.1")).contains("--loss 0"));
+    assert!(refused(&format!("{program} --fail-node 0@1us")).contains("leave --fail-link and --fail-node out"));
+    assert!(refused(&format!("{program} --set switch.switching=wormhole")).contains("switch.switching=cut-through"));
+    assert!(parse("--machine m --program p --network flits").is_err());
+    let options = parse("--machine m --program p --network message").map(|args| args.network);
+    assert_eq!(options, Ok(Network::Message));
+}
+
 fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Plan {
     let text = std::fs::read_to_string(machine_file("pac")).unwrap();
     let machine = from_text(std::path::Path::new("pac.toml"), &text, &[]).unwrap();
@@ -161,6 +177,7 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Pla
         ranks,
         ranks_per_node,
         placement,
+        network: Model::Packet,
         seed,
         time_limit: None,
         faults: Vec::new(),

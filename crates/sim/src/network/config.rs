@@ -6,6 +6,8 @@
 
 use thiserror::Error;
 
+use selvedge_fabric::Routing;
+
 use crate::time::Time;
 
 /// Everything that a network needs beside its topology and its routing.
@@ -164,12 +166,23 @@ impl NetworkConfig {
         Time::of_bytes(u64::from(self.link.flit_bytes), bandwidth)
     }
 
-    pub(super) fn node_latency(&self) -> Time {
+    /// Of the links between nodes and routers.
+    pub(crate) fn node_latency(&self) -> Time {
         self.node_link.as_ref().map_or(self.link.latency, |link| link.latency)
     }
 
+    /// Whether a link can have so many flits unacknowledged that it has to wait: those of the packets that ended within a round trip,
+    /// one more that began before, and the next.
+    pub(super) fn window_limits(&self) -> bool {
+        let Some(retransmission) = &self.retransmission else { return false };
+        let round_trip = self.link.latency.max(self.node_latency()) * 2;
+        let fastest = self.flit_time().min(self.node_flit_time()).0.max(1);
+        let most = round_trip.0 / fastest + 2 * u64::from(self.flits(self.link.packet_bytes)) + 1;
+        u64::from(retransmission.window_flits) < most
+    }
+
     /// What cannot be simulated is refused here, so that nothing after it needs to ask.
-    pub(super) fn check(&self) -> Result<(), NetworkError> {
+    pub(super) fn check(&self, routing: &Routing) -> Result<(), NetworkError> {
         let link = &self.link;
         let node_bandwidth = self.node_link.as_ref().map_or(1, |link| link.bandwidth_bytes_per_s);
         if link.bandwidth_bytes_per_s == 0 || node_bandwidth == 0 {
@@ -207,7 +220,9 @@ impl NetworkConfig {
                 return Err(NetworkError::Latency { latency: retransmission.timeout });
             }
         }
-        self.errors.check().map(|_| ())
+        let (needed, have) = (routing.virtual_channels_needed(), link.virtual_channels);
+        self.errors.check()?;
+        if needed > have { Err(NetworkError::VirtualChannels { needed, have }) } else { Ok(()) }
     }
 }
 

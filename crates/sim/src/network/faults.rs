@@ -114,7 +114,7 @@ impl Network {
         if self.errors && head {
             self.err(channel, packet, flits, &mut crossing);
         }
-        if self.config.retransmission.is_some() {
+        if self.window_limits {
             let at = crossing.end + self.links[channel as usize].latency * 2;
             let link = &mut self.reliability[channel as usize];
             debug_assert!(link.window >= flits, "window below zero");

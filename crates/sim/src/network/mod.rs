@@ -19,6 +19,8 @@
 //! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, that of the slowest channel on its way
 //! ([`Network::latency_empty`]).
 //!
+//! Messages that cross as wholes, without events, are another model: `message.rs`.
+//!
 //! Blocking is what heads wait for; a deadlock is found in the moment in which its cycle closes (`deadlock.rs`). Faults
 //! are in `faults.rs`. The words and the questions are those of SWORDFISH (seed 002, section 2.7).
 //!
@@ -42,6 +44,7 @@ mod engine;
 mod event;
 mod faults;
 mod latency;
+mod message;
 mod packet;
 mod serve;
 mod slab;
@@ -59,6 +62,7 @@ pub use config::{
 };
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
+pub use message::{Coming, Messages, Sending};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
 pub(crate) use statistics::ratio;
 pub use statistics::{ChannelStatistics, Statistics};
@@ -96,6 +100,10 @@ pub struct Network {
     generation: u32,
     virtual_channels: u32,
     cut_through: bool,
+    /// Acknowledgements can be what a link waits for; else they are not kept.
+    window_limits: bool,
+    /// Of an output that has fewer credits, those that are back are counted.
+    credits_low: u32,
     /// Any error rate is above 0.
     errors: bool,
     /// Rates of single channels; empty: all have those of the configuration.
@@ -107,14 +115,31 @@ pub struct Network {
     spans: Vec<HopSpan>,
 }
 
+/// What a model of a fabric has counted.
+pub trait Counted {
+    fn topology(&self) -> &Topology;
+    fn statistics(&self) -> &Statistics;
+    fn channel_statistics(&self, channel: u32) -> ChannelStatistics;
+}
+
+impl Counted for Network {
+    fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    fn statistics(&self) -> &Statistics {
+        &self.statistics
+    }
+
+    fn channel_statistics(&self, channel: u32) -> ChannelStatistics {
+        self.links[channel as usize].statistics
+    }
+}
+
 impl Network {
     pub fn new(topology: Arc<Topology>, routing: Routing, config: NetworkConfig) -> Result<Network, NetworkError> {
-        config.check()?;
-        let needed = routing.virtual_channels_needed();
+        config.check(&routing)?;
         let have = config.link.virtual_channels;
-        if needed > have {
-            return Err(NetworkError::VirtualChannels { needed, have });
-        }
         let channels = topology.channels();
         let virtual_channels = u32::from(have);
         let too_large = NetworkError::TooLarge { channels, virtual_channels: have };
@@ -140,6 +165,8 @@ impl Network {
             generation: 0,
             virtual_channels,
             cut_through: config.switch.switching == Switching::CutThrough,
+            window_limits: config.window_limits(),
+            credits_low: config.link.buffer_flits - config.link.buffer_flits / CREDITS_OUT,
             errors: config.errors != ErrorRates::NONE,
             channel_errors: Vec::new(),
             suspects: Vec::new(),
@@ -284,6 +311,9 @@ impl Network {
         &self.config
     }
 }
+
+/// Credits that are back are counted when this share of a buffer is out: often enough for few to be kept, and not for each packet.
+const CREDITS_OUT: u32 = 16;
 
 fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
     let link = |at_node: bool| Link {

@@ -166,7 +166,7 @@ impl Network {
     #[inline]
     pub(super) fn has_room(&mut self, output: u32, now: Time, flits: u32) -> bool {
         let out = &mut self.lanes[output as usize];
-        if out.credits < flits {
+        if out.credits < flits.max(self.credits_low) {
             out.credits += out.releases.collect(&mut self.releases, now);
         }
         out.credits >= flits
@@ -184,7 +184,7 @@ impl Network {
     /// Whether so many flits may be sent before anything is acknowledged.
     #[inline]
     pub(super) fn has_window(&mut self, channel: u32, now: Time, flits: u32) -> bool {
-        if self.config.retransmission.is_none() {
+        if !self.window_limits {
             return true;
         }
         let link = &mut self.reliability[channel as usize];

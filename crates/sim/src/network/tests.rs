@@ -68,7 +68,7 @@ fn assert_empty(network: &mut Network) {
     assert_eq!(network.in_flight(), 0);
 }
 
-fn config(vcs: u8, switching: Switching, arbitration: Arbitration) -> NetworkConfig {
+pub(super) fn config(vcs: u8, switching: Switching, arbitration: Arbitration) -> NetworkConfig {
     let mut config = NetworkConfig::default();
     config.link.virtual_channels = vcs;
     config.switch.switching = switching;
@@ -91,7 +91,7 @@ fn small(kind: usize) -> (Topology, Algorithm, u8) {
 }
 
 /// Every routing of every kind of topology, with as many virtual channels as it needs.
-fn all_routings() -> Vec<(Arc<Topology>, Routing)> {
+pub(super) fn all_routings() -> Vec<(Arc<Topology>, Routing)> {
     let graph = "router a\nrouter b\nrouter c\nlink a b\nlink b c\nlink c a\nnode n0 a\nnode n1 b\nnode n2 c\n";
     let topologies = [
         Topology::mesh(&[4, 3], 1),

@@ -17,6 +17,7 @@ use crate::machine::{Matching, Mode};
 use crate::network::Arrival;
 use crate::time::Time;
 
+use super::fabric::Fabric;
 use super::message::{INDEX_SHIFT, Phase};
 use super::ranks::{Bytes, Meter, Ranks};
 use super::run::{Event, Simulation};
@@ -67,44 +68,55 @@ impl<R: Ranks> Simulation<R> {
 
     /// Packets that have arrived, or never will; and nodes whose next packet the fabric has room for again.
     pub(super) fn take_arrivals(&mut self, now: Time) {
-        while let Some(node) = self.network.take_taken() {
+        let Fabric::Packets(network) = &mut self.network else { return };
+        while let Some(node) = network.take_taken() {
             if let Some(&next) = self.stations[node.0 as usize].leaving.front() {
                 self.queue.schedule(now, Event::Inject(next));
             }
         }
-        while let Some(arrival) = self.network.take_arrival() {
-            match arrival {
-                Arrival::Delivered(delivery) => {
-                    let index = (delivery.packet.message >> INDEX_SHIFT) as u32;
-                    self.packet_arrived(now, index, delivery.head);
-                }
-                Arrival::Lost(loss) => {
-                    let index = (loss.packet.message >> INDEX_SHIFT) as u32;
+        while let Some(arrival) = self.next_arrival() {
+            let index = (arrival.packet().message >> INDEX_SHIFT) as u32;
+            let head = match arrival {
+                Arrival::Delivered(delivery) => delivery.head,
+                Arrival::Lost(_) => {
                     self.flights[index as usize].lost = true;
-                    self.packet_arrived(now, index, now);
+                    now
                 }
-            }
+            };
+            self.packet_arrived(now, index, head);
         }
+    }
+
+    fn next_arrival(&mut self) -> Option<Arrival> {
+        if let Fabric::Packets(network) = &mut self.network { network.take_arrival() } else { None }
     }
 
     fn packet_arrived(&mut self, now: Time, index: u32, head: Time) {
         let flight = &mut self.flights[index as usize];
         let begins = flight.head == Time::MAX;
-        if begins && flight.phase == Phase::Request && flight.packets_to_come > 1 {
+        flight.head = flight.head.min(head);
+        if begins {
+            self.begins_to_arrive(index);
+        }
+        let flight = &mut self.flights[index as usize];
+        flight.packets_to_come = flight.packets_to_come.saturating_sub(1);
+        if flight.packets_to_come == 0 && flight.bytes_to_send == 0 {
+            self.landed(now, index);
+        }
+    }
+
+    /// Its first packet is there.
+    pub(super) fn begins_to_arrive(&mut self, index: u32) {
+        let flight = &mut self.flights[index as usize];
+        if flight.phase == Phase::Request && flight.packets_to_come > 1 {
             if self.stations[flight.target as usize].open_stream(&self.machine, flight.from) {
                 flight.has_stream = self.machine.nic.streams_max != 0;
             } else {
                 flight.refused = true;
             }
         }
-        flight.head = flight.head.min(head);
-        if begins && !flight.refused && !flight.lost {
+        if !flight.refused && !flight.lost {
             self.take_header(index);
-        }
-        let flight = &mut self.flights[index as usize];
-        flight.packets_to_come = flight.packets_to_come.saturating_sub(1);
-        if flight.packets_to_come == 0 && flight.bytes_to_send == 0 {
-            self.landed(now, index);
         }
     }
 
@@ -264,7 +276,7 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.messages += 1;
         self.statistics.payload_bytes += delivery.mlength;
         self.statistics.entries_searched += compared;
-        let _ = self.statistics.latency.record(finish.saturating_sub(started).0.max(1));
+        self.statistics.delivered_after(finish.saturating_sub(started));
         self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
         self.fire_what_is_due(to, ni, finish);
         self.wake(to, finish + machine.host.software_receive);

@@ -19,6 +19,7 @@ use crate::machine::Mode;
 use crate::network::Packet;
 use crate::time::Time;
 
+use super::fabric::Fabric;
 use super::ranks::{Bytes, Ranks};
 use super::run::{Event, NetworkQueue, Simulation};
 use super::station::Engine;
@@ -71,6 +72,47 @@ pub(super) struct Flight {
     pub number: u64,
 }
 
+impl Flight {
+    fn none(command: Box<Command>) -> Flight {
+        Flight {
+            phase: Phase::Free,
+            ni: 0,
+            from: u32::MAX,
+            to: u32::MAX,
+            source: u32::MAX,
+            target: u32::MAX,
+            command,
+            payload: Bytes::new(),
+            delivery: Delivery::default(),
+            started: Time::ZERO,
+            left: Time::ZERO,
+            head: Time::MAX,
+            header_done: Time::MAX,
+            bytes_to_send: 0,
+            bytes: 0,
+            packets_to_come: 0,
+            refused: false,
+            has_stream: false,
+            lost: false,
+            sequence: u64::MAX,
+            number: 0,
+        }
+    }
+
+    /// It is a message of its command from now on.
+    fn begin(&mut self, at: Time, (from, ni): (u32, u32), payload: Bytes, number: u64) {
+        (self.phase, self.from, self.ni, self.number) = (Phase::Request, from, ni, number);
+        (self.to, self.source, self.target) = (u32::MAX, u32::MAX, u32::MAX);
+        self.bytes = payload.len() as u64;
+        self.payload = payload;
+        self.delivery = Delivery::default();
+        (self.started, self.left, self.head, self.header_done) = (at, at, Time::MAX, Time::MAX);
+        (self.bytes_to_send, self.packets_to_come) = (0, 0);
+        (self.refused, self.has_stream, self.lost) = (false, false, false);
+        self.sequence = u64::MAX;
+    }
+}
+
 /// Packets of a node that may wait for the fabric; it reads no more while they do.
 const AHEAD: u32 = 1;
 
@@ -93,39 +135,17 @@ impl<R: Ranks> Simulation<R> {
     fn new_flight(&mut self, at: Time, from: u32, ni: u32, command: Box<Command>, payload: Bytes) -> u32 {
         self.pairs.numbers += 1;
         self.members[from as usize].unanswered += 1;
-        let flight = Flight {
-            phase: Phase::Request,
-            ni,
-            from,
-            to: u32::MAX,
-            source: u32::MAX,
-            target: u32::MAX,
-            bytes: payload.len() as u64,
-            command,
-            payload,
-            delivery: Delivery::default(),
-            started: at,
-            left: at,
-            head: Time::MAX,
-            header_done: Time::MAX,
-            bytes_to_send: 0,
-            packets_to_come: 0,
-            refused: false,
-            has_stream: false,
-            lost: false,
-            sequence: u64::MAX,
-            number: self.pairs.numbers & NUMBER_MASK,
+        let number = self.pairs.numbers & NUMBER_MASK;
+        let Some(index) = self.free_flights.pop() else {
+            let mut flight = Flight::none(command);
+            flight.begin(at, (from, ni), payload, number);
+            self.flights.push(flight);
+            return self.flights.len() as u32 - 1;
         };
-        match self.free_flights.pop() {
-            Some(index) => {
-                self.flights[index as usize] = flight;
-                index
-            }
-            None => {
-                self.flights.push(flight);
-                self.flights.len() as u32 - 1
-            }
-        }
+        let flight = &mut self.flights[index as usize];
+        self.ranks.recycle(std::mem::replace(&mut flight.command, command));
+        flight.begin(at, (from, ni), payload, number);
+        index
     }
 
     pub(super) fn free_flight(&mut self, index: u32) {
@@ -162,7 +182,7 @@ impl<R: Ranks> Simulation<R> {
 
     /// A node's engine takes what is to be sent, and the first packet is read.
     pub(super) fn emit(&mut self, now: Time, index: u32) {
-        let (source, target) = self.ends(index);
+        let (source, target) = (self.nodes[self.sender(index) as usize], self.nodes[self.receiver(index) as usize]);
         let machine = self.machine.clone();
         let flight = &mut self.flights[index as usize];
         (flight.source, flight.target) = (source, target);
@@ -180,7 +200,7 @@ impl<R: Ranks> Simulation<R> {
         let flight = &mut self.flights[index as usize];
         flight.bytes = bytes;
         flight.bytes_to_send = bytes;
-        flight.packets_to_come = bytes.div_ceil(packet).max(1) as u32;
+        flight.packets_to_come = if bytes <= packet { 1 } else { bytes.div_ceil(packet) as u32 };
         flight.head = Time::MAX;
         flight.header_done = Time::MAX;
         flight.left = ready;
@@ -202,6 +222,8 @@ impl<R: Ranks> Simulation<R> {
                 self.told_of_sending(last, index);
             }
             self.queue.schedule(last, Event::Landed(index));
+        } else if matches!(self.network, Fabric::Messages(_)) {
+            self.line_up(now, index, ready);
         } else {
             let leaving = &mut self.stations[source as usize].leaving;
             leaving.push_back(index);
@@ -211,19 +233,20 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// A packet has been read: it goes to the fabric, and the next is read.
+    /// A packet has been read: it goes to the fabric, and the next is read. Where messages cross it as wholes: it is its turn.
     pub(super) fn inject(&mut self, now: Time, index: u32) {
+        let Fabric::Packets(network) = &mut self.network else { return self.leave_line(now, index) };
         let machine = self.machine.clone();
         let most = u64::from(machine.network.link.packet_bytes).max(1);
         let flight = &mut self.flights[index as usize];
         let (source, target) = (flight.source, flight.target);
-        if self.network.waiting_at_source(NodeId(source)) > AHEAD {
-            return self.network.tell_when_taken(NodeId(source));
+        if network.waiting_at_source(NodeId(source)) > AHEAD {
+            return network.tell_when_taken(NodeId(source));
         }
         let bytes = flight.bytes_to_send.min(most);
         let station = &mut self.stations[source as usize];
         let leaves = station.sent.max(now);
-        station.sent = leaves + self.network.injection_time(bytes as u32);
+        station.sent = leaves + network.injection_time(bytes as u32);
         if flight.bytes_to_send == flight.bytes {
             flight.left = leaves;
         }
@@ -237,7 +260,7 @@ impl<R: Ranks> Simulation<R> {
             last: left == 0,
         };
         let request = flight.phase == Phase::Request;
-        self.network.inject(now, packet, &mut NetworkQueue(&mut self.queue));
+        network.inject(now, packet, &mut NetworkQueue(&mut self.queue));
         if left == 0 {
             let leaving = &mut self.stations[source as usize].leaving;
             leaving.pop_front();
@@ -251,13 +274,13 @@ impl<R: Ranks> Simulation<R> {
         }
         // No further ahead of the fabric than it takes packets.
         let read = self.stations[source as usize].read(&machine, now, left.min(most));
-        let free = self.network.injection_free_at(NodeId(source));
-        let ahead = self.network.injection_time(most as u32);
+        let free = network.injection_free_at(NodeId(source));
+        let ahead = network.injection_time(most as u32);
         self.queue.schedule(read.max(free.saturating_sub(ahead)), Event::Inject(index));
     }
 
     /// SEND: the payload has been read.
-    fn told_of_sending(&mut self, at: Time, index: u32) {
+    pub(super) fn told_of_sending(&mut self, at: Time, index: u32) {
         let flight = &self.flights[index as usize];
         let (command, from, ni) = (&flight.command, flight.from, flight.ni);
         if command.kind == kind::GET || !command.tells_initiator() {
@@ -270,9 +293,7 @@ impl<R: Ranks> Simulation<R> {
 
     /// Triggered operations that a change of a NIC has made due leave at `at`.
     pub(super) fn fire_what_is_due(&mut self, rank: u32, ni: u32, at: Time) {
-        let mut fired = false;
-        self.ranks.with_nic(rank, ni, &mut |nic| fired = nic.has_fired());
-        if fired {
+        if self.ranks.has_fired(rank, ni) {
             self.queue.schedule(at, Event::Fire { rank, ni });
         }
     }
@@ -351,12 +372,6 @@ impl<R: Ranks> Simulation<R> {
     }
 
     // ---- Helpers -------------------------------------------------------------------------------------------------
-
-    /// Nodes: where it is sent from now, and where to.
-    pub(super) fn ends(&self, index: u32) -> (u32, u32) {
-        let (from, to) = (self.sender(index), self.receiver(index));
-        (self.nodes[from as usize], self.nodes[to as usize])
-    }
 
     pub(super) fn sender(&self, index: u32) -> u32 {
         let flight = &self.flights[index as usize];

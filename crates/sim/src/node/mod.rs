@@ -7,7 +7,9 @@
 //! | `run` | the event loop: whose turn it is, who waits, who is stuck |
 //! | `message` | one message from command to counter, step by step |
 //! | `arrival` | the steps at the node where it arrives |
+//! | `fabric` | the fabric between them, in either of its models; a message that crosses it as a whole |
 //! | `station` | what a node has once: processor, engines of its NIC, its bus, its streams |
+//! | `train` | when the packets of a message leave, in closed form |
 //! | `walk` | what a search of an ordered list would have cost |
 //! | [`tables`] | a NIC's tables in the simulator's memory |
 //! | [`trace`] | who worked on which message, from when to when |
@@ -23,6 +25,7 @@
 //!    by that node's NIC, and its initiator is told `PTL_NI_UNDELIVERABLE` when word of that is back.
 
 mod arrival;
+mod fabric;
 mod message;
 pub mod outcome;
 pub mod ranks;
@@ -30,9 +33,11 @@ mod run;
 mod station;
 pub mod tables;
 pub mod trace;
+mod train;
 mod walk;
 
+pub use fabric::Model;
 pub use outcome::{End, Outcome, Progress, Statistics, Waiting};
-pub use ranks::{Ask, Bytes, Meter, Ranks, Turn};
+pub use ranks::{Ask, Bytes, KILLED, Meter, Ranks, Turn};
 pub use run::{Death, Fault, Options, Simulation, SimulationError};
 pub(crate) use walk::of_headers as headers_walk;

@@ -79,6 +79,8 @@ pub struct Statistics {
     pub lost: u64,
     /// Picoseconds from command to delivery.
     pub latency: Histogram<u64>,
+    /// The last latency, and how often it came in a row: not yet in the histogram.
+    pub(crate) latency_last: (u64, u64),
     /// A hash of everything that happened, in order.
     pub hash: u64,
 }
@@ -98,12 +100,32 @@ impl Default for Statistics {
             refused: 0,
             lost: 0,
             latency,
+            latency_last: (0, 0),
             hash: 0xcbf2_9ce4_8422_2325,
         }
     }
 }
 
 impl Statistics {
+    /// A message was delivered so long after its command. Messages that cross a machine alike come in runs.
+    #[inline]
+    pub(super) fn delivered_after(&mut self, latency: Time) {
+        let latency = latency.0.max(1);
+        if latency != self.latency_last.0 {
+            self.settle();
+            self.latency_last.0 = latency;
+        }
+        self.latency_last.1 += 1;
+    }
+
+    /// Brings the histogram up to date.
+    pub(super) fn settle(&mut self) {
+        let (latency, count) = std::mem::take(&mut self.latency_last);
+        if count > 0 {
+            let _ = self.latency.record_n(latency, count);
+        }
+    }
+
     /// Mixes what happened into the hash: a multiplication and a rotation for each word.
     #[inline]
     pub(super) fn note(&mut self, words: &[u64]) {

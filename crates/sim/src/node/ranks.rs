@@ -42,6 +42,9 @@ pub struct Turn {
     pub ask: Ask,
 }
 
+/// Exit code of a rank that was killed: 128 and SIGKILL, as of a process.
+pub const KILLED: i32 = 128 + 9;
+
 /// Counts the steps of a transition, for the machine to price.
 pub trait Meter {
     fn charge(&mut self, step: Step);
@@ -79,6 +82,16 @@ pub trait Ranks {
 
     /// Works on a rank's NIC, if it has that one.
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool;
+
+    /// Whether triggered operations of a rank's NIC are due.
+    fn has_fired(&mut self, rank: u32, ni: u32) -> bool {
+        let mut fired = false;
+        self.with_nic(rank, ni, &mut |nic| fired = nic.has_fired());
+        fired
+    }
+
+    /// A command that has been carried out; its box may be used again.
+    fn recycle(&mut self, _: Box<Command>) {}
 
     /// Delivers a request to a rank's NIC, with its payload; what it fetches is appended to `reply`.
     fn deliver(

@@ -13,11 +13,12 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::machine::Machine;
-use crate::network::{Network, NetworkError, NetworkEvent, Schedule};
+use crate::network::{Counted, NetworkError, NetworkEvent, Schedule};
 use crate::queue::Queue;
 use crate::time::Time;
 
 use super::arrival::Pairs;
+use super::fabric::{Fabric, Model};
 use super::message::Flight;
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
 use super::ranks::{Ask, Ranks};
@@ -39,8 +40,12 @@ pub(super) enum Event {
     Leave(u32),
     /// A command has reached the NIC.
     Issue(u32),
-    /// The next packet of a message has been read.
+    /// The next packet of a message has been read, or its turn to leave as a whole has come.
     Inject(u32),
+    /// The first of several packets of a message that crosses as a whole is there.
+    Head(u32),
+    /// Such a message has been read.
+    Sent(u32),
     /// All of a message is there.
     Landed(u32),
     /// A request is delivered.
@@ -76,6 +81,8 @@ pub struct Death {
 /// How a simulation is run.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// How the fabric is simulated.
+    pub network: Model,
     /// Which node each rank is on; empty: rank r on node r.
     pub placement: Vec<u32>,
     /// Spans to keep; 0: none.
@@ -97,6 +104,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
+            network: Model::Packet,
             placement: Vec::new(),
             trace_limit: 0,
             faults: Vec::new(),
@@ -120,6 +128,10 @@ pub enum SimulationError {
     NoSuchNode { rank: u32, node: u32, last: u32 },
     #[error("rank {rank} is to be killed, and there are ranks 0 to {last}")]
     NoSuchRank { rank: u32, last: u32 },
+    #[error(
+        "where each message crosses the network as a whole (--network message) there are no {what}: simulate packets (--network packet), or {instead}"
+    )]
+    Model { what: &'static str, instead: &'static str },
     #[error(transparent)]
     Network(#[from] NetworkError),
 }
@@ -176,7 +188,7 @@ pub struct Simulation<R: Ranks> {
     /// Cloned in passing all the time, which an `Rc` makes cheap.
     pub(super) machine: Rc<Machine>,
     pub(super) queue: Queue<Event>,
-    pub(super) network: Network,
+    pub(super) network: Fabric,
     pub(super) ranks: R,
     pub(super) members: Vec<Rank>,
     /// The node of each rank.
@@ -232,9 +244,8 @@ impl<R: Ranks> Simulation<R> {
         if let Some(death) = options.deaths.iter().find(|death| death.rank >= size) {
             return Err(SimulationError::NoSuchRank { rank: death.rank, last: size.saturating_sub(1) });
         }
-        let mut config = machine.network.clone();
-        config.trace = options.trace_limit > 0;
-        let network = Network::new(machine.topology.clone(), machine.routing.clone(), config)?;
+        options.network.check(&machine, &options.faults)?;
+        let network = Fabric::new(options.network, &machine, options.trace_limit > 0)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
         let new_rank = || Rank {
@@ -315,6 +326,7 @@ impl<R: Ranks> Simulation<R> {
         };
         self.collect_spans();
         self.statistics.events = self.queue.taken();
+        self.statistics.settle();
         Outcome {
             end,
             time: self.queue.now(),
@@ -328,15 +340,16 @@ impl<R: Ranks> Simulation<R> {
         Progress {
             time: self.queue.now(),
             events: self.queue.taken(),
-            hops: self.network.statistics().events,
+            hops: self.network.moved(),
             messages: self.statistics.messages,
             ranks_ended: self.ended,
             ranks: self.members.len() as u32,
         }
     }
 
-    pub fn network(&self) -> &Network {
-        &self.network
+    /// What the fabric has counted.
+    pub fn network(&self) -> &dyn Counted {
+        self.network.counted()
     }
 
     pub fn machine(&self) -> &Machine {
@@ -359,7 +372,9 @@ impl<R: Ranks> Simulation<R> {
     fn happen(&mut self, now: Time, event: Event) {
         match event {
             Event::Network(event) => {
-                self.network.handle(now, event, &mut NetworkQueue(&mut self.queue));
+                if let Fabric::Packets(network) = &mut self.network {
+                    network.handle(now, event, &mut NetworkQueue(&mut self.queue));
+                }
                 self.take_arrivals(now);
             }
             Event::Resume { rank, generation, look } => {
@@ -372,6 +387,8 @@ impl<R: Ranks> Simulation<R> {
             Event::Leave(rank) => self.leave(now, rank),
             Event::Issue(flight) => self.issue(now, flight),
             Event::Inject(flight) => self.inject(now, flight),
+            Event::Head(flight) => self.begins_to_arrive(flight),
+            Event::Sent(flight) => self.told_of_sending(now, flight),
             Event::Landed(flight) => self.landed(now, flight),
             Event::Deliver(flight) => self.deliver(now, flight),
             Event::Answer(flight) => self.answer(now, flight),
@@ -379,9 +396,10 @@ impl<R: Ranks> Simulation<R> {
             Event::Fault(number) => {
                 let Fault { channel, up, .. } = self.options.faults[number as usize];
                 let queue = &mut NetworkQueue(&mut self.queue);
-                match up {
-                    true => self.network.repair_link(now, channel, queue),
-                    false => self.network.fail_link(now, channel, queue),
+                match (&mut self.network, up) {
+                    (Fabric::Packets(network), true) => network.repair_link(now, channel, queue),
+                    (Fabric::Packets(network), false) => network.fail_link(now, channel, queue),
+                    (Fabric::Messages(_), _) => {}
                 }
                 self.take_arrivals(now);
             }
@@ -555,12 +573,13 @@ impl<R: Ranks> Simulation<R> {
             // There is no room for what the fabric would tell.
             return self.network.stop_trace();
         }
-        for hop in self.network.take_spans() {
+        let (name, hops) = self.network.take_spans();
+        for hop in hops {
             let channel = Unit::Channel(hop.channel);
             let span = Span {
                 node: hop.to.0,
                 unit: channel,
-                name: "packet",
+                name,
                 start: hop.start,
                 end: hop.end,
                 message: hop.message & super::message::NUMBER_MASK,

@@ -17,7 +17,7 @@ pub(super) struct Station {
     bus_write_free: Time,
     /// Messages that leave this node, one after the other: a short one does not overtake a long one whose payload is still being read.
     pub leaving: VecDeque<u32>,
-    /// When the last packet that was handed to the fabric has left, if nothing but its own kind is in its way.
+    /// When the last packet that was handed to the fabric, or the last message, has left, if nothing but its own kind is in its way.
     pub sent: Time,
     /// When the last message to the own node was there.
     pub looped: Time,
@@ -69,6 +69,13 @@ impl Station {
     pub fn read(&mut self, machine: &Machine, at: Time, bytes: u64) -> Time {
         self.bus_read_free = self.bus_read_free.max(at) + Time::of_bytes(bytes, machine.host.dma_bytes_per_s);
         self.bus_read_free
+    }
+
+    /// More bytes follow, from `at` on, which take so long: when they begin.
+    pub fn read_on(&mut self, at: Time, time: Time) -> Time {
+        let begins = self.bus_read_free.max(at);
+        self.bus_read_free = begins + time;
+        begins
     }
 
     /// Bytes go from the NIC to memory, as they arrive from `first` on: when the last is on its way.

@@ -21,7 +21,7 @@ use selvedge_nic::portals::{EntrySpec, Posted, list, options};
 use selvedge_nic::tables::{Side, kind};
 use selvedge_nic::{Bus, Metered, Nic, NoMemory, Step};
 
-use crate::machine::Matching;
+use crate::machine::{Matching, Mode};
 use crate::node::headers_walk;
 use crate::node::{Ask, Bytes};
 use crate::time::Time;
@@ -248,17 +248,16 @@ impl Process {
     /// Waits for a request; gives what was received.
     pub async fn wait(&self, request: RequestId) -> Option<Message> {
         loop {
-            {
-                // What there is to do in most cases, without the rest of `progress`.
+            let (moved, told) = {
                 let core = &mut *self.core.borrow_mut();
                 if let Some(done) = core.messages.take_done(request) {
                     return done;
                 }
-                if core.take_events() && core.messages.told.is_empty() {
-                    continue;
-                }
-            }
-            if !self.progress().await {
+                (core.take_events(), !core.messages.told.is_empty())
+            };
+            if told {
+                self.progress().await;
+            } else if !moved {
                 self.ask(Ask::Wait { until: Time::MAX }).await;
             }
         }
@@ -366,10 +365,13 @@ impl Core {
     /// Spends what it takes to ask the NIC for the unexpected message `found`, with a hash that looked at so many headers or, where
     /// the machine has none, by a walk of the list.
     fn spend_on_search(&mut self, found: Option<u32>, hashed: u64) {
-        let nic = self.tables.nic();
-        let (searched, length) = match self.machine.nic.matching {
-            Matching::List => headers_walk(&nic, PORTAL_MESSAGES, found),
-            Matching::Hash => (hashed, nic.portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers))),
+        let (searched, length) = match (self.machine.nic.matching, self.machine.nic.mode) {
+            (Matching::List, _) => headers_walk(&self.tables.nic(), PORTAL_MESSAGES, found),
+            // How long the list is matters to a processor's caches only.
+            (Matching::Hash, Mode::Nic) => (hashed, 0),
+            (Matching::Hash, Mode::Host) => {
+                (hashed, self.tables.nic().portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers)))
+            }
         };
         self.now += self.machine.local_command() + self.machine.search(searched, length);
     }

@@ -13,11 +13,11 @@
 //! Calls that change the NIC's tables take the machine's time for that; puts and gets return when the host is done with them.
 
 use std::cell::{Ref, RefCell, RefMut};
-use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::operation::{Datatype, Operation};
@@ -62,7 +62,11 @@ pub(super) struct Core {
     replied: u32,
     asked: u64,
     observer: Rc<RefCell<Observer>>,
+    spare: Spare,
 }
+
+/// Commands that have been carried out, of all ranks: their boxes are used again.
+pub(super) type Spare = Rc<RefCell<Vec<Box<Command>>>>;
 
 /// Bytes of the scratch.
 const SCRATCH_BYTES: usize = 8;
@@ -89,6 +93,7 @@ impl Process {
         machine: Arc<Machine>,
         needs: Needs,
         observer: Rc<RefCell<Observer>>,
+        spare: Spare,
     ) -> Process {
         let sized = &machine.limits;
         let queue = (2 * needs.receives + 4).next_power_of_two();
@@ -163,6 +168,7 @@ impl Process {
             replied,
             asked: 0,
             observer,
+            spare,
         };
         Process { core: Rc::new(RefCell::new(core)) }
     }
@@ -429,12 +435,14 @@ impl Process {
     // ---- What all of it stands on --------------------------------------------------------------------------------
 
     /// A command of this rank: nothing is counted or told at its end.
-    pub fn command(&self, kind: u8, to: u32, portal: u32, match_bits: u64, offset: u64, length: u64) -> Command {
-        Command {
+    pub fn command(&self, kind: u8, to: u32, portal: u32, match_bits: u64, offset: u64, length: u64) -> Box<Command> {
+        let core = self.core.borrow();
+        let mut command = core.spare.borrow_mut().pop().unwrap_or_default();
+        *command = Command {
             request: Request {
                 kind,
                 portal,
-                initiator: self.rank().into(),
+                initiator: core.rank.into(),
                 match_bits,
                 remote_offset: offset,
                 length,
@@ -444,17 +452,18 @@ impl Process {
             user_ptr: 0,
             source: Side::NOWHERE,
             sink: Side::NOWHERE,
-        }
+        };
+        command
     }
 
     /// Starts an operation; returns when the host is done with it.
-    pub async fn start(&self, command: Command, payload: Bytes) {
-        self.ask(Ask::Start { ni: 0, command: Box::new(command), payload, waits: false }).await;
+    pub fn start(&self, command: Box<Command>, payload: Bytes) -> impl Future<Output = ()> + use<> {
+        self.ask(Ask::Start { ni: 0, command, payload, waits: false })
     }
 
     /// Starts an operation; returns when the host is done with it and the NIC has something new.
-    pub(super) async fn start_and_wait(&self, command: Command, payload: Bytes) {
-        self.ask(Ask::Start { ni: 0, command: Box::new(command), payload, waits: true }).await;
+    pub(super) fn start_and_wait(&self, command: Box<Command>, payload: Bytes) -> NextTurn {
+        self.ask(Ask::Start { ni: 0, command, payload, waits: true })
     }
 
     async fn wait_for_count(&self, counter: u32, count: u64) {
@@ -475,16 +484,24 @@ impl Process {
     }
 
     /// Asks the simulation for something; goes on at this rank's next turn.
-    pub(super) async fn ask(&self, ask: Ask) {
-        let mut ask = Some(ask);
-        poll_fn(|_| match ask.take() {
-            Some(ask) => {
-                self.core.borrow_mut().ask = Some(ask);
-                Poll::Pending
-            }
-            None => Poll::Ready(()),
-        })
-        .await;
+    pub(super) fn ask(&self, ask: Ask) -> NextTurn {
+        self.core.borrow_mut().ask = Some(ask);
+        NextTurn { come: false }
+    }
+}
+
+/// Ready when it is looked at again.
+#[must_use = "a rank asks, and then gives its turn up"]
+pub(super) struct NextTurn {
+    come: bool,
+}
+
+impl Future for NextTurn {
+    type Output = ();
+
+    #[inline]
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.come, true) { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 

@@ -7,20 +7,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use selvedge_nic::portals::{Request, Verdict};
-use selvedge_nic::tables::Side;
+use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic};
 
 use crate::machine::Machine;
-use crate::node::{Ask, Meter, Ranks, Turn};
+use crate::node::{Ask, KILLED, Meter, Ranks, Turn};
 use crate::time::Time;
 
 use super::memory::MemoryBus;
-use super::process::Process;
+use super::process::{Process, Spare};
 use super::results::{Observer, Results};
 use super::{Body, Needs};
-
-/// Exit code of a rank that was killed: that of a process, by SIGKILL.
-const KILLED: i32 = 128 + 9;
 
 /// Ranks that are futures.
 pub struct Tasks {
@@ -28,6 +25,7 @@ pub struct Tasks {
     /// The rank that has just run, if what it armed was due already.
     fired: Option<u32>,
     observer: Rc<RefCell<Observer>>,
+    spare: Spare,
 }
 
 struct Task {
@@ -50,13 +48,14 @@ impl Tasks {
         needs: impl Fn(u32) -> Needs,
         body: impl Fn(Process) -> Body,
     ) -> Tasks {
-        let observer = Rc::default();
+        let (observer, spare) = (Rc::default(), Spare::default());
         let tasks = (0..size).map(|rank| {
-            let process = Process::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer));
+            let process =
+                Process::new(rank, size, machine.clone(), needs(rank), Rc::clone(&observer), Rc::clone(&spare));
             let body = Some(body(process.clone()));
             Task { process, body, dead: false }
         });
-        Tasks { tasks: tasks.collect(), fired: None, observer }
+        Tasks { tasks: tasks.collect(), fired: None, observer, spare }
     }
 
     /// What the ranks have recorded so far.
@@ -99,7 +98,7 @@ impl Ranks for Tasks {
             }
             Poll::Pending => {
                 let core = &mut *task.process.core.borrow_mut();
-                self.fired = core.tables.nic().has_fired().then_some(rank);
+                self.fired = core.tables.has_fired().then_some(rank);
                 core.take_turn()
             }
         }
@@ -134,6 +133,15 @@ impl Ranks for Tasks {
         let Some(task) = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead) else { return false };
         work(&mut task.process.core.borrow_mut().tables.nic());
         true
+    }
+
+    fn has_fired(&mut self, rank: u32, ni: u32) -> bool {
+        let task = self.tasks.get(rank as usize).filter(|task| ni == 0 && !task.dead);
+        task.is_some_and(|task| task.process.core.borrow().tables.has_fired())
+    }
+
+    fn recycle(&mut self, command: Box<Command>) {
+        self.spare.borrow_mut().push(command);
     }
 
     fn deliver(

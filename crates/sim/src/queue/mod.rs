@@ -139,14 +139,14 @@ impl<E: Copy> Queue<E> {
 
     /// When the next event is due.
     pub fn next_at(&mut self) -> Option<Time> {
-        if self.today.is_empty() && self.late.first().is_none() && !self.begin_next_day() {
+        if !self.reach_next() {
             return None;
         }
         let (sorted, late) = (self.today.last().map(|item| item.at), self.late.first().map(|item| item.at));
         sorted.into_iter().chain(late).min()
     }
 
-    #[inline]
+    // The event goes from registers to where it stays: written on the way, and read again at another width, it would stall there.
     pub fn schedule(&mut self, at: Time, event: E) {
         let item = Scheduled { at: at.max(self.now), sequence: self.sequence, event };
         self.sequence += 1;
@@ -154,7 +154,7 @@ impl<E: Copy> Queue<E> {
         self.place(item);
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(&mut self, item: Scheduled<E>) {
         let ahead = (item.at.0 >> self.shift).saturating_sub(self.day);
         if ahead == 0 {
@@ -168,7 +168,7 @@ impl<E: Copy> Queue<E> {
     }
 
     /// Into the list of its day.
-    #[inline]
+    #[inline(always)]
     fn write_down(&mut self, item: Scheduled<E>) {
         let day = (item.at.0 >> self.shift) as usize & (self.days.len() - 1);
         let slot = Slot { item, next: self.days[day] };
@@ -187,9 +187,9 @@ impl<E: Copy> Queue<E> {
     }
 
     /// Takes the next event; the time is now its time.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self) -> Option<(Time, E)> {
-        if self.today.is_empty() && self.late.first().is_none() && !self.begin_next_day() {
+        if !self.reach_next() {
             return None;
         }
         let next = match (self.today.last(), self.late.first()) {
@@ -201,6 +201,12 @@ impl<E: Copy> Queue<E> {
         self.now = next.at;
         self.taken += 1;
         Some((next.at, next.event))
+    }
+
+    /// Goes on to the next event's day, unless it is today; false: there is none.
+    #[inline]
+    fn reach_next(&mut self) -> bool {
+        !self.today.is_empty() || self.late.first().is_some() || self.begin_next_day()
     }
 
     /// Goes on to the next day that has an event; false: there is none.

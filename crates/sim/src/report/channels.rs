@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::document::Table;
 use super::plot::{Axis, Plot, Shape};
 use super::words;
-use crate::network::{Network, Statistics};
+use crate::network::{Counted, Statistics};
 use crate::time::Time;
 
 /// How many of the busiest channels are named.
@@ -49,7 +49,7 @@ pub struct Channel {
 
 impl Fabric {
     /// What a network did until `end`.
-    pub fn of(network: &Network, end: Time) -> Fabric {
+    pub fn of(network: &dyn Counted, end: Time) -> Fabric {
         let topology = network.topology();
         let mut steps = vec![0u64; STEPS];
         let (mut links, mut used, mut sum) = (0u64, 0u64, 0.0);

@@ -16,7 +16,7 @@ use crate::machine::Machine;
 use crate::machine::load::from_text;
 use crate::network::{Arrival, Network, NetworkEvent, Packet};
 use crate::node::trace::{Span, Trace, Unit};
-use crate::node::{End, Outcome, Progress, Statistics, Waiting};
+use crate::node::{End, Model, Outcome, Progress, Statistics, Waiting};
 use crate::program::results::{Mistake, Point, Results};
 use crate::queue::Queue;
 use crate::random::Random;
@@ -104,6 +104,7 @@ fn run(end: End) -> Run {
         parameters: vec![("bytes".into(), "64".into())],
         ranks: 16,
         nodes_used: 16,
+        network: Model::Packet,
         options: vec![("seed".into(), "1".into())],
         results: Results {
             points: [(8.0, 1.5), (64.0, 2.5), (1024.0, 9.0)]
@@ -194,7 +195,7 @@ fn the_names_in_the_json_are_those_that_were_promised() {
     let json = run.json();
     assert_eq!(json["schema"], "selvedge.sim.run/1");
     let expected = "schema machine program ranks nodes_used options end exit_code virtual_time_ps rank_ends_ps rank_codes stuck \
-                    results events turns hash messages network samples notes spans wall";
+                    results events turns hash messages network network_model samples notes spans wall";
     assert_eq!(keys(&json), sorted(expected));
     let expected = "delivered payload_bytes answers triggered entries_searched interrupts refused lost latency";
     assert_eq!(keys(&json["messages"]), sorted(expected));

@@ -21,7 +21,7 @@ use super::sheet::Sheet;
 use super::{Wall, words};
 use crate::machine::Machine;
 use crate::node::trace::{Trace, Unit};
-use crate::node::{End, Outcome, Waiting};
+use crate::node::{End, Model, Outcome, Waiting};
 use crate::program::Results;
 use crate::time::Time;
 
@@ -41,6 +41,8 @@ pub struct Run {
     pub ranks: u32,
     /// Nodes that have ranks.
     pub nodes_used: u32,
+    /// How the fabric was simulated.
+    pub network: Model,
     /// How the run was asked for beyond that: seed, placement, faults, overrides.
     pub options: Vec<(String, String)>,
     /// What the program itself found out, and what x stands for in its series.
@@ -147,6 +149,7 @@ impl Run {
             "ranks",
             format!("{} on {} nodes", words::count(self.ranks.into()), words::count(self.nodes_used.into())),
         );
+        table.value("network", self.network.words());
         for (name, value) in &self.options {
             table.value(name, value);
         }
@@ -362,6 +365,7 @@ impl Run {
             "program": { "name": self.program, "parameters": parameters },
             "ranks": self.ranks,
             "nodes_used": self.nodes_used,
+            "network_model": self.network,
             "options": options,
             "end": self.end(),
             "exit_code": self.outcome.code(),

@@ -46,6 +46,17 @@ entry_search_ns = 10
 
 /// The machine, some of whose keys have other values.
 pub fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
+    from_text(SMALL, overrides)
+}
+
+/// Likewise, with 16 nodes on one switch, so that nothing of the network is shared but the way into a node.
+#[allow(dead_code, reason = "each test file is a program of its own")]
+pub fn crossbar(overrides: &[(&str, &str)]) -> Arc<Machine> {
+    let text = SMALL.replace("kind = \"torus\"\ndimensions = [4, 4]", "kind = \"crossbar\"\nnodes = 16");
+    from_text(&text.replace("dimension-order", "up-down"), overrides)
+}
+
+fn from_text(text: &str, overrides: &[(&str, &str)]) -> Arc<Machine> {
     let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-    Arc::new(load::from_text(Path::new("small.toml"), SMALL, &overrides).unwrap())
+    Arc::new(load::from_text(Path::new("small.toml"), text, &overrides).unwrap())
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use selvedge_launch::{JobDirectory, Tombstone, bury_dead_claimants};
 use selvedge_live::segment::mark_dead;
+use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Heard, Launcher};
 use selvedge_sim::time::Time;
 use selvedge_vclock::{Asked, Costs, SimEnd, VARIABLE};
@@ -32,8 +33,6 @@ const SPIN_AGAIN: Duration = Duration::from_millis(20);
 const SPIN_LEAST: Duration = Duration::from_millis(1);
 /// How often a rank is interrupted before its next time is half as long.
 const SPINS_HALVED_AFTER: u32 = 16;
-/// Exit code of a rank that was killed: 128 and SIGKILL.
-const KILLED: u8 = 128 + 9;
 /// From SIGTERM to SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
@@ -508,13 +507,13 @@ impl Launcher for Job {
 
     fn kill(&mut self, rank: u32) -> i32 {
         say(&format!("{} is killed, as --kill has it", self.in_words(rank)));
-        self.failure.get_or_insert(KILLED);
+        self.failure.get_or_insert(KILLED as u8);
         self.over |= !self.keep_going;
         match self.ranks[rank as usize] {
             Some(_) => _ = self.end_now(rank),
             None => self.leave_barriers(rank),
         }
-        KILLED.into()
+        KILLED
     }
 
     fn take_released(&mut self) -> Option<u32> {

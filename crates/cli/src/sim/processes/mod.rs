@@ -88,8 +88,8 @@ const PROVIDERS: &str = "libselvedge";
 
 /// Makes ready what the ranks need. None of them runs yet.
 pub fn launch(launch: Launch) -> Result<Processes<Job>, LaunchError> {
-    let Launch { ranks, command, mut env, tag_output, keep_going, costs } = launch;
-    let args = run::Args::simulated(ranks, command.clone(), env.clone(), tag_output, keep_going);
+    let Launch { ranks, command, env, tag_output, keep_going, costs } = launch;
+    let mut args = run::Args::simulated(ranks, command, env, tag_output, keep_going);
     let executable = args.executable().map_err(LaunchError::Program)?;
     let mpi = surroundings::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
@@ -98,8 +98,7 @@ pub fn launch(launch: Launch) -> Result<Processes<Job>, LaunchError> {
     if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
         return Err(LaunchError::Preload(missing.display().to_string()));
     }
-    surroundings::add(mpi, &folder.join(PROVIDERS), &mut env)?;
-    let args = run::Args::simulated(ranks, command, env, tag_output, keep_going);
+    surroundings::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
     let signals = Signals::block().context("cannot take signals")?;
     let (parent, directory) = run::make_directory(&args)?;
     let plan = Plan::new(&args, executable, &directory, &parent).and_then(|mut plan| {
