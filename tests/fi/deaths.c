@@ -64,6 +64,53 @@ CASE(large_sends_to_the_dead, 3,
     sends_to_the_dead(1 << 20);
 }
 
+CASE(killed_with_a_flood_before_it, 3,
+     "contract: a process that has no room for what is sent to it is killed: every send that it had not taken ends in error",
+     .ours = true)
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    volatile int *stalled = shared();
+    if (rank() == 2)
+        for (;;) progress(); /* until it is killed */
+    if (rank() == 0) {
+        static int out[40000];
+        int sent = 0, ended = 0, failed = 0;
+        bool killed = false;
+        long long since = now_ms();
+        while (!killed || ended < sent) {
+            struct fi_cq_tagged_entry entry;
+            ssize_t rc = fi_cq_read(side->tx, &entry, 1);
+            if (rc == 1) {
+                CHECK(failed == 0 || is_ours());
+                ended++;
+                since = now_ms();
+            } else if (rc == -FI_EAVAIL) {
+                struct fi_cq_err_entry e = {0};
+                CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1);
+                check_death_error(e.err);
+                ended++;
+                failed++;
+                since = now_ms();
+            }
+            if (!killed && sent < 40000) {
+                rc = fi_tsend(side->ep, &out[sent], 4, NULL, to(2), 1, &out[sent]);
+                if (rc == 0) since = now_ms();
+                if (rc == 0) sent++;
+                if (rc != 0 && rc != -FI_EAGAIN) OK(rc);
+            }
+            if (!killed && now_ms() - since > 200) {
+                killed = true;
+                kill_rank(2, false);
+                since = now_ms();
+            }
+            if (now_ms() - since > WAIT_MS) FAIL("%d sent, %d ended, %d of them in error", sent, ended, failed);
+        }
+        *stalled = 1;
+    }
+    barrier();
+    pass_around(side, 1 - rank(), 77);
+}
+
 CASE(rma_to_the_dead, 3, "contract: writes, reads and atomics to a process that was killed end in error",
      .stock = "tcp;ofi_rxm: -FI_EAGAIN for ever | shm: -FI_EAGAIN for ever")
 {

@@ -80,10 +80,18 @@ for mpi; do
         [ ! -x "$tree/mpi/$mpi/lennard_jones" ] || example "$ranks" lennard_jones 20
     done
     [ "$transport" = ours ] || continue
+    example 4 flood
+    for setting in SELVEDGE_MODE=host SELVEDGE_PATH=bounce; do
+        say "$setting"
+        export "${setting?}"
+        example 4 flood
+        unset "${setting%%=*}"
+    done
     simulated hello
     simulated pingpong 20
     simulated halo2d 128 10
     simulated is S
     simulated onesided
+    simulated flood
 done
 [ "$failed" = 0 ] || fail "$failed of the examples failed"

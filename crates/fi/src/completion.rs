@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::constants::*;
+use crate::core::Rest;
 use crate::domain::{Domain, Turn};
 use crate::ffi::*;
 use crate::object::{self, Ops, Pause, Uses};
@@ -280,6 +281,10 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         let mut said = 0;
         if (*cq).completions.len() != 0 || !(*cq).failures.is_empty() {
             said = take(&mut *cq, &mut reading);
+            // In virtual time everything found was queued.
+            if core.rest == Rest::Poll && reading.left != count {
+                core.rest = Rest::Found;
+            }
         }
         match count - reading.left {
             0 if count == 0 => 0,

@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The domain: one NIC, and the lock of everything that belongs to it (fi_domain(3)).
+//!
+//! Who has the lock never gives its core away, nor, in virtual time, its rank's turn: what a look asks for
+//! ([`Rest`]) is done when the lock has been given back. Otherwise a thread that polls would keep it for most of the time that
+//! others have to take it. Who waits for it spins, and in virtual time sleeps in the kernel, which is how a rank's other threads
+//! are seen to have nothing to do.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use selvedge_live::Interface;
 
 use crate::constants::*;
-use crate::core::Core;
+use crate::core::{Core, Rest};
 use crate::fabric::Fabric;
 use crate::ffi::*;
 use crate::object::{self, Ops, Uses};
@@ -19,8 +27,13 @@ pub struct Domain {
     fabric: *mut Fabric,
     /// Several threads may call at once.
     shared: bool,
-    taken: AtomicBool,
+    /// 1: some thread has its turn.
+    taken: AtomicU32,
     core: UnsafeCell<Core>,
+    /// Who waits for its turn sleeps in the kernel.
+    sleeps: bool,
+    /// The core's, for who has not the turn.
+    interface: Arc<Interface>,
     pub uses: Uses,
     pub caps: u64,
     /// Keys of regions are the provider's.
@@ -38,7 +51,7 @@ impl Domain {
     /// Everything behind the lock.
     #[inline(always)]
     pub fn core(&self) -> Turn<'_> {
-        if self.shared && self.taken.swap(true, Acquire) {
+        if self.shared && self.taken.swap(1, Acquire) != 0 {
             self.wait_for_turn();
         }
         Turn { domain: self }
@@ -47,12 +60,39 @@ impl Domain {
     #[cold]
     fn wait_for_turn(&self) {
         let mut looks = 0u32;
-        while self.taken.load(Relaxed) || self.taken.swap(true, Acquire) {
+        while self.taken.load(Relaxed) != 0 || self.taken.swap(1, Acquire) != 0 {
+            if self.sleeps {
+                futex(&self.taken, libc::FUTEX_WAIT, 1);
+                continue;
+            }
             looks += 1;
             if looks % 64 == 0 {
                 std::thread::yield_now();
             }
             std::hint::spin_loop();
+        }
+    }
+
+    #[inline(always)]
+    fn give_back(&self) {
+        if self.shared {
+            self.taken.store(0, Release);
+        }
+    }
+
+    /// Gives the lock back, and then does what a look has asked for.
+    #[cold]
+    #[inline(never)]
+    fn give_back_and(&self, rest: Rest) {
+        self.give_back();
+        if self.shared && self.sleeps {
+            futex(&self.taken, libc::FUTEX_WAKE, 1);
+        }
+        match rest {
+            Rest::None | Rest::Wake => {}
+            Rest::Yield => std::thread::yield_now(),
+            Rest::Poll => self.interface.poll(),
+            Rest::Found => self.interface.found_something(),
         }
     }
 }
@@ -77,10 +117,20 @@ impl DerefMut for Turn<'_> {
 impl Drop for Turn<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.domain.shared {
-            self.domain.taken.store(false, Release);
+        if self.rest == Rest::None {
+            return self.domain.give_back();
         }
+        let next = if self.domain.sleeps { Rest::Wake } else { Rest::None };
+        let rest = std::mem::replace(&mut self.rest, next);
+        self.domain.give_back_and(rest);
     }
+}
+
+/// Sleeps while the word has this value, or wakes so many that do.
+fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
+    let operation = operation | libc::FUTEX_PRIVATE_FLAG;
+    // SAFETY: a word that outlives the call; there is no limit of time.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, std::ptr::null::<libc::timespec>()) };
 }
 
 refuse! {
@@ -160,7 +210,9 @@ pub unsafe extern "C" fn open(
             },
             fabric,
             shared: attr.threading != FI_THREAD_DOMAIN,
-            taken: AtomicBool::new(false),
+            taken: AtomicU32::new(0),
+            sleeps: core.interface.is_simulated(),
+            interface: Arc::clone(&core.interface),
             core: UnsafeCell::new(core),
             uses: Uses::default(),
             caps: info.caps,

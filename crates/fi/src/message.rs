@@ -104,6 +104,36 @@ fn refuse_state(endpoint: &Endpoint) -> isize {
     if endpoint.enabled { -(EOPNOTSUPP as isize) } else { -(EOPBADSTATE as isize) }
 }
 
+/// Leaves a message of one piece in its target's lane, if the endpoint's operations of this sort are of the usual kind and the
+/// message fits into a line there: it is then over, with a completion if `told`. False: nothing has happened.
+#[inline(always)]
+unsafe fn left_at_once(
+    endpoint: &Endpoint,
+    (easy, told): (Easy, bool),
+    kind: Kind,
+    (buf, len): (*const c_void, usize),
+    dest: fi_addr_t,
+    (tag, data): (u64, Option<u64>),
+    context: *mut c_void,
+) -> bool {
+    if !endpoint.is_easy(easy, kind) {
+        return false;
+    }
+    // SAFETY: the caller's endpoint and buffer; the queue that an enabled endpoint is bound to.
+    unsafe {
+        let mut core = (*endpoint.domain).core();
+        // The vector grows in other threads' turns.
+        let Some(known) = endpoint.known(dest) else { return false };
+        let (peer, theirs) = (known.peer, known.address.endpoint);
+        let left = core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len);
+        if left && told {
+            // Before the turn ends: the queue is everybody's.
+            (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
+        }
+        left
+    }
+}
+
 /// A send of one piece with the endpoint's own flags. What fits into a line of the target's lane is over at once.
 #[inline(always)]
 unsafe fn send_one(
@@ -119,18 +149,9 @@ unsafe fn send_one(
     // SAFETY: the caller's.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        if endpoint.is_easy(Easy::Send, kind) {
-            let mut core = (*endpoint.domain).core();
-            // The vector grows in other threads' turns.
-            if let Some(known) = endpoint.known(dest) {
-                let (peer, theirs) = (known.peer, known.address.endpoint);
-                if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
-                    if endpoint.tx_told {
-                        (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
-                    }
-                    return 0;
-                }
-            }
+        let usual = (Easy::Send, endpoint.tx_told);
+        if left_at_once(endpoint, usual, kind, (buf, len), dest, (tag, data), context) {
+            return 0;
         }
         default_send(ep, kind, &piece(buf, len), dest, tag, data, context)
     }
@@ -192,16 +213,9 @@ unsafe fn injected(
     }
     // SAFETY: the caller's.
     unsafe {
-        let endpoint = Endpoint::of(ep);
-        if endpoint.is_easy(Easy::Inject, kind) {
-            let mut core = (*endpoint.domain).core();
-            // As above.
-            if let Some(known) = endpoint.known(dest) {
-                let (peer, theirs) = (known.peer, known.address.endpoint);
-                if core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len) {
-                    return 0;
-                }
-            }
+        let usual = (Easy::Inject, false);
+        if left_at_once(Endpoint::of(ep), usual, kind, (buf, len), dest, (tag, data), std::ptr::null_mut()) {
+            return 0;
         }
         injected_otherwise(ep, kind, buf, len, dest, tag, data)
     }

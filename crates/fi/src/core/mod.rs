@@ -21,14 +21,22 @@
 //! | file | what |
 //! |---|---|
 //! | [`send`] | messages out |
-//! | [`receive`] | receives posted, unexpected messages, peeking and claiming |
+//! | [`flow`] | messages that travel as packets, and those that found no room |
+//! | [`receive`] | receives posted, met by unexpected messages, cancelled |
 //! | [`private`] | receives that the NIC need not know of |
+//! | [`claim`] | peeking, claiming and discarding |
 //! | [`progress`] | what has come: lanes, events |
+//! | [`ends`] | completions and counts of operations that are over |
 //! | [`remote`] | reads, writes and atomics on registered memory |
 //! | [`deferred`] | the same and more, started by the NIC when a counter reaches a threshold |
 //! | [`pool`] | buffers for unexpected payload |
+//! | [`pieces`] | memory in several pieces |
 
+pub mod claim;
 pub mod deferred;
+mod ends;
+pub mod flow;
+mod pieces;
 pub mod pool;
 pub mod private;
 pub mod progress;
@@ -37,7 +45,7 @@ pub mod remote;
 pub mod send;
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
-use std::ffi::{c_int, c_void};
+use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
 use selvedge_host::settings::Settings;
@@ -46,15 +54,15 @@ use selvedge_live::interface::{ArenaRange, RegisterWatch, Watch};
 use selvedge_live::lanes::{self, Lanes, Sender};
 use selvedge_live::{Config, Interface, Mode, Path};
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, fail, list, options};
+use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::{Limits, NoMemory, Register};
 use slab::Slab;
 
+pub use pieces::{gather, scatter, total};
+
 use crate::address::Address;
-use crate::completion::Completion;
 use crate::constants::*;
 use crate::endpoint::Endpoint;
-use crate::ffi::{fi_cq_tagged_entry, iovec};
 
 pub const PORTAL_WRITE: u32 = 0;
 pub const PORTAL_TOKEN: u32 = 1;
@@ -72,8 +80,6 @@ pub const ENTRIES: u32 = 32768;
 const HEADERS: u32 = 32768;
 /// Events that wait for the program: more, and senders wait.
 const EVENTS: u32 = 4096;
-/// In virtual time, where a sender hears too late that there is no room, and its message is then lost with an error.
-const EVENTS_SIMULATED: u32 = 16384;
 /// Messages and operations whose end is awaited; more, and the program waits.
 const OUTSTANDING: u32 = 2048;
 /// The NIC's number among those of its process: apart from those of Portals programs.
@@ -180,7 +186,7 @@ pub struct Core {
     /// The first `fi_addr_t` of each source that address vectors know.
     sources: HashMap<u64, Vec<u64>>,
     endpoints: Vec<*mut Endpoint>,
-    claimed: Vec<receive::Claimed>,
+    claimed: Vec<claim::Claimed>,
     keys: HashSet<u64>,
     /// Counters of others' writes and reads that endpoints have: of regions without their own.
     pub remote_counters: [u32; 2],
@@ -207,8 +213,11 @@ pub struct Core {
     /// Sends whose end is awaited.
     outstanding: u32,
     works: deferred::Works,
+    flows: flow::Flows,
     /// Time is virtual.
     is_simulated: bool,
+    /// What is to be done when the turn is over.
+    pub rest: Rest,
     /// Some operation could not be done from here.
     any_out_of_reach: bool,
 }
@@ -238,6 +247,20 @@ pub struct Ticket {
     pub wanted: bool,
 }
 
+/// What a thread does whose turn is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rest {
+    None,
+    /// In virtual time, always: wakes who sleeps until it has the turn.
+    Wake,
+    /// Gives its core to whoever wants it.
+    Yield,
+    /// Tells the simulator that it has looked.
+    Poll,
+    /// And that there was something.
+    Found,
+}
+
 /// Which of an endpoint's queues and counters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
@@ -261,8 +284,6 @@ impl Core {
             nap_ns: 1_000_000,
             directory: directory.path().to_path_buf(),
         };
-        let simulated = selvedge_live::simulated::is_simulated();
-        let events = if simulated { EVENTS_SIMULATED } else { EVENTS };
         let limits = Limits {
             entries: ENTRIES,
             headers: HEADERS,
@@ -275,7 +296,7 @@ impl Core {
             list: ENTRIES,
             pending: 1024,
             mail: 256,
-            heap_blocks: if simulated { 32768 } else { 16384 },
+            heap_blocks: 16384,
             heap_blocks_max: 1 << 18,
         };
         let pid = claim.pid();
@@ -283,7 +304,7 @@ impl Core {
         let lanes = Lanes::create(directory.path(), pid.into(), NI).map_err(|_| OpenError::Tables)?;
         let (queue, own_queue) = {
             let mut nic = interface.lock();
-            let queue = nic.queue_alloc(events).map_err(|_| OpenError::Tables)?;
+            let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
             let own_queue = nic.queue_alloc(2 * OUTSTANDING + deferred::EVENTS_MAX).map_err(|_| OpenError::Tables)?;
             for portal in [PORTAL_WRITE, PORTAL_TOKEN, PORTAL_READ, PORTAL_FETCH] {
                 nic.portal_alloc(Some(portal), 0, own_queue).map_err(|_| OpenError::Tables)?;
@@ -317,7 +338,9 @@ impl Core {
             notes: VecDeque::new(),
             outstanding: 0,
             works: deferred::Works::default(),
+            flows: flow::Flows::default(),
             is_simulated,
+            rest: if is_simulated { Rest::Wake } else { Rest::None },
             any_out_of_reach: false,
             operations: Slab::with_capacity(1024),
             peers: Vec::new(),
@@ -389,6 +412,7 @@ impl Core {
 
     /// Forgets an endpoint: its receives are gone without a word, its unexpected messages too.
     pub fn close_endpoint(&mut self, index: u16) {
+        self.close_flows(self.endpoints[usize::from(index)]);
         let endpoint = std::mem::replace(&mut self.endpoints[usize::from(index)], std::ptr::null_mut());
         let portals = [Kind::Tagged.portal(index), Kind::Plain.portal(index), Kind::Note.portal(index)];
         self.forget_fronts(index);
@@ -483,94 +507,11 @@ impl Core {
         }
     }
 
-    // ---- counters ----
-
-    /// Successes and failures of a counter.
-    pub fn counted(&self, reference: u32) -> (u64, u64) {
-        use std::sync::atomic::Ordering::Acquire;
-        let counter = self.interface.signals().counter(reference);
-        counter.map_or((0, 0), |counter| (counter.success.load(Acquire), counter.failure.load(Acquire)))
-    }
-
-    pub fn set_count(&self, reference: u32, success: u64, failure: u64) {
-        let fired = {
-            let mut nic = self.interface.lock();
-            nic.count_set(reference, success, failure);
-            nic.has_fired()
-        };
-        self.interface.settle(fired);
-    }
-
-    pub fn count(&self, reference: u32, success: u64, failure: u64) {
-        let fired = {
-            let mut nic = self.interface.lock();
-            nic.count(reference, success, failure);
-            nic.has_fired()
-        };
-        self.interface.settle(fired);
-    }
-
-    /// A success that was none.
-    pub(super) fn take_back_count(&self, ticket: &Ticket) {
-        // SAFETY: endpoints outlive their operations, counters the endpoints bound to them.
-        let counter = unsafe { (*ticket.endpoint).counter_for(ticket.flags).as_ref() };
-        if let Some(counter) = counter {
-            let mut nic = self.interface.lock();
-            let (success, failure) = self.counted(counter.reference);
-            nic.count_set(counter.reference, success.wrapping_sub(1), failure);
-        }
-    }
-
     /// Asks senders to match their messages here themselves, for counters or triggered operations wait for them.
     pub fn wants_independence(&mut self) {
         self.lanes.set_direct(true);
         self.progress();
         self.close_fronts();
-    }
-
-    // ---- ends of operations ----
-
-    /// An operation has ended well.
-    #[inline]
-    pub fn complete(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them.
-        unsafe {
-            let endpoint = &*ticket.endpoint;
-            let counter = endpoint.counter_for(ticket.flags);
-            if !counter.is_null() {
-                self.count((*counter).reference, 1, 0);
-            }
-            self.complete_uncounted(ticket, side, entry, source);
-        }
-    }
-
-    /// The same where the NIC has counted.
-    #[inline]
-    pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
-        // SAFETY: as above.
-        unsafe {
-            let endpoint = &*ticket.endpoint;
-            let queue = endpoint.queue(side);
-            if ticket.wanted && !queue.is_null() {
-                (*queue).push(Completion { entry, source });
-            }
-        }
-    }
-
-    /// An operation has failed.
-    pub fn fail(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
-        // SAFETY: as above.
-        unsafe {
-            let endpoint = &*ticket.endpoint;
-            let counter = endpoint.counter_for(ticket.flags);
-            if !counter.is_null() {
-                self.count((*counter).reference, 0, 1);
-            }
-            let queue = endpoint.queue(side);
-            if !queue.is_null() {
-                (*queue).push_failure(entry, olen, error);
-            }
-        }
     }
 }
 
@@ -604,17 +545,6 @@ impl Operation {
     }
 }
 
-/// What a target's answer means; `dropped`: that nothing there was meant.
-fn error_of(failed: u8, dropped: c_int) -> c_int {
-    match failed {
-        fail::OK => 0,
-        fail::UNDELIVERABLE => EHOSTDOWN,
-        fail::SEGV => EFAULT,
-        fail::DROPPED => dropped,
-        _ => EACCES,
-    }
-}
-
 impl Drop for Core {
     fn drop(&mut self) {
         self.interface.shut();
@@ -645,40 +575,4 @@ fn note_entry() -> EntrySpec {
 /// The first name of a source.
 fn name_of(sources: &HashMap<u64, Vec<u64>>, source: u64) -> u64 {
     sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
-}
-
-/// Bytes of all pieces.
-#[inline]
-pub fn total(pieces: &[iovec]) -> usize {
-    pieces.iter().map(|piece| piece.iov_len).sum()
-}
-
-/// Copies pieces, one after the other, to where there is room for all of them.
-///
-/// # Safety
-/// The pieces are readable, `to` has room for them.
-#[inline(always)]
-pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
-    let mut at = to;
-    for piece in pieces {
-        // SAFETY: the caller's.
-        unsafe {
-            std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), at, piece.iov_len);
-            at = at.add(piece.iov_len);
-        }
-    }
-}
-
-/// Copies bytes to pieces, one after the other, as far as either goes.
-///
-/// # Safety
-/// `from` holds `bytes` bytes, the pieces are writable.
-pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
-    let mut done = 0;
-    for piece in pieces {
-        let length = piece.iov_len.min(bytes - done);
-        // SAFETY: the caller's.
-        unsafe { std::ptr::copy_nonoverlapping(from.add(done), piece.iov_base.cast::<u8>(), length) };
-        done += length;
-    }
 }

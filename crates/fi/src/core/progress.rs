@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
-use selvedge_live::lanes::{Envelope, Lanes};
+use selvedge_live::lanes::{Envelope, Lanes, Reader, Waiting};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
@@ -15,7 +15,7 @@ use selvedge_nic::portals::{Event, fail, list};
 
 use super::receive::Arrived;
 use super::send::copy_small;
-use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Side, Ticket, name_of};
+use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Rest, Side, Ticket, name_of};
 use crate::completion::Reading;
 use crate::constants::*;
 use crate::ffi::fi_cq_tagged_entry;
@@ -40,6 +40,15 @@ pub(super) struct Filled {
     message: Arrived,
     start: u64,
     room: usize,
+}
+
+/// The next message of a lane; None where there is none, or none any more.
+#[inline(always)]
+fn next_message(lanes: &Lanes, lane: usize, reader: &Reader<'_>) -> Option<Waiting> {
+    reader.look().unwrap_or_else(|_| {
+        cut_off(lanes, lane);
+        None
+    })
 }
 
 /// Stops listening to a sender.
@@ -96,7 +105,7 @@ impl Core {
     #[inline(always)]
     fn rest(&mut self) {
         let told = self.watches[0].has_event() || self.watches[1].has_event() || self.kept.get() != self.seen;
-        if told || self.is_simulated || !self.notes.is_empty() || self.works.has_again() {
+        if told || self.is_simulated || !self.notes.is_empty() || self.works.has_again() || self.flows.keep_any() {
             return self.rest_slow();
         }
         self.interface.progress();
@@ -122,6 +131,9 @@ impl Core {
             self.idle = 0;
         }
         self.interface.progress();
+        if self.flows.keep_any() {
+            self.send_kept();
+        }
         if !self.notes.is_empty() {
             self.tell_again();
         }
@@ -129,7 +141,7 @@ impl Core {
             self.start_again();
         }
         match self.is_simulated {
-            true => self.interface.poll(),
+            true => self.rest = Rest::Poll,
             false => self.found_nothing(),
         }
     }
@@ -137,7 +149,7 @@ impl Core {
     #[cold]
     fn idle_long(&mut self) {
         if self.idle % 64 == 0 {
-            std::thread::yield_now();
+            self.rest = Rest::Yield;
         }
         if self.idle % LOOKS_PER_TICK == 0 {
             self.interface.tick();
@@ -194,15 +206,7 @@ impl Core {
         let mut bytes_taken = 0usize;
         // In registers, as long as the loop runs.
         let mut here = *reading;
-        loop {
-            let message = match reader.look() {
-                Ok(Some(message)) => message,
-                Ok(None) => break,
-                Err(_) => {
-                    cut_off(lanes, lane);
-                    break;
-                }
-            };
+        while let Some(message) = next_message(lanes, lane, &reader) {
             let Envelope { portal, match_bits, header_data, .. } = message.envelope;
             let source = lane_source(&message.envelope, sender);
             let Some(front) = fronts.get_mut(usize::from(portal)).filter(|front| front.is_open()) else {
@@ -242,14 +246,7 @@ impl Core {
             let sender = lanes.sender(lane);
             let mut reader = lanes.reader(lane);
             for _ in 0..BATCH {
-                let message = match reader.look() {
-                    Ok(Some(message)) => message,
-                    Ok(None) => break,
-                    Err(_) => {
-                        cut_off(lanes, lane);
-                        break;
-                    }
-                };
+                let Some(message) = next_message(lanes, lane, &reader) else { break };
                 let envelope = &message.envelope;
                 if fronts.get(usize::from(envelope.portal)).is_some_and(|front| front.is_open()) {
                     next = Next::Again;
@@ -354,9 +351,7 @@ impl Core {
             event_kind::PUT => return self.take_put(queue, number, event),
             event_kind::GET => self.send_fetched(number),
             event_kind::ACK => match self.operations.get(number) {
-                Some(Operation::Send(_)) => {
-                    self.send_acknowledged(number, event.fail, event.list, event.mlength, event.rlength)
-                }
+                Some(Operation::Send(_)) => self.send_acknowledged(number, event),
                 _ => self.remote_answered(number, event.fail),
             },
             event_kind::REPLY => match self.operations.get(number) {

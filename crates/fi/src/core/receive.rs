@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receives: posted, met by unexpected messages, cancelled; peeking and claiming.
+//! Receives: posted, met by unexpected messages, cancelled.
 
 use std::ffi::{c_int, c_void};
 
@@ -11,6 +11,7 @@ use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, optio
 use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
 
 use super::private::Receive as Private;
+use super::send::own_entry;
 use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
 use crate::completion::Completion;
 use crate::constants::*;
@@ -29,6 +30,28 @@ pub struct Wanted<'a> {
     pub ticket: Ticket,
     /// The buffer takes messages until less than this is left.
     pub multi: Option<usize>,
+}
+
+impl Wanted<'_> {
+    /// The entry that matches what is wanted, over no memory: where that is, and what is told, its user says.
+    #[inline]
+    pub(super) fn entry(&self) -> EntrySpec {
+        EntrySpec {
+            options: options::OP_PUT,
+            start: 0,
+            length: u64::MAX,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: self.tag,
+            ignore_bits: self.ignore,
+            source: self.source.unwrap_or(0),
+            source_ignore: if self.source.is_some() { 0 } else { u64::MAX },
+            min_free: 0,
+            user_ptr: 0,
+            counter: NONE,
+            uid: u32::MAX,
+        }
+    }
 }
 
 /// Where a receive waits.
@@ -62,14 +85,6 @@ pub struct Fetch {
     landing: Landing,
 }
 
-/// A message that a program has claimed, with its payload.
-pub struct Claimed {
-    pub endpoint: *mut Endpoint,
-    context: *mut c_void,
-    message: Arrived,
-    bytes: Box<[u8]>,
-}
-
 /// What is known of a message that has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
@@ -79,11 +94,11 @@ pub struct Arrived {
     /// Its length as sent.
     pub length: u64,
     /// Under which its sender keeps the payload; 0: it does not.
-    token: u32,
+    pub(super) token: u32,
 }
 
 impl Arrived {
-    fn of(header: &Header) -> Arrived {
+    pub(super) fn of(header: &Header) -> Arrived {
         Arrived {
             tag: header.match_bits,
             data: (header.uid & 1 != 0).then_some(header.header_data),
@@ -104,15 +119,15 @@ impl Arrived {
 }
 
 /// Where a message goes.
-struct Landing {
-    message: Arrived,
-    kind: Kind,
+pub(super) struct Landing {
+    pub message: Arrived,
+    pub kind: Kind,
     /// Room of the receive.
-    room: usize,
-    pieces: Box<[iovec]>,
+    pub room: usize,
+    pub pieces: Box<[iovec]>,
     /// In one piece, where the program's are several.
-    bytes: Option<Box<[u8]>>,
-    start: u64,
+    pub bytes: Option<Box<[u8]>>,
+    pub start: u64,
 }
 
 impl Core {
@@ -180,16 +195,10 @@ impl Core {
             options: flags,
             start,
             length,
-            iov: NONE,
-            iov_count: 0,
-            match_bits: wanted.tag,
-            ignore_bits: wanted.ignore,
-            source: wanted.source.unwrap_or(0),
-            source_ignore: if wanted.source.is_some() { 0 } else { u64::MAX },
             min_free,
             user_ptr: slot.key() as u64,
             counter,
-            uid: u32::MAX,
+            ..wanted.entry()
         };
         if wanted.multi.is_some() {
             return self.receive_many(wanted, &spec, portal);
@@ -304,7 +313,7 @@ impl Core {
     }
 
     /// Fetches a message's payload from its sender.
-    fn fetch(&mut self, ticket: Ticket, landing: Landing) {
+    pub(super) fn fetch(&mut self, ticket: Ticket, landing: Landing) {
         let length = landing.message.length.min(landing.room as u64);
         let (token, target) = (landing.message.token, landing.message.source >> 8);
         let start = landing.start;
@@ -465,6 +474,10 @@ impl Core {
             self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
             return true;
         }
+        if let Some(ticket) = self.cancel_kept(endpoint, context) {
+            self.fail(&ticket, Side::Transmit, own_entry(&ticket), 0, ECANCELED);
+            return true;
+        }
         let found = self.operations.iter().find_map(|(number, operation)| match operation {
             Operation::Receive(posted) if posted.ticket.endpoint == endpoint && posted.ticket.context == context => {
                 Some((number, posted.entry, posted.ticket))
@@ -480,132 +493,5 @@ impl Core {
         let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
         self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
         true
-    }
-
-    /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops it.
-    pub fn peek(&mut self, wanted: &Wanted<'_>, claim: bool, discard: bool) -> isize {
-        self.progress();
-        // SAFETY: an endpoint that is open.
-        let index = unsafe { (*wanted.ticket.endpoint).index };
-        let spec = EntrySpec {
-            options: options::OP_PUT,
-            start: 0,
-            length: u64::MAX,
-            iov: NONE,
-            iov_count: 0,
-            match_bits: wanted.tag,
-            ignore_bits: wanted.ignore,
-            source: wanted.source.unwrap_or(0),
-            source_ignore: if wanted.source.is_some() { 0 } else { u64::MAX },
-            min_free: 0,
-            user_ptr: 0,
-            counter: NONE,
-            uid: u32::MAX,
-        };
-        let portal = wanted.kind.portal(index);
-        self.close_front(portal);
-        let mut nic = self.interface.lock();
-        let found = nic.find_unexpected(&mut NoMemory, portal, &spec);
-        let Some((found, header)) = found.and_then(|found| Some((found, *nic.unexpected(found)?))) else {
-            drop(nic);
-            let entry = fi_cq_tagged_entry {
-                op_context: wanted.ticket.context,
-                flags: wanted.ticket.flags,
-                tag: wanted.tag,
-                ..Default::default()
-            };
-            self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
-            return 0;
-        };
-        let message = Arrived::of(&header);
-        if claim || discard {
-            let mut bytes = Vec::new();
-            if message.token == 0 && claim {
-                // SAFETY: the payload lies in one of our buffers until the header is dropped.
-                bytes =
-                    unsafe { std::slice::from_raw_parts(header.start as *const u8, header.mlength as usize).to_vec() };
-            }
-            nic.drop_unexpected(found);
-            drop(nic);
-            if claim {
-                self.claimed.push(Claimed {
-                    endpoint: wanted.ticket.endpoint,
-                    context: wanted.ticket.context,
-                    message,
-                    bytes: bytes.into_boxed_slice(),
-                });
-            } else if message.token != 0 {
-                self.release_payload(wanted, message);
-            }
-        } else {
-            drop(nic);
-        }
-        let entry = fi_cq_tagged_entry {
-            op_context: wanted.ticket.context,
-            flags: wanted.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
-            len: message.length as usize,
-            buf: std::ptr::null_mut(),
-            data: message.data.unwrap_or(0),
-            tag: message.tag,
-        };
-        let source = self.source_name(message.source);
-        self.complete_uncounted(&wanted.ticket, Side::Receive, entry, source);
-        0
-    }
-
-    /// Receives a message that was claimed with this context (`FI_CLAIM`), or discards it.
-    pub fn receive_claimed(&mut self, wanted: &Wanted<'_>, discard: bool) -> isize {
-        let ticket = wanted.ticket;
-        let found = self
-            .claimed
-            .iter()
-            .position(|claimed| claimed.context == ticket.context && claimed.endpoint == ticket.endpoint);
-        let Some(found) = found else { return -(EINVAL as isize) };
-        let claimed = self.claimed.remove(found);
-        let message = claimed.message;
-        if discard {
-            if message.token != 0 {
-                self.release_payload(wanted, message);
-            }
-            let entry = fi_cq_tagged_entry {
-                op_context: ticket.context,
-                flags: ticket.flags,
-                tag: message.tag,
-                ..Default::default()
-            };
-            self.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
-            return 0;
-        }
-        let room = total(wanted.pieces);
-        let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
-        if message.token == 0 {
-            // SAFETY: the program's pieces.
-            unsafe { scatter(claimed.bytes.as_ptr(), claimed.bytes.len().min(room), wanted.pieces) };
-            self.arrived(wanted.kind, &ticket, &message, room, start, 0, true);
-            return 0;
-        }
-        let taken = (message.length as usize).min(room);
-        let bytes = (wanted.pieces.len() > 1).then(|| vec![0u8; taken].into_boxed_slice());
-        let start = bytes.as_ref().map_or(start, |bytes| bytes.as_ptr() as u64);
-        self.fetch(ticket, Landing { message, kind: wanted.kind, room, pieces: wanted.pieces.into(), bytes, start });
-        0
-    }
-
-    /// Tells a sender that its payload is not wanted: fetches none of it.
-    fn release_payload(&mut self, wanted: &Wanted<'_>, message: Arrived) {
-        let ticket = Ticket { wanted: false, flags: 0, ..wanted.ticket };
-        let message = Arrived { length: 0, ..message };
-        let landing = Landing { message, kind: wanted.kind, room: 0, pieces: [].into(), bytes: None, start: 0 };
-        self.fetch(ticket, landing);
-    }
-
-    fn fail_uncounted(&self, ticket: &Ticket, entry: fi_cq_tagged_entry, error: c_int) {
-        // SAFETY: an endpoint that is open, and the queue that it is bound to.
-        unsafe {
-            let queue = (*ticket.endpoint).rx_queue;
-            if !queue.is_null() {
-                (*queue).push_failure(entry, 0, error);
-            }
-        }
     }
 }

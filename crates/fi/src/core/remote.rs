@@ -13,10 +13,11 @@ use selvedge_nic::portals::operation::{Datatype, Operation as Arithmetic};
 use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
+use super::ends::error_of;
 use super::send::{Message, own_entry};
 use super::{
-    Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, error_of, gather,
-    scatter, total,
+    Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, gather, scatter,
+    total,
 };
 use crate::constants::*;
 use crate::ffi::{fi_rma_iov, iovec};

@@ -14,6 +14,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{Delivery, EntrySpec, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
+use super::flow::Stage;
 use super::{Core, Kind, Lane, NI, OUTSTANDING, Operation, PORTAL_TOKEN, Peer, Side, Ticket, gather, total};
 use crate::constants::*;
 use crate::endpoint::Endpoint;
@@ -45,8 +46,23 @@ pub struct Outgoing {
     pub entry: Option<u32>,
     /// Payload that was gathered, or is the program's no more.
     _bytes: Option<Box<[u8]>>,
-    /// The process that has its header.
-    target: (u64, u64),
+    /// The process that is to have its header, or has it.
+    pub target: (u64, u64),
+    pub peer: u32,
+    pub command: Command,
+    pub stage: Stage,
+    /// Which of those that went to its place as packets it is.
+    pub sequence: u64,
+    /// Its payload was fetched before its answer came.
+    pub fetched: bool,
+    pub is_injected: bool,
+}
+
+impl Outgoing {
+    /// Whether its endpoint has been closed.
+    pub fn is_forgotten(&self) -> bool {
+        self.ticket.endpoint.is_null()
+    }
 }
 
 impl Core {
@@ -112,7 +128,7 @@ impl Core {
 
     /// A send has ended.
     #[inline(always)]
-    fn sent(&self, ticket: &Ticket) {
+    pub(super) fn sent(&self, ticket: &Ticket) {
         // SAFETY: an endpoint that is open.
         let counts = unsafe { !(*ticket.endpoint).counter_for(ticket.flags).is_null() };
         if ticket.wanted || counts {
@@ -131,25 +147,16 @@ impl Core {
         // its payload stays here, too. In virtual time receives are all at the NIC.
         let stays = message.place && length != 0 && !self.is_simulated;
         let large = length > self.lane_max.max(INJECT_BYTES) || stays;
-        // SAFETY: an endpoint that is open.
-        let own = unsafe { (*message.ticket.endpoint).index };
-        let command = Command {
-            request: Request {
-                kind: kind::PUT,
-                ack: ack::FULL,
-                portal: message.kind.portal(message.endpoint),
-                uid: u32::from(message.data.is_some()),
-                initiator: self.source(own),
-                match_bits: message.tag,
-                header_data: message.data.unwrap_or(0),
-                length: length as u64,
-                ..Request::default()
-            },
+        let portal = message.kind.portal(message.endpoint);
+        let Some(epoch) = self.epoch_or_progress(message.peer, portal) else { return -(EAGAIN as isize) };
+        let mut command = Command {
+            request: self.request(message, length, 0),
             target: target.0,
             user_ptr: 0,
             source: Memory { options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE },
             sink: Memory::NOWHERE,
         };
+        command.request.operand[1] = epoch;
         if let (true, [piece]) = (large && !self.is_simulated, message.pieces) {
             // Where a receive is posted it is over with this call, and nothing need be kept of it.
             let start = piece.iov_base as u64;
@@ -162,7 +169,11 @@ impl Core {
                     self.sent(&message.ticket);
                     return 0;
                 }
-                Some(Told::Done(_) | Told::Full) => return -(EAGAIN as isize),
+                Some(Told::Done(delivery)) => {
+                    self.refused(message.peer, portal, &delivery);
+                    return -(EAGAIN as isize);
+                }
+                Some(Told::Full) => return -(EAGAIN as isize),
                 Some(Told::Gone) => return -(EHOSTDOWN as isize),
                 Some(Told::Memory) => return -(EFAULT as isize),
             }
@@ -172,6 +183,8 @@ impl Core {
             if self.outstanding >= OUTSTANDING {
                 return -(EAGAIN as isize);
             }
+            let Some(epoch) = self.flows.epoch_now(message.peer, portal) else { return -(EAGAIN as isize) };
+            command.request.operand[1] = epoch;
         }
         // What travels later than this call returns must lie in one piece, and here if it is injected.
         let gathered = (message.pieces.len() > 1 || (message.inject && length != 0)).then(|| {
@@ -187,12 +200,21 @@ impl Core {
             None => message.pieces.first().map_or(0, |piece| piece.iov_base as u64),
         };
         let token = if large { self.new_token() } else { 0 };
+        let number = self.operations.vacant_key();
+        (command.user_ptr, command.source.start) = (number as u64, start);
+        command.request.operand[0] = token.into();
         self.outstanding += 1;
-        let number = self.operations.insert(Operation::Send(Box::new(Outgoing {
+        self.operations.insert(Operation::Send(Box::new(Outgoing {
             ticket: message.ticket,
             entry: None,
             _bytes: gathered,
             target,
+            peer: message.peer,
+            command,
+            stage: Stage::Waits,
+            sequence: 0,
+            fetched: false,
+            is_injected: message.inject,
         })));
         if large {
             let entry = self.append(PORTAL_TOKEN, list::PRIORITY, &token_entry(token, start, length, number));
@@ -201,28 +223,50 @@ impl Core {
                 outgoing.entry = Some(entry);
             }
         }
-        let command = Command {
-            request: Request { operand: [token.into(), 0, 0, 0], ..command.request },
-            user_ptr: number as u64,
-            source: Memory { start, ..command.source },
-            ..command
-        };
-        let told = self.interface.deliver_now(&command, target.1, self.peers[message.peer as usize].lane());
-        self.told(number, told, &command)
-    }
-
-    /// What became of a message that was delivered from here.
-    fn told(&mut self, number: usize, told: Told, command: &Command) -> isize {
-        match told {
-            Told::Done(delivery) => self.answered(number, &delivery, command.length),
+        match self.interface.deliver_now(&command, target.1, self.peers[message.peer as usize].lane()) {
+            Told::Done(delivery) => self.answered(number, &delivery, &command),
             Told::Full => self.withdraw(number, EAGAIN),
             Told::Gone => self.withdraw(number, EHOSTDOWN),
             Told::Memory => self.withdraw(number, EFAULT),
-            Told::Elsewhere => match self.interface.start(command) {
+            Told::Elsewhere => match self.send_packet(number) {
                 Ok(()) => 0,
-                Err(selvedge_live::engine::StartError::Memory) => self.withdraw(number, EFAULT),
-                Err(selvedge_live::engine::StartError::NoSpace) => self.withdraw(number, EAGAIN),
+                Err(error) => self.withdraw(number, error),
             },
+        }
+    }
+
+    /// The epoch of a message to a place ([`super::flow::Flows::epoch_now`]), after a look at what has come if others go before it.
+    fn epoch_or_progress(&mut self, peer: u32, portal: u32) -> Option<u64> {
+        let epoch = self.flows.epoch_now(peer, portal);
+        if epoch.is_some() {
+            return epoch;
+        }
+        self.progress();
+        self.flows.epoch_now(peer, portal)
+    }
+
+    /// A place has refused a message at once.
+    fn refused(&mut self, peer: u32, portal: u32, delivery: &Delivery) {
+        if delivery.fail == fail::PT_DISABLED {
+            self.flows.refuse(peer, portal, delivery.remote_offset);
+        }
+    }
+
+    /// What a message asks of its target's NIC. With a token its payload can be fetched from here.
+    pub(super) fn request(&self, message: &Message<'_>, length: usize, token: u32) -> Request {
+        // SAFETY: an endpoint that is open.
+        let own = unsafe { (*message.ticket.endpoint).index };
+        Request {
+            kind: kind::PUT,
+            ack: ack::FULL,
+            portal: message.kind.portal(message.endpoint),
+            uid: u32::from(message.data.is_some()),
+            initiator: self.source(own),
+            match_bits: message.tag,
+            header_data: message.data.unwrap_or(0),
+            length: length as u64,
+            operand: [token.into(), 0, 0, 0],
+            ..Request::default()
         }
     }
 
@@ -233,36 +277,25 @@ impl Core {
     }
 
     /// The target's answer at once: 0, or the error that the call returns.
-    fn answered(&mut self, number: usize, delivery: &Delivery, length: u64) -> isize {
+    fn answered(&mut self, number: usize, delivery: &Delivery, command: &Command) -> isize {
         match delivery.fail {
-            fail::OK if delivery.list == list::OVERFLOW && delivery.mlength < length => 0,
+            fail::OK if delivery.list == list::OVERFLOW && delivery.mlength < command.length => 0,
             // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
             fail::OK | fail::SEGV => {
-                if let Some(ticket) = self.take_send(number) {
-                    self.sent(&ticket);
-                }
+                self.end_send(number, 0);
                 0
             }
-            _ => self.withdraw(number, EAGAIN),
-        }
-    }
-
-    /// The target's answer to a message that travelled as a packet.
-    pub(super) fn send_acknowledged(&mut self, number: usize, failed: u8, which: u8, mlength: u64, rlength: u64) {
-        if failed == fail::OK && which == list::OVERFLOW && mlength < rlength {
-            return;
-        }
-        let Some(ticket) = self.take_send(number) else { return };
-        if failed == fail::OK {
-            self.sent(&ticket);
-        } else {
-            let error = if failed == fail::UNDELIVERABLE { EHOSTDOWN } else { EIO };
-            self.fail(&ticket, Side::Transmit, own_entry(&ticket), 0, error);
+            _ => {
+                if let Some(Operation::Send(outgoing)) = self.operations.get(number) {
+                    self.refused(outgoing.peer, command.request.portal, delivery);
+                }
+                self.withdraw(number, EAGAIN)
+            }
         }
     }
 
     /// Takes a send that is over out of the books, and its token back.
-    fn take_send(&mut self, number: usize) -> Option<Ticket> {
+    pub(super) fn take_send(&mut self, number: usize) -> Option<Ticket> {
         if !matches!(self.operations.get(number), Some(Operation::Send(_))) {
             return None;
         }
@@ -274,8 +307,9 @@ impl Core {
 
     /// The payload that waited here has been fetched.
     pub(super) fn send_fetched(&mut self, number: usize) {
-        if let Some(ticket) = self.take_send(number) {
-            self.sent(&ticket);
+        match self.operations.get_mut(number) {
+            Some(Operation::Send(outgoing)) if outgoing.stage == Stage::UnderWay => outgoing.fetched = true,
+            _ => self.end_send(number, 0),
         }
     }
 
@@ -293,14 +327,13 @@ impl Core {
             .operations
             .iter()
             .filter_map(|(number, operation)| match operation {
-                Operation::Send(outgoing) if is_lost(outgoing.target) => Some(number),
+                // Others are answered, or tried again and then found to be lost.
+                Operation::Send(outgoing) if outgoing.stage == Stage::Waits && is_lost(outgoing.target) => Some(number),
                 _ => None,
             })
             .collect();
         for number in lost {
-            if let Some(ticket) = self.take_send(number) {
-                self.fail(&ticket, Side::Transmit, own_entry(&ticket), 0, EHOSTDOWN);
-            }
+            self.end_send(number, EHOSTDOWN);
         }
     }
 

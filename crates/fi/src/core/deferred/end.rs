@@ -13,9 +13,10 @@ use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use super::{Counted, Deferred, Role, TRYING_MAX};
 use crate::constants::*;
+use crate::core::ends::error_of;
 use crate::core::receive::Arrived;
 use crate::core::send::own_entry;
-use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, error_of, scatter, total};
+use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, scatter, total};
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 
 impl Core {

@@ -215,21 +215,8 @@ impl Core {
             NONE => 0,
             _ => options::MD_EVENT_CT_ACK | options::MD_FAILURES_UNCOUNTED | in_bytes,
         };
-        // SAFETY: an endpoint that is open.
-        let own = unsafe { (*message.ticket.endpoint).index };
         let command = Command {
-            request: Request {
-                kind: kind::PUT,
-                ack: ack::FULL,
-                portal: message.kind.portal(message.endpoint),
-                uid: u32::from(message.data.is_some()),
-                initiator: self.source(own),
-                match_bits: message.tag,
-                header_data: message.data.unwrap_or(0),
-                length: length as u64,
-                operand: [token.into(), 0, 0, 0],
-                ..Request::default()
-            },
+            request: self.request(message, length, token),
             target: target.0,
             user_ptr: number as u64,
             source: Memory {
@@ -282,16 +269,9 @@ impl Core {
                 | options::EVENT_CT_COMM,
             start: wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64),
             length: total(wanted.pieces) as u64,
-            iov: NONE,
-            iov_count: 0,
-            match_bits: wanted.tag,
-            ignore_bits: wanted.ignore,
-            source: wanted.source.unwrap_or(0),
-            source_ignore: if wanted.source.is_some() { 0 } else { u64::MAX },
-            min_free: 0,
             user_ptr: self.operations.vacant_key() as u64,
             counter: work.counter,
-            uid: u32::MAX,
+            ..wanted.entry()
         };
         let role = Role::Receive { kind: wanted.kind, pieces: wanted.pieces.into(), spec, message: None };
         let number = match self.begin_work(work, &wanted.ticket, 1, false, Counted::Always, (0, 0), role) {
