@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Payload that the file has room for from the start.
@@ -78,6 +78,8 @@ pub struct TurnLine {
     pub asking: AtomicU32,
     /// Children that the rank has forked.
     pub forks: AtomicU32,
+    /// Threads that wait to ask and are not parked: nobody knows yet what they ask for.
+    pub askers: AtomicU32,
 }
 
 /// Time, in picoseconds since the start. The rank's while it has the turn.

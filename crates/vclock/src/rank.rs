@@ -408,17 +408,35 @@ impl RankEnd {
         }
     }
 
-    /// Whether another thread waits for [`RankEnd::lock`], which the caller has.
+    /// Whether a thread that is not parked waits for [`RankEnd::lock`], which the caller has.
     pub(crate) fn is_asking_waited_for(&self) -> bool {
-        self.page().line.asking.load(SeqCst) == 2
+        self.page().line.askers.load(SeqCst) != 0
     }
 
     pub(crate) fn lock(&self) -> Asking<'_> {
+        let line = &self.page().line;
+        if line.asking.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+            return Asking { word: &line.asking };
+        }
+        line.askers.fetch_add(1, SeqCst);
+        let asking = self.lock_waited_for();
+        line.askers.fetch_sub(1, SeqCst);
+        asking
+    }
+
+    /// For threads that are parked, whose wishes are known while they wait for the lock.
+    pub(crate) fn lock_parked(&self) -> Asking<'_> {
         let word = &self.page().line.asking;
-        if word.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
-            while word.swap(2, Acquire) != 0 {
-                sleep_on(word, 2);
-            }
+        match word.compare_exchange(0, 1, Acquire, Relaxed) {
+            Ok(_) => Asking { word },
+            Err(_) => self.lock_waited_for(),
+        }
+    }
+
+    fn lock_waited_for(&self) -> Asking<'_> {
+        let word = &self.page().line.asking;
+        while word.swap(2, Acquire) != 0 {
+            sleep_on(word, 2);
         }
         Asking { word }
     }

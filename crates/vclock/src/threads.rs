@@ -11,6 +11,7 @@
 //! Invariants
 //! 1. Slots are changed under the page's lock of askers; only `go` is also looked at without it.
 //! 2. A thread that waits for its NICs is let look again when calls of other threads may have changed them since it looked.
+//! 3. A thread that waits for the lock of askers and is not parked yet is no thread that sleeps: it is counted while it does.
 //!
 //! Cost: none for processes with one thread. Otherwise a wait looks at the state of each thread in /proc, some 10 us each.
 
@@ -70,7 +71,7 @@ pub(crate) fn park(end: &RankEnd, kind: u32, until_ps: u64, changes: u64) {
             drop(asking.take());
             sleep_on_for(&slot.go, 0, nap);
             nap = (nap * 2).min(NAP_NS_MAX);
-            asking = Some(end.lock());
+            asking = Some(end.lock_parked());
         } else if again < LOOKS_AGAIN && let_look_again(end, slots) {
             again += 1;
         } else {
@@ -158,8 +159,9 @@ fn look_at_others(slots: &[Parked], own: u32) -> Option<u64> {
             match slots.iter().find(|slot| slot.thread.load(Relaxed) == thread) {
                 Some(slot) => quiet = slot.go.load(Relaxed) == 0,
                 None => {
-                    quiet = sleeps(thread);
-                    ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(turns_of(thread));
+                    let sleeps = sleeps(thread);
+                    quiet = sleeps.is_some();
+                    ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(sleeps.unwrap_or(0));
                 }
             }
         }
@@ -168,21 +170,27 @@ fn look_at_others(slots: &[Parked], own: u32) -> Option<u64> {
     }
 }
 
-/// Whether a thread of this process sleeps in the kernel, or is gone.
-fn sleeps(thread: u32) -> bool {
-    let mut text = [0u8; 512];
-    let text = read(format_args!("/proc/self/task/{thread}/stat\0"), &mut text);
-    // After the name, which may hold anything.
-    let state = text.iter().rposition(|byte| *byte == b')').and_then(|at| text.get(at + 2));
-    !matches!(state, Some(b'R' | b'D'))
-}
-
-/// How often a thread of this process has had a processor.
-fn turns_of(thread: u32) -> u64 {
-    let mut text = [0u8; 128];
-    let text = read(format_args!("/proc/self/task/{thread}/schedstat\0"), &mut text);
-    let last = text.split(|byte| byte.is_ascii_whitespace()).nth(2).unwrap_or_default();
-    last.iter().fold(0u64, |number, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))))
+/// How often a thread of this process has gone to sleep, if it sleeps in the kernel now, or is gone.
+///
+/// The kernel counts when it has fallen asleep, and tells the state first: who sleeps at two looks and has the same count at both
+/// has slept from the first to the second.
+fn sleeps(thread: u32) -> Option<u64> {
+    let mut text = [0u8; 4096];
+    let text = read(format_args!("/proc/self/task/{thread}/status\0"), &mut text);
+    let values = |name: &'static [u8]| {
+        let lines = text.split(|byte| *byte == b'\n');
+        lines.filter_map(move |line| line.strip_prefix(name)).map(<[u8]>::trim_ascii)
+    };
+    if values(b"State:").any(|state| matches!(state.first(), Some(b'R' | b'D'))) {
+        return None;
+    }
+    let number = |digits: &[u8]| {
+        digits
+            .iter()
+            .fold(0u64, |number, digit| number.wrapping_mul(10).wrapping_add(u64::from(digit.wrapping_sub(b'0'))))
+    };
+    let counts = [b"voluntary_ctxt_switches:".as_slice(), b"nonvoluntary_ctxt_switches:"];
+    Some(counts.into_iter().flat_map(values).map(number).fold(0, u64::wrapping_add))
 }
 
 /// Reads the beginning of a file; nothing if there is none.

@@ -28,6 +28,16 @@ fn exit_code(pid: libc::pid_t) -> i32 {
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
 }
 
+/// Whether a child of this test has ended, which [`exit_code`] can be asked for still.
+fn has_ended(pid: libc::pid_t) -> bool {
+    // SAFETY: plain data, all of it valid as zero; then a call that writes it.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
+        info.si_pid() == pid
+    }
+}
+
 fn open(path: &Path) -> RankEnd {
     RankEnd::open(&CString::new(path.as_os_str().as_bytes()).expect("a path")).expect("the page")
 }
@@ -204,6 +214,50 @@ fn threads_of_a_rank_ask_one_after_the_other() {
     assert_eq!(seen, [EACH; 4]);
     end.give(1 << 41);
     assert_eq!(exit_code(child), 0);
+}
+
+/// Of a rank's threads the one that sleeps for the shortest time decides how far time goes, also while it is only about to say so.
+#[test]
+fn no_thread_is_left_behind() {
+    const WAITING: usize = 12;
+    const NAPS: u64 = 400;
+    const FAR: u64 = 1 << 40;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    let child = fork(|| {
+        let rank = &*Box::leak(Box::new(open(&path)));
+        let waiting: Vec<_> = (0..WAITING)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    while rank.now_ps() < FAR {
+                        rank.wait(FAR, rank.changes());
+                    }
+                })
+            })
+            .collect();
+        for _ in (0..NAPS).take_while(|_| rank.now_ps() < FAR) {
+            rank.sleep(rank.now_ps() + 1000);
+        }
+        let fine = rank.now_ps() < FAR;
+        i32::from(waiting.into_iter().any(|thread| thread.join().is_err()) || !fine)
+    });
+    loop {
+        match await_request(&end) {
+            Asked::Wait { until_ps: FAR } => break,
+            Asked::Wait { until_ps } | Asked::Sleep { until_ps } => end.give(until_ps),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Who was left behind, if anybody was, asks once more.
+    end.give(FAR);
+    while !has_ended(child) {
+        if end.has_asked() {
+            end.give(2 * FAR);
+        }
+        std::thread::yield_now();
+    }
+    assert_eq!(exit_code(child), 0, "time went past a sleep that had begun");
 }
 
 /// Prints what a turn costs here; asserts only that turns come.
