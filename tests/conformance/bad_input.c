@@ -662,7 +662,10 @@ CASE(endless_entries, 2, "an entry whose start and length wrap is refused or bou
 {
     ni_matching();
     make_objects();
-    ptl_me_t me = me_over(live.exposed, PTL_SIZE_MAX, BITS + 1);
+    enum { BEFORE = 8192 };
+    unsigned char *around = buffer(BEFORE + BYTES);
+    memset(around, 0x5a, BEFORE + BYTES);
+    ptl_me_t me = me_over(around + BEFORE, PTL_SIZE_MAX, BITS + 1);
     int appended = PtlMEAppend(ni(), PT, &me, PTL_PRIORITY_LIST, NULL, &handle_out), all[2];
     CHECK(appended == PTL_OK || appended == PTL_ARG_INVALID);
     exchange(&appended, sizeof appended, all);
@@ -678,6 +681,8 @@ CASE(endless_entries, 2, "an entry whose start and length wrap is refused or bou
         }
     }
     barrier();
+    for (size_t i = 0; i < BEFORE; i++)
+        CHECK_EQ(around[i], 0x5a); /* no offset leads around to what lies before the entry */
     if (rank() == 0)
         still_works(1);
     barrier();

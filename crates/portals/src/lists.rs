@@ -7,7 +7,7 @@ use selvedge_host::nic::portals::{EntrySpec, options};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
-use crate::state::{Kind, Ni, find, find_ni, given, out};
+use crate::state::{Kind, Ni, find, find_ni, given, out, within_addresses};
 
 /// Lists and searches, with the values of the API.
 const OVERFLOW_LIST: u8 = 1;
@@ -80,6 +80,7 @@ impl Draft {
             return Ok(self);
         }
         let nowhere = self.spec.start == 0 && self.spec.length != 0 && self.spec.length != u64::MAX;
+        self.spec.length = within_addresses(self.spec.start, self.spec.length);
         let accessible = self.spec.options & options::IS_ACCESSIBLE == 0
             || selvedge_host::memory_is_readable(self.spec.start, self.spec.length);
         if nowhere || !accessible { Err(Code::ArgInvalid) } else { Ok(self) }

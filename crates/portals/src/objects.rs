@@ -17,7 +17,7 @@ use selvedge_host::nic::signals::Counter;
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
 use crate::lists::{read_vectors, store_vectors};
-use crate::state::{Kind, Ni, find, find_ni, given, out};
+use crate::state::{Kind, Ni, find, find_ni, given, out, within_addresses};
 
 // ---- Memory descriptors ------------------------------------------------------------------------------------------
 
@@ -44,6 +44,8 @@ pub extern "C" fn PtlMDBind(ni_handle: u32, md: *const Md, md_handle: *mut u32) 
             view.iov = store_vectors(ni, &vectors)?;
         } else if view.start == 0 && view.length != 0 && view.length != u64::MAX {
             return Err(Code::ArgInvalid);
+        } else {
+            view.length = within_addresses(view.start, view.length);
         }
         let mut guard = ni.interface().lock();
         match guard.bind(&view) {

@@ -239,6 +239,11 @@ pub fn out<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
     unsafe { pointer.as_mut() }.ok_or(Code::ArgInvalid)
 }
 
+/// What of a range of memory lies below the end of all addresses: nothing is reached from its other end.
+pub fn within_addresses(start: u64, length: u64) -> u64 {
+    length.min(u64::MAX - start)
+}
+
 /// The object that an in-parameter points to.
 pub fn given<'a, T>(pointer: *const T) -> Outcome<&'a T> {
     // SAFETY: null, or an object that the caller gave, as C has it.
