@@ -14,11 +14,12 @@
 //! 4. With flow control nothing is lost: a message whose events would not fit is refused before it changes
 //!    anything ([`Nic::queue_room`]).
 //!
-//! Cost: O(1); two cache lines per event.
+//! Cost: O(1); one cache line per event, two where its lengths differ, exceed 32 bits, or its portal table entry 11.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, fence};
 
+use super::express::Put;
 use super::fail;
 use crate::Nic;
 use crate::registers::Register;
@@ -75,45 +76,130 @@ pub enum Taken {
     Gone,
 }
 
-const WORDS: usize = 10;
+/// Words of an event after its number that lie in the first line of its block; those that only long events have follow.
+const WORDS: usize = 7;
+const WORDS_LONG: usize = 5;
+const _: () = assert!((1 + WORDS) * 8 == 64 && 1 + WORDS + WORDS_LONG <= EVENT_WORDS);
+
+/// How an event is written: `uid` above, below it from the left the portal table entry, the form, and the kinds.
+///
+/// Ordinary events, whose lengths are one or whose requested length is nothing, fit into a line. Long ones have all that does not
+/// surely fit in a second.
+mod form {
+    pub const ORDINARY: u64 = 0;
+    pub const NOTHING_REQUESTED: u64 = 1;
+    pub const LONG: u64 = 2;
+    pub const AT: u32 = 19;
+    pub const PORTAL_AT: u32 = 21;
+    /// One more than the highest portal table entry that an ordinary event can name.
+    pub const PORTALS: u32 = 1 << (u32::BITS - PORTAL_AT);
+    /// Bits of kind, list, fail, operation and datatype.
+    pub const WIDTHS: [u32; 5] = [4, 1, 4, 5, 5];
+    const _: () = assert!(WIDTHS[0] + WIDTHS[1] + WIDTHS[2] + WIDTHS[3] + WIDTHS[4] == AT);
+}
 
 impl Event {
-    #[inline]
-    fn to_words(self) -> [u64; WORDS] {
+    #[inline(always)]
+    fn kinds(&self) -> [u8; 5] {
+        [self.kind, self.list, self.fail, self.operation, self.datatype]
+    }
+
+    /// [`form`].
+    #[inline(always)]
+    fn form(&self) -> u64 {
+        let fits = self.kinds().iter().zip(form::WIDTHS).all(|(&kind, bits)| kind >> bits == 0);
+        let short = (self.mlength | self.remote_offset) >> 32 == 0 && self.portal < form::PORTALS && fits;
+        match self.rlength {
+            rlength if short && rlength == self.mlength => form::ORDINARY,
+            0 if short => form::NOTHING_REQUESTED,
+            _ => form::LONG,
+        }
+    }
+
+    /// The words of the first line.
+    #[inline(always)]
+    fn to_words(self, form: u64) -> [u64; WORDS] {
+        let mut kinds = form << form::AT | u64::from(self.portal % form::PORTALS) << form::PORTAL_AT;
+        let mut at = 0;
+        for (&kind, bits) in self.kinds().iter().zip(form::WIDTHS) {
+            kinds |= (u64::from(kind) & ((1 << bits) - 1)) << at;
+            at += bits;
+        }
         [
             self.start,
             self.user_ptr,
             self.header_data,
             self.match_bits,
-            self.rlength,
-            self.mlength,
-            self.remote_offset,
             self.initiator,
-            u64::from(self.uid) << 32 | u64::from(self.portal),
-            u64::from_le_bytes([self.kind, self.list, self.fail, self.operation, self.datatype, 0, 0, 0]),
+            self.remote_offset << 32 | u64::from(self.mlength as u32),
+            u64::from(self.uid) << 32 | kinds,
         ]
     }
 
-    #[inline]
-    fn from_words(words: [u64; WORDS]) -> Event {
-        let [kind, list, fail, operation, datatype, ..] = words[9].to_le_bytes();
-        Event {
-            start: words[0],
-            user_ptr: words[1],
-            header_data: words[2],
-            match_bits: words[3],
-            rlength: words[4],
-            mlength: words[5],
-            remote_offset: words[6],
-            initiator: words[7],
-            uid: (words[8] >> 32) as u32,
-            portal: words[8] as u32,
+    /// The words of the second, if it is long.
+    fn to_words_long(self) -> [u64; WORDS_LONG] {
+        let [kind, list, fail, operation, datatype] = self.kinds();
+        let kinds = u64::from_le_bytes([kind, list, fail, operation, datatype, 0, 0, 0]);
+        [self.rlength, self.mlength, self.remote_offset, u64::from(self.portal), kinds]
+    }
+
+    /// The event of these words, which `long` gives those of the second line for.
+    #[inline(always)]
+    fn from_words(words: [u64; WORDS], long: impl FnOnce() -> [u64; WORDS_LONG]) -> Event {
+        let [start, user_ptr, header_data, match_bits, initiator, lengths, rest] = words;
+        let mut at = 0;
+        let [kind, list, fail, operation, datatype] = form::WIDTHS.map(|bits| {
+            let kind = (rest >> at) & ((1 << bits) - 1);
+            at += bits;
+            kind as u8
+        });
+        let (mlength, remote_offset) = (u64::from(lengths as u32), lengths >> 32);
+        let event = Event {
+            start,
+            user_ptr,
+            header_data,
+            match_bits,
+            rlength: mlength,
+            mlength,
+            remote_offset,
+            initiator,
+            uid: (rest >> 32) as u32,
+            portal: rest as u32 >> form::PORTAL_AT,
             kind,
             list,
             fail,
             operation,
             datatype,
+        };
+        match (rest as u32 >> form::AT) as u64 % 4 {
+            form::ORDINARY => event,
+            form::NOTHING_REQUESTED => Event { rlength: 0, ..event },
+            _ => event.with_long(long()),
         }
+    }
+
+    #[cold]
+    fn with_long(self, [rlength, mlength, remote_offset, portal, kinds]: [u64; WORDS_LONG]) -> Event {
+        let [kind, list, fail, operation, datatype, ..] = kinds.to_le_bytes();
+        let portal = portal as u32;
+        Event { rlength, mlength, remote_offset, portal, kind, list, fail, operation, datatype, ..self }
+    }
+}
+
+/// What the events of puts to one entry have in common, as it is written.
+#[derive(Clone, Copy, Debug)]
+pub struct Stamp {
+    user_ptr: u64,
+    /// The last word of ordinary ones; None where the entry has none.
+    kinds: Option<u64>,
+}
+
+impl Stamp {
+    /// Of events like that of this put.
+    pub(super) fn new(put: &Put, user_ptr: u64) -> Stamp {
+        let event = put.event(0, user_ptr, put.length);
+        let form = event.form();
+        Stamp { user_ptr, kinds: (form == form::ORDINARY).then(|| event.to_words(form)[WORDS - 1]) }
     }
 }
 
@@ -133,9 +219,7 @@ impl<'a> Signals<'a> {
     #[inline]
     fn event_block(&self, queue: &EventQueue, number: u64) -> Option<&'a [AtomicU64; EVENT_WORDS]> {
         let capacity = u64::from(queue.capacity.load(Relaxed));
-        // Most rings are of a power of two, which spares a division.
-        let place = if capacity.is_power_of_two() { number & (capacity - 1) } else { number.checked_rem(capacity)? };
-        let block = u64::from(queue.ring.load(Relaxed)) + place;
+        let block = u64::from(queue.ring.load(Relaxed)) + place_in_ring(number, capacity)?;
         let first = usize::try_from(block).ok()?.checked_mul(EVENT_WORDS)?;
         self.heap.get(first..first + EVENT_WORDS)?.try_into().ok()
     }
@@ -147,7 +231,16 @@ impl<'a> Signals<'a> {
         Some((&self.event_block(queue, head)?[0], head.wrapping_add(1)))
     }
 
+    /// Whether there is an event in a queue; None where there is no such queue any more.
+    #[inline(always)]
+    pub fn has_event(&self, reference: u32) -> Option<bool> {
+        let queue = self.queue(reference)?;
+        let head = queue.head.load(Acquire);
+        Some(self.event_block(queue, head)?[0].load(Acquire) == head.wrapping_add(1))
+    }
+
     /// Takes the next event off a queue. Any thread, no lock.
+    #[inline]
     pub fn take_event(&self, reference: u32) -> Taken {
         let Some(queue) = self.queue(reference) else { return Taken::Gone };
         loop {
@@ -159,7 +252,8 @@ impl<'a> Signals<'a> {
                 }
                 return Taken::Empty;
             }
-            let words = core::array::from_fn(|word| block[word + 1].load(Relaxed));
+            let words = core::array::from_fn(|word| block[1 + word].load(Relaxed));
+            let event = Event::from_words(words, || core::array::from_fn(|word| block[1 + WORDS + word].load(Relaxed)));
             fence(Acquire);
             if queue.head.compare_exchange(head, head.wrapping_add(1), AcqRel, Acquire).is_err() {
                 continue;
@@ -167,7 +261,7 @@ impl<'a> Signals<'a> {
             let lost = queue.lost_below.load(Acquire);
             let new =
                 lost <= head && lost > queue.reported.load(Relaxed) && queue.reported.fetch_max(lost, AcqRel) < lost;
-            return Taken::Event(Event::from_words(words), new);
+            return Taken::Event(event, new);
         }
     }
 }
@@ -198,6 +292,26 @@ impl Nic<'_> {
     /// Writes an event; overwrites the oldest when the queue is full. Nothing happens without a queue.
     #[inline]
     pub(crate) fn post(&mut self, reference: u32, event: &Event) {
+        let form = event.form();
+        let long = (form == form::LONG).then(|| event.to_words_long());
+        self.post_words(reference, event.to_words(form), long);
+    }
+
+    /// [`Nic::post`], for an event of a put of which everything but this was stamped.
+    #[inline(always)]
+    pub(super) fn post_stamped(&mut self, reference: u32, stamp: &Stamp, put: &Put, start: u64) {
+        match stamp.kinds.filter(|_| (put.length | put.remote_offset) >> 32 == 0) {
+            Some(kinds) => {
+                let lengths = put.remote_offset << 32 | put.length;
+                let words = [start, stamp.user_ptr, put.header_data, put.match_bits, put.initiator, lengths, kinds];
+                self.post_words(reference, words, None);
+            }
+            None => self.post(reference, &put.event(start, stamp.user_ptr, put.length)),
+        }
+    }
+
+    #[inline(always)]
+    fn post_words(&mut self, reference: u32, words: [u64; WORDS], long: Option<[u64; WORDS_LONG]>) {
         let signals = self.signals;
         let Some((index, book)) = self.queue_book(reference) else { return };
         let (tail, capacity) = (book.tail, u64::from(book.capacity));
@@ -206,15 +320,29 @@ impl Nic<'_> {
             book.head_seen = head;
             signals.registers.add(Register::EventsOverwritten, overwritten);
         }
-        let Some(offset) = tail.checked_rem(capacity) else { return };
+        let Some(offset) = place_in_ring(tail, capacity) else { return };
         let first = (u64::from(book.ring) + offset) as usize * EVENT_WORDS;
         book.tail = tail.wrapping_add(1);
         let Some(block) = signals.heap.get(first..first + EVENT_WORDS) else { return };
-        for (word, value) in block[1..].iter().zip(event.to_words()) {
+        for (word, value) in block[1..].iter().zip(words) {
             word.store(value, Relaxed);
+        }
+        if let Some(long) = long {
+            for (word, value) in block[1 + WORDS..].iter().zip(long) {
+                word.store(value, Relaxed);
+            }
         }
         block[0].store(tail.wrapping_add(1), Release);
         signals.registers.add(Register::Events, 1);
+    }
+
+    /// The first word of the block that the next event of a queue is written to.
+    #[inline(always)]
+    pub(super) fn next_block(&mut self, reference: u32) -> Option<&AtomicU64> {
+        let signals = self.signals;
+        let (_, book) = self.queue_book(reference)?;
+        let offset = place_in_ring(book.tail, u64::from(book.capacity))?;
+        signals.heap.get((u64::from(book.ring) + offset) as usize * EVENT_WORDS)
     }
 
     /// Posts `PTL_EVENT_PT_DISABLED`, or notes that it is due when there is room.
@@ -257,6 +385,12 @@ impl Nic<'_> {
     }
 }
 
+/// Which block of its ring an event has. Most rings are of a power of two, which spares a division.
+#[inline(always)]
+fn place_in_ring(number: u64, capacity: u64) -> Option<u64> {
+    if capacity.is_power_of_two() { Some(number & (capacity - 1)) } else { number.checked_rem(capacity) }
+}
+
 /// Makes room for an event: looks how far the consumers are, and pushes the oldest events out if that is not far
 /// enough. Gives the head and how many were pushed out. Tries again only when a consumer has taken one meanwhile, and no
 /// more often than the queue has events: who makes its head go on and on is not waited for.
@@ -281,4 +415,58 @@ fn make_room(queue: &EventQueue, tail: u64, capacity: u64) -> (u64, u64) {
 
 fn disabled_event(portal_index: u32) -> Event {
     Event { kind: event_kind::PT_DISABLED, portal: portal_index, fail: fail::PT_DISABLED, ..Event::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Lengths around those that an ordinary event holds.
+    fn length() -> impl Strategy<Value = u64> {
+        let edge = u64::from(u32::MAX);
+        prop_oneof![0..3u64, edge - 1..edge + 2, any::<u64>()]
+    }
+
+    prop_compose! {
+        fn event()(
+            words in any::<[u64; 5]>(),
+            (length, other, remote_offset) in (length(), length(), length()),
+            lengths in 0..3,
+            uid in any::<u32>(),
+            portal in prop_oneof![0..4u32, form::PORTALS - 1..form::PORTALS + 1, any::<u32>()],
+            kinds in prop_oneof![(0..16u8, 0..2u8, 0..16u8, 0..32u8, 0..32u8), any::<(u8, u8, u8, u8, u8)>()],
+        ) -> Event {
+            let [start, user_ptr, header_data, match_bits, initiator] = words;
+            let rlength = [length, 0, other][lengths as usize];
+            let (kind, list, fail, operation, datatype) = kinds;
+            Event {
+                start, user_ptr, header_data, match_bits, rlength, mlength: length, remote_offset, initiator, uid, portal, kind,
+                list, fail, operation, datatype,
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn events_are_read_as_they_were_written(event in event()) {
+            let form = event.form();
+            prop_assert_eq!(Event::from_words(event.to_words(form), || event.to_words_long()), event);
+            if form != form::LONG {
+                prop_assert_eq!(Event::from_words(event.to_words(form), || panic!("it has one line")), event);
+            }
+        }
+    }
+
+    /// What programs get at every message is in one line.
+    #[test]
+    fn ordinary_events_have_one_line() {
+        let put = Event { rlength: 8, mlength: 8, portal: 4, kind: event_kind::PUT, ..Event::default() };
+        let ack = Event { rlength: 8, mlength: 8, remote_offset: 64, kind: event_kind::ACK, ..Event::default() };
+        let link = Event { kind: event_kind::LINK, portal: 9, ..Event::default() };
+        for event in [put, ack, link] {
+            assert_ne!(event.form(), form::LONG, "{event:?}");
+        }
+    }
 }
