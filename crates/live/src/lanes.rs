@@ -20,10 +20,12 @@
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+use std::ptr;
 use std::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
+use crate::os::lines;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
 
@@ -335,7 +337,7 @@ impl Reader<'_> {
         // Of messages that follow each other closely the next lines cross while this one is looked at. After a single one its
         // sender is left the line that it will write.
         if self.taken != self.first {
-            prefetch::<false>(self.cell(self.taken.wrapping_add(AHEAD)));
+            lines::about_to_read(ptr::from_ref(self.cell(self.taken.wrapping_add(AHEAD))).cast());
         }
         let length = (head >> 48) as usize;
         let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
@@ -419,7 +421,7 @@ impl Sender {
     #[inline(always)]
     fn advance(&mut self) {
         self.tail += 1;
-        prefetch::<true>(self.lanes.cell(self.index, self.tail + AHEAD));
+        lines::about_to_write(ptr::from_ref(self.lanes.cell(self.index, self.tail + AHEAD)).cast());
     }
 
     /// Leaves a message of `length` bytes, which `fill` writes where it is told. False: there is no room now.
@@ -463,24 +465,6 @@ impl Sender {
 
 /// How many cells ahead of the one in hand are fetched.
 const AHEAD: u64 = 3;
-
-/// Asks for a line, to read or to write it, without waiting. To write it means alone: a line that others still have would be
-/// asked for once more by the store.
-#[inline(always)]
-fn prefetch<const WRITE: bool>(cell: &Cell) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: hints about a valid address. The second is in every 64-bit processor, in the oldest as one that does nothing.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        let at: *const Cell = cell;
-        match WRITE {
-            false => _mm_prefetch::<_MM_HINT_T0>(at.cast()),
-            true => std::arch::asm!("prefetchw [{}]", in(reg) at, options(nostack, preserves_flags, readonly)),
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = cell;
-}
 
 /// The cell of a message of a lane.
 #[inline(always)]

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::interface::Interface;
-use crate::os::{asymmetric, futex};
+use crate::os::{asymmetric, futex, lines};
 
 /// How often a waiter looks after others' deaths: what sleeps last at most, where nothing else is said.
 pub const TICK: Duration = Duration::from_millis(20);
@@ -20,7 +20,7 @@ pub const TICK: Duration = Duration::from_millis(20);
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
 /// Looks between looks at the clock.
 const LOOKS: u32 = 128;
-/// Rounds of looks before the processor is told that this is a spin, which takes it some 50 ns each time.
+/// Rounds of looks before the processor is told that this is a spin, which takes it 25 ns or more each time.
 const EAGER_ROUNDS: u32 = 16;
 
 /// `PtlAbort` was called.
@@ -56,6 +56,7 @@ impl Interface {
                 if let Some(found) = look() {
                     return Ok(found);
                 }
+                lines::between_looks();
             }
         }
         self.wait_on(deadline, look)
@@ -98,8 +99,9 @@ impl Interface {
                 if let Some(found) = look() {
                     return Ok(found);
                 }
-                if round >= EAGER_ROUNDS {
-                    std::hint::spin_loop();
+                match round {
+                    0..EAGER_ROUNDS => lines::between_looks(),
+                    _ => std::hint::spin_loop(),
                 }
             }
             if ABORTED.load(Relaxed) {

