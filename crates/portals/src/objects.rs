@@ -322,7 +322,14 @@ pub extern "C" fn PtlEQWait(eq_handle: u32, event: *mut Event) -> i32 {
     code((|| {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
         let event = out(event)?;
-        deliver(event, ni.interface().wait(None, || take(ni, reference))??)
+        let signals = ni.interface().signals();
+        loop {
+            ni.interface().wait(None, || signals.has_event(reference).is_none_or(|has| has).then_some(()))?;
+            // Nothing where another thread was faster.
+            if let Some(taken) = take(ni, reference) {
+                return deliver(event, taken?);
+            }
+        }
     })())
 }
 

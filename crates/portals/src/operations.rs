@@ -13,7 +13,7 @@ use selvedge_host::nic::portals::resources::DescriptorView;
 use selvedge_host::nic::portals::triggered::Action;
 use selvedge_host::nic::portals::{Put, ack, options};
 use selvedge_host::nic::tables::{Command, Request, Side, kind};
-use selvedge_host::{Express, Pass, Piece, Told};
+use selvedge_host::{Express, Pass, Told};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
@@ -167,17 +167,28 @@ fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome
 
 /// A put that is like one before it, done by shortcut if there is one. False: nothing has happened.
 #[inline(always)]
-fn put_by_shortcut(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> bool {
+fn put_by_shortcut(md: u32, offset: u64, length: u64, target: &Target, ack: u8, header_data: u64) -> bool {
     let Some(ni) = slot(md >> 27 & 3) else { return false };
-    let (match_bits, remote_offset) = (target.match_bits, target.remote_offset);
-    let piece = Piece { source: 0, in_shared: false, length, match_bits, remote_offset, header_data: tag.hdr_data };
-    ni.shortcuts.put(ni.interface(), &target.likeness(ni, md, tag.ack), offset, piece)
+    let place = (target.match_bits, target.remote_offset);
+    ni.shortcuts.put(ni.interface(), &target.likeness(ni, md, ack), (offset, length), place, header_data)
 }
 
-/// A put that no shortcut leads to.
+/// A put that no shortcut leads to; the arguments are those of `PtlPut`, where they are.
 #[inline(never)]
-fn put_usual(md: u32, offset: u64, length: u64, target: Target, tag: Tag) -> i32 {
-    let (target, tag) = (&target, &tag);
+extern "C" fn put_usual(
+    md: u32,
+    offset: u64,
+    length: u64,
+    ack_req: u8,
+    process: Process,
+    pt_index: u32,
+    match_bits: u64,
+    remote_offset: u64,
+    user_ptr: u64,
+    hdr_data: u64,
+) -> i32 {
+    let target = &Target { process, pt_index, match_bits, remote_offset };
+    let tag = &Tag { user_ptr, hdr_data, ack: ack_req };
     let plan = match put(md, offset, length, target, tag) {
         Ok(plan) => plan,
         Err(error) => return error as i32,
@@ -343,11 +354,21 @@ pub extern "C" fn PtlPut(
     hdr_data: u64,
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
-    let tag = Tag { user_ptr, hdr_data, ack: ack_req };
-    match put_by_shortcut(md_handle, local_offset, length, &target, &tag) {
-        true => Code::Ok as i32,
-        false => put_usual(md_handle, local_offset, length, target, tag),
+    if put_by_shortcut(md_handle, local_offset, length, &target, ack_req, hdr_data) {
+        return Code::Ok as i32;
     }
+    put_usual(
+        md_handle,
+        local_offset,
+        length,
+        ack_req,
+        process,
+        pt_index,
+        match_bits,
+        remote_offset,
+        user_ptr,
+        hdr_data,
+    )
 }
 
 #[unsafe(no_mangle)]

@@ -11,9 +11,9 @@
 //! 3. Shortcuts go with their interface; one that was found under another logical map is not the same.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
-use selvedge_host::{Interface, Pass, Piece, thread_word};
+use selvedge_host::{Interface, Pass, Piece, lines, thread_word};
 
 /// Shortcuts of an interface; a power of two.
 const SHORTCUTS: usize = 8;
@@ -43,10 +43,22 @@ pub struct Origin {
     pub most: u64,
 }
 
+/// Of a size that an index is shifted by.
+#[repr(align(256))]
 struct Shortcut {
-    /// The thread that alone uses `kept`; 0: nobody.
+    /// The thread that alone uses `kept`, which it filled when it took it; 0: nobody.
     thread: AtomicU64,
-    kept: UnsafeCell<Option<(Likeness, Origin, Pass)>>,
+    /// Where puts by it count. A hint: other threads may see what was there before.
+    lane: AtomicPtr<u8>,
+    kept: UnsafeCell<Option<Kept>>,
+}
+
+struct Kept {
+    like: Likeness,
+    origin: Origin,
+    /// Shorter puts go straight, where their pass leads there.
+    straight_below: u64,
+    pass: Pass,
 }
 
 // SAFETY: `kept` is used by one thread at a time.
@@ -59,7 +71,34 @@ pub struct Shortcuts([Shortcut; SHORTCUTS]);
 
 impl Default for Shortcuts {
     fn default() -> Shortcuts {
-        Shortcuts(std::array::from_fn(|_| Shortcut { thread: AtomicU64::new(0), kept: UnsafeCell::new(None) }))
+        Shortcuts(std::array::from_fn(|_| Shortcut {
+            thread: AtomicU64::new(0),
+            lane: AtomicPtr::default(),
+            kept: UnsafeCell::new(None),
+        }))
+    }
+}
+
+impl Kept {
+    /// A put that does not go straight.
+    #[inline(never)]
+    fn put(
+        &self,
+        interface: &Interface,
+        offset: u64,
+        length: u64,
+        match_bits: u64,
+        remote_offset: u64,
+        header_data: u64,
+    ) -> bool {
+        let Kept { origin, pass, .. } = self;
+        if offset > origin.length || length > origin.length - offset || length > origin.most {
+            return false;
+        }
+        let (source, in_shared) = (origin.start.wrapping_add(offset), origin.in_shared);
+        let piece = Piece { source, in_shared, length, match_bits, remote_offset, header_data };
+        // SAFETY: the pass was given to this thread by this interface.
+        unsafe { interface.put_by(pass, &piece) }
     }
 }
 
@@ -70,37 +109,54 @@ impl Shortcuts {
         &self.0[place as usize % SHORTCUTS]
     }
 
+    /// What this thread keeps for puts that are alike in these, where their descriptor is still there.
+    #[inline(always)]
+    fn kept(&self, like: &Likeness) -> Option<&Kept> {
+        let shortcut = self.at(like);
+        lines::about_to_write(shortcut.lane.load(Relaxed));
+        if shortcut.thread.load(Relaxed) != thread_word() {
+            return None;
+        }
+        // SAFETY: the shortcut is this thread's; it was filled when the thread took it.
+        let kept = unsafe { (*shortcut.kept.get()).as_ref().unwrap_unchecked() };
+        // SAFETY: a word of the interface's own segment.
+        let live = || unsafe { &*kept.origin.slot }.load(Acquire) == kept.origin.live;
+        (kept.like == *like && live()).then_some(kept)
+    }
+
     /// Puts `length` bytes at `offset` of the descriptor by a shortcut. False: there is none, and nothing has happened.
     #[inline(always)]
-    pub fn put(&self, interface: &Interface, like: &Likeness, offset: u64, piece: Piece) -> bool {
-        let shortcut = self.at(like);
-        if shortcut.thread.load(Relaxed) != thread_word() {
-            return false;
+    pub fn put(
+        &self,
+        interface: &Interface,
+        like: &Likeness,
+        (offset, length): (u64, u64),
+        (match_bits, remote_offset): (u64, u64),
+        header_data: u64,
+    ) -> bool {
+        let Some(kept) = self.kept(like) else { return false };
+        let Kept { origin, straight_below, pass, .. } = kept;
+        if length < *straight_below && offset <= origin.length - length {
+            let source = origin.start.wrapping_add(offset) as *const u8;
+            // SAFETY: the pass was given to this thread by this interface, is straight, and the put short enough, its source shared.
+            if unsafe { interface.put_straight(pass, source, length, match_bits, remote_offset) } {
+                return true;
+            }
         }
-        // SAFETY: the shortcut is this thread's.
-        let Some((known, origin, pass)) = (unsafe { &*shortcut.kept.get() }) else { return false };
-        // SAFETY: a word of the interface's own segment.
-        let live = unsafe { &*origin.slot }.load(Acquire) == origin.live;
-        let inside = offset <= origin.length && piece.length <= origin.length - offset && piece.length <= origin.most;
-        if *known != *like || !live || !inside {
-            return false;
-        }
-        // SAFETY: the pass was given to this thread by this interface.
-        unsafe {
-            interface.put_by(
-                pass,
-                &Piece { source: origin.start.wrapping_add(offset), in_shared: origin.in_shared, ..piece },
-            )
-        }
+        kept.put(interface, offset, length, match_bits, remote_offset, header_data)
     }
 
     /// Keeps a shortcut, unless another thread has its place.
     pub fn keep(&self, like: Likeness, origin: Origin, pass: Pass) {
         let (shortcut, own) = (self.at(&like), thread_word());
+        let straight =
+            pass.straight().filter(|_| origin.in_shared).map(|most| most.min(origin.most).min(origin.length));
+        let straight_below = straight.map_or(0, |most| most + 1);
         let holder = shortcut.thread.load(Acquire);
         if holder == own || (holder == 0 && shortcut.thread.compare_exchange(0, own, Acquire, Relaxed).is_ok()) {
             // SAFETY: the shortcut is this thread's.
-            unsafe { *shortcut.kept.get() = Some((like, origin, pass)) };
+            unsafe { *shortcut.kept.get() = Some(Kept { like, origin, straight_below, pass }) };
+            shortcut.lane.store(pass.lane().cast_mut(), Relaxed);
         }
     }
 }
