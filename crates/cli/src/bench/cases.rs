@@ -83,7 +83,7 @@ pub struct Case {
     pub yields: &'static [&'static str],
     /// How many budgets one size or depth takes.
     pub weight: f64,
-    /// Measured in several short turns, between which its peer has its own; else in one.
+    /// Measured in several short turns, between which its peer or its floor has its own; else in one.
     pub turns: bool,
 }
 
@@ -99,18 +99,29 @@ pub const fn case(name: &'static str, about: &'static str, runner: Runner, over:
     Case { name, about, runner, over, yields: &[], weight: 1.0, turns: false }
 }
 
+/// In turns with the others that are held against the same floor: two cores of a virtual machine are near each other for a while,
+/// and then far.
+const fn in_turns(name: &'static str, about: &'static str, runner: Runner, over: Over) -> Case {
+    Case { turns: true, ..case(name, about, runner, over) }
+}
+
 const fn mpi(name: &'static str, about: &'static str, family: &'static str, what: &'static str, over: Over) -> Case {
     case(name, about, Runner::Mpi { family, what }, over)
 }
 
 pub const CASES: &[Case] = &[
-    case("raw_flag", "half a round trip of one cache line between two cores: the floor", Runner::Raw, Over::Nothing),
-    case("counting_put", "half a round trip, put and counter, shared memory", LATENCY, Over::LatencySizes),
+    in_turns(
+        "raw_flag",
+        "half a round trip of one cache line between two cores: the floor",
+        Runner::Raw,
+        Over::Nothing,
+    ),
+    in_turns("counting_put", "half a round trip, put and counter, shared memory", LATENCY, Over::LatencySizes),
     case("counting_put_ordinary", "the same, ordinary memory", LATENCY, Over::LatencySizes),
-    case("put_flag", "the same without counters: put, fence, flag increment, polling", LATENCY, Over::LatencySizes),
-    case("matched_put_event", "half a round trip, match entry and event queue", LATENCY, Over::Nothing),
-    case("get", "8 bytes fetched from a target that does not call the library", LATENCY, Over::Nothing),
-    case("fetch_atomic", "8 bytes fetched and added to, likewise", LATENCY, Over::Nothing),
+    in_turns("put_flag", "the same without counters: put, fence, flag increment, polling", LATENCY, Over::LatencySizes),
+    in_turns("matched_put_event", "half a round trip, match entry and event queue", LATENCY, Over::Nothing),
+    in_turns("get", "8 bytes fetched from a target that does not call the library", LATENCY, Over::Nothing),
+    in_turns("fetch_atomic", "8 bytes fetched and added to, likewise", LATENCY, Over::Nothing),
     case("message_rate", "8-byte puts a second, 64 in flight", ranks("rate", &[]), Over::Nothing),
     Case {
         yields: &["memcpy_shared"],
@@ -276,7 +287,7 @@ pub struct Scale {
     pub bandwidth_sizes: &'static [u64],
     pub exchange_sizes: &'static [u64],
     pub depths: &'static [u64],
-    /// Of the cases that take turns with a peer.
+    /// Of the cases that take turns with a peer or a floor.
     pub turns: u32,
 }
 

@@ -105,7 +105,8 @@ const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Latency",
         about: "Half a round trip, but for `get` and `fetch_atomic`, which are whole operations on a target that does not \
-                call the library.",
+                call the library. What is held against `raw_flag` takes turns with it in several runs, of which the middle one \
+                counts.",
         has: |_| true,
         plots: &[Plot {
             file: "latency.svg",

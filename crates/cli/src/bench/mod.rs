@@ -215,10 +215,10 @@ impl Session {
         }
         self.progress.finish_and_clear();
         self.done.splice(0..0, record::middle_run(std::mem::take(&mut self.raw_runs)));
-        if self.group == Group::Shmem {
-            self.done = record::middle_runs(std::mem::take(&mut self.done));
-            self.done.sort_by_key(|m| cases::all().position(|case| case.name == m.case));
-        }
+        self.done = record::middle_runs(std::mem::take(&mut self.done));
+        let place =
+            |m: &Measurement| cases::all().position(|case| case.name == m.case || case.yields.contains(&&*m.case));
+        self.done.sort_by_key(place);
     }
 
     /// Whether it was measured, or may yet be in another turn.
