@@ -216,15 +216,14 @@ impl<'a> Signals<'a> {
     }
 
     /// The words of event number `number` of a queue.
-    #[inline]
+    #[inline(always)]
     fn event_block(&self, queue: &EventQueue, number: u64) -> Option<&'a [AtomicU64; EVENT_WORDS]> {
-        let capacity = u64::from(queue.capacity.load(Relaxed));
-        let block = u64::from(queue.ring.load(Relaxed)) + place_in_ring(number, capacity)?;
-        let first = usize::try_from(block).ok()?.checked_mul(EVENT_WORDS)?;
+        let first = first_word(queue.ring.load(Relaxed), queue.capacity.load(Relaxed), number)?;
         self.heap.get(first..first + EVENT_WORDS)?.try_into().ok()
     }
 
     /// The word that the next event of a queue sets, and what to.
+    #[inline(always)]
     pub fn next_event(&self, reference: u32) -> Option<(&'a AtomicU64, u64)> {
         let queue = self.queue(reference)?;
         let head = queue.head.load(Acquire);
@@ -234,9 +233,8 @@ impl<'a> Signals<'a> {
     /// Whether there is an event in a queue; None where there is no such queue any more.
     #[inline(always)]
     pub fn has_event(&self, reference: u32) -> Option<bool> {
-        let queue = self.queue(reference)?;
-        let head = queue.head.load(Acquire);
-        Some(self.event_block(queue, head)?[0].load(Acquire) == head.wrapping_add(1))
+        let (word, number) = self.next_event(reference)?;
+        Some(word.load(Acquire) == number)
     }
 
     /// Takes the next event off a queue. Any thread, no lock.
@@ -320,8 +318,7 @@ impl Nic<'_> {
             book.head_seen = head;
             signals.registers.add(Register::EventsOverwritten, overwritten);
         }
-        let Some(offset) = place_in_ring(tail, capacity) else { return };
-        let first = (u64::from(book.ring) + offset) as usize * EVENT_WORDS;
+        let Some(first) = first_word(book.ring, book.capacity, tail) else { return };
         book.tail = tail.wrapping_add(1);
         let Some(block) = signals.heap.get(first..first + EVENT_WORDS) else { return };
         for (word, value) in block[1..].iter().zip(words) {
@@ -341,8 +338,7 @@ impl Nic<'_> {
     pub(super) fn next_block(&mut self, reference: u32) -> Option<&AtomicU64> {
         let signals = self.signals;
         let (_, book) = self.queue_book(reference)?;
-        let offset = place_in_ring(book.tail, u64::from(book.capacity))?;
-        signals.heap.get((u64::from(book.ring) + offset) as usize * EVENT_WORDS)
+        signals.heap.get(first_word(book.ring, book.capacity, book.tail)?)
     }
 
     /// Posts `PTL_EVENT_PT_DISABLED`, or notes that it is due when there is room.
@@ -385,10 +381,12 @@ impl Nic<'_> {
     }
 }
 
-/// Which block of its ring an event has. Most rings are of a power of two, which spares a division.
+/// Where in the heap the block of an event begins. Most rings are of a power of two, which spares a division.
 #[inline(always)]
-fn place_in_ring(number: u64, capacity: u64) -> Option<u64> {
-    if capacity.is_power_of_two() { Some(number & (capacity - 1)) } else { number.checked_rem(capacity) }
+pub(super) fn first_word(ring: u32, capacity: u32, number: u64) -> Option<usize> {
+    let capacity = u64::from(capacity);
+    let place = if capacity.is_power_of_two() { number & (capacity - 1) } else { number.checked_rem(capacity)? };
+    usize::try_from(u64::from(ring) + place).ok()?.checked_mul(EVENT_WORDS)
 }
 
 /// Makes room for an event: looks how far the consumers are, and pushes the oldest events out if that is not far

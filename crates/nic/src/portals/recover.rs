@@ -69,8 +69,7 @@ impl Nic<'_> {
         for (book, queue) in self.tables.queues.iter_mut().zip(self.signals.queues) {
             if slot::status(book.slot) == events::LIVE {
                 let whole = |number: u64| {
-                    let offset = number.checked_rem(u64::from(book.capacity))?;
-                    let word = (u64::from(book.ring) + offset) as usize * super::scatter::BLOCK_WORDS;
+                    let word = events::first_word(book.ring, book.capacity, number)?;
                     Some(self.signals.heap.get(word)?.load(Acquire) == number.wrapping_add(1))
                 };
                 if whole(book.tail) == Some(true) {
