@@ -315,6 +315,19 @@ CASE(increments_in_mid_stream, 2, "PtlCTInc and triggered increments add to a co
     if (rank() == 0) expect_ct(e.ct, 2 * sent, 0);
 }
 
+/* Of everyone, at the end of a stream: rank 0 was told of each of its puts, of those that the target has counted as arrived. How many it
+ * sent. */
+static uint64_t told_of_each(struct end *e)
+{
+    barrier();
+    uint64_t sent = sent_by(e, 0);
+    ptl_size_t arrived[RANKS_MAX], mine = counted(e->ct);
+    exchange(&mine, sizeof mine, arrived);
+    CHECK(arrived[TARGET] <= sent);
+    if (rank() == 0) expect_ct(e->ct, sent + arrived[TARGET], sent - arrived[TARGET]);
+    return sent;
+}
+
 /* Nothing arrives for a while: memory and counter stand still. */
 static void stands_still(struct end *e)
 {
@@ -356,12 +369,7 @@ static void unlink_in_mid_stream(bool matching)
         wait_ct(e.ct, taken + enough(2));
         stop(&e, 0);
     }
-    barrier();
-    uint64_t sent = sent_by(&e, 0);
-    ptl_size_t arrived[RANKS_MAX], mine = counted(e.ct);
-    exchange(&mine, sizeof mine, arrived);
-    CHECK(arrived[TARGET] <= sent);
-    if (rank() == 0) expect_ct(e.ct, sent + arrived[TARGET], sent - arrived[TARGET]);
+    uint64_t sent = told_of_each(&e);
     if (rank() == TARGET) CHECK_EQ(word_at(e.memory), sent);
 }
 
@@ -421,11 +429,7 @@ CASE(disabled_in_mid_stream, 2, "after PtlPTDisable nothing arrives; what is ref
         wait_ct(e.ct, taken + enough(2));
         stop(&e, 0);
     }
-    barrier();
-    uint64_t sent = sent_by(&e, 0);
-    ptl_size_t arrived[RANKS_MAX], mine = counted(e.ct);
-    exchange(&mine, sizeof mine, arrived);
-    if (rank() == 0) expect_ct(e.ct, sent + arrived[TARGET], sent - arrived[TARGET]);
+    told_of_each(&e);
 }
 
 CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, and one that takes its place counts what is its own")
