@@ -62,6 +62,16 @@ impl Interface {
         self.wait_on(deadline, look)
     }
 
+    /// A look before a wait: what is there already need not be waited for. None where only [`Interface::wait`] may look.
+    #[inline(always)]
+    pub fn glance<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        if ABORTED.load(Relaxed) || self.clock.is_some() {
+            return None;
+        }
+        self.progress();
+        look()
+    }
+
     #[cold]
     #[inline(never)]
     fn wait_on<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {

@@ -262,6 +262,7 @@ pub extern "C" fn PtlEQFree(eq_handle: u32) -> i32 {
 }
 
 /// An event as the C API has it.
+#[inline(always)]
 fn told(ni: &Ni, event: &portals::Event) -> Event {
     Event {
         start: event.start as *mut _,
@@ -282,25 +283,21 @@ fn told(ni: &Ni, event: &portals::Event) -> Event {
     }
 }
 
-/// Takes an event off a queue, if there is one: it, and whether others were lost before it.
+/// Takes an event off a queue, if there is one: what its taker is told (`PTL_EQ_DROPPED` where others were lost before it).
 #[inline(always)]
-fn take(ni: &Ni, reference: u32) -> Option<Outcome<(Event, bool)>> {
+fn take(ni: &Ni, reference: u32, into: &mut Event) -> Option<Outcome> {
     let signals = ni.interface().signals();
     match signals.take_event(reference) {
         Taken::Empty => None,
         Taken::Gone => Some(Err(Code::ArgInvalid)),
         Taken::Event(event, lost) => {
+            *into = told(ni, &event);
             if signals.queue(reference).is_some_and(|queue| queue.disabled_events.load(Acquire) != 0) {
                 ni.interface().lock().post_waiting_disabled(reference);
             }
-            Some(Ok((told(ni, &event), lost)))
+            Some(if lost { Err(Code::EqDropped) } else { Ok(()) })
         }
     }
-}
-
-fn deliver(into: &mut Event, (event, lost): (Event, bool)) -> Outcome {
-    *into = event;
-    if lost { Err(Code::EqDropped) } else { Ok(()) }
 }
 
 #[unsafe(no_mangle)]
@@ -309,11 +306,10 @@ pub extern "C" fn PtlEQGet(eq_handle: u32, event: *mut Event) -> i32 {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
         let event = out(event)?;
         ni.interface().poll();
-        let taken = take(ni, reference);
-        if taken.is_none() {
+        take(ni, reference, event).unwrap_or_else(|| {
             ni.interface().found_nothing();
-        }
-        deliver(event, taken.unwrap_or(Err(Code::EqEmpty))?)
+            Err(Code::EqEmpty)
+        })
     })())
 }
 
@@ -322,12 +318,15 @@ pub extern "C" fn PtlEQWait(eq_handle: u32, event: *mut Event) -> i32 {
     code((|| {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
         let event = out(event)?;
+        if let Some(taken) = ni.interface().glance(|| take(ni, reference, event)) {
+            return taken;
+        }
         let signals = ni.interface().signals();
         loop {
             ni.interface().wait(None, || signals.has_event(reference).is_none_or(|has| has).then_some(()))?;
             // Nothing where another thread was faster.
-            if let Some(taken) = take(ni, reference) {
-                return deliver(event, taken?);
+            if let Some(taken) = take(ni, reference, event) {
+                return taken;
             }
         }
     })())
@@ -349,14 +348,16 @@ pub extern "C" fn PtlEQPoll(
         let look = || {
             (0..count)
                 .map(|step| (first + step) % count)
-                .find_map(|index| Some(take(ni, references[index])?.map(|taken| (index, taken))))
+                .find_map(|index| Some((index, take(ni, references[index], event)?)))
         };
         let waited = wait_ms(ni, timeout_ms, look).map_err(|end| match Code::from(end) {
             Code::CtNoneReached => Code::EqEmpty,
             other => other,
         });
-        let (index, taken) = waited??;
-        *which = index as u32;
-        deliver(event, taken)
+        let (index, taken) = waited?;
+        if taken != Err(Code::ArgInvalid) {
+            *which = index as u32;
+        }
+        taken
     })())
 }

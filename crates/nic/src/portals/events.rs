@@ -107,7 +107,10 @@ impl Event {
     /// [`form`].
     #[inline(always)]
     fn form(&self) -> u64 {
-        let fits = self.kinds().iter().zip(form::WIDTHS).all(|(&kind, bits)| kind >> bits == 0);
+        let [kind, list, fail, operation, datatype] = self.kinds();
+        let [kinds, lists, fails, operations, datatypes] = form::WIDTHS;
+        let over = kind >> kinds | list >> lists | fail >> fails | operation >> operations | datatype >> datatypes;
+        let fits = over == 0;
         let short = (self.mlength | self.remote_offset) >> 32 == 0 && self.portal < form::PORTALS && fits;
         match self.rlength {
             rlength if short && rlength == self.mlength => form::ORDINARY,
@@ -238,7 +241,7 @@ impl<'a> Signals<'a> {
     }
 
     /// Takes the next event off a queue. Any thread, no lock.
-    #[inline]
+    #[inline(always)]
     pub fn take_event(&self, reference: u32) -> Taken {
         let Some(queue) = self.queue(reference) else { return Taken::Gone };
         loop {
@@ -288,8 +291,14 @@ impl Nic<'_> {
     }
 
     /// Writes an event; overwrites the oldest when the queue is full. Nothing happens without a queue.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn post(&mut self, reference: u32, event: &Event) {
+        self.post_here(reference, event);
+    }
+
+    /// [`Nic::post`], made part of its caller, for which some of the event is a constant.
+    #[inline(always)]
+    pub(super) fn post_here(&mut self, reference: u32, event: &Event) {
         let form = event.form();
         let long = (form == form::LONG).then(|| event.to_words_long());
         self.post_words(reference, event.to_words(form), long);
