@@ -15,6 +15,7 @@ pub use selvedge_live::engine::StartError;
 pub use selvedge_live::express::Express;
 pub use selvedge_live::extents::Extents;
 pub use selvedge_live::leases::{Pass, Piece, Told};
+pub use selvedge_live::memory::ListBus;
 pub use selvedge_live::os::lines;
 pub use selvedge_live::os::program::{StaticData, static_data};
 pub use selvedge_live::os::thread::word as thread_word;

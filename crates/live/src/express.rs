@@ -12,11 +12,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_nic::portals::Put;
+use selvedge_nic::tables::Side;
 
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
 use crate::leases::{Pass, Piece, Told};
-use crate::memory::move_at_hand;
+use crate::memory::{LiveBus, Payload, Reply};
 
 /// Puts to a target that go the usual way after one that had to.
 const DETOUR: u32 = 64;
@@ -31,9 +32,9 @@ pub enum Express {
 }
 
 impl Interface {
-    /// Puts `put.length` bytes at `source`; the initiator is told so.
+    /// Puts the first `put.length` bytes of `source`, which is no I/O vector; the initiator is told so.
     #[inline]
-    pub fn put_express(&self, target: u64, put: &Put, source: u64, told: &Told) -> Express {
+    pub fn put_express(&self, target: u64, put: &Put, source: &Side, told: &Told) -> Express {
         if !self.has_express {
             return Express::No;
         }
@@ -41,7 +42,7 @@ impl Interface {
         let Some(target) = self.endpoint(target) else { return Express::No };
         if let Some(pass) = self.pass_for(target, put, told) {
             let piece = Piece {
-                source,
+                source: source.start,
                 in_shared: false,
                 length: put.length,
                 match_bits: put.match_bits,
@@ -68,7 +69,7 @@ impl Interface {
     }
 
     /// As `put_express`, nobody told, under the target's lock.
-    fn put_locked(&self, target: &Endpoint, put: &Put, source: u64) -> bool {
+    fn put_locked(&self, target: &Endpoint, put: &Put, source: &Side) -> bool {
         let detour = target.detour.load(Relaxed);
         if target.own || detour != 0 {
             // Lost decrements of other threads only make the way longer.
@@ -79,10 +80,9 @@ impl Interface {
             let mut guard = target.segment.lock(self.word);
             let bell = guard.signals.doorbell;
             let mail = bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed);
-            let done = !mail
-                && guard.put_express(put, |address, bytes| {
-                    move_at_hand((&self.own, source), (target, address), bytes, self.config.path)
-                });
+            let payload = Payload::Memory(&self.own, source);
+            let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path };
+            let done = !mail && guard.put_express(&mut bus, put);
             if !done {
                 target.detour.store(DETOUR, Relaxed);
                 return false;

@@ -15,6 +15,7 @@ use selvedge_nic::{Bus, Fault};
 use crate::Path;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::os::cma::{self, CmaError};
+use crate::os::lines;
 
 /// Where a request's payload comes from.
 #[derive(Clone, Copy)]
@@ -41,6 +42,16 @@ pub struct LiveBus<'a> {
     pub payload: Payload<'a>,
     pub reply: Reply<'a>,
     pub path: Path,
+}
+
+/// A bus to no memory, for the owner's own changes of its lists: it asks for the lines that peers have.
+pub struct ListBus;
+
+impl Bus for ListBus {
+    #[inline(always)]
+    fn about_to_change<T>(&mut self, record: &T) {
+        lines::about_to_change(record);
+    }
 }
 
 /// Which end of a move failed.
@@ -131,6 +142,11 @@ impl Bus for LiveBus<'_> {
         let Payload::Memory(initiator, side) = self.payload else { return false };
         let start = side.start.wrapping_add(payload_offset);
         bytes == 0 || (side.iov == NONE && move_at_hand((initiator, start), (self.target, address), bytes, self.path))
+    }
+
+    #[inline(always)]
+    fn about_to_change<T>(&mut self, record: &T) {
+        lines::about_to_change(record);
     }
 
     #[inline]

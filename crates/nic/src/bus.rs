@@ -31,63 +31,57 @@ pub enum Step {
     CounterUpdated,
 }
 
-/// The memory transfers of one request. See the module's documentation for the address spaces.
+/// The memory transfers of one request. See the module's documentation for the address spaces. What a bus does not say
+/// otherwise, it does as one to no memory.
 pub trait Bus {
     /// Whether this range of the target's memory can be touched from here at all. When it cannot, the request is
     /// left undone, bit for bit, and travels to the target's owner instead.
-    fn reaches(&mut self, address: u64, bytes: u64) -> bool;
+    fn reaches(&mut self, _address: u64, _bytes: u64) -> bool {
+        false
+    }
     /// Copies payload to the target's memory, where both ends are at hand. False: they are not, and nothing has
     /// happened.
     #[inline(always)]
-    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
-        let _ = (payload_offset, address, bytes);
+    fn put_at_hand(&mut self, _payload_offset: u64, _address: u64, _bytes: u64) -> bool {
         false
     }
     /// Copies payload to the target's memory.
-    fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault>;
+    fn put(&mut self, _payload_offset: u64, _address: u64, _bytes: u64) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
     /// Copies the target's memory to the reply.
-    fn get(&mut self, address: u64, reply_offset: u64, bytes: u64) -> Result<(), Fault>;
+    fn get(&mut self, _address: u64, _reply_offset: u64, _bytes: u64) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
     /// Reads the target's memory. Aligned words of 8 bytes are read whole.
-    fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault>;
+    fn read(&mut self, _address: u64, _into: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
     /// Writes the target's memory. Aligned words of 8 bytes are written whole.
-    fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Fault>;
+    fn write(&mut self, _address: u64, _from: &[u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
     /// Reads payload.
-    fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault>;
+    fn payload(&mut self, _payload_offset: u64, _into: &mut [u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
     /// Writes the reply.
-    fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault>;
+    fn reply(&mut self, _reply_offset: u64, _from: &[u8]) -> Result<(), Fault> {
+        Err(Fault::Gone)
+    }
     /// Prices a step.
     #[inline(always)]
-    fn charge(&mut self, step: Step) {
-        let _ = step;
-    }
+    fn charge(&mut self, _step: Step) {}
+    /// Asks for a record's cache lines, which are about to be changed, while others are still being waited for. Nothing
+    /// depends on it but time.
+    #[inline(always)]
+    fn about_to_change<T>(&mut self, _record: &T) {}
 }
 
 /// A bus to no memory, which prices nothing: for transitions that move nothing.
 pub struct NoMemory;
 
-impl Bus for NoMemory {
-    fn reaches(&mut self, _: u64, _: u64) -> bool {
-        false
-    }
-    fn put(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn get(&mut self, _: u64, _: u64, _: u64) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn write(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn payload(&mut self, _: u64, _: &mut [u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-    fn reply(&mut self, _: u64, _: &[u8]) -> Result<(), Fault> {
-        Err(Fault::Gone)
-    }
-}
+impl Bus for NoMemory {}
 
 /// A bus, each step on which somebody is told of.
 pub struct Metered<B, M> {
@@ -122,5 +116,8 @@ impl<B: Bus, M: FnMut(Step)> Bus for Metered<B, M> {
     }
     fn charge(&mut self, step: Step) {
         (self.meter)(step);
+    }
+    fn about_to_change<T>(&mut self, record: &T) {
+        self.bus.about_to_change(record);
     }
 }

@@ -107,7 +107,8 @@ pub struct Class {
     /// Entries on the priority and on the overflow list with this pattern.
     pub entries: [u32; 2],
     pub used: u32,
-    pub reserved: u32,
+    /// Unexpected headers have been searched by it: they are on its chains.
+    pub searched: u32,
 }
 
 /// Status of portal table entries.

@@ -67,7 +67,8 @@ fn scramble(nic: &mut Nic<'_>, seed: u64) {
         (record.headers, record.header_head, record.header_tail) = (noise.link(), noise.link(), noise.link());
         for class in &mut record.classes {
             let entries = [noise.link(), noise.link()];
-            *class = Class { ignore_bits: noise.next(), entries, used: noise.link(), ..Class::default() };
+            let (used, searched) = (noise.link(), noise.link());
+            *class = Class { ignore_bits: noise.next(), source_ignore: noise.next(), entries, used, searched };
         }
     }
     for record in tables.triggered.iter_mut() {

@@ -2,6 +2,7 @@
 //! List entries and match entries: append, unlink, search (Portals 4.3, "List Entries and Lists", "Matching List
 //! Entries and Matching Lists"). A list entry is a match entry that ignores everything.
 
+use selvedge_host::ListBus;
 use selvedge_host::nic::handle::NONE;
 use selvedge_host::nic::portals::{EntrySpec, options};
 
@@ -21,6 +22,7 @@ pub struct Draft {
 
 impl Draft {
     /// From a list entry.
+    #[inline(always)]
     fn of_le(ni: &Ni, le: *const Le, user_ptr: u64) -> Outcome<Draft> {
         let le = given(le)?;
         if ni.matching || le.options & !options::LE_MASK != 0 {
@@ -45,6 +47,7 @@ impl Draft {
     }
 
     /// From a match entry.
+    #[inline(always)]
     pub fn of_me(ni: &Ni, me: *const Me, user_ptr: u64) -> Outcome<Draft> {
         let me = given(me)?;
         if !ni.matching || me.options & !options::ME_MASK != 0 {
@@ -70,6 +73,7 @@ impl Draft {
     }
 
     /// Reads the I/O vector; checks memory that is said to be accessible.
+    #[inline(always)]
     fn with_memory(mut self, ni: &Ni) -> Outcome<Draft> {
         if self.spec.options & options::IOVEC != 0 {
             let (vectors, bytes) = read_vectors(ni, self.spec.start, self.spec.length)?;
@@ -87,6 +91,7 @@ impl Draft {
     }
 
     /// Copies the I/O vector into the NIC, just before the entry is made.
+    #[inline(always)]
     pub fn into_spec(mut self, ni: &Ni) -> Outcome<EntrySpec> {
         if let Some(vectors) = &self.vectors {
             self.spec.iov = store_vectors(ni, vectors)?;
@@ -96,6 +101,7 @@ impl Draft {
 }
 
 /// The source that an entry accepts, and the bits of it that it ignores.
+#[inline(always)]
 fn source_of(ni: &Ni, id: Process) -> (u64, u64) {
     if ni.logical {
         return if id.nid == RANK_ANY { (0, u64::MAX) } else { (id.nid.into(), 0) };
@@ -142,6 +148,7 @@ pub fn store_vectors(ni: &Ni, vectors: &[(u64, u64)]) -> Outcome<u32> {
     }
 }
 
+#[inline(always)]
 fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &mut u32) -> Outcome {
     let interface = ni.interface();
     if list > OVERFLOW_LIST {
@@ -150,7 +157,7 @@ fn append(ni: &Ni, kind: Kind, pt_index: u32, draft: Draft, list: u8, handle: &m
     interface.progress();
     let spec = draft.into_spec(ni)?;
     let mut guard = interface.lock();
-    match guard.append(&mut selvedge_host::nic::NoMemory, pt_index, list, &spec) {
+    match guard.append(&mut ListBus, pt_index, list, &spec) {
         Ok(reference) => *handle = ni.handle(kind, reference),
         Err(error) => {
             guard.free_iov(spec.iov);
@@ -176,7 +183,7 @@ fn search(ni: &Ni, pt_index: u32, draft: Draft, operation: u8) -> Outcome {
     }
     interface.progress();
     let mut guard = interface.lock();
-    guard.search(&mut selvedge_host::nic::NoMemory, pt_index, &draft.spec, operation == SEARCH_DELETE)?;
+    guard.search(&mut ListBus, pt_index, &draft.spec, operation == SEARCH_DELETE)?;
     let fired = guard.has_fired();
     drop(guard);
     interface.settle(fired);

@@ -31,6 +31,15 @@ struct Target {
 }
 
 impl Target {
+    /// Checks what all kinds of operations have in common; gives where the target is.
+    #[inline(always)]
+    fn check(&self, ni: &Ni, length: u64) -> Outcome<u64> {
+        if self.pt_index > ni.limits.max_pt_index as u32 || length > ni.limits.max_msg_size {
+            return Err(Code::ArgInvalid);
+        }
+        ni.physical(self.process)
+    }
+
     /// What puts here have in common.
     #[inline(always)]
     fn likeness(&self, ni: &Ni, md_handle: u32, ack: u8) -> Likeness {
@@ -119,13 +128,9 @@ struct Arithmetic {
 const NO_ARITHMETIC: Arithmetic = Arithmetic { operation: 0, datatype: 0 };
 
 impl Plan {
-    /// Checks what all kinds have in common.
     #[inline(always)]
     fn new(ni: &'static Ni, kind: u8, length: u64, target: &Target) -> Outcome<Plan> {
-        if target.pt_index > ni.limits.max_pt_index as u32 || length > ni.limits.max_msg_size {
-            return Err(Code::ArgInvalid);
-        }
-        let physical = ni.physical(target.process)?;
+        let physical = target.check(ni, length)?;
         let (source, sink, what) = (Side::NOWHERE, Side::NOWHERE, NO_ARITHMETIC);
         Ok(Plan { ni, kind, physical, source, sink, what, operand: [0; 4] })
     }
@@ -157,11 +162,17 @@ impl Plan {
     }
 }
 
+/// The memory of a put, checked.
 #[inline(always)]
-fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome<Plan> {
+fn put_part(md: u32, offset: u64, length: u64, ack: u8) -> Outcome<Part> {
     let part = Part::of(md, offset, length)?;
-    part.check_ack(tag.ack)?;
+    part.check_ack(ack)?;
     part.check_volatile(length)?;
+    Ok(part)
+}
+
+fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome<Plan> {
+    let part = put_part(md, offset, length, tag.ack)?;
     Ok(Plan { source: part.side, ..Plan::new(part.ni, kind::PUT, length, target)? })
 }
 
@@ -189,12 +200,14 @@ extern "C" fn put_usual(
 ) -> i32 {
     let target = &Target { process, pt_index, match_bits, remote_offset };
     let tag = &Tag { user_ptr, hdr_data, ack: ack_req };
-    let plan = match put(md, offset, length, target, tag) {
-        Ok(plan) => plan,
+    let checked = put_part(md, offset, length, ack_req).and_then(|part| Ok((target.check(part.ni, length)?, part)));
+    let (physical, part) = match checked {
+        Ok(checked) => checked,
         Err(error) => return error as i32,
     };
-    let ni = plan.ni;
-    let Some(told) = told(&plan.source, tag.ack) else { return start(Ok(plan), length, target, tag) };
+    let (ni, source) = (part.ni, &part.side);
+    let interface = ni.interface();
+    let Some(told) = told(source, tag.ack) else { return put_by_command(&part, length, target, tag) };
     let put = Put {
         portal: target.pt_index,
         uid: ni.uid,
@@ -204,19 +217,25 @@ extern "C" fn put_usual(
         header_data: tag.hdr_data,
         length,
     };
-    match ni.interface().put_express(plan.physical, &put, plan.source.start, &told) {
+    match interface.put_express(physical, &put, source, &told) {
         Express::Done => {}
         Express::Leased(pass) => keep_shortcut(ni, md, target.likeness(ni, md, tag.ack), pass),
         Express::No => {
-            let physical = plan.physical;
-            let code = start(Ok(plan), length, target, tag);
+            let code = put_by_command(&part, length, target, tag);
             if told != Told::NOTHING {
-                ni.interface().note_put(physical, &put, &told);
+                interface.note_put(physical, &put, &told);
             }
             return code;
         }
     }
     Code::Ok as i32
+}
+
+/// A checked put of any kind.
+#[inline(never)]
+fn put_by_command(part: &Part, length: u64, target: &Target, tag: &Tag) -> i32 {
+    let plan = Plan::new(part.ni, kind::PUT, length, target).map(|plan| Plan { source: part.side, ..plan });
+    start(plan, length, target, tag)
 }
 
 /// What an initiator is told of a put that goes well, where that is counts at most.

@@ -37,6 +37,14 @@ pub fn about_to_write(line: *const u8) {
     let _ = line;
 }
 
+/// As [`about_to_write`], for every line of a record.
+#[inline(always)]
+pub fn about_to_change<T>(record: &T) {
+    for at in (0..size_of::<T>()).step_by(64) {
+        about_to_write(std::ptr::from_ref(record).cast::<u8>().wrapping_add(at));
+    }
+}
+
 /// To be called between two looks at memory that another core is about to write. The second begins when the first has ended.
 ///
 /// A processor that runs ahead has many loads of a line under way when that is taken away; it throws away what it did after the

@@ -79,9 +79,36 @@ impl Nic<'_> {
         if length >= self.tables.list_max {
             return Err(AppendError::TooLong);
         }
+        let queue = record.queue;
+        if which == list::PRIORITY && spec.options & options::USE_ONCE != 0 && spec.iov == NONE {
+            if let Some(reference) = self.meet(bus, portal, spec, queue) {
+                return Ok(reference);
+            }
+            let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
+            self.link_unmet(reference, which);
+            return Ok(reference);
+        }
         let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
         self.link_reserved(bus, reference, which);
         Ok(reference)
+    }
+
+    /// Gives an entry that one message uses up the unexpected header that it matches, if there is one: it is never linked, and its
+    /// reference is that of an entry that is gone.
+    fn meet<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
+        let record = search_entry(portal, spec);
+        let found = self.find_header(bus, portal, &record)?;
+        self.overflow_event(found, &record, queue, None);
+        self.drop_header(found);
+        if record.options & options::EVENT_UNLINK_DISABLE == 0 {
+            self.post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, list::PRIORITY));
+        }
+        let encoding = Encoding::new(self.tables.entries.len());
+        let index = self.tables.control.free_entry;
+        let spent = self.tables.entries.get_mut(index as usize)?;
+        let generation = slot::generation(spent.slot);
+        spent.slot = slot::word(encoding.next_generation(generation), slot::FREE);
+        Some(encoding.encode(index, generation))
     }
 
     /// Whether an entry keeps what its portal table entry was promised.
@@ -134,21 +161,31 @@ impl Nic<'_> {
             return;
         }
         let portal = u32::from(record.portal);
-        let Ok(&portal_record) = self.portal(portal) else { return self.free_entry(index) };
-        if which == list::PRIORITY && self.take_headers(bus, &mut record, portal_record.queue) {
+        let Ok(queue) = self.portal(portal).map(|portal| portal.queue) else { return self.free_entry(index) };
+        if which == list::PRIORITY && self.take_headers(bus, &mut record, queue) {
             if record.options & options::EVENT_UNLINK_DISABLE == 0 {
-                let event = entry_event(&record, event_kind::AUTO_UNLINK, which);
-                self.post(portal_record.queue, &event);
+                self.post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, which));
             }
             return self.free_entry(index);
         }
+        self.tables.entries[index as usize].local_offset = record.local_offset;
+        self.link_unmet(reference, which);
+    }
+
+    /// Puts a reserved entry on a list; no unexpected header matches it, or it goes to the overflow list.
+    fn link_unmet(&mut self, reference: u32, which: u8) {
+        let Some(index) = self.entry_index(reference) else { return };
+        let sequence = self.next_sequence();
+        let record = &mut self.tables.entries[index as usize];
         let status = if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY };
-        record.sequence = self.next_sequence();
+        record.sequence = sequence;
         record.slot = slot::word(slot::generation(record.slot), status);
-        self.tables.entries[index as usize] = record;
+        let portal = u32::from(record.portal);
+        let event = entry_event(record, event_kind::LINK, which);
+        let quiet = record.options & options::EVENT_LINK_DISABLE != 0;
         self.chain_entry(index);
-        if record.options & options::EVENT_LINK_DISABLE == 0 {
-            self.post(portal_record.queue, &entry_event(&record, event_kind::LINK, which));
+        if let Some(queue) = self.portal(portal).ok().map(|portal| portal.queue).filter(|_| !quiet) {
+            self.post(queue, &event);
         }
     }
 
@@ -237,7 +274,8 @@ impl Nic<'_> {
 
     /// The event and the count of a header that an entry takes.
     fn overflow_event(&mut self, found: u32, record: &Entry, queue: u32, kind: Option<u8>) {
-        let header = self.tables.headers[found as usize];
+        let Some(header) = self.tables.headers.get(found as usize) else { return };
+        let mlength = header.mlength;
         let own = if kind.is_some() { options::EVENT_COMM_DISABLE } else { options::EVENT_OVER_DISABLE };
         let quiet = own | options::EVENT_SUCCESS_DISABLE;
         if record.options & quiet == 0 {
@@ -247,7 +285,7 @@ impl Nic<'_> {
                 header_data: header.header_data,
                 match_bits: header.match_bits,
                 rlength: header.rlength,
-                mlength: header.mlength,
+                mlength,
                 remote_offset: header.remote_offset,
                 initiator: header.source,
                 uid: header.uid,
@@ -258,11 +296,11 @@ impl Nic<'_> {
                 operation: header.operation,
                 datatype: header.datatype,
             };
-            self.post(queue, &event);
+            self.post_here(queue, &event);
         }
         if record.options & options::EVENT_CT_OVERFLOW != 0 {
             let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(record.counter, true, in_bytes, header.mlength);
+            self.count_outcome(record.counter, true, in_bytes, mlength);
         }
     }
 

@@ -22,7 +22,7 @@ use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 use super::append::entry_event;
 use super::events::{Event, event_kind};
-use super::express::{Put, Way};
+use super::express::Put;
 use super::matching::Key;
 use super::operation::{Datatype, Operation, apply, apply_swap};
 use super::scatter::Region;
@@ -119,20 +119,7 @@ impl Nic<'_> {
                 header_data: request.header_data,
                 length: request.length,
             };
-            let moved = |way: &Way| {
-                if !bus.put_at_hand(0, way.start, way.mlength) {
-                    return false;
-                }
-                bus.charge(Step::Transfer(way.mlength));
-                if way.posts {
-                    bus.charge(Step::EventPosted);
-                }
-                if way.counts {
-                    bus.charge(Step::CounterUpdated);
-                }
-                true
-            };
-            if let Some(delivery) = self.express(index, queue, &put, moved) {
+            if let Some(delivery) = self.express(bus, index, queue, &put) {
                 return Verdict::Done(delivery);
             }
         }

@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The express way: a put to an entry that stays as it is, with both memories at hand.
+//! The express way: a put to an entry that stays as it is, or that it uses up, with both memories at hand.
 //!
-//! Most puts of programs that count are such. They need no plan, no intent and no record of the request: the bytes, an event
-//! or a count, and the registers. Whatever is not so simple goes the way of `deliver.rs`, untouched.
+//! Most puts are such: of programs that count, and to receives. They need no plan and no record of the request: the bytes, an
+//! event or a count, and the registers. Whatever is not so simple goes the way of `deliver.rs`, untouched.
+//!
+//! Where the entry stays, nothing is recorded that a death in the middle could leave undone: a message that was not told of has
+//! not arrived. Where it is used up, the intent is, once the bytes are there: the entry goes and its program is told,
+//! or neither.
 
 use super::deliver::Delivery;
 use super::events::{Event, event_kind};
 use super::matching::{Key, sole_accepts};
 use super::{fail, list, options};
-use crate::Nic;
 use crate::handle::NONE;
 use crate::registers::Register;
-use crate::tables::{Entry, portal};
+use crate::tables::{Entry, Intent, kind, portal};
+use crate::{Bus, Nic, Step};
 
 /// What of a request a plain put has.
 #[derive(Clone, Copy, Debug)]
@@ -49,41 +53,51 @@ impl Put {
     }
 }
 
-/// What a put does on the express way.
-pub(super) struct Way {
-    /// Where its bytes go, and how many.
-    pub start: u64,
-    pub mlength: u64,
-    /// Its target is told by an event; by a count.
+impl From<&Put> for Key {
+    #[inline(always)]
+    fn from(put: &Put) -> Key {
+        Key { match_bits: put.match_bits, source: put.initiator, length: put.length, remote_offset: put.remote_offset }
+    }
+}
+
+/// How a put of this user meets an entry.
+pub(super) struct Manner {
+    /// It is one that goes the express way.
+    pub plain: bool,
+    /// It uses the entry up.
+    pub once: bool,
     pub posts: bool,
     pub counts: bool,
 }
 
-/// How a put of this user meets an entry: whether it leaves the entry as it is, posts an event, counts.
-#[inline(always)]
-pub(super) fn manner(record: &Entry, queue: u32, uid: u32) -> (bool, bool, bool) {
-    let flags = record.options;
-    let plain =
-        flags & (options::OP_PUT | CHANGING) == options::OP_PUT && (record.uid == u32::MAX || record.uid == uid);
-    let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
-    (plain, posts, flags & options::EVENT_CT_COMM != 0)
+impl Manner {
+    #[inline(always)]
+    pub(super) fn of(record: &Entry, queue: u32, uid: u32) -> Manner {
+        let flags = record.options;
+        let once = flags & options::USE_ONCE != 0;
+        let quiet_unlink = !once || queue == NONE || flags & options::EVENT_UNLINK_DISABLE != 0;
+        let simple = flags & (options::OP_PUT | CHANGING) == options::OP_PUT;
+        let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
+        let counts = flags & options::EVENT_CT_COMM != 0;
+        let allowed = record.uid == u32::MAX || record.uid == uid;
+        Manner { plain: simple && quiet_unlink && allowed && !(posts && counts), once, posts, counts }
+    }
 }
 
-/// Options by which a message changes its entry, or needs more than one address.
-const CHANGING: u32 = options::USE_ONCE | options::MANAGE_LOCAL | options::IOVEC;
+/// Options by which a message does more to its entry than to use it up, or needs more than one address.
+const CHANGING: u32 = options::MANAGE_LOCAL | options::IOVEC;
 
 impl Nic<'_> {
-    /// A put that wants no answer, to the entry that is alone on its list, where that goes the express way. `at_hand` moves its
-    /// payload to an address of the target's, where it can be at once. False: nothing has changed, and it is to be delivered.
+    /// A put that wants no answer, where it goes the express way. False: nothing has changed, and it is to be delivered.
     #[inline(always)]
-    pub fn put_express(&mut self, put: &Put, at_hand: impl FnOnce(u64, u64) -> bool) -> bool {
-        let Some((index, queue)) = self.sole_for(put) else { return false };
-        let moved = |way: &Way| at_hand(way.start, way.mlength);
-        if self.express(index, queue, put, moved).is_none() {
+    pub fn put_express<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
+        let Some(record) = self.tables.portals.get(put.portal as usize) else { return false };
+        if record.status != portal::ENABLED || record.options & options::PT_FLOWCTRL != 0 {
             return false;
         }
-        self.signals.registers.add(Register::ListSteps, 1);
-        true
+        let queue = record.queue;
+        let Some(index) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
+        self.express(bus, index, queue, put).is_some()
     }
 
     /// The entry that is alone on its list, where it accepts this put, and the queue of its portal table entry.
@@ -94,41 +108,45 @@ impl Nic<'_> {
             return None;
         }
         let sole = self.tables.entries.get(record.sole as usize)?;
-        let key = Key {
-            match_bits: put.match_bits,
-            source: put.initiator,
-            length: put.length,
-            remote_offset: put.remote_offset,
-        };
-        sole_accepts(sole, put.portal, &key).then_some((record.sole, record.queue))
+        sole_accepts(sole, put.portal, &put.into()).then_some((record.sole, record.queue))
     }
 
-    /// A put to an entry that stays as it is, both memories at hand, told by an event or by a count but not by both. `moved` moves
-    /// the bytes, if it can. Nothing that a death in the middle could leave undone is recorded: a message that was not told of
-    /// has not arrived.
+    /// A put to an entry of the priority list, both memories at hand, told by an event or by a count but not by both.
     #[inline(always)]
-    pub(super) fn express(
-        &mut self,
-        index: u32,
-        queue: u32,
-        put: &Put,
-        moved: impl FnOnce(&Way) -> bool,
-    ) -> Option<Delivery> {
+    pub(super) fn express<B: Bus>(&mut self, bus: &mut B, index: u32, queue: u32, put: &Put) -> Option<Delivery> {
         let record = self.tables.entries.get(index as usize)?;
         let flags = record.options;
-        let (plain, posts, counts) = manner(record, queue, put.uid);
+        let Manner { plain, once, posts, counts } = Manner::of(record, queue, put.uid);
         let offset = put.remote_offset;
         let mlength = put.length.min(record.length.saturating_sub(offset));
         let start = record.start.wrapping_add(offset);
         let (counter, user_ptr) = (record.counter, record.user_ptr);
-        if !plain || (posts && counts) || !moved(&Way { start, mlength, posts, counts }) {
+        if !plain || !bus.put_at_hand(0, start, mlength) {
             return None;
         }
+        bus.charge(Step::Transfer(mlength));
+        if once {
+            let counted = if counts { self.counted(counter) } else { 0 };
+            self.declare_express(index, queue, counted, put, mlength);
+            // Receives that were posted one after the other lie side by side, and are often met in turn.
+            for near in [index.wrapping_sub(1), index.wrapping_add(1)] {
+                if let Some(record) = self.tables.entries.get(near as usize) {
+                    bus.about_to_change(record);
+                }
+            }
+        }
         if posts {
-            self.post(queue, &put.event(start, user_ptr, mlength));
+            bus.charge(Step::EventPosted);
+            self.post_here(queue, &put.event(start, user_ptr, mlength));
         }
         if counts {
+            bus.charge(Step::CounterUpdated);
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
+        }
+        if once {
+            self.unchain_entry(index);
+            self.free_entry(index);
+            self.stage(0);
         }
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
@@ -139,5 +157,32 @@ impl Nic<'_> {
         }
         let silent = flags & options::ACK_DISABLE != 0;
         Some(Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY })
+    }
+
+    /// Writes down that the bytes of a put that uses its entry up have been moved.
+    #[inline(always)]
+    fn declare_express(&mut self, index: u32, queue: u32, counted: u64, put: &Put, mlength: u64) {
+        self.tables.control.intent = Intent {
+            stage: 0,
+            list: list::PRIORITY,
+            fail: fail::OK,
+            entry: index,
+            initiator: put.initiator,
+            match_bits: put.match_bits,
+            header_data: put.header_data,
+            rlength: put.length,
+            mlength,
+            offset: put.remote_offset,
+            remote_offset: put.remote_offset,
+            queue_tail: self.queue_tail(queue),
+            counted,
+            sequence: self.tables.control.sequence,
+            uid: put.uid,
+            kind: kind::PUT,
+            operation: 0,
+            datatype: 0,
+            reserved: 0,
+        };
+        self.stage(2);
     }
 }

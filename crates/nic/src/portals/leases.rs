@@ -34,7 +34,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use super::counters::LEASED;
 use super::events::Stamp;
-use super::express::{Put, manner};
+use super::express::{Manner, Put};
 use super::options;
 use crate::Nic;
 use crate::handle::NONE;
@@ -75,9 +75,9 @@ impl Nic<'_> {
     pub fn lease(&mut self, put: &Put, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<Terms> {
         let (entry, queue) = self.sole_for(put)?;
         let record = *self.tables.entries.get(entry as usize)?;
-        let counter = match manner(&record, queue, put.uid) {
-            (true, false, true) => Some(record.counter),
-            (true, true, false) => None,
+        let counter = match Manner::of(&record, queue, put.uid) {
+            Manner { plain: true, once: false, counts: true, .. } => Some(record.counter),
+            Manner { plain: true, once: false, posts: true, .. } => None,
             _ => return None,
         };
         let lent = self.lend(put.portal, counter, holder, before, alive)?;

@@ -7,13 +7,14 @@
 //! Entries are grouped by their *class*: which bits and which parts of the source they ignore. Programs use few
 //! classes (exact; any source; any tag), and within a class matching is equality of the bits that count, so a hash
 //! finds it. Every entry carries a sequence number; over classes, the lowest wins. Headers, whose future matcher is
-//! not known, are chained under each class that their portal table entry has seen, and in order of arrival.
+//! not known, are chained under each class that they have been searched by, and in order of arrival.
 //!
 //! Invariants
 //! 1. A chain of the entries' index is in order of sequence; a bucket holds several keys, told apart by comparing.
 //! 2. A portal table entry has at most [`CLASSES`] classes with an index. Entries of further classes share one
 //!    chain per list ([`CLASS_OTHER`]), and headers are then searched in order: still right, no longer O(1).
-//! 3. A header is on the chain of every class in use at its portal table entry (`chained` says which).
+//! 3. A header is on the chain of every class that its portal table entry's headers have been searched by (`chained`
+//!    says which); a class that only the overflow list has is none.
 //! 4. An entry that is alone on its priority list is in no chain: the portal table entry names it (`sole`).
 //! 5. Walks are bounded by the table's capacity, whatever the links say.
 //!
@@ -77,13 +78,18 @@ pub(super) fn sole_accepts(sole: &Entry, portal: u32, key: &Key) -> bool {
     slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == portal && accepts(sole, key)
 }
 
-#[inline]
+/// Which bucket a key is in. Keys that differ in their lowest bits only, as the tags of neighbouring messages do, share a cache
+/// line of buckets.
+#[inline(always)]
 fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, source: u64) -> usize {
     let place = u64::from(portal) << 8 | u64::from(list) << 7 | u64::from(class);
-    let mut hash = (bits ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut hash = (bits >> LINE_BITS ^ place.wrapping_mul(0xd6e8_feb8_6659_fd93)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     hash = (hash ^ hash >> 32 ^ source).wrapping_mul(0xff51_afd7_ed55_8ccd);
-    (hash ^ hash >> 33) as usize & (buckets - 1)
+    ((hash ^ hash >> 33) ^ bits & ((1 << LINE_BITS) - 1)) as usize & (buckets - 1)
 }
+
+/// Buckets of a cache line, as a power of two.
+const LINE_BITS: u32 = (64 / size_of::<Bucket>()).ilog2();
 
 impl Nic<'_> {
     /// The entry of a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match, by index. Nothing changes but the register of
@@ -109,38 +115,43 @@ impl Nic<'_> {
     }
 
     /// The first match over the classes that have entries.
+    #[inline(always)]
     fn find_by_class<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<u32> {
         let mut active = self.tables.portals.get(portal as usize)?.active[list];
         let mut best: Option<(u64, u32)> = None;
         while active != 0 {
-            let number = active.trailing_zeros() as u8;
+            let class = active.trailing_zeros() as u8;
             active &= active - 1;
-            let record = self.tables.portals.get(portal as usize)?;
-            let (bits, source) = match record.classes.get(usize::from(number)) {
-                Some(class) => (key.match_bits & !class.ignore_bits, key.source & !class.source_ignore),
-                None => (0, 0),
-            };
-            self.find_in_chain(bus, portal, list, number.min(CLASS_OTHER), bits, source, key, &mut best);
+            let found = self.find_in_chain(bus, portal, list, class.min(CLASS_OTHER), key);
+            if found.is_some_and(|(sequence, _)| best.is_none_or(|(least, _)| sequence < least)) {
+                best = found;
+            }
         }
         best.map(|(_, index)| index)
     }
 
+    /// The first match of one class: its sequence number, and which it is.
     #[inline]
-    #[allow(clippy::too_many_arguments)]
     fn find_in_chain<B: Bus>(
         &mut self,
         bus: &mut B,
         portal: u32,
         list: usize,
         class: u8,
-        bits: u64,
-        source: u64,
         key: &Key,
-        best: &mut Option<(u64, u32)>,
-    ) {
+    ) -> Option<(u64, u32)> {
+        let (bits, source) = match self.tables.portals.get(portal as usize)?.classes.get(usize::from(class)) {
+            Some(class) => (key.match_bits & !class.ignore_bits, key.source & !class.source_ignore),
+            None => (0, 0),
+        };
         let bucket = bucket_index(self.tables.entry_buckets.len(), portal, list as u32, class, bits, source);
+        bus.about_to_change(&self.tables.entry_buckets[bucket]);
         let mut at = self.tables.entry_buckets[bucket].head;
+        if let Some(record) = self.tables.entries.get(at as usize) {
+            bus.about_to_change(record);
+        }
         let mut steps = 0;
+        let mut found = None;
         while let Some(record) = self.tables.entries.get(at as usize) {
             steps += 1;
             bus.charge(Step::EntrySearched);
@@ -149,9 +160,7 @@ impl Nic<'_> {
                 && list_of(record) == Some(list)
                 && accepts(record, key)
             {
-                if best.is_none_or(|(sequence, _)| record.sequence < sequence) {
-                    *best = Some((record.sequence, at));
-                }
+                found = Some((record.sequence, at));
                 break;
             }
             if steps > self.tables.entries.len() {
@@ -160,6 +169,7 @@ impl Nic<'_> {
             at = record.next;
         }
         self.signals.registers.add(Register::ListSteps, steps as u64);
+        found
     }
 
     /// Puts a filled entry, whose status says the list, at the end of that list.
@@ -192,8 +202,7 @@ impl Nic<'_> {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let portal = u32::from(record.portal);
         let class = self.class_for(portal, record.ignore_bits, record.source_ignore);
-        let record = self.tables.entries[index as usize];
-        let bucket = self.entry_bucket(&record, class, list);
+        let bucket = self.entry_bucket(&self.tables.entries[index as usize], class, list);
         let tail = self.tables.entry_buckets[bucket].tail;
         {
             let record = &mut self.tables.entries[index as usize];
@@ -230,25 +239,26 @@ impl Nic<'_> {
     }
 
     fn unindex_entry(&mut self, index: u32, list: usize) {
-        let record = self.tables.entries[index as usize];
-        let bucket = self.entry_bucket(&record, record.class, list);
-        match self.tables.entries.get_mut(record.prev as usize) {
-            Some(before) => before.next = record.next,
-            None => self.tables.entry_buckets[bucket].head = record.next,
+        let record = &self.tables.entries[index as usize];
+        let (class, portal, prev, next) = (record.class, record.portal, record.prev, record.next);
+        let bucket = self.entry_bucket(record, class, list);
+        match self.tables.entries.get_mut(prev as usize) {
+            Some(before) => before.next = next,
+            None => self.tables.entry_buckets[bucket].head = next,
         }
-        match self.tables.entries.get_mut(record.next as usize) {
-            Some(after) => after.prev = record.prev,
-            None => self.tables.entry_buckets[bucket].tail = record.prev,
+        match self.tables.entries.get_mut(next as usize) {
+            Some(after) => after.prev = prev,
+            None => self.tables.entry_buckets[bucket].tail = prev,
         }
-        if let Some(entry) = self.tables.portals.get_mut(usize::from(record.portal)) {
+        if let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) {
             entry.entries[list] = entry.entries[list].saturating_sub(1);
-            let count = match entry.classes.get_mut(usize::from(record.class)) {
+            let count = match entry.classes.get_mut(usize::from(class)) {
                 Some(class) => &mut class.entries[list],
                 None => &mut entry.others[list],
             };
             *count = count.saturating_sub(1);
             if *count == 0 {
-                entry.active[list] &= !(1 << record.class.min(CLASS_OTHER));
+                entry.active[list] &= !(1 << class.min(CLASS_OTHER));
             }
         }
     }
@@ -274,15 +284,25 @@ impl Nic<'_> {
         let Some(number) = free.or_else(|| entry.classes.iter().position(|class| class.entries == [0, 0])) else {
             return CLASS_OTHER;
         };
-        let reused = free.is_none();
-        let first = entry.header_head;
-        if reused {
-            self.each_header(first, |nic, index| nic.unchain_header_class(index, number as u8));
+        if entry.classes[number].searched != 0 {
+            self.each_header(entry.header_head, |nic, index| nic.unchain_header_class(index, number as u8));
         }
         self.tables.portals[portal as usize].classes[number] =
             Class { ignore_bits, source_ignore, used: 1, ..Class::default() };
-        self.each_header(first, |nic, index| nic.chain_header_class(index, number as u8));
         number as u8
+    }
+
+    /// The class that headers are searched by for a pattern: they are on its chains.
+    #[inline]
+    fn searched_class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
+        let class = self.class_for(portal, ignore_bits, source_ignore);
+        let Some(entry) = self.tables.portals.get_mut(portal as usize) else { return class };
+        let first = entry.header_head;
+        if let Some(record) = entry.classes.get_mut(usize::from(class)).filter(|record| record.searched == 0) {
+            record.searched = 1;
+            self.each_header(first, |nic, index| nic.chain_header_class(index, class));
+        }
+        class
     }
 
     /// Visits the headers of an arrival list.
@@ -302,7 +322,7 @@ impl Nic<'_> {
         if record.headers == 0 {
             return None;
         }
-        let class = self.class_for(portal, spec.ignore_bits, spec.source_ignore);
+        let class = self.searched_class_for(portal, spec.ignore_bits, spec.source_ignore);
         let matches = |nic: &Self, index: u32| {
             nic.tables.headers.get(index as usize).is_some_and(|record| {
                 slot::status(record.slot) == header::LIVE
@@ -336,7 +356,9 @@ impl Nic<'_> {
             let bits = spec.match_bits & !spec.ignore_bits;
             let source = spec.source & !spec.source_ignore;
             let bucket = bucket_index(self.tables.header_buckets.len(), portal, 0, class, bits, source);
+            bus.about_to_change(&self.tables.header_buckets[bucket]);
             let mut node = self.tables.header_buckets[bucket].head;
+            self.ask_for_header(bus, node_parts(node).0);
             while node != NONE && steps <= capacity * CLASSES {
                 let (index, node_class) = node_parts(node);
                 steps += 1;
@@ -350,7 +372,20 @@ impl Nic<'_> {
             }
         }
         self.signals.registers.add(Register::ListSteps, steps as u64);
+        if let Some(record) = found.and_then(|found: u32| self.tables.headers.get(found as usize)) {
+            // Its neighbours' links will change, and who takes messages often takes one of them next.
+            let [next, prev] = record.links[0];
+            self.ask_for_header(bus, next);
+            self.ask_for_header(bus, prev);
+        }
         found
+    }
+
+    #[inline(always)]
+    fn ask_for_header<B: Bus>(&self, bus: &mut B, index: u32) {
+        if let Some(record) = self.tables.headers.get(index as usize) {
+            bus.about_to_change(record);
+        }
     }
 
     /// The oldest unexpected header of a portal table entry.
@@ -366,7 +401,6 @@ impl Nic<'_> {
         let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) else { return };
         let tail = core::mem::replace(&mut entry.header_tail, index);
         entry.headers = entry.headers.wrapping_add(1);
-        let classes = entry.classes;
         if tail == NONE {
             entry.header_head = index;
         } else if let Some(last) = self.tables.headers.get_mut(tail as usize) {
@@ -375,8 +409,8 @@ impl Nic<'_> {
         let record = &mut self.tables.headers[index as usize];
         record.links[0] = [NONE, tail];
         record.chained = 0;
-        for (number, class) in classes.iter().enumerate() {
-            if class.used != 0 {
+        for number in 0..CLASSES {
+            if self.tables.portals[usize::from(portal)].classes[number].searched != 0 {
                 self.chain_header_class(index, number as u8);
             }
         }
@@ -384,12 +418,12 @@ impl Nic<'_> {
 
     /// Takes a header off all of its chains.
     pub(crate) fn unchain_header(&mut self, index: u32) {
-        let Some(&record) = self.tables.headers.get(index as usize) else { return };
-        for class in 0..CLASSES as u8 {
-            self.unchain_header_class(index, class);
+        let Some(record) = self.tables.headers.get(index as usize) else { return };
+        let (mut chained, [next, prev], portal) = (record.chained, record.links[0], usize::from(record.portal));
+        while chained != 0 {
+            self.unchain_header_class(index, chained.trailing_zeros() as u8);
+            chained &= chained - 1;
         }
-        let [next, prev] = record.links[0];
-        let portal = usize::from(record.portal);
         match self.tables.headers.get_mut(prev as usize) {
             Some(before) => before.links[0][0] = next,
             None => {
@@ -420,8 +454,8 @@ impl Nic<'_> {
     }
 
     fn chain_header_class(&mut self, index: u32, class: u8) {
-        let Some(&record) = self.tables.headers.get(index as usize) else { return };
-        let Some(bucket) = self.header_bucket(&record, class) else { return };
+        let Some(record) = self.tables.headers.get(index as usize) else { return };
+        let Some(bucket) = self.header_bucket(record, class) else { return };
         let node = node_of(index, class);
         let Bucket { tail, .. } = self.tables.header_buckets[bucket];
         let (last, last_class) = node_parts(tail);
@@ -436,11 +470,11 @@ impl Nic<'_> {
     }
 
     fn unchain_header_class(&mut self, index: u32, class: u8) {
-        let Some(&record) = self.tables.headers.get(index as usize) else { return };
+        let Some(record) = self.tables.headers.get(index as usize) else { return };
         if record.chained & 1 << class == 0 {
             return;
         }
-        let Some(bucket) = self.header_bucket(&record, class) else { return };
+        let Some(bucket) = self.header_bucket(record, class) else { return };
         let [next, prev] = record.links[1 + usize::from(class)];
         let (before, before_class) = node_parts(prev);
         match self.tables.headers.get_mut(before as usize) {

@@ -339,6 +339,6 @@ const EMPTY_PORTAL: PortalEntry = PortalEntry {
     reserved: 0,
     sole: NONE,
     disabled: 0,
-    classes: [crate::tables::Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, reserved: 0 };
+    classes: [crate::tables::Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, searched: 0 };
         crate::tables::CLASSES],
 };

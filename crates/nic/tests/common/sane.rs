@@ -125,9 +125,9 @@ fn headers(nic: &Nic<'_>) {
             assert_eq!(usize::from(record.portal), number);
             assert_eq!(record.links[0][1], before, "the unexpected list's links disagree");
             assert!(record.sequence > sequence, "the unexpected list is out of order");
-            let classes = (0..CLASSES).filter(|&class| portal.classes[class].used != 0);
+            let classes = (0..CLASSES).filter(|&class| portal.classes[class].searched != 0);
             let expected = classes.fold(0u8, |bits, class| bits | 1 << class);
-            assert_eq!(record.chained, expected, "a header is not on the chain of every class in use");
+            assert_eq!(record.chained, expected, "a header is not on the chain of every class that was searched by");
             kept[record.entry as usize] += 1;
             sequence = record.sequence;
             (before, at) = (at, record.links[0][0]);
