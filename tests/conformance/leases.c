@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PT = 3, PT_STOP = 5, PT_FLAG = 6, BITS = 0x6c, BYTES = 16384, TARGET = 1, STREAM_MAX = 1 << 30 };
+enum { PT = 3, PT_STOP = 5, PT_FLAG = 6, BITS = 0x6c, BYTES = 264 << 10, TARGET = 1, STREAM_MAX = 1 << 30 };
 
 static const ptl_ct_event_t zero = {0, 0}, one = {1, 0};
 
@@ -138,7 +138,7 @@ static uint64_t word_at(const void *at)
 
 CASE(puts_of_every_length, 2, "short puts and long ones alike arrive whole, and are counted at both ends, in order")
 {
-    static const size_t lengths[] = {0, 1, 4, 8, 40, 512, 8192, 8193};
+    static const size_t lengths[] = {0, 1, 4, 8, 40, 512, 8193, 65536, 262144, 262145};
     enum { EACH = 150, LENGTHS = sizeof lengths / sizeof *lengths };
     struct end e = open_end(true, ACKED);
     for (int i = 0; i < 2 * LENGTHS; i++) {
@@ -262,6 +262,44 @@ CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is d
         CHECK_BYTES(e.memory + 8, 8, 0);
         CHECK_BYTES(e.memory + 24, BYTES - 27, 0);
     }
+}
+
+CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no more fail at both ends, those before it have not")
+{
+    if (path_is("bounce")) return; /* there the owner's own call writes, and it has taken its own memory away */
+    enum { BEFORE = 1000, AFTER = 300, WINDOW = 50, PAGE = 4096 };
+    struct end e = open_end(true, 0);
+    ptl_handle_ct_t ct = ct_new();
+    void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED);
+    memset(page, 0, PAGE);
+    if (rank() == TARGET) {
+        ptl_me_t me = counting(page, PAGE, ct, 0);
+        pt_at(PT + 1, PTL_EQ_NONE, 0);
+        me_append(PT + 1, &me, PTL_PRIORITY_LIST, NULL);
+    }
+    ptl_handle_md_t md = md_new(e.memory, BYTES, PTL_MD_EVENT_CT_ACK, PTL_EQ_NONE, ct);
+    barrier();
+    /* Ordinary memory, which some ways do not reach at all. */
+    ptl_size_t arrived = path_is("shared") ? 0 : BEFORE;
+    for (uint64_t n = 1; n <= BEFORE + AFTER; n++) {
+        if (rank() == 0) {
+            memcpy(e.memory, &n, sizeof n);
+            OK(PtlPut(md, 0, 8, PTL_CT_ACK_REQ, peer(TARGET), PT + 1, BITS, 16, NULL, 0));
+            if (n % WINDOW == 0) wait_ct(ct, n);
+        }
+        if (n == BEFORE) {
+            barrier();
+            if (rank() == TARGET) {
+                expect_ct(ct, arrived, BEFORE - arrived);
+                CHECK_EQ(word_at((char *)page + 16), arrived);
+                CHECK(munmap(page, PAGE) == 0);
+            }
+            barrier();
+        }
+    }
+    barrier();
+    expect_ct(ct, arrived, BEFORE + AFTER - arrived);
 }
 
 /* ---- What the target changes ---------------------------------------------------------------------------- */

@@ -25,18 +25,19 @@ use selvedge_nic::portals::events::Stamp;
 use selvedge_nic::portals::leases::Terms;
 
 use self::held::{Held, Kept, Mine};
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::memory::{copy_direct, readable_here};
 use crate::os::process::Identity;
-use crate::os::{asymmetric, lines};
+use crate::os::{asymmetric, cma, lines};
 
 pub(crate) use self::held::recall;
 
 /// Routes to one peer (portal table entries share them by the low bits of their index), and tallies of a NIC.
 const ROUTES: usize = 4;
-/// Longer puts take the lock: who calls a lease back waits for a put to end.
-const LEASED_BYTES_MAX: u64 = 8 << 10;
+/// Longer puts take the lock: who calls a lease back waits for a put to end, which is some 50 us of such, or twice that for memory
+/// that is not in place. What a longer one costs besides its bytes does not count.
+const LEASED_BYTES_MAX: u64 = 256 << 10;
 /// Puts on a route between looks at what waits for this process, and whether the target lives.
 const PUTS_PER_PROGRESS: u64 = 64;
 const PUTS_PER_LOOK: u64 = 4096;
@@ -160,10 +161,12 @@ impl Interface {
         {
             return false;
         }
+        let start = way.start.wrapping_add(remote_offset);
         let to = if way.memory.is_null() {
-            match target.in_place(way.start.wrapping_add(remote_offset), length, self.config.path) {
+            match target.in_place(start, length, self.config.path) {
                 Some(to) => to.as_ptr(),
-                None => return false,
+                None if held.lane.is_null() => return false,
+                None => return self.put_attached(pass, piece, start),
             }
         } else {
             way.memory.wrapping_add(remote_offset as usize)
@@ -182,23 +185,46 @@ impl Interface {
         self.put_counting(pass, from, to, length)
     }
 
+    /// Puts to memory that is not in place, and counts without a lock.
+    #[inline(never)]
+    fn put_attached(&self, pass: &Pass, piece: &Piece, address: u64) -> bool {
+        // SAFETY: endpoints live as long as the interface.
+        let target = unsafe { pass.endpoint.as_ref() };
+        let Place::Remote { pid, .. } = target.resolve(address, piece.length, Access::Write, self.config.path) else {
+            return false;
+        };
+        let (from, bytes) = (piece.source as *const u8, piece.length as usize);
+        if !pass.enter() {
+            return false;
+        }
+        // Memory that is not there, on either side, is found by the kernel, and told of by who puts the usual way then.
+        // SAFETY: the owner of `address` offers it, by the lease; nothing of ours writes what the program puts.
+        let moved = unsafe { cma::write(pid, address, from, bytes) }.is_ok();
+        if moved {
+            self.count_at_both(pass, piece.length);
+        } else {
+            pass.leave();
+        }
+        moved
+    }
+
     /// Puts, and counts without a lock.
     #[inline(always)]
     fn put_counting(&self, pass: &Pass, from: *const u8, to: *mut u8, length: u64) -> bool {
-        let held = &pass.held;
-        if let Some(telling) = &pass.tally {
-            if !telling.held.enter() {
-                // SAFETY: tallies live as long as the interface.
-                return unsafe { telling.tally.as_ref() }.lose(telling.held.grant);
-            }
-        }
-        if !held.enter() {
-            pass.tally.iter().for_each(|telling| telling.held.leave());
-            return pass.route().lose(held.grant);
+        if !pass.enter() {
+            return false;
         }
         if length != 0 {
             copy_direct(from, to, length as usize);
         }
+        self.count_at_both(pass, length);
+        true
+    }
+
+    /// Ends a put whose bytes are there.
+    #[inline(always)]
+    fn count_at_both(&self, pass: &Pass, length: u64) {
+        let held = &pass.held;
         held.count(if pass.way.in_bytes { length } else { 1 });
         held.note(length);
         held.leave();
@@ -209,7 +235,6 @@ impl Interface {
         }
         // SAFETY: endpoints live as long as the interface.
         unsafe { pass.endpoint.as_ref() }.segment.ring();
-        true
     }
 
     /// As [`Interface::put_by`], where the pass is straight, and the put not longer than it allows at most.
@@ -309,6 +334,28 @@ impl Pass {
         self.held.lane.cast()
     }
 
+    /// Begins a put that counts. False: a lease that it stands on was called back.
+    #[inline(always)]
+    fn enter(&self) -> bool {
+        if let Some(telling) = &self.tally {
+            if !telling.held.enter() {
+                // SAFETY: tallies live as long as the interface.
+                return unsafe { telling.tally.as_ref() }.lose(telling.held.grant);
+            }
+        }
+        if !self.held.enter() {
+            self.tally.iter().for_each(|telling| telling.held.leave());
+            return self.route().lose(self.held.grant);
+        }
+        true
+    }
+
+    /// Ends a put that has moved nothing that would count.
+    fn leave(&self) {
+        self.held.leave();
+        self.tally.iter().for_each(|telling| telling.held.leave());
+    }
+
     fn route(&self) -> &Mine<Route> {
         // SAFETY: routes live as long as their endpoint, and that as long as the interface.
         unsafe { self.route.as_ref() }
@@ -359,7 +406,9 @@ impl Interface {
             let terms = guard.lease(put, self.word, kept.before(), Identity::word_is_alive)?;
             kept.lease = terms.lent.lease;
             let address = terms.start.wrapping_add(put.remote_offset);
-            if target.in_place(address, put.length, self.config.path).is_none() {
+            let at_hand = target.in_place(address, put.length, self.config.path).is_some();
+            let attached = terms.lent.counter != NONE && target.reaches_all(self.config.path);
+            if !at_hand && !attached {
                 // Its memory is elsewhere: others may have the lane.
                 guard.call_back(kept.lease);
                 return None;
