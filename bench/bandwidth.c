@@ -116,8 +116,11 @@ static void measure_size(struct bench *b, size_t bytes, unsigned ways)
     for (unsigned w = 0; w < ways; w++)
         s[w] = samples_new(rounds);
     for (uint64_t i = 0; i < rounds; i++)
-        for (unsigned w = 0; w < ways; w++)
+        for (unsigned turn = 0; turn < ways; turn++) {
+            /* There and back, so that none always finds the caches as the same other one left them. */
+            unsigned w = i % 2 == 0 ? turn : ways - 1 - turn;
             samples_add(&s[w], transfer(b, (enum way)w, bytes, per_sample));
+        }
     const char *names[WAYS] = { b->o->what, b->copy_name, "process_vm_writev" };
     for (unsigned w = 0; w < ways; w++) {
         report(b, names[w], bytes, &s[w]);
