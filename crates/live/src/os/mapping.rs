@@ -25,6 +25,11 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 
+/// Address space behind an opened file's reserve. Without it one file after another would be mapped at the same distance, a large
+/// power of two, and what lies at the same place in two of them at addresses whose low 28 bits are the same. By bits 12 to 27
+/// AMD's processors guess where in its first cache a line is: a copy between addresses that look alike is 5 to 13 % slower.
+const SKEW_BYTES: u64 = 17 << 12;
+
 /// The permissions of every file of a job.
 const MODE: u32 = 0o600;
 
@@ -150,7 +155,7 @@ impl Mapping {
     }
 
     /// Maps the file at `path`, which must be ours (see the invariants) and hold at least `minimum` bytes, into a
-    /// reserve of `reserved` bytes (rounded up to whole pages), which must be enough for it.
+    /// reserve of `reserved` bytes (rounded up to whole pages, and a little more), which must be enough for it.
     pub fn open(path: &Path, minimum: u64, reserved: u64) -> Result<Mapping, MapError> {
         // NONBLOCK and NOCTTY: whatever else lies there, opening it neither waits nor takes a terminal.
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -165,6 +170,7 @@ impl Mapping {
         if bytes > reserved {
             return Err(MapError::TooLarge { path: path.into(), bytes, limit: reserved });
         }
+        let reserved = page_rounded(path, reserved.saturating_add(SKEW_BYTES))?;
         let base = map(&file, path, reserved)?;
         let replaced = AtomicBool::new(false);
         Ok(Mapping { base, reserved_bytes: reserved, file, path: path.into(), replaced })
