@@ -17,7 +17,7 @@
 //! A lease for an entry that posts events and does not count is of the other kind: its puts take the lock, look whether the grant is still
 //! there, and write the event without finding anything anew.
 //!
-//! Either the sender sees that the grant is gone, or the caller sees it busy and waits, as long as one short put takes.
+//! Either the sender sees that the grant is gone, or the caller sees it busy and waits, as long as one put takes: homes bound its length.
 //!
 //! Invariants
 //! 1. A lease's first two lines are stored by its holder only, the rest by holders of the lock only. It stays its process's when it
