@@ -138,7 +138,7 @@ static uint64_t word_at(const void *at)
 
 CASE(puts_of_every_length, 2, "short puts and long ones alike arrive whole, and are counted at both ends, in order")
 {
-    static const size_t lengths[] = {0, 1, 4, 8, 40, 512, 8193, 65536, 262144, 262145};
+    static const size_t lengths[] = {0, 1, 4, 8, 40, 512, 8192, 8193, 65536, 262144, 262145};
     enum { EACH = 150, LENGTHS = sizeof lengths / sizeof *lengths };
     struct end e = open_end(true, ACKED);
     for (int i = 0; i < 2 * LENGTHS; i++) {
