@@ -8,9 +8,10 @@
  * whose own benchmark sends one buffer over and over.
  *
  * Invariants: 1. all ways go round the same source ring, and those into rank 1 round the same destination, each a part
- * of the ring behind the one before: which pages the system gave makes 10 % of difference, and so makes none here. The two
- * destinations get theirs piece by piece in turn. All ways find their buffers equally far from the caches. 2. The ways take turns sample by sample, so that whatever
- * else happens on the machine hits all of them. 3. A put counts when it is acknowledged.
+ * of the ring behind the one before: which pages the system gave makes 10 % of difference, and so makes none here. The
+ * two destinations get theirs piece by piece in turn. All ways find their buffers equally far from the caches. 2. The
+ * ways take turns sample by sample, so that whatever else happens on the machine hits all of them. 3. A put counts when
+ * it is acknowledged.
  */
 #define _GNU_SOURCE
 #include "ni.h"
@@ -116,7 +117,7 @@ static void measure_size(struct bench *b, size_t bytes, unsigned ways)
     double round_ns = 0;
     for (unsigned w = 0; w < ways; w++) {
         b->next[w] = w * rotation(b->o, bytes) / ways;
-        transfer(b, (enum way)w, bytes, rotation(b->o, bytes)); /* once around every ring */
+        transfer(b, (enum way)w, bytes, rotation(b->o, bytes)); /* once around the ring */
         round_ns += transfer(b, (enum way)w, bytes, per_sample) * per_sample;
     }
     struct plan plan = plan_from(round_ns, b->o->budget_ms, SAMPLES_MIN);
