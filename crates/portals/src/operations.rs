@@ -130,9 +130,14 @@ const NO_ARITHMETIC: Arithmetic = Arithmetic { operation: 0, datatype: 0 };
 impl Plan {
     #[inline(always)]
     fn new(ni: &'static Ni, kind: u8, length: u64, target: &Target) -> Outcome<Plan> {
-        let physical = target.check(ni, length)?;
+        Ok(Plan::to(ni, kind, target.check(ni, length)?))
+    }
+
+    /// To a target that was checked.
+    #[inline(always)]
+    fn to(ni: &'static Ni, kind: u8, physical: u64) -> Plan {
         let (source, sink, what) = (Side::NOWHERE, Side::NOWHERE, NO_ARITHMETIC);
-        Ok(Plan { ni, kind, physical, source, sink, what, operand: [0; 4] })
+        Plan { ni, kind, physical, source, sink, what, operand: [0; 4] }
     }
 
     /// The command: every field is written once, in place.
@@ -207,7 +212,7 @@ extern "C" fn put_usual(
     };
     let (ni, source) = (part.ni, &part.side);
     let interface = ni.interface();
-    let Some(told) = told(source, tag.ack) else { return put_by_command(&part, length, target, tag) };
+    let Some(told) = told(source, tag.ack) else { return put_by_command(&part, physical, length, target, tag) };
     let put = Put {
         portal: target.pt_index,
         uid: ni.uid,
@@ -221,7 +226,7 @@ extern "C" fn put_usual(
         Express::Done => {}
         Express::Leased(pass) => keep_shortcut(ni, md, target.likeness(ni, md, tag.ack), pass),
         Express::No => {
-            let code = put_by_command(&part, length, target, tag);
+            let code = put_by_command(&part, physical, length, target, tag);
             if told != Told::NOTHING {
                 interface.note_put(physical, &put, &told);
             }
@@ -233,9 +238,8 @@ extern "C" fn put_usual(
 
 /// A checked put of any kind.
 #[inline(never)]
-fn put_by_command(part: &Part, length: u64, target: &Target, tag: &Tag) -> i32 {
-    let plan = Plan::new(part.ni, kind::PUT, length, target).map(|plan| Plan { source: part.side, ..plan });
-    start(plan, length, target, tag)
+fn put_by_command(part: &Part, physical: u64, length: u64, target: &Target, tag: &Tag) -> i32 {
+    start(Ok(Plan { source: part.side, ..Plan::to(part.ni, kind::PUT, physical) }), length, target, tag)
 }
 
 /// What an initiator is told of a put that goes well, where that is counts at most.

@@ -80,16 +80,18 @@ impl Nic<'_> {
             return Err(AppendError::TooLong);
         }
         let queue = record.queue;
-        if which == list::PRIORITY && spec.options & options::USE_ONCE != 0 && spec.iov == NONE {
+        let once = which == list::PRIORITY && spec.options & options::USE_ONCE != 0 && spec.iov == NONE;
+        if once {
             if let Some(reference) = self.meet(bus, portal, spec, queue) {
                 return Ok(reference);
             }
-            let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
-            self.link_unmet(reference, which);
-            return Ok(reference);
         }
         let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
-        self.link_reserved(bus, reference, which);
+        if once {
+            self.link_unmet(reference, which)
+        } else {
+            self.link_reserved(bus, reference, which)
+        }
         Ok(reference)
     }
 
@@ -175,18 +177,24 @@ impl Nic<'_> {
     /// Puts a reserved entry on a list; no unexpected header matches it, or it goes to the overflow list.
     fn link_unmet(&mut self, reference: u32, which: u8) {
         let Some(index) = self.entry_index(reference) else { return };
-        let sequence = self.next_sequence();
-        let record = &mut self.tables.entries[index as usize];
-        let status = if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY };
-        record.sequence = sequence;
-        record.slot = slot::word(slot::generation(record.slot), status);
+        self.put_on_list(index, if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY });
+        let record = &self.tables.entries[index as usize];
         let portal = u32::from(record.portal);
         let event = entry_event(record, event_kind::LINK, which);
         let quiet = record.options & options::EVENT_LINK_DISABLE != 0;
-        self.chain_entry(index);
         if let Some(queue) = self.portal(portal).ok().map(|portal| portal.queue).filter(|_| !quiet) {
             self.post(queue, &event);
         }
+    }
+
+    /// Makes a reserved entry the last of the list that the status says.
+    #[inline]
+    pub(super) fn put_on_list(&mut self, index: u32, status: u32) {
+        let sequence = self.next_sequence();
+        let record = &mut self.tables.entries[index as usize];
+        record.sequence = sequence;
+        record.slot = slot::word(slot::generation(record.slot), status);
+        self.chain_entry(index);
     }
 
     /// Gives an entry the unexpected headers that match it. True: it is used up, and not to be linked.

@@ -110,16 +110,7 @@ impl Nic<'_> {
             return self.exhausted(request, flow_controlled, false);
         };
         if which == list::PRIORITY && !flow_controlled && request.kind == kind::PUT {
-            let put = Put {
-                portal: request.portal,
-                uid: request.uid,
-                initiator: request.initiator,
-                match_bits: request.match_bits,
-                remote_offset: request.remote_offset,
-                header_data: request.header_data,
-                length: request.length,
-            };
-            if let Some(delivery) = self.express(bus, index, queue, &put) {
+            if let Some(delivery) = self.express(bus, index, queue, &request.into()) {
                 return Verdict::Done(delivery);
             }
         }
@@ -157,7 +148,16 @@ impl Nic<'_> {
         if reached == Err(Fault::Gone) {
             return Verdict::Unreachable;
         }
-        self.declare(index, queue, &record, &plan, request);
+        let counted = self.counted(record.counter);
+        let intent = Intent {
+            list: plan.list,
+            offset: plan.offset,
+            kind: request.kind,
+            operation: request.operation,
+            datatype: request.datatype,
+            ..Put::from(request).intent(index, plan.mlength)
+        };
+        self.declare(1, queue, counted, intent);
         let fail = match self.transfer(bus, region, &plan, request) {
             Ok(()) => fail::OK,
             Err(Fault::Target) => {
@@ -371,31 +371,13 @@ impl Nic<'_> {
         self.refused(request)
     }
 
-    /// Writes down what is about to be done, for whoever might have to finish it.
-    #[inline]
-    fn declare(&mut self, index: u32, queue: u32, record: &Entry, plan: &Plan, request: &Request) {
-        self.tables.control.intent = Intent {
-            stage: 0,
-            list: plan.list,
-            fail: fail::OK,
-            entry: index,
-            initiator: request.initiator,
-            match_bits: request.match_bits,
-            header_data: request.header_data,
-            rlength: request.length,
-            mlength: plan.mlength,
-            offset: plan.offset,
-            remote_offset: request.remote_offset,
-            queue_tail: self.queue_tail(queue),
-            counted: self.counted(record.counter),
-            sequence: self.tables.control.sequence,
-            uid: request.uid,
-            kind: request.kind,
-            operation: request.operation,
-            datatype: request.datatype,
-            reserved: 0,
-        };
-        self.stage(1);
+    /// Writes down what is being done, for whoever might have to finish it, and how far it has come; and what was before: the
+    /// queue's tail, what its counter had counted, what orders headers.
+    #[inline(always)]
+    pub(super) fn declare(&mut self, stage: u16, queue: u32, counted: u64, intent: Intent) {
+        let (queue_tail, sequence) = (self.queue_tail(queue), self.tables.control.sequence);
+        self.tables.control.intent = Intent { stage: 0, queue_tail, counted, sequence, ..intent };
+        self.stage(stage);
     }
 
     /// How far a delivery has come. What was stored before is stored before this, what follows after it, as far as the

@@ -14,7 +14,7 @@ use super::matching::{Key, sole_accepts};
 use super::{fail, list, options};
 use crate::handle::NONE;
 use crate::registers::Register;
-use crate::tables::{Entry, Intent, kind, portal};
+use crate::tables::{Entry, Intent, Request, kind, portal};
 use crate::{Bus, Nic, Step};
 
 /// What of a request a plain put has.
@@ -49,6 +49,41 @@ impl Put {
             fail: fail::OK,
             operation: 0,
             datatype: 0,
+        }
+    }
+
+    /// What is written down of it where it meets the entry `index` of the priority list; [`Nic::declare`] adds what was before.
+    #[inline(always)]
+    pub(super) fn intent(&self, index: u32, mlength: u64) -> Intent {
+        Intent {
+            list: list::PRIORITY,
+            fail: fail::OK,
+            entry: index,
+            initiator: self.initiator,
+            match_bits: self.match_bits,
+            header_data: self.header_data,
+            rlength: self.length,
+            mlength,
+            offset: self.remote_offset,
+            remote_offset: self.remote_offset,
+            uid: self.uid,
+            kind: kind::PUT,
+            ..Intent::default()
+        }
+    }
+}
+
+impl From<&Request> for Put {
+    #[inline(always)]
+    fn from(request: &Request) -> Put {
+        Put {
+            portal: request.portal,
+            uid: request.uid,
+            initiator: request.initiator,
+            match_bits: request.match_bits,
+            remote_offset: request.remote_offset,
+            header_data: request.header_data,
+            length: request.length,
         }
     }
 }
@@ -127,7 +162,7 @@ impl Nic<'_> {
         bus.charge(Step::Transfer(mlength));
         if once {
             let counted = if counts { self.counted(counter) } else { 0 };
-            self.declare_express(index, queue, counted, put, mlength);
+            self.declare(2, queue, counted, put.intent(index, mlength));
             // Receives that were posted one after the other lie side by side, and are often met in turn.
             for near in [index.wrapping_sub(1), index.wrapping_add(1)] {
                 if let Some(record) = self.tables.entries.get(near as usize) {
@@ -157,32 +192,5 @@ impl Nic<'_> {
         }
         let silent = flags & options::ACK_DISABLE != 0;
         Some(Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY })
-    }
-
-    /// Writes down that the bytes of a put that uses its entry up have been moved.
-    #[inline(always)]
-    fn declare_express(&mut self, index: u32, queue: u32, counted: u64, put: &Put, mlength: u64) {
-        self.tables.control.intent = Intent {
-            stage: 0,
-            list: list::PRIORITY,
-            fail: fail::OK,
-            entry: index,
-            initiator: put.initiator,
-            match_bits: put.match_bits,
-            header_data: put.header_data,
-            rlength: put.length,
-            mlength,
-            offset: put.remote_offset,
-            remote_offset: put.remote_offset,
-            queue_tail: self.queue_tail(queue),
-            counted,
-            sequence: self.tables.control.sequence,
-            uid: put.uid,
-            kind: kind::PUT,
-            operation: 0,
-            datatype: 0,
-            reserved: 0,
-        };
-        self.stage(2);
     }
 }

@@ -61,11 +61,7 @@ impl Nic<'_> {
         }
         let reference = self.reserve_entry(index, spec).map_err(|Full| AppendError::Full)?;
         let Some(at) = self.entry_index(reference) else { return Err(AppendError::Full) };
-        let sequence = self.next_sequence();
-        let record = &mut self.tables.entries[at as usize];
-        record.sequence = sequence;
-        record.slot = slot::word(slot::generation(record.slot), entry::PRIORITY);
-        self.chain_entry(at);
+        self.put_on_list(at, entry::PRIORITY);
         Ok(Posted::Linked(reference))
     }
 
