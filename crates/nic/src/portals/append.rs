@@ -14,6 +14,7 @@
 
 use super::deliver::overflow_kind;
 use super::events::{Event, event_kind};
+use super::matching::{FoundHeader, Taker, accepts};
 use super::{fail, list, options};
 use crate::handle::{Encoding, NONE};
 use crate::tables::{Entry, entry, header, slot};
@@ -98,12 +99,12 @@ impl Nic<'_> {
     /// Gives an entry that one message uses up the unexpected header that it matches, if there is one: it is never linked, and its
     /// reference is that of an entry that is gone.
     fn meet<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
-        let record = search_entry(portal, spec);
-        let found = self.find_header(bus, portal, &record)?;
-        self.overflow_event(found, &record, queue, None);
-        self.drop_header(found);
-        if record.options & options::EVENT_UNLINK_DISABLE == 0 {
-            self.post(queue, &entry_event(&record, event_kind::AUTO_UNLINK, list::PRIORITY));
+        let taker = &Taker::from(spec);
+        let found = self.find_header(bus, portal, taker)?;
+        self.overflow_event(found.index, taker, queue, None);
+        self.drop_found(found);
+        if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
+            self.post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
         }
         let encoding = Encoding::new(self.tables.entries.len());
         let index = self.tables.control.free_entry;
@@ -114,6 +115,7 @@ impl Nic<'_> {
     }
 
     /// Whether an entry keeps what its portal table entry was promised.
+    #[inline(always)]
     pub fn check_promise(&self, portal: u32, which: u8, flags: u32) -> Result<(), AppendError> {
         let promised = self.portal(portal).map_err(|_| AppendError::Portal)?.options;
         let breaks = (promised & options::PT_ONLY_USE_ONCE != 0 && flags & options::USE_ONCE == 0)
@@ -202,10 +204,11 @@ impl Nic<'_> {
         let portal = u32::from(record.portal);
         let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
         for _ in 0..=self.tables.headers.len() {
-            let Some(found) = self.find_header(bus, portal, record) else { return false };
-            let rlength = self.tables.headers[found as usize].rlength;
-            self.overflow_event(found, record, queue, None);
-            self.drop_header(found);
+            let taker = &Taker::from(&*record);
+            let Some(found) = self.find_header(bus, portal, taker) else { return false };
+            let rlength = self.tables.headers[found.index as usize].rlength;
+            self.overflow_event(found.index, taker, queue, None);
+            self.drop_found(found);
             if record.options & options::USE_ONCE != 0 {
                 return true;
             }
@@ -229,51 +232,42 @@ impl Nic<'_> {
         delete: bool,
     ) -> Result<(), AppendError> {
         let queue = self.portal(portal).map_err(|_| AppendError::Portal)?.queue;
-        let record = search_entry(portal, spec);
-        let once = record.options & options::USE_ONCE != 0;
+        let taker = &Taker::from(spec);
+        let once = spec.options & options::USE_ONCE != 0;
         let mut matches = 0u64;
-        if delete {
-            while let Some(found) = self.find_header(bus, portal, &record) {
+        if !delete && !once {
+            matches = self.search_all(portal, taker, queue);
+        } else {
+            while let Some(found) = self.find_header(bus, portal, taker) {
                 matches += 1;
-                self.overflow_event(found, &record, queue, None);
-                self.drop_header(found);
+                self.overflow_event(found.index, taker, queue, (!delete).then_some(event_kind::SEARCH));
+                if delete {
+                    self.drop_found(found);
+                }
                 if once {
                     break;
                 }
             }
-        } else if once {
-            if let Some(found) = self.find_header(bus, portal, &record) {
-                matches = 1;
-                self.overflow_event(found, &record, queue, Some(event_kind::SEARCH));
-            }
-        } else {
-            matches = self.search_all(portal, &record, queue);
         }
-        if matches == 0 && record.options & options::EVENT_COMM_DISABLE == 0 {
-            let event = Event { fail: fail::NO_MATCH, ..entry_event(&record, event_kind::SEARCH, list::OVERFLOW) };
-            self.post(queue, &event);
+        if matches == 0 && spec.options & options::EVENT_COMM_DISABLE == 0 {
+            let about = entry_event(&search_entry(portal, spec), event_kind::SEARCH, list::OVERFLOW);
+            self.post(queue, &Event { fail: fail::NO_MATCH, ..about });
         }
-        if record.options & options::EVENT_CT_OVERFLOW != 0 && (matches == 0 || !once) {
-            self.count(record.counter, 0, 1);
+        if spec.options & options::EVENT_CT_OVERFLOW != 0 && (matches == 0 || !once) {
+            self.count(spec.counter, 0, 1);
         }
         Ok(())
     }
 
     /// A search-only pass of a persistent entry: an event for every header that matches, in order of arrival.
-    fn search_all(&mut self, portal: u32, record: &Entry, queue: u32) -> u64 {
+    fn search_all(&mut self, portal: u32, taker: &Taker, queue: u32) -> u64 {
         let mut matches = 0;
         let mut at = self.tables.portals[portal as usize].header_head;
         for _ in 0..self.tables.headers.len() {
             let Some(&found) = self.tables.headers.get(at as usize) else { break };
-            let key = super::matching::Key {
-                match_bits: found.match_bits,
-                source: found.source,
-                length: found.rlength,
-                remote_offset: found.remote_offset,
-            };
-            if slot::status(found.slot) == header::LIVE && super::matching::accepts(record, &key) {
+            if slot::status(found.slot) == header::LIVE && accepts(taker, &(&found).into()) {
                 matches += 1;
-                self.overflow_event(at, record, queue, Some(event_kind::SEARCH));
+                self.overflow_event(at, taker, queue, Some(event_kind::SEARCH));
             }
             at = found.links[0][0];
         }
@@ -281,15 +275,16 @@ impl Nic<'_> {
     }
 
     /// The event and the count of a header that an entry takes.
-    fn overflow_event(&mut self, found: u32, record: &Entry, queue: u32, kind: Option<u8>) {
+    #[inline(always)]
+    fn overflow_event(&mut self, found: u32, taker: &Taker, queue: u32, kind: Option<u8>) {
         let Some(header) = self.tables.headers.get(found as usize) else { return };
         let mlength = header.mlength;
         let own = if kind.is_some() { options::EVENT_COMM_DISABLE } else { options::EVENT_OVER_DISABLE };
         let quiet = own | options::EVENT_SUCCESS_DISABLE;
-        if record.options & quiet == 0 {
+        if taker.options & quiet == 0 {
             let event = Event {
                 start: header.start,
-                user_ptr: record.user_ptr,
+                user_ptr: taker.user_ptr,
                 header_data: header.header_data,
                 match_bits: header.match_bits,
                 rlength: header.rlength,
@@ -306,15 +301,22 @@ impl Nic<'_> {
             };
             self.post_here(queue, &event);
         }
-        if record.options & options::EVENT_CT_OVERFLOW != 0 {
-            let in_bytes = record.options & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(record.counter, true, in_bytes, mlength);
+        if taker.options & options::EVENT_CT_OVERFLOW != 0 {
+            let in_bytes = taker.options & options::EVENT_CT_BYTES != 0;
+            self.count_outcome(taker.counter, true, in_bytes, mlength);
         }
     }
 
     /// Takes a header off the unexpected list; its overflow entry may be free thereby.
     pub(crate) fn drop_header(&mut self, index: u32) {
-        self.unchain_header(index);
+        self.drop_found(index.into());
+    }
+
+    /// As `drop_header`, for one that a search found.
+    #[inline(always)]
+    pub(crate) fn drop_found(&mut self, found: FoundHeader) {
+        self.unchain_header(found);
+        let index = found.index;
         let Some(record) = self.tables.headers.get_mut(index as usize) else { return };
         let owner = record.entry;
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);

@@ -103,18 +103,18 @@ impl Nic<'_> {
             return self.refused(request);
         }
         let found = match self.find_entry(bus, request.portal, 0, &key) {
-            Some(index) => Some((index, list::PRIORITY)),
-            None => self.find_entry(bus, request.portal, 1, &key).map(|index| (index, list::OVERFLOW)),
+            Some(found) => Some((found, list::PRIORITY)),
+            None => self.find_entry(bus, request.portal, 1, &key).map(|found| (found, list::OVERFLOW)),
         };
-        let Some((index, which)) = found else {
+        let Some((found, which)) = found else {
             return self.exhausted(request, flow_controlled, false);
         };
         if which == list::PRIORITY && !flow_controlled && request.kind == kind::PUT {
-            if let Some(delivery) = self.express(bus, index, queue, &request.into()) {
+            if let Some(delivery) = self.express(bus, found, queue, &request.into()) {
                 return Verdict::Done(delivery);
             }
         }
-        self.deliver_to(bus, index, which, flow_controlled, queue, request)
+        self.deliver_to(bus, found.entry, which, flow_controlled, queue, request)
     }
 
     /// A delivery of any kind to the entry that it matched.
@@ -157,7 +157,8 @@ impl Nic<'_> {
             datatype: request.datatype,
             ..Put::from(request).intent(index, plan.mlength)
         };
-        self.declare(1, queue, counted, intent);
+        let tail = self.queue_tail(queue);
+        self.declare(1, tail, counted, intent);
         let fail = match self.transfer(bus, region, &plan, request) {
             Ok(()) => fail::OK,
             Err(Fault::Target) => {
@@ -374,8 +375,8 @@ impl Nic<'_> {
     /// Writes down what is being done, for whoever might have to finish it, and how far it has come; and what was before: the
     /// queue's tail, what its counter had counted, what orders headers.
     #[inline(always)]
-    pub(super) fn declare(&mut self, stage: u16, queue: u32, counted: u64, intent: Intent) {
-        let (queue_tail, sequence) = (self.queue_tail(queue), self.tables.control.sequence);
+    pub(super) fn declare(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
+        let sequence = self.tables.control.sequence;
         self.tables.control.intent = Intent { stage: 0, queue_tail, counted, sequence, ..intent };
         self.stage(stage);
     }

@@ -268,12 +268,19 @@ impl<'a> Signals<'a> {
 }
 
 impl Nic<'_> {
+    /// Which of the queues a reference is to, if that is live.
+    #[inline(always)]
+    pub(super) fn queue_index(&self, reference: u32) -> Option<usize> {
+        let (index, generation) = self.signals.encodings.queues.decode(reference);
+        let book = self.tables.queues.get(index as usize)?;
+        (book.slot == slot::word(generation, LIVE)).then_some(index as usize)
+    }
+
     /// The books of a live queue.
     #[inline(always)]
     fn queue_book(&mut self, reference: u32) -> Option<(usize, &mut QueueBook)> {
-        let (index, generation) = self.signals.encodings.queues.decode(reference);
-        let book = self.tables.queues.get_mut(index as usize)?;
-        (book.slot == slot::word(generation, LIVE)).then_some((index as usize, book))
+        let index = self.queue_index(reference)?;
+        Some((index, self.tables.queues.get_mut(index)?))
     }
 
     /// Events written to a queue so far; 0 without one.
@@ -299,9 +306,15 @@ impl Nic<'_> {
     /// [`Nic::post`], made part of its caller, for which some of the event is a constant.
     #[inline(always)]
     pub(super) fn post_here(&mut self, reference: u32, event: &Event) {
+        self.post_at(self.queue_index(reference), event);
+    }
+
+    /// [`Nic::post_here`], to a queue that was looked up.
+    #[inline(always)]
+    pub(super) fn post_at(&mut self, queue: Option<usize>, event: &Event) {
         let form = event.form();
         let long = (form == form::LONG).then(|| event.to_words_long());
-        self.post_words(reference, event.to_words(form), long);
+        self.post_words(queue, event.to_words(form), long);
     }
 
     /// [`Nic::post`], for an event of a put of which everything but this was stamped.
@@ -311,16 +324,17 @@ impl Nic<'_> {
             Some(kinds) => {
                 let lengths = put.remote_offset << 32 | put.length;
                 let words = [start, stamp.user_ptr, put.header_data, put.match_bits, put.initiator, lengths, kinds];
-                self.post_words(reference, words, None);
+                self.post_words(self.queue_index(reference), words, None);
             }
             None => self.post(reference, &put.event(start, stamp.user_ptr, put.length)),
         }
     }
 
     #[inline(always)]
-    fn post_words(&mut self, reference: u32, words: [u64; WORDS], long: Option<[u64; WORDS_LONG]>) {
+    fn post_words(&mut self, queue: Option<usize>, words: [u64; WORDS], long: Option<[u64; WORDS_LONG]>) {
         let signals = self.signals;
-        let Some((index, book)) = self.queue_book(reference) else { return };
+        let Some(index) = queue else { return };
+        let Some(book) = self.tables.queues.get_mut(index) else { return };
         let (tail, capacity) = (book.tail, u64::from(book.capacity));
         if tail.wrapping_sub(book.head_seen) >= capacity {
             let (head, overwritten) = make_room(&signals.queues[index], tail, capacity);

@@ -10,7 +10,7 @@
 
 use super::deliver::Delivery;
 use super::events::{Event, event_kind};
-use super::matching::{Key, sole_accepts};
+use super::matching::{Found, Key, sole_accepts};
 use super::{fail, list, options};
 use crate::handle::NONE;
 use crate::registers::Register;
@@ -131,8 +131,8 @@ impl Nic<'_> {
             return false;
         }
         let queue = record.queue;
-        let Some(index) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
-        self.express(bus, index, queue, put).is_some()
+        let Some(found) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
+        self.express(bus, found, queue, put).is_some()
     }
 
     /// The entry that is alone on its list, where it accepts this put, and the queue of its portal table entry.
@@ -148,7 +148,8 @@ impl Nic<'_> {
 
     /// A put to an entry of the priority list, both memories at hand, told by an event or by a count but not by both.
     #[inline(always)]
-    pub(super) fn express<B: Bus>(&mut self, bus: &mut B, index: u32, queue: u32, put: &Put) -> Option<Delivery> {
+    pub(super) fn express<B: Bus>(&mut self, bus: &mut B, found: Found, queue: u32, put: &Put) -> Option<Delivery> {
+        let index = found.entry;
         let record = self.tables.entries.get(index as usize)?;
         let flags = record.options;
         let Manner { plain, once, posts, counts } = Manner::of(record, queue, put.uid);
@@ -160,9 +161,11 @@ impl Nic<'_> {
             return None;
         }
         bus.charge(Step::Transfer(mlength));
+        let queue = self.queue_index(queue);
         if once {
             let counted = if counts { self.counted(counter) } else { 0 };
-            self.declare(2, queue, counted, put.intent(index, mlength));
+            let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
+            self.declare(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted one after the other lie side by side, and are often met in turn.
             for near in [index.wrapping_sub(1), index.wrapping_add(1)] {
                 if let Some(record) = self.tables.entries.get(near as usize) {
@@ -172,14 +175,14 @@ impl Nic<'_> {
         }
         if posts {
             bus.charge(Step::EventPosted);
-            self.post_here(queue, &put.event(start, user_ptr, mlength));
+            self.post_at(queue, &put.event(start, user_ptr, mlength));
         }
         if counts {
             bus.charge(Step::CounterUpdated);
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if once {
-            self.unchain_entry(index);
+            self.unchain_found(found, usize::from(list::PRIORITY));
             self.free_entry(index);
             self.stage(0);
         }

@@ -21,6 +21,7 @@
 //! Cost: one bucket and one entry per class in use; see `benches` and `selvedge bench match_posted`.
 
 use crate::handle::NONE;
+use crate::portals::append::EntrySpec;
 use crate::portals::options;
 use crate::registers::Register;
 use crate::tables::{Bucket, CLASS_ALONE, CLASS_OTHER, CLASSES, Class, Entry, Header, Request, entry, header, slot};
@@ -47,6 +48,81 @@ impl From<&Request> for Key {
     }
 }
 
+/// An entry that was found, and the bucket that it is in, where it is in one.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub entry: u32,
+    pub bucket: usize,
+}
+
+/// An unexpected header that was found, and the chain that it was found on, which it is the matter of [`Nic::drop_found`] to know: its
+/// class and its bucket.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FoundHeader {
+    pub index: u32,
+    chain: Option<(u8, usize)>,
+}
+
+/// Who takes messages: an entry, linked or about to be, or a search.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taker {
+    pub match_bits: u64,
+    pub ignore_bits: u64,
+    pub source: u64,
+    pub source_ignore: u64,
+    pub options: u32,
+    pub counter: u32,
+    pub length: u64,
+    pub local_offset: u64,
+    pub user_ptr: u64,
+}
+
+impl From<&Entry> for Taker {
+    #[inline(always)]
+    fn from(record: &Entry) -> Taker {
+        Taker {
+            match_bits: record.match_bits,
+            ignore_bits: record.ignore_bits,
+            source: record.source,
+            source_ignore: record.source_ignore,
+            options: record.options,
+            counter: record.counter,
+            length: record.length,
+            local_offset: record.local_offset,
+            user_ptr: record.user_ptr,
+        }
+    }
+}
+
+impl From<&EntrySpec> for Taker {
+    #[inline(always)]
+    fn from(spec: &EntrySpec) -> Taker {
+        Taker {
+            match_bits: spec.match_bits,
+            ignore_bits: spec.ignore_bits,
+            source: spec.source,
+            source_ignore: spec.source_ignore,
+            options: spec.options,
+            counter: spec.counter,
+            length: spec.length,
+            local_offset: 0,
+            user_ptr: spec.user_ptr,
+        }
+    }
+}
+
+impl From<&Header> for Key {
+    #[inline(always)]
+    fn from(record: &Header) -> Key {
+        Key {
+            match_bits: record.match_bits,
+            source: record.source,
+            length: record.rlength,
+            remote_offset: record.remote_offset,
+        }
+    }
+}
+
 /// The list that an entry is on, 0 (priority) or 1 (overflow).
 #[inline]
 pub(crate) fn list_of(record: &Entry) -> Option<usize> {
@@ -57,25 +133,25 @@ pub(crate) fn list_of(record: &Entry) -> Option<usize> {
     }
 }
 
-/// Whether an entry accepts a request: bits, source, and length where it may not be cut.
+/// Whether an entry or a search accepts a request: bits, source, and length where it may not be cut.
 #[inline(always)]
-pub fn accepts(record: &Entry, key: &Key) -> bool {
-    if (record.match_bits ^ key.match_bits) & !record.ignore_bits != 0
-        || (record.source ^ key.source) & !record.source_ignore != 0
+pub(crate) fn accepts(taker: &Taker, key: &Key) -> bool {
+    if (taker.match_bits ^ key.match_bits) & !taker.ignore_bits != 0
+        || (taker.source ^ key.source) & !taker.source_ignore != 0
     {
         return false;
     }
-    if record.options & options::NO_TRUNCATE == 0 {
+    if taker.options & options::NO_TRUNCATE == 0 {
         return true;
     }
-    let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
-    offset.checked_add(key.length).is_some_and(|end| end <= record.length)
+    let offset = if taker.options & options::MANAGE_LOCAL != 0 { taker.local_offset } else { key.remote_offset };
+    offset.checked_add(key.length).is_some_and(|end| end <= taker.length)
 }
 
 /// Whether the entry that a portal table entry names as alone on its priority list is there, and accepts a request.
 #[inline(always)]
 pub(super) fn sole_accepts(sole: &Entry, portal: u32, key: &Key) -> bool {
-    slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == portal && accepts(sole, key)
+    slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == portal && accepts(&sole.into(), key)
 }
 
 /// Which bucket a key is in. Keys that differ in their lowest bits only, as the tags of neighbouring messages do, share a cache
@@ -95,51 +171,46 @@ impl Nic<'_> {
     /// The entry of a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match, by index. Nothing changes but the register of
     /// list steps.
     pub fn peek_entry<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
-        self.find_entry(bus, request.portal, usize::from(which & 1), &request.into())
+        self.find_entry(bus, request.portal, usize::from(which & 1), &request.into()).map(|found| found.entry)
     }
 
     /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
     #[inline(always)]
-    pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<u32> {
+    pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<Found> {
         let record = self.tables.portals.get(portal as usize)?;
         if list == 0 && record.sole != NONE {
             let sole = self.tables.entries.get(record.sole as usize)?;
             bus.charge(Step::EntrySearched);
             self.signals.registers.add(Register::ListSteps, 1);
-            return sole_accepts(sole, portal, key).then_some(record.sole);
+            return sole_accepts(sole, portal, key).then_some(Found { entry: record.sole, bucket: 0 });
         }
-        if record.active[list] == 0 {
-            return None;
+        match record.active[list] {
+            0 => None,
+            one if one.is_power_of_two() => self.find_in_chain(bus, portal, list, one.trailing_zeros() as u8, key),
+            _ => self.find_by_class(bus, portal, list, key),
         }
-        self.find_by_class(bus, portal, list, key)
     }
 
     /// The first match over the classes that have entries.
-    #[inline(always)]
-    fn find_by_class<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<u32> {
+    fn find_by_class<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<Found> {
         let mut active = self.tables.portals.get(portal as usize)?.active[list];
-        let mut best: Option<(u64, u32)> = None;
+        let mut best: Option<(u64, Found)> = None;
         while active != 0 {
-            let class = active.trailing_zeros() as u8;
+            let found = self.find_in_chain(bus, portal, list, active.trailing_zeros() as u8, key);
             active &= active - 1;
-            let found = self.find_in_chain(bus, portal, list, class.min(CLASS_OTHER), key);
-            if found.is_some_and(|(sequence, _)| best.is_none_or(|(least, _)| sequence < least)) {
-                best = found;
+            let Some(found) = found else { continue };
+            let sequence = self.tables.entries[found.entry as usize].sequence;
+            if best.is_none_or(|(least, _)| sequence < least) {
+                best = Some((sequence, found));
             }
         }
-        best.map(|(_, index)| index)
+        best.map(|(_, found)| found)
     }
 
-    /// The first match of one class: its sequence number, and which it is.
-    #[inline]
-    fn find_in_chain<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        portal: u32,
-        list: usize,
-        class: u8,
-        key: &Key,
-    ) -> Option<(u64, u32)> {
+    /// The first match of the class whose bit in `active` has this number.
+    #[inline(always)]
+    fn find_in_chain<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, class: u8, key: &Key) -> Option<Found> {
+        let class = class.min(CLASS_OTHER);
         let (bits, source) = match self.tables.portals.get(portal as usize)?.classes.get(usize::from(class)) {
             Some(class) => (key.match_bits & !class.ignore_bits, key.source & !class.source_ignore),
             None => (0, 0),
@@ -158,9 +229,9 @@ impl Nic<'_> {
             if record.class == class
                 && u32::from(record.portal) == portal
                 && list_of(record) == Some(list)
-                && accepts(record, key)
+                && accepts(&record.into(), key)
             {
-                found = Some((record.sequence, at));
+                found = Some(Found { entry: at, bucket });
                 break;
             }
             if steps > self.tables.entries.len() {
@@ -227,6 +298,14 @@ impl Nic<'_> {
     pub(crate) fn unchain_entry(&mut self, index: u32) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let Some(list) = list_of(record) else { return };
+        let bucket = self.entry_bucket(record, record.class.min(CLASS_OTHER), list);
+        self.unchain_found(Found { entry: index, bucket }, list);
+    }
+
+    /// As `unchain_entry`, for one that was found on this list.
+    #[inline(always)]
+    pub(super) fn unchain_found(&mut self, Found { entry: index, bucket }: Found, list: usize) {
+        let Some(record) = self.tables.entries.get(index as usize) else { return };
         if record.class == CLASS_ALONE {
             let portal = record.portal;
             if let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) {
@@ -235,20 +314,15 @@ impl Nic<'_> {
             self.recall_from_portal(portal.into());
             return;
         }
-        self.unindex_entry(index, list);
-    }
-
-    fn unindex_entry(&mut self, index: u32, list: usize) {
-        let record = &self.tables.entries[index as usize];
         let (class, portal, prev, next) = (record.class, record.portal, record.prev, record.next);
-        let bucket = self.entry_bucket(record, class, list);
+        let Some(bucket) = self.tables.entry_buckets.get_mut(bucket) else { return };
         match self.tables.entries.get_mut(prev as usize) {
             Some(before) => before.next = next,
-            None => self.tables.entry_buckets[bucket].head = next,
+            None => bucket.head = next,
         }
         match self.tables.entries.get_mut(next as usize) {
             Some(after) => after.prev = prev,
-            None => self.tables.entry_buckets[bucket].tail = prev,
+            None => bucket.tail = prev,
         }
         if let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) {
             entry.entries[list] = entry.entries[list].saturating_sub(1);
@@ -295,6 +369,18 @@ impl Nic<'_> {
     /// The class that headers are searched by for a pattern: they are on its chains.
     #[inline]
     fn searched_class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
+        let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
+        let has = |class: &Class| {
+            class.searched != 0 && class.ignore_bits == ignore_bits && class.source_ignore == source_ignore
+        };
+        if let Some(number) = entry.classes.iter().position(has) {
+            return number as u8;
+        }
+        self.new_searched_class_for(portal, ignore_bits, source_ignore)
+    }
+
+    #[inline(never)]
+    fn new_searched_class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let class = self.class_for(portal, ignore_bits, source_ignore);
         let Some(entry) = self.tables.portals.get_mut(portal as usize) else { return class };
         let first = entry.header_head;
@@ -316,26 +402,19 @@ impl Nic<'_> {
         }
     }
 
-    /// The first unexpected header of a portal table entry that an entry would take.
-    pub(crate) fn find_header<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &Entry) -> Option<u32> {
+    /// The first unexpected header of a portal table entry that who comes now would take.
+    #[inline(always)]
+    pub(crate) fn find_header<B: Bus>(&mut self, bus: &mut B, portal: u32, taker: &Taker) -> Option<FoundHeader> {
         let record = self.tables.portals.get(portal as usize)?;
         if record.headers == 0 {
             return None;
         }
-        let class = self.searched_class_for(portal, spec.ignore_bits, spec.source_ignore);
+        let class = self.searched_class_for(portal, taker.ignore_bits, taker.source_ignore);
         let matches = |nic: &Self, index: u32| {
             nic.tables.headers.get(index as usize).is_some_and(|record| {
                 slot::status(record.slot) == header::LIVE
                     && u32::from(record.portal) == portal
-                    && accepts(
-                        spec,
-                        &Key {
-                            match_bits: record.match_bits,
-                            source: record.source,
-                            length: record.rlength,
-                            remote_offset: record.remote_offset,
-                        },
-                    )
+                    && accepts(taker, &record.into())
             })
         };
         let capacity = self.tables.headers.len();
@@ -347,14 +426,14 @@ impl Nic<'_> {
                 steps += 1;
                 bus.charge(Step::EntrySearched);
                 if matches(self, at) {
-                    found = Some(at);
+                    found = Some(FoundHeader { index: at, chain: None });
                     break;
                 }
                 at = self.tables.headers[at as usize].links[0][0];
             }
         } else {
-            let bits = spec.match_bits & !spec.ignore_bits;
-            let source = spec.source & !spec.source_ignore;
+            let bits = taker.match_bits & !taker.ignore_bits;
+            let source = taker.source & !taker.source_ignore;
             let bucket = bucket_index(self.tables.header_buckets.len(), portal, 0, class, bits, source);
             bus.about_to_change(&self.tables.header_buckets[bucket]);
             let mut node = self.tables.header_buckets[bucket].head;
@@ -364,7 +443,7 @@ impl Nic<'_> {
                 steps += 1;
                 bus.charge(Step::EntrySearched);
                 if node_class == class && matches(self, index) {
-                    found = Some(index);
+                    found = Some(FoundHeader { index, chain: Some((class, bucket)) });
                     break;
                 }
                 let Some(record) = self.tables.headers.get(index as usize) else { break };
@@ -372,7 +451,7 @@ impl Nic<'_> {
             }
         }
         self.signals.registers.add(Register::ListSteps, steps as u64);
-        if let Some(record) = found.and_then(|found: u32| self.tables.headers.get(found as usize)) {
+        if let Some(record) = found.and_then(|found: FoundHeader| self.tables.headers.get(found.index as usize)) {
             // Its neighbours' links will change, and who takes messages often takes one of them next.
             let [next, prev] = record.links[0];
             self.ask_for_header(bus, next);
@@ -417,9 +496,14 @@ impl Nic<'_> {
     }
 
     /// Takes a header off all of its chains.
-    pub(crate) fn unchain_header(&mut self, index: u32) {
+    #[inline(always)]
+    pub(crate) fn unchain_header(&mut self, FoundHeader { index, chain }: FoundHeader) {
         let Some(record) = self.tables.headers.get(index as usize) else { return };
         let (mut chained, [next, prev], portal) = (record.chained, record.links[0], usize::from(record.portal));
+        if let Some((class, bucket)) = chain {
+            self.unchain_header_from(index, class, bucket);
+            chained &= !(1 << class);
+        }
         while chained != 0 {
             self.unchain_header_class(index, chained.trailing_zeros() as u8);
             chained &= chained - 1;
@@ -475,6 +559,13 @@ impl Nic<'_> {
             return;
         }
         let Some(bucket) = self.header_bucket(record, class) else { return };
+        self.unchain_header_from(index, class, bucket);
+    }
+
+    /// Takes a header off the chain of a class, which is in this bucket.
+    #[inline(always)]
+    fn unchain_header_from(&mut self, index: u32, class: u8, bucket: usize) {
+        let Some(record) = self.tables.headers.get(index as usize) else { return };
         let [next, prev] = record.links[1 + usize::from(class)];
         let (before, before_class) = node_parts(prev);
         match self.tables.headers.get_mut(before as usize) {
@@ -487,6 +578,13 @@ impl Nic<'_> {
             _ => self.tables.header_buckets[bucket].tail = prev,
         }
         self.tables.headers[index as usize].chained &= !(1 << class);
+    }
+}
+
+impl From<u32> for FoundHeader {
+    /// One that was not found by a search.
+    fn from(index: u32) -> FoundHeader {
+        FoundHeader { index, chain: None }
     }
 }
 

@@ -18,7 +18,7 @@
 //!
 //! Cost: one bucket and one entry each; no event, no lock of its own.
 
-use super::append::{AppendError, EntrySpec, search_entry};
+use super::append::{AppendError, EntrySpec};
 use super::matching::Key;
 use super::{list, options};
 use crate::registers::Register;
@@ -73,14 +73,14 @@ impl Nic<'_> {
             return None;
         }
         let found = self.find_entry(bus, index, usize::from(list::PRIORITY), key)?;
-        let record = self.tables.entries.get(found as usize)?;
+        let record = self.tables.entries.get(found.entry as usize)?;
         let flags = record.options;
         if flags & (options::USE_ONCE | options::OP_PUT | OTHERS) != options::USE_ONCE | options::OP_PUT {
             return None;
         }
         let receive = Receive { start: record.start, length: record.length, user_ptr: record.user_ptr };
-        self.unchain_entry(found);
-        self.free_entry(found);
+        self.unchain_found(found, usize::from(list::PRIORITY));
+        self.free_entry(found.entry);
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
         registers.add(Register::MatchedPriority, 1);
@@ -113,7 +113,7 @@ impl Nic<'_> {
 
     /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
     pub fn find_unexpected<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
-        self.find_header(bus, index, &search_entry(index, spec))
+        self.find_header(bus, index, &spec.into()).map(|found| found.index)
     }
 
     /// An unexpected message, by what [`Posted::Met`] or [`Nic::find_unexpected`] said.

@@ -271,6 +271,7 @@ impl Nic<'_> {
     }
 
     /// An allocated portal table entry.
+    #[inline(always)]
     pub fn portal(&self, index: u32) -> Result<&PortalEntry, PortalError> {
         self.tables.portals.get(index as usize).filter(|entry| entry.status != 0).ok_or(PortalError::Invalid)
     }

@@ -343,10 +343,10 @@ impl Nic<'_> {
         if slot::status(record.slot) != entry::RESERVED {
             return;
         }
-        let Some(found) = self.find_header(bus, u32::from(record.portal), &record) else {
+        let Some(found) = self.find_header(bus, u32::from(record.portal), &(&record).into()) else {
             return self.link_reserved(bus, reference, list::PRIORITY);
         };
-        let header = self.tables.headers[found as usize];
+        let header = self.tables.headers[found.index as usize];
         let mlength = header.mlength.min(record.length);
         if header.token != 0 || self.move_unexpected(bus, &header, &record, mlength).is_err() {
             self.post(queue, &entry_event(&record, event_kind::SEARCH, list::OVERFLOW));
@@ -371,7 +371,7 @@ impl Nic<'_> {
         };
         self.post(queue, &event);
         self.count_outcome(record.counter, true, false, mlength);
-        self.drop_header(found);
+        self.drop_found(found);
         self.free_entry(index);
     }
 
