@@ -12,7 +12,7 @@ pub mod settings;
 
 pub use process::{Opened, Process};
 pub use selvedge_live::engine::StartError;
-pub use selvedge_live::express::Express;
+pub use selvedge_live::express::{Course, Express};
 pub use selvedge_live::extents::Extents;
 pub use selvedge_live::leases::{Pass, Piece, Told};
 pub use selvedge_live::memory::ListBus;

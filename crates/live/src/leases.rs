@@ -382,7 +382,7 @@ impl Interface {
     /// A put has gone the usual way: after many of the kind, the leases for them are asked for.
     #[inline(always)]
     pub(crate) fn earn_pass(&self, target: &Endpoint, put: &Put, told: &Told) {
-        if target.routes.at(put.portal).is_due() {
+        if target.routes.is_due(put.portal) {
             self.ask(target, put, told);
         }
     }
@@ -481,6 +481,12 @@ impl Routes {
     #[inline(always)]
     fn at(&self, portal: u32) -> &Mine<Route> {
         &self.routes[portal as usize % ROUTES]
+    }
+
+    /// Counts a put to this portal table entry; whether it is time to ask for a lease.
+    #[inline(always)]
+    pub(crate) fn is_due(&self, portal: u32) -> bool {
+        self.at(portal).is_due()
     }
 
     /// A packet of this process has been put into the peer's mailbox.

@@ -13,12 +13,12 @@ use selvedge_host::nic::portals::resources::DescriptorView;
 use selvedge_host::nic::portals::triggered::Action;
 use selvedge_host::nic::portals::{Put, ack, options};
 use selvedge_host::nic::tables::{Command, Request, Side, kind};
-use selvedge_host::{Express, Pass, Told};
+use selvedge_host::{Course, Express, Told};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
 use crate::lists::Draft;
-use crate::shortcuts::{Likeness, Origin};
+use crate::shortcuts::{How, Likeness, Origin};
 use crate::state::{Kind, Ni, REFERENCE, find, find_ni, initialised, out, slot};
 
 /// Where an operation goes.
@@ -222,9 +222,15 @@ extern "C" fn put_usual(
         header_data: tag.hdr_data,
         length,
     };
-    match interface.put_express(physical, &put, source, &told) {
-        Express::Done => {}
-        Express::Leased(pass) => keep_shortcut(ni, md, target.likeness(ni, md, tag.ack), pass),
+    let like = target.likeness(ni, md, tag.ack);
+    match interface.put_express(physical, &put, source.start, &told) {
+        Express::Done => {
+            if ni.shortcuts.are_wanted(&like) {
+                let Put { portal, uid, initiator, .. } = put;
+                keep_shortcut(ni, md, like, How::Locked(Course { target: physical, portal, uid, initiator }));
+            }
+        }
+        Express::Leased(pass) => keep_shortcut(ni, md, like, How::Leased(pass)),
         Express::No => {
             let code = put_by_command(&part, physical, length, target, tag);
             if told != Told::NOTHING {
@@ -256,9 +262,9 @@ fn told(source: &Side, ack: u8) -> Option<Told> {
     Some(Told { counter: source.counter, send, ack, in_bytes: flag(options::MD_EVENT_CT_BYTES) })
 }
 
-/// Remembers how a put went that went by lease.
+/// Remembers how a put went that others like it may follow.
 #[cold]
-fn keep_shortcut(ni: &Ni, md: u32, like: Likeness, pass: Pass) {
+fn keep_shortcut(ni: &Ni, md: u32, like: Likeness, how: How) {
     let signals = ni.interface().signals();
     let found = signals.descriptor_slot(md & REFERENCE).zip(signals.descriptor(md & REFERENCE));
     let Some(((slot, live), view)) = found else { return };
@@ -266,7 +272,7 @@ fn keep_shortcut(ni: &Ni, md: u32, like: Likeness, pass: Pass) {
     let most = if volatile { ni.limits.max_msg_size.min(ni.limits.max_volatile_size) } else { ni.limits.max_msg_size };
     let in_shared = ni.interface().is_own_shared(view.start, view.length);
     let origin = Origin { slot, live, start: view.start, in_shared, length: view.length, most };
-    ni.shortcuts.keep(like, origin, pass);
+    ni.shortcuts.keep(like, origin, how);
 }
 
 #[inline(always)]

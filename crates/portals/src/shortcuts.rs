@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts that are like the one before: from the same descriptor to the same place, where that goes by lease.
+//! Puts that are like the one before: from the same descriptor to the same place, where that goes by lease or at least without a
+//! command.
 //!
 //! What such a put needs of its arguments was found when the first was made: that the handles are good, the descriptor wants
-//! counts at most, the target is in the map, the portal table index within the limits. A shortcut keeps it, with the pass that
-//! the live home gave; what is left is to hold the arguments against it.
+//! counts at most, the target is in the map, the portal table index within the limits. A shortcut keeps it, with how the live
+//! home did it; what is left is to hold the arguments against it.
 //!
 //! Invariants
 //! 1. A shortcut is used, and changed, by the thread that it names only.
@@ -11,12 +12,18 @@
 //! 3. Shortcuts go with their interface; one that was found under another logical map is not the same.
 
 use std::cell::UnsafeCell;
+use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
-use selvedge_host::{Interface, Pass, Piece, lines, thread_word};
+use selvedge_host::{Course, Interface, Pass, Piece, lines, thread_word};
 
 /// Shortcuts of an interface; a power of two.
-const SHORTCUTS: usize = 8;
+const SHORTCUTS: usize = 32;
+/// Puts that would have used another shortcut in its place before one that goes under a lock gives way: who puts to more targets than
+/// there are shortcuts does not keep one anew each time.
+const TURNS: u32 = 16;
+/// What is asked for early where nothing is known: an address that is there costs less than one that is not.
+static NOWHERE: AtomicU64 = AtomicU64::new(0);
 
 /// What puts that are alike have in common, as their caller says it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,6 +57,8 @@ struct Shortcut {
     thread: AtomicU64,
     /// Where puts by it count. A hint: other threads may see what was there before.
     lane: AtomicPtr<u8>,
+    /// Puts since then that it was not for.
+    missed: AtomicU32,
     kept: UnsafeCell<Option<Kept>>,
 }
 
@@ -58,7 +67,15 @@ struct Kept {
     origin: Origin,
     /// Shorter puts go straight, where their pass leads there.
     straight_below: u64,
-    pass: Pass,
+    how: How,
+}
+
+/// How puts go.
+#[derive(Clone, Copy)]
+pub enum How {
+    Leased(Pass),
+    /// Under the target's lock, answering nobody.
+    Locked(Course),
 }
 
 // SAFETY: `kept` is used by one thread at a time.
@@ -73,7 +90,8 @@ impl Default for Shortcuts {
     fn default() -> Shortcuts {
         Shortcuts(std::array::from_fn(|_| Shortcut {
             thread: AtomicU64::new(0),
-            lane: AtomicPtr::default(),
+            lane: AtomicPtr::new(nowhere()),
+            missed: AtomicU32::new(0),
             kept: UnsafeCell::new(None),
         }))
     }
@@ -91,14 +109,17 @@ impl Kept {
         remote_offset: u64,
         header_data: u64,
     ) -> bool {
-        let Kept { origin, pass, .. } = self;
+        let Kept { origin, how, .. } = self;
         if offset > origin.length || length > origin.length - offset || length > origin.most {
             return false;
         }
         let (source, in_shared) = (origin.start.wrapping_add(offset), origin.in_shared);
         let piece = Piece { source, in_shared, length, match_bits, remote_offset, header_data };
-        // SAFETY: the pass was given to this thread by this interface.
-        unsafe { interface.put_by(pass, &piece) }
+        match how {
+            // SAFETY: the pass was given to this thread by this interface.
+            How::Leased(pass) => unsafe { interface.put_by(pass, &piece) },
+            How::Locked(course) => interface.put_again(course, &piece),
+        }
     }
 }
 
@@ -135,8 +156,8 @@ impl Shortcuts {
         header_data: u64,
     ) -> bool {
         let Some(kept) = self.kept(like) else { return false };
-        let Kept { origin, straight_below, pass, .. } = kept;
-        if length < *straight_below && offset <= origin.length - length {
+        let Kept { origin, straight_below, how, .. } = kept;
+        if let (How::Leased(pass), true) = (how, length < *straight_below && offset <= origin.length - length) {
             let source = origin.start.wrapping_add(offset) as *const u8;
             // SAFETY: the pass was given to this thread by this interface, is straight, and the put short enough, its source shared.
             if unsafe { interface.put_straight(pass, source, length, match_bits, remote_offset) } {
@@ -146,17 +167,32 @@ impl Shortcuts {
         kept.put(interface, offset, length, match_bits, remote_offset, header_data)
     }
 
+    /// Whether a shortcut for puts that go under a lock is worth its place.
+    #[inline(always)]
+    pub fn are_wanted(&self, like: &Likeness) -> bool {
+        let shortcut = self.at(like);
+        let missed = shortcut.missed.load(Relaxed);
+        shortcut.missed.store(missed.wrapping_add(1), Relaxed);
+        missed % TURNS == 0
+    }
+
     /// Keeps a shortcut, unless another thread has its place.
-    pub fn keep(&self, like: Likeness, origin: Origin, pass: Pass) {
+    pub fn keep(&self, like: Likeness, origin: Origin, how: How) {
         let (shortcut, own) = (self.at(&like), thread_word());
-        let straight =
-            pass.straight().filter(|_| origin.in_shared).map(|most| most.min(origin.most).min(origin.length));
-        let straight_below = straight.map_or(0, |most| most + 1);
+        let (straight, lane) = match &how {
+            How::Leased(pass) => (pass.straight().filter(|_| origin.in_shared), pass.lane().cast_mut()),
+            How::Locked(_) => (None, ptr::null_mut()),
+        };
+        let straight_below = straight.map_or(0, |most| most.min(origin.most).min(origin.length) + 1);
         let holder = shortcut.thread.load(Acquire);
         if holder == own || (holder == 0 && shortcut.thread.compare_exchange(0, own, Acquire, Relaxed).is_ok()) {
             // SAFETY: the shortcut is this thread's.
-            unsafe { *shortcut.kept.get() = Some(Kept { like, origin, straight_below, pass }) };
-            shortcut.lane.store(pass.lane().cast_mut(), Relaxed);
+            unsafe { *shortcut.kept.get() = Some(Kept { like, origin, straight_below, how }) };
+            shortcut.lane.store(if lane.is_null() { nowhere() } else { lane }, Relaxed);
         }
     }
+}
+
+fn nowhere() -> *mut u8 {
+    NOWHERE.as_ptr().cast()
 }
