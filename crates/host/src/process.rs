@@ -37,8 +37,9 @@ pub enum ProcessError {
     Open(#[from] OpenError),
 }
 
-/// How long waits spin where every process has a core, and where not.
-const SPIN_NS: u64 = 100_000;
+/// How long waits spin where every process has a core, and where not. Waking a core that sleeps takes from 5 us to, in a virtual machine,
+/// 200: as long as a put of some megabytes, which the first is longer than.
+const SPIN_NS: u64 = 2_000_000;
 const SPIN_NS_CROWDED: u64 = 2_000;
 
 /// This process in its job.

@@ -32,7 +32,7 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SELVEDGE_SPIN_US",
         values: "microseconds",
-        default: "100, or 2 with more processes than cores",
+        default: "2000, or 2 with more processes than cores",
         text: "How long a wait spins before it sleeps.",
     },
     Variable {

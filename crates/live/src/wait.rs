@@ -20,6 +20,9 @@ pub const TICK: Duration = Duration::from_millis(20);
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
 /// Looks between looks at the clock.
 const LOOKS: u32 = 128;
+/// How long a waiter spins for itself before it lets others have the core between rounds: what it waits for is not a matter of a
+/// message's way then.
+const SELFISH: Duration = Duration::from_micros(100);
 /// Rounds of looks before the processor is told that this is a spin, which takes it 25 ns or more each time.
 const EAGER_ROUNDS: u32 = 16;
 
@@ -126,8 +129,12 @@ impl Interface {
                 return Err(WaitEnd::TimedOut);
             }
             let since = *spinning_since.get_or_insert(now);
-            if now.duration_since(since).as_nanos() as u64 >= self.config.spin_ns {
+            let spun = now.duration_since(since);
+            if spun.as_nanos() as u64 >= self.config.spin_ns {
                 break;
+            }
+            if spun >= SELFISH {
+                std::thread::yield_now();
             }
         }
         self.sleep(deadline, look)
