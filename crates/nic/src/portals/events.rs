@@ -309,12 +309,12 @@ impl Nic<'_> {
         self.post_at(self.queue_index(reference), event);
     }
 
-    /// [`Nic::post_here`], to a queue that was looked up.
+    /// [`Nic::post_here`], to a queue that was looked up; gives the first word of the block that it wrote.
     #[inline(always)]
-    pub(super) fn post_at(&mut self, queue: Option<usize>, event: &Event) {
+    pub(super) fn post_at(&mut self, queue: Option<usize>, event: &Event) -> Option<usize> {
         let form = event.form();
         let long = (form == form::LONG).then(|| event.to_words_long());
-        self.post_words(queue, event.to_words(form), long);
+        self.post_words(queue, event.to_words(form), long)
     }
 
     /// [`Nic::post`], for an event of a put of which everything but this was stamped.
@@ -331,19 +331,24 @@ impl Nic<'_> {
     }
 
     #[inline(always)]
-    fn post_words(&mut self, queue: Option<usize>, words: [u64; WORDS], long: Option<[u64; WORDS_LONG]>) {
+    fn post_words(
+        &mut self,
+        queue: Option<usize>,
+        words: [u64; WORDS],
+        long: Option<[u64; WORDS_LONG]>,
+    ) -> Option<usize> {
         let signals = self.signals;
-        let Some(index) = queue else { return };
-        let Some(book) = self.tables.queues.get_mut(index) else { return };
+        let index = queue?;
+        let book = self.tables.queues.get_mut(index)?;
         let (tail, capacity) = (book.tail, u64::from(book.capacity));
         if tail.wrapping_sub(book.head_seen) >= capacity {
             let (head, overwritten) = make_room(&signals.queues[index], tail, capacity);
             book.head_seen = head;
             signals.registers.add(Register::EventsOverwritten, overwritten);
         }
-        let Some(first) = first_word(book.ring, book.capacity, tail) else { return };
+        let first = first_word(book.ring, book.capacity, tail)?;
         book.tail = tail.wrapping_add(1);
-        let Some(block) = signals.heap.get(first..first + EVENT_WORDS) else { return };
+        let block = signals.heap.get(first..first + EVENT_WORDS)?;
         for (word, value) in block[1..].iter().zip(words) {
             word.store(value, Relaxed);
         }
@@ -354,6 +359,7 @@ impl Nic<'_> {
         }
         block[0].store(tail.wrapping_add(1), Release);
         signals.registers.add(Register::Events, 1);
+        Some(first)
     }
 
     /// The first word of the block that the next event of a queue is written to.

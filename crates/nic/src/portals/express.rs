@@ -14,6 +14,7 @@ use super::matching::{Found, Key, sole_accepts};
 use super::{fail, list, options};
 use crate::handle::NONE;
 use crate::registers::Register;
+use crate::signals::EVENT_WORDS;
 use crate::tables::{Entry, Intent, Request, kind, portal};
 use crate::{Bus, Nic, Step};
 
@@ -119,6 +120,9 @@ impl Manner {
     }
 }
 
+/// How many messages ahead lines are asked for that a stream of them will need: a line may be on its way for as long as two messages take.
+const AHEAD: u32 = 3;
+
 /// Options by which a message does more to its entry than to use it up, or needs more than one address.
 const CHANGING: u32 = options::MANAGE_LOCAL | options::IOVEC;
 
@@ -167,15 +171,19 @@ impl Nic<'_> {
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
             self.declare(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted one after the other lie side by side, and are often met in turn.
-            for near in [index.wrapping_sub(1), index.wrapping_add(1)] {
-                if let Some(record) = self.tables.entries.get(near as usize) {
+            for ahead in [index.wrapping_sub(AHEAD), index.wrapping_add(AHEAD)] {
+                if let Some(record) = self.tables.entries.get(ahead as usize) {
                     bus.about_to_change(record);
                 }
             }
         }
         if posts {
             bus.charge(Step::EventPosted);
-            self.post_at(queue, &put.event(start, user_ptr, mlength));
+            if let Some(block) = self.post_at(queue, &put.event(start, user_ptr, mlength)) {
+                if let Some(word) = self.signals.heap.get(block + AHEAD as usize * EVENT_WORDS) {
+                    bus.about_to_change(word);
+                }
+            }
         }
         if counts {
             bus.charge(Step::CounterUpdated);
