@@ -54,12 +54,15 @@ impl Interface {
     pub fn wait<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
         // Most waits end here, before they are worth announcing to whoever might close the interface.
         if !ABORTED.load(Relaxed) && self.clock.is_none() {
-            for _ in 0..LOOKS {
+            for round in 0..LOOKS {
                 self.progress();
                 if let Some(found) = look() {
                     return Ok(found);
                 }
-                lines::between_looks();
+                match round {
+                    0 => lines::stores_first(),
+                    _ => lines::between_looks(),
+                }
             }
         }
         self.wait_on(deadline, look)

@@ -45,6 +45,19 @@ pub fn about_to_change<T>(record: &T) {
     }
 }
 
+/// To be called before looks at memory that another core will write in answer to what this one has just stored: the stores go first.
+///
+/// They would go by themselves, but looks that are made meanwhile hold them up: without it half a round trip of a line takes 5 to 10 %
+/// longer. A locked instruction in its place gives nothing.
+#[inline(always)]
+pub fn stores_first() {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the instruction is part of the architecture.
+    unsafe {
+        core::arch::x86_64::_mm_mfence();
+    }
+}
+
 /// To be called between two looks at memory that another core is about to write. The second begins when the first has ended.
 ///
 /// A processor that runs ahead has many loads of a line under way when that is taken away; it throws away what it did after the
