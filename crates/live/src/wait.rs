@@ -23,8 +23,6 @@ const LOOKS: u32 = 128;
 /// How long a waiter spins for itself before it lets others have the core between rounds: what it waits for is not a matter of a
 /// message's way then.
 const SELFISH: Duration = Duration::from_micros(100);
-/// Rounds of looks before the processor is told that this is a spin, which takes it 25 ns or more each time.
-const EAGER_ROUNDS: u32 = 16;
 
 /// `PtlAbort` was called.
 pub(crate) static ABORTED: AtomicBool = AtomicBool::new(false);
@@ -51,17 +49,30 @@ pub fn abort_reset() {
 impl Interface {
     /// Waits until `look` finds something; `deadline` None waits for ever. The first look comes before anything else.
     #[inline(always)]
-    pub fn wait<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+    pub fn wait<T>(&self, deadline: Option<Instant>, look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+        self.wait_watching(deadline, || true, look)
+    }
+
+    /// As `wait`; of the first looks only those are made that are due.
+    #[inline(always)]
+    pub fn wait_watching<T>(
+        &self,
+        deadline: Option<Instant>,
+        mut is_due: impl FnMut() -> bool,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T, WaitEnd> {
         // Most waits end here, before they are worth announcing to whoever might close the interface.
         if !ABORTED.load(Relaxed) && self.clock.is_none() {
             for round in 0..LOOKS {
                 self.progress();
-                if let Some(found) = look() {
-                    return Ok(found);
+                if is_due() {
+                    if let Some(found) = look() {
+                        return Ok(found);
+                    }
                 }
                 match round {
                     0 => lines::stores_first(),
-                    _ => lines::between_looks(),
+                    _ => lines::between_looks(round),
                 }
             }
         }
@@ -109,16 +120,13 @@ impl Interface {
 
     fn wait_counted<T>(&self, deadline: Option<Instant>, look: &mut impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
-        for round in 0.. {
+        loop {
             for _ in 0..LOOKS {
                 self.progress();
                 if let Some(found) = look() {
                     return Ok(found);
                 }
-                match round {
-                    0..EAGER_ROUNDS => lines::between_looks(),
-                    _ => std::hint::spin_loop(),
-                }
+                std::hint::spin_loop();
             }
             if ABORTED.load(Relaxed) {
                 return Err(WaitEnd::Aborted);

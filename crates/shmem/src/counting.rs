@@ -356,7 +356,7 @@ pub fn wait(call: Call, ct: Ct, value: c_long) {
             }
             match round {
                 0 => lines::stores_first(),
-                _ => lines::between_looks(),
+                _ => lines::between_looks(round),
             }
         }
     }

@@ -11,6 +11,7 @@
 //!
 //! Cost: one cache line, plain stores.
 
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::Nic;
@@ -51,7 +52,40 @@ impl<'a> Signals<'a> {
     }
 }
 
+/// The looks of somebody who waits for a counter: most of them at the one word that it has counted most in, and will most likely
+/// count in next. A processor that is reading several words of a line while that is taken away begins all of them anew.
+pub struct Watch<'a> {
+    word: &'a AtomicU64,
+    seen: u64,
+    looks: u32,
+}
+
+impl Watch<'_> {
+    /// Looks between two at all of the counter.
+    const LOOKS: u32 = 8;
+
+    /// Whether this look is to be at all of it. The first is.
+    #[inline(always)]
+    pub fn is_due(&mut self) -> bool {
+        let (now, turn) = (self.word.load(Acquire), self.looks % Watch::LOOKS == 0);
+        self.looks = self.looks.wrapping_add(1);
+        let changed = now != self.seen;
+        self.seen = now;
+        changed || turn
+    }
+}
+
 impl Counter {
+    /// To wait for it.
+    #[inline(always)]
+    pub fn watch(&self) -> Watch<'_> {
+        let word = self
+            .lanes
+            .iter()
+            .fold(&self.success, |most, lane| if lane.load(Relaxed) > most.load(Relaxed) { lane } else { most });
+        Watch { word, seen: word.load(Relaxed), looks: 0 }
+    }
+
     /// Successes, however they were counted. The words are of one line and each only grows, so what this gives lies
     /// between what was there when it began and when it ended.
     #[inline(always)]
