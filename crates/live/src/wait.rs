@@ -19,7 +19,7 @@ pub const TICK: Duration = Duration::from_millis(20);
 /// How long a sleep lasts at most where the kernel lacks the asymmetric fence.
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
 /// Looks between looks at the clock.
-const LOOKS: u32 = 128;
+const LOOKS: u32 = 64;
 /// How long a waiter spins for itself before it lets others have the core between rounds: what it waits for is not a matter of a
 /// message's way then.
 const SELFISH: Duration = Duration::from_micros(100);

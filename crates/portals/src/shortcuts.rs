@@ -19,8 +19,8 @@ use selvedge_host::{Course, Interface, Pass, Piece, lines, thread_word};
 
 /// Shortcuts of an interface; a power of two.
 const SHORTCUTS: usize = 32;
-/// Puts that would have used another shortcut in its place before one that goes under a lock gives way: who puts to more targets than
-/// there are shortcuts does not keep one anew each time.
+/// Of so many puts that a shortcut was not for, one may have its place for one under a lock: who puts to more targets than there are
+/// shortcuts does not keep one anew each time.
 const TURNS: u32 = 16;
 /// What is asked for early where nothing is known: an address that is there costs less than one that is not.
 static NOWHERE: AtomicU64 = AtomicU64::new(0);
@@ -57,7 +57,7 @@ struct Shortcut {
     thread: AtomicU64,
     /// Where puts by it count. A hint: other threads may see what was there before.
     lane: AtomicPtr<u8>,
-    /// Puts since then that it was not for.
+    /// Puts under a lock that it was not for.
     missed: AtomicU32,
     kept: UnsafeCell<Option<Kept>>,
 }

@@ -55,8 +55,7 @@ pub(crate) struct Found {
     pub bucket: usize,
 }
 
-/// An unexpected header that was found, and the chain that it was found on, which it is the matter of [`Nic::drop_found`] to know: its
-/// class and its bucket.
+/// An unexpected header that was found, and the class and the bucket of the chain that it was found on, where that was one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundHeader {
     pub index: u32,
