@@ -15,7 +15,7 @@ use super::{fail, list, options};
 use crate::handle::NONE;
 use crate::registers::Register;
 use crate::signals::EVENT_WORDS;
-use crate::tables::{Entry, Intent, Request, kind, portal};
+use crate::tables::{Entry, Intent, PortalEntry, Request, kind, portal};
 use crate::{Bus, Nic, Step};
 
 /// What of a request a plain put has.
@@ -130,22 +130,22 @@ impl Nic<'_> {
     /// A put that wants no answer, where it goes the express way. False: nothing has changed, and it is to be delivered.
     #[inline(always)]
     pub fn put_express<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
-        let Some(record) = self.tables.portals.get(put.portal as usize) else { return false };
-        if record.status != portal::ENABLED || record.options & options::PT_FLOWCTRL != 0 {
-            return false;
-        }
-        let queue = record.queue;
+        let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
         let Some(found) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
         self.express(bus, found, queue, put).is_some()
+    }
+
+    /// A portal table entry that is enabled and refuses nothing for lack of room.
+    #[inline(always)]
+    fn plain_portal(&self, portal: u32) -> Option<&PortalEntry> {
+        let record = self.tables.portals.get(portal as usize)?;
+        (record.status == portal::ENABLED && record.options & options::PT_FLOWCTRL == 0).then_some(record)
     }
 
     /// The entry that is alone on its list, where it accepts this put, and the queue of its portal table entry.
     #[inline(always)]
     pub(super) fn sole_for(&self, put: &Put) -> Option<(u32, u32)> {
-        let record = self.tables.portals.get(put.portal as usize)?;
-        if record.status != portal::ENABLED || record.options & options::PT_FLOWCTRL != 0 {
-            return None;
-        }
+        let record = self.plain_portal(put.portal)?;
         let sole = self.tables.entries.get(record.sole as usize)?;
         sole_accepts(sole, put.portal, &put.into()).then_some((record.sole, record.queue))
     }
