@@ -70,10 +70,7 @@ impl Interface {
                         return Ok(found);
                     }
                 }
-                match round {
-                    0 => lines::stores_first(),
-                    _ => lines::between_looks(round),
-                }
+                lines::between_looks(round);
             }
         }
         self.wait_on(deadline, look)

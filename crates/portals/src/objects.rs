@@ -132,10 +132,6 @@ pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i
         let event = out(event)?;
         let (counter, live) = ni.interface().signals().counter_record(reference).ok_or(Code::ArgInvalid)?;
         let look = || reached(counter, live, test);
-        if let Some(reached) = ni.interface().glance(look) {
-            *event = reached?;
-            return Ok(());
-        }
         let mut watch = counter.watch();
         *event = ni.interface().wait_watching(None, || watch.is_due(), look)??;
         Ok(())

@@ -342,7 +342,7 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
     record.taken.fetch_add(shown.wrapping_sub(value), SeqCst);
 }
 
-/// Looks of a wait before it asks anything else: some 300 ns, in which what is on its way arrives where every PE has a core.
+/// Looks of a wait before it asks anything else: less than a microsecond, in which what is on its way arrives where every PE has a core.
 const LOOKS: u32 = 64;
 /// One, where PEs share cores: what is waited for comes when others run.
 static LOOKS_HERE: AtomicU32 = AtomicU32::new(1);
@@ -354,10 +354,7 @@ pub fn wait(call: Call, ct: Ct, value: c_long) {
             if record.value() >= value {
                 return;
             }
-            match round {
-                0 => lines::stores_first(),
-                _ => lines::between_looks(round),
-            }
+            lines::between_looks(round);
         }
     }
     wait_longer(call, ct, value);

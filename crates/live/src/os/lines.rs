@@ -45,12 +45,10 @@ pub fn about_to_change<T>(record: &T) {
     }
 }
 
-/// To be called before looks at memory that another core will write in answer to what this one has just stored: the stores go first.
-///
-/// They would go by themselves, but looks that are made meanwhile hold them up: without it half a round trip of a line takes 5 to 10 %
-/// longer. A locked instruction in its place gives nothing.
+/// Lets what this core has just stored go. It would go by itself, but looks that are made meanwhile hold it up. A locked instruction in its
+/// place gives nothing.
 #[inline(always)]
-pub fn stores_first() {
+fn stores_first() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: the instruction is part of the architecture.
     unsafe {
@@ -64,6 +62,9 @@ const EAGER_LOOKS: u32 = 32;
 /// To be called between two looks at memory that another core is about to write; `look` counts them from 0. The second begins when the
 /// first has ended.
 ///
+/// After the first, this core's own stores go, which what is waited for may be the answer to: without that half a round trip of a line
+/// takes 5 to 10 % longer.
+///
 /// A processor that runs ahead has many loads of a line under way when that is taken away; it throws away what it did after the
 /// first of them that saw the new value, and its requests hold up who writes. From a core nearby an answer comes within the first looks,
 /// and one load after the other finds it 5 to 10 % sooner than the processor's hint for spinning, which makes it wait for 20 ns or more
@@ -71,7 +72,8 @@ const EAGER_LOOKS: u32 = 32;
 #[inline(always)]
 pub fn between_looks(look: u32) {
     match look {
-        0..EAGER_LOOKS => one_by_one(),
+        0 => stores_first(),
+        1..EAGER_LOOKS => one_by_one(),
         _ => std::hint::spin_loop(),
     }
 }
