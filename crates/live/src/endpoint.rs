@@ -58,6 +58,8 @@ pub struct Endpoint {
     arena: OnceLock<Mapping>,
     /// Bytes of the arena's file that are known to exist.
     arena_bytes: AtomicU64,
+    /// Its owner's large blocks of `malloc`, once they were needed; None: they cannot be mapped.
+    blocks: OnceLock<Option<Mapping>>,
     /// 0: not known; 1: cross-memory attach works; 2: it does not.
     attach: AtomicU8,
     /// Puts that are not tried the express way, since the last that was had to go another.
@@ -77,6 +79,7 @@ impl Endpoint {
             directory: directory.into(),
             arena: OnceLock::new(),
             arena_bytes: AtomicU64::new(0),
+            blocks: OnceLock::new(),
             attach: AtomicU8::new(0),
             detour: AtomicU32::new(0),
             routes: Routes::default(),
@@ -144,11 +147,40 @@ impl Endpoint {
                 return Place::Direct(start.as_ptr());
             }
         }
+        if path != Path::Cma {
+            if let Some(start) = self.in_block(address, bytes) {
+                return Place::Direct(start);
+            }
+        }
         match path {
             Path::Shared => Place::Unmapped,
             _ if self.attaches() => Place::Remote { pid: self.identity.pid, address },
             _ => Place::Unreachable,
         }
+    }
+
+    /// A range of a peer's large blocks of `malloc`, mapped at the first that is asked for.
+    #[inline]
+    fn in_block(&self, address: u64, bytes: u64) -> Option<*mut u8> {
+        let hot = &self.segment.header().hot;
+        let offset = address.wrapping_sub(hot.malloc_base.load(Relaxed));
+        if !within(offset, bytes, hot.malloc_bytes.load(Relaxed)) {
+            return None;
+        }
+        let mapping = self.blocks.get_or_init(|| self.map_blocks()).as_ref()?;
+        // What its owner says now is not what was mapped, if the segment was written over.
+        within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
+    }
+
+    #[cold]
+    fn map_blocks(&self) -> Option<Mapping> {
+        let hot = &self.segment.header().hot;
+        let (descriptor, inode) = (hot.malloc_descriptor.load(Acquire), hot.malloc_inode.load(Acquire));
+        Mapping::open_sealed(self.identity.pid, descriptor, inode, hot.malloc_bytes.load(Acquire))
+            .inspect_err(|error| {
+                log::debug!("large blocks of process {} stay out of reach: {error}", self.identity.pid)
+            })
+            .ok()
     }
 
     /// Whether cross-memory attach works with its owner.

@@ -47,6 +47,13 @@ impl Extents {
         self.insert(first, units);
     }
 
+    /// Takes the longest extent: first unit, units.
+    pub fn take_longest(&mut self) -> Option<(u64, u64)> {
+        let (units, first) = *self.by_size.last()?;
+        self.remove(first, units);
+        Some((first, units))
+    }
+
     /// Units of the extent that ends here.
     pub fn tail(&self, end: u64) -> u64 {
         let last = self.by_place.last_key_value();

@@ -190,6 +190,7 @@ impl Interface {
             config,
         };
         interface.tell_arena(arena);
+        interface.tell_malloc();
         interface.announce()?;
         Ok(interface)
     }
@@ -250,6 +251,17 @@ impl Interface {
         hot.arena_reserved.store(arena.reserved, SeqCst);
         hot.arena_base.store(arena.base, SeqCst);
         hot.arena_bytes.store(arena.bytes, SeqCst);
+    }
+
+    /// Publishes where the program's large blocks are, if they are shared.
+    fn tell_malloc(&self) {
+        let Some(shared) = crate::os::malloc::shared().filter(|_| self.clock.is_none()) else { return };
+        let Ok(inode) = crate::os::mapping::sealed_inode(shared.descriptor) else { return };
+        let hot = &self.own.segment.header().hot;
+        hot.malloc_base.store(shared.base, SeqCst);
+        hot.malloc_inode.store(inode, SeqCst);
+        hot.malloc_descriptor.store(shared.descriptor as u32, SeqCst);
+        hot.malloc_bytes.store(shared.bytes, SeqCst);
     }
 
     /// Lets the heap grow so that `blocks` more may fit. False: there is no room.

@@ -33,7 +33,7 @@ use crate::os::mapping::{MapError, Mapping};
 /// "SELVEDGE" in the file's first bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 /// Version of the header.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Where the NIC's tables start.
 pub(crate) const TABLES_AT: u64 = 512;
 /// Address space that a peer sets aside for a segment: more than the largest has.
@@ -92,6 +92,12 @@ pub struct Hot {
     pub arena_base: AtomicU64,
     pub arena_reserved: AtomicU64,
     pub arena_bytes: AtomicU64,
+    /// The owner's large blocks of `malloc`, where it shares them: their address in the owner, bytes, and the file, by the
+    /// owner's descriptor and by its inode. None of it changes once `malloc_bytes` is there.
+    pub malloc_base: AtomicU64,
+    pub malloc_bytes: AtomicU64,
+    pub malloc_inode: AtomicU64,
+    pub malloc_descriptor: AtomicU32,
 }
 
 /// The lock has a line of its own.
@@ -211,6 +217,10 @@ impl Segment {
                 arena_base: AtomicU64::new(0),
                 arena_reserved: AtomicU64::new(0),
                 arena_bytes: AtomicU64::new(0),
+                malloc_base: AtomicU64::new(0),
+                malloc_bytes: AtomicU64::new(0),
+                malloc_inode: AtomicU64::new(0),
+                malloc_descriptor: AtomicU32::new(0),
             },
             lock: LockLine { word: AtomicU64::new(0) },
         };

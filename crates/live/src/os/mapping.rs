@@ -16,10 +16,10 @@
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, Stat};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SealFlags, Stat};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
@@ -176,6 +176,23 @@ impl Mapping {
         Ok(Mapping { base, reserved_bytes: reserved, file, path: path.into(), replaced })
     }
 
+    /// Maps another process's file in memory, which it keeps open as `descriptor`: the one with this inode, ours, sealed so that
+    /// nobody can make it shorter (in place of invariant 2), and `bytes` long.
+    pub fn open_sealed(pid: u32, descriptor: u32, inode: u64, bytes: u64) -> Result<Mapping, MapError> {
+        let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
+        let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = retry(|| rustix::fs::open(&path, flags, Mode::empty())).map_err(|errno| io_error(&path, errno))?;
+        let status = rustix::fs::fstat(&file).map_err(|errno| io_error(&path, errno))?;
+        check(&status, &path, bytes)?;
+        let seals = rustix::fs::fcntl_get_seals(&file).map_err(|errno| io_error(&path, errno))?;
+        if status.st_ino != inode || !seals.contains(SealFlags::SHRINK) {
+            return Err(io_error(&path, Errno::STALE));
+        }
+        let reserved = page_rounded(&path, bytes)?;
+        let base = map(&file, &path, reserved)?;
+        Ok(Mapping { base, reserved_bytes: reserved, file, path, replaced: AtomicBool::new(false) })
+    }
+
     /// Makes the file at least `bytes` long; what is new reads as zeroes. `bytes` may be at most the reserve.
     ///
     /// Safe to call from several processes at once. After an error the file is as long as before, or, where a signal
@@ -265,6 +282,14 @@ impl Drop for Mapping {
         let done = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserved_bytes as usize) };
         debug_assert!(done.is_ok(), "munmap of {}: {done:?}", self.path.display());
     }
+}
+
+/// The inode of a sealed file in memory, which is open in this process.
+pub fn sealed_inode(descriptor: i32) -> io::Result<u64> {
+    // SAFETY: borrowed for two calls, which fail if it is not open.
+    let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
+    rustix::fs::fcntl_get_seals(file)?;
+    Ok(rustix::fs::fstat(file)?.st_ino)
 }
 
 fn io_error(path: &Path, errno: Errno) -> MapError {
