@@ -61,6 +61,19 @@ pub const VARIABLES: &[Variable] = &[
                by whoever has both ends. 0: all are.",
     },
     Variable {
+        name: "SELVEDGE_SHARED_MALLOC",
+        values: "0 | 1",
+        default: "1",
+        text: "libselvedge_rank.so, which mpirun and env put before the C library: blocks of 32K and more lie where the job's \
+               other processes reach them in place.",
+    },
+    Variable {
+        name: "SELVEDGE_YIELD_EVERY",
+        values: "a number",
+        default: "32, or 1 with more ranks than cores",
+        text: "libselvedge_rank.so: how many calls of sched_yield there are for one that asks the kernel.",
+    },
+    Variable {
         name: "SHMEM_SYMMETRIC_SIZE",
         values: "bytes or a fraction, with K, M, G or T",
         default: "512M",
