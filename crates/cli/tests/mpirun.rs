@@ -86,6 +86,23 @@ fn a_shell_can_evaluate_the_environment() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["FI_PROVIDER"], "selvedge");
 }
 
+/// Before what the caller preloads, and only if the tree has it.
+#[test]
+fn the_library_for_ranks_is_preloaded() {
+    let tree = Tree::new("preload");
+    let said = |arguments: &[&str]| {
+        let mut command = tree.command("openmpi", arguments);
+        // A library that the loader does not find is no reason for it to end; ours is an empty file here.
+        Ended::from(command.env("LD_PRELOAD", "/nowhere/libother.so").output().unwrap()).out
+    };
+    assert!(!said(&["env", "openmpi"]).contains("LD_PRELOAD"));
+    fs::write(tree.file("tree/lib/libselvedge/libselvedge_rank.so"), "").unwrap();
+    let value = format!("{}:/nowhere/libother.so", tree.file("tree/lib/libselvedge/libselvedge_rank.so").display());
+    for whom in ["openmpi", "mpich", "ofi"] {
+        assert!(said(&["env", whom]).contains(&value), "{whom}");
+    }
+}
+
 #[test]
 fn a_tree_without_the_provider_prints_nothing() {
     let tree = Tree::new("none");

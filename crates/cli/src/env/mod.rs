@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 pub use shell::{Shell, shell_word};
-pub use variables::{Target, Variable, variables};
+pub use variables::{Target, Variable, rank_library, variables};
 
 /// Below the prefix. It has a directory of its own because libfabric loads every provider in the directory it is given.
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
@@ -46,7 +46,8 @@ MPIR_CVAR_DEBUG_SUMMARY=1 (MPICH).";
 
 pub fn main(args: Args) -> Result<ExitCode> {
     let provider = provider_directory(&prefix()?)?;
-    let variables = variables(args.target, &provider)?;
+    let mut variables = variables(args.target, &provider)?;
+    variables.extend(rank_library(&provider));
     print!("{}", args.shell.lines(&variables)?);
     Ok(ExitCode::SUCCESS)
 }

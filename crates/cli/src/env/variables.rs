@@ -12,8 +12,11 @@
 //! MPICH: `CH4_NETMOD` because builds have UCX too; `NOLOCAL` because it never gives the messages of one host to a network
 //! otherwise. `NOLOCAL` makes each rank a host of its own: `MPI_COMM_TYPE_SHARED` has one rank. A variable of its own for the
 //! provider (`MPIR_CVAR_OFI_USE_PROVIDER`) does nothing any more but print a complaint.
+//!
+//! All: `LD_PRELOAD` puts `libselvedge_rank.so` before the C library ([`rank_library`]); behind it stays what was there. In a
+//! simulated machine `LD_PRELOAD` is the simulator's.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -72,9 +75,46 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
     Ok(all)
 }
 
+const RANK_FILE: &str = "libselvedge_rank.so";
+
+/// What puts our library for ranks before the C library. None: it is not in this tree, or the loader could not be told of it (which
+/// takes a space or a colon for the end of a name).
+pub fn rank_library(provider_directory: &Path) -> Option<Variable> {
+    let file = provider_directory.join(RANK_FILE);
+    if !file.is_file() || file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+        return None;
+    }
+    let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
+    Some(Variable { name: "LD_PRELOAD", value: preloaded(&file, &before) })
+}
+
+/// A library before those that are preloaded already.
+fn preloaded(file: &Path, before: &OsStr) -> OsString {
+    let mut value = OsString::from(file);
+    let others = before.to_string_lossy();
+    for other in others.split([':', ' ']).filter(|other| !other.is_empty() && Path::new(other) != file) {
+        value.push(":");
+        value.push(other);
+    }
+    value
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_preloaded_stays_behind_ours() {
+        let value = |before: &str| preloaded(Path::new("/opt/m.so"), OsStr::new(before));
+        assert_eq!(value(""), "/opt/m.so");
+        assert_eq!(value("/a.so /b.so:/opt/m.so"), "/opt/m.so:/a.so:/b.so");
+    }
+
+    #[test]
+    fn a_tree_without_the_library_does_without() {
+        assert_eq!(rank_library(Path::new("/nowhere")), None);
+        assert_eq!(rank_library(Path::new("/no where")), None);
+    }
 
     fn names(target: Target) -> Vec<&'static str> {
         variables(target, Path::new("/opt/lib/libselvedge")).unwrap().into_iter().map(|v| v.name).collect()

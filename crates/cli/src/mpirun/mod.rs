@@ -152,7 +152,9 @@ impl Plan {
         let library = program.as_deref().and_then(family::library_of);
         let (family, launcher) =
             choose(mpi, launcher, library, program.as_deref().and_then(virtual_environment), &path)?;
-        let mut variables = env::variables(family.target(), &env::provider_directory(&env::prefix()?)?)?;
+        let provider = env::provider_directory(&env::prefix()?)?;
+        let mut variables = env::variables(family.target(), &provider)?;
+        variables.extend(env::rank_library(&provider));
         if family == Family::Openmpi && rustix::process::geteuid().is_root() {
             if verbose {
                 say("Open MPI refuses to run as root unless told twice: so it is told");
