@@ -312,11 +312,14 @@ impl Books {
         while self.dirty_pages > keep {
             let Some((first, pages)) = self.dirty.take_longest() else { return };
             self.dirty_pages -= pages;
-            let start = (self.base + first * self.page) as *mut _;
-            // SAFETY: pages of our own file that no block has. Where the system will not have them back, they are cleared by hand.
+            let start = (self.base + first * self.page) as *mut u8;
+            // The bare call: Open MPI and others put functions of their own in the place of the C library's, which may free while the
+            // lock is held. Where the system will not have the pages back, they are cleared by hand.
+            // SAFETY: pages of our own file that no block has.
             unsafe {
-                if rustix::mm::madvise(start, (pages * self.page) as usize, Advice::LinuxRemove).is_err() {
-                    ptr::write_bytes(start.cast::<u8>(), 0, (pages * self.page) as usize);
+                let bytes = (pages * self.page) as usize;
+                if libc::syscall(libc::SYS_madvise, start, bytes, libc::MADV_REMOVE) != 0 {
+                    ptr::write_bytes(start, 0, bytes);
                 }
             }
             self.clean.give(first, pages);
