@@ -456,6 +456,37 @@ mod tests {
     }
 
     #[test]
+    fn only_a_sealed_file_of_ours_is_taken_from_another_process() {
+        let made = |bytes: u64, seals: SealFlags| {
+            let flags = rustix::fs::MemfdFlags::CLOEXEC | rustix::fs::MemfdFlags::ALLOW_SEALING;
+            let file = rustix::fs::memfd_create("test", flags).unwrap();
+            rustix::fs::fchmod(&file, super::Mode::from_raw_mode(MODE)).unwrap();
+            rustix::fs::ftruncate(&file, bytes).unwrap();
+            rustix::fs::fcntl_add_seals(&file, seals).unwrap();
+            file
+        };
+        let open = |file: &OwnedFd, inode: u64, bytes: u64| {
+            use std::os::fd::AsRawFd;
+            Mapping::open_sealed(std::process::id(), file.as_raw_fd() as u32, inode, bytes)
+        };
+        let file = made(MIB, SealFlags::SHRINK);
+        let inode = sealed_inode(std::os::fd::AsRawFd::as_raw_fd(&file)).unwrap();
+        let (one, other) = (open(&file, inode, MIB).unwrap(), open(&file, inode, MIB).unwrap());
+        // SAFETY: the first byte of two mappings of one file.
+        unsafe {
+            one.base().write(7);
+            assert_eq!(other.base().read(), 7);
+        }
+        assert!(matches!(open(&file, inode, MIB + 1), Err(MapError::TooSmall { .. })), "more than there is");
+        assert!(matches!(open(&file, inode + 1, MIB), Err(MapError::Io { .. })), "another file by now");
+        let loose = made(MIB, SealFlags::GROW);
+        let inode = sealed_inode(std::os::fd::AsRawFd::as_raw_fd(&loose)).unwrap();
+        assert!(matches!(open(&loose, inode, MIB), Err(MapError::Io { .. })), "it could be made shorter");
+        rustix::fs::fchmod(&file, super::Mode::from_raw_mode(0o666)).unwrap();
+        assert!(matches!(open(&file, inode, MIB), Err(MapError::Mode { .. })), "not for us alone");
+    }
+
+    #[test]
     fn two_mappings_are_one_memory() {
         let folder = Folder::new();
         let path = folder.join("segment");
