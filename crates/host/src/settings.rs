@@ -64,8 +64,8 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_SHARED_MALLOC",
         values: "0 | 1",
         default: "1",
-        text: "libselvedge_rank.so, which mpirun and env put before the C library: blocks of 32K and more lie where the job's \
-               other processes reach them in place.",
+        text: "libselvedge_rank.so, which mpirun and env put before the C library: blocks of 32K and more and the program's static \
+               data lie where the job's other processes reach them in place.",
     },
     Variable {
         name: "SELVEDGE_YIELD_EVERY",

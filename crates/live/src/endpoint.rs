@@ -21,7 +21,8 @@ use crate::os::cma;
 use crate::os::mapping::Mapping;
 use crate::os::memory::Checked;
 use crate::os::process::Identity;
-use crate::segment::{Segment, state};
+use crate::os::shared::RANGES_MAX;
+use crate::segment::{Segment, SharedFile, state};
 
 /// What of our own memory was found usable.
 static OWN_MEMORY: Checked = Checked::new();
@@ -58,8 +59,8 @@ pub struct Endpoint {
     arena: OnceLock<Mapping>,
     /// Bytes of the arena's file that are known to exist.
     arena_bytes: AtomicU64,
-    /// Its owner's large blocks of `malloc`, once they were needed; None: they cannot be mapped.
-    blocks: OnceLock<Option<Mapping>>,
+    /// Its owner's large blocks of `malloc` and static data, once they were needed; None: they cannot be mapped.
+    shared: [OnceLock<Option<Mapping>>; RANGES_MAX],
     /// 0: not known; 1: cross-memory attach works; 2: it does not.
     attach: AtomicU8,
     /// Puts that are not tried the express way, since the last that was had to go another.
@@ -79,7 +80,7 @@ impl Endpoint {
             directory: directory.into(),
             arena: OnceLock::new(),
             arena_bytes: AtomicU64::new(0),
-            blocks: OnceLock::new(),
+            shared: Default::default(),
             attach: AtomicU8::new(0),
             detour: AtomicU32::new(0),
             routes: Routes::default(),
@@ -148,7 +149,7 @@ impl Endpoint {
             }
         }
         if path != Path::Cma {
-            if let Some(start) = self.in_block(address, bytes) {
+            if let Some(start) = self.in_shared(address, bytes) {
                 return Place::Direct(start);
             }
         }
@@ -159,26 +160,27 @@ impl Endpoint {
         }
     }
 
-    /// A range of a peer's large blocks of `malloc`, mapped at the first that is asked for.
+    /// A range of a peer's large blocks of `malloc` or of its static data, mapped at the first that is asked for.
     #[inline]
-    fn in_block(&self, address: u64, bytes: u64) -> Option<*mut u8> {
-        let hot = &self.segment.header().hot;
-        let offset = address.wrapping_sub(hot.malloc_base.load(Relaxed));
-        if !within(offset, bytes, hot.malloc_bytes.load(Relaxed)) {
-            return None;
-        }
-        let mapping = self.blocks.get_or_init(|| self.map_blocks()).as_ref()?;
-        // What its owner says now is not what was mapped, if the segment was written over.
-        within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
+    fn in_shared(&self, address: u64, bytes: u64) -> Option<*mut u8> {
+        let mut files = self.segment.header().hot.shared.iter().zip(&self.shared);
+        files.find_map(|(file, mapping)| {
+            let offset = address.wrapping_sub(file.base.load(Relaxed));
+            if !within(offset, bytes, file.bytes.load(Relaxed)) {
+                return None;
+            }
+            let mapping = mapping.get_or_init(|| self.map_shared(file)).as_ref()?;
+            // What its owner says now is not what was mapped, if the segment was written over.
+            within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
+        })
     }
 
     #[cold]
-    fn map_blocks(&self) -> Option<Mapping> {
-        let hot = &self.segment.header().hot;
-        let (descriptor, inode) = (hot.malloc_descriptor.load(Acquire), hot.malloc_inode.load(Acquire));
-        Mapping::open_sealed(self.identity.pid, descriptor, inode, hot.malloc_bytes.load(Acquire))
+    fn map_shared(&self, file: &SharedFile) -> Option<Mapping> {
+        let (descriptor, inode) = (file.descriptor.load(Acquire), file.inode.load(Acquire));
+        Mapping::open_sealed(self.identity.pid, descriptor, inode, file.bytes.load(Acquire))
             .inspect_err(|error| {
-                log::debug!("large blocks of process {} stay out of reach: {error}", self.identity.pid)
+                log::debug!("shared memory of process {} stays out of reach: {error}", self.identity.pid)
             })
             .ok()
     }

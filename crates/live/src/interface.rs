@@ -24,9 +24,9 @@ use crate::engine::Outgoing;
 use crate::leases::Tallies;
 use crate::lock::Guard;
 use crate::os::cma;
-use crate::os::mapping::MapError;
+use crate::os::mapping::{MapError, sealed_inode};
 use crate::os::process::Identity;
-use crate::os::{asymmetric, thread};
+use crate::os::{asymmetric, shared, thread};
 use crate::segment::{Owner, Segment, SegmentError, state};
 use crate::{Config, Mode, Path};
 
@@ -190,7 +190,7 @@ impl Interface {
             config,
         };
         interface.tell_arena(arena);
-        interface.tell_malloc();
+        interface.tell_shared();
         interface.announce()?;
         Ok(interface)
     }
@@ -253,15 +253,18 @@ impl Interface {
         hot.arena_bytes.store(arena.bytes, SeqCst);
     }
 
-    /// Publishes where the program's large blocks are, if they are shared.
-    fn tell_malloc(&self) {
-        let Some(shared) = crate::os::malloc::shared().filter(|_| self.clock.is_none()) else { return };
-        let Ok(inode) = crate::os::mapping::sealed_inode(shared.descriptor) else { return };
-        let hot = &self.own.segment.header().hot;
-        hot.malloc_base.store(shared.base, SeqCst);
-        hot.malloc_inode.store(inode, SeqCst);
-        hot.malloc_descriptor.store(shared.descriptor as u32, SeqCst);
-        hot.malloc_bytes.store(shared.bytes, SeqCst);
+    /// Publishes which of the program's own memory lies in files.
+    fn tell_shared(&self) {
+        if self.clock.is_some() {
+            return;
+        }
+        for (file, range) in self.own.segment.header().hot.shared.iter().zip(shared::ranges()) {
+            let Ok(inode) = sealed_inode(range.descriptor) else { continue };
+            file.base.store(range.base, SeqCst);
+            file.inode.store(inode, SeqCst);
+            file.descriptor.store(range.descriptor as u32, SeqCst);
+            file.bytes.store(range.bytes, SeqCst);
+        }
     }
 
     /// Lets the heap grow so that `blocks` more may fit. False: there is no room.

@@ -29,11 +29,12 @@ use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 use crate::os::asymmetric;
 use crate::os::futex;
 use crate::os::mapping::{MapError, Mapping};
+use crate::os::shared::RANGES_MAX;
 
 /// "SELVEDGE" in the file's first bytes.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 /// Version of the header.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Where the NIC's tables start.
 pub(crate) const TABLES_AT: u64 = 512;
 /// Address space that a peer sets aside for a segment: more than the largest has.
@@ -92,12 +93,19 @@ pub struct Hot {
     pub arena_base: AtomicU64,
     pub arena_reserved: AtomicU64,
     pub arena_bytes: AtomicU64,
-    /// The owner's large blocks of `malloc`, where it shares them: their address in the owner, bytes, and the file, by the
-    /// owner's descriptor and by its inode. None of it changes once `malloc_bytes` is there.
-    pub malloc_base: AtomicU64,
-    pub malloc_bytes: AtomicU64,
-    pub malloc_inode: AtomicU64,
-    pub malloc_descriptor: AtomicU32,
+    /// The owner's large blocks of `malloc` and its static data, where it shares them.
+    pub shared: [SharedFile; RANGES_MAX],
+}
+
+/// A file that the owner has mapped as a whole: its address in the owner, bytes, and which file it is, by the owner's descriptor and
+/// by its inode. None of it changes once `bytes` is there.
+#[repr(C)]
+#[derive(Default)]
+pub struct SharedFile {
+    pub base: AtomicU64,
+    pub bytes: AtomicU64,
+    pub inode: AtomicU64,
+    pub descriptor: AtomicU32,
 }
 
 /// The lock has a line of its own.
@@ -217,10 +225,7 @@ impl Segment {
                 arena_base: AtomicU64::new(0),
                 arena_reserved: AtomicU64::new(0),
                 arena_bytes: AtomicU64::new(0),
-                malloc_base: AtomicU64::new(0),
-                malloc_bytes: AtomicU64::new(0),
-                malloc_inode: AtomicU64::new(0),
-                malloc_descriptor: AtomicU32::new(0),
+                shared: Default::default(),
             },
             lock: LockLine { word: AtomicU64::new(0) },
         };

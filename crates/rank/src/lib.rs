@@ -7,14 +7,20 @@
 //! | file | what | turned off by |
 //! |---|---|---|
 //! | [`malloc`] | large blocks lie where peers reach them in place | `SELVEDGE_SHARED_MALLOC=0` |
-//! | [`pool`] | their pages: a sealed file in memory | |
+//! | [`pool`] | their pages | |
+//! | [`data`] | the program's static data do, too | the same |
+//! | [`mod@file`] | sealed files in memory, which hold both | |
+//! | [`huge`] | how much is worth sharing where only private memory has huge pages | |
 //! | [`fork`] | children have their memory for themselves | |
 //! | [`yields`] | `sched_yield` asks the kernel now and then only, where every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
 //! | [`system`] | the C library's own functions | |
 //!
-//! Not seen: a child made by the bare system call `clone`, which shares its parent's large blocks.
+//! Not seen: a child made by the bare system call `clone`, which shares its parent's large blocks and static data.
 
+mod data;
+mod file;
 mod fork;
+mod huge;
 mod malloc;
 mod pool;
 mod system;
@@ -22,12 +28,46 @@ mod yields;
 
 use std::ffi::CStr;
 
+use selvedge_live::os::shared::{RANGES_MAX, SharedRange};
+
 /// What the environment says.
 fn variable(name: &CStr) -> Option<&'static [u8]> {
     // SAFETY: the environment is read as any library's first call does; what it holds lives on.
     unsafe {
         let value = libc::getenv(name.as_ptr());
         (!value.is_null()).then(|| CStr::from_ptr(value).to_bytes())
+    }
+}
+
+/// Whether memory is to be shared: not in simulated ranks, and where the environment says so.
+fn wanted() -> bool {
+    variable(c"SELVEDGE_SHARED_MALLOC") != Some(b"0") && variable(c"SELVEDGE_SIM").is_none()
+}
+
+/// The loader calls it before `main`, the program's relocations done.
+#[cfg_attr(not(test), used, unsafe(link_section = ".init_array"))]
+#[cfg_attr(test, allow(dead_code))]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    keeping_errno(|| {
+        if wanted() && data::share() {
+            fork::install();
+        }
+    });
+}
+
+/// Tells which memory of this process lies in files: writes up to `room` ranges.
+///
+/// # Safety
+/// `ranges` has that room.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn selvedge_shared_memory(ranges: *mut SharedRange, room: usize) {
+    keeping_errno(malloc::begin);
+    let found: [Option<SharedRange>; RANGES_MAX] = [malloc::POOL.shared(), data::shared()];
+    for (at, range) in found.into_iter().flatten().take(room).enumerate() {
+        // SAFETY: the caller's.
+        unsafe { ranges.add(at).write(range) };
     }
 }
 

@@ -6,36 +6,23 @@
 //! else would be left, it costs three to four times as much, for the kernel looks up each page. Smaller blocks are the C library's, to
 //! which all calls are passed on.
 //!
-//! Not shared: static data, stacks, what a program maps itself; nothing at all where limits on address space or on the size of files
-//! (`ulimit -v`, `-f`) leave no room, and in simulated ranks.
+//! Not shared: stacks, what a program maps itself, blocks that huge pages are worth more to ([`crate::huge`]); nothing at all where limits on address space or on the size of files (`ulimit -v`,
+//! `-f`) leave no room.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use crate::pool::{Block, Pool};
-use crate::{fork, keeping_errno, system, variable};
+use crate::{fork, keeping_errno, system, wanted};
 
 /// Blocks of this many bytes and more are shared.
 pub const LARGE_BYTES: usize = 32 << 10;
 
 pub static POOL: Pool = Pool::new();
 
-/// Where large blocks are: what a NIC tells its peers.
-#[repr(C)]
-pub struct SharedMalloc {
-    pub base: u64,
-    pub bytes: u64,
-    pub descriptor: c_int,
-}
-
-/// Whether the environment wants shared blocks.
-fn wanted() -> bool {
-    variable(c"SELVEDGE_SHARED_MALLOC") != Some(b"0") && variable(c"SELVEDGE_SIM").is_none()
-}
-
 /// Makes the pool at its first use.
-fn begin() {
-    if POOL.is_untried() && POOL.begin(wanted) {
+pub fn begin() {
+    if POOL.begin(wanted) {
         fork::install();
     }
 }
@@ -67,19 +54,6 @@ fn invalid(function: &str) -> ! {
     // SAFETY: writes that many bytes.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     std::process::abort()
-}
-
-/// Tells where large blocks are. 0: there is no such memory in this process.
-///
-/// # Safety
-/// `shared` can be written.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn selvedge_shared_malloc(shared: *mut SharedMalloc) -> c_int {
-    keeping_errno(begin);
-    let Some((base, bytes, descriptor)) = POOL.shared() else { return 0 };
-    // SAFETY: the caller's.
-    unsafe { shared.write(SharedMalloc { base, bytes, descriptor }) };
-    1
 }
 
 /// The C library's functions (ISO C 7.24.3, POSIX `posix_memalign`, glibc's manual, "Replacing malloc").

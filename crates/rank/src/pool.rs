@@ -5,8 +5,7 @@
 //! 1. Every page is in one of: a block, the dirty pages (they hold what a block left), the clean ones (zero, and no memory is
 //!    behind them).
 //! 2. All that is known of blocks lies in the process's own memory: no peer can mislead `malloc`.
-//! 3. The file is as long as its mapping from the beginning, and sealed: nobody can shorten it, so who maps it never finds it
-//!    missing (SIGBUS).
+//! 3. The file is as long as its mapping from the beginning, and sealed ([`crate::file`]).
 //! 4. The range stays mapped while the process lives: an address in it is the pool's and nobody else's.
 //! 5. A forked child has its blocks for itself, as it would have had with private memory ([`crate::fork`]), and takes no
 //!    new ones here.
@@ -17,22 +16,22 @@
 
 use std::cell::UnsafeCell;
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use rustix::fs::{MemfdFlags, Mode, SealFlags};
-use rustix::mm::{Advice, MapFlags, ProtFlags};
-use rustix::process::{Resource, getrlimit};
+use rustix::mm::{MapFlags, ProtFlags};
 use selvedge_live::extents::Extents;
+use selvedge_live::os::shared::SharedRange;
+
+use crate::file;
+use crate::huge::Huge;
 
 /// Dirty pages that are always kept.
 const KEEP_BYTES: u64 = 64 << 20;
 /// Most address space that is asked for, and least that is worth it.
 const RESERVE_BYTES_MAX: u64 = 128 << 30;
 const RESERVE_BYTES_MIN: u64 = 256 << 20;
-/// Descriptors of the program's begin at 0; ours keeps out of their way.
-const DESCRIPTOR_MIN: i32 = 512;
 
 /// The process's blocks.
 pub struct Pool {
@@ -56,10 +55,12 @@ enum State {
 
 /// What is known of the pages.
 pub struct Books {
-    descriptor: OwnedFd,
+    file: OwnedFd,
     base: u64,
     bytes: u64,
     page: u64,
+    /// Longer blocks are the system's.
+    most: u64,
     /// First page, pages.
     blocks: BTreeMap<u64, u64>,
     block_pages: u64,
@@ -124,8 +125,13 @@ impl Pool {
         (address as u64).wrapping_sub(self.base.load(Relaxed)) < self.bytes.load(Relaxed)
     }
 
-    /// Makes the range if that was not tried yet and `wanted` says so; true if this call made it.
+    /// Makes the range if that was not tried yet and `wanted` says so; true if this call made it. Once there is one, a load.
+    #[inline(always)]
     pub fn begin(&self, wanted: impl FnOnce() -> bool) -> bool {
+        self.bytes.load(Relaxed) == 0 && self.begin_once(wanted)
+    }
+
+    fn begin_once(&self, wanted: impl FnOnce() -> bool) -> bool {
         let mut held = self.lock();
         if !matches!(held.state(), State::Untried) {
             return false;
@@ -139,12 +145,6 @@ impl Pool {
         self.bytes.store(books.bytes, Relaxed);
         *held.state() = State::With(books);
         true
-    }
-
-    /// Whether [`Pool::begin`] has still to be called.
-    #[inline(always)]
-    pub fn is_untried(&self) -> bool {
-        self.bytes.load(Relaxed) == 0 && matches!(self.lock().state(), State::Untried)
     }
 
     /// A block of at least `bytes` at a multiple of `align`, a power of two. None: the system is to give one.
@@ -168,10 +168,10 @@ impl Pool {
     }
 
     /// What peers have to know. None: there is no range, or it is another process's.
-    pub fn shared(&self) -> Option<(u64, u64, i32)> {
+    pub fn shared(&self) -> Option<SharedRange> {
         let mut held = self.lock();
         let books = held.books().filter(|books| !books.inherited)?;
-        Some((books.base, books.bytes, books.descriptor.as_raw_fd()))
+        Some(SharedRange { base: books.base, bytes: books.bytes, descriptor: books.file.as_raw_fd() })
     }
 
     /// Holds the lock until [`Pool::end_hold`], across a fork. True: there are blocks that the child must copy.
@@ -200,17 +200,23 @@ impl Books {
         let page = rustix::param::page_size() as u64;
         // SAFETY: no preconditions.
         let memory = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64 * page;
-        let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX);
-        let mut bytes = memory.next_multiple_of(1 << 30).min(RESERVE_BYTES_MAX).min(limit) / page * page;
+        let reserve = RESERVE_BYTES_MAX.min(file::longest());
+        let mut bytes = memory.next_multiple_of(1 << 30).min(reserve) / page * page;
+        let huge = Huge::here();
         while bytes >= RESERVE_BYTES_MIN {
-            if let Ok((descriptor, base)) = range(bytes) {
+            if let Ok((file, base)) = range(bytes) {
+                if huge == Huge::Both {
+                    // SAFETY: asks for larger pages.
+                    unsafe { advise(base as *mut u8, bytes as usize, libc::MADV_HUGEPAGE) };
+                }
                 let mut clean = Extents::default();
                 clean.give(0, bytes / page);
                 return Some(Books {
-                    descriptor,
+                    file,
                     base,
                     bytes,
                     page,
+                    most: huge.most().min(bytes),
                     blocks: BTreeMap::new(),
                     block_pages: 0,
                     dirty: Extents::default(),
@@ -225,7 +231,7 @@ impl Books {
     }
 
     fn take(&mut self, bytes: u64, align: u64) -> Option<Block> {
-        if self.inherited || bytes > self.bytes || align > self.bytes {
+        if self.inherited || bytes > self.most || align > self.bytes {
             return None;
         }
         let pages = bytes.div_ceil(self.page);
@@ -262,8 +268,7 @@ impl Books {
         if self.inherited {
             // Private memory by now: the address stays ours, its contents need not.
             // SAFETY: the pages of a block that nobody has any more.
-            let _ =
-                unsafe { rustix::mm::madvise(start as *mut _, (pages * self.page) as usize, Advice::LinuxDontNeed) };
+            unsafe { advise(start as *mut u8, (pages * self.page) as usize, libc::MADV_DONTNEED) };
             return true;
         }
         self.put_back(first, pages, false);
@@ -313,12 +318,10 @@ impl Books {
             let Some((first, pages)) = self.dirty.take_longest() else { return };
             self.dirty_pages -= pages;
             let start = (self.base + first * self.page) as *mut u8;
-            // The bare call: Open MPI and others put functions of their own in the place of the C library's, which may free while the
-            // lock is held. Where the system will not have the pages back, they are cleared by hand.
-            // SAFETY: pages of our own file that no block has.
+            let bytes = (pages * self.page) as usize;
+            // SAFETY: pages of our own file that no block has. Where the system will not have them back, they are cleared by hand.
             unsafe {
-                let bytes = (pages * self.page) as usize;
-                if libc::syscall(libc::SYS_madvise, start, bytes, libc::MADV_REMOVE) != 0 {
+                if !advise(start, bytes, libc::MADV_REMOVE) {
                     ptr::write_bytes(start, 0, bytes);
                 }
             }
@@ -328,19 +331,10 @@ impl Books {
 
     fn make_private(&mut self) -> bool {
         self.inherited = true;
-        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         self.blocks.iter().all(|(first, pages)| {
-            let (start, bytes) = ((self.base + first * self.page) as *mut u8, (pages * self.page) as usize);
-            // SAFETY: the block is mapped; a fresh private range gets its contents and takes its place, in one step of the
-            // kernel. Only system calls and a copy: this runs between fork and the child's own code.
-            unsafe {
-                let Ok(copy) = rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags) else {
-                    return false;
-                };
-                ptr::copy_nonoverlapping(start, copy.cast::<u8>(), bytes);
-                let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-                libc::mremap(copy, bytes, bytes, how, start) != libc::MAP_FAILED
-            }
+            let (offset, bytes) = (first * self.page, pages * self.page);
+            // SAFETY: a block, in a child in which nothing else runs yet.
+            unsafe { file::keep_private(self.file.as_fd(), offset, (self.base + offset) as *mut u8, bytes) }
         })
     }
 
@@ -350,22 +344,22 @@ impl Books {
     }
 }
 
-/// A sealed file in memory, and where it is mapped.
+/// `madvise` by the bare call: Open MPI and others put functions of their own in the place of the C library's, which may free while
+/// the lock is held.
+///
+/// # Safety
+/// Whole pages, whose contents nobody wants any more if it throws them away.
+unsafe fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) -> bool {
+    // SAFETY: the caller's.
+    unsafe { libc::syscall(libc::SYS_madvise, start, bytes, advice) == 0 }
+}
+
+/// A file, and where it is mapped.
 fn range(bytes: u64) -> rustix::io::Result<(OwnedFd, u64)> {
-    let file = rustix::fs::memfd_create("selvedge-malloc", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
-    rustix::fs::ftruncate(&file, bytes)?;
-    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
+    let file = file::sealed(c"selvedge-malloc", bytes)?;
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
     // SAFETY: a new mapping where the kernel likes replaces nothing.
     let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes as usize, protection, flags, &file, 0)? };
-    // SAFETY: duplicates a descriptor; the duplicate, if there is one, is nobody else's.
-    let file = unsafe {
-        match libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) {
-            -1 => file,
-            high => OwnedFd::from_raw_fd(high),
-        }
-    };
     Ok((file, base as u64))
 }
 
@@ -437,7 +431,7 @@ mod tests {
     #[test]
     fn too_much_is_the_systems() {
         let pool = pool();
-        let most = pool.shared().unwrap().1 as usize;
+        let most = pool.shared().unwrap().bytes as usize;
         assert_eq!((pool.take(most + 1, 1), pool.take(usize::MAX, 1)), (None, None));
         assert!(pool.take(MIB, 1).is_some());
         assert!(Pool::new().take(MIB, 1).is_none() && !Pool::new().begin(|| false));
@@ -446,7 +440,7 @@ mod tests {
     #[test]
     fn the_file_cannot_be_made_shorter() {
         let pool = pool();
-        let (_, length, descriptor) = pool.shared().unwrap();
+        let SharedRange { bytes: length, descriptor, .. } = pool.shared().unwrap();
         assert_eq!(selvedge_live::os::mapping::sealed_inode(descriptor).is_ok(), length > 0);
         // SAFETY: a call on an open descriptor.
         assert_eq!(unsafe { libc::ftruncate(descriptor, 0) }, -1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* A program that runs with libselvedge_rank.so before the C library: the functions of malloc as their standards have them, threads
- * that share blocks, and forked children. */
+ * that share blocks, static data, and forked children. Its argument says how many ranges of memory are to be shared. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -23,7 +23,16 @@
 
 enum { KIB = 1024, MIB = 1024 * KIB };
 
-extern int selvedge_shared_malloc(void *) __attribute__((weak));
+struct range {
+    uint64_t base, bytes;
+    int descriptor;
+};
+
+extern void selvedge_shared_memory(struct range *, size_t) __attribute__((weak));
+
+static unsigned char zeroes[8 * MIB];
+static unsigned char given[MIB] = { 1, 2, 3, [MIB - 1] = 4 };
+static unsigned char *const at_start = zeroes + 5;
 
 static int all(const unsigned char *block, int value, size_t bytes)
 {
@@ -104,15 +113,59 @@ static void threads(void)
         pthread_join(all_of_them[i], NULL);
 }
 
+/* What a peer would see of some bytes, which lie in one of the ranges. */
+static void seen(const struct range *ranges, int count, const unsigned char *bytes, size_t length)
+{
+    for (int i = 0; i < count; i++) {
+        uint64_t offset = (uint64_t)(uintptr_t)bytes - ranges[i].base;
+        if (offset >= ranges[i].bytes)
+            continue;
+        unsigned char *copy = malloc(length);
+        CHECK(pread(ranges[i].descriptor, copy, length, (off_t)offset) == (ssize_t)length);
+        CHECK(memcmp(copy, bytes, length) == 0);
+        free(copy);
+        return;
+    }
+    CHECK(!"in a range");
+}
+
+static void memory(int count)
+{
+    struct range ranges[3] = { 0 };
+    selvedge_shared_memory(ranges, 2);
+    for (int i = 0; i < 3; i++)
+        CHECK((ranges[i].bytes != 0) == (i < count));
+    CHECK(at_start == zeroes + 5 && given[2] == 3 && given[MIB - 1] == 4);
+    CHECK(all(zeroes, 0, sizeof zeroes) && all(given + 3, 0, MIB - 4));
+    if (count == 0)
+        return;
+    unsigned char *block = malloc(MIB);
+    memset(block, 7, MIB);
+    memset(zeroes + 4 * MIB, 8, 100);
+    given[3] = 5;
+    seen(ranges, count, block, MIB);
+    seen(ranges, count, zeroes, sizeof zeroes);
+    seen(ranges, count, given, sizeof given);
+    memset(zeroes, 0, sizeof zeroes);
+    given[3] = 0;
+    free(block);
+}
+
 static void children(void)
 {
     unsigned char *block = malloc(8 * MIB);
     memset(block, 3, 8 * MIB);
+    memset(zeroes + MIB, 6, MIB);
     for (int i = 0; i < 3; i++) {
         pid_t child = fork();
         if (child == 0) {
-            CHECK(all(block, 3, 8 * MIB));
+            CHECK(all(block, 3, 8 * MIB) && all(zeroes + MIB, 6, MIB) && all(zeroes, 0, MIB) && given[1] == 2);
             memset(block, 4, 8 * MIB);
+            memset(zeroes, 9, sizeof zeroes);
+            given[1] = 9;
+            struct range ranges[2] = { 0 };
+            selvedge_shared_memory(ranges, 2);
+            CHECK(ranges[0].bytes == 0 && ranges[1].bytes == 0);
             unsigned char *own = malloc(MIB);
             memset(own, 5, MIB);
             block = realloc(block, 9 * MIB);
@@ -120,15 +173,19 @@ static void children(void)
             free(block);
             free(own);
             pid_t grandchild = fork();
-            if (grandchild == 0)
+            if (grandchild == 0) {
+                CHECK(all(zeroes, 9, sizeof zeroes) && given[1] == 9);
+                zeroes[0] = 1;
                 _exit(3);
+            }
             int status;
             CHECK(waitpid(grandchild, &status, 0) == grandchild && WEXITSTATUS(status) == 3);
+            CHECK(zeroes[0] == 9);
             _exit(0);
         }
         int status;
         CHECK(waitpid(child, &status, 0) == child && status == 0);
-        CHECK(all(block, 3, 8 * MIB));
+        CHECK(all(block, 3, 8 * MIB) && all(zeroes + MIB, 6, MIB) && all(zeroes, 0, MIB) && given[1] == 2);
     }
     CHECK(system("true") == 0);
     free(block);
@@ -136,9 +193,8 @@ static void children(void)
 
 int main(int argc, char **argv)
 {
-    CHECK(argc == 2 && selvedge_shared_malloc);
-    char shared[64];
-    CHECK(selvedge_shared_malloc(shared) == atoi(argv[1]));
+    CHECK(argc == 2 && selvedge_shared_memory);
+    memory(atoi(argv[1]));
     functions();
     threads();
     children();

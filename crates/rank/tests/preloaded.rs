@@ -36,7 +36,7 @@ fn run(program: &Path, shell: &str, variable: Option<(&str, &str)>, shared: &str
 #[test]
 fn programs_have_the_malloc_that_they_expect() {
     let program = program();
-    run(&program, "", None, "1");
+    run(&program, "", None, "2");
     run(&program, "", Some(("SELVEDGE_SHARED_MALLOC", "0")), "0");
     run(&program, "ulimit -f 100;", None, "0");
 }

@@ -7,11 +7,11 @@
 //! | [`asymmetric`] | a fence between processes whose frequent side is free | `membarrier` |
 //! | [`cma`] | copy to and from another process's ordinary memory | `process_vm_readv`, `process_vm_writev` |
 //! | [`lines`] | hints about cache lines that go between cores | none |
-//! | [`malloc`] | where the program's large blocks are shared | none |
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
 //! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
 //! | [`process`] | which process is which, and whether it still lives | `/proc/<pid>/stat` |
+//! | [`shared`] | which memory of the program lies in files, where `libselvedge_rank.so` put it there | none |
 //! | [`thread`] | which thread this is | none |
 //!
 //! Invariants of the whole folder:
@@ -24,11 +24,11 @@ pub mod asymmetric;
 pub mod cma;
 pub mod futex;
 pub mod lines;
-pub mod malloc;
 pub mod mapping;
 pub mod memory;
 pub mod process;
 pub mod program;
+pub mod shared;
 pub mod thread;
 
 #[cfg(test)]

@@ -136,19 +136,32 @@ unsafe extern "C" fn after_fork() {
     }
 }
 
+/// Puts a private copy in the place of shared pages, of which only `parts` (offsets) hold anything but zeroes. False: there is no
+/// memory for it, and they are as before.
+///
+/// Only system calls and a copy, so that it may run between fork and the child's own code.
+///
+/// # Safety
+/// Whole pages that are mapped, readable and the caller's to replace; nobody else writes to them from this process meanwhile.
+pub unsafe fn make_private(start: *mut u8, bytes: usize, parts: impl Iterator<Item = Range<usize>>) -> bool {
+    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+    // SAFETY: the caller's; a fresh private range gets their contents and takes their place, in one step of the kernel.
+    unsafe {
+        rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags).is_ok_and(|copy| {
+            for part in parts {
+                ptr::copy_nonoverlapping(start.add(part.start), copy.cast::<u8>().add(part.start), part.len());
+            }
+            let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
+            libc::mremap(copy, bytes, bytes, how, start) != libc::MAP_FAILED
+        })
+    }
+}
+
 unsafe extern "C" fn in_child() {
     let (start, bytes) = (MOVED[0].load(SeqCst), MOVED[1].load(SeqCst));
     let Some(word) = copied() else { return };
-    let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: the pages are mapped; a fresh private range gets their contents and takes their place, in one step of the
-    // kernel. Only system calls and a copy: this runs between fork and the child's own code.
-    let done = unsafe {
-        rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags).is_ok_and(|copy| {
-            ptr::copy_nonoverlapping(start as *const u8, copy.cast::<u8>(), bytes);
-            let how = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED;
-            libc::mremap(copy.cast(), bytes, bytes, how, start as *mut c_void) != libc::MAP_FAILED
-        })
-    };
+    // SAFETY: the pages that were moved, in a child in which nothing else runs yet.
+    let done = unsafe { make_private(start as *mut u8, bytes, std::iter::once(0..bytes)) };
     word.store(1, SeqCst);
     if !done {
         let words = b"selvedge: a forked child has no memory for its own copy of the static data\n";
