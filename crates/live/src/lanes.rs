@@ -13,8 +13,9 @@
 //! 2. `taken` and `data_taken` are stored by holders of the NIC's lock only; a sender never writes over what they do
 //!    not say is taken.
 //! 3. Whatever a sender writes, its reader gets lengths that lie within the lane, or a fault.
-//! 4. A lane belongs to the process that its claim names until the owner, having found that dead and the lane empty,
-//!    clears it.
+//! 4. A lane belongs to the process that its claim names until the owner clears it, having found the lane empty and that process dead
+//!    or no sender any more.
+//! 5. Lanes that their owner has closed say so, and nobody leaves anything there: the same process may open others under the same name.
 //!
 //! Cost: 98 KiB for each lane that was ever claimed; a look at a lane without a message is one load.
 
@@ -82,7 +83,7 @@ struct Ends {
 /// Who sends through a lane.
 #[repr(C, align(16))]
 struct Claim {
-    /// The home's word for a process; 0 for nobody.
+    /// The home's word for a process; 0 for nobody, [`GIVEN_UP`] for one that has closed its end.
     owner: AtomicU64,
     /// What the sender says that it is: nid << 32 | pid.
     id: AtomicU64,
@@ -94,13 +95,25 @@ struct Header {
     version: u32,
     lanes: u32,
     owner: u64,
-    /// 1: senders are to go past the lanes, for something waits at this NIC for messages to be matched.
-    direct: AtomicU32,
+    /// How senders are to go: one of [`way`].
+    way: AtomicU32,
     reserved: u32,
     /// Bit i: lane i is claimed, and the file holds it.
     claimed: AtomicU64,
     claims: [Claim; LANES],
 }
+
+/// How messages go to a NIC.
+mod way {
+    pub const LANES: u32 = 0;
+    /// Past the lanes, for something waits there for messages to be matched.
+    pub const PAST: u32 = 1;
+    /// Not at all: these lanes are closed.
+    pub const CLOSED: u32 = 2;
+}
+
+/// Whose a lane is that waits to be cleared.
+const GIVEN_UP: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && size_of::<Cell>() == 128);
 
@@ -152,7 +165,7 @@ impl Lanes {
             version: VERSION,
             lanes: LANES as u32,
             owner: Identity::own().to_word(),
-            direct: AtomicU32::new(0),
+            way: AtomicU32::new(way::LANES),
             reserved: 0,
             claimed: AtomicU64::new(0),
             claims: [const { Claim { owner: AtomicU64::new(0), id: AtomicU64::new(0) } }; LANES],
@@ -205,13 +218,7 @@ impl Lanes {
 
     /// Tells senders to go past the lanes, or through them again.
     pub fn set_direct(&self, direct: bool) {
-        self.header().direct.store(direct.into(), SeqCst);
-    }
-
-    /// Whether senders are to go past.
-    #[inline(always)]
-    pub fn is_direct(&self) -> bool {
-        self.header().direct.load(Relaxed) != 0
+        self.header().way.store(if direct { way::PAST } else { way::LANES }, SeqCst);
     }
 
     /// Lanes that are claimed, a bit for each.
@@ -248,7 +255,7 @@ impl Lanes {
         Reader { lane: self.lane(index), taken, first: taken, lanes: PhantomData }
     }
 
-    /// Gives up lanes whose senders have ended and that are empty. Under the NIC's lock, by its owner.
+    /// Clears lanes whose senders have ended or closed their ends, and that are empty. Under the NIC's lock, by its owner.
     pub fn clear_dead(&self) {
         let header = self.header();
         let mut left = self.claimed();
@@ -256,7 +263,8 @@ impl Lanes {
             let index = left.trailing_zeros() as usize;
             left &= left - 1;
             let claim = &header.claims[index];
-            if !self.has_message(index) && !Identity::word_is_alive(claim.owner.load(Relaxed)) {
+            let owner = claim.owner.load(Acquire);
+            if (owner == GIVEN_UP || !Identity::word_is_alive(owner)) && !self.has_message(index) {
                 header.claimed.fetch_and(!(1 << index), SeqCst);
                 claim.owner.store(0, Release);
             }
@@ -293,6 +301,7 @@ impl Lanes {
 impl Drop for Lanes {
     fn drop(&mut self) {
         if self.own {
+            self.header().way.store(way::CLOSED, SeqCst);
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -387,16 +396,27 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Whether the NIC's owner wants messages to go past the lanes.
+    /// Whether messages are to be left here, and not to go past, or elsewhere.
     #[inline(always)]
-    pub fn is_direct(&self) -> bool {
-        self.lanes.is_direct()
+    pub fn is_open(&self) -> bool {
+        self.lanes.header().way.load(Relaxed) == way::LANES
+    }
+
+    /// Whether the NIC's owner has closed its lanes: nothing that is left here will be taken in.
+    #[inline(always)]
+    pub fn is_closed(&self) -> bool {
+        self.lanes.header().way.load(Relaxed) == way::CLOSED
     }
 
     /// Whether everything sent has been taken in.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.lanes.ends(self.index).taken.load(Acquire) == self.tail
+    }
+
+    /// Which of the NIC's lanes it is.
+    pub fn index(&self) -> usize {
+        self.index
     }
 
     /// The lanes, and which one it is: for taking in under the NIC's lock.
@@ -460,6 +480,14 @@ impl Sender {
     fn has_data(&mut self, end: u64) -> bool {
         self.data_taken = self.lanes.ends(self.index).data_taken.load(Acquire);
         end - self.data_taken <= DATA_BYTES
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // Not by a forked child, which has its parent's.
+        let owner = &self.lanes.header().claims[self.index].owner;
+        let _ = owner.compare_exchange(Identity::own().to_word(), GIVEN_UP, Release, Relaxed);
     }
 }
 

@@ -99,6 +99,32 @@ fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
 }
 
 #[test]
+fn ends_may_be_closed_while_both_processes_go_on() {
+    let folder = Folder::new();
+    let (directory, owner) = (folder.join(""), Identity::own().to_word());
+    let claim = || Lanes::open(&directory, 3, 8, owner).expect("there").claim(owner, 5);
+    let own = Lanes::create(&directory, 3, 8).expect("made");
+    for round in 0..2 * LANES as u64 {
+        let mut sender = claim().expect("room");
+        assert!(push(&mut sender, round, 8) && sender.is_open() && !sender.is_closed());
+        drop(sender);
+        own.clear_dead();
+        assert_eq!(own.claimed(), 1, "what it sent is not lost");
+        assert_eq!(take(&own, 0), Some((round, 8)));
+        own.clear_dead();
+        assert_eq!(own.claimed(), 0);
+    }
+    let sender = claim().expect("room");
+    own.set_direct(true);
+    assert!(!sender.is_open() && !sender.is_closed());
+    drop(own);
+    assert!(!sender.is_open() && sender.is_closed());
+    let own = Lanes::create(&directory, 3, 8).expect("made");
+    assert!(sender.is_closed(), "those of before");
+    assert!(push(&mut claim().expect("room"), 1, 8) && take(&own, 0) == Some((1, 8)));
+}
+
+#[test]
 fn lanes_of_another_process_or_version_are_refused_and_all_can_be_claimed() {
     let folder = Folder::new();
     let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
