@@ -96,6 +96,32 @@ CASE(order_between_processes, 2,
 
 /* ---- Matching ---------------------------------------------------------------------------------------------------- */
 
+CASE(to_oneself_first, 2,
+     "contract: what a process sent to itself comes before what another sends it on account of what it did after that", .ours = true)
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    char in[2];
+    for (int i = 0; i < 40; i++) {
+        about("round %d", i);
+        if (rank() == 0) { /* the other one has its way to rank 1 first */
+            POST(fi_tinject(side->ep, "o", 1, to(1), 2));
+            POST(fi_trecv(side->ep, in, 1, NULL, FI_ADDR_UNSPEC, 3, 0, NULL));
+            WAIT_RX(side);
+            POST(fi_tinject(side->ep, "o", 1, to(1), 2));
+        } else {
+            POST(fi_trecv(side->ep, in, 1, NULL, FI_ADDR_UNSPEC, 2, 0, NULL));
+            WAIT_RX(side);
+            POST(fi_trecv(side->ep, in, 1, NULL, FI_ADDR_UNSPEC, 2, 0, CONTEXT(2)));
+            POST(fi_trecv(side->ep, in + 1, 1, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(1)));
+            POST(fi_tinject(side->ep, "s", 1, to(1), 1));
+            POST(fi_tinject(side->ep, "g", 1, to(0), 3));
+            sleep_ms(5); /* calls nothing, as one that has no core */
+            CHECK_PTR(WAIT_RX(side).context, CONTEXT(1));
+            CHECK_PTR(WAIT_RX(side).context, CONTEXT(2));
+        }
+    }
+}
+
 CASE(kinds_do_not_mix, 1, "fi_tagged: a message meets no receive of a tagged one, nor the other way round")
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});

@@ -197,6 +197,31 @@ CASE(a_child_opens_its_own, 1,
     }
 }
 
+CASE(opened_again, 2,
+     "contract: a process that closes all it has and opens it again, 80 times, is reached by a peer that knew it before")
+{
+    struct side *side = rank() == 0 ? side_open((struct wants){.caps = FI_TAGGED | FI_SOURCE}) : NULL;
+    char out[20000], in[20000];
+    for (unsigned round = 0; round < 80; round++) {
+        about("round %u", round);
+        if (rank() == 1) side = side_open((struct wants){.caps = FI_TAGGED | FI_SOURCE});
+        unsigned char all[2][ADDRESS_BYTES_MAX];
+        exchange(side->address, sizeof side->address, all);
+        fi_addr_t peer = address_insert(side, all[1 - rank()]);
+        for (size_t bytes = 0; bytes <= sizeof in; bytes = bytes * 9 + 8) {
+            unsigned seed = round + (unsigned)bytes;
+            pattern_fill(out, bytes, seed + (unsigned)rank());
+            POST(fi_trecv(side->ep, in, bytes, NULL, FI_ADDR_UNSPEC, round, 0, NULL));
+            POST(fi_tsend(side->ep, out, bytes, NULL, peer, round, NULL));
+            CHECK_EQ(WAIT_RX(side).len, bytes);
+            CHECK_PATTERN(in, bytes, seed + (unsigned)(1 - rank()));
+            WAIT_TX(side);
+        }
+        barrier();
+        if (rank() == 1) side_close(side);
+    }
+}
+
 CASE(ended_without_closing, 3, "contract: a process that exits with all still open leaves its peers as they are",
      .ours = true)
 {

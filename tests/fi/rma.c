@@ -294,6 +294,7 @@ CASE(remote_data, 1,
             CHECK_PTR(c.context, NULL);
             CHECK_FLAGS(c.flags, FI_RMA | FI_REMOTE_WRITE | FI_REMOTE_CQ_DATA, FI_RECV | FI_MSG | FI_TAGGED);
             CHECK_EQ(c.data, value);
+            CHECK_EQ(c.len, bytes);
             CHECK_PATTERN(memory, bytes, (unsigned)l * 3 + (unsigned)form);
             if (form != 1) check_done(WAIT_TX(p.a), CONTEXT(form), FI_WRITE);
         }

@@ -11,6 +11,7 @@ use selvedge_nic::portals::operation::{Datatype, Family, Operation as Arithmetic
 use crate::arguments::array;
 use crate::constants::*;
 use crate::core::remote::{Atomic, Effect};
+use crate::deferred::triggered;
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
 
@@ -37,7 +38,7 @@ pub fn ops() -> *mut fi_ops_atomic {
 
 /// Bytes of elements that one call takes.
 pub const BYTES_MAX: usize = 4096;
-const FLAGS: u64 = COMPLETION | INJECT | MORE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
+const FLAGS: u64 = TRANSFER_FLAGS | INJECT;
 
 /// The three kinds of functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -159,10 +160,16 @@ impl Call {
             if bytes > if self.form == Form::Compare { size } else { BYTES_MAX } {
                 return -(EMSGSIZE as isize);
             }
-            let wanted = !self.quiet && endpoint.wants_tx(self.flags.unwrap_or(endpoint.tx_flags));
+            let flags = if self.quiet { 0 } else { self.flags.unwrap_or(endpoint.tx_flags) };
+            let work = match triggered(endpoint, flags, right, self.context) {
+                Ok(work) => work,
+                Err(error) => return -(error as isize),
+            };
+            let wanted = !self.quiet && endpoint.wants_tx(flags);
             let ticket = endpoint.ticket(self.context, ATOMIC | right, wanted);
             let (operands, comparands, results) = (local(operands), local(comparands), local(results));
-            (*endpoint.domain).core().atomic(&Atomic {
+            let mut core = (*endpoint.domain).core();
+            let atomic = Atomic {
                 effect,
                 datatype,
                 peer: known.peer,
@@ -171,7 +178,11 @@ impl Call {
                 results: &results,
                 remote: &there,
                 ticket,
-            })
+            };
+            match work {
+                None => core.atomic(&atomic),
+                Some(work) => core.defer_atomic(&work, &atomic) as isize,
+            }
         }
     }
 }

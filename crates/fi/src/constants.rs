@@ -43,3 +43,7 @@ constants! { i32:
 pub const ADDR_ANY: u64 = u64::MAX;
 /// No key.
 pub const KEY_NONE: u64 = u64::MAX;
+
+/// Flags that every operation with a target may have, at once or deferred.
+pub const TRANSFER_FLAGS: u64 =
+    COMPLETION | MORE | FENCE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | TRIGGER;

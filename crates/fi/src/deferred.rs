@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`. Each form is brought to one
-//! operation that the NIC starts when a counter reaches a threshold ([`crate::core::deferred`]).
+//! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`, and operations with `FI_TRIGGER`. Each form is
+//! brought to one operation that the NIC starts when a counter reaches a threshold ([`crate::core::deferred`]).
 //!
-//! A work makes no completion and counts at no counter of its endpoint, unless its flags have `FI_COMPLETION`; it always
-//! counts at its own completion counter. What is refused with `-FI_ENOSYS`: `FI_INJECT` (the buffers are read when the
-//! work starts), `FI_MULTI_RECV`, peeking and claiming.
+//! A work that is queued makes no completion and counts at no counter of its endpoint, unless its flags have `FI_COMPLETION`; it
+//! always counts at its own completion counter. One with `FI_TRIGGER` completes and counts as it would without. What is refused with
+//! `-FI_ENOSYS`: `FI_INJECT` (the buffers are read when the work starts), `FI_MULTI_RECV`, peeking and claiming.
 
 use std::ffi::{c_int, c_void};
 
@@ -17,7 +17,7 @@ use crate::constants::*;
 use crate::core::deferred::Work;
 use crate::core::receive::Wanted;
 use crate::core::remote::{Atomic, Transfer};
-use crate::core::send::Message;
+use crate::core::send::{Message, SendEnd};
 use crate::core::{Kind, total};
 use crate::counter::Counter;
 use crate::domain::Domain;
@@ -25,9 +25,6 @@ use crate::endpoint::Endpoint;
 use crate::ffi::*;
 use crate::info::MESSAGE_BYTES_MAX;
 use crate::warn_line;
-
-/// Flags without a meaning of their own here: all that is sent is there when it is complete.
-const PLAIN_FLAGS: u64 = COMPLETION | MORE | FENCE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | TRIGGER;
 
 /// An answer with an error as its failure.
 type Outcome<T> = Result<T, c_int>;
@@ -127,6 +124,41 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
     }
 }
 
+/// What an operation with `FI_TRIGGER` waits for, which its context says; None without that flag. `sort` is its completion's flag.
+///
+/// # Safety
+/// With the flag, the context is a `fi_triggered_context` of the caller's.
+#[inline(always)]
+pub unsafe fn triggered(endpoint: &Endpoint, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Option<Work>> {
+    if flags & TRIGGER == 0 {
+        return Ok(None);
+    }
+    // SAFETY: the caller's.
+    unsafe { waiting_for(endpoint, flags, sort, context).map(Some) }
+}
+
+#[cold]
+unsafe fn waiting_for(endpoint: &Endpoint, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Work> {
+    check_flags(flags, !0)?;
+    // SAFETY: the caller's structure, whose type of event says what it holds; the counter of an endpoint that is open.
+    unsafe {
+        let asked = context.cast::<fi_triggered_context>().as_ref().ok_or(EINVAL)?;
+        if asked.event_type != FI_TRIGGER_THRESHOLD {
+            warn_line!(
+                "operations are triggered by thresholds of counters, not by events of type {}",
+                asked.event_type
+            );
+            return Err(ENOSYS);
+        }
+        let domain = &*endpoint.domain;
+        let awaited = &asked.trigger.threshold;
+        let trigger = reference(domain, awaited.cntr)?.ok_or(EINVAL)?;
+        domain.core().wants_independence();
+        let counter = endpoint.counter_for(sort).as_ref().map_or(NONE, |counter| counter.reference);
+        Ok(Work { id: context as usize, trigger, threshold: awaited.threshold as u64, counter })
+    }
+}
+
 /// The NIC's counter behind one of the domain's; None for none.
 unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u32>> {
     // SAFETY: the caller's object, or null.
@@ -150,13 +182,14 @@ unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<&
     if endpoint.caps & caps != caps { Err(EOPNOTSUPP) } else { Ok(endpoint) }
 }
 
-/// Refuses flags that a work cannot have.
+/// Refuses flags that a work cannot have. Those of [`TRANSFER_FLAGS`] have no meaning of their own here: all that is sent is there when
+/// it is complete.
 fn check_flags(flags: u64, more: u64) -> Outcome<()> {
     if flags & (INJECT | MULTI_RECV | PEEK | CLAIM | DISCARD) != 0 {
         warn_line!("deferred work cannot have FI_INJECT, FI_MULTI_RECV, FI_PEEK, FI_CLAIM or FI_DISCARD");
         return Err(ENOSYS);
     }
-    if flags & !(PLAIN_FLAGS | more) != 0 { Err(EBADFLAGS) } else { Ok(()) }
+    if flags & !(TRANSFER_FLAGS | more) != 0 { Err(EBADFLAGS) } else { Ok(()) }
 }
 
 unsafe fn array<'a, T>(start: *const T, count: usize) -> Outcome<&'a [T]> {
@@ -190,7 +223,7 @@ unsafe fn send(
             pieces,
             ticket: endpoint.ticket(msg.context, SEND | kind.flag(), flags & COMPLETION != 0),
             inject: false,
-            place: false,
+            end: SendEnd::Sent,
         };
         Ok(domain.core().defer_send(work, &message))
     }

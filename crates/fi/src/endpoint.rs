@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Endpoints (fi_endpoint(3)): reliable and unconnected (`FI_EP_RDM`), each with its own tagged and untagged messages.
+//!
+//! An alias is a record of its own, with what its base is bound to and default flags of its own. What operations through it leave
+//! behind ([`crate::core::Ticket`]) names the base: below this layer there are no aliases.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -11,7 +14,7 @@ use crate::core::{Kind, Side};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Ops, Uses};
+use crate::object::{self, Ops};
 use crate::queue::EventQueue;
 use crate::{atomic, info, message, refuse, rma, warn_line};
 
@@ -22,6 +25,10 @@ const MIN_MULTI_RECV_DEFAULT: usize = 64;
 pub struct Endpoint {
     ep: fid_ep,
     pub domain: *mut Domain,
+    /// Itself, or the endpoint that it is an alias of.
+    pub base: *mut Endpoint,
+    /// Those of it that are open.
+    aliases: Vec<*mut Endpoint>,
     /// Which of its domain's.
     pub index: u16,
     pub caps: u64,
@@ -46,7 +53,6 @@ pub struct Endpoint {
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_told: bool,
     pub rx_told: bool,
-    _uses: Uses,
 }
 
 /// Operations with the endpoint's own flags that are of the usual kind: nothing counts them, no completion waits for delivery,
@@ -150,6 +156,8 @@ pub unsafe extern "C" fn open(
                 collective: ptr::null_mut(),
             },
             domain,
+            base: ptr::null_mut(),
+            aliases: Vec::new(),
             index: 0,
             caps: info.caps,
             tx_flags: info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
@@ -167,13 +175,13 @@ pub unsafe extern "C" fn open(
             easy: 0,
             tx_told: false,
             rx_told: false,
-            _uses: Uses::default(),
         });
         let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
             warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
             return -ENOSPC;
         };
         made.index = index;
+        made.base = &raw mut *made;
         (*domain).uses.add();
         *ep = Box::into_raw(made).cast();
     }
@@ -242,11 +250,11 @@ impl Endpoint {
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
     // SAFETY: objects of libfabric's: an endpoint of ours, and one that its class tells.
     unsafe {
-        let endpoint = &mut *fid.cast::<Endpoint>();
+        let endpoint = &mut *(*fid.cast::<Endpoint>()).base;
         if bound.is_null() {
             return -EINVAL;
         }
-        match (*bound).fclass as u32 {
+        let outcome = match (*bound).fclass as u32 {
             FI_CLASS_AV => {
                 if endpoint.enabled || !endpoint.vector.is_null() {
                     return -EINVAL;
@@ -273,7 +281,9 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                 warn_line!("an object of class {} cannot be bound to an endpoint", (*bound).fclass);
                 -EINVAL
             }
-        }
+        };
+        endpoint.renew_aliases();
+        outcome
     }
 }
 
@@ -358,7 +368,48 @@ impl Endpoint {
         }
         self.enabled = true;
         self.find_easy();
+        self.renew_aliases();
         0
+    }
+
+    /// fi_ep_alias: the same endpoint with other default flags for sends or for receives.
+    unsafe fn alias(&mut self, asked: &fi_alias) -> c_int {
+        let fid = object::head(FI_CLASS_EP, self.ep.fid.context, &FID_OPS.0);
+        let mut made = Box::new(Endpoint { ep: fid_ep { fid, ..self.ep }, aliases: Vec::new(), ..*self });
+        let refused = made.set_flags(asked.flags);
+        if refused == 0 {
+            let made = Box::into_raw(made);
+            // SAFETY: an endpoint that is open, and where the caller wants the alias.
+            unsafe {
+                (*self.base).aliases.push(made);
+                asked.fid.write(made.cast());
+            }
+        }
+        refused
+    }
+
+    /// FI_SETOPSFLAG: default flags for sends or for receives.
+    fn set_flags(&mut self, flags: u64) -> c_int {
+        match flags & (TRANSMIT | RECV) {
+            TRANSMIT => self.tx_flags = flags & !TRANSMIT,
+            RECV => self.rx_flags = flags & !RECV,
+            _ => return -EINVAL,
+        }
+        self.find_easy();
+        0
+    }
+
+    /// Aliases differ by their default flags only.
+    fn renew_aliases(&mut self) {
+        for &alias in &self.aliases {
+            // SAFETY: an alias that is open: it takes itself off the list.
+            let alias = unsafe { &mut *alias };
+            (alias.tx_queue, alias.tx_selective) = (self.tx_queue, self.tx_selective);
+            (alias.rx_queue, alias.rx_selective) = (self.rx_queue, self.rx_selective);
+            (alias.counters, alias.vector, alias.events) = (self.counters, self.vector, self.events);
+            (alias.enabled, alias.min_multi_recv) = (self.enabled, self.min_multi_recv);
+            alias.find_easy();
+        }
     }
 
     /// What holds for all operations with the endpoint's own flags is found once.
@@ -370,11 +421,11 @@ impl Endpoint {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
             if can(SEND) && self.counters[0].is_null() {
                 self.easy |= Easy::Inject.bit(kind);
-                if self.tx_flags & DELIVERY_COMPLETE == 0 {
+                if self.tx_flags & (DELIVERY_COMPLETE | MATCH_COMPLETE | TRIGGER) == 0 {
                     self.easy |= Easy::Send.bit(kind);
                 }
             }
-            if can(RECV) && self.counters[1].is_null() && self.rx_flags & MULTI_RECV == 0 {
+            if can(RECV) && self.counters[1].is_null() && self.rx_flags & (MULTI_RECV | TRIGGER) == 0 {
                 self.easy |= Easy::Receive.bit(kind);
             }
         }
@@ -386,7 +437,11 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     unsafe {
         let endpoint = &mut *fid.cast::<Endpoint>();
         match command as u32 {
-            FI_ENABLE => endpoint.enable(),
+            FI_ENABLE => (*endpoint.base).enable(),
+            FI_ALIAS => match arg.cast::<fi_alias>().as_ref() {
+                Some(asked) => endpoint.alias(asked),
+                None => -EINVAL,
+            },
             FI_GETOPSFLAG => {
                 let flags = &mut *arg.cast::<u64>();
                 *flags = match *flags & (TRANSMIT | RECV) {
@@ -396,16 +451,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
                 };
                 0
             }
-            FI_SETOPSFLAG => {
-                let flags = *arg.cast::<u64>();
-                match flags & (TRANSMIT | RECV) {
-                    TRANSMIT => endpoint.tx_flags = flags & !TRANSMIT,
-                    RECV => endpoint.rx_flags = flags & !RECV,
-                    _ => return -EINVAL,
-                }
-                endpoint.find_easy();
-                0
-            }
+            FI_SETOPSFLAG => endpoint.set_flags(*arg.cast::<u64>()),
             _ => -ENOSYS,
         }
     }
@@ -416,7 +462,7 @@ unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
     unsafe {
         let endpoint = fid.cast::<Endpoint>();
         let mut core = (*(*endpoint).domain).core();
-        if core.cancel(endpoint, context) { 0 } else { -(ENOENT as isize) }
+        if core.cancel((*endpoint).base, context) { 0 } else { -(ENOENT as isize) }
     }
 }
 
@@ -445,13 +491,14 @@ unsafe extern "C" fn getopt(fid: fid_t, level: c_int, name: c_int, value: *mut c
 unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
     // SAFETY: an endpoint of ours; `length` bytes.
     unsafe {
-        let endpoint = &mut *fid.cast::<Endpoint>();
+        let endpoint = &mut *(*fid.cast::<Endpoint>()).base;
         if level as u32 != FI_OPT_ENDPOINT {
             return -ENOPROTOOPT;
         }
         match name as u32 {
             FI_OPT_MIN_MULTI_RECV if length == size_of::<usize>() => {
                 endpoint.min_multi_recv = value.cast::<usize>().read_unaligned();
+                endpoint.renew_aliases();
                 0
             }
             FI_OPT_MIN_MULTI_RECV => -EINVAL,
@@ -483,6 +530,14 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     unsafe {
         let endpoint = fid.cast::<Endpoint>();
         let this = &mut *endpoint;
+        if this.base != endpoint {
+            (*this.base).aliases.retain(|&alias| alias != endpoint);
+            drop(Box::from_raw(endpoint));
+            return 0;
+        }
+        if !this.aliases.is_empty() {
+            return -EBUSY;
+        }
         {
             let mut core = (*this.domain).core();
             core.close_endpoint(this.index);

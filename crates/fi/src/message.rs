@@ -9,8 +9,9 @@ use crate::arguments::{array, piece, tagged_form};
 use crate::constants::*;
 use crate::core::private::Receive;
 use crate::core::receive::Wanted;
-use crate::core::send::Message;
+use crate::core::send::{Message, SendEnd};
 use crate::core::{Kind, total};
+use crate::deferred::triggered;
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
@@ -49,10 +50,9 @@ pub fn tagged_ops() -> *mut fi_ops_tagged {
 }
 
 /// Flags that a send may have.
-const SEND_FLAGS: u64 =
-    COMPLETION | INJECT | MORE | REMOTE_CQ_DATA | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
+const SEND_FLAGS: u64 = TRANSFER_FLAGS | INJECT | REMOTE_CQ_DATA | MATCH_COMPLETE;
 /// Flags that a receive may have.
-const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD;
+const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD | TRIGGER;
 
 /// A send of any form. `flags` are the operation's; a completion is made if `wanted`.
 #[inline(always)]
@@ -70,6 +70,10 @@ unsafe fn post_send(
     // SAFETY: the caller's endpoint.
     unsafe {
         let endpoint = Endpoint::of(ep);
+        let work = match triggered(endpoint, flags, SEND, context) {
+            Ok(work) => work,
+            Err(error) => return -(error as isize),
+        };
         let mut core = (*endpoint.domain).core();
         let Some(&known) = endpoint.known(dest) else { return refuse_address(endpoint, dest) };
         if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & SEND == 0 {
@@ -84,9 +88,12 @@ unsafe fn post_send(
             pieces,
             ticket: endpoint.ticket(context, SEND | kind.flag(), wanted),
             inject: flags & INJECT != 0,
-            place: flags & DELIVERY_COMPLETE != 0,
+            end: SendEnd::of(flags),
         };
-        core.send(&message)
+        match work {
+            None => core.send(&message),
+            Some(work) => core.defer_send(&work, &message) as isize,
+        }
     }
 }
 
@@ -253,6 +260,10 @@ unsafe fn post_receive(
         if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & RECV == 0 {
             return refuse_state(endpoint);
         }
+        let work = match triggered(endpoint, flags, RECV, context) {
+            Ok(work) => work,
+            Err(error) => return -(error as isize),
+        };
         let mut core = (*endpoint.domain).core();
         let mut source = None;
         if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
@@ -270,6 +281,9 @@ unsafe fn post_receive(
             ticket: endpoint.ticket(context, RECV | kind.flag(), wanted_completion),
             multi,
         };
+        if let Some(work) = work {
+            return core.defer_receive(&work, &wanted) as isize;
+        }
         if flags & (PEEK | CLAIM | DISCARD) == 0 {
             return core.receive(&wanted);
         }

@@ -8,6 +8,7 @@ use crate::arguments::{array, piece};
 use crate::constants::*;
 use crate::core::remote::Transfer;
 use crate::core::total;
+use crate::deferred::triggered;
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, IOV_LIMIT};
@@ -29,8 +30,7 @@ pub fn ops() -> *mut fi_ops_rma {
     (&raw const OPS.0).cast_mut()
 }
 
-const FLAGS: u64 =
-    COMPLETION | INJECT | MORE | REMOTE_CQ_DATA | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | FENCE;
+const FLAGS: u64 = TRANSFER_FLAGS | INJECT | REMOTE_CQ_DATA;
 
 #[inline(always)]
 unsafe fn start(
@@ -42,7 +42,7 @@ unsafe fn start(
     data: Option<u64>,
     context: *mut c_void,
     wanted: bool,
-    inject: bool,
+    flags: u64,
 ) -> isize {
     // SAFETY: the caller's endpoint.
     unsafe {
@@ -55,6 +55,10 @@ unsafe fn start(
             return -(EOPNOTSUPP as isize);
         }
         let Some(&known) = endpoint.known(address) else { return -(EINVAL as isize) };
+        let work = match triggered(endpoint, flags, right, context) {
+            Ok(work) => work,
+            Err(error) => return -(error as isize),
+        };
         let transfer = Transfer {
             write,
             peer: known.peer,
@@ -63,9 +67,13 @@ unsafe fn start(
             remote,
             data,
             ticket: endpoint.ticket(context, RMA | right, wanted),
-            inject,
+            inject: write && flags & INJECT != 0,
         };
-        (*endpoint.domain).core().transfer(&transfer)
+        let mut core = (*endpoint.domain).core();
+        match work {
+            None => core.transfer(&transfer),
+            Some(work) => core.defer_transfer(&work, &transfer) as isize,
+        }
     }
 }
 
@@ -85,11 +93,10 @@ unsafe fn default(
     unsafe {
         let endpoint = Endpoint::of(ep);
         let flags = endpoint.tx_flags;
-        let inject = write && flags & INJECT != 0;
-        if inject && total(pieces) > INJECT_BYTES {
+        if write && flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
             return -(EMSGSIZE as isize);
         }
-        start(ep, write, pieces, &remote, address, data, context, endpoint.wants_tx(flags), inject)
+        start(ep, write, pieces, &remote, address, data, context, endpoint.wants_tx(flags), flags)
     }
 }
 
@@ -109,7 +116,7 @@ unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) ->
         let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
         let wanted = Endpoint::of(ep).wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-        start(ep, write, pieces, remote, msg.addr, data, msg.context, wanted, flags & INJECT != 0)
+        start(ep, write, pieces, remote, msg.addr, data, msg.context, wanted, flags)
     }
 }
 
@@ -200,7 +207,7 @@ unsafe fn injected(
     }
     let remote = [fi_rma_iov { addr, len, key }];
     // SAFETY: the caller's.
-    unsafe { start(ep, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, true) }
+    unsafe { start(ep, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, INJECT) }
 }
 
 unsafe extern "C" fn inject(

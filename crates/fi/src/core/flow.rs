@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 
 use selvedge_live::direct::Told;
 use selvedge_live::engine::StartError;
-use selvedge_nic::portals::{Event, fail, list};
+use selvedge_nic::portals::{Event, fail};
 
-use super::send::{Outgoing, own_entry};
+use super::send::{Outgoing, own_entry, stays_here};
 use super::{Core, Operation, Side, Ticket};
 use crate::constants::*;
 use crate::endpoint::Endpoint;
@@ -209,7 +209,7 @@ impl Core {
             fail::OK | fail::SEGV => flow.accept(),
             _ => {}
         }
-        let waits = event.fail == fail::OK && event.list == list::OVERFLOW && event.mlength < event.rlength;
+        let waits = event.fail == fail::OK && stays_here(&outgoing.command, event.list);
         if waits && !outgoing.fetched && !outgoing.is_forgotten() {
             return;
         }
@@ -280,7 +280,7 @@ impl Core {
         let error = match self.interface.deliver_now(&command, owner, peer.lane()) {
             Told::Done(delivery) => match delivery.fail {
                 fail::PT_DISABLED => return Again::Refused(delivery.remote_offset),
-                fail::OK if delivery.list == list::OVERFLOW && delivery.mlength < command.length => {
+                fail::OK if stays_here(&command, delivery.list) => {
                     outgoing.stage = Stage::Waits;
                     return Again::Taken;
                 }

@@ -142,8 +142,18 @@ impl Peer {
     /// Our lane there, if there is one.
     fn lane(&self) -> Option<&Sender> {
         match &self.lane {
-            Lane::Open(lane) => Some(lane),
-            Lane::Unknown | Lane::None => None,
+            Lane::Open(lane) if !lane.is_closed() => Some(lane),
+            _ => None,
+        }
+    }
+
+    /// Whether it is not known if there is a lane: never asked, or asked of a NIC that its process has closed since.
+    #[inline(always)]
+    fn has_to_ask(&self) -> bool {
+        match &self.lane {
+            Lane::Unknown => true,
+            Lane::None => false,
+            Lane::Open(lane) => lane.is_closed(),
         }
     }
 }
@@ -208,8 +218,10 @@ pub struct Core {
     seen: u64,
     /// The next events of both queues.
     watches: [Watch; 2],
+    /// The lane to ourselves, as a bit; 0: there is none.
+    own_lane: u64,
     /// Word of writes that waits for room at their targets.
-    notes: VecDeque<(u32, u16, u64, Ticket)>,
+    notes: VecDeque<(remote::Note, Ticket)>,
     /// Sends whose end is awaited.
     outstanding: u32,
     works: deferred::Works,
@@ -335,6 +347,7 @@ impl Core {
             seen: kept.get(),
             kept,
             watches,
+            own_lane: 0,
             notes: VecDeque::new(),
             outstanding: 0,
             works: deferred::Works::default(),
@@ -449,10 +462,15 @@ impl Core {
     /// The number of a peer.
     pub fn peer(&mut self, id: u64, owner: u64) -> u32 {
         let peers = &mut self.peers;
-        *self.peer_numbers.entry((id, owner)).or_insert_with(|| {
+        let number = *self.peer_numbers.entry((id, owner)).or_insert_with(|| {
             peers.push(Peer { id, owner, lane: Lane::Unknown });
             peers.len() as u32 - 1
-        })
+        });
+        // Who is named again may have opened its NIC again.
+        if let Lane::None = peers[number as usize].lane {
+            peers[number as usize].lane = Lane::Unknown;
+        }
+        number
     }
 
     /// An address vector's number for an endpoint.

@@ -14,7 +14,7 @@ use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use super::ends::error_of;
-use super::send::{Message, own_entry};
+use super::send::{Message, SendEnd, own_entry};
 use super::{
     Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, gather, scatter,
     total,
@@ -44,10 +44,12 @@ type Results = (Box<[u8]>, Box<[iovec]>);
 
 /// What the target's program is told of a write (`FI_REMOTE_CQ_DATA`).
 #[derive(Clone, Copy)]
-struct Note {
-    peer: u32,
-    endpoint: u16,
-    data: u64,
+pub(super) struct Note {
+    pub peer: u32,
+    pub endpoint: u16,
+    pub data: u64,
+    /// How much was written, which travels as match bits.
+    pub bytes: u64,
 }
 
 /// A read or write.
@@ -90,6 +92,14 @@ pub struct Atomic<'a> {
     pub ticket: Ticket,
 }
 
+impl Transfer<'_> {
+    /// What the target's program is to be told.
+    pub(super) fn note(&self) -> Option<Note> {
+        let (peer, endpoint) = (self.peer, self.endpoint);
+        self.data.map(|data| Note { peer, endpoint, data, bytes: total(self.pieces) as u64 })
+    }
+}
+
 impl Core {
     /// A read or write: 0, or an error (negative).
     pub fn transfer(&mut self, transfer: &Transfer<'_>) -> isize {
@@ -97,7 +107,7 @@ impl Core {
         if length as u64 != transfer.remote.iter().map(|piece| piece.len as u64).sum::<u64>() {
             return -(EINVAL as isize);
         }
-        let note = transfer.data.map(|data| Note { peer: transfer.peer, endpoint: transfer.endpoint, data });
+        let note = transfer.note();
         let (kind, portal) = if transfer.write { (kind::PUT, PORTAL_WRITE) } else { (kind::GET, PORTAL_READ) };
         let number = self.begin(transfer.ticket, note);
         let mut pieces = transfer.pieces;
@@ -330,23 +340,23 @@ impl Core {
             kind: Kind::Note,
             peer: note.peer,
             endpoint: note.endpoint,
-            tag: 0,
+            tag: note.bytes,
             data: Some(note.data),
             pieces: &[],
             ticket,
             inject: true,
-            place: false,
+            end: SendEnd::Sent,
         };
         if self.send(&message) == -(EAGAIN as isize) {
-            self.notes.push_back((note.peer, note.endpoint, note.data, ticket));
+            self.notes.push_back((note, ticket));
         }
     }
 
     /// Word of writes that found no room before.
     pub(super) fn tell_again(&mut self) {
         for _ in 0..self.notes.len() {
-            let Some((peer, endpoint, data, ticket)) = self.notes.pop_front() else { return };
-            self.tell(&ticket, Note { peer, endpoint, data });
+            let Some((note, ticket)) = self.notes.pop_front() else { return };
+            self.tell(&ticket, note);
         }
     }
 }

@@ -21,6 +21,28 @@ use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 
+/// What the end of a send says of its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendEnd {
+    /// It has left (`FI_INJECT_COMPLETE`, `FI_TRANSMIT_COMPLETE`).
+    Sent,
+    /// Its payload, if it has any, has reached its receive (`FI_DELIVERY_COMPLETE`).
+    Delivered,
+    /// It has met its receive (`FI_MATCH_COMPLETE`).
+    Matched,
+}
+
+impl SendEnd {
+    /// By the flags of an operation.
+    pub fn of(flags: u64) -> SendEnd {
+        match flags {
+            _ if flags & MATCH_COMPLETE != 0 => SendEnd::Matched,
+            _ if flags & DELIVERY_COMPLETE != 0 => SendEnd::Delivered,
+            _ => SendEnd::Sent,
+        }
+    }
+}
+
 /// A message as a program hands it over.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
@@ -35,8 +57,7 @@ pub struct Message<'a> {
     pub ticket: Ticket,
     /// The buffers are the program's again when the call returns.
     pub inject: bool,
-    /// The completion means that the payload has reached its receive, where one is posted (`FI_DELIVERY_COMPLETE`).
-    pub place: bool,
+    pub end: SendEnd,
 }
 
 /// A message whose end is awaited.
@@ -70,11 +91,14 @@ impl Core {
     #[inline]
     pub fn send(&mut self, message: &Message<'_>) -> isize {
         let length = total(message.pieces);
-        if length <= self.lane_max && !message.place {
-            let Core { peers, interface, .. } = self;
+        if length <= self.lane_max && message.end == SendEnd::Sent {
+            let Core { peers, interface, own_lane, .. } = self;
             let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
-            if let Lane::Unknown = peer.lane {
+            if peer.has_to_ask() {
                 open_lane(interface, peer);
+                if let (true, Lane::Open(lane)) = (peer.id == interface.id(), &peer.lane) {
+                    *own_lane = 1 << lane.index();
+                }
             }
             if let Lane::Open(lane) = &mut peer.lane {
                 // SAFETY: an endpoint that is open.
@@ -87,7 +111,7 @@ impl Core {
                 };
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
-                if !lane.is_direct() && lane.push(&envelope, length, |to| unsafe { copy_in(pieces, to) }) {
+                if lane.is_open() && lane.push(&envelope, length, |to| unsafe { copy_in(pieces, to) }) {
                     self.sent(&message.ticket);
                     return 0;
                 }
@@ -123,7 +147,7 @@ impl Core {
             header_data: data.unwrap_or(0),
         };
         // SAFETY: the caller's bytes; a cell has room for all of them.
-        !lane.is_direct() && lane.push_small(&envelope, length, |to| unsafe { copy_small(from, to, length) })
+        lane.is_open() && lane.push_small(&envelope, length, |to| unsafe { copy_small(from, to, length) })
     }
 
     /// A send has ended.
@@ -144,8 +168,12 @@ impl Core {
         let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
         let target = (peer.id, peer.owner);
         // What is told when it is delivered is not when it lies in a buffer of the target's NIC, where its receive may be private:
-        // its payload stays here, too. In virtual time receives are all at the NIC.
-        let stays = message.place && length != 0 && !self.is_simulated;
+        // its payload stays here, too, until its receive fetches it. In virtual time receives are all at the NIC.
+        let stays = match message.end {
+            SendEnd::Sent => false,
+            SendEnd::Delivered => length != 0 && !self.is_simulated,
+            SendEnd::Matched => true,
+        };
         let large = length > self.lane_max.max(INJECT_BYTES) || stays;
         let portal = message.kind.portal(message.endpoint);
         let Some(epoch) = self.epoch_or_progress(message.peer, portal) else { return -(EAGAIN as isize) };
@@ -279,7 +307,7 @@ impl Core {
     /// The target's answer at once: 0, or the error that the call returns.
     fn answered(&mut self, number: usize, delivery: &Delivery, command: &Command) -> isize {
         match delivery.fail {
-            fail::OK if delivery.list == list::OVERFLOW && delivery.mlength < command.length => 0,
+            fail::OK if stays_here(command, delivery.list) => 0,
             // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
             fail::OK | fail::SEGV => {
                 self.end_send(number, 0);
@@ -342,6 +370,11 @@ impl Core {
         self.token_next = self.token_next.wrapping_add(1).max(1);
         token
     }
+}
+
+/// Whether a message that has been delivered to a list has left its payload here, to be fetched.
+pub(super) fn stays_here(command: &Command, delivered_to: u8) -> bool {
+    delivered_to == list::OVERFLOW && command.request.token() != 0
 }
 
 /// What a sender's own completion says: its context and what it was.
@@ -416,6 +449,6 @@ impl Endpoint {
     /// Whose completion a message of this endpoint makes.
     #[inline(always)]
     pub fn ticket(&mut self, context: *mut std::ffi::c_void, flags: u64, wanted: bool) -> Ticket {
-        Ticket { endpoint: self, context, flags, wanted }
+        Ticket { endpoint: self.base, context, flags, wanted }
     }
 }

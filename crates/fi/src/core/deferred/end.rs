@@ -8,14 +8,14 @@ use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::events::event_kind;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_nic::portals::{Event, Posted as Linked, fail, list, options};
+use selvedge_nic::portals::{Event, Posted as Linked, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use super::{Counted, Deferred, Role, TRYING_MAX};
 use crate::constants::*;
 use crate::core::ends::error_of;
 use crate::core::receive::Arrived;
-use crate::core::send::own_entry;
+use crate::core::send::{own_entry, stays_here};
 use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, scatter, total};
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 
@@ -44,7 +44,7 @@ impl Core {
                         self.end_work(number, 0);
                     }
                 }
-                _ if event.fail == fail::OK && event.list == list::OVERFLOW && event.mlength < event.rlength => {
+                _ if event.fail == fail::OK && stays_here(command, event.list) => {
                     *waits = true;
                     if *fetched {
                         self.end_work(number, 0);

@@ -12,7 +12,7 @@ use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use super::{Counted, Role, Work};
 use crate::constants::*;
 use crate::core::receive::Wanted;
-use crate::core::remote::{Atomic, Effect, Transfer};
+use crate::core::remote::{Atomic, Effect, Note, Transfer};
 use crate::core::send::{Message, token_entry};
 use crate::core::{
     Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket, gather, total,
@@ -40,8 +40,7 @@ impl Core {
             at += length;
         }
         let (source, sink) = if transfer.write { (transfer.pieces, &[][..]) } else { (&[][..], transfer.pieces) };
-        let note = transfer.data.map(|data| (transfer.endpoint, data));
-        self.defer_requests(work, &transfer.ticket, transfer.peer, &requests, (source, sink), note)
+        self.defer_requests(work, &transfer.ticket, transfer.peer, &requests, (source, sink), transfer.note())
     }
 
     /// Queues an atomic operation.
@@ -112,7 +111,7 @@ impl Core {
         peer: u32,
         requests: &[(u64, Request)],
         (source, sink): (&[iovec], &[iovec]),
-        note: Option<(u16, u64)>,
+        note: Option<Note>,
     ) -> c_int {
         let Some(target) = self.peers.get(peer as usize).map(|peer| (peer.id, peer.owner)) else { return -EINVAL };
         let chained = (requests.len() > 1 && work.counter != NONE) || note.is_some();
@@ -152,7 +151,7 @@ impl Core {
             Command { request, target: target.0, user_ptr: number as u64, source, sink }
         };
         let commands: Vec<Command> = requests.iter().map(command).collect();
-        let note = note.map(|(endpoint, data)| self.note_command(ticket, number, target.0, endpoint, data));
+        let note = note.map(|note| self.note_command(ticket, number, target.0, &note));
         if let Some(Operation::Deferred(deferred)) = self.operations.get_mut(number) {
             deferred.role = Role::Transfer { note };
         }
@@ -170,16 +169,17 @@ impl Core {
     }
 
     /// Word of a write for its target's program.
-    fn note_command(&self, ticket: &Ticket, number: usize, target: u64, endpoint: u16, data: u64) -> Command {
+    fn note_command(&self, ticket: &Ticket, number: usize, target: u64, note: &Note) -> Command {
         // SAFETY: an endpoint that is open.
         let own = unsafe { (*ticket.endpoint).index };
         let request = Request {
             kind: kind::PUT,
             ack: ack::FULL,
-            portal: Kind::Note.portal(endpoint),
+            portal: Kind::Note.portal(note.endpoint),
             uid: 1,
             initiator: self.source(own),
-            header_data: data,
+            match_bits: note.bytes,
+            header_data: note.data,
             ..Request::default()
         };
         let source = Memory { options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE };
