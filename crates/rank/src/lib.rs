@@ -7,7 +7,7 @@
 //! | file | what | turned off by |
 //! |---|---|---|
 //! | [`malloc`] | large blocks lie where peers reach them in place | `SELVEDGE_SHARED_MALLOC=0` |
-//! | [`pool`] | their pages | |
+//! | [`pool`], [`blocks`] | their pages | |
 //! | [`data`] | the program's static data do, too | the same |
 //! | [`mod@file`] | sealed files in memory, which hold both | |
 //! | [`huge`] | how much is worth sharing where only private memory has huge pages | |
@@ -17,6 +17,7 @@
 //!
 //! Not seen: a child made by the bare system call `clone`, which shares its parent's large blocks and static data.
 
+mod blocks;
 mod data;
 mod file;
 mod fork;
@@ -29,6 +30,11 @@ mod yields;
 use std::ffi::CStr;
 
 use selvedge_live::os::shared::{RANGES_MAX, SharedRange};
+
+/// This library's own memory is none of what it shares.
+#[cfg(not(test))]
+#[global_allocator]
+static ALLOCATOR: system::Allocator = system::Allocator;
 
 /// What the environment says.
 fn variable(name: &CStr) -> Option<&'static [u8]> {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The C library's `malloc`, but that large blocks lie where peers reach them in place.
 //!
-//! Blocks of [`LARGE_BYTES`] and more are taken from a file in memory that the processes of a job map of each other
+//! Blocks of [`LARGE_BYTES`] (a page) and more are taken from a file in memory that the processes of a job map of each other
 //! ([`crate::pool`]). A long message between two unchanged programs is then one copy by the processor; by cross-memory attach, what
 //! else would be left, it costs three to four times as much, for the kernel looks up each page. Smaller blocks are the C library's, to
 //! which all calls are passed on.
 //!
-//! Not shared: stacks, what a program maps itself, blocks that huge pages are worth more to ([`crate::huge`]); nothing at all where limits on address space or on the size of files (`ulimit -v`,
-//! `-f`) leave no room.
+//! Not shared: stacks, what a program maps itself, blocks that huge pages are worth more to ([`crate::huge`]); nothing at all where
+//! limits on address space or on the size of files (`ulimit -v`, `-f`) leave no room.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -16,7 +16,7 @@ use crate::pool::{Block, Pool};
 use crate::{fork, keeping_errno, system, wanted};
 
 /// Blocks of this many bytes and more are shared.
-pub const LARGE_BYTES: usize = 32 << 10;
+pub const LARGE_BYTES: usize = 4 << 10;
 
 pub static POOL: Pool = Pool::new();
 

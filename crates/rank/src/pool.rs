@@ -2,7 +2,7 @@
 //! One file in memory, mapped shared, from which large blocks are taken in whole pages.
 //!
 //! Invariants
-//! 1. Every page is in one of: a block, the dirty pages (they hold what a block left), the clean ones (zero, and no memory is
+//! 1. Every page is in one of: a block (somebody's, or a short one that waits for its next taker), the dirty pages (they hold what a block left), the clean ones (zero, and no memory is
 //!    behind them).
 //! 2. All that is known of blocks lies in the process's own memory: no peer can mislead `malloc`.
 //! 3. The file is as long as its mapping from the beginning, and sealed ([`crate::file`]).
@@ -10,12 +10,12 @@
 //! 5. A forked child has its blocks for itself, as it would have had with private memory ([`crate::fork`]), and takes no
 //!    new ones here.
 //!
-//! Costs: a block that is taken again costs some 100 ns and no page fault; pages are given back to the system when more are dirty
-//! than [`KEEP_BYTES`] and than are in use. Nothing is allocated of this size while the lock is held, so `malloc` may be called
-//! by what keeps the books.
+//! Costs: a block that is taken again costs 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than the C
+//! library's of this size; pages are given back to the system when more are dirty
+//! than [`KEEP_BYTES`] and than are in use. The books are in memory of the C library's ([`crate::system::Allocator`]), so that they
+//! never wait for the lock that they are kept under.
 
 use std::cell::UnsafeCell;
-use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -24,6 +24,7 @@ use rustix::mm::{MapFlags, ProtFlags};
 use selvedge_live::extents::Extents;
 use selvedge_live::os::shared::SharedRange;
 
+use crate::blocks::{Blocks, Given, PAGES_MAX};
 use crate::file;
 use crate::huge::Huge;
 
@@ -61,9 +62,7 @@ pub struct Books {
     page: u64,
     /// Longer blocks are the system's.
     most: u64,
-    /// First page, pages.
-    blocks: BTreeMap<u64, u64>,
-    block_pages: u64,
+    blocks: Blocks,
     dirty: Extents,
     dirty_pages: u64,
     clean: Extents,
@@ -108,7 +107,7 @@ impl Pool {
         Pool {
             base: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
-            lock: UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER),
+            lock: UnsafeCell::new(libc::PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP),
             state: UnsafeCell::new(State::Untried),
         }
     }
@@ -177,7 +176,7 @@ impl Pool {
     /// Holds the lock until [`Pool::end_hold`], across a fork. True: there are blocks that the child must copy.
     pub fn begin_hold(&self) -> bool {
         let mut held = self.lock();
-        let blocks = held.books().is_some_and(|books| !books.inherited && !books.blocks.is_empty());
+        let blocks = held.books().is_some_and(|books| !books.inherited && books.blocks.pages() != 0);
         std::mem::forget(held);
         blocks
     }
@@ -216,9 +215,8 @@ impl Books {
                     base,
                     bytes,
                     page,
-                    most: huge.most().min(bytes),
-                    blocks: BTreeMap::new(),
-                    block_pages: 0,
+                    most: huge.most().min(bytes).min(PAGES_MAX * page),
+                    blocks: Blocks::new(bytes / page)?,
                     dirty: Extents::default(),
                     dirty_pages: 0,
                     clean,
@@ -235,6 +233,9 @@ impl Books {
             return None;
         }
         let pages = bytes.div_ceil(self.page);
+        if let Some(first) = if align <= self.page { self.blocks.take_waiting(pages) } else { None } {
+            return Some(Block { start: self.address(first), zeroed: false });
+        }
         let spare = (align / self.page).saturating_sub(1);
         let (first, zeroed) = match self.dirty.take(pages + spare) {
             Some(first) => {
@@ -244,6 +245,9 @@ impl Books {
             None => match self.clean.take(pages + spare) {
                 Some(first) => (first, true),
                 None => {
+                    while let Some((first, pages)) = self.blocks.release_waiting() {
+                        self.put_back(first, pages, false);
+                    }
                     self.clear(0);
                     (self.clean.take(pages + spare)?, true)
                 }
@@ -256,15 +260,17 @@ impl Books {
                 self.put_back(from, end - from, zeroed);
             }
         }
-        self.blocks.insert(aligned, pages);
-        self.block_pages += pages;
-        Some(Block { start: (self.base + aligned * self.page) as *mut u8, zeroed })
+        self.blocks.put(aligned, pages);
+        Some(Block { start: self.address(aligned), zeroed })
     }
 
     fn give(&mut self, start: u64) -> bool {
         let Some(first) = self.page_of(start) else { return false };
-        let Some(pages) = self.blocks.remove(&first) else { return false };
-        self.block_pages -= pages;
+        let pages = match self.blocks.give(first, !self.inherited) {
+            Given::Kept => return true,
+            Given::Free(pages) => pages,
+            Given::None => return false,
+        };
         if self.inherited {
             // Private memory by now: the address stays ours, its contents need not.
             // SAFETY: the pages of a block that nobody has any more.
@@ -272,20 +278,20 @@ impl Books {
             return true;
         }
         self.put_back(first, pages, false);
-        self.clear((KEEP_BYTES / self.page).max(self.block_pages));
+        self.clear((KEEP_BYTES / self.page).max(self.blocks.pages()));
         true
     }
 
     fn size(&self, start: u64) -> Option<usize> {
-        let pages = self.blocks.get(&self.page_of(start)?)?;
+        let pages = self.blocks.get(self.page_of(start)?)?;
         Some((pages * self.page) as usize)
     }
 
     fn resize(&mut self, start: u64, bytes: u64) -> bool {
         let Some(first) = self.page_of(start) else { return false };
-        let Some(pages) = self.blocks.get(&first).copied() else { return false };
+        let Some(pages) = self.blocks.get(first) else { return false };
         let wanted = bytes.div_ceil(self.page).max(1);
-        if self.inherited || bytes > self.bytes {
+        if self.inherited || bytes > self.most {
             return wanted <= pages;
         }
         if wanted > pages {
@@ -298,8 +304,7 @@ impl Books {
         } else if wanted < pages {
             self.put_back(first + wanted, pages - wanted, false);
         }
-        self.blocks.insert(first, wanted);
-        self.block_pages = self.block_pages + wanted - pages;
+        self.blocks.put(first, wanted);
         true
     }
 
@@ -317,7 +322,7 @@ impl Books {
         while self.dirty_pages > keep {
             let Some((first, pages)) = self.dirty.take_longest() else { return };
             self.dirty_pages -= pages;
-            let start = (self.base + first * self.page) as *mut u8;
+            let start = self.address(first);
             let bytes = (pages * self.page) as usize;
             // SAFETY: pages of our own file that no block has. Where the system will not have them back, they are cleared by hand.
             unsafe {
@@ -331,11 +336,15 @@ impl Books {
 
     fn make_private(&mut self) -> bool {
         self.inherited = true;
-        self.blocks.iter().all(|(first, pages)| {
+        self.blocks.runs().all(|(first, pages)| {
             let (offset, bytes) = (first * self.page, pages * self.page);
-            // SAFETY: a block, in a child in which nothing else runs yet.
-            unsafe { file::keep_private(self.file.as_fd(), offset, (self.base + offset) as *mut u8, bytes) }
+            // SAFETY: blocks, in a child in which nothing else runs yet.
+            unsafe { file::keep_private(self.file.as_fd(), offset, self.address(first), bytes) }
         })
+    }
+
+    fn address(&self, page: u64) -> *mut u8 {
+        (self.base + page * self.page) as *mut u8
     }
 
     fn page_of(&self, start: u64) -> Option<u64> {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The C library's own allocator, by the names that glibc gives it beside the usual ones.
 
+#[cfg(not(test))]
+use std::alloc::{GlobalAlloc, Layout};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -15,6 +17,45 @@ unsafe extern "C" {
     pub fn memalign(align: usize, bytes: usize) -> *mut c_void;
     #[link_name = "__libc_free"]
     pub fn free(block: *mut c_void);
+}
+
+/// Memory of the C library's for Rust.
+#[cfg(not(test))]
+pub struct Allocator;
+
+/// What every block of the C library's is aligned to.
+#[cfg(not(test))]
+const ALIGN: usize = 16;
+
+// SAFETY: the C library's allocator, by the functions that go with each other.
+#[cfg(not(test))]
+unsafe impl GlobalAlloc for Allocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: no preconditions.
+        unsafe {
+            if layout.align() <= ALIGN { malloc(layout.size()) } else { memalign(layout.align(), layout.size()) }.cast()
+        }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        if layout.align() <= ALIGN {
+            // SAFETY: no preconditions.
+            return unsafe { calloc(1, layout.size()).cast() };
+        }
+        // SAFETY: the caller's; a block of that many bytes, if there is one.
+        unsafe {
+            let block = self.alloc(layout);
+            if !block.is_null() {
+                block.write_bytes(0, layout.size());
+            }
+            block
+        }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
+        // SAFETY: the caller's.
+        unsafe { free(block.cast()) }
+    }
 }
 
 /// `malloc_usable_size` has no second name.

@@ -88,7 +88,8 @@ static void *churn(void *seed)
         int value = (int)(at + (uintptr_t)seed * 16) & 0xff;
         if (blocks[at])
             CHECK(blocks[at][0] == value && blocks[at][sizes[at] - 1] == value);
-        size_t bytes = 1 + (size_t)rand_r(&state) % (rand_r(&state) % 8 ? 200 * KIB : MIB);
+        unsigned kind = rand_r(&state) % 8;
+        size_t bytes = 1 + (size_t)rand_r(&state) % (kind < 4 ? 12 * KIB : kind < 7 ? 200 * KIB : MIB);
         if (rand_r(&state) % 2) {
             free(blocks[at]);
             blocks[at] = malloc(bytes);
