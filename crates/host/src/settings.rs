@@ -61,10 +61,17 @@ pub const VARIABLES: &[Variable] = &[
                by whoever has both ends. 0: all are.",
     },
     Variable {
+        name: "SELVEDGE_FI_SMALL_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "2K",
+        text: "libfabric: longer messages are put into their receive at once where one is posted in memory that its sender reaches \
+               in place, and left in a lane otherwise.",
+    },
+    Variable {
         name: "SELVEDGE_SHARED_MALLOC",
         values: "0 | 1",
         default: "1",
-        text: "libselvedge_rank.so, which mpirun and env put before the C library: blocks of 32K and more and the program's static \
+        text: "libselvedge_rank.so, which mpirun and env put before the C library: blocks of 4K and more and the program's static \
                data lie where the job's other processes reach them in place.",
     },
     Variable {

@@ -11,7 +11,7 @@ use selvedge_nic::{Fault, Nic, NoMemory};
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Mode;
-use crate::endpoint::Endpoint;
+use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::lanes::{Envelope, LaneFault, Lanes, Sender};
 use crate::memory::{LiveBus, Payload, Reply};
@@ -49,6 +49,11 @@ impl Interface {
             && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
     }
 
+    /// Whether a range of our own memory is in place for other processes of this machine.
+    pub fn offers(&self, address: u64, bytes: u64) -> bool {
+        self.config.mode == Mode::Nic && self.own.offers(address, bytes, self.config.path)
+    }
+
     /// This process's word, as lanes and locks name it.
     pub fn word(&self) -> u64 {
         self.word
@@ -62,14 +67,26 @@ impl Interface {
     /// Does an operation at the NIC of the process `owner` (0: whichever) behind `command.target`, after what lies in the lane. The
     /// command's queues and counters are told nothing.
     pub fn deliver_now(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Told {
-        self.deliver_if(command, owner, lane, |_| true).unwrap_or(Told::Elsewhere)
+        self.deliver_if(command, owner, lane, |_, _| true).unwrap_or(Told::Elsewhere)
     }
 
-    /// The same, if an entry of the priority list is there for it. None: there is not, and nothing was done but to take in
-    /// what lay in the lane.
+    /// The same, if an entry of the priority list is there for it. None: there is not, and nothing was done unless what lay in
+    /// the lane took it.
     pub fn deliver_posted(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Option<Told> {
         let Request { portal, match_bits, initiator, .. } = command.request;
-        self.deliver_if(command, owner, lane, |nic| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
+        self.deliver_if(command, owner, lane, |nic, _| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
+    }
+
+    /// The same, if moreover the memory that it would be written to is in place from here.
+    pub fn deliver_in_place(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Option<Told> {
+        let request = &command.request;
+        self.deliver_if(command, owner, lane, |nic, target| {
+            let receive = nic.find_receive(&mut NoMemory, request.portal, &request.into());
+            receive.is_some_and(|receive| {
+                let bytes = receive.length.min(request.length);
+                matches!(target.resolve(receive.start, bytes, Access::Write, self.config.path), Place::Direct(_))
+            })
+        })
     }
 
     #[inline(always)]
@@ -78,7 +95,7 @@ impl Interface {
         command: &Command,
         owner: u64,
         lane: Option<&Sender>,
-        condition: impl FnOnce(&mut Nic<'_>) -> bool,
+        condition: impl Fn(&mut Nic<'_>, &Endpoint) -> bool,
     ) -> Option<Told> {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
             return Some(Told::Gone);
@@ -93,13 +110,17 @@ impl Interface {
             if !target.own && bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
                 return Some(Told::Elsewhere);
             }
-            let in_order = lane.is_none_or(|lane| {
+            if !condition(&mut guard, target) {
+                return None;
+            }
+            let before = lane.map_or(Ok(0), |lane| {
                 let (lanes, index) = lane.parts();
-                self.take_in(&mut guard, target, lanes, index) == Ok(())
+                self.take_in(&mut guard, target, lanes, index)
             });
-            let told = match in_order {
-                false => Some(Told::Full),
-                true => condition(&mut guard).then(|| guard.deliver(&mut bus, &command.request).into()),
+            let told = match before {
+                Err(LaneFault) => Some(Told::Full),
+                Ok(taken) if taken != 0 && !condition(&mut guard, target) => None,
+                Ok(_) => Some(guard.deliver(&mut bus, &command.request).into()),
             };
             (told, guard.has_fired())
         };
@@ -118,8 +139,8 @@ impl Interface {
         })
     }
 
-    /// Takes in everything that lies in one lane of a NIC, by whoever holds its lock. `Err`: not all, for lack of room.
-    fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, lanes: &Lanes, index: usize) -> Result<(), LaneFault> {
+    /// Takes in everything that lies in one lane of a NIC, by whoever holds its lock; gives how much. `Err`: not all, for lack of room.
+    fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, lanes: &Lanes, index: usize) -> Result<u64, LaneFault> {
         let mut reader = lanes.reader(index);
         while let Some(message) = reader.look()? {
             let request = lane_request(&message.envelope, lanes.sender(index), message.length as u64);
@@ -128,7 +149,7 @@ impl Interface {
             }
             reader.pass(&message);
         }
-        Ok(())
+        Ok(reader.taken())
     }
 
     /// Delivers one message of a lane. None: there is no room, or not from here; nothing has happened.

@@ -116,6 +116,7 @@ mod tests {
             ("SELVEDGE_HEAP_BYTES", "64M", "0"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
             ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
+            ("SELVEDGE_FI_SMALL_MAX", "512", "few"),
             ("SELVEDGE_SHARED_MALLOC", "0", "2"),
             ("SELVEDGE_YIELD_EVERY", "1", "often"),
             ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),

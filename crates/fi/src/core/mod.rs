@@ -136,6 +136,7 @@ pub struct Peer {
     /// The process, as its locks name it.
     pub owner: u64,
     lane: Lane,
+    trial: send::Trial,
 }
 
 impl Peer {
@@ -204,6 +205,8 @@ pub struct Core {
     token_next: u32,
     /// Longest message that goes through a lane.
     pub lane_max: usize,
+    /// Longest that does so even where its receive is found posted, its memory in place.
+    small_max: usize,
     /// Longest that goes into one cell of it.
     cell_max: usize,
     idle: u32,
@@ -329,10 +332,8 @@ impl Core {
         let kept = interface.watch_register(Register::Unexpected);
         let is_simulated = interface.is_simulated();
         let may_be_private = settings.mode == Mode::Nic && !is_simulated;
-        let lane_max = std::env::var("SELVEDGE_FI_LANE_MAX")
-            .ok()
-            .and_then(|text| selvedge_host::settings::parse_bytes(&text).or((text == "0").then_some(0)))
-            .map_or(LANE_MAX_DEFAULT, |bytes| (bytes as usize).min(lanes::MESSAGE_BYTES_MAX));
+        let lane_max = length("SELVEDGE_FI_LANE_MAX", LANE_MAX_DEFAULT).min(lanes::MESSAGE_BYTES_MAX);
+        let small_max = length("SELVEDGE_FI_SMALL_MAX", SMALL_MAX_DEFAULT);
         Ok(Core {
             interface,
             claim,
@@ -366,6 +367,7 @@ impl Core {
             key_next: u64::from(pid) << 32 | 1,
             token_next: 1,
             lane_max,
+            small_max,
             cell_max: lane_max.min(lanes::INLINE_BYTES),
             idle: 0,
             busy: 0,
@@ -463,7 +465,7 @@ impl Core {
     pub fn peer(&mut self, id: u64, owner: u64) -> u32 {
         let peers = &mut self.peers;
         let number = *self.peer_numbers.entry((id, owner)).or_insert_with(|| {
-            peers.push(Peer { id, owner, lane: Lane::Unknown });
+            peers.push(Peer { id, owner, lane: Lane::Unknown, trial: send::Trial::default() });
             peers.len() as u32 - 1
         });
         // Who is named again may have opened its NIC again.
@@ -535,6 +537,14 @@ impl Core {
 
 /// Up to here messages go through lanes (`selvedge bench mpi` shows where the curves cross).
 const LANE_MAX_DEFAULT: usize = 16 << 10;
+/// And up to here although a receive is posted whose memory is in place.
+const SMALL_MAX_DEFAULT: usize = 2 << 10;
+
+/// A length that the environment may set.
+fn length(variable: &str, default: usize) -> usize {
+    let parse = |text: String| selvedge_host::settings::parse_bytes(&text).or((text == "0").then_some(0));
+    std::env::var(variable).ok().and_then(parse).map_or(default, |bytes| bytes as usize)
+}
 
 impl Operation {
     /// Its entry at the NIC.

@@ -302,6 +302,18 @@ impl Core {
     /// Its endpoint has no counter for receives.
     #[inline(always)]
     pub fn receive_privately(&mut self, portal: u32, receive: Receive) -> bool {
+        !self.is_met_in_place(&receive) && self.keep(portal, receive)
+    }
+
+    /// Whether a receive is one that senders of longer messages fill, if they find it at the NIC.
+    #[inline(always)]
+    pub(super) fn is_met_in_place(&self, receive: &Receive) -> bool {
+        receive.room() > self.small_max && self.interface.offers(receive.start, receive.room() as u64)
+    }
+
+    /// Keeps a receive for which that is so or not.
+    #[inline(always)]
+    pub(super) fn keep(&mut self, portal: u32, receive: Receive) -> bool {
         let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
         receive.room() < front.limit && self.kept.get() == self.seen && front.receives.push(receive)
     }

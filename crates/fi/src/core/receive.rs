@@ -156,10 +156,12 @@ impl Core {
                 let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
                 let (bits, context) = ((wanted.tag, wanted.ignore), wanted.ticket.context);
                 let receive = Private::new(bits, wanted.source, start, room, context, is_heard);
-                if self.receive_privately(portal, receive) {
-                    return 0;
+                if !self.is_met_in_place(&receive) {
+                    if self.keep(portal, receive) {
+                        return 0;
+                    }
+                    private = self.may_open_front(portal).then_some(receive);
                 }
-                private = self.may_open_front(portal).then_some(receive);
             }
             if self.fronts[portal as usize].is_open() {
                 self.close_front(portal);

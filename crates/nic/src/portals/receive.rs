@@ -147,6 +147,16 @@ impl Nic<'_> {
         }
     }
 
+    /// The memory that a put of this key would be written to; `user_ptr` is its entry's. None: no entry of the priority list is
+    /// there for it, or its memory is in several pieces.
+    pub fn find_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
+        let found = self.find_entry(bus, index, usize::from(list::PRIORITY), key)?;
+        let record = self.tables.entries.get(found.entry as usize)?;
+        let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
+        let (start, length) = (record.start.wrapping_add(offset), record.length.saturating_sub(offset));
+        (record.options & options::IOVEC == 0).then_some(Receive { start, length, user_ptr: record.user_ptr })
+    }
+
     /// Whether a request of this key would find an entry of the priority list if it asked for nothing of its memory.
     pub fn has_entry<B: Bus>(&mut self, bus: &mut B, index: u32, match_bits: u64, source: u64) -> bool {
         let key = Key { match_bits, source, length: 0, remote_offset: 0 };
