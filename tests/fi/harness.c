@@ -6,9 +6,11 @@
  * Invariants
  * 1. The processes of a case are forked before the first call of libfabric; they end with the one that forked them, and
  *    with each other when one fails. In virtual time they are the ranks of the simulated job: forked ones would have real
- *    clocks; and what they share is a file.
+ *    clocks; and what they share is a file. With FI_TEST_EXEC each runs the program anew: a forked process's memory is not
+ *    in place for others where its program's is.
  * 2. A process that fails has printed its message before it ends. One that hangs says where, and ends, after CASE_S.
  */
+#define _GNU_SOURCE /* memfd_create */
 #include "harness.h"
 
 #include <errno.h>
@@ -58,6 +60,7 @@ static int cases_count;
 static struct given given[GIVEN_MAX];
 static int given_count;
 static struct common *common;
+static int common_fd = -1; /* what it lies in, where processes run the program anew */
 static int my_rank, ranks_count = 1, my_life;
 static _Thread_local char subject[256];
 
@@ -313,12 +316,36 @@ void child_run(void (*body)(void))
     _exit(0);
 }
 
+/* The program again, as one of the job's processes. */
+static void run_anew(const struct fi_case *c, int new_rank, int new_life)
+{
+    char who[64];
+    snprintf(who, sizeof who, "%d %d %d", new_rank, new_life, common_fd);
+    setenv("FI_TEST_RANK", who, 1);
+    execl("/proc/self/exe", c->name, c->name, (char *)NULL);
+    FAIL("exec: %s", strerror(errno));
+}
+
+static int run_started(const struct fi_case *c, const char *who)
+{
+    if (sscanf(who, "%d %d %d", &my_rank, &my_life, &common_fd) != 3) FAIL("FI_TEST_RANK=%s", who);
+    unsetenv("FI_TEST_RANK");
+    ranks_count = c->processes;
+    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED, common_fd, 0);
+    if (common == MAP_FAILED) FAIL("mmap: %s", strerror(errno));
+    close(common_fd);
+    atomic_store(&common->pid[my_rank], getpid());
+    run_body(c->body);
+    return 0;
+}
+
 static void start(const struct fi_case *c, int new_rank, int new_life)
 {
     pid_t pid = fork();
     if (pid < 0) FAIL("fork: %s", strerror(errno));
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (common_fd >= 0) run_anew(c, new_rank, new_life);
         my_rank = new_rank;
         my_life = new_life;
         atomic_store(&common->pid[new_rank], getpid());
@@ -389,7 +416,14 @@ static int run_case(const struct fi_case *c)
     if (c->extra.ours && !is_ours()) skip("only with our provider");
     const char *file = getenv("FI_TEST_COMMON");
     if (file != NULL) return run_rank(c, file);
-    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    const char *who = getenv("FI_TEST_RANK");
+    if (who != NULL) return run_started(c, who);
+    if (getenv("FI_TEST_EXEC") != NULL) {
+        common_fd = memfd_create("common", 0);
+        if (common_fd < 0 || ftruncate(common_fd, sizeof *common) != 0) FAIL("memfd: %s", strerror(errno));
+    }
+    int flags = MAP_SHARED | (common_fd < 0 ? MAP_ANONYMOUS : 0);
+    common = mmap(NULL, sizeof *common, PROT_READ | PROT_WRITE, flags, common_fd, 0);
     if (common == MAP_FAILED) FAIL("mmap: %s", strerror(errno));
     ranks_count = c->processes;
     atomic_store(&common->parties, ranks_count);

@@ -64,6 +64,42 @@ CASE(order_half_expected, 1, "FI_ORDER_SAS: the order holds where receives run o
     check_order(TAGGED_MESSAGE, p, MIXED / 2);
 }
 
+/* Receives with just the room that their messages need: those that are longer lie elsewhere than the others. */
+CASE(order_of_exact_receives, 2, "FI_ORDER_SAS: with receives as long as their messages, some posted before, some after")
+{
+    enum { COUNT = 300, LONGEST = 40000 };
+    static const size_t SIZES[] = {0, 8, 200, 1000, 2048, 2049, 4096, 9000, 16384, 16385, LONGEST};
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED, .order = FI_ORDER_SAS});
+    uint64_t state = 99;
+    static size_t lengths[COUNT];
+    static unsigned char *bytes[COUNT];
+    for (int i = 0; i < COUNT; i++) {
+        lengths[i] = SIZES[random_next(&state) % COUNT_OF(SIZES)];
+        bytes[i] = buffer(lengths[i]);
+        if (rank() == 0) pattern_fill(bytes[i], lengths[i], (unsigned)i);
+    }
+    /* In bursts: of each, the receives of one half are there before their messages are. */
+    for (int at = 0; at < COUNT; at += 20) {
+        for (int i = at; i < at + 10 && rank() == 1; i++)
+            POST(fi_trecv(side->ep, bytes[i], lengths[i], NULL, FI_ADDR_UNSPEC, 5, 0, CONTEXT(i)));
+        barrier();
+        for (int i = at; i < at + 20 && rank() == 0; i++)
+            POST(fi_tsend(side->ep, bytes[i], lengths[i], NULL, to(1), 5, CONTEXT(i)));
+        for (int i = at + 10; i < at + 20 && rank() == 1; i++)
+            POST(fi_trecv(side->ep, bytes[i], lengths[i], NULL, FI_ADDR_UNSPEC, 5, 0, CONTEXT(i)));
+        for (int n = at; n < at + 20; n++) {
+            struct completion c = rank() == 0 ? WAIT_TX(side) : WAIT_RX(side);
+            int i = (int)((uintptr_t)c.context - (uintptr_t)CONTEXT(0));
+            about("%d of %d", i, COUNT);
+            CHECK(i >= at && i < at + 20);
+            if (rank() == 0) continue;
+            CHECK_EQ(c.len, lengths[i]);
+            CHECK_PATTERN(bytes[i], lengths[i], (unsigned)i);
+        }
+    }
+    barrier();
+}
+
 CASE(order_between_processes, 2,
      "FI_ORDER_SAS: 400 messages of mixed sizes, data checked, receives posted late now and then")
 {

@@ -164,6 +164,46 @@ static struct completion peek_until_found(struct side *side, uint64_t tag, uint6
     }
 }
 
+/* Where the program's memory is in place for others (LD_PRELOAD), a message needs its receiver for nothing. */
+CASE(filled_while_asleep, 2, "fi_trecv: a posted receive gets its message, and in memory that is in place before its program looks")
+{
+    enum { BYTES = 300000 };
+    static const size_t LENGTHS[] = {3000, 5000, 16384, BYTES};
+    static unsigned char data[BYTES];
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    const char *preloaded = getenv("LD_PRELOAD");
+    bool in_place = preloaded && strstr(preloaded, "libselvedge_rank");
+    unsigned char *kinds[] = {data, buffer(BYTES)};
+    for (size_t k = 0; k < COUNT_OF(kinds); k++) {
+        for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {
+            size_t length = LENGTHS[l];
+            about("%zu bytes, kind %zu", length, k);
+            if (rank() == 0) {
+                pattern_fill(kinds[k], length, (unsigned)l);
+                barrier();
+                /* The first may find that the lanes are not known yet. */
+                POST(fi_tsend(side->ep, kinds[k], 0, NULL, to(1), 1, NULL));
+                WAIT_TX(side);
+                POST(fi_tsend(side->ep, kinds[k], length, NULL, to(1), 2, NULL));
+                if (in_place) WAIT_TX(side);
+                if (in_place) barrier_asleep();
+                if (!in_place) WAIT_TX(side);
+            } else {
+                memset(kinds[k], 0, length);
+                POST(fi_trecv(side->ep, kinds[k], 0, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+                POST(fi_trecv(side->ep, kinds[k], length, NULL, FI_ADDR_UNSPEC, 2, 0, NULL));
+                barrier();
+                if (in_place) barrier_asleep();
+                if (in_place) CHECK_PATTERN(kinds[k], length, (unsigned)l);
+                WAIT_RX(side);
+                CHECK_EQ(WAIT_RX(side).len, length);
+                CHECK_PATTERN(kinds[k], length, (unsigned)l);
+            }
+        }
+    }
+    barrier();
+}
+
 CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry with FI_ENOMSG and the context",
      .stock = "shm: a peek that finds nothing tells nothing")
 {

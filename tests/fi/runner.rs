@@ -11,7 +11,8 @@
 //! ```
 //!
 //! The libraries are `system`, the one that the compiler finds, and `wheel`, a later one that stands among the peers'
-//! files of this workspace (`make peers`). `bounce` and `host` are the system's once more where everything travels as packets: no
+//! files of this workspace (`make peers`). `shared` is the system's once more with the program's memory in place for others, and
+//! every message that finds its receive posted put there by its sender. `bounce` and `host` are the system's once more where everything travels as packets: no
 //! memory can be reached, or each NIC is run by its owner alone. `simulated` is the system's once more, in virtual time: a case's processes are the
 //! ranks of `selvedge sim`, on a machine of `machines/`. The provider comes from `$SELVEDGE_PREFIX`, or from `build/` of this workspace
 //! (`make build`). With `FI_TEST_PROVIDER` the suite runs over another provider of the system's libfabric; cases that want
@@ -51,7 +52,7 @@ struct Library {
     /// In virtual time, on this machine of `machines/`.
     machine: Option<&'static str>,
     /// What it is to be set to.
-    setting: Option<(&'static str, &'static str)>,
+    settings: &'static [(&'static str, &'static str)],
     /// Cases that say nothing there, and why.
     without: &'static [&'static [Exception]],
 }
@@ -59,7 +60,7 @@ struct Library {
 impl Library {
     /// One where everything is as the provider has it.
     fn new(name: &'static str) -> Library {
-        Library { name, preload: None, machine: None, setting: None, without: &[] }
+        Library { name, preload: None, machine: None, settings: &[], without: &[] }
     }
 }
 
@@ -211,9 +212,7 @@ fn run_case(places: &Places, library: &Library, family: &Family, case: &Case) ->
     if let Some(path) = &places.provider_path {
         command.env("FI_PROVIDER_PATH", path);
     }
-    if let Some((name, value)) = library.setting {
-        command.env(name, value);
-    }
+    command.envs(library.settings.iter().copied());
     if let Some(preload) = &library.preload {
         command.env("LD_PRELOAD", preload);
     }
@@ -288,9 +287,14 @@ impl Places {
             eprintln!("only under the system's libfabric: {WHEEL} is missing (`make peers`)");
         }
         places.libraries.extend([
-            Library { setting: Some(("SELVEDGE_PATH", "bounce")), without: &[NOT_BY_OTHERS], ..Library::new("bounce") },
             Library {
-                setting: Some(("SELVEDGE_MODE", "host")),
+                preload: Some(library.with_file_name("libselvedge_rank.so")),
+                settings: &[("SELVEDGE_FI_SMALL_MAX", "0"), ("FI_TEST_EXEC", "1")],
+                ..Library::new("shared")
+            },
+            Library { settings: &[("SELVEDGE_PATH", "bounce")], without: &[NOT_BY_OTHERS], ..Library::new("bounce") },
+            Library {
+                settings: &[("SELVEDGE_MODE", "host")],
                 without: &[NOT_BY_OTHERS, NOT_ANSWERED],
                 ..Library::new("host")
             },
