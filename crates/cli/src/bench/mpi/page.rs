@@ -40,7 +40,7 @@ macro_rules! sides {
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Protocols",
-        about: "Half a round trip with every message made to go one way (SELVEDGE_FI_LANE_MAX): through the lane, written by the \
+        about: "Half a round trip with every message made to go one way (SELVEDGE_FI_LANE_MAX, SELVEDGE_FI_SMALL_MAX): through the lane, written by the \
                 sender and copied out by the receiver, or directly, moved once.",
         has: |case| case.starts_with("lane:") || case.starts_with("direct:"),
         plots: &[Plot {

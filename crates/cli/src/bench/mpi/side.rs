@@ -19,8 +19,8 @@ use crate::mpirun::Family;
 /// A run that takes this much longer than estimated is ended.
 const PATIENCE_FACTOR: f64 = 6.0;
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The provider's threshold between its two ways: nothing, or everything, goes through the lane.
-const LANE_MAX: &str = "SELVEDGE_FI_LANE_MAX";
+/// The provider's thresholds between its two ways: nothing, or everything, goes through the lane.
+const THRESHOLDS: [&str; 2] = ["SELVEDGE_FI_LANE_MAX", "SELVEDGE_FI_SMALL_MAX"];
 const LANE_NEVER: &str = "0";
 const LANE_ALWAYS: &str = "4294967296";
 
@@ -101,10 +101,12 @@ impl<'a> Side<'a> {
             Side::Over(provider) | Side::Forced { provider, .. } => provider,
         };
         command.envs(provider.variables(target)?.into_iter().map(|variable| (variable.name, variable.value)));
-        match self {
-            Side::Forced { lane_max, .. } => command.env(LANE_MAX, lane_max),
-            _ => command.env_remove(LANE_MAX),
-        };
+        for threshold in THRESHOLDS {
+            match self {
+                Side::Forced { lane_max, .. } => command.env(threshold, lane_max),
+                _ => command.env_remove(threshold),
+            };
+        }
         Ok(())
     }
 }
