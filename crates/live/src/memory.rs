@@ -15,7 +15,7 @@ use selvedge_nic::{Bus, Fault};
 use crate::Path;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::os::cma::{self, CmaError};
-use crate::os::lines;
+use crate::os::{copy, lines};
 
 /// Where a request's payload comes from.
 #[derive(Clone, Copy)]
@@ -359,7 +359,8 @@ pub(crate) fn copy_direct(from: *const u8, to: *mut u8, bytes: usize) {
         match bytes {
             8 if aligned(8) => to.cast::<u64>().write_volatile(from.cast::<u64>().read_volatile()),
             4 if aligned(4) => to.cast::<u32>().write_volatile(from.cast::<u32>().read_volatile()),
-            _ => std::ptr::copy(from, to, bytes),
+            _ if bytes < copy::LONG_BYTES => std::ptr::copy(from, to, bytes),
+            _ => copy::long(from, to, bytes),
         }
     }
 }
