@@ -185,9 +185,8 @@ CASE(filled_while_asleep, 2, "fi_trecv: a posted receive gets its message, and i
                 POST(fi_tsend(side->ep, kinds[k], 0, NULL, to(1), 1, NULL));
                 WAIT_TX(side);
                 POST(fi_tsend(side->ep, kinds[k], length, NULL, to(1), 2, NULL));
-                if (in_place) WAIT_TX(side);
+                WAIT_TX(side);
                 if (in_place) barrier_asleep();
-                if (!in_place) WAIT_TX(side);
             } else {
                 memset(kinds[k], 0, length);
                 POST(fi_trecv(side->ep, kinds[k], 0, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));

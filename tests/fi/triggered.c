@@ -80,13 +80,9 @@ CASE(triggered_receives, 1, "FI_TRIGGER of fi_recvmsg, fi_trecvmsg: the buffer i
             size_t bytes = LENGTHS[l];
             about("%s, %zu bytes", kind_name(kind), bytes);
             static struct fi_triggered_context2 context;
-            struct iovec iov = {in, bytes};
-            at(&context, &s, n + 1);
-            struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .context = &context};
-            struct fi_msg_tagged tagged = {
-                .msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .tag = 1, .context = &context};
-            uint64_t flags = FI_TRIGGER | FI_COMPLETION;
-            POST(kind == MESSAGE ? fi_recvmsg(s.p.a->ep, &msg, flags) : fi_trecvmsg(s.p.a->ep, &tagged, flags));
+            struct transfer t = {
+                .buf = in, .len = bytes, .peer = FI_ADDR_UNSPEC, .tag = 1, .context = at(&context, &s, n + 1)};
+            POST(receive_flagged(kind, s.p.a, t, FI_TRIGGER | FI_COMPLETION));
             pattern_fill(out, bytes, (unsigned)n);
             memset(in, 0, bytes);
             POST(send_one(kind, s.p.b, (struct transfer){.buf = out, .len = bytes, .peer = s.p.to_a, .tag = 1}));

@@ -2,8 +2,8 @@
 //! One file in memory, mapped shared, from which large blocks are taken in whole pages.
 //!
 //! Invariants
-//! 1. Every page is in one of: a block (somebody's, or a short one that waits for its next taker), the dirty pages (they hold what a block left), the clean ones (zero, and no memory is
-//!    behind them).
+//! 1. Every page is in one of: a block (somebody's, or a short one that waits for its next taker), the dirty pages (they hold what
+//!    a block left), the clean ones (zero, and no memory is behind them).
 //! 2. All that is known of blocks lies in the process's own memory: no peer can mislead `malloc`.
 //! 3. The file is as long as its mapping from the beginning, and sealed ([`crate::file`]).
 //! 4. The range stays mapped while the process lives: an address in it is the pool's and nobody else's.
