@@ -23,7 +23,6 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, PoisonError};
 
-use selvedge_host::lines;
 use selvedge_host::nic::portals::counters::Lane;
 use selvedge_host::nic::signals::Counter;
 
@@ -86,8 +85,7 @@ impl Counters {
             .ok_or_else(|| format!("SELVEDGE_SHMEM_COUNTERS={text}: wanted a number up to 262144"))
     }
 
-    pub fn new(count: usize, crowded: bool) -> Counters {
-        LOOKS_HERE.store(if crowded { 1 } else { LOOKS }, Relaxed);
+    pub fn new(count: usize) -> Counters {
         let record = |_| Record {
             live: AtomicU32::new(0),
             reference: AtomicU32::new(0),
@@ -115,18 +113,22 @@ impl Counters {
 }
 
 impl Record {
+    /// This PE's own line of a live record.
+    #[inline(always)]
+    fn line(&self) -> &Counter {
+        // SAFETY: it lies in this PE's own segment.
+        unsafe { &*self.line.load(Relaxed) }
+    }
+
     /// What it shows.
     #[inline(always)]
     fn value(&self) -> c_long {
-        // SAFETY: a live record's line lies in this PE's own segment.
-        let line = unsafe { &*self.line.load(Relaxed) };
-        (line.arrived() as i64).wrapping_sub(self.taken.load(Relaxed))
+        (self.line().arrived() as i64).wrapping_sub(self.taken.load(Relaxed))
     }
 
     /// Whether failures were counted (by commands only).
     fn failures(&self) -> u64 {
-        // SAFETY: as for `value`.
-        unsafe { &*self.line.load(Relaxed) }.failure.load(Relaxed)
+        self.line().failure.load(Relaxed)
     }
 }
 
@@ -143,7 +145,16 @@ fn live_record(ct: Ct) -> Option<&'static Record> {
     // SAFETY: there are so many, and they are never freed.
     let record = unsafe { &*RECORDS.load(Relaxed).add(ct.index()) };
     let generation = record.live.load(Acquire);
-    (generation != 0 && ct.0 >> 32 == generation as usize).then_some(record)
+    // A branch, whose outcome the processor guesses, and not a choice of what to load next, for which it would wait.
+    if generation == 0 || ct.0 >> 32 != generation as usize {
+        return no_record();
+    }
+    Some(record)
+}
+
+#[cold]
+fn no_record() -> Option<&'static Record> {
+    None
 }
 
 impl Ct {
@@ -163,7 +174,7 @@ impl World {
     /// How this PE counts at another's counter, found out once.
     #[cold]
     #[inline(never)]
-    fn link(&self, record: &Record, index: usize, pe: usize) -> Option<u64> {
+    fn link(&self, record: &Record, index: usize, pe: usize) -> Option<()> {
         let mut reference = 0u64;
         self.get(pe, Place::from(reference_word(index), 8), (&raw mut reference).cast(), 8);
         let window = self.window(pe)?;
@@ -175,13 +186,13 @@ impl World {
             _ => &raw const counter.common as u64 | 1,
         };
         record.link_to(pe).word.store(word, Release);
-        Some(word)
+        Some(())
     }
 
     /// Counts for the first time at a PE.
     fn count_first(&self, call: Call, record: &Record, ct: Ct, pe: usize) {
-        match self.link(record, ct.index(), pe) {
-            Some(word) => record.count_at(pe, word),
+        match self.link(record, ct.index(), pe).and_then(|()| record.aim(pe)) {
+            Some(aim) => aim.count(),
             None => check::refuse(call, "pe", format_args!("{pe}: has no such counter any more")),
         }
     }
@@ -195,37 +206,41 @@ impl Record {
         unsafe { &*self.links.load(Relaxed).add(pe) }
     }
 
-    /// Counts one arrival at a PE by a word that is known.
+    /// Where it counts at a PE in place, if that is known.
     #[inline(always)]
-    fn count_at(&self, pe: usize, word: u64) {
+    fn aim(&self, pe: usize) -> Option<Aim<'_>> {
+        let link = self.link_to(pe);
+        let word = link.word.load(Acquire);
+        if word == 0 {
+            return None;
+        }
         // SAFETY: a word of the peer's counter, in its segment, which stays mapped.
         let target = unsafe { &*((word & !1) as *const AtomicU64) };
-        if word & 1 == 0 {
-            let link = self.link_to(pe);
-            let counted = link.counted.load(Relaxed) + 1;
-            link.counted.store(counted, Relaxed);
-            target.store(counted, Release);
-        } else {
-            target.fetch_add(1, AcqRel);
-        }
-    }
-
-    /// Counts one arrival in place, after the bytes, and wakes who waits for it.
-    #[inline(always)]
-    fn count(&self, call: Call, ct: Ct, hand: Hand) {
-        match self.link_to(hand.pe).word.load(Acquire) {
-            0 => count_first(call, self, ct, hand.pe),
-            word => self.count_at(hand.pe, word),
-        }
-        hand.ring();
+        let next = link.counted.load(Relaxed) + 1;
+        Some(Aim { target, own: (word & 1 == 0).then_some((&link.counted, next)) })
     }
 }
 
-#[cold]
-#[inline(never)]
-fn count_first(call: Call, record: &Record, ct: Ct, pe: usize) {
-    if let Some(world) = world(call) {
-        world.count_first(call, record, ct, pe);
+/// Where an arrival is to be counted. It is found before the bytes are moved, so that nothing stands between the last of them and the count.
+struct Aim<'a> {
+    target: &'a AtomicU64,
+    /// Where this PE has a lane, what it counted in that, and what comes next.
+    own: Option<(&'a AtomicU64, u64)>,
+}
+
+impl Aim<'_> {
+    /// Counts one arrival, after the bytes.
+    #[inline(always)]
+    fn count(&self) {
+        match self.own {
+            Some((counted, next)) => {
+                self.target.store(next, Release);
+                counted.store(next, Relaxed);
+            }
+            None => {
+                self.target.fetch_add(1, AcqRel);
+            }
+        }
     }
 }
 
@@ -342,30 +357,15 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
     record.taken.fetch_add(shown.wrapping_sub(value), SeqCst);
 }
 
-/// Looks of a wait before it asks anything else: less than a microsecond, in which what is on its way arrives where every PE has a core.
-const LOOKS: u32 = 64;
-/// One, where PEs share cores: what is waited for comes when others run.
-static LOOKS_HERE: AtomicU32 = AtomicU32::new(1);
-
 #[inline]
 pub fn wait(call: Call, ct: Ct, value: c_long) {
-    if let Some(record) = live_record(ct) {
-        for round in 0..LOOKS_HERE.load(Relaxed) {
-            if record.value() >= value {
-                return;
-            }
-            lines::between_looks(round);
-        }
-    }
-    wait_longer(call, ct, value);
-}
-
-#[cold]
-#[inline(never)]
-fn wait_longer(call: Call, ct: Ct, value: c_long) {
     let Some(world) = world(call) else { return };
     let Some(record) = world.counters.checked(call, ct) else { return };
-    world.wait(|| (record.value() >= value).then_some(()));
+    let look = || (record.value() >= value).then_some(());
+    if look().is_none() {
+        let mut watch = record.line().watch();
+        world.wait_watching(|| watch.is_due(), look);
+    }
 }
 
 #[inline]
@@ -434,14 +434,23 @@ unsafe fn elsewhere(call: Call, ctx: Ctx, ct: Ct, way: Way, far: *mut u8, near: 
     }
 }
 
+/// Where to count, and a range of a PE's symmetric memory, where both are at hand.
+#[inline(always)]
+fn near(ct: Ct, ctx: Ctx, far: *const u8, bytes: usize, pe: c_int) -> Option<(Aim<'static>, Hand)> {
+    let record = live_record(ct)?;
+    let hand = at_hand(ctx, far, bytes, pe)?;
+    Some((record.aim(hand.pe)?, hand))
+}
+
 #[inline(always)]
 pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
     let bytes = nelems.saturating_mul(size_of::<T>());
-    match (live_record(ct), at_hand(ctx, dest.cast(), bytes, pe)) {
-        (Some(record), Some(hand)) => {
+    match near(ct, ctx, dest.cast(), bytes, pe) {
+        Some((aim, hand)) => {
             // SAFETY: the target was found inside of symmetric memory; the source is the caller's.
             unsafe { copy(source.cast(), hand.at, bytes) };
-            record.count(call, ct, hand);
+            aim.count();
+            hand.ring();
         }
         // SAFETY: the caller's.
         _ => unsafe { elsewhere(call, ctx, ct, Way::Put, dest.cast(), source.cast_mut().cast(), bytes, pe) },
@@ -473,11 +482,12 @@ pub unsafe fn get_and_count<T: Element>(
     pe: c_int,
 ) {
     let bytes = nelems.saturating_mul(size_of::<T>());
-    match (live_record(ct), at_hand(ctx, source.cast(), bytes, pe)) {
-        (Some(record), Some(hand)) => {
+    match near(ct, ctx, source.cast(), bytes, pe) {
+        Some((aim, hand)) => {
             // SAFETY: the source was found inside of symmetric memory; the target is the caller's.
             unsafe { copy(hand.at, dest.cast(), bytes) };
-            record.count(call, ct, hand);
+            aim.count();
+            hand.ring();
         }
         // SAFETY: the caller's.
         _ => unsafe { elsewhere(call, ctx, ct, Way::Get, source.cast_mut().cast(), dest.cast(), bytes, pe) },

@@ -161,7 +161,13 @@ impl World {
     /// Waits until `look` finds something: spins, then sleeps; the NIC is kept going meanwhile. Where PEs share cores, it
     /// first lets others run, since one of them is waited for, and sleeping and waking takes longer than a turn of theirs.
     #[inline(always)]
-    pub fn wait<T>(&self, mut look: impl FnMut() -> Option<T>) -> T {
+    pub fn wait<T>(&self, look: impl FnMut() -> Option<T>) -> T {
+        self.wait_watching(|| true, look)
+    }
+
+    /// As `wait`; where every PE has a core, of the first looks only those are made that are due.
+    #[inline(always)]
+    pub fn wait_watching<T>(&self, mut is_due: impl FnMut() -> bool, mut look: impl FnMut() -> Option<T>) -> T {
         if self.crowded {
             for _ in 0..YIELDS {
                 self.progress();
@@ -172,7 +178,7 @@ impl World {
             }
         }
         loop {
-            if let Ok(found) = self.interface.wait(None, &mut look) {
+            if let Ok(found) = self.interface.wait_watching(None, &mut is_due, &mut look) {
                 return found;
             }
             // The interface was closed by another thread's finalize: nothing will come any more.
@@ -250,7 +256,7 @@ impl World {
             heap: Mutex::new(Heap::new(sizes.heap_at, sizes.heap_bytes)),
             contexts: Contexts::new(interface, !(in_place && data_in_place))
                 .map_err(|why| StartError::Memory(why.to_string()))?,
-            counters: Counters::new(max_counters as usize, crowded),
+            counters: Counters::new(max_counters as usize),
             commands,
             teams: team::Teams::new(me, n_pes, in_place),
             symmetric,
