@@ -356,6 +356,10 @@ impl Reader<'_> {
             }
             let start = place_data(self.ends().data_taken.load(Relaxed), length);
             (bytes, data_next) = (data_at(self.lane, start).cast_const(), start + rounded(length));
+            // They cross while it is found out where they go.
+            for line in early_lines(length) {
+                lines::about_to_read(bytes.wrapping_add(line));
+            }
         }
         let envelope = Envelope {
             portal: (head >> 32) as u8,
@@ -467,6 +471,13 @@ impl Sender {
         }
         cell.publish(self.tail + 1, envelope, length);
         self.advance();
+        if length > INLINE_BYTES {
+            // The reader has the lines of a lap ago. The next message, likely as long as this one, finds them here.
+            let next = self.lanes.data(self.index, place_data(self.data_tail, length));
+            for line in early_lines(length) {
+                lines::about_to_write(next.wrapping_add(line));
+            }
+        }
         true
     }
 
@@ -493,6 +504,15 @@ impl Drop for Sender {
 
 /// How many cells ahead of the one in hand are fetched.
 const AHEAD: u64 = 3;
+
+/// Of a message's bytes, how much is asked for before it is needed: what a core can have under way.
+const EARLY_BYTES: usize = 2 << 10;
+
+/// Where the lines of a message begin that are asked for early.
+#[inline(always)]
+fn early_lines(length: usize) -> impl Iterator<Item = usize> {
+    (0..length.min(EARLY_BYTES)).step_by(64)
+}
 
 /// The cell of a message of a lane.
 #[inline(always)]
