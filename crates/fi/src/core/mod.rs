@@ -20,6 +20,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`peers`] | other processes' NICs: ours in their lanes, their names in address vectors |
 //! | [`send`] | messages out |
 //! | [`flow`] | messages that travel as packets, and those that found no room |
 //! | [`receive`] | receives posted, met by unexpected messages, cancelled |
@@ -36,6 +37,7 @@ pub mod claim;
 pub mod deferred;
 mod ends;
 pub mod flow;
+mod peers;
 mod pieces;
 pub mod pool;
 pub mod private;
@@ -51,13 +53,14 @@ use std::sync::{Arc, Mutex};
 use selvedge_host::settings::Settings;
 use selvedge_launch::{Claim, JobDirectory};
 use selvedge_live::interface::{ArenaRange, RegisterWatch, Watch};
-use selvedge_live::lanes::{self, Lanes, Sender};
+use selvedge_live::lanes::{self, Lanes};
 use selvedge_live::{Config, Interface, Mode, Path};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::{Limits, NoMemory, Register};
 use slab::Slab;
 
+pub use peers::Peer;
 pub use pieces::{gather, scatter, total};
 
 use crate::address::Address;
@@ -128,42 +131,6 @@ impl Kind {
     pub const fn portal(self, endpoint: u16) -> u32 {
         ENDPOINT_PORTALS + KINDS * endpoint as u32 + self as u32
     }
-}
-
-/// Another process's NIC.
-pub struct Peer {
-    pub id: u64,
-    /// The process, as its locks name it.
-    pub owner: u64,
-    lane: Lane,
-    trial: send::Trial,
-}
-
-impl Peer {
-    /// Our lane there, if there is one.
-    fn lane(&self) -> Option<&Sender> {
-        match &self.lane {
-            Lane::Open(lane) if !lane.is_closed() => Some(lane),
-            _ => None,
-        }
-    }
-
-    /// Whether it is not known if there is a lane: never asked, or asked of a NIC that its process has closed since.
-    #[inline(always)]
-    fn has_to_ask(&self) -> bool {
-        match &self.lane {
-            Lane::Unknown => true,
-            Lane::None => false,
-            Lane::Open(lane) => lane.is_closed(),
-        }
-    }
-}
-
-/// Whether a peer has a lane for us.
-enum Lane {
-    Unknown,
-    None,
-    Open(Box<Sender>),
 }
 
 /// What is in flight. Its number is what events carry (`user_ptr`).
@@ -459,42 +426,6 @@ impl Core {
         self.claimed.retain(|claimed| claimed.endpoint != endpoint);
     }
 
-    // ---- peers ----
-
-    /// The number of a peer.
-    pub fn peer(&mut self, id: u64, owner: u64) -> u32 {
-        let peers = &mut self.peers;
-        let number = *self.peer_numbers.entry((id, owner)).or_insert_with(|| {
-            peers.push(Peer { id, owner, lane: Lane::Unknown, trial: send::Trial::default() });
-            peers.len() as u32 - 1
-        });
-        // Who is named again may have opened its NIC again.
-        if let Lane::None = peers[number as usize].lane {
-            peers[number as usize].lane = Lane::Unknown;
-        }
-        number
-    }
-
-    /// An address vector's number for an endpoint.
-    pub fn name_source(&mut self, address: &Address, number: u64) {
-        self.sources.entry(address.source()).or_default().push(number);
-    }
-
-    pub fn forget_source(&mut self, address: &Address, number: u64) {
-        let source = address.source();
-        if let Some(names) = self.sources.get_mut(&source) {
-            names.retain(|&other| other != number);
-            if names.is_empty() {
-                self.sources.remove(&source);
-            }
-        }
-    }
-
-    /// What address vectors call a source.
-    pub fn source_name(&self, source: u64) -> u64 {
-        name_of(&self.sources, source)
-    }
-
     // ---- keys of regions ----
 
     /// A key that nothing has.
@@ -598,9 +529,4 @@ fn note_entry() -> EntrySpec {
         counter: NONE,
         uid: u32::MAX,
     }
-}
-
-/// The first name of a source.
-fn name_of(sources: &HashMap<u64, Vec<u64>>, source: u64) -> u64 {
-    sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
 }

@@ -13,9 +13,10 @@ use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
 use selvedge_nic::portals::{Event, fail, list};
 
+use super::peers::name_of;
 use super::receive::Arrived;
 use super::send::copy_small;
-use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Rest, Side, Ticket, name_of};
+use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Rest, Side, Ticket};
 use crate::completion::Reading;
 use crate::constants::*;
 use crate::ffi::fi_cq_tagged_entry;

@@ -8,14 +8,14 @@
 use std::ffi::c_int;
 
 use selvedge_live::direct::{Told, lane_flags};
-use selvedge_live::lanes::{Envelope, Lanes};
-use selvedge_live::{Interface, Mode};
+use selvedge_live::lanes::Envelope;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{Delivery, EntrySpec, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
 use super::flow::Stage;
-use super::{Core, Kind, Lane, NI, OUTSTANDING, Operation, PORTAL_TOKEN, Peer, Side, Ticket, gather, total};
+use super::peers::Lane;
+use super::{Core, Kind, OUTSTANDING, Operation, PORTAL_TOKEN, Peer, Side, Ticket, gather, total};
 use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
@@ -60,28 +60,6 @@ pub struct Message<'a> {
     pub end: SendEnd,
 }
 
-/// Whether it is worth looking for a receive at a peer: after failures in a row so many messages are sent without.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Trial {
-    pause: u32,
-    left: u32,
-}
-
-impl Trial {
-    const PAUSE_MAX: u32 = 64;
-
-    fn is_due(&mut self) -> bool {
-        let due = self.left == 0;
-        self.left = self.left.saturating_sub(1);
-        due
-    }
-
-    fn ended(&mut self, found: bool) {
-        self.pause = if found { 0 } else { (2 * self.pause).clamp(1, Trial::PAUSE_MAX) };
-        self.left = self.pause;
-    }
-}
-
 /// A message whose end is awaited.
 pub struct Outgoing {
     pub ticket: Ticket,
@@ -120,7 +98,7 @@ impl Core {
             let Core { peers, interface, own_lane, .. } = self;
             let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
             if peer.has_to_ask() {
-                open_lane(interface, peer);
+                peer.open_lane(interface);
                 if let (true, Lane::Open(lane)) = (peer.id == interface.id(), &peer.lane) {
                     *own_lane = 1 << lane.index();
                 }
@@ -454,22 +432,6 @@ pub(super) fn token_entry(token: u32, start: u64, length: usize, number: usize) 
         counter: NONE,
         uid: u32::MAX,
     }
-}
-
-/// Claims a lane to a peer, if the rest of its messages can go past it: all of its memory must be within reach.
-#[cold]
-fn open_lane(interface: &Interface, peer: &mut Peer) {
-    let usable = interface.config.mode == Mode::Nic
-        && interface.is_answered_by(peer.id, peer.owner)
-        && interface.reaches_all_of(peer.id);
-    let lane = usable
-        .then(|| Lanes::open(&interface.config.directory, peer.id, NI, peer.owner))
-        .flatten()
-        .and_then(|lanes| lanes.claim(interface.word(), interface.id()));
-    peer.lane = match lane {
-        Some(lane) => Lane::Open(Box::new(lane)),
-        None => Lane::None,
-    };
 }
 
 #[inline(always)]
