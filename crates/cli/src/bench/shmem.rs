@@ -95,6 +95,7 @@ pub const RULES: &[Rule] = &[
     rule("shmem_put", "shmem_raw", Figure::Time, Beside::OnlyForEightBytes),
     rule("shmem_put", "oshmem:put", Figure::Time, Beside::SameSize),
     rule("shmem_counting_put", "shmem_raw", Figure::Time, Beside::OnlyForEightBytes),
+    rule("shmem_counting_put", "oshmem:put_flag", Figure::Time, Beside::SameSize),
     rule("shmem_put_flag", "shmem_counting_put", Figure::Time, Beside::SameSize),
     rule("shmem_put_flag", "oshmem:put_flag", Figure::Time, Beside::SameSize),
     rule("shmem_put_signal", "shmem_counting_put", Figure::Time, Beside::SameSize),
