@@ -12,6 +12,7 @@ static const struct measurement {
     bool of_two;
 } measurements[] = {
     { "pingpong", pingpong, true },
+    { "pingpong_used", pingpong_used, true },
     { "rate", rate, true },
     { "bandwidth", bandwidth, true },
     { "stream", stream, true },

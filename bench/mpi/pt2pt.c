@@ -24,44 +24,70 @@ static void receive_from_other(void *at, size_t bytes)
     MPI_Recv(at, (int)bytes, MPI_BYTE, 1 - rank, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* Nanoseconds for one. */
+/* What programs do with messages: every word is read, and written anew before it goes back. */
+static void use(unsigned char *at, size_t bytes)
+{
+    uint64_t *words = (uint64_t *)(void *)at;
+    for (size_t i = 0; i < bytes / sizeof *words; i++)
+        words[i]++;
+}
+
+/* Nanoseconds for one. Where there is one buffer, it goes to and fro, and is used at both ends. */
 static double round_trips(unsigned char *in, unsigned char *out, size_t bytes, uint64_t count)
 {
+    bool is_used = in == out;
     uint64_t start = now_ns();
     for (uint64_t i = 0; i < count; i++) {
-        if (rank == 0) {
+        if (rank == 0)
             send_to_other(out, bytes);
-            receive_from_other(in, bytes);
-        } else {
-            receive_from_other(in, bytes);
+        receive_from_other(in, bytes);
+        if (is_used)
+            use(in, bytes);
+        if (rank != 0)
             send_to_other(out, bytes);
-        }
     }
     return (double)(now_ns() - start) / (double)count;
+}
+
+static void pingpong_of(const struct options *o, unsigned char *in, unsigned char *out, size_t bytes)
+{
+    double first_ns = round_trips(in, out, bytes, 5);
+    uint64_t warm = agree(first_ns * WARM_STEPS > WARM_NS_MAX ? 5 : WARM_STEPS);
+    round_trips(in, out, bytes, warm);
+    struct plan plan = agree_plan(plan_from(round_trips(in, out, bytes, warm), o->budget_ms, 5));
+    struct samples s = samples_new(plan.batches);
+    for (uint64_t j = 0; j < plan.batches; j++)
+        samples_add(&s, round_trips(in, out, bytes, plan.batch) / 2.0);
+    if (rank == 0) {
+        struct result r = result_new(o->what, (long long)bytes, NO_NUMBER);
+        result_times(&r, &s);
+        result_print(o, &r);
+    }
+    samples_free(&s);
 }
 
 void pingpong(const struct options *o)
 {
     size_t most = o->sizes_bytes[o->sizes_count - 1];
     unsigned char *in = ordinary_alloc(most > 0 ? most : 1), *out = ordinary_alloc(most > 0 ? most : 1);
-    for (unsigned i = 0; i < o->sizes_count; i++) {
-        size_t bytes = o->sizes_bytes[i];
-        double first_ns = round_trips(in, out, bytes, 5);
-        uint64_t warm = agree(first_ns * WARM_STEPS > WARM_NS_MAX ? 5 : WARM_STEPS);
-        round_trips(in, out, bytes, warm);
-        struct plan plan = agree_plan(plan_from(round_trips(in, out, bytes, warm), o->budget_ms, 5));
-        struct samples s = samples_new(plan.batches);
-        for (uint64_t j = 0; j < plan.batches; j++)
-            samples_add(&s, round_trips(in, out, bytes, plan.batch) / 2.0);
-        if (rank == 0) {
-            struct result r = result_new(o->what, (long long)bytes, NO_NUMBER);
-            result_times(&r, &s);
-            result_print(o, &r);
-        }
-        samples_free(&s);
-    }
+    for (unsigned i = 0; i < o->sizes_count; i++)
+        pingpong_of(o, in, out, o->sizes_bytes[i]);
     free(in);
     free(out);
+}
+
+void pingpong_used(const struct options *o)
+{
+    for (unsigned i = 0; i < o->sizes_count; i++) {
+        size_t bytes = o->sizes_bytes[i];
+        unsigned char *at = ordinary_alloc(bytes);
+        const uint64_t *words = (const uint64_t *)(const void *)at;
+        pingpong_of(o, at, at, bytes);
+        for (size_t j = 1; j < bytes / sizeof *words; j++)
+            if (words[j] != words[0])
+                die("word %zu of %zu bytes arrived wrong", j, bytes);
+        free(at);
+    }
 }
 
 /* ---- several sends under way, then a word back that all have arrived ---- */

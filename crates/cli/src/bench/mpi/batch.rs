@@ -24,6 +24,12 @@ pub const ALL: &[Batch] = &[
         sizes: &[0, 8, 64, 256, KIB, 4 * KIB, 8 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB],
         ..TWO
     },
+    Batch {
+        name: "latency",
+        what: &["pingpong_used"],
+        sizes: &[KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB],
+        ..TWO
+    },
     Batch { name: "flow", what: &["rate", "stream"], sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB], ..TWO },
     Batch { name: "matching", what: &["last_unexpected", "last_posted"], depths: &[16, 1024, 16384], ..TWO },
     Batch {
