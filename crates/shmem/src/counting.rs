@@ -126,6 +126,19 @@ impl Record {
         (self.line().arrived() as i64).wrapping_sub(self.taken.load(Relaxed))
     }
 
+    /// The word that others than this PE have counted in, where that is one; in place.
+    #[inline(always)]
+    fn only_word(&self, me: usize) -> Option<&AtomicU64> {
+        const LINE: u64 = size_of::<Counter>() as u64;
+        let line = self.line();
+        // This PE may know its own line by another address.
+        let own = (self.link_to(me).word.load(Relaxed) & !1) % LINE;
+        let words = line.lanes.iter().chain([&line.common]);
+        let mut others = words.filter(|word| std::ptr::from_ref(*word) as u64 % LINE != own && word.load(Relaxed) != 0);
+        let word = others.next()?;
+        others.next().is_none().then_some(word)
+    }
+
     /// Whether failures were counted (by commands only).
     fn failures(&self) -> u64 {
         self.line().failure.load(Relaxed)
@@ -357,14 +370,30 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
     record.taken.fetch_add(shown.wrapping_sub(value), SeqCst);
 }
 
+/// Looks of a wait between two at all words of a counter.
+const LOOKS_AT_ONE: u32 = 8;
+
 #[inline]
 pub fn wait(call: Call, ct: Ct, value: c_long) {
     let Some(world) = world(call) else { return };
     let Some(record) = world.counters.checked(call, ct) else { return };
     let look = || (record.value() >= value).then_some(());
-    if look().is_none() {
-        let mut watch = record.line().watch();
-        world.wait_watching(|| watch.is_due(), look);
+    if look().is_some() {
+        return;
+    }
+    // Who reads several words of a line while that is taken away begins all of them anew: where one PE counts here, its word is looked
+    // at, and all of them now and then.
+    match record.only_word(world.me()).filter(|_| world.in_place()) {
+        Some(word) => {
+            let (mut seen, mut looks) = (word.load(Acquire), 0u32);
+            let is_due = || {
+                let (before, turn) = (seen, looks % LOOKS_AT_ONE == 0);
+                (seen, looks) = (word.load(Acquire), looks.wrapping_add(1));
+                turn || seen != before
+            };
+            world.wait_watching(is_due, look);
+        }
+        None => world.wait(look),
     }
 }
 
