@@ -23,7 +23,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, PoisonError};
 
-use selvedge_host::nic::portals::counters::Lane;
+use selvedge_host::nic::portals::counters::{Lane, Watch};
 use selvedge_host::nic::signals::Counter;
 
 use crate::hand::{Hand, at_hand};
@@ -370,9 +370,6 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
     record.taken.fetch_add(shown.wrapping_sub(value), SeqCst);
 }
 
-/// Looks of a wait between two at all words of a counter.
-const LOOKS_AT_ONE: u32 = 8;
-
 #[inline]
 pub fn wait(call: Call, ct: Ct, value: c_long) {
     let Some(world) = world(call) else { return };
@@ -385,13 +382,8 @@ pub fn wait(call: Call, ct: Ct, value: c_long) {
     // at, and all of them now and then.
     match record.only_word(world.me()).filter(|_| world.in_place()) {
         Some(word) => {
-            let (mut seen, mut looks) = (word.load(Acquire), 0u32);
-            let is_due = || {
-                let (before, turn) = (seen, looks % LOOKS_AT_ONE == 0);
-                (seen, looks) = (word.load(Acquire), looks.wrapping_add(1));
-                turn || seen != before
-            };
-            world.wait_watching(is_due, look);
+            let mut watch = Watch::of(word);
+            world.wait_watching(|| watch.is_due(), look);
         }
         None => world.wait(look),
     }

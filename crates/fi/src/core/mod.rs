@@ -20,7 +20,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`peers`] | other processes' NICs: ours in their lanes, their names in address vectors |
+//! | [`peers`] | other processes' NICs: our lanes there, their names in address vectors |
 //! | [`send`] | messages out |
 //! | [`flow`] | messages that travel as packets, and those that found no room |
 //! | [`receive`] | receives posted, met by unexpected messages, cancelled |

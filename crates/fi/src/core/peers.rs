@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Other processes' NICs: our lanes there, what was learned of them, and what address vectors call their endpoints.
 //!
-//! A peer is a process behind an id: the same id with another process behind it is another peer, and keeps its number.
+//! A peer is a process behind an id: the same id with another process behind it is another peer. Each keeps its number.
 
 use std::collections::HashMap;
 

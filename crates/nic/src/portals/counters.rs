@@ -60,9 +60,15 @@ pub struct Watch<'a> {
     looks: u32,
 }
 
-impl Watch<'_> {
+impl<'a> Watch<'a> {
     /// Looks between two at all of the counter.
     const LOOKS: u32 = 8;
+
+    /// Looks at this word of the counter.
+    #[inline(always)]
+    pub fn of(word: &'a AtomicU64) -> Watch<'a> {
+        Watch { word, seen: word.load(Relaxed), looks: 0 }
+    }
 
     /// Whether this look is to be at all of it. The first is.
     #[inline(always)]
@@ -83,7 +89,7 @@ impl Counter {
             .lanes
             .iter()
             .fold(&self.success, |most, lane| if lane.load(Relaxed) > most.load(Relaxed) { lane } else { most });
-        Watch { word, seen: word.load(Relaxed), looks: 0 }
+        Watch::of(word)
     }
 
     /// Successes, however they were counted. The words are of one line and each only grows, so what this gives lies
