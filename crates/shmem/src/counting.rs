@@ -23,7 +23,7 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, PoisonError};
 
-use selvedge_host::nic::portals::counters::{Lane, Watch};
+use selvedge_host::nic::portals::counters::Lane;
 use selvedge_host::nic::signals::Counter;
 
 use crate::hand::{Hand, at_hand};
@@ -34,6 +34,8 @@ use crate::{Call, Ct, Ctx, Place, Reach, Sym, World, check, collective, world};
 
 /// Counters where `SELVEDGE_SHMEM_COUNTERS` says nothing.
 const DEFAULT_LIMIT: u32 = 4096;
+/// Looks at the only word of a counter that was counted in between two at all of them.
+const LOOKS: u32 = 16;
 /// Match bits of a counter's entries: never 0, which are those of the entries that do not count.
 const COUNTS: u64 = 1 << 32;
 
@@ -55,6 +57,8 @@ struct Record {
     taken: AtomicI64,
     /// This PE's own line.
     line: AtomicPtr<Counter>,
+    /// The only word of it that was ever counted in; null where none is known, or several are.
+    only: AtomicPtr<AtomicU64>,
     /// How it counts at each PE.
     links: AtomicPtr<Link>,
     /// Entries of the NIC, by commands.
@@ -91,6 +95,7 @@ impl Counters {
             reference: AtomicU32::new(0),
             taken: AtomicI64::new(0),
             line: AtomicPtr::default(),
+            only: AtomicPtr::default(),
             links: AtomicPtr::default(),
             entries: [const { AtomicU32::new(0) }; 2],
         };
@@ -126,17 +131,20 @@ impl Record {
         (self.line().arrived() as i64).wrapping_sub(self.taken.load(Relaxed))
     }
 
-    /// The word that others than this PE have counted in, where that is one; in place.
+    /// The only word that was counted in, when that was last looked at. It shows no more than the counter does.
     #[inline(always)]
-    fn only_word(&self, me: usize) -> Option<&AtomicU64> {
-        const LINE: u64 = size_of::<Counter>() as u64;
-        let line = self.line();
-        // This PE may know its own line by another address.
-        let own = (self.link_to(me).word.load(Relaxed) & !1) % LINE;
-        let words = line.lanes.iter().chain([&line.common]);
-        let mut others = words.filter(|word| std::ptr::from_ref(*word) as u64 % LINE != own && word.load(Relaxed) != 0);
-        let word = others.next()?;
-        others.next().is_none().then_some(word)
+    fn only(&self) -> Option<&AtomicU64> {
+        // SAFETY: null, or a word of this PE's own line.
+        unsafe { self.only.load(Relaxed).as_ref() }
+    }
+
+    /// Looks whether one PE alone counts here.
+    fn find_only(&self) {
+        let Counter { success, lanes, common, .. } = self.line();
+        let words = [success, common].into_iter().chain(lanes);
+        let mut counted = words.filter(|word| word.load(Relaxed) != 0);
+        let only = counted.next().filter(|_| counted.next().is_none());
+        self.only.store(only.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(word).cast_mut()), Relaxed);
     }
 
     /// Whether failures were counted (by commands only).
@@ -292,6 +300,7 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
         record.reference.store(reference, Relaxed);
         record.line.store(std::ptr::from_ref(line).cast_mut(), Relaxed);
         record.taken.store(0, Relaxed);
+        record.only.store(std::ptr::null_mut(), Relaxed);
         record.entries.iter().zip(entries).for_each(|(slot, entry)| slot.store(entry, Relaxed));
         if record.links.load(Relaxed).is_null() {
             let links: Box<[Link]> = (0..world.n_pes()).map(|_| Link::default()).collect();
@@ -374,19 +383,20 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
 pub fn wait(call: Call, ct: Ct, value: c_long) {
     let Some(world) = world(call) else { return };
     let Some(record) = world.counters.checked(call, ct) else { return };
-    let look = || (record.value() >= value).then_some(());
-    if look().is_some() {
-        return;
-    }
-    // Who reads several words of a line while that is taken away begins all of them anew: where one PE counts here, its word is looked
-    // at, and all of them now and then.
-    match record.only_word(world.me()).filter(|_| world.in_place()) {
-        Some(word) => {
-            let mut watch = Watch::of(word);
-            world.wait_watching(|| watch.is_due(), look);
-        }
-        None => world.wait(look),
-    }
+    // Who reads several words of a line while that is taken away begins all of them anew: where one PE alone counts here, its word
+    // is looked at, and all of them now and then.
+    let arrived = value.wrapping_add(record.taken.load(Relaxed));
+    let only = record.only();
+    let reached = || only.is_some_and(|word| word.load(Acquire) as i64 >= arrived);
+    let mut looks = 0u32;
+    let is_due = || {
+        looks += 1;
+        only.is_none() || reached() || looks % LOOKS == 0
+    };
+    world.wait_watching(is_due, || match reached() {
+        true => Some(()),
+        false => (record.value() >= value).then(|| record.find_only()),
+    });
 }
 
 #[inline]
