@@ -16,7 +16,7 @@ use crate::tables::{
 };
 
 /// Version of the layout.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// The heap is handed out in blocks of this size: one event.
 pub const BLOCK_BYTES: u64 = 128;
 /// The largest heap that a NIC may be given: 1 GiB.

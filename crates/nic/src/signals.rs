@@ -19,8 +19,10 @@ use crate::registers::{Register, Registers};
 /// Words of an event in the heap: one block.
 pub const EVENT_WORDS: usize = 16;
 
-/// Senders that may have a word of their own in a counter's line.
-pub const LANES: usize = 4;
+/// Senders that may have a word of their own in a counter, ...
+pub const LANES: usize = 20;
+/// ... and how many of those words lie in its first line. The others are read only where they were given out.
+pub const NEAR_LANES: usize = 4;
 
 /// A counting event (Portals 4.3, `ptl_ct_event_t`), as its readers see it. Who counts never reads this line: it
 /// keeps its own books ([`crate::tables::CounterBook`]), so that a count moves the line once, not twice.
@@ -31,11 +33,12 @@ pub struct Counter {
     pub failure: AtomicU64,
     /// Generation and status, as of tables.
     pub slot: AtomicU32,
-    pub reserved: AtomicU32,
-    /// What senders that write the target's memory in place have counted: each its own lane, with plain stores, ...
-    pub lanes: [AtomicU64; LANES],
-    /// ... and those that found no lane left, this word together, with atomic additions. See [`Counter::arrived`].
+    /// Lanes that were given out: no more than the first so many hold anything.
+    pub lanes_given: AtomicU32,
+    /// What senders that write the target's memory in place have counted that found no lane left: with atomic additions, ...
     pub common: AtomicU64,
+    /// ... and the others, each in its own lane, with plain stores. See [`Counter::arrived`].
+    pub lanes: [AtomicU64; LANES],
 }
 
 /// An event queue: a ring of events in the heap. The first line is hardly ever written, the second by consumers; how
@@ -174,7 +177,7 @@ impl Encodings {
 }
 
 const _: () = {
-    assert!(size_of::<Counter>() == 64);
+    assert!(size_of::<Counter>() == 192);
     assert!(size_of::<EventQueue>() == 128);
     assert!(size_of::<Descriptor>() == 64);
     assert!(size_of::<Doorbell>() == 64);

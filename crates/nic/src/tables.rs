@@ -353,10 +353,10 @@ pub struct CounterBook {
     /// First and last operation that waits, lowest threshold first.
     pub armed_head: u32,
     pub armed_tail: u32,
-    /// Who has which lane of the counter's line: a number that the home gives its processes, 0 for nobody.
-    pub lane_owners: [u32; LANES],
     /// What lanes held when the first operation was armed: thresholds count it, and lanes stand still then.
     pub settled: u64,
+    /// Who has which lane of the counter: a number that the home gives its processes, 0 for nobody.
+    pub lane_owners: [u32; LANES],
 }
 
 /// An event queue, as the holders of the lock know it.
@@ -470,7 +470,7 @@ const _: () = {
     assert!(size_of::<Command>() == 168);
     assert!(size_of::<Triggered>() == 256);
     assert!(size_of::<Pending>() == 192);
-    assert!(size_of::<CounterBook>() == 64);
+    assert!(size_of::<CounterBook>() == 128);
     assert!(size_of::<QueueBook>() == 64);
     assert!(size_of::<MailSlot>() == 256);
     assert!(size_of::<Control>() == 192);

@@ -77,7 +77,7 @@ fn a_counter_has_lanes_or_thresholds() {
 proptest! {
     #[test]
     fn nothing_is_lost_however_it_is_counted(
-        senders in proptest::collection::vec((1..9u32, any::<bool>()), 0..60),
+        senders in proptest::collection::vec((1..LANES as u32 + 5, any::<bool>()), 0..120),
         recover in any::<bool>(),
     ) {
         let mut home = Home::new(&LIMITS);

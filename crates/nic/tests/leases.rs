@@ -429,7 +429,7 @@ fn leases_and_lanes_of_processes_that_have_ended_are_given_to_others() {
     assert!(stage.lease(1).is_none());
     let heir = stage.home.nic().lease(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").lent;
     assert!(dead.iter().any(|lent| lent.lane == heir.lane) && stage.put_by(&heir, 100));
-    assert_eq!(stage.arrived(stage.counter), 110);
+    assert_eq!(stage.arrived(stage.counter), (1..=LANES as u64).sum::<u64>() + 100);
     let former = dead.iter().find(|lent| lent.lane == heir.lane).expect("it was somebody's");
     assert!(!stage.put_by(former, 1));
     let nic = stage.home.nic();
@@ -520,12 +520,14 @@ fn registers_count_puts_by_lease() {
 
 // ---- Histories ---------------------------------------------------------------------------------------------------
 
-const HOLDERS: usize = 6;
+/// More than a counter has lanes for.
+const HOLDERS: usize = LANES + 2;
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
-    /// A holder asks for a lease, or puts by the last that it had.
-    Ask(usize),
+    /// Holders from one to another ask for leases, ...
+    Ask(usize, usize),
+    /// ... and one puts by the last that it had.
     Put(usize),
     Append,
     /// The oldest of the entries.
@@ -571,7 +573,8 @@ impl Model {
 
 fn op() -> impl Strategy<Value = Op> {
     prop_oneof![
-        6 => (0..HOLDERS).prop_map(Op::Ask),
+        6 => (0..HOLDERS).prop_map(|holder| Op::Ask(holder, holder)),
+        1 => (0..3usize).prop_map(|first| Op::Ask(first, HOLDERS - 1)),
         12 => (0..HOLDERS).prop_map(Op::Put),
         2 => Just(Op::Append),
         3 => Just(Op::Unlink),
@@ -608,17 +611,19 @@ proptest! {
         for op in history {
             let counter = stage.counter;
             match op {
-                Op::Ask(holder) => {
-                    let before = model.leases[holder].map(|lent| lent.lease);
-                    let alive = |name: u64| names.contains(&name);
-                    let given = stage.home.nic().lease(&PUT, names[holder], before, alive);
-                    let lanes = (0..HOLDERS).filter(|&other| {
-                        other != holder && model.leases[other].is_some_and(|l| stage.grant(&l))
-                    });
-                    let lanes = lanes.count();
-                    prop_assert_eq!(given.is_some(), model.may_lease() && lanes < LANES, "{} lanes", lanes);
-                    if given.is_some() {
-                        model.leases[holder] = given.map(|terms| terms.lent);
+                Op::Ask(first, last) => {
+                    for holder in first..=last {
+                        let before = model.leases[holder].map(|lent| lent.lease);
+                        let alive = |name: u64| names.contains(&name);
+                        let given = stage.home.nic().lease(&PUT, names[holder], before, alive);
+                        let lanes = (0..HOLDERS).filter(|&other| {
+                            other != holder && model.leases[other].is_some_and(|l| stage.grant(&l))
+                        });
+                        let lanes = lanes.count();
+                        prop_assert_eq!(given.is_some(), model.may_lease() && lanes < LANES, "{} lanes", lanes);
+                        if given.is_some() {
+                            model.leases[holder] = given.map(|terms| terms.lent);
+                        }
                     }
                 }
                 Op::Put(holder) => {

@@ -4,19 +4,19 @@
 //! A counter is changed by the holder of the NIC's lock and read by anyone. A change that reaches the lowest
 //! threshold that a triggered operation waits for moves that operation, and others due, to the fire queue.
 //!
-//! A sender that writes the target's memory in place may count in place as well: in a *lane*, a word of the counter's
-//! line that is that sender's alone, by a plain store (no lock, no read-modify-write: what counts is one crossing of the
+//! A sender that writes the target's memory in place may count in place as well: in a *lane*, a word of the
+//! counter that is that sender's alone, by a plain store (no lock, no read-modify-write: what counts is one crossing of the
 //! line, as for a flag). Lanes have no thresholds, so a counter has lanes in use or triggered operations, never both. A lane
 //! that was lent with a lease ([`super::leases`]) comes back with it, and keeps what it holds.
 //!
-//! Cost: one cache line, plain stores.
+//! Cost: one cache line, plain stores; whoever reads reads one line, or three where more than [`NEAR_LANES`] senders have lanes.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::Nic;
 use crate::handle::NONE;
-use crate::signals::{Counter, LANES, Signals};
+use crate::signals::{Counter, LANES, NEAR_LANES, Signals};
 use crate::tables::{CounterBook, slot};
 
 /// Status of counters.
@@ -86,7 +86,7 @@ impl Counter {
     #[inline(always)]
     pub fn watch(&self) -> Watch<'_> {
         let word = self
-            .lanes
+            .given()
             .iter()
             .fold(&self.success, |most, lane| if lane.load(Relaxed) > most.load(Relaxed) { lane } else { most });
         Watch::of(word)
@@ -99,11 +99,25 @@ impl Counter {
         self.success.load(Acquire).wrapping_add(self.in_lanes())
     }
 
+    /// The lanes that may hold something.
+    #[inline(always)]
+    pub fn given(&self) -> &[AtomicU64] {
+        if self.lanes_given.load(Acquire) as usize <= NEAR_LANES { &self.lanes[..NEAR_LANES] } else { &self.lanes }
+    }
+
     /// What of that was counted in place.
     #[inline(always)]
     pub(crate) fn in_lanes(&self) -> u64 {
-        let lanes = self.lanes.iter().map(|lane| lane.load(Acquire));
-        lanes.fold(self.common.load(Acquire), u64::wrapping_add)
+        let (near, far) = self.lanes.split_at(NEAR_LANES);
+        let sum = |sum, lane: &AtomicU64| lane.load(Acquire).wrapping_add(sum);
+        let nearby = near.iter().fold(self.common.load(Acquire), sum);
+        if self.lanes_given.load(Acquire) as usize <= NEAR_LANES { nearby } else { far.iter().fold(nearby, sum) }
+    }
+
+    /// Notes that somebody is about to count in a lane; under the lock.
+    pub(crate) fn give(&self, lane: usize) {
+        let given = self.lanes_given.load(Relaxed).max(lane as u32 + 1);
+        self.lanes_given.store(given, Release);
     }
 }
 
@@ -118,16 +132,17 @@ impl CounterBook {
 impl Nic<'_> {
     /// How the sender with this number (not 0) may count at a counter in place: in the lane that it has, else a free one.
     pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
-        let held = &self.signals.counter(reference)?.lanes;
+        let counter = self.signals.counter(reference)?;
         let (_, book) = self.counter_book(reference)?;
         if book.armed_head != NONE || book.lane_owners.iter().any(|owner| owner & LEASED != 0) {
             return Some(Lane::Locked);
         }
         let owners = &mut book.lane_owners;
-        let free = |lane: &usize| owners[*lane] == 0 && held[*lane].load(Relaxed) == 0;
+        let free = |lane: &usize| owners[*lane] == 0 && counter.lanes[*lane].load(Relaxed) == 0;
         let owned = owners.iter().position(|&owner| owner == sender);
         let Some(lane) = owned.or_else(|| (0..LANES).find(free)) else { return Some(Lane::Common) };
         owners[lane] = sender;
+        counter.give(lane);
         Some(Lane::Own(lane))
     }
 

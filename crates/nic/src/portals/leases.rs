@@ -129,7 +129,9 @@ impl Nic<'_> {
             let (at, book) = self.counter_book(counter)?;
             book.lane_owners[free] = LEASED | lease;
             (index, lane) = (at as u32, free);
-            slot.counted.store(self.signals.counters.get(at)?.lanes[lane].load(Relaxed), Relaxed);
+            let counter = self.signals.counters.get(at)?;
+            counter.give(lane);
+            slot.counted.store(counter.lanes[lane].load(Relaxed), Relaxed);
         }
         let control = &mut *self.tables.control;
         control.leases |= 1 << lease;

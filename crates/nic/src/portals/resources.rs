@@ -150,7 +150,8 @@ impl Nic<'_> {
         };
         counter.success.store(0, Relaxed);
         counter.failure.store(0, Relaxed);
-        counter.lanes.iter().for_each(|lane| lane.store(0, Relaxed));
+        counter.given().iter().for_each(|lane| lane.store(0, Relaxed));
+        counter.lanes_given.store(0, Relaxed);
         counter.common.store(0, Relaxed);
         counter.slot.store(live, Release);
         Ok(self.signals.encodings.counters.encode(index, generation))
