@@ -2,7 +2,7 @@
 //! Counting puts (seed 004, sections 2 and 2.1): a put that its target learns of by a counter, without flag or fence.
 //!
 //! A `shmem_ct_t` is, at every PE, one counting event of its NIC; each counts what arrives at that PE. In place, a counting
-//! put stores the bytes and then one word of the counter's line at the target: the sender's own *lane*, or, when four others
+//! put stores the bytes and then one word of the counter's line at the target: the sender's own *lane*, or, when twenty others
 //! have lanes, a word that the rest add to ([`selvedge_host::nic::portals::counters`]). By commands, it is a Portals put to
 //! the counter's own list entry, and the target's NIC counts.
 //!
@@ -13,8 +13,9 @@
 //!    store to, so nothing that arrives meanwhile is lost.
 //! 3. The count is stored after the bytes. Nothing else is ordered: each counter is for itself (section 2.1).
 //!
-//! Limits: [`Counters::limit`], 4,096 where nothing else is set. Costs: a put is its stores and one more; a counter 128
-//! bytes in the NIC and 8 in the region, and 16 for each PE that this one counts at; waiting polls one line.
+//! Limits: [`Counters::limit`], 4,096 where nothing else is set. Costs: a put is its stores and one more; a counter 320
+//! bytes in the NIC and 8 in the region, and 16 for each PE that this one counts at; waiting polls one line where up to four PEs count,
+//! and three beyond.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{
@@ -28,14 +29,12 @@ use selvedge_host::nic::signals::Counter;
 
 use crate::hand::{Hand, at_hand};
 use crate::remote::{COUNTER_TABLE, library};
-use crate::rma::copy;
+use crate::rma::{copy, copy_to_tell};
 use crate::types::Element;
 use crate::{Call, Ct, Ctx, Place, Reach, Sym, World, check, collective, world};
 
 /// Counters where `SELVEDGE_SHMEM_COUNTERS` says nothing.
 const DEFAULT_LIMIT: u32 = 4096;
-/// Looks at the only word of a counter that was counted in between two at all of them.
-const LOOKS: u32 = 16;
 /// Match bits of a counter's entries: never 0, which are those of the entries that do not count.
 const COUNTS: u64 = 1 << 32;
 
@@ -140,8 +139,8 @@ impl Record {
 
     /// Looks whether one PE alone counts here.
     fn find_only(&self) {
-        let Counter { success, lanes, common, .. } = self.line();
-        let words = [success, common].into_iter().chain(lanes);
+        let line = self.line();
+        let words = [&line.success, &line.common].into_iter().chain(line.given());
         let mut counted = words.filter(|word| word.load(Relaxed) != 0);
         let only = counted.next().filter(|_| counted.next().is_none());
         self.only.store(only.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(word).cast_mut()), Relaxed);
@@ -383,20 +382,21 @@ pub fn set(call: Call, ct: Ct, value: c_long) {
 pub fn wait(call: Call, ct: Ct, value: c_long) {
     let Some(world) = world(call) else { return };
     let Some(record) = world.counters.checked(call, ct) else { return };
-    // Who reads several words of a line while that is taken away begins all of them anew: where one PE alone counts here, its word
-    // is looked at, and all of them now and then.
+    // Who reads several words of a line while that is taken away begins all of them anew: where one PE alone counts here, the
+    // first looks are at its word.
     let arrived = value.wrapping_add(record.taken.load(Relaxed));
     let only = record.only();
     let reached = || only.is_some_and(|word| word.load(Acquire) as i64 >= arrived);
-    let mut looks = 0u32;
-    let is_due = || {
-        looks += 1;
-        only.is_none() || reached() || looks % LOOKS == 0
-    };
-    world.wait_watching(is_due, || match reached() {
-        true => Some(()),
-        false => (record.value() >= value).then(|| record.find_only()),
-    });
+    if reached() {
+        return;
+    }
+    world.wait_watching(
+        || only.is_none() || reached(),
+        || match reached() {
+            true => Some(()),
+            false => (record.value() >= value).then(|| record.find_only()),
+        },
+    );
 }
 
 #[inline]
@@ -479,7 +479,7 @@ pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, ct: Ct, dest: *mut T, source
     match near(ct, ctx, dest.cast(), bytes, pe) {
         Some((aim, hand)) => {
             // SAFETY: the target was found inside of symmetric memory; the source is the caller's.
-            unsafe { copy(source.cast(), hand.at, bytes) };
+            unsafe { copy_to_tell(source.cast(), hand.at, bytes, std::ptr::from_ref(aim.target).cast()) };
             aim.count();
             hand.ring();
         }

@@ -50,7 +50,7 @@ pub unsafe fn put_signal<T: Element>(
             // as many.
             unsafe {
                 if bytes != 0 {
-                    rma::copy(source.cast(), data.at, bytes);
+                    rma::copy_to_tell(source.cast(), data.at, bytes, flag.at);
                 }
                 raise(flag.at, signal, sig_op == ADD);
             }
