@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_live::lanes::{Envelope, Lanes, Reader, Waiting};
+use selvedge_live::os::lines;
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
@@ -26,6 +27,12 @@ use crate::warn_line;
 const BATCH: u64 = 32;
 /// Looks in vain before the core is given to whoever wants it, and between such moments.
 const LOOKS_BEFORE_YIELD: u32 = 400;
+/// Who asks for the second time in vain waits, and most likely for what is about to come: so many calls linger, ...
+const LINGERING_CALLS: u32 = 16;
+/// ... each for so many looks, some 130 ns, ...
+const LINGERING_LOOKS: u32 = 20;
+/// ... where there are no more lanes than that: more take that long by themselves.
+const LINGERING_LANES: u32 = 3;
 /// Looks in vain between looks after the deaths of others.
 const LOOKS_PER_TICK: u32 = 4096;
 
@@ -87,10 +94,14 @@ impl Core {
             left &= !self.own_lane;
             came = self.take_own(reading);
         }
+        let others = left;
         while left != 0 {
             let lane = left.trailing_zeros() as usize;
             left &= left - 1;
             came |= self.take_lane(lane, reading);
+        }
+        if !came && self.idle.wrapping_sub(1) < LINGERING_CALLS {
+            came = self.linger(others, reading);
         }
         if came {
             self.idle = 0;
@@ -100,6 +111,30 @@ impl Core {
             }
         }
         self.rest();
+    }
+
+    /// Looks at lanes of others some more times, by a program that waits. Whoever asks from outside comes by every 50 to 150 ns, and
+    /// finds what came meanwhile half of that too late: looks that follow each other take 5 % of half a round trip off under Open MPI,
+    /// and 10 to 20 % under MPICH.
+    #[inline(never)]
+    fn linger(&mut self, lanes: u64, reading: &mut Reading) -> bool {
+        if lanes == 0 || lanes.count_ones() > LINGERING_LANES {
+            return false;
+        }
+        let mut came = false;
+        for _ in 0..LINGERING_LOOKS {
+            lines::a_moment();
+            let mut left = lanes;
+            while left != 0 {
+                let lane = left.trailing_zeros() as usize;
+                left &= left - 1;
+                came |= self.take_lane(lane, reading);
+            }
+            if came {
+                break;
+            }
+        }
+        came
     }
 
     /// What we have sent to ourselves comes before all that others can have sent because of what we did next: MPICH's accumulates to

@@ -83,7 +83,7 @@ pub fn between_looks(look: u32) {
 
 /// Some 20 cycles of a core's one multiplier, in which it may begin what comes after.
 #[inline(always)]
-fn a_moment() {
+pub fn a_moment() {
     #[cfg(target_arch = "x86_64")]
     {
         /// One is begun in each cycle.
