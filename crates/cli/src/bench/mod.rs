@@ -215,7 +215,7 @@ impl Session {
         }
         self.progress.finish_and_clear();
         self.done.splice(0..0, record::middle_run(std::mem::take(&mut self.raw_runs)));
-        self.done = record::middle_runs(std::mem::take(&mut self.done));
+        self.done = record::chosen_runs(std::mem::take(&mut self.done), record::middle_run);
         let place =
             |m: &Measurement| cases::all().position(|case| case.name == m.case || case.yields.contains(&&*m.case));
         self.done.sort_by_key(place);

@@ -225,8 +225,17 @@ pub fn middle_run(mut runs: Vec<Measurement>) -> Option<Measurement> {
     Some(runs.swap_remove(at))
 }
 
-/// Each thing once, with its middle run, in the order in which they came first.
-pub fn middle_runs(all: Vec<Measurement>) -> Vec<Measurement> {
+/// Several runs of one thing: the one with the least median. `None` when there is no run.
+pub fn quickest_run(runs: Vec<Measurement>) -> Option<Measurement> {
+    let median = |m: &Measurement| m.median_ns.unwrap_or(f64::INFINITY);
+    runs.into_iter().filter(|m| m.median_ns.is_some()).min_by(|a, b| median(a).total_cmp(&median(b)))
+}
+
+/// Each thing once, with the run that is chosen of its several, in the order in which they came first.
+pub fn chosen_runs(
+    all: Vec<Measurement>,
+    choose: impl Fn(Vec<Measurement>) -> Option<Measurement>,
+) -> Vec<Measurement> {
     let mut groups: Vec<Vec<Measurement>> = Vec::new();
     for m in all {
         let same = |group: &&mut Vec<Measurement>| {
@@ -238,7 +247,7 @@ pub fn middle_runs(all: Vec<Measurement>) -> Vec<Measurement> {
         }
     }
     let untimed = |group: &[Measurement]| group[0].median_ns.is_none().then(|| group[0].clone());
-    groups.into_iter().filter_map(|group| untimed(&group).or_else(|| middle_run(group))).collect()
+    groups.into_iter().filter_map(|group| untimed(&group).or_else(|| choose(group))).collect()
 }
 
 #[cfg(test)]
@@ -316,7 +325,9 @@ mod tests {
         let counted = Measurement { median_ns: None, ..counted };
         let of = |ns| time("shmem_put", 8, None, ns);
         let all = vec![of(3.0), time("shmem_put", 64, None, 9.0), counted.clone(), of(1.0), of(2.0)];
-        let found = middle_runs(all);
+        let quickest = chosen_runs(all.clone(), quickest_run);
+        assert_eq!(quickest, [of(1.0), time("shmem_put", 64, None, 9.0), counted.clone()]);
+        let found = chosen_runs(all, middle_run);
         assert_eq!(found, [of(2.0), time("shmem_put", 64, None, 9.0), counted]);
         let record = &records(&found)[2];
         assert_eq!((record.against.as_deref(), record.ratio), (Some("1 instruction"), Some(9.0)));

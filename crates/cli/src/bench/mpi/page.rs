@@ -188,8 +188,8 @@ impl Page<'_> {
             "# Benchmarks of MPI over Selvedge\n\nWritten by `selvedge bench mpi{quick} --docs DIR`; not edited by hand.\n\n\
              | | |\n|---|---|\n| host | {} |\n| date | {} |\n| MPIs | {} |\n\n\
              Each installed MPI as it comes (`_own`), and the same MPI over our libfabric provider, told by the environment that \
-             `selvedge env` prints. One program runs on both sides; they take turns, and of several turns the middle one counts. \
-             Two ranks are pinned to a core each. A figure is the median, or the 99th percentile, of many batches after warming \
+             `selvedge env` prints. One program runs on both sides; they take turns, and of several turns the quickest one counts: the cores \
+             of a virtual machine lie now nearer to each other and now farther, for seconds at a time. Two ranks are pinned to a core each. A figure is the median, or the 99th percentile, of many batches after warming \
              up. A ratio is this case's figure divided by that of the case it stands against: for times, less than one is faster; \
              for rates and bandwidths, more than one is.\n\n",
             self.host.describe(),
