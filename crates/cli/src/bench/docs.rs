@@ -105,8 +105,8 @@ const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Latency",
         about: "Half a round trip, but for `get` and `fetch_atomic`, which are whole operations on a target that does not \
-                call the library. What is held against `raw_flag` takes turns with it in several runs, of which the middle one \
-                counts.",
+                call the library. What is held against `raw_flag` takes turns with it in several runs, of which the quickest \
+                one counts.",
         has: |_| true,
         plots: &[Plot {
             file: "latency.svg",
@@ -169,7 +169,7 @@ impl Page<'_> {
                 "Benchmarks of OpenSHMEM",
                 " shmem",
                 " What Open MPI's OpenSHMEM does too takes turns with it, in several runs of the same program, of which \
-                 the middle one counts; ways to do one thing take turns inside a run.",
+                 the quickest one counts; ways to do one thing take turns inside a run.",
             ),
         };
         let quick = if self.quick { " --quick" } else { "" };

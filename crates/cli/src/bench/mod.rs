@@ -153,7 +153,7 @@ struct Session {
     /// What is being measured.
     group: Group,
     done: Vec<Measurement>,
-    /// Taken again and again over the whole run; the middle one counts.
+    /// Taken again and again over the whole run; the quickest one counts.
     raw_runs: Vec<Measurement>,
     /// Of each group, in the order of [`Group::ALL`].
     notes: [Vec<String>; 2],
@@ -214,8 +214,8 @@ impl Session {
             self.progress.inc(1);
         }
         self.progress.finish_and_clear();
-        self.done.splice(0..0, record::middle_run(std::mem::take(&mut self.raw_runs)));
-        self.done = record::chosen_runs(std::mem::take(&mut self.done), record::middle_run);
+        self.done.splice(0..0, record::quickest_run(std::mem::take(&mut self.raw_runs)));
+        self.done = record::quickest_runs(std::mem::take(&mut self.done));
         let place =
             |m: &Measurement| cases::all().position(|case| case.name == m.case || case.yields.contains(&&*m.case));
         self.done.sort_by_key(place);

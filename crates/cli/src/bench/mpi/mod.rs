@@ -3,8 +3,7 @@
 //!
 //! One program (`bench/mpi`), compiled with each MPI's own `mpicc`, runs on both sides; only the environment differs, and ours is
 //! what `selvedge env` prints. The sides take turns, batch by batch, and of several turns the quickest one counts
-//! ([`super::record::quickest_run`]): the cores of a virtual machine lie now nearer to each other and now farther, for seconds at a
-//! time, and a line takes 40 or 200 ns between them, so that middle turns may compare what was near with what was far. Two ranks are pinned to a core each. Beside them: Debian's `fi_pingpong` over our provider and
+//! ([`super::record::quickest_runs`]). Two ranks are pinned to a core each. Beside them: Debian's `fi_pingpong` over our provider and
 //! over `shm`, and the two ways a message can go through our provider, forced one after the other, whose curves cross at the
 //! threshold that the provider should have.
 //!
@@ -29,7 +28,7 @@ use self::batch::Batch;
 use self::side::{Provider, Side, Stock};
 use super::host::Host;
 use super::process::Tree;
-use super::record::{Measurement, chosen_runs, quickest_run};
+use super::record::{Measurement, quickest_runs};
 use super::report;
 use crate::mpirun::Family;
 
@@ -91,7 +90,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     session.run(&stock, &provider);
 
-    let measurements = chosen_runs(std::mem::take(&mut session.done), quickest_run);
+    let measurements = quickest_runs(std::mem::take(&mut session.done));
     let records = compare::records(&measurements);
     println!("{}\n{}", session.host.describe(), report::table(&records));
     let crossings = compare::crossings(&measurements);
