@@ -67,9 +67,9 @@ const EAGER_LOOKS: u32 = 16;
 /// A processor that runs ahead has many loads of a line under way when that is taken away; it throws away what it did after the
 /// first of them that saw the new value, and its requests hold up who writes. So does a look that waits for the one before: the line is
 /// asked for again before it has been written. With a look begun every 20 cycles or so, of which several are under way, an answer from a
-/// core nearby is seen 20 to 30 % sooner than with the processor's hint for spinning, and up to 40 % sooner than with looks that
-/// wait for each other, where both sides fall into step and each sees the other's answer a whole look too late. From afar fewer requests are worth more: the hint is
-/// 5 % ahead there.
+/// core nearby is seen 20 to 30 % sooner than with the processor's hint for spinning, and up to 40 % sooner than with looks that wait
+/// for each other, where both sides fall into step and each sees the other's answer a whole look too late. From afar fewer requests are
+/// worth more: the hint is 5 % ahead there.
 #[inline(always)]
 pub fn between_looks(look: u32) {
     if look == 0 {
