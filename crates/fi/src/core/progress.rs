@@ -88,18 +88,13 @@ impl Core {
     /// Takes in what has come, for a program that reads completions just now.
     #[inline(always)]
     pub fn progress_into(&mut self, reading: &mut Reading) {
-        let mut left = self.lanes.claimed();
+        let claimed = self.lanes.claimed();
         let mut came = false;
-        if left & self.own_lane != 0 {
-            left &= !self.own_lane;
+        if claimed & self.own_lane != 0 {
             came = self.take_own(reading);
         }
-        let others = left;
-        while left != 0 {
-            let lane = left.trailing_zeros() as usize;
-            left &= left - 1;
-            came |= self.take_lane(lane, reading);
-        }
+        let others = claimed & !self.own_lane;
+        came |= self.take_lanes(others, reading);
         if !came && self.idle.wrapping_sub(1) < LINGERING_CALLS {
             came = self.linger(others, reading);
         }
@@ -121,20 +116,10 @@ impl Core {
         if lanes == 0 || lanes.count_ones() > LINGERING_LANES {
             return false;
         }
-        let mut came = false;
-        for _ in 0..LINGERING_LOOKS {
+        (0..LINGERING_LOOKS).any(|_| {
             lines::a_moment();
-            let mut left = lanes;
-            while left != 0 {
-                let lane = left.trailing_zeros() as usize;
-                left &= left - 1;
-                came |= self.take_lane(lane, reading);
-            }
-            if came {
-                break;
-            }
-        }
-        came
+            self.take_lanes(lanes, reading)
+        })
     }
 
     /// What we have sent to ourselves comes before all that others can have sent because of what we did next: MPICH's accumulates to
@@ -143,6 +128,18 @@ impl Core {
     fn take_own(&mut self, reading: &mut Reading) -> bool {
         let lane = self.own_lane.trailing_zeros() as usize;
         (0..TURNS_OF_OWN).take_while(|_| self.take_lane(lane, reading)).count() != 0
+    }
+
+    /// Takes in what lies in each of these lanes; whether there was any.
+    #[inline(always)]
+    fn take_lanes(&mut self, mut left: u64, reading: &mut Reading) -> bool {
+        let mut came = false;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            left &= left - 1;
+            came |= self.take_lane(lane, reading);
+        }
+        came
     }
 
     /// Takes in what lies in a lane, as much as in one go; whether there was any.

@@ -60,15 +60,9 @@ pub struct Watch<'a> {
     looks: u32,
 }
 
-impl<'a> Watch<'a> {
+impl Watch<'_> {
     /// Looks between two at all of the counter.
     const LOOKS: u32 = 8;
-
-    /// Looks at this word of the counter.
-    #[inline(always)]
-    pub fn of(word: &'a AtomicU64) -> Watch<'a> {
-        Watch { word, seen: word.load(Relaxed), looks: 0 }
-    }
 
     /// Whether this look is to be at all of it. The first is.
     #[inline(always)]
@@ -89,7 +83,7 @@ impl Counter {
             .given()
             .iter()
             .fold(&self.success, |most, lane| if lane.load(Relaxed) > most.load(Relaxed) { lane } else { most });
-        Watch::of(word)
+        Watch { word, seen: word.load(Relaxed), looks: 0 }
     }
 
     /// Successes, however they were counted. The words are of one line and each only grows, so what this gives lies
