@@ -466,6 +466,46 @@ CASE(multi_receive_of_unexpected, 1,
     }
 }
 
+CASE(multi_receive_used_up_by_unexpected, 1,
+     "FI_MULTI_RECV: messages that waited, small and large, and use the buffer up: each is told, the buffer goes back once, "
+     "with the last of them or after it")
+{
+    enum { SMALL = 256, LARGE = 200000, SMALLS = 7, BYTES = SMALLS * SMALL + LARGE };
+    struct pair p = multi_pair(FI_CQ_FORMAT_DATA);
+    unsigned char *space = buffer(BYTES), *out = buffer(BYTES);
+    pattern_fill(out, BYTES, 3);
+    for (int large_at = 0; large_at <= SMALLS; large_at++) {
+        memset(space, 0, BYTES);
+        size_t at = 0;
+        for (int i = 0; i <= SMALLS; i++) {
+            size_t bytes = i == large_at ? LARGE : SMALL;
+            POST(fi_send(p.a->ep, out + at, bytes, NULL, p.to_b, NULL));
+            at += bytes;
+        }
+        for (int i = 0; i < 1000; i++) progress();
+        POST(receive_flagged(MESSAGE, p.b, from_any(space, BYTES, 0, CONTEXT(1)), FI_MULTI_RECV));
+        size_t received = 0;
+        int messages = 0;
+        for (bool is_back = false; !is_back;) {
+            struct completion c = WAIT_RX(p.b);
+            about("large one at %d, %zu of %d bytes received", large_at, received, BYTES);
+            CHECK_PTR(c.context, CONTEXT(1));
+            is_back = c.flags & FI_MULTI_RECV;
+            if (c.flags & FI_RECV) {
+                size_t from = (size_t)((unsigned char *)c.buf - space);
+                CHECK(from + c.len <= BYTES && !memcmp(c.buf, out + from, c.len));
+                received += c.len;
+                messages++;
+            } else {
+                CHECK(is_back);
+                CHECK_EQ(c.len, 0);
+            }
+        }
+        CHECK_EQ(received, BYTES);
+        CHECK_EQ(messages, SMALLS + 1);
+    }
+}
+
 CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a buffer, none overlaps another",
      .stock = "sockets: tells a wrong buf")
 {

@@ -113,7 +113,8 @@ impl Core {
         let taken = (message.length as usize).min(room);
         let bytes = (wanted.pieces.len() > 1).then(|| vec![0u8; taken].into_boxed_slice());
         let start = bytes.as_ref().map_or(start, |bytes| bytes.as_ptr() as u64);
-        self.fetch(ticket, Landing { message, kind: wanted.kind, room, pieces: wanted.pieces.into(), bytes, start });
+        let (kind, pieces) = (wanted.kind, wanted.pieces.into());
+        self.fetch(ticket, Landing { message, kind, room, pieces, bytes, start, multi: None });
         0
     }
 
@@ -121,7 +122,8 @@ impl Core {
     fn release_payload(&mut self, wanted: &Wanted<'_>, message: Arrived) {
         let ticket = Ticket { wanted: false, flags: 0, ..wanted.ticket };
         let message = Arrived { length: 0, ..message };
-        let landing = Landing { message, kind: wanted.kind, room: 0, pieces: [].into(), bytes: None, start: 0 };
+        let landing =
+            Landing { message, kind: wanted.kind, room: 0, pieces: [].into(), bytes: None, start: 0, multi: None };
         self.fetch(ticket, landing);
     }
 

@@ -411,13 +411,7 @@ impl Core {
                 _ => self.remote_answered(number, event.fail),
             },
             event_kind::AUTO_UNLINK if event.list == list::OVERFLOW => self.buffer_is_full(number),
-            event_kind::AUTO_UNLINK => {
-                if let Some(ticket) = self.receive_used_up(number) {
-                    let flags = ticket.flags | MULTI_RECV;
-                    let entry = fi_cq_tagged_entry { op_context: ticket.context, flags, ..Default::default() };
-                    self.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
-                }
-            }
+            event_kind::AUTO_UNLINK => self.receive_used_up(number),
             event_kind::AUTO_FREE => self.buffer_is_free(number),
             event_kind::PT_DISABLED => {
                 // Senders were turned away for lack of room; there is some again, now that this was read.
@@ -463,15 +457,10 @@ impl Core {
             next.kind == event_kind::AUTO_UNLINK && next.list == list::PRIORITY && next.user_ptr == number as u64
         });
         if last {
-            if let Some(Operation::Receive(posted)) = self.operations.get_mut(number) {
-                posted.ticket.flags |= MULTI_RECV;
-            }
-        }
-        self.receive_filled(number, &message, event.start, room, error);
-        if last {
-            self.receive_used_up(number);
+            self.filled_up(number, &message, event.start, room, error);
             return None;
         }
+        self.receive_filled(number, &message, event.start, room, error);
         next
     }
 }

@@ -69,8 +69,17 @@ pub struct Posted {
     pub kind: Kind,
     /// Where the message is to go in the end, when that is in several pieces; it arrives in `bytes`.
     pieces: Option<Box<Scattered>>,
-    multi: bool,
+    /// Of a receive that takes many messages.
+    multi: Option<Multi>,
     counted: bool,
+}
+
+/// The buffer of a receive that takes many messages goes back when none is to come and those that it took are in place.
+#[derive(Clone, Copy, Default)]
+struct Multi {
+    used_up: bool,
+    /// Messages whose payload is still being fetched.
+    fetching: u32,
 }
 
 /// A receive's pieces, and one piece as long as all of them.
@@ -128,6 +137,8 @@ pub(super) struct Landing {
     /// In one piece, where the program's are several.
     pub bytes: Option<Box<[u8]>>,
     pub start: u64,
+    /// The receive that takes many messages, this one among them.
+    pub multi: Option<usize>,
 }
 
 impl Core {
@@ -222,13 +233,13 @@ impl Core {
                     entry,
                     kind: wanted.kind,
                     pieces,
-                    multi: false,
+                    multi: None,
                     counted: counter != NONE,
                 }));
                 0
             }
             Ok(Linked::Met(found)) => {
-                self.meet(wanted.kind, &wanted.ticket, wanted.pieces, found);
+                self.meet(wanted.kind, &wanted.ticket, wanted.pieces, found, None);
                 0
             }
             Err(AppendError::Portal) => -(EOPBADSTATE as isize),
@@ -239,53 +250,50 @@ impl Core {
     /// A receive that takes many messages: first those that are there.
     #[inline(never)]
     fn receive_many(&mut self, wanted: &Wanted<'_>, spec: &EntrySpec, portal: u32) -> isize {
-        let [piece] = wanted.pieces else { return -(EINVAL as isize) };
-        let least = spec.min_free as usize;
-        let (start, length) = (piece.iov_base as u64, piece.iov_len);
-        let mut used = 0usize;
-        loop {
-            if length - used < least {
-                // What filled it did not know that it was the last.
-                let entry = fi_cq_tagged_entry {
-                    op_context: wanted.ticket.context,
-                    flags: MULTI_RECV | wanted.ticket.flags,
-                    ..Default::default()
-                };
-                self.complete_uncounted(&wanted.ticket, Side::Receive, entry, ADDR_ANY);
-                return 0;
-            }
-            let found = self.interface.lock().find_unexpected(&mut NoMemory, portal, spec);
-            let Some(found) = found else { break };
-            let room = [iovec { iov_base: (start + used as u64) as *mut c_void, iov_len: length - used }];
-            let taken = self.meet(wanted.kind, &wanted.ticket, &room, found);
-            used += taken;
+        if wanted.pieces.len() != 1 {
+            return -(EINVAL as isize);
         }
-        let slot = self.operations.vacant_entry();
-        let mut spec = *spec;
-        spec.start = start + used as u64;
-        spec.length = (length - used) as u64;
-        spec.user_ptr = slot.key() as u64;
-        match self.interface.lock().post_receive(&mut NoMemory, portal, &spec) {
-            Ok(Linked::Linked(entry)) => {
-                slot.insert(Operation::Receive(Posted {
-                    ticket: wanted.ticket,
-                    entry,
-                    kind: wanted.kind,
-                    pieces: None,
-                    multi: true,
-                    counted: spec.counter != NONE,
-                }));
-                0
+        let number = self.operations.insert(Operation::Receive(Posted {
+            ticket: wanted.ticket,
+            entry: NONE,
+            kind: wanted.kind,
+            pieces: None,
+            multi: Some(Multi::default()),
+            counted: spec.counter != NONE,
+        }));
+        let mut spec = EntrySpec { user_ptr: number as u64, ..*spec };
+        let mut has_taken = false;
+        while spec.length >= spec.min_free {
+            let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
+            match posted {
+                Ok(Linked::Linked(entry)) => {
+                    if let Operation::Receive(posted) = &mut self.operations[number] {
+                        posted.entry = entry;
+                    }
+                    return 0;
+                }
+                Ok(Linked::Met(found)) => {
+                    let room = [iovec { iov_base: spec.start as *mut c_void, iov_len: spec.length as usize }];
+                    let taken = self.meet(wanted.kind, &wanted.ticket, &room, found, Some(number)) as u64;
+                    spec.start += taken;
+                    spec.length -= taken;
+                    has_taken = true;
+                }
+                // What the program was told of stays; it gets the rest of its buffer back.
+                Err(_) if has_taken => break,
+                Err(error) => {
+                    self.operations.remove(number);
+                    let error = if matches!(error, AppendError::Portal) { EOPBADSTATE } else { EAGAIN };
+                    return -(error as isize);
+                }
             }
-            // One has come since: nothing was linked.
-            Ok(Linked::Met(_)) => -(EAGAIN as isize),
-            Err(AppendError::Portal) => -(EOPBADSTATE as isize),
-            Err(_) => -(EAGAIN as isize),
         }
+        self.receive_used_up(number);
+        0
     }
 
     /// A receive that an unexpected message has waited for; the bytes that it took.
-    fn meet(&mut self, kind: Kind, ticket: &Ticket, pieces: &[iovec], found: u32) -> usize {
+    fn meet(&mut self, kind: Kind, ticket: &Ticket, pieces: &[iovec], found: u32, multi: Option<usize>) -> usize {
         let room = total(pieces);
         let mut nic = self.interface.lock();
         let Some(header) = nic.unexpected(found) else { return 0 };
@@ -310,7 +318,7 @@ impl Core {
             Some(bytes) => bytes.as_ptr() as u64,
             None => pieces.first().map_or(0, |piece| piece.iov_base as u64),
         };
-        self.fetch(*ticket, Landing { message, kind, room, pieces: pieces.into(), bytes, start });
+        self.fetch(*ticket, Landing { message, kind, room, pieces: pieces.into(), bytes, start, multi });
         taken
     }
 
@@ -319,6 +327,9 @@ impl Core {
         let length = landing.message.length.min(landing.room as u64);
         let (token, target) = (landing.message.token, landing.message.source >> 8);
         let start = landing.start;
+        if let Some(multi) = landing.multi.and_then(|number| self.multi(number)) {
+            multi.fetching += 1;
+        }
         let number = self.operations.insert(Operation::Fetch(Box::new(Fetch { ticket, landing })));
         let command = Command {
             request: Request {
@@ -364,6 +375,12 @@ impl Core {
         };
         let start = landing.pieces.first().map_or(0, |piece| piece.iov_base as u64);
         self.arrived(landing.kind, &ticket, &landing.message, landing.room, start, error, true);
+        if let Some(number) = landing.multi {
+            if let Some(multi) = self.multi(number) {
+                multi.fetching -= 1;
+            }
+            self.give_back(number);
+        }
     }
 
     /// Ends a receive: its message is in place, or `error` says why not.
@@ -410,7 +427,7 @@ impl Core {
     #[inline]
     pub(super) fn receive_filled(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
         let Some(Operation::Receive(posted)) = self.operations.get(number) else { return };
-        if posted.multi {
+        if posted.multi.is_some() {
             let ticket = posted.ticket;
             let (kind, counted) = (posted.kind, posted.counted);
             return self.arrived(kind, &ticket, message, room, start, error, !counted);
@@ -454,17 +471,49 @@ impl Core {
         }
     }
 
-    /// Whether an operation is a receive for many messages.
-    pub(super) fn is_multi(&self, number: usize) -> bool {
-        matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.multi)
-    }
-
-    /// A receive for many messages is used up.
-    pub(super) fn receive_used_up(&mut self, number: usize) -> Option<Ticket> {
-        match self.operations.try_remove(number)? {
-            Operation::Receive(posted) => Some(posted.ticket),
+    /// What an operation has of a receive that takes many messages, if it is one.
+    fn multi(&mut self, number: usize) -> Option<&mut Multi> {
+        match self.operations.get_mut(number) {
+            Some(Operation::Receive(posted)) => posted.multi.as_mut(),
             _ => None,
         }
+    }
+
+    /// Whether an operation is a receive that takes many messages.
+    pub(super) fn is_multi(&self, number: usize) -> bool {
+        matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.multi.is_some())
+    }
+
+    /// A receive that takes many messages is used up by this one, whose completion says so, unless others are still to be
+    /// fetched.
+    pub(super) fn filled_up(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
+        let is_alone = self.multi(number).is_some_and(|multi| multi.fetching == 0);
+        if let (true, Some(Operation::Receive(posted))) = (is_alone, self.operations.get_mut(number)) {
+            posted.ticket.flags |= MULTI_RECV;
+        }
+        self.receive_filled(number, message, start, room, error);
+        match is_alone {
+            true => drop(self.operations.remove(number)),
+            false => self.receive_used_up(number),
+        }
+    }
+
+    /// A receive that takes many messages is used up.
+    pub(super) fn receive_used_up(&mut self, number: usize) {
+        if let Some(multi) = self.multi(number) {
+            multi.used_up = true;
+        }
+        self.give_back(number);
+    }
+
+    /// Gives the buffer of a receive for many messages back, if nothing is to come into it any more.
+    fn give_back(&mut self, number: usize) {
+        if !self.multi(number).is_some_and(|multi| multi.used_up && multi.fetching == 0) {
+            return;
+        }
+        let Operation::Receive(posted) = self.operations.remove(number) else { return };
+        let entry = fi_cq_tagged_entry { op_context: posted.ticket.context, flags: MULTI_RECV, ..Default::default() };
+        self.complete_uncounted(&posted.ticket, Side::Receive, entry, ADDR_ANY);
     }
 
     /// Cancels what was handed over with this context: true if there was such a thing, which then ends with an error.
