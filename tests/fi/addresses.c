@@ -5,6 +5,8 @@
  */
 #include "harness.h"
 
+#include <unistd.h>
+
 static struct fid_av *av_open(struct side *side, struct fi_av_attr attr)
 {
     struct fid_av *av = NULL;
@@ -294,6 +296,87 @@ CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does 
     CHECK(rc <= 0);
     rc = fi_av_insertsym(side->av, "no.such.host.invalid", 1, "4711", 1, &inserted, 0, NULL);
     CHECK(rc <= 0);
+}
+
+/* A number that cases that run at the same time do not have. */
+static const char *own_service(void)
+{
+    static char text[8];
+    snprintf(text, sizeof text, "%d", 1024 + getpid() % 64000);
+    return text;
+}
+
+static struct fi_info *named(const char *service, uint64_t flags)
+{
+    struct fi_info *hints = hints_for((struct wants){.caps = FI_MSG}), *info = NULL;
+    OK(fi_getinfo(api_version(), "127.0.0.1", service, flags, hints, &info));
+    fi_freeinfo(hints);
+    return info;
+}
+
+CASE(services, 1,
+     "fi_getinfo, fi_av_insert: an endpoint that was opened with a service as its src_addr is who gets that service as its "
+     "dest_addr; a service has one endpoint, as long as that is open",
+     .ours = true)
+{
+    struct side *side = side_open((struct wants){.caps = FI_MSG});
+    const char *service = own_service();
+    struct fi_info *source = named(service, FI_SOURCE), *target = named(service, 0);
+    fi_addr_t to = 77, again = 77;
+    CHECK_RC(fi_av_insert(side->av, target->dest_addr, 1, &to, 0, NULL), 0);
+    CHECK_EQ(to, FI_ADDR_NOTAVAIL);
+    for (int round = 0; round < 2; round++) {
+        about("round %d", round);
+        struct fid_ep *ep = NULL, *second = NULL;
+        if (round == 0) {
+            OK(fi_endpoint(side->domain, source, &ep, NULL));
+        } else {
+            /* by fi_setname, from the next free one */
+            struct fi_info *any = named("0", FI_SOURCE);
+            OK(fi_endpoint(side->domain, any, &ep, NULL));
+            OK(fi_setname(&ep->fid, source->src_addr, source->src_addrlen));
+            fi_freeinfo(any);
+        }
+        CHECK_RC(fi_endpoint(side->domain, source, &second, NULL), -FI_EADDRINUSE);
+        OK(fi_ep_bind(ep, &side->rx->fid, FI_RECV | FI_TRANSMIT));
+        OK(fi_ep_bind(ep, &side->av->fid, 0));
+        OK(fi_enable(ep));
+        REFUSED(fi_setname(&ep->fid, source->src_addr, source->src_addrlen));
+        CHECK_RC(fi_av_insert(side->av, target->dest_addr, 1, &to, 0, NULL), 1);
+        unsigned char found[ADDRESS_BYTES_MAX], own[ADDRESS_BYTES_MAX];
+        size_t room = sizeof found, bytes = sizeof own;
+        OK(fi_av_lookup(side->av, to, found, &room));
+        OK(fi_getname(&ep->fid, own, &bytes));
+        CHECK(room == bytes && !memcmp(found, own, bytes));
+        CHECK_RC(fi_av_insertsvc(side->av, "localhost", service, &again, 0, NULL), 1);
+        fi_addr_t several[3];
+        CHECK_RC(fi_av_insertsym(side->av, "127.0.0.1", 1, service, 3, several, 0, NULL), 1);
+        CHECK(several[0] != FI_ADDR_NOTAVAIL && several[1] == FI_ADDR_NOTAVAIL && several[2] == FI_ADDR_NOTAVAIL);
+        fi_addr_t all[] = {to, again, several[0]};
+        for (size_t i = 0; i < COUNT_OF(all); i++) {
+            char in[8] = "";
+            POST(fi_recv(ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL));
+            POST(fi_inject(side->ep, "hello", 6, all[i]));
+            WAIT_RX(side);
+            CHECK_EQ(strcmp(in, "hello"), 0);
+        }
+        OK(fi_av_remove(side->av, all, COUNT_OF(all), 0));
+        OK(fi_close(&ep->fid));
+        CHECK_RC(fi_av_insert(side->av, target->dest_addr, 1, &to, 0, NULL), 0);
+    }
+    fi_freeinfo(source);
+    fi_freeinfo(target);
+}
+
+CASE(addresses_are_no_names, 1, "fi_setname: an address that fi_getname gave, or bytes of anybody's, cannot be an endpoint's",
+     .ours = true)
+{
+    struct side *side = side_open((struct wants){.caps = FI_MSG, .disabled = true});
+    unsigned char bytes[ADDRESS_BYTES_MAX] = {0};
+    REFUSED(fi_setname(&side->ep->fid, side->address, side->address_bytes));
+    REFUSED(fi_setname(&side->ep->fid, bytes, side->address_bytes));
+    REFUSED(fi_setname(&side->ep->fid, bytes, 8));
+    REFUSED(fi_setname(&side->ep->fid, NULL, 0));
 }
 
 CASE(named_vectors, 1,

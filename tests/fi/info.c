@@ -280,6 +280,46 @@ CASE(nodes_and_services, 1,
     fi_freeinfo(hints);
 }
 
+CASE(sources_and_targets, 1,
+     "fi_getinfo: a node and a service of this machine are dest_addr, with FI_SOURCE src_addr; hints with such an address "
+     "are answered with it; without any there is a src_addr all the same",
+     .ours = true)
+{
+    struct fi_info *hints = plain_hints(), *source = NULL, *target = NULL, *info = NULL;
+    OK(fi_getinfo(api_version(), NULL, NULL, 0, hints, &info));
+    CHECK(info->src_addr != NULL && info->src_addrlen > 0 && info->dest_addr == NULL && info->dest_addrlen == 0);
+    fi_freeinfo(info);
+    const char *nodes[] = {NULL, "127.0.0.1", "localhost"};
+    for (size_t i = 0; i < COUNT_OF(nodes); i++) {
+        about("node %s", nodes[i] ? nodes[i] : "NULL");
+        OK(fi_getinfo(api_version(), nodes[i], "4711", FI_SOURCE, hints, &source));
+        CHECK(source->dest_addr == NULL);
+        OK(fi_getinfo(api_version(), nodes[i], "4711", 0, hints, &target));
+        CHECK_EQ(target->dest_addrlen, source->src_addrlen);
+        CHECK_EQ(memcmp(target->dest_addr, source->src_addr, source->src_addrlen), 0);
+        OK(fi_getinfo(api_version(), nodes[i], "4712", 0, hints, &info));
+        CHECK(memcmp(info->dest_addr, source->src_addr, source->src_addrlen) != 0);
+        fi_freeinfo(info);
+        OK(fi_getinfo(api_version(), NULL, NULL, 0, source, &info));
+        CHECK_EQ(memcmp(info->src_addr, source->src_addr, source->src_addrlen), 0);
+        fi_freeinfo(info);
+        OK(fi_getinfo(api_version(), NULL, NULL, 0, target, &info));
+        CHECK_EQ(memcmp(info->dest_addr, source->src_addr, source->src_addrlen), 0);
+        fi_freeinfo(info);
+        fi_freeinfo(source);
+        fi_freeinfo(target);
+    }
+    CHECK_RC(fi_getinfo(api_version(), "127.0.0.1", "no-such-service", 0, hints, &info), -FI_ENODATA);
+    CHECK_RC(fi_getinfo(api_version(), "127.0.0.1", "65536", 0, hints, &info), -FI_ENODATA);
+    CHECK_RC(fi_getinfo(api_version(), "localhost", "1", FI_NUMERICHOST, hints, &info), -FI_ENODATA);
+    CHECK_RC(fi_getinfo(api_version(), "192.0.2.1", "1", 0, hints, &info), -FI_ENODATA);
+    hints->src_addr = malloc(8);
+    hints->src_addrlen = 8;
+    memset(hints->src_addr, 1, 8);
+    CHECK_RC(fi_getinfo(api_version(), NULL, NULL, 0, hints, &info), -FI_ENODATA);
+    fi_freeinfo(hints);
+}
+
 CASE(addresses_as_hints, 1,
      "fi_getinfo: an address of an endpoint as FI_ADDR_STR node, or as dest_addr, is answered with it, or refused",
      .ours = true)

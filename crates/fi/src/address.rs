@@ -2,21 +2,25 @@
 //! Addresses, and address vectors (fi_av(3)).
 //!
 //! An address is what `fi_getname` gives: 32 bytes that name a machine, a process on it and an endpoint of that process.
-//! In both kinds of vector an `fi_addr_t` is the number of its entry.
+//! What `fi_getinfo` gives is a name of the same form, a machine and a service ([`crate::name`]). In both kinds of vector an
+//! `fi_addr_t` is the number of its entry.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
 use crate::constants::*;
+use crate::core::Core;
 use crate::domain::Domain;
 use crate::ffi::*;
 use crate::object::{self, Ops, Uses};
-use crate::warn_line;
+use crate::{name, warn_line};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SLVG");
+/// Of a name: `endpoint` is the service, there is no process.
+const MAGIC_NAME: u32 = u32::from_le_bytes(*b"SLVN");
 
-/// An endpoint, as others name it.
+/// An endpoint, as others name it; or a service, which one may be bound to.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
@@ -46,6 +50,37 @@ impl Address {
         }
     }
 
+    /// A service of this machine; 0: any.
+    pub fn of_service(service: u16) -> Address {
+        Address { magic: MAGIC_NAME, ..Address::new(0, service, 0) }
+    }
+
+    /// The name of a service that many after this one.
+    fn following(self, step: u16) -> Address {
+        Address { endpoint: self.endpoint.wrapping_add(step), ..self }
+    }
+
+    pub fn is_name(&self) -> bool {
+        self.magic == MAGIC_NAME
+    }
+
+    /// The service of a name; `None`: any will do. `Err`: why there is none.
+    pub fn service(&self) -> Result<Option<u16>, &'static str> {
+        match self.check()?.is_name() {
+            true => Ok(Some(self.endpoint).filter(|&service| service != 0)),
+            false => Err("it is of another endpoint; names of services come from fi_getinfo"),
+        }
+    }
+
+    /// From memory of a program's that may be too short, or null.
+    ///
+    /// # Safety
+    /// `length` bytes, or null.
+    pub unsafe fn read(from: *const c_void, length: usize) -> Option<Address> {
+        // SAFETY: the caller's, and there are as many.
+        (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
+    }
+
     /// What the endpoint calls itself in requests ([`crate::core::Core::source`]).
     pub fn source(&self) -> u64 {
         u64::from(self.nic) << 8 | u64::from(self.endpoint)
@@ -54,7 +89,8 @@ impl Address {
     /// From bytes of anybody's. `Err`: why it cannot be reached from here.
     fn check(self) -> Result<Address, &'static str> {
         match () {
-            _ if self.magic != MAGIC || usize::from(self.endpoint) >= crate::core::ENDPOINTS_MAX => {
+            _ if self.magic != MAGIC && !self.is_name() => Err("these bytes are not an address of this provider"),
+            _ if self.magic == MAGIC && usize::from(self.endpoint) >= crate::core::ENDPOINTS_MAX => {
                 Err("these bytes are not an address of this provider")
             }
             _ if self.place != own_place() => {
@@ -111,8 +147,6 @@ static OPS: Ops<fi_ops_av> = Ops(fi_ops_av {
 
 crate::refuse! {
     no_av_set(*mut fid_av, *mut fi_av_set_attr, *mut *mut fid_av_set, *mut c_void) -> c_int;
-    insertsvc(*mut fid_av, *const c_char, *const c_char, *mut fi_addr_t, u64, *mut c_void) -> c_int;
-    insertsym(*mut fid_av, *const c_char, usize, *const c_char, usize, *mut fi_addr_t, u64, *mut c_void) -> c_int;
 }
 
 /// fi_av_open.
@@ -169,31 +203,82 @@ unsafe extern "C" fn insert(
 ) -> c_int {
     // SAFETY: the caller's pointers: `count` addresses, and room for as many numbers or null.
     unsafe {
+        let addresses = (0..count).map(|index| Ok(addr.cast::<Address>().add(index).read_unaligned()));
+        insert_all(av, addresses, fi_addr, flags, context)
+    }
+}
+
+/// fi_av_insertsvc.
+unsafe extern "C" fn insertsvc(
+    av: *mut fid_av,
+    node: *const c_char,
+    service: *const c_char,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers: C strings, and room for a number or null.
+    unsafe {
+        if service.is_null() {
+            return -EINVAL;
+        }
+        insert_all(av, std::iter::once(name::of(node, service, false)), fi_addr, flags, context)
+    }
+}
+
+/// fi_av_insertsym: services that follow each other, of one node. Other nodes are other machines.
+unsafe extern "C" fn insertsym(
+    av: *mut fid_av,
+    node: *const c_char,
+    nodes: usize,
+    service: *const c_char,
+    services: usize,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's pointers: C strings, and room for as many numbers or null.
+    unsafe {
+        if node.is_null() || service.is_null() {
+            return -EINVAL;
+        }
+        let first = name::of(node, service, false);
+        let names = (0..nodes * services).map(|index| match (&first, u16::try_from(index)) {
+            _ if index >= services => Err("nodes after the first are other machines".to_owned()),
+            (Ok(first), Ok(step)) => Ok(first.following(step)),
+            (Ok(_), Err(_)) => Err("there is no such service".to_owned()),
+            (Err(why), _) => Err(why.clone()),
+        });
+        insert_all(av, names, fi_addr, flags, context)
+    }
+}
+
+/// Inserts what can be reached; how many that are.
+unsafe fn insert_all(
+    av: *mut fid_av,
+    addresses: impl Iterator<Item = Result<Address, String>>,
+    fi_addr: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    // SAFETY: the caller's: room for as many numbers as there are addresses, or null; with FI_SYNC_ERR for as many errors.
+    unsafe {
         if flags & !(MORE | SYNC_ERR) != 0 {
             return -EBADFLAGS;
         }
-        // With FI_SYNC_ERR the context is room for the error of each address.
         let errors = if flags & SYNC_ERR != 0 { context.cast::<c_int>() } else { std::ptr::null_mut() };
         let av = &mut *av.cast::<AddressVector>();
         let mut core = (*av.domain).core();
         let mut inserted = 0;
-        for index in 0..count {
-            let bytes = addr.cast::<Address>().add(index).read_unaligned();
-            let number = match bytes.check() {
+        for (index, address) in addresses.enumerate() {
+            let reached = address.and_then(|address| core.resolve(address.check()?));
+            let number = match reached {
                 Ok(address) => {
-                    let peer = core.peer(address.nic.into(), address.owner);
-                    let known = Known { address, peer, source: address.source() };
-                    let free = av.entries.iter().position(Option::is_none).unwrap_or(av.entries.len());
-                    if free == av.entries.len() {
-                        av.entries.push(None);
-                    }
-                    av.entries[free] = Some(known);
-                    core.name_source(&address, free as u64);
                     inserted += 1;
-                    free as u64
+                    av.add(&mut core, address)
                 }
                 Err(why) => {
-                    warn_line!("address {index} of {count} is not inserted: {why}");
+                    warn_line!("address {index} is not inserted: {why}");
                     ADDR_ANY
                 }
             };
@@ -205,6 +290,21 @@ unsafe extern "C" fn insert(
             }
         }
         inserted
+    }
+}
+
+impl AddressVector {
+    /// The number of a new entry.
+    fn add(&mut self, core: &mut Core, address: Address) -> u64 {
+        let peer = core.peer(address.nic.into(), address.owner);
+        let known = Known { address, peer, source: address.source() };
+        let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
+        if free == self.entries.len() {
+            self.entries.push(None);
+        }
+        self.entries[free] = Some(known);
+        core.name_source(&address, free as u64);
+        free as u64
     }
 }
 
@@ -257,7 +357,12 @@ unsafe extern "C" fn straddr(_: *mut fid_av, addr: *const c_void, buf: *mut c_ch
     // SAFETY: the caller's pointers: an address, and room for `*len` characters.
     unsafe {
         let address = addr.cast::<Address>().read_unaligned();
-        let text = format!("selvedge://{}/{}/{}.{}\0", address.uid, address.owner >> 32, address.nic, address.endpoint);
+        let text = match address.is_name() {
+            true => format!("selvedge://{}/service/{}\0", address.uid, address.endpoint),
+            false => {
+                format!("selvedge://{}/{}/{}.{}\0", address.uid, address.owner >> 32, address.nic, address.endpoint)
+            }
+        };
         let room = *len;
         if room != 0 {
             let bytes = text.len().min(room);

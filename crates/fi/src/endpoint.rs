@@ -7,7 +7,9 @@
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
-use crate::address::{self, AddressVector, Known};
+use selvedge_launch::Service;
+
+use crate::address::{self, Address, AddressVector, Known};
 use crate::completion::CompletionQueue;
 use crate::constants::*;
 use crate::core::{Kind, Side};
@@ -46,6 +48,8 @@ pub struct Endpoint {
     events: *mut EventQueue,
     pub enabled: bool,
     pub min_multi_recv: usize,
+    /// The service number that is its name.
+    service: Option<Service>,
     /// Completions say who sent a message.
     pub names_sources: bool,
     /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
@@ -78,7 +82,6 @@ const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
 refuse! {
     no_tx_ctx(*mut fid_ep, c_int, *mut fi_tx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
     no_rx_ctx(*mut fid_ep, c_int, *mut fi_rx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
-    no_setname(fid_t, *mut c_void, usize) -> c_int;
     no_getpeer(*mut fid_ep, *mut c_void, *mut usize) -> c_int;
     no_connect(*mut fid_ep, *const c_void, *const c_void, usize) -> c_int;
     no_listen(*mut fid_pep) -> c_int;
@@ -103,7 +106,7 @@ static OPS: Ops<fi_ops_ep> = Ops(fi_ops_ep {
 });
 static CM_OPS: Ops<fi_ops_cm> = Ops(fi_ops_cm {
     size: size_of::<fi_ops_cm>(),
-    setname: Some(no_setname),
+    setname: Some(setname),
     getname: Some(getname),
     getpeer: Some(no_getpeer),
     connect: Some(no_connect),
@@ -171,6 +174,7 @@ pub unsafe extern "C" fn open(
             events: ptr::null_mut(),
             enabled: false,
             min_multi_recv: MIN_MULTI_RECV_DEFAULT,
+            service: None,
             names_sources: info.caps & SOURCE != 0,
             easy: 0,
             tx_told: false,
@@ -182,6 +186,13 @@ pub unsafe extern "C" fn open(
         };
         made.index = index;
         made.base = &raw mut *made;
+        if !info.src_addr.is_null() {
+            let outcome = made.set_source(info.src_addr, info.src_addrlen);
+            if outcome != 0 {
+                (*domain).core().close_endpoint(index);
+                return outcome;
+            }
+        }
         (*domain).uses.add();
         *ep = Box::into_raw(made).cast();
     }
@@ -375,7 +386,8 @@ impl Endpoint {
     /// fi_ep_alias: the same endpoint with other default flags for sends or for receives.
     unsafe fn alias(&mut self, asked: &fi_alias) -> c_int {
         let fid = object::head(FI_CLASS_EP, self.ep.fid.context, &FID_OPS.0);
-        let mut made = Box::new(Endpoint { ep: fid_ep { fid, ..self.ep }, aliases: Vec::new(), ..*self });
+        let mut made =
+            Box::new(Endpoint { ep: fid_ep { fid, ..self.ep }, aliases: Vec::new(), service: None, ..*self });
         let refused = made.set_flags(asked.flags);
         if refused == 0 {
             let made = Box::into_raw(made);
@@ -514,6 +526,36 @@ unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: an endpoint of ours.
     let enabled = unsafe { Endpoint::of(ep).enabled };
     if enabled { info::QUEUE_SIZE as isize } else { -(EOPBADSTATE as isize) }
+}
+
+impl Endpoint {
+    /// Binds the endpoint to a name of [`info`]'s.
+    unsafe fn set_source(&mut self, address: *const c_void, length: usize) -> c_int {
+        // SAFETY: the caller's pointer; a domain that is open.
+        unsafe {
+            let Some(name) = Address::read(address, length) else {
+                warn_line!("an endpoint's source address has {} bytes, as fi_getinfo gives it", info::ADDRESS_BYTES);
+                return -EINVAL;
+            };
+            self.service = None;
+            match (*self.domain).core().bind(self.index, &name) {
+                Ok(service) => self.service = service,
+                Err(error) => return -error,
+            }
+        }
+        0
+    }
+}
+
+unsafe extern "C" fn setname(fid: fid_t, addr: *mut c_void, length: usize) -> c_int {
+    // SAFETY: an endpoint of ours; `length` bytes.
+    unsafe {
+        let endpoint = &mut *(*fid.cast::<Endpoint>()).base;
+        if endpoint.enabled {
+            return -EOPBADSTATE;
+        }
+        endpoint.set_source(addr, length)
+    }
 }
 
 unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) -> c_int {

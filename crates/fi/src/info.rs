@@ -7,13 +7,14 @@
 //! The structures of the answer are the library's own (`fi_dupinfo` of nothing), of its size and freed by it. `prov_name`
 //! stays empty: libfabric fills it in.
 
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_void};
 
 use selvedge_live::lanes;
 
+use crate::address::Address;
 use crate::constants::*;
 use crate::ffi::*;
-use crate::{info_line, loader};
+use crate::{info_line, loader, name};
 
 /// What the provider can do.
 pub const CAPS: u64 = MSG
@@ -81,8 +82,8 @@ pub const INJECT_BYTES: usize = lanes::MESSAGE_BYTES_MAX / 2;
 pub const QUEUE_SIZE: usize = 16384;
 /// The longest message.
 pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
-/// The answers' address: what `fi_getname` gives.
-pub const ADDRESS_BYTES: usize = size_of::<crate::address::Address>();
+/// An address, or a name.
+pub const ADDRESS_BYTES: usize = size_of::<Address>();
 /// A private format: `FI_PROV_SPECIFIC`.
 pub const ADDRESS_FORMAT: u32 = 1 << 31 | 0x5e1;
 
@@ -112,29 +113,35 @@ pub unsafe extern "C" fn getinfo(
     }
     // SAFETY: the caller's pointers, by libfabric's rules; the answer is libfabric's to free.
     unsafe {
-        if !node.is_null() || (!service.is_null() && flags & FI_SOURCE_FLAG == 0) {
-            // Addresses of this provider are not names of hosts; they come from fi_getname.
-            info_line!("an address by name is asked for; this provider's come from fi_getname");
-            return -ENODATA;
-        }
+        let name = match name::of(node, service, flags & NUMERICHOST != 0) {
+            Ok(name) => name,
+            Err(why) => {
+                info_line!("{why}");
+                return -ENODATA;
+            }
+        };
         let answer = (library.dupinfo)(std::ptr::null());
         if answer.is_null() {
             return -ENOMEM;
         }
         fill(&mut *answer, version);
-        if let Some(hints) = hints.as_ref() {
-            if let Err(field) = meet(&mut *answer, hints, version) {
-                info_line!("refused: {field} of the hints asks for what this provider has not");
-                (library.freeinfo)(answer);
-                return -ENODATA;
-            }
+        let met = match hints.as_ref() {
+            Some(hints) => meet(&mut *answer, hints, version),
+            None => Ok(()),
+        };
+        let is_source = flags & SOURCE != 0;
+        let is_target = !is_source && (!node.is_null() || !service.is_null());
+        let named = met.and_then(|()| set_addresses(&mut *answer, hints.as_ref(), [is_source, is_target], name));
+        if let Err(field) = named {
+            info_line!("refused: {field} of the hints asks for what this provider has not");
+            (library.freeinfo)(answer);
+            return -ENODATA;
         }
         *info = answer;
     }
     0
 }
 
-const FI_SOURCE_FLAG: u64 = SOURCE;
 /// `FI_RESCAN`, of newer headers.
 const RESCAN: u64 = 1 << 35;
 
@@ -209,22 +216,8 @@ unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<()
     if hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != ADDRESS_FORMAT {
         return Err("addr_format");
     }
-    if !hints.src_addr.is_null() {
-        return Err("src_addr (endpoints get their address when they are opened)");
-    }
     // SAFETY: attributes of the caller's hints, or null; those of the answer are all there.
     unsafe {
-        if !hints.dest_addr.is_null() {
-            if hints.dest_addrlen != ADDRESS_BYTES {
-                return Err("dest_addr (it is not one that fi_getname gave)");
-            }
-            answer.dest_addr = libc::malloc(ADDRESS_BYTES);
-            if answer.dest_addr.is_null() {
-                return Err("dest_addr, for which there is no memory,");
-            }
-            std::ptr::copy_nonoverlapping(hints.dest_addr.cast::<u8>(), answer.dest_addr.cast(), ADDRESS_BYTES);
-            answer.dest_addrlen = ADDRESS_BYTES;
-        }
         meet_fabric(&mut *answer.fabric_attr, hints.fabric_attr.as_ref())?;
         meet_domain(&mut *answer.domain_attr, hints.domain_attr.as_ref(), version)?;
         meet_endpoint(hints.ep_attr.as_ref())?;
@@ -238,6 +231,58 @@ unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<()
         }
     }
     Ok(())
+}
+
+/// The answer's source and target: the name that was asked for, else what the hints have; the source is any otherwise.
+unsafe fn set_addresses(
+    answer: &mut fi_info,
+    hints: Option<&fi_info>,
+    [is_source, is_target]: [bool; 2],
+    name: Address,
+) -> Result<(), Refused> {
+    let of_hints = |pick: fn(&fi_info) -> (*mut c_void, usize), field: Refused| {
+        // SAFETY: an address of the caller's hints, or null.
+        let given = hints.map(pick).filter(|(address, _)| !address.is_null());
+        given.map(|(address, length)| unsafe { Address::read(address, length) }.ok_or(field)).transpose()
+    };
+    let source = match is_source {
+        true => name,
+        false => {
+            of_hints(|hints| (hints.src_addr, hints.src_addrlen), "src_addr (it is not one that fi_getinfo gave)")?
+                .unwrap_or(Address::of_service(0))
+        }
+    };
+    if source.service().is_err() {
+        return Err(
+            "src_addr (endpoints get their address when they are opened; it can be a name that fi_getinfo gave)",
+        );
+    }
+    let target = match is_target {
+        true => Some(name),
+        false => {
+            of_hints(|hints| (hints.dest_addr, hints.dest_addrlen), "dest_addr (it is not one of this provider's)")?
+        }
+    };
+    // SAFETY: libfabric frees both.
+    unsafe {
+        (answer.src_addr, answer.src_addrlen) = (copy_address(source)?, ADDRESS_BYTES);
+        if let Some(target) = target {
+            (answer.dest_addr, answer.dest_addrlen) = (copy_address(target)?, ADDRESS_BYTES);
+        }
+    }
+    Ok(())
+}
+
+unsafe fn copy_address(address: Address) -> Result<*mut c_void, Refused> {
+    // SAFETY: as many bytes as were asked for.
+    unsafe {
+        let copy = libc::malloc(ADDRESS_BYTES).cast::<Address>();
+        if copy.is_null() {
+            return Err("an address, for which there is no memory,");
+        }
+        copy.write_unaligned(address);
+        Ok(copy.cast())
+    }
 }
 
 /// Whether, by the environment, a process's messages wait for its own program.

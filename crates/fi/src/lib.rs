@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`ffi`], [`constants`] | libfabric's C types, from its headers; its flags and error numbers, in one width |
 //! | [`loader`] | what is called of the libfabric that loaded us |
-//! | [`info`] | `fi_getinfo`: what the provider is, held against what a program asks for |
+//! | [`info`], [`name`] | `fi_getinfo`: what the provider is, held against what a program asks for; nodes and services |
 //! | [`fabric`], [`domain`], [`queue`], [`address`], [`completion`], [`counter`], [`region`], [`endpoint`] | the objects |
 //! | [`message`], [`rma`], [`atomic`], [`deferred`] | the data transfer functions: arguments to operations ([`arguments`]) |
 //! | [`core`] | the domain's NIC and everything in flight: sends, receives, progress |
@@ -36,6 +36,7 @@ pub mod ffi;
 pub mod info;
 pub mod loader;
 pub mod message;
+pub mod name;
 pub mod object;
 pub mod queue;
 pub mod region;

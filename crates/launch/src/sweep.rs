@@ -19,6 +19,7 @@ use crate::directory::{
     DirectoryError, JobDirectory, JobRecord, Tombstone, check, flock, is_locked_path, open_directory, user_directory,
 };
 use crate::identity::Identity;
+use crate::service;
 
 /// Names of directories that are being removed start so.
 const GONE: &str = ".gone-";
@@ -113,8 +114,8 @@ pub(crate) fn remove_memory_of_the_dead(directory: &JobDirectory) {
     }
 }
 
-/// Removes what processes that are gone have left in a directory that others still use: their claims, and the files of
-/// the ids that they had. For directories where nobody asks who had an id before.
+/// Removes what processes that are gone have left in a directory that others still use: their claims, their service
+/// numbers, and the files of the ids that they had. For directories where nobody asks who had an id before.
 pub fn clear_dead_ids(directory: &JobDirectory) {
     let Ok(_turn) = directory.take_turn() else { return };
     let dead: Vec<String> =
@@ -124,7 +125,7 @@ pub fn clear_dead_ids(directory: &JobDirectory) {
         // `<id>.<ni>.making.<os pid>`: its maker was about to give it its name.
         let maker = name.rsplit_once(".making.").and_then(|(_, pid)| pid.parse().ok());
         let unmade = maker.is_some_and(|pid| Identity::of(pid).is_none());
-        if unmade || dead.iter().any(|id| name.starts_with(id.as_str())) {
+        if unmade || service::is_of_the_dead(&file) || dead.iter().any(|id| name.starts_with(id.as_str())) {
             let _ = fs::remove_file(&file);
         }
     }

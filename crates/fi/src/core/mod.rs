@@ -151,7 +151,7 @@ pub enum Operation {
 pub struct Core {
     pub interface: Arc<Interface>,
     claim: Claim,
-    directory: JobDirectory,
+    pub(crate) directory: JobDirectory,
     pub settings: Settings,
     lanes: Lanes,
     /// Events of messages that come. It never overflows: senders wait instead.

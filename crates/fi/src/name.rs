@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Names that programs agree on before they run: a node and a service (fi_getinfo(3)).
+//!
+//! The node is this machine, by any name or address of its own; the service is a number, as a port is. Who opens an endpoint
+//! with such a name as its source binds the number ([`Core::bind`]); who inserts the name into an address vector gets the
+//! endpoint behind it ([`Core::resolve`]), so the endpoint has to be there by then.
+
+use std::ffi::{CStr, c_char, c_int};
+use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
+
+use selvedge_launch::{Service, ServiceError};
+
+use crate::address::Address;
+use crate::constants::*;
+use crate::core::Core;
+use crate::warn_line;
+
+/// The name that a program's strings make; null: this machine, and any number.
+///
+/// # Safety
+/// C strings, or null.
+pub unsafe fn of(node: *const c_char, service: *const c_char, is_numeric: bool) -> Result<Address, String> {
+    // SAFETY: the caller's.
+    let [node, service] = [node, service].map(|text| match text.is_null() {
+        true => None,
+        false => Some(unsafe { CStr::from_ptr(text) }.to_string_lossy()),
+    });
+    if let Some(node) = node {
+        let addresses = match is_numeric {
+            true => vec![node.parse().map_err(|_| format!("node {node} is not an address in digits"))?],
+            false => addresses_of(&node)?,
+        };
+        if !addresses.into_iter().any(is_own) {
+            return Err(format!(
+                "node {node} is another machine; this provider's endpoints are processes of one machine"
+            ));
+        }
+    }
+    let service = match service {
+        Some(text) => text.parse().map_err(|_| format!("service {text} is not a number from 0 to {}", u16::MAX))?,
+        None => 0,
+    };
+    Ok(Address::of_service(service))
+}
+
+fn addresses_of(node: &str) -> Result<Vec<IpAddr>, String> {
+    let found = (node, 0).to_socket_addrs().map_err(|error| format!("node {node}: {error}"))?;
+    Ok(found.map(|address| address.ip()).collect())
+}
+
+/// Whether packets to this address come back here: then a socket can have it.
+fn is_own(address: IpAddr) -> bool {
+    address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
+}
+
+impl Core {
+    /// Binds an endpoint to the name that is to be its source; `None`: it needs none. `Err`: an error of libfabric's.
+    pub fn bind(&self, endpoint: u16, name: &Address) -> Result<Option<Service>, c_int> {
+        let Some(service) = name.service().map_err(|why| {
+            warn_line!("an endpoint cannot have this source address: {why}");
+            EADDRNOTAVAIL
+        })?
+        else {
+            return Ok(None);
+        };
+        let address = self.address(endpoint);
+        let words = format!("{} {} {}", address.nic, address.endpoint, address.owner);
+        self.directory.bind_service(service, &words).map(Some).map_err(|error| {
+            warn_line!("{error}");
+            if matches!(error, ServiceError::InUse { .. }) { EADDRINUSE } else { EIO }
+        })
+    }
+
+    /// The endpoint that has a name; other addresses stay as they are. `Err`: why there is none.
+    pub fn resolve(&self, address: Address) -> Result<Address, String> {
+        if !address.is_name() {
+            return Ok(address);
+        }
+        let Some(service) = address.service()? else { return Err("it names no service".into()) };
+        let words = self.directory.service(service);
+        words.as_deref().and_then(from_words).ok_or_else(|| {
+            format!("no endpoint has service {service} yet: who has it as its source address must be opened before")
+        })
+    }
+}
+
+fn from_words(words: &str) -> Option<Address> {
+    let mut words = words.split_ascii_whitespace();
+    let (nic, endpoint, owner) = (words.next()?, words.next()?, words.next()?);
+    Some(Address::new(nic.parse().ok()?, endpoint.parse().ok()?, owner.parse().ok()?))
+}
