@@ -241,6 +241,36 @@ CASE(rma_is_counted, 1,
     CHECK_COUNTER(c.remote_write, n + 1);
 }
 
+CASE(rma_is_counted_in_memory_from_before, 1,
+     "fi_ep_bind: others' accesses count also where the memory was registered before the counter was bound; when the "
+     "endpoint is gone they count nowhere",
+     .ours = true)
+{
+    struct wants wants = {.caps = FI_MSG | FI_RMA | FI_RMA_EVENT, .disabled = true};
+    struct side *a = side_open((struct wants){.caps = FI_MSG | FI_RMA}), *b = side_open(wants);
+    char *target = buffer(64), *local = buffer(64);
+    struct region region = region_over(b, target, 64, ACCESS_ALL);
+    struct fid_cntr *writes = counter_open(b, FI_WAIT_NONE), *other = counter_open(b, FI_WAIT_NONE);
+    OK(fi_ep_bind(b->ep, &writes->fid, FI_REMOTE_WRITE | FI_REMOTE_READ));
+    side_enable(b);
+    fi_addr_t to_b = side_insert(a, b);
+    for (uint64_t n = 1; n <= 3; n++) {
+        POST(fi_write(a->ep, local, 8, NULL, to_b, region.base, region.key, NULL));
+        CHECK_COUNTER(writes, 2 * n - 1);
+        POST(fi_read(a->ep, local, 8, NULL, to_b, region.base, region.key, NULL));
+        CHECK_COUNTER(writes, 2 * n);
+    }
+    /* a second endpoint of the domain may share the counter, and not have one of its own */
+    wants.beside = b;
+    struct side *c = side_open(wants);
+    REFUSED(fi_ep_bind(c->ep, &other->fid, FI_REMOTE_WRITE));
+    OK(fi_ep_bind(c->ep, &writes->fid, FI_REMOTE_WRITE));
+    side_enable(c);
+    POST(fi_write(a->ep, local, 8, NULL, side_insert(a, c), region.base, region.key, NULL));
+    CHECK_COUNTER(writes, 7);
+    CHECK_COUNTER(other, 0);
+}
+
 CASE(atomics_are_counted, 1, "fi_ep_bind: base atomics count as writes, fetching and comparing ones as reads",
      .stock = "sockets: counts no fetch at the target")
 {

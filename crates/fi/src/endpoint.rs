@@ -8,6 +8,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use selvedge_launch::Service;
+use selvedge_nic::handle::NONE;
 
 use crate::address::{self, Address, AddressVector, Known};
 use crate::completion::CompletionQueue;
@@ -18,7 +19,7 @@ use crate::domain::Domain;
 use crate::ffi::*;
 use crate::object::{self, Ops};
 use crate::queue::EventQueue;
-use crate::{atomic, info, message, refuse, rma, warn_line};
+use crate::{atomic, info, message, refuse, region, rma, warn_line};
 
 /// What is left of a buffer for many messages before it is given back, where a program says nothing.
 const MIN_MULTI_RECV_DEFAULT: usize = 64;
@@ -76,6 +77,8 @@ impl Easy {
     }
 }
 
+/// Others' accesses, as a domain counts them ([`crate::core::Core::remote_counters`]).
+const REMOTE: [u64; 2] = [REMOTE_WRITE, REMOTE_READ];
 /// The flags of binding a counter, in the order of [`Endpoint::counters`].
 const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
 
@@ -246,6 +249,13 @@ impl Endpoint {
         self.counters[index]
     }
 
+    /// The counter of others' accesses of a kind, if one is bound.
+    unsafe fn remote_counter(&self, flag: u64) -> Option<u32> {
+        let index = COUNTED.iter().position(|&counted| counted == flag)?;
+        // SAFETY: a counter is closed after what it is bound to.
+        unsafe { self.counters[index].as_ref() }.map(|counter| counter.reference)
+    }
+
     /// Whether an operation with these flags makes a completion.
     #[inline(always)]
     pub fn wants_tx(&self, flags: u64) -> bool {
@@ -339,27 +349,37 @@ impl Endpoint {
             if self.enabled {
                 return -EOPBADSTATE;
             }
-            for (slot, flag) in self.counters.iter_mut().zip(COUNTED) {
-                if flags & flag == 0 {
-                    continue;
+            let (reference, mut is_new) = ((*counter).reference, false);
+            {
+                let mut core = (*self.domain).core();
+                let taken = |index: usize| ![NONE, reference].contains(&core.remote_counters[index]);
+                if (0..2).any(|index| flags & REMOTE[index] != 0 && taken(index)) {
+                    warn_line!(
+                        "others' accesses to a domain's memory count in one counter of its endpoints: open a domain for each, \
+                         or bind counters to regions"
+                    );
+                    return -ENOSYS;
                 }
-                if !slot.is_null() {
+                if self.counters.iter().zip(COUNTED).any(|(slot, flag)| flags & flag != 0 && !slot.is_null()) {
                     return -EINVAL;
                 }
-                *slot = counter;
-                (*counter).uses.add();
-            }
-            let mut core = (*self.domain).core();
-            for (index, flag) in [REMOTE_WRITE, REMOTE_READ].into_iter().enumerate() {
-                if flags & flag != 0 {
-                    core.remote_counters[index] = (*counter).reference;
+                for (slot, flag) in self.counters.iter_mut().zip(COUNTED) {
+                    if flags & flag != 0 {
+                        *slot = counter;
+                        (*counter).uses.add();
+                    }
+                }
+                for (index, flag) in REMOTE.into_iter().enumerate() {
+                    if flags & flag != 0 {
+                        is_new |= std::mem::replace(&mut core.remote_counters[index], reference) != reference;
+                    }
+                }
+                if flags & RECV != 0 {
+                    core.wants_independence();
                 }
             }
-            if flags & RECV != 0 {
-                core.wants_independence();
-            }
+            if is_new { region::recount(self.domain) } else { 0 }
         }
-        0
     }
 
     fn enable(&mut self) -> c_int {
@@ -580,14 +600,17 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         if !this.aliases.is_empty() {
             return -EBUSY;
         }
+        let mut is_uncounted = false;
         {
             let mut core = (*this.domain).core();
             core.close_endpoint(this.index);
-            for (index, counter) in this.counters[4..].iter().rev().enumerate() {
-                if counter.as_ref().is_some_and(|counter| core.remote_counters[index] == counter.reference) {
-                    core.remote_counters[index] = selvedge_nic::handle::NONE;
-                }
+            for (index, flag) in REMOTE.into_iter().enumerate() {
+                let left = core.endpoints.iter().filter_map(|other| other.as_ref()?.remote_counter(flag)).next();
+                is_uncounted |= std::mem::replace(&mut core.remote_counters[index], left.unwrap_or(NONE)) != NONE;
             }
+        }
+        if is_uncounted {
+            region::recount(this.domain);
         }
         for queue in [this.tx_queue, this.rx_queue] {
             if let Some(queue) = queue.as_mut() {

@@ -126,6 +126,7 @@ unsafe fn register(
             }
         }
         (*domain).uses.add();
+        (*domain).core().regions.push(&raw mut *region);
         region.mr.mem_desc = (&raw mut *region).cast();
         *mr = Box::into_raw(region).cast();
     }
@@ -133,12 +134,14 @@ unsafe fn register(
 }
 
 impl Region {
-    /// Lets others at the memory.
+    /// Lets others at the memory; where they are already, by new entries with the counters of now. The old ones go when the
+    /// new ones are there.
     unsafe fn enable(&mut self) -> c_int {
         // SAFETY: the domain is closed after its regions.
         let core = unsafe { (*self.domain).core() };
         let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
         let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
+        let mut made = [None; 3];
         for (place, portal) in REGION_PORTALS.into_iter().enumerate() {
             if self.access & rights[place] != rights[place] {
                 continue;
@@ -167,19 +170,36 @@ impl Region {
                 counter,
                 uid: u32::MAX,
             };
-            match core.append(portal, list::PRIORITY, &spec) {
-                Some(reference) => self.entries[place] = Some(reference),
-                None => {
-                    warn_line!("no room for another registered region");
-                    for entry in &mut self.entries {
-                        core.unlink(entry.take());
-                    }
-                    return -ENOSPC;
+            made[place] = core.append(portal, list::PRIORITY, &spec);
+            if made[place].is_none() {
+                warn_line!("no room for another registered region");
+                for entry in made {
+                    core.unlink(entry);
                 }
+                return -ENOSPC;
             }
+        }
+        for entry in std::mem::replace(&mut self.entries, made) {
+            core.unlink(entry);
         }
         self.enabled = true;
         0
+    }
+}
+
+/// Endpoints have other counters of others' accesses than before: regions without their own count there now.
+///
+/// # Safety
+/// A domain that is open.
+pub unsafe fn recount(domain: *mut Domain) -> c_int {
+    // SAFETY: the caller's; regions take themselves off the list.
+    unsafe {
+        let regions = (*domain).core().regions.clone();
+        let outcomes = regions.into_iter().map(|region| match (*region).enabled {
+            true => (*region).enable(),
+            false => 0,
+        });
+        outcomes.min().unwrap_or(0)
     }
 }
 
@@ -200,17 +220,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                         (*counter).uses.add();
                     }
                 }
-                if region.enabled {
-                    // Its entries are made anew, with the counter.
-                    {
-                        let core = (*region.domain).core();
-                        for entry in &mut region.entries {
-                            core.unlink(entry.take());
-                        }
-                    }
-                    return region.enable();
-                }
-                0
+                if region.enabled { region.enable() } else { 0 }
             }
             _ => -EINVAL,
         }
@@ -269,6 +279,8 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
                 core.unlink(entry.take());
             }
             core.release_key(region.mr.key);
+            let own = &raw mut *region;
+            core.regions.retain(|&other| other != own);
         }
         for counter in region.counters.iter().filter(|counter| !counter.is_null()) {
             (**counter).uses.drop_one();

@@ -66,6 +66,7 @@ pub use pieces::{gather, scatter, total};
 use crate::address::Address;
 use crate::constants::*;
 use crate::endpoint::Endpoint;
+use crate::region::Region;
 
 pub const PORTAL_WRITE: u32 = 0;
 pub const PORTAL_TOKEN: u32 = 1;
@@ -163,11 +164,12 @@ pub struct Core {
     peer_numbers: HashMap<(u64, u64), u32>,
     /// The first `fi_addr_t` of each source that address vectors know.
     sources: HashMap<u64, Vec<u64>>,
-    endpoints: Vec<*mut Endpoint>,
+    pub endpoints: Vec<*mut Endpoint>,
     claimed: Vec<claim::Claimed>,
     keys: HashSet<u64>,
     /// Counters of others' writes and reads that endpoints have: of regions without their own.
     pub remote_counters: [u32; 2],
+    pub regions: Vec<*mut Region>,
     key_next: u64,
     token_next: u32,
     /// Longest message that goes through a lane.
@@ -331,6 +333,7 @@ impl Core {
             claimed: Vec::new(),
             keys: HashSet::new(),
             remote_counters: [NONE; 2],
+            regions: Vec::new(),
             key_next: u64::from(pid) << 32 | 1,
             token_next: 1,
             lane_max,
