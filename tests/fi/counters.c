@@ -271,6 +271,47 @@ CASE(rma_is_counted_in_memory_from_before, 1,
     CHECK_COUNTER(other, 0);
 }
 
+CASE(operations_of_many_pieces_count_once, 1,
+     "fi_cntr: a write, read or atomic counts once, at either end, in however many pieces it is",
+     .ours = true)
+{
+    struct counted c = counted_pair(FI_MSG | FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_WAIT_NONE);
+    enum { PIECES = 4 };
+    uint64_t words[PIECES] = {0}, old[PIECES];
+    struct iovec local[PIECES];
+    struct fi_rma_iov remote[PIECES];
+    struct fi_rma_ioc elements[PIECES];
+    struct fi_ioc operand = {.addr = words, .count = PIECES}, result = {.addr = old, .count = PIECES};
+    for (int i = 0; i < PIECES; i++) {
+        local[i] = (struct iovec){.iov_base = &words[i], .iov_len = 8};
+        remote[i] = (struct fi_rma_iov){.addr = c.region.base + 64u * (unsigned)i, .len = 8, .key = c.region.key};
+        elements[i] = (struct fi_rma_ioc){.addr = remote[i].addr, .count = 1, .key = c.region.key};
+    }
+    uint64_t writes = 0, reads = 0;
+    for (int round = 0; round < 100; round++) {
+        about("round %d", round);
+        POST(fi_writev(c.p.a->ep, local, NULL, PIECES, c.p.to_b, c.region.base, c.region.key, NULL));
+        writes++;
+        struct fi_msg_rma message = {.msg_iov = local, .iov_count = PIECES, .addr = c.p.to_b, .rma_iov = remote,
+                                     .rma_iov_count = PIECES};
+        POST(fi_writemsg(c.p.a->ep, &message, 0));
+        writes++;
+        CHECK_COUNTER(c.write, writes);
+        CHECK_COUNTER(c.remote_write, writes);
+        POST(fi_readmsg(c.p.a->ep, &message, 0));
+        reads++;
+        struct fi_msg_atomic sum = {.msg_iov = &operand, .iov_count = 1, .addr = c.p.to_b, .rma_iov = elements,
+                                    .rma_iov_count = PIECES, .datatype = FI_UINT64, .op = FI_SUM};
+        POST(fi_fetch_atomicmsg(c.p.a->ep, &sum, &result, NULL, 1, 0));
+        reads++;
+        CHECK_COUNTER(c.read, reads);
+        CHECK_COUNTER(c.remote_read, reads);
+        CHECK_COUNTER(c.remote_write, writes);
+        struct completion done;
+        while (TAKE(c.p.a, c.p.a->tx, &done)) continue;
+    }
+}
+
 CASE(atomics_are_counted, 1, "fi_ep_bind: base atomics count as writes, fetching and comparing ones as reads",
      .stock = "sockets: counts no fetch at the target")
 {

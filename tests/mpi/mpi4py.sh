@@ -40,7 +40,13 @@ exclude() {
     openmpi) echo "-x test_ulfm.*.testRevoke" ;;
     # MPI_Probe and MPI_Recv of any source look at messages from the process itself in a different order when they go
     # through the netmod: over tcp and tcp;ofi_rxm (MPIR_CVAR_NOLOCAL=1) too.
-    mpich) echo "-x test_comm_topo.*.testDistgraphcomm" ;;
+    mpich)
+        echo "-x test_comm_topo.*.testDistgraphcomm"
+        # mpi4py's mutexes take for granted that an accumulate to one's own window is done before another's that was sent
+        # because of the next operation. With MPIR_CVAR_NOLOCAL=1 the first is a message within MPICH, the second one through
+        # the netmod, and once in tens of thousands of turns the second is first: over tcp too.
+        echo "-x test_util_sync.Test(Mutex|Condition|Semaphore).*World"
+        ;;
     esac
 }
 

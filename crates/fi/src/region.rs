@@ -8,7 +8,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 
 use crate::constants::*;
-use crate::core::REGION_PORTALS;
+use crate::core::{FOLLOWED, REGION_PORTALS};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
@@ -24,8 +24,8 @@ pub struct Region {
     start: u64,
     length: u64,
     access: u64,
-    /// Entries for writers, readers, and those who do both at once.
-    entries: [Option<u32>; 3],
+    /// Entries for writers, readers, and those who do both at once; each has a second one where it counts.
+    entries: [Option<u32>; 6],
     counters: [*mut Counter; 2],
     enabled: bool,
 }
@@ -114,7 +114,7 @@ unsafe fn register(
             start,
             length,
             access,
-            entries: [None; 3],
+            entries: [None; 6],
             counters: [std::ptr::null_mut(); 2],
             enabled: false,
         });
@@ -141,7 +141,7 @@ impl Region {
         let core = unsafe { (*self.domain).core() };
         let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
         let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
-        let mut made = [None; 3];
+        let (mut made, mut no_room) = ([None; 6], false);
         for (place, portal) in REGION_PORTALS.into_iter().enumerate() {
             if self.access & rights[place] != rights[place] {
                 continue;
@@ -153,10 +153,9 @@ impl Region {
             let counter = unsafe {
                 self.counters[index].as_ref().map_or(core.remote_counters[index], |counter| counter.reference)
             };
-            let counts = if counter == NONE { 0 } else { options::EVENT_CT_COMM };
             let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE | options::EVENT_UNLINK_DISABLE;
             let spec = EntrySpec {
-                options: operations | quiet | counts | options::NO_TRUNCATE,
+                options: operations | quiet | options::NO_TRUNCATE,
                 start: self.start,
                 length: self.length,
                 iov: NONE,
@@ -167,17 +166,30 @@ impl Region {
                 source_ignore: u64::MAX,
                 min_free: 0,
                 user_ptr: 0,
-                counter,
+                counter: NONE,
                 uid: u32::MAX,
             };
-            made[place] = core.append(portal, list::PRIORITY, &spec);
-            if made[place].is_none() {
-                warn_line!("no room for another registered region");
-                for entry in made {
-                    core.unlink(entry);
-                }
-                return -ENOSPC;
+            // An operation counts once, by its last request.
+            let last = EntrySpec { options: spec.options | options::EVENT_CT_COMM, counter, ..spec };
+            let specs = match counter {
+                NONE => [Some(spec), None],
+                _ => [
+                    Some(EntrySpec { source_ignore: !FOLLOWED, ..last }),
+                    Some(EntrySpec { source: FOLLOWED, source_ignore: !FOLLOWED, ..spec }),
+                ],
+            };
+            for (slot, spec) in made[2 * place..].iter_mut().zip(specs) {
+                let Some(spec) = spec else { continue };
+                *slot = core.append(portal, list::PRIORITY, &spec);
+                no_room |= slot.is_none();
             }
+        }
+        if no_room {
+            warn_line!("no room for another registered region");
+            for entry in made {
+                core.unlink(entry);
+            }
+            return -ENOSPC;
         }
         for entry in std::mem::replace(&mut self.entries, made) {
             core.unlink(entry);

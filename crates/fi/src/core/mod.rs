@@ -73,6 +73,8 @@ pub const PORTAL_TOKEN: u32 = 1;
 pub const PORTAL_READ: u32 = 2;
 pub const PORTAL_FETCH: u32 = 3;
 /// Where registered memory can be reached.
+/// In the initiator of a request to a region: others of the same operation follow, and its target counts the last one only.
+pub const FOLLOWED: u64 = 1;
 pub const REGION_PORTALS: [u32; 3] = [PORTAL_WRITE, PORTAL_READ, PORTAL_FETCH];
 const ENDPOINT_PORTALS: u32 = 4;
 const KINDS: u32 = 4;

@@ -16,8 +16,8 @@ use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use super::ends::error_of;
 use super::send::{Message, SendEnd, own_entry};
 use super::{
-    Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, gather, scatter,
-    total,
+    Core, FOLLOWED, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, gather,
+    scatter, total,
 };
 use crate::constants::*;
 use crate::ffi::{fi_rma_iov, iovec};
@@ -121,13 +121,13 @@ impl Core {
             pieces = &copied;
         }
         let mut told = 0;
-        each_common(pieces, transfer.remote, |start, address, key, bytes| {
+        each_common(pieces, transfer.remote, |start, address, key, bytes, followed| {
             let side =
                 Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE };
             let (source, sink) = if transfer.write { (side, Memory::NOWHERE) } else { (Memory::NOWHERE, side) };
             let request =
                 Request { kind, portal, match_bits: key, remote_offset: address, length: bytes, ..Request::default() };
-            told = self.launch(number, transfer.peer, request, source, sink);
+            told = self.launch(number, transfer.peer, request, source, sink, followed);
             told == 0
         });
         self.end_launch(number, told)
@@ -220,12 +220,12 @@ impl Core {
                         (source, sink)
                     }
                 };
-                told = self.launch(number, atomic.peer, request, source, sink);
+                at += bytes;
+                done += bytes;
+                told = self.launch(number, atomic.peer, request, source, sink, done < remote_bytes);
                 if told != 0 {
                     break 'all;
                 }
-                at += bytes;
-                done += bytes;
             }
         }
         self.end_launch(number, told)
@@ -253,11 +253,21 @@ impl Core {
         }
     }
 
-    /// One request of an operation: 0 when it has been done or is under way.
-    fn launch(&mut self, number: usize, peer: u32, request: Request, source: Memory, sink: Memory) -> c_int {
+    /// One request of an operation, `followed` by others: 0 when it has been done or is under way.
+    #[inline(always)]
+    fn launch(
+        &mut self,
+        number: usize,
+        peer: u32,
+        request: Request,
+        source: Memory,
+        sink: Memory,
+        followed: bool,
+    ) -> c_int {
         let Some(peer) = self.peers.get(peer as usize) else { return EINVAL };
         let (target, owner) = (peer.id, peer.owner);
-        let request = Request { ack: ack::FULL, initiator: self.interface.id() << 8, ..request };
+        let initiator = self.interface.id() << 8 | if followed { FOLLOWED } else { 0 };
+        let request = Request { ack: ack::FULL, initiator, ..request };
         let command = Command { request, target, user_ptr: number as u64, source, sink };
         match self.interface.deliver_now(&command, owner, peer.lane()) {
             Told::Done(delivery) => self.region_error(&command, owner, delivery.fail),
@@ -361,11 +371,11 @@ impl Core {
     }
 }
 
-/// Visits the ranges that pieces here and there have in common: address here, address there, key, bytes. One visit at
-/// least, also of nothing.
-fn each_common(pieces: &[iovec], remote: &[fi_rma_iov], mut visit: impl FnMut(u64, u64, u64, u64) -> bool) {
+/// Visits the ranges that pieces here and there have in common: address here, address there, key, bytes, and whether others
+/// follow. One visit at least, also of nothing.
+fn each_common(pieces: &[iovec], remote: &[fi_rma_iov], mut visit: impl FnMut(u64, u64, u64, u64, bool) -> bool) {
     let (mut here, mut at_here) = (0, 0);
-    let mut visited = false;
+    let mut left = total(pieces);
     for there in remote {
         let mut at = 0;
         while at < there.len {
@@ -374,15 +384,16 @@ fn each_common(pieces: &[iovec], remote: &[fi_rma_iov], mut visit: impl FnMut(u6
             }
             let Some(piece) = pieces.get(here) else { return };
             let bytes = (piece.iov_len - at_here).min(there.len - at);
-            visited = true;
-            if !visit(piece.iov_base as u64 + at_here as u64, there.addr + at as u64, there.key, bytes as u64) {
+            left -= bytes;
+            let (from, to) = (piece.iov_base as u64 + at_here as u64, there.addr + at as u64);
+            if !visit(from, to, there.key, bytes as u64, left != 0) || left == 0 {
                 return;
             }
             at += bytes;
             at_here += bytes;
         }
     }
-    if let (false, Some(there)) = (visited, remote.first()) {
-        visit(0, there.addr, there.key, 0);
+    if let Some(there) = remote.first() {
+        visit(0, there.addr, there.key, 0, false);
     }
 }

@@ -15,7 +15,7 @@ use crate::core::receive::Wanted;
 use crate::core::remote::{Atomic, Effect, Note, Transfer};
 use crate::core::send::{Message, token_entry};
 use crate::core::{
-    Core, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket, gather, total,
+    Core, FOLLOWED, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket, gather, total,
 };
 use crate::ffi::iovec;
 
@@ -132,7 +132,7 @@ impl Core {
             false => (work.counter, 0),
         };
         let counts = if counter == NONE { 0 } else { options::MD_EVENT_CT_ACK | options::MD_EVENT_CT_REPLY | once };
-        let command = |&(at, request): &(u64, Request)| {
+        let command = |(index, &(at, request)): (usize, &(u64, Request))| {
             let told = |side: Memory| Memory {
                 start: side.start + at,
                 options: options::MD_EVENT_SEND_DISABLE | counts,
@@ -147,10 +147,11 @@ impl Core {
                 kind::GET => (Memory::NOWHERE, told(sink)),
                 _ => (silent(source), told(sink)),
             };
-            let request = Request { ack: ack::FULL, initiator: self.interface.id() << 8, ..request };
+            let followed = if index + 1 < requests.len() { FOLLOWED } else { 0 };
+            let request = Request { ack: ack::FULL, initiator: self.interface.id() << 8 | followed, ..request };
             Command { request, target: target.0, user_ptr: number as u64, source, sink }
         };
-        let commands: Vec<Command> = requests.iter().map(command).collect();
+        let commands: Vec<Command> = requests.iter().enumerate().map(command).collect();
         let note = note.map(|note| self.note_command(ticket, number, target.0, &note));
         if let Some(Operation::Deferred(deferred)) = self.operations.get_mut(number) {
             deferred.role = Role::Transfer { note };
