@@ -349,36 +349,35 @@ impl Endpoint {
             if self.enabled {
                 return -EOPBADSTATE;
             }
-            let (reference, mut is_new) = ((*counter).reference, false);
-            {
-                let mut core = (*self.domain).core();
-                let taken = |index: usize| ![NONE, reference].contains(&core.remote_counters[index]);
-                if (0..2).any(|index| flags & REMOTE[index] != 0 && taken(index)) {
-                    warn_line!(
-                        "others' accesses to a domain's memory count in one counter of its endpoints: open a domain for each, \
-                         or bind counters to regions"
-                    );
-                    return -ENOSYS;
-                }
-                if self.counters.iter().zip(COUNTED).any(|(slot, flag)| flags & flag != 0 && !slot.is_null()) {
-                    return -EINVAL;
-                }
-                for (slot, flag) in self.counters.iter_mut().zip(COUNTED) {
-                    if flags & flag != 0 {
-                        *slot = counter;
-                        (*counter).uses.add();
-                    }
-                }
-                for (index, flag) in REMOTE.into_iter().enumerate() {
-                    if flags & flag != 0 {
-                        is_new |= std::mem::replace(&mut core.remote_counters[index], reference) != reference;
-                    }
-                }
-                if flags & RECV != 0 {
-                    core.wants_independence();
+            let reference = (*counter).reference;
+            let mut core = (*self.domain).core();
+            let taken = |index: usize| ![NONE, reference].contains(&core.remote_counters[index]);
+            if (0..2).any(|index| flags & REMOTE[index] != 0 && taken(index)) {
+                warn_line!(
+                    "others' accesses to a domain's memory count in one counter of its endpoints: open a domain for each, or \
+                     bind counters to regions"
+                );
+                return -ENOSYS;
+            }
+            if self.counters.iter().zip(COUNTED).any(|(slot, flag)| flags & flag != 0 && !slot.is_null()) {
+                return -EINVAL;
+            }
+            for (slot, flag) in self.counters.iter_mut().zip(COUNTED) {
+                if flags & flag != 0 {
+                    *slot = counter;
+                    (*counter).uses.add();
                 }
             }
-            if is_new { region::recount(self.domain) } else { 0 }
+            if flags & RECV != 0 {
+                core.wants_independence();
+            }
+            let mut is_new = false;
+            for (index, flag) in REMOTE.into_iter().enumerate() {
+                if flags & flag != 0 {
+                    is_new |= std::mem::replace(&mut core.remote_counters[index], reference) != reference;
+                }
+            }
+            if is_new { region::recount(&mut core) } else { 0 }
         }
     }
 
@@ -600,17 +599,17 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         if !this.aliases.is_empty() {
             return -EBUSY;
         }
-        let mut is_uncounted = false;
         {
             let mut core = (*this.domain).core();
             core.close_endpoint(this.index);
+            let mut is_uncounted = false;
             for (index, flag) in REMOTE.into_iter().enumerate() {
                 let left = core.endpoints.iter().filter_map(|other| other.as_ref()?.remote_counter(flag)).next();
                 is_uncounted |= std::mem::replace(&mut core.remote_counters[index], left.unwrap_or(NONE)) != NONE;
             }
-        }
-        if is_uncounted {
-            region::recount(this.domain);
+            if is_uncounted {
+                region::recount(&mut core);
+            }
         }
         for queue in [this.tx_queue, this.rx_queue] {
             if let Some(queue) = queue.as_mut() {

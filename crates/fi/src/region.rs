@@ -8,7 +8,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 
 use crate::constants::*;
-use crate::core::{FOLLOWED, REGION_PORTALS};
+use crate::core::{Core, FOLLOWED, REGION_PORTALS};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
@@ -119,7 +119,7 @@ unsafe fn register(
             enabled: false,
         });
         if flags & RMA_EVENT == 0 || !(*domain).enables_regions {
-            let failed = region.enable();
+            let failed = region.enable(&mut (*domain).core());
             if failed != 0 {
                 (*domain).core().release_key(key);
                 return failed;
@@ -136,9 +136,7 @@ unsafe fn register(
 impl Region {
     /// Lets others at the memory; where they are already, by new entries with the counters of now. The old ones go when the
     /// new ones are there.
-    unsafe fn enable(&mut self) -> c_int {
-        // SAFETY: the domain is closed after its regions.
-        let core = unsafe { (*self.domain).core() };
+    fn enable(&mut self, core: &mut Core) -> c_int {
         let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
         let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
         let (mut made, mut no_room) = ([None; 6], false);
@@ -200,19 +198,16 @@ impl Region {
 }
 
 /// Endpoints have other counters of others' accesses than before: regions without their own count there now.
-///
-/// # Safety
-/// A domain that is open.
-pub unsafe fn recount(domain: *mut Domain) -> c_int {
-    // SAFETY: the caller's; regions take themselves off the list.
-    unsafe {
-        let regions = (*domain).core().regions.clone();
-        let outcomes = regions.into_iter().map(|region| match (*region).enabled {
-            true => (*region).enable(),
-            false => 0,
-        });
-        outcomes.min().unwrap_or(0)
+pub fn recount(core: &mut Core) -> c_int {
+    let mut outcome = 0;
+    for region in core.regions.clone() {
+        // SAFETY: a region that is open: it takes itself off the list, under the same lock.
+        let region = unsafe { &mut *region };
+        if region.enabled {
+            outcome = outcome.min(region.enable(core));
+        }
     }
+    outcome
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
@@ -232,7 +227,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                         (*counter).uses.add();
                     }
                 }
-                if region.enabled { region.enable() } else { 0 }
+                if region.enabled { region.enable(&mut (*region.domain).core()) } else { 0 }
             }
             _ => -EINVAL,
         }
@@ -245,7 +240,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
         let region = &mut *fid.cast::<Region>();
         match command as u32 {
             FI_ENABLE if region.enabled => 0,
-            FI_ENABLE => region.enable(),
+            FI_ENABLE => region.enable(&mut (*region.domain).core()),
             FI_REFRESH => 0,
             FI_GET_RAW_MR => {
                 let raw = &mut *arg.cast::<fi_mr_raw_attr>();
