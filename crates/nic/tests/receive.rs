@@ -22,6 +22,8 @@ enum Op {
     Message { bits: u64, source: u64, token: bool },
     /// The receive posted so many receives ago is cancelled.
     Cancel(usize),
+    /// The oldest message goes behind the newest.
+    Delay,
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -31,6 +33,7 @@ fn op() -> impl Strategy<Value = Op> {
         (0u64..4, ignore, source).prop_map(|(bits, ignore, source)| Op::Post { bits, ignore, source }),
         (0u64..4, 0u64..2, any::<bool>()).prop_map(|(bits, source, token)| Op::Message { bits, source, token }),
         (0usize..4).prop_map(Op::Cancel),
+        Just(Op::Delay),
     ]
 }
 
@@ -129,6 +132,12 @@ proptest! {
                                 prop_assert_eq!(lists.messages.len(), LIMITS.headers as usize);
                             }
                         }
+                    }
+                }
+                Op::Delay => {
+                    home.nic().delay_oldest_unexpected(portal);
+                    if !lists.messages.is_empty() {
+                        lists.messages.rotate_left(1);
                     }
                 }
                 Op::Cancel(back) => {

@@ -128,6 +128,15 @@ impl Nic<'_> {
         }
     }
 
+    /// Puts the oldest unexpected message of a portal table entry behind the newest.
+    pub fn delay_oldest_unexpected(&mut self, index: u32) {
+        if let Some(oldest) = self.first_header(index) {
+            self.unchain_header(oldest.into());
+            self.tables.headers[oldest as usize].sequence = self.next_sequence();
+            self.chain_header(oldest);
+        }
+    }
+
     /// Forgets all unexpected messages of a portal table entry.
     pub fn clear_unexpected(&mut self, index: u32) {
         for _ in 0..self.tables.headers.len() {
