@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Peeking (fi_tagged(3)): an unexpected message looked at, claimed for one receive, or discarded.
 //!
-//! A claimed message leaves the NIC's list at once: its payload, where it lies here, is copied and kept until the receive that
+//! A claimed message leaves its list, the NIC's or that of [`super::early`], at once: its payload, where it lies here, is copied and kept until the receive that
 //! names its context. A message whose payload waits with its sender is fetched then, or, discarded, fetched of no length.
 
 use std::ffi::{c_int, c_void};
@@ -29,19 +29,22 @@ impl Core {
         // SAFETY: an endpoint that is open.
         let index = unsafe { (*wanted.ticket.endpoint).index };
         let portal = wanted.kind.portal(index);
+        if let Some((message, bytes)) = self.look_early(portal, wanted, claim || discard) {
+            if claim {
+                self.keep_claimed(wanted, message, bytes);
+            }
+            return self.tell_peeked(wanted, &message);
+        }
+        if self.fronts[portal as usize].is_open() && self.kept.get() == self.seen {
+            // The NIC has none either.
+            return self.tell_nothing(wanted);
+        }
         self.close_front(portal);
         let mut nic = self.interface.lock();
         let found = nic.find_unexpected(&mut NoMemory, portal, &wanted.entry());
         let Some((found, header)) = found.and_then(|found| Some((found, *nic.unexpected(found)?))) else {
             drop(nic);
-            let entry = fi_cq_tagged_entry {
-                op_context: wanted.ticket.context,
-                flags: wanted.ticket.flags,
-                tag: wanted.tag,
-                ..Default::default()
-            };
-            self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
-            return 0;
+            return self.tell_nothing(wanted);
         };
         let message = Arrived::of(&header);
         if claim || discard {
@@ -54,18 +57,32 @@ impl Core {
             nic.drop_unexpected(found);
             drop(nic);
             if claim {
-                self.claimed.push(Claimed {
-                    endpoint: wanted.ticket.endpoint,
-                    context: wanted.ticket.context,
-                    message,
-                    bytes: bytes.into_boxed_slice(),
-                });
+                self.keep_claimed(wanted, message, bytes.into_boxed_slice());
             } else if message.token != 0 {
                 self.release_payload(wanted, message);
             }
         } else {
             drop(nic);
         }
+        self.tell_peeked(wanted, &message)
+    }
+
+    /// Keeps a message for the receive that names this context.
+    fn keep_claimed(&mut self, wanted: &Wanted<'_>, message: Arrived, bytes: Box<[u8]>) {
+        let Ticket { endpoint, context, .. } = wanted.ticket;
+        self.claimed.push(Claimed { endpoint, context, message, bytes });
+    }
+
+    /// Says that nothing was found.
+    fn tell_nothing(&self, wanted: &Wanted<'_>) -> isize {
+        let Ticket { context, flags, .. } = wanted.ticket;
+        let entry = fi_cq_tagged_entry { op_context: context, flags, tag: wanted.tag, ..Default::default() };
+        self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
+        0
+    }
+
+    /// Says what was found.
+    fn tell_peeked(&self, wanted: &Wanted<'_>, message: &Arrived) -> isize {
         let entry = fi_cq_tagged_entry {
             op_context: wanted.ticket.context,
             flags: wanted.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },

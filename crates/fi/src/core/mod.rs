@@ -25,6 +25,7 @@
 //! | [`flow`] | messages that travel as packets, and those that found no room |
 //! | [`receive`] | receives posted, met by unexpected messages, cancelled |
 //! | [`private`] | receives that the NIC need not know of |
+//! | [`early`] | and messages that came before theirs |
 //! | [`claim`] | peeking, claiming and discarding |
 //! | [`progress`] | what has come: lanes, events |
 //! | [`ends`] | completions and counts of operations that are over |
@@ -35,6 +36,7 @@
 
 pub mod claim;
 pub mod deferred;
+mod early;
 mod ends;
 pub mod flow;
 mod peers;
@@ -72,9 +74,9 @@ pub const PORTAL_WRITE: u32 = 0;
 pub const PORTAL_TOKEN: u32 = 1;
 pub const PORTAL_READ: u32 = 2;
 pub const PORTAL_FETCH: u32 = 3;
-/// Where registered memory can be reached.
 /// In the initiator of a request to a region: others of the same operation follow, and its target counts the last one only.
 pub const FOLLOWED: u64 = 1;
+/// Where registered memory can be reached.
 pub const REGION_PORTALS: [u32; 3] = [PORTAL_WRITE, PORTAL_READ, PORTAL_FETCH];
 const ENDPOINT_PORTALS: u32 = 4;
 const KINDS: u32 = 4;
@@ -468,6 +470,7 @@ impl Core {
         self.lanes.set_direct(true);
         self.progress();
         self.close_fronts();
+        self.hand_over_early();
     }
 }
 

@@ -13,12 +13,14 @@
 //!    ([`Core::look_again`]) before a private receive is posted or met. A message that was brought before another of the same
 //!    sender's was left in its lane is thus met before it.
 //! 3. A place that is closed hands its receives to the NIC in their order, and each meets there what has waited for it.
+//! 4. A message that meets none of them waits privately, too ([`super::early`]), as long as there is room.
 //!
 //! Cost of a receive: its record is written once and read once, 64 bytes. No more than [`RECEIVES_MAX`] are looked through;
 //! where there are more, the NIC's index has them.
 
 use std::ffi::c_void;
 
+use super::early::Early;
 use super::receive::{Place, Wanted};
 use super::send::copy_small;
 use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Side, Ticket};
@@ -72,7 +74,7 @@ impl Receive {
     }
 
     #[inline(always)]
-    fn accepts(&self, tag: u64, source: u64) -> bool {
+    pub(super) fn accepts(&self, tag: u64, source: u64) -> bool {
         (self.tag ^ tag) & self.tag_mask | (self.source ^ source) & self.source_mask == 0
     }
 
@@ -164,6 +166,7 @@ pub struct Front {
     /// Receives with less room may be private now: 0 while the place is closed.
     limit: usize,
     receives: Receives,
+    pub(super) early: Early,
     kind: Kind,
     endpoint: *mut Endpoint,
     /// What completions need of both, while the place is open.
@@ -178,14 +181,15 @@ pub struct Front {
 impl Front {
     /// Of a place that is nobody's.
     pub fn closed() -> Front {
-        Front::new(Receives::new(0), Kind::Plain, std::ptr::null_mut())
+        Front::new(Receives::new(0), Early::default(), Kind::Plain, std::ptr::null_mut())
     }
 
-    fn new(receives: Receives, kind: Kind, endpoint: *mut Endpoint) -> Front {
+    fn new(receives: Receives, early: Early, kind: Kind, endpoint: *mut Endpoint) -> Front {
         let tag_mask = if kind == Kind::Tagged { u64::MAX } else { 0 };
         Front {
             limit: 0,
             receives,
+            early,
             kind,
             endpoint,
             queue: std::ptr::null_mut(),
@@ -218,6 +222,13 @@ impl Front {
         let receive = receives.take(|receive| receive.accepts(tag, source))?;
         let tag = tag & *tag_mask;
         Some(Taken { receive, queue: *queue, flags: *flags, tag, names_source: *names_sources })
+    }
+
+    /// What a message of this tag needs to end a receive that was not posted.
+    #[inline(always)]
+    pub(super) fn taken<'a>(&self, receive: &'a Receive, tag: u64) -> Taken<'a> {
+        let Front { queue, flags, tag_mask, names_sources, .. } = *self;
+        Taken { receive, queue, flags, tag: tag & tag_mask, names_source: names_sources }
     }
 
     fn take_first(&mut self) -> Option<(Kind, Ticket, Receive)> {
@@ -286,8 +297,8 @@ impl Core {
     /// A front for each place where messages can arrive.
     pub(super) fn open_fronts(&mut self, index: u16, endpoint: *mut Endpoint) {
         for kind in [Kind::Tagged, Kind::Plain] {
-            let receives = Receives::new(RECEIVES_MAX);
-            self.fronts[kind.portal(index) as usize] = Front::new(receives, kind, endpoint);
+            let (receives, early) = (Receives::new(RECEIVES_MAX), Early::new());
+            self.fronts[kind.portal(index) as usize] = Front::new(receives, early, kind, endpoint);
         }
     }
 
@@ -297,11 +308,15 @@ impl Core {
         }
     }
 
-    /// Keeps a receive private. False: it must be posted ([`Core::receive`]).
+    /// Keeps a receive private, or fills it with what has waited for it. False: it must be posted ([`Core::receive`]).
     ///
     /// Its endpoint has no counter for receives.
     #[inline(always)]
     pub fn receive_privately(&mut self, portal: u32, receive: Receive) -> bool {
+        let waits = self.fronts.get(portal as usize).is_some_and(|front| !front.early.is_empty());
+        if waits && self.meet_early(portal, &receive) {
+            return true;
+        }
         !self.is_met_in_place(&receive) && self.keep(portal, receive)
     }
 

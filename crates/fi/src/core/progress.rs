@@ -266,6 +266,15 @@ impl Core {
                 break;
             };
             let Some(receive) = front.take(match_bits, source) else {
+                // SAFETY: the message lies in the lane.
+                if unsafe { front.early.push(&message, sender) } {
+                    bytes_taken += message.length;
+                    reader.pass(&message);
+                    if reader.taken() >= BATCH {
+                        break;
+                    }
+                    continue;
+                }
                 // It will wait as unexpected, and then receives must be posted where they meet it.
                 next = Next::Close(portal.into());
                 break;

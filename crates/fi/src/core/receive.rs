@@ -33,6 +33,11 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
+    /// Whether a message of this tag, from there, is what is wanted.
+    pub(super) fn accepts(&self, tag: u64, source: u64) -> bool {
+        (self.tag ^ tag) & !self.ignore == 0 && self.source.is_none_or(|wanted| wanted == source)
+    }
+
     /// The entry that matches what is wanted, over no memory: where that is, and what is told, its user says.
     #[inline]
     pub(super) fn entry(&self) -> EntrySpec {
@@ -162,6 +167,10 @@ impl Core {
         let portal = wanted.kind.portal(index);
         let mut private = None;
         if place == Place::Any {
+            let waits = wanted.multi.is_none() && !self.fronts[portal as usize].early.is_empty();
+            if waits && self.meet_early_wanted(portal, wanted).is_some() {
+                return 0;
+            }
             let room = total(wanted.pieces);
             if counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1 && room <= self.lane_max {
                 let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
@@ -264,6 +273,13 @@ impl Core {
         let mut spec = EntrySpec { user_ptr: number as u64, ..*spec };
         let mut has_taken = false;
         while spec.length >= spec.min_free {
+            let rest = [iovec { iov_base: spec.start as *mut c_void, iov_len: spec.length as usize }];
+            if let Some(taken) = self.meet_early_wanted(portal, &Wanted { pieces: &rest, ..*wanted }) {
+                spec.start += taken as u64;
+                spec.length -= taken as u64;
+                has_taken = true;
+                continue;
+            }
             let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
             match posted {
                 Ok(Linked::Linked(entry)) => {
@@ -273,8 +289,7 @@ impl Core {
                     return 0;
                 }
                 Ok(Linked::Met(found)) => {
-                    let room = [iovec { iov_base: spec.start as *mut c_void, iov_len: spec.length as usize }];
-                    let taken = self.meet(wanted.kind, &wanted.ticket, &room, found, Some(number)) as u64;
+                    let taken = self.meet(wanted.kind, &wanted.ticket, &rest, found, Some(number)) as u64;
                     spec.start += taken;
                     spec.length -= taken;
                     has_taken = true;
