@@ -148,6 +148,8 @@ pub struct CompletionQueue {
     entry_bytes: usize,
     completions: Ring,
     failures: VecDeque<Failure>,
+    /// The next reading is of what is here, and need not look for more.
+    is_met: bool,
     signalled: AtomicBool,
     may_wait: bool,
     pub uses: Uses,
@@ -173,6 +175,12 @@ impl CompletionQueue {
         } else {
             self.push(completion);
         }
+    }
+
+    /// A receive was posted whose message was there: most likely it is asked for next.
+    #[inline]
+    pub fn expect_reading(&mut self) {
+        self.is_met = true;
     }
 
     /// What a send says that has ended.
@@ -240,6 +248,7 @@ pub unsafe extern "C" fn open(
             entry_bytes,
             completions: Ring::new(attr.size.clamp(64, 4096)),
             failures: VecDeque::new(),
+            is_met: false,
             signalled: AtomicBool::new(false),
             may_wait: attr.wait_obj != FI_WAIT_NONE,
             uses: Uses::default(),
@@ -275,7 +284,8 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         let cq = cq.cast::<CompletionQueue>();
         let mut core: Turn<'_> = (*(*cq).domain).core();
         let mut reading = Reading { queue: cq, to: buf.cast(), entry_bytes: (*cq).entry_bytes, left: count, sources };
-        if (*cq).completions.len() < count || count == 0 {
+        let is_met = std::mem::take(&mut (*cq).is_met) && (*cq).completions.len() != 0;
+        if !is_met && ((*cq).completions.len() < count || count == 0) {
             core.progress_into(&mut reading);
         }
         let mut said = 0;

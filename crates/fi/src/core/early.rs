@@ -128,6 +128,7 @@ impl Core {
         let name = if taken.names_source { super::peers::name_of(sources, key.source) } else { ADDR_ANY };
         // SAFETY: the receive is the program's; the message lies in its slot.
         unsafe { taken.fill(slot.bytes.as_ptr(), slot.length, slot.data(), name, &mut Reading::none()) };
+        taken.expect_reading();
         front.early.remove(at);
         true
     }

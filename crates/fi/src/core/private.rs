@@ -252,6 +252,14 @@ pub struct Taken<'a> {
 }
 
 impl Taken<'_> {
+    /// The program that posted it will ask for its completion.
+    pub(super) fn expect_reading(&self) {
+        // SAFETY: the queue that an open endpoint is bound to.
+        if let Some(queue) = unsafe { self.queue.as_mut() } {
+            queue.expect_reading();
+        }
+    }
+
     /// Puts a message of `length` bytes into the receive and ends it; gives how many bytes there was room for. The data that
     /// came along mean something if it `has_data`.
     ///
