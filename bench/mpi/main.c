@@ -13,6 +13,7 @@ static const struct measurement {
 } measurements[] = {
     { "pingpong", pingpong, true },
     { "pingpong_used", pingpong_used, true },
+    { "exchange", exchange, true },
     { "rate", rate, true },
     { "bandwidth", bandwidth, true },
     { "stream", stream, true },

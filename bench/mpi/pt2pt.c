@@ -11,6 +11,7 @@
 #define SAMPLE_BYTES ((size_t)1 << 20)
 #define RATE_WINDOW 64
 #define STREAM_WINDOW 16
+#define EXCHANGED 4
 
 /* ---- pingpong ---- */
 
@@ -87,6 +88,44 @@ void pingpong_used(const struct options *o)
             if (words[j] != words[0])
                 die("word %zu of %zu bytes arrived wrong", j, bytes);
         free(at);
+    }
+}
+
+/* ---- exchange: both ends send before they receive, as neighbours do that exchange halos ---- */
+
+/* Nanoseconds for one. */
+static double exchanges(unsigned char *in, unsigned char *out, size_t bytes, uint64_t count)
+{
+    MPI_Request requests[EXCHANGED];
+    uint64_t start = now_ns();
+    for (uint64_t i = 0; i < count; i++) {
+        for (size_t j = 0; j < EXCHANGED; j++)
+            MPI_Isend(out + j * bytes, (int)bytes, MPI_BYTE, 1 - rank, TAG_DATA, MPI_COMM_WORLD, &requests[j]);
+        for (size_t j = 0; j < EXCHANGED; j++)
+            receive_from_other(in + j * bytes, bytes);
+        MPI_Waitall(EXCHANGED, requests, MPI_STATUSES_IGNORE);
+    }
+    return (double)(now_ns() - start) / (double)count;
+}
+
+void exchange(const struct options *o)
+{
+    for (unsigned i = 0; i < o->sizes_count; i++) {
+        size_t bytes = o->sizes_bytes[i];
+        unsigned char *in = ordinary_alloc(EXCHANGED * bytes), *out = ordinary_alloc(EXCHANGED * bytes);
+        exchanges(in, out, bytes, WARM_STEPS);
+        struct plan plan = agree_plan(plan_from(exchanges(in, out, bytes, WARM_STEPS), o->budget_ms, 5));
+        struct samples s = samples_new(plan.batches);
+        for (uint64_t j = 0; j < plan.batches; j++)
+            samples_add(&s, exchanges(in, out, bytes, plan.batch));
+        if (rank == 0) {
+            struct result r = result_new(o->what, (long long)bytes, EXCHANGED);
+            result_times(&r, &s);
+            result_print(o, &r);
+        }
+        samples_free(&s);
+        free(in);
+        free(out);
     }
 }
 

@@ -30,6 +30,7 @@ pub const ALL: &[Batch] = &[
         sizes: &[KIB, 4 * KIB, 16 * KIB, 64 * KIB, 256 * KIB, MIB, 4 * MIB],
         ..TWO
     },
+    Batch { name: "latency", what: &["exchange"], sizes: &[8, 64, KIB, 4 * KIB, 16 * KIB, 64 * KIB], ..TWO },
     Batch { name: "flow", what: &["rate", "stream"], sizes: &[64 * KIB, 256 * KIB, MIB, 4 * MIB], ..TWO },
     Batch { name: "matching", what: &["last_unexpected", "last_posted"], depths: &[16, 1024, 16384], ..TWO },
     Batch {

@@ -60,8 +60,9 @@ const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Latency",
         about: "Half a round trip of MPI_Send and MPI_Recv. In `pingpong` nobody looks at what comes; in `pingpong_used` one buffer goes \
-                to and fro, and each end reads every word of it and writes it anew, as programs do, in the time that is measured.",
-        has: |case| case.ends_with(":pingpong") || case.ends_with(":pingpong_used"),
+                to and fro, and each end reads every word of it and writes it anew, as programs do, in the time that is measured. `exchange`: each \
+                end sends four messages, then receives four, as neighbours do that exchange halos; the time of all eight.",
+        has: |case| [":pingpong", ":pingpong_used", ":exchange"].iter().any(|what| case.ends_with(what)),
         plots: &[
             Plot { file: "mpi-latency.svg", title: "Half a round trip", cases: sides!("pingpong"), ..BY_SIZE },
             Plot {
