@@ -193,13 +193,15 @@ pub unsafe extern "C" fn open(
         if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name.cast::<c_char>()) != crate::NAME {
             return -EINVAL;
         }
-        let core = match Core::open() {
+        let mut core = match Core::open() {
             Ok(core) => core,
             Err(error) => {
                 warn_line!("no domain: {error}");
                 return -ENOMEM;
             }
         };
+        let shared = attr.threading != FI_THREAD_DOMAIN;
+        core.wait_beside_threads(shared);
         let fabric = fabric.cast::<Fabric>();
         (*fabric).uses.add();
         let made = Box::new(Domain {
@@ -209,7 +211,7 @@ pub unsafe extern "C" fn open(
                 mr: (&raw const MR_OPS.0).cast_mut(),
             },
             fabric,
-            shared: attr.threading != FI_THREAD_DOMAIN,
+            shared,
             taken: AtomicU32::new(0),
             sleeps: core.interface.is_simulated(),
             interface: Arc::clone(&core.interface),

@@ -12,13 +12,12 @@ use std::cell::Cell;
 use std::ffi::{CStr, c_int};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use selvedge_live::os::ranks;
+
 use crate::variable;
 
 /// Calls for one of the kernel's.
 const EVERY: u32 = 32;
-
-/// Where launchers say how many ranks the machine has: MPICH's, Open MPI's, ours.
-const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE", c"SELVEDGE_SIZE"];
 
 thread_local! {
     static CALLS: Cell<u32> = const { Cell::new(0) };
@@ -28,11 +27,11 @@ fn number(name: &CStr) -> Option<u32> {
     std::str::from_utf8(variable(name)?).ok()?.parse().ok()
 }
 
-/// By what is asked for, else by ranks and cores.
-fn rule(asked: Option<u32>, ranks: Option<u32>, cores: u32) -> u32 {
-    match (asked, ranks) {
+/// By what is asked for, else by whether every rank has a core.
+fn rule(asked: Option<u32>, have_cores: Option<bool>) -> u32 {
+    match (asked, have_cores) {
         (Some(asked), _) => asked.max(1),
-        (None, Some(ranks)) if ranks <= cores => EVERY,
+        (None, Some(true)) => EVERY,
         _ => 1,
     }
 }
@@ -42,10 +41,7 @@ fn every() -> u32 {
     static KNOWN: AtomicU32 = AtomicU32::new(0);
     match KNOWN.load(Relaxed) {
         0 => {
-            // SAFETY: only reads.
-            let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-            let ranks = RANKS_HERE.iter().find_map(|name| number(name));
-            let found = rule(number(c"SELVEDGE_YIELD_EVERY"), ranks, u32::try_from(cores).unwrap_or(1));
+            let found = rule(number(c"SELVEDGE_YIELD_EVERY"), ranks::have_cores());
             KNOWN.store(found, Relaxed);
             found
         }
@@ -73,15 +69,15 @@ mod tests {
 
     #[test]
     fn the_kernel_is_asked_where_cores_are_shared() {
-        assert_eq!(rule(None, Some(2), 2), EVERY);
-        assert_eq!(rule(None, Some(3), 2), 1);
-        assert_eq!(rule(None, None, 64), 1, "who knows how many there are");
+        assert_eq!(rule(None, Some(true)), EVERY);
+        assert_eq!(rule(None, Some(false)), 1);
+        assert_eq!(rule(None, None), 1, "who knows how many there are");
     }
 
     #[test]
     fn what_is_asked_for_counts() {
-        assert_eq!(rule(Some(4), Some(3), 2), 4);
-        assert_eq!(rule(Some(0), Some(2), 2), 1);
+        assert_eq!(rule(Some(4), Some(false)), 4);
+        assert_eq!(rule(Some(0), Some(true)), 1);
     }
 
     #[test]

@@ -183,6 +183,7 @@ pub struct Core {
     /// Longest that goes into one cell of it.
     cell_max: usize,
     idle: u32,
+    looks_between_yields: u32,
     busy: u32,
     filled: Vec<progress::Filled>,
     /// By portal table entry.
@@ -344,6 +345,7 @@ impl Core {
             small_max,
             cell_max: lane_max.min(lanes::INLINE_BYTES),
             idle: 0,
+            looks_between_yields: progress::LOOKS_BETWEEN_YIELDS,
             busy: 0,
         })
     }

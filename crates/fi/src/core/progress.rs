@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_live::lanes::{Envelope, Lanes, Reader, Waiting};
-use selvedge_live::os::lines;
+use selvedge_live::os::{lines, ranks};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
@@ -25,8 +25,13 @@ use crate::warn_line;
 
 /// Messages taken from one lane before others have their turn.
 const BATCH: u64 = 32;
-/// Looks in vain before the core is given to whoever wants it, and between such moments.
+/// Looks in vain before the core is given to whoever wants it, ...
 const LOOKS_BEFORE_YIELD: u32 = 400;
+/// ... and between such moments; ...
+pub(super) const LOOKS_BETWEEN_YIELDS: u32 = 64;
+/// ... the same where every rank has a core, and one thread: most likely those who want it are no ranks, but strangers who come and go.
+/// Who gives way to one of them is away for a slice of the scheduler's (3 ms), and its peer, which waits for it, then gives way, too.
+const LOOKS_BETWEEN_YIELDS_ALONE: u32 = 8192;
 /// Who asks for the second time in vain waits, and most likely for what is about to come: so many calls linger, ...
 const LINGERING_CALLS: u32 = 16;
 /// ... each for so many looks, some 130 ns, ...
@@ -198,9 +203,15 @@ impl Core {
         }
     }
 
+    /// What to do of waits, by whether other threads may call, too.
+    pub fn wait_beside_threads(&mut self, beside: bool) {
+        let alone = !beside && ranks::have_cores() == Some(true);
+        self.looks_between_yields = if alone { LOOKS_BETWEEN_YIELDS_ALONE } else { LOOKS_BETWEEN_YIELDS };
+    }
+
     #[cold]
     fn idle_long(&mut self) {
-        if self.idle % 64 == 0 {
+        if self.idle % self.looks_between_yields == 0 {
             self.rest = Rest::Yield;
         }
         if self.idle % LOOKS_PER_TICK == 0 {

@@ -12,6 +12,7 @@
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
 //! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
 //! | [`process`] | which process is which, and whether it still lives | `/proc/<pid>/stat` |
+//! | [`ranks`] | whether every rank of this machine has a core | none |
 //! | [`shared`] | which memory of the program lies in files, where `libselvedge_rank.so` put it there | none |
 //! | [`thread`] | which thread this is | none |
 //!
@@ -30,6 +31,7 @@ pub mod mapping;
 pub mod memory;
 pub mod process;
 pub mod program;
+pub mod ranks;
 pub mod shared;
 pub mod thread;
 

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Whether every rank of this machine has a core: who waits then has nobody to give its own to.
+
+use std::ffi::CStr;
+
+/// Where launchers say how many ranks the machine has: MPICH's, Open MPI's, ours.
+const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE", c"SELVEDGE_SIZE"];
+
+/// None: the launcher does not say. Allocates nothing.
+pub fn have_cores() -> Option<bool> {
+    let ranks: u32 = RANKS_HERE.iter().find_map(|name| {
+        // SAFETY: the environment is read as any library's first call does; the value is not kept.
+        let value = unsafe {
+            let value = libc::getenv(name.as_ptr());
+            (!value.is_null()).then(|| CStr::from_ptr(value))
+        };
+        value?.to_str().ok()?.parse().ok()
+    })?;
+    // SAFETY: only reads.
+    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    Some(i64::from(ranks) <= cores.max(1))
+}
