@@ -34,7 +34,7 @@ void memory_free(struct memory *m);
 /* ---- two processes ---- */
 void pingpong(const struct options *o);      /* half a round trip */
 void pingpong_used(const struct options *o); /* the same, each word read and written anew at both ends */
-void exchange(const struct options *o);  /* four messages each way, sent before any is received */
+void exchange(const struct options *o);     /* four messages each way, sent before any is received */
 void rate(const struct options *o);      /* eight bytes, 64 in flight */
 void bandwidth(const struct options *o); /* about a megabyte in flight, one message of more */
 void stream(const struct options *o);    /* sixteen messages in flight, whatever their size */

@@ -8,15 +8,31 @@ const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE
 
 /// None: the launcher does not say. Allocates nothing.
 pub fn have_cores() -> Option<bool> {
-    let ranks: u32 = RANKS_HERE.iter().find_map(|name| {
+    let ranks = RANKS_HERE.iter().find_map(|name| {
         // SAFETY: the environment is read as any library's first call does; the value is not kept.
         let value = unsafe {
             let value = libc::getenv(name.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value))
         };
         value?.to_str().ok()?.parse().ok()
-    })?;
+    });
     // SAFETY: only reads.
-    let cores = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
-    Some(i64::from(ranks) <= cores.max(1))
+    fit(ranks, unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
+}
+
+fn fit(ranks: Option<u32>, cores: i64) -> Option<bool> {
+    Some(i64::from(ranks?) <= cores.max(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_beyond_the_cores_share_them() {
+        assert_eq!(fit(Some(2), 2), Some(true));
+        assert_eq!(fit(Some(3), 2), Some(false));
+        assert_eq!(fit(None, 64), None, "who knows how many there are");
+        assert_eq!(fit(Some(1), -1), Some(true), "the system cannot say");
+    }
 }
