@@ -294,7 +294,7 @@ impl Lanes {
         let ends = self.ends(index);
         let (tail, data_tail) = (ends.taken.load(Acquire), ends.data_taken.load(Acquire));
         header.claimed.fetch_or(1 << index, SeqCst);
-        Some(Sender { lanes: self, index, tail, data_tail, taken: tail, data_taken: data_tail })
+        Some(Sender { lanes: self, index, tail, data_tail, taken: tail, data_taken: data_tail, burst: 0, turn: 0 })
     }
 }
 
@@ -397,6 +397,9 @@ pub struct Sender {
     /// What was last seen to be taken.
     taken: u64,
     data_taken: u64,
+    /// Messages of the burst under way, and the turn that it goes on in.
+    burst: u32,
+    turn: u32,
 }
 
 impl Sender {
@@ -429,8 +432,10 @@ impl Sender {
     }
 
     /// Leaves a message of no more than [`INLINE_BYTES`], which `fill` writes where it is told. False: there is no room now.
+    ///
+    /// Messages of one `turn` are a burst: nothing has come for this process meanwhile.
     #[inline(always)]
-    pub fn push_small(&mut self, envelope: &Envelope, length: usize, fill: impl FnOnce(*mut u8)) -> bool {
+    pub fn push_small(&mut self, envelope: &Envelope, length: usize, turn: u32, fill: impl FnOnce(*mut u8)) -> bool {
         debug_assert!(length <= INLINE_BYTES);
         if self.tail - self.taken >= CELLS && !self.has_cell() {
             return false;
@@ -438,21 +443,15 @@ impl Sender {
         let cell = self.lanes.cell(self.index, self.tail);
         fill(cell.bytes.as_ptr().cast_mut().cast());
         cell.publish(self.tail + 1, envelope, length);
-        self.advance();
+        self.advance(turn);
         true
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) {
-        self.tail += 1;
-        lines::about_to_write(ptr::from_ref(self.lanes.cell(self.index, self.tail + AHEAD)).cast());
     }
 
     /// Leaves a message of `length` bytes, which `fill` writes where it is told. False: there is no room now.
     ///
-    /// `length` is at most [`MESSAGE_BYTES_MAX`].
+    /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::push_small`].
     #[inline(always)]
-    pub fn push(&mut self, envelope: &Envelope, length: usize, mut fill: impl FnMut(*mut u8)) -> bool {
+    pub fn push(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) -> bool {
         if length > MESSAGE_BYTES_MAX || (self.tail - self.taken >= CELLS && !self.has_cell()) {
             return false;
         }
@@ -470,15 +469,48 @@ impl Sender {
             fill(cell.bytes.as_ptr().cast_mut().cast());
         }
         cell.publish(self.tail + 1, envelope, length);
-        self.advance();
+        self.advance(turn);
         if length > INLINE_BYTES {
-            // The reader has the lines of a lap ago. The next message, likely as long as this one, finds them here.
-            let next = self.lanes.data(self.index, place_data(self.data_tail, length));
-            for line in early_lines(length) {
-                lines::about_to_write(next.wrapping_add(line));
-            }
+            self.take_data(length);
         }
         true
+    }
+
+    /// The message is sent. One out of several has those after it take the lines that their reader has from a lap ago.
+    #[inline(always)]
+    fn advance(&mut self, turn: u32) {
+        self.tail += 1;
+        self.burst = if turn == self.turn { self.burst + 1 } else { 1 };
+        self.turn = turn;
+        if self.burst % TAKEN_AT_ONCE == TAKEN_AT_ONCE / 2 {
+            self.take_cells();
+        }
+    }
+
+    #[inline(never)]
+    fn take_cells(&mut self) {
+        let end = self.tail + u64::from(TAKEN_AT_ONCE);
+        if end - self.taken > CELLS {
+            self.has_cell();
+        }
+        for number in self.tail..end.min(self.taken + CELLS) {
+            // Not the head: 0 is the number of one message in 2^32.
+            lines::take(&self.lanes.cell(self.index, number).header_data);
+        }
+    }
+
+    /// The next message, likely as long as this one, takes its lines: the reader has those of a lap ago.
+    #[inline(always)]
+    fn take_data(&mut self, length: usize) {
+        let start = place_data(self.data_tail, length);
+        if start + rounded(length) - self.data_taken > DATA_BYTES {
+            return;
+        }
+        let next = self.lanes.data(self.index, start);
+        for line in early_lines(length) {
+            // SAFETY: room of this sender's in which no message lies; whole lines of a mapping, which integers are all there is in.
+            lines::take(unsafe { &*next.wrapping_add(line).cast::<AtomicU64>() });
+        }
     }
 
     #[cold]
@@ -502,8 +534,11 @@ impl Drop for Sender {
     }
 }
 
-/// How many cells ahead of the one in hand are fetched.
+/// How many cells ahead of the one in hand its reader asks for.
 const AHEAD: u64 = 3;
+
+/// How many lines a burst takes at once, a power of two; the first of them when half as many messages have been sent.
+const TAKEN_AT_ONCE: u32 = 8;
 
 /// Of a message's bytes, how much is asked for before it is needed: what a core can have under way.
 const EARLY_BYTES: usize = 2 << 10;

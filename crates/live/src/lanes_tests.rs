@@ -19,7 +19,7 @@ fn push(sender: &mut Sender, number: u64, length: usize) -> bool {
     let bytes: Vec<u8> = (0..length).map(|at| (at as u64 ^ number) as u8).collect();
     let envelope = Envelope { portal: 9, flags: 3, match_bits: number, header_data: !number };
     // SAFETY: the lane has room for the length that it was told.
-    sender.push(&envelope, length, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
+    sender.push(&envelope, length, 0, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
 }
 
 fn take(own: &Lanes, lane: usize) -> Option<(u64, usize)> {

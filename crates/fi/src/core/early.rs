@@ -117,14 +117,16 @@ impl Early {
 
 impl Core {
     /// Fills a receive of one piece, if a message for it waits here.
+    ///
+    /// It is handed over whole: where its caller lends it, it goes through memory on the way of receives that meet none, too.
     #[inline(never)]
-    pub(super) fn meet_early(&mut self, portal: u32, receive: &Receive) -> bool {
+    pub(super) fn meet_early(&mut self, portal: u32, receive: Receive) -> bool {
         let Core { fronts, sources, .. } = self;
         let Some(front) = fronts.get_mut(portal as usize) else { return false };
         let Some(at) = front.early.find(|tag, source| receive.accepts(tag, source)) else { return false };
         let Some(key) = front.early.keys.get(at) else { return false };
         let slot = &front.early.slots[key.slot as usize];
-        let taken = front.taken(receive, key.tag);
+        let taken = front.taken(&receive, key.tag);
         let name = if taken.names_source { super::peers::name_of(sources, key.source) } else { ADDR_ANY };
         // SAFETY: the receive is the program's; the message lies in its slot.
         unsafe { taken.fill(slot.bytes.as_ptr(), slot.length, slot.data(), name, &mut Reading::none()) };

@@ -322,7 +322,7 @@ impl Core {
     #[inline(always)]
     pub fn receive_privately(&mut self, portal: u32, receive: Receive) -> bool {
         let waits = self.fronts.get(portal as usize).is_some_and(|front| !front.early.is_empty());
-        if waits && self.meet_early(portal, &receive) {
+        if waits && self.meet_early(portal, receive) {
             return true;
         }
         !self.is_met_in_place(&receive) && self.keep(portal, receive)

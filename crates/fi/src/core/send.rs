@@ -95,7 +95,7 @@ impl Core {
             if length > self.small_max && self.put_in_place(message, length) {
                 return 0;
             }
-            let Core { peers, interface, own_lane, .. } = self;
+            let Core { peers, interface, own_lane, busy, .. } = self;
             let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
             if peer.has_to_ask() {
                 peer.open_lane(interface);
@@ -114,7 +114,7 @@ impl Core {
                 };
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
-                if lane.is_open() && lane.push(&envelope, length, |to| unsafe { copy_in(pieces, to) }) {
+                if lane.is_open() && lane.push(&envelope, length, *busy, |to| unsafe { copy_in(pieces, to) }) {
                     self.sent(&message.ticket);
                     return 0;
                 }
@@ -150,7 +150,7 @@ impl Core {
             header_data: data.unwrap_or(0),
         };
         // SAFETY: the caller's bytes; a cell has room for all of them.
-        lane.is_open() && lane.push_small(&envelope, length, |to| unsafe { copy_small(from, to, length) })
+        lane.is_open() && lane.push_small(&envelope, length, self.busy, |to| unsafe { copy_small(from, to, length) })
     }
 
     /// A send has ended.

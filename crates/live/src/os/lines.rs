@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a processor is told of cache lines that go to and fro between cores. Hints all: nothing depends on them but time.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 /// Asks for a line that will be read, without waiting. Any address will do: none faults.
 #[inline(always)]
 pub fn about_to_read(line: *const u8) {
@@ -35,6 +37,15 @@ pub fn about_to_write(line: *const u8) {
     }
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let _ = line;
+}
+
+/// Takes a line for this core alone by a store to a word of it whose value nobody needs: what [`about_to_write`] does not do where this
+/// core and others have all read the line since it was last written. It is still here then, so the hint is taken for done (by AMD's
+/// processors), and the store that matters waits until the others have given the line up, and all stores behind it wait, too. Such stores
+/// one right after the other wait together: of eight lines each takes a fifth to a third of what one takes.
+#[inline(always)]
+pub fn take(word: &AtomicU64) {
+    word.store(0, Relaxed);
 }
 
 /// As [`about_to_write`], for every line of a record.
