@@ -54,16 +54,19 @@ impl Reading {
         let entry = &completion.entry;
         // SAFETY: the caller's. Every format is the beginning of the largest.
         unsafe {
-            if self.entry_bytes == LARGEST {
-                let to = self.to.cast::<fi_cq_tagged_entry>();
-                (&raw mut (*to).op_context).write_unaligned(entry.op_context);
+            // Field by field, from registers.
+            let to = self.to.cast::<fi_cq_tagged_entry>();
+            (&raw mut (*to).op_context).write_unaligned(entry.op_context);
+            if self.entry_bytes >= size_of::<fi_cq_msg_entry>() {
                 (&raw mut (*to).flags).write_unaligned(entry.flags);
                 (&raw mut (*to).len).write_unaligned(entry.len);
+            }
+            if self.entry_bytes >= size_of::<fi_cq_data_entry>() {
                 (&raw mut (*to).buf).write_unaligned(entry.buf);
                 (&raw mut (*to).data).write_unaligned(entry.data);
+            }
+            if self.entry_bytes >= size_of::<fi_cq_tagged_entry>() {
                 (&raw mut (*to).tag).write_unaligned(entry.tag);
-            } else {
-                std::ptr::copy_nonoverlapping(std::ptr::from_ref(entry).cast::<u8>(), self.to, self.entry_bytes);
             }
             self.to = self.to.add(self.entry_bytes);
             if !self.sources.is_null() {
@@ -127,9 +130,6 @@ impl Ring {
     }
 }
 
-/// Bytes of the largest format.
-const LARGEST: usize = size_of::<fi_cq_tagged_entry>();
-
 /// An operation that failed.
 #[derive(Clone, Copy)]
 pub struct Failure {
@@ -173,8 +173,13 @@ impl CompletionQueue {
             // SAFETY: the program's room for so many more.
             unsafe { reading.write(&completion) };
         } else {
-            self.push(completion);
+            self.push_later(completion);
         }
+    }
+
+    #[inline(never)]
+    fn push_later(&mut self, completion: Completion) {
+        self.push(completion);
     }
 
     /// A receive was posted whose message was there: most likely it is asked for next.

@@ -57,6 +57,20 @@ impl Domain {
         Turn { domain: self }
     }
 
+    /// What is behind the lock, where one thread calls and its turn has no rest: no lock, and nothing to do afterwards. None: it takes
+    /// a turn.
+    ///
+    /// # Safety
+    /// An open domain of which nobody has a turn in this thread; none is taken while the core is borrowed.
+    #[inline(always)]
+    pub unsafe fn alone<'a>(domain: *mut Domain) -> Option<&'a mut Core> {
+        // SAFETY: the caller's; other threads do not call, by the program's promise.
+        unsafe {
+            let core = (*domain).core.get();
+            (!(*domain).shared && (*core).rest == Rest::None).then(|| &mut *core)
+        }
+    }
+
     #[cold]
     fn wait_for_turn(&self) {
         let mut looks = 0u32;

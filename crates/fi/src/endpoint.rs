@@ -221,6 +221,15 @@ impl Endpoint {
         vector.entries.get(number as usize)?.as_ref()
     }
 
+    /// What a receive asks of a message's sender: `Some(None)`, nothing. None: there is no such sender.
+    #[inline(always)]
+    pub fn source_of(&self, number: u64) -> Option<Option<u64>> {
+        match self.caps & DIRECTED_RECV != 0 && number != ADDR_ANY {
+            false => Some(None),
+            true => self.known(number).map(|known| Some(known.source)),
+        }
+    }
+
     /// Whether operations of this kind are of the usual sort.
     #[inline(always)]
     pub fn is_easy(&self, what: Easy, kind: Kind) -> bool {

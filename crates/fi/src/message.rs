@@ -12,6 +12,7 @@ use crate::core::receive::Wanted;
 use crate::core::send::{Message, SendEnd};
 use crate::core::{Kind, total};
 use crate::deferred::triggered;
+use crate::domain::Domain;
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
@@ -310,12 +311,35 @@ unsafe fn receive_one(
     unsafe {
         let endpoint = Endpoint::of(ep);
         if endpoint.is_easy(Easy::Receive, kind) {
+            if let (Some(core), Some(source)) = (Domain::alone(endpoint.domain), endpoint.source_of(src)) {
+                let receive = Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told);
+                if core.keep_plainly(kind.portal(endpoint.index), receive) {
+                    return 0;
+                }
+            }
+        }
+        receive_otherwise(ep, kind, buf, len, src, tag, ignore, context)
+    }
+}
+
+/// The same where it is not kept at once.
+#[inline(never)]
+unsafe fn receive_otherwise(
+    ep: *mut fid_ep,
+    kind: Kind,
+    buf: *mut c_void,
+    len: usize,
+    src: fi_addr_t,
+    tag: u64,
+    ignore: u64,
+    context: *mut c_void,
+) -> isize {
+    // SAFETY: the caller's.
+    unsafe {
+        let endpoint = Endpoint::of(ep);
+        if endpoint.is_easy(Easy::Receive, kind) {
             let mut core = (*endpoint.domain).core();
-            let from = match endpoint.caps & DIRECTED_RECV != 0 && src != ADDR_ANY {
-                false => Some(None),
-                true => endpoint.known(src).map(|known| Some(known.source)),
-            };
-            if let Some(source) = from {
+            if let Some(source) = endpoint.source_of(src) {
                 let receive = Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told);
                 if core.receive_privately(kind.portal(endpoint.index), receive) {
                     return 0;

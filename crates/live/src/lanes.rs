@@ -351,15 +351,7 @@ impl Reader<'_> {
         let length = (head >> 48) as usize;
         let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
         if length > INLINE_BYTES {
-            if length > MESSAGE_BYTES_MAX {
-                return Err(LaneFault);
-            }
-            let start = place_data(self.ends().data_taken.load(Relaxed), length);
-            (bytes, data_next) = (data_at(self.lane, start).cast_const(), start + rounded(length));
-            // They cross while it is found out where they go.
-            for line in early_lines(length) {
-                lines::about_to_read(bytes.wrapping_add(line));
-            }
+            (bytes, data_next) = look_at_data(self.lane, self.ends().data_taken.load(Relaxed), length)?;
         }
         let envelope = Envelope {
             portal: (head >> 32) as u8,
@@ -380,6 +372,21 @@ impl Reader<'_> {
         }
         ends.taken.store(self.taken, Release);
     }
+}
+
+/// Where the bytes of the next message are, and where those of the lane go on after them.
+#[inline(never)]
+fn look_at_data(lane: *mut u8, taken: u64, length: usize) -> Result<(*const u8, u64), LaneFault> {
+    if length > MESSAGE_BYTES_MAX {
+        return Err(LaneFault);
+    }
+    let start = place_data(taken, length);
+    let bytes = data_at(lane, start).cast_const();
+    // They cross while it is found out where they go.
+    for line in early_lines(length) {
+        lines::about_to_read(bytes.wrapping_add(line));
+    }
+    Ok((bytes, start + rounded(length)))
 }
 
 /// A lane holds what no sender writes.

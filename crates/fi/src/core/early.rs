@@ -75,8 +75,8 @@ impl Early {
     ///
     /// # Safety
     /// The message is readable.
-    #[inline]
-    pub unsafe fn push(&mut self, message: &Waiting, sender: u64) -> bool {
+    #[inline(never)]
+    pub unsafe fn push(&mut self, message: Waiting, sender: u64) -> bool {
         let slot = self.free.trailing_zeros();
         let Some(place) = self.slots.get_mut(slot as usize) else { return false };
         let envelope = &message.envelope;

@@ -123,6 +123,7 @@ impl Core {
 }
 
 /// The first name of a source.
+#[inline(never)]
 pub(super) fn name_of(sources: &HashMap<u64, Vec<u64>>, source: u64) -> u64 {
     sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
 }

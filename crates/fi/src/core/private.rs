@@ -219,7 +219,7 @@ impl Front {
     #[inline(always)]
     pub fn take(&mut self, tag: u64, source: u64) -> Option<Taken<'_>> {
         let Front { receives, queue, flags, tag_mask, names_sources, .. } = self;
-        let receive = receives.take(|receive| receive.accepts(tag, source))?;
+        let receive = receives.take(move |receive| receive.accepts(tag, source))?;
         let tag = tag & *tag_mask;
         Some(Taken { receive, queue: *queue, flags: *flags, tag, names_source: *names_sources })
     }
@@ -286,11 +286,7 @@ impl Taken<'_> {
         // SAFETY: the caller's; the queue that an open endpoint is bound to.
         unsafe {
             if length > room {
-                std::ptr::copy_nonoverlapping(from, self.receive.start as *mut u8, room);
-                if let Some(queue) = self.queue.as_mut() {
-                    queue.push_failure(entry(room), length - room, ETRUNC);
-                }
-                return room;
+                return fill_with_part(from, length, room, self.queue, entry(room));
             }
             copy_small(from, self.receive.start as *mut u8, length);
             if self.receive.wanted() {
@@ -299,6 +295,29 @@ impl Taken<'_> {
         }
         length
     }
+}
+
+/// Fills a receive with as much of a message as it has room for: a failure, as `entry` says.
+///
+/// # Safety
+/// As of [`Taken::fill`].
+#[cold]
+#[inline(never)]
+unsafe fn fill_with_part(
+    from: *const u8,
+    length: usize,
+    room: usize,
+    queue: *mut CompletionQueue,
+    entry: fi_cq_tagged_entry,
+) -> usize {
+    // SAFETY: the caller's; the queue that an open endpoint is bound to.
+    unsafe {
+        std::ptr::copy_nonoverlapping(from, entry.buf.cast::<u8>(), room);
+        if let Some(queue) = queue.as_mut() {
+            queue.push_failure(entry, length - room, ETRUNC);
+        }
+    }
+    room
 }
 
 impl Core {
@@ -326,6 +345,19 @@ impl Core {
             return true;
         }
         !self.is_met_in_place(&receive) && self.keep(portal, receive)
+    }
+
+    /// Keeps a receive private, if that takes no further look: no message waits for any, and no sender looks for it at the NIC. False:
+    /// nothing has happened.
+    #[inline(always)]
+    pub fn keep_plainly(&mut self, portal: u32, receive: Receive) -> bool {
+        let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
+        let room = receive.room();
+        room <= self.small_max
+            && room < front.limit
+            && front.early.is_empty()
+            && self.kept.get() == self.seen
+            && front.receives.push(receive)
     }
 
     /// Whether a receive is one that senders of longer messages fill, if they find it at the NIC.

@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
-use selvedge_live::lanes::{Envelope, Lanes, Reader, Waiting};
+use selvedge_live::lanes::{Lanes, Reader, Waiting};
 use selvedge_live::os::{lines, ranks};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
@@ -229,7 +229,7 @@ impl Core {
     #[inline(always)]
     fn take_some(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
         match self.fronts.get(usize::from(portal)) {
-            Some(front) if front.is_open() => self.take_private(lane, reading),
+            Some(front) if front.is_open() => self.take_private(lane, portal, reading),
             _ => self.take_listed(lane),
         }
     }
@@ -255,11 +255,12 @@ impl Core {
         }
     }
 
-    /// Messages for places that are open: their receives are at hand.
+    /// Messages for a place that is open: its receives are at hand.
     #[inline(never)]
-    fn take_private(&mut self, lane: usize, reading: &mut Reading) -> Next {
+    fn take_private(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
         let Core { interface, lanes, fronts, watches, sources, kept, seen, .. } = self;
         let nic = interface.lock();
+        let Some(front) = fronts.get_mut(usize::from(portal)) else { return Next::Again };
         if watches[0].has_event() || kept.get() != *seen {
             return Next::Again;
         }
@@ -270,30 +271,26 @@ impl Core {
         // In registers, as long as the loop runs.
         let mut here = *reading;
         while let Some(message) = next_message(lanes, lane, &reader) {
-            let Envelope { portal, match_bits, header_data, .. } = message.envelope;
-            let source = lane_source(&message.envelope, sender);
-            let Some(front) = fronts.get_mut(usize::from(portal)).filter(|front| front.is_open()) else {
+            let envelope = &message.envelope;
+            if envelope.portal != portal {
                 next = Next::Again;
                 break;
-            };
-            let Some(receive) = front.take(match_bits, source) else {
+            }
+            let source = lane_source(envelope, sender);
+            if let Some(receive) = front.take(envelope.match_bits, source) {
+                let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
+                let data = (lane_has_data(envelope), envelope.header_data);
+                // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
+                bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
+            } else {
                 // SAFETY: the message lies in the lane.
-                if unsafe { front.early.push(&message, sender) } {
-                    bytes_taken += message.length;
-                    reader.pass(&message);
-                    if reader.taken() >= BATCH {
-                        break;
-                    }
-                    continue;
+                if !unsafe { front.early.push(message, sender) } {
+                    // It will wait as unexpected, and then receives must be posted where they meet it.
+                    next = Next::Close(portal.into());
+                    break;
                 }
-                // It will wait as unexpected, and then receives must be posted where they meet it.
-                next = Next::Close(portal.into());
-                break;
-            };
-            let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
-            let data = (lane_has_data(&message.envelope), header_data);
-            // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
-            bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
+                bytes_taken += message.length;
+            }
             reader.pass(&message);
             if reader.taken() >= BATCH {
                 break;
