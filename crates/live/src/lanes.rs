@@ -487,7 +487,7 @@ impl Sender {
     #[inline(always)]
     fn advance(&mut self, turn: u32) {
         self.tail += 1;
-        self.burst = if turn == self.turn { self.burst + 1 } else { 1 };
+        self.burst = if turn == self.turn { self.burst.wrapping_add(1) } else { 1 };
         self.turn = turn;
         if self.burst % TAKEN_AT_ONCE == TAKEN_AT_ONCE / 2 {
             self.take_cells();
