@@ -351,13 +351,9 @@ impl Core {
     /// nothing has happened.
     #[inline(always)]
     pub fn keep_plainly(&mut self, portal: u32, receive: Receive) -> bool {
-        let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
-        let room = receive.room();
-        room <= self.small_max
-            && room < front.limit
-            && front.early.is_empty()
-            && self.kept.get() == self.seen
-            && front.receives.push(receive)
+        receive.room() <= self.small_max
+            && self.fronts.get(portal as usize).is_some_and(|front| front.early.is_empty())
+            && self.keep(portal, receive)
     }
 
     /// Whether a receive is one that senders of longer messages fill, if they find it at the NIC.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a processor is told of cache lines that go to and fro between cores. Hints all: nothing depends on them but time.
+//! What a processor is told of cache lines that go to and fro between cores. Hints, and stores
+//! of what nobody reads: nothing depends on them but time.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
