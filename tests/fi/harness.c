@@ -72,6 +72,8 @@ const char *provider(void)
     return name != NULL && name[0] != '\0' ? name : "selvedge";
 }
 
+bool plainly(void) { return getenv("FI_TEST_PLAINLY") != NULL; }
+
 bool is_ours(void) { return strcmp(provider(), "selvedge") == 0; }
 
 void about(const char *format, ...)

@@ -25,6 +25,9 @@
  * providers ("tcp;ofi_rxm", "sockets", "shm"); what they do differently stands in `.stock`, and the case stays as
  * strict as the manual is.
  *
+ * With FI_TEST_PLAINLY a case that says nothing else uses its domain from one thread (FI_THREAD_DOMAIN) and reads completions
+ * without their sources, as MPI libraries do.
+ *
  * Rules for cases
  * 1. A case opens what it needs through side_open(), pair_open() and job_open(). What those made is closed when the
  * body returns, and a close that fails fails the case. Buffers of buffer() are looked at beyond both ends, and freed.
@@ -76,6 +79,7 @@ void case_register(const char *name, int processes, const char *rule, void (*bod
     }                                                                                                                  \
     static void case_##name(void)
 
+bool plainly(void);
 bool is_ours(void);
 const char *provider(void);
 /* The case cannot be tried with this provider. */

@@ -43,7 +43,8 @@ struct fi_info *hints_for(struct wants wants)
     hints->ep_attr->type = FI_EP_RDM;
     hints->domain_attr->mr_mode = wants.mr_mode_exact ? wants.mr_mode : MR_ANY;
     hints->domain_attr->av_type = wants.av_type;
-    hints->domain_attr->threading = wants.threading;
+    bool says_nothing = wants.threading == FI_THREAD_UNSPEC;
+    hints->domain_attr->threading = says_nothing && plainly() ? FI_THREAD_DOMAIN : wants.threading;
     hints->domain_attr->control_progress = hints->domain_attr->data_progress = wants.progress;
     hints->tx_attr->msg_order = hints->rx_attr->msg_order = wants.order;
     hints->tx_attr->op_flags = wants.tx_op_flags;
@@ -349,10 +350,11 @@ bool take_at(const char *file, int line, struct side *side, struct fid_cq *cq, s
     union entry entry;
     fi_addr_t source = FI_ADDR_NOTAVAIL;
     memset(&entry, 0x5a, sizeof entry);
-    ssize_t rc = fi_cq_readfrom(cq, &entry, 1, &source);
+    bool asks = !plainly() || side->wants.caps & FI_SOURCE;
+    ssize_t rc = asks ? fi_cq_readfrom(cq, &entry, 1, &source) : fi_cq_read(cq, &entry, 1);
     if (rc == -FI_EAGAIN) return false;
     if (rc == -FI_EAVAIL) fail_with_entry(file, line, cq);
-    check_rc_at(file, line, "fi_cq_readfrom", rc, "1", 1);
+    check_rc_at(file, line, asks ? "fi_cq_readfrom" : "fi_cq_read", rc, "1", 1);
     *taken = unpacked(&entry, side->wants.format ? side->wants.format : FI_CQ_FORMAT_TAGGED);
     taken->source = source;
     return true;

@@ -45,6 +45,92 @@ CASE(truncation, 1,
                 }
 }
 
+/* ---- Bursts ------------------------------------------------------------------------------------------------------ */
+
+enum { BURST = 60 };
+
+/* Of message i: its length, and that of its buffer. Most fit; some fill a line, some are long, some are cut off. */
+static size_t burst_bytes(int i)
+{
+    static const size_t BYTES[] = {8, 0, 4, 8, 1, 2, 3, 5, 7, 9, 12, 15, 16, 17, 31, 32, 33, 40, 64, 100, 103, 104, 105, 300, 8};
+    return BYTES[i % (int)COUNT_OF(BYTES)];
+}
+
+/* Every second round two of ten tagged ones come for each other: the n-th message is this one. */
+static int burst_order(int n, int round, enum kind kind)
+{
+    if (kind == MESSAGE || round % 2 == 0) return n;
+    return n % 10 == 3 ? n + 1 : n % 10 == 4 ? n - 1 : n;
+}
+
+static size_t burst_room(int i, int round)
+{
+    size_t bytes = burst_bytes(i);
+    return round % 3 == 2 && i % 7 == 5 ? bytes / 2 : bytes + (size_t)(i % 2);
+}
+
+CASE(bursts, 1,
+     "receives that wait, and messages for all of them at once: each is told of in its order, with its bytes, its data and no "
+     "more; what is cut off is an error in its place",
+     .stock = "shm: cut off, the error is negative | tcp;ofi_rxm: errors come first | sockets: errors come first")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_DIRECTED_RECV, .threading = FI_THREAD_DOMAIN});
+    unsigned char *out = buffer(BURST * 400), *in = buffer(BURST * 400);
+    FOR_KINDS(kind)
+        for (int round = 0; round < 9; round++) {
+            memset(in, 0xcc, BURST * 400);
+            for (int i = 0; i < BURST; i++) {
+                struct transfer r = from_any(in + 400 * i, burst_room(i, round), (uint64_t)i, CONTEXT(i));
+                if (i % 3) r.peer = p.to_a;
+                POST(receive(kind, p.b, r));
+            }
+            for (int n = 0; n < BURST; n++) {
+                int i = burst_order(n, round, kind);
+                pattern_fill(out + 400 * i, burst_bytes(i), (unsigned)(i + round));
+                struct transfer t = to_peer(out + 400 * i, burst_bytes(i), p.to_b, (uint64_t)i, NULL);
+                t.data = (uint64_t)i * 3;
+                if (i % 5 == 4) POST(inject(kind, p.a, t));
+                else POST(inject_with_data(kind, p.a, t));
+            }
+            int told = 0;
+            long long until = now_ms() + WAIT_MS;
+            while (told < BURST) {
+                struct fi_cq_tagged_entry entries[100];
+                ssize_t got = fi_cq_read(p.b->rx, entries, round % 4 == 3 ? 7 : 100);
+                if (got == -FI_EAGAIN) {
+                    if (now_ms() > until) FAIL("%d of %d came", told, BURST);
+                    continue;
+                }
+                if (got == -FI_EAVAIL) {
+                    struct fi_cq_err_entry e = {0};
+                    CHECK_RC(fi_cq_readerr(p.b->rx, &e, 0), 1);
+                    int i = (int)((char *)e.op_context - (char *)CONTEXT(0));
+                    about("%s, round %d, message %d, cut off", kind_name(kind), round, i);
+                    CHECK(burst_room(i, round) < burst_bytes(i));
+                    CHECK_EQ(e.err, FI_ETRUNC);
+                    CHECK_EQ(e.len, burst_room(i, round));
+                    CHECK_EQ(e.olen, burst_bytes(i) - burst_room(i, round));
+                    told++;
+                    continue;
+                }
+                CHECK(got > 0);
+                for (int n = 0; n < got; n++, told++) {
+                    struct fi_cq_tagged_entry *e = &entries[n];
+                    int i = (int)((char *)e->op_context - (char *)CONTEXT(0));
+                    about("%s, round %d, message %d", kind_name(kind), round, i);
+                    CHECK_EQ(i, burst_order(told, round, kind));
+                    CHECK(burst_room(i, round) >= burst_bytes(i));
+                    CHECK_EQ(e->len, burst_bytes(i));
+                    CHECK_FLAGS(e->flags, FI_RECV | kind_caps(kind), i % 5 == 4 ? FI_REMOTE_CQ_DATA : 0);
+                    if (i % 5 != 4) CHECK_EQ(e->data, (uint64_t)i * 3);
+                    if (kind == TAGGED_MESSAGE) CHECK_EQ(e->tag, (uint64_t)i);
+                    CHECK(memcmp(in + 400 * i, out + 400 * i, burst_bytes(i)) == 0);
+                    CHECK_BYTES(in + 400 * i + burst_bytes(i), 400 - burst_bytes(i), 0xcc);
+                }
+            }
+        }
+}
+
 /* ---- Cancel ------------------------------------------------------------------------------------------------------ */
 
 CASE(cancel, 1,

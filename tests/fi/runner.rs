@@ -282,7 +282,8 @@ impl Places {
         places.provider_path = Some(fs::canonicalize(&directory).unwrap_or(directory));
         let wheel = workspace.join(WHEEL);
         if wheel.exists() {
-            places.libraries.push(Library { preload: Some(wheel), ..Library::new("wheel") });
+            let settings = &[("FI_TEST_PLAINLY", "1")];
+            places.libraries.push(Library { preload: Some(wheel), settings, ..Library::new("wheel") });
         } else {
             eprintln!("only under the system's libfabric: {WHEEL} is missing (`make peers`)");
         }

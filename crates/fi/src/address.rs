@@ -10,7 +10,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
 use crate::constants::*;
-use crate::core::Core;
+use crate::core::{Core, Kind};
 use crate::domain::Domain;
 use crate::ffi::*;
 use crate::object::{self, Ops, Uses};
@@ -123,11 +123,38 @@ pub struct Known {
     pub source: u64,
 }
 
+/// What messages need of an entry, as small as can be.
+#[derive(Clone, Copy, Debug)]
+pub struct Brief {
+    /// As of [`Known`]; an entry that is not there has neither.
+    pub source: u64,
+    pub peer: u32,
+    /// Where its tagged messages arrive; the other kinds follow.
+    pub portal: u8,
+}
+
+impl Brief {
+    /// Of an entry that is not there.
+    const NOBODY: Brief = Brief { source: u64::MAX, peer: u32::MAX, portal: 0 };
+
+    fn of(known: &Known) -> Brief {
+        let portal = Kind::Tagged.portal(known.address.endpoint) as u8;
+        Brief { source: known.source, peer: known.peer, portal }
+    }
+
+    #[inline(always)]
+    pub fn is_nobody(&self) -> bool {
+        self.source == u64::MAX
+    }
+}
+
 #[repr(C)]
 pub struct AddressVector {
     av: fid_av,
     pub domain: *mut Domain,
     pub entries: Vec<Option<Known>>,
+    /// One for each entry.
+    pub briefs: Vec<Brief>,
     pub uses: Uses,
 }
 
@@ -186,6 +213,7 @@ pub unsafe extern "C" fn open(
             av: fid_av { fid: object::head(FI_CLASS_AV, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() },
             domain,
             entries: Vec::new(),
+            briefs: Vec::new(),
             uses: Uses::default(),
         });
         *av = Box::into_raw(made).cast();
@@ -301,7 +329,9 @@ impl AddressVector {
         let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         if free == self.entries.len() {
             self.entries.push(None);
+            self.briefs.push(Brief::NOBODY);
         }
+        self.briefs[free] = Brief::of(&known);
         self.entries[free] = Some(known);
         core.name_source(&address, free as u64);
         free as u64
@@ -318,10 +348,9 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
         let mut core = (*av.domain).core();
         for index in 0..count {
             let number = *fi_addr.add(index);
-            let Some(entry) = usize::try_from(number).ok().and_then(|at| av.entries.get_mut(at)) else {
-                return -EINVAL;
-            };
-            let Some(known) = entry.take() else { return -EINVAL };
+            let at = usize::try_from(number).unwrap_or(usize::MAX);
+            let Some(known) = av.entries.get_mut(at).and_then(Option::take) else { return -EINVAL };
+            av.briefs[at] = Brief::NOBODY;
             core.forget_source(&known.address, number);
         }
     }

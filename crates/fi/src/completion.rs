@@ -47,6 +47,20 @@ impl Reading {
         Reading { queue, to, entry_bytes: 0, left: 0, sources }
     }
 
+    /// Entries for which there is room.
+    #[inline(always)]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// What was written where [`CompletionQueue::writes_next`] said; how many those are.
+    #[inline(always)]
+    pub fn has_written(&mut self, written: Written) -> usize {
+        let entries = (written.to as usize - self.to as usize) / size_of::<fi_cq_tagged_entry>();
+        (self.to, self.left) = (written.to.cast(), self.left - entries);
+        entries
+    }
+
     /// # Safety
     /// There is room for one more.
     #[inline(always)]
@@ -75,6 +89,25 @@ impl Reading {
             }
         }
         self.left -= 1;
+    }
+}
+
+/// Where completions go that are read just now, one after another, in the usual form: whole entries, and nobody asks who sent.
+#[derive(Clone, Copy)]
+pub struct Written {
+    to: *mut fi_cq_tagged_entry,
+}
+
+impl Written {
+    /// # Safety
+    /// There is room for one more.
+    #[inline(always)]
+    pub unsafe fn write(&mut self, entry: fi_cq_tagged_entry) {
+        // SAFETY: the caller's.
+        unsafe {
+            self.to.write_unaligned(entry);
+            self.to = self.to.add(1);
+        }
     }
 }
 
@@ -163,6 +196,21 @@ impl CompletionQueue {
     #[inline(always)]
     pub fn push(&mut self, completion: Completion) {
         self.completions.push(completion);
+    }
+
+    /// Where a queue's completions go, if the program reads them just now, and in the usual form.
+    ///
+    /// # Safety
+    /// A queue that is open, or null.
+    #[inline(always)]
+    pub unsafe fn writes_next(queue: *const CompletionQueue, reading: &Reading) -> Option<Written> {
+        // SAFETY: who reads has the queue; the caller's.
+        let queue = unsafe { queue.as_ref()? };
+        let usual = std::ptr::eq(queue, reading.queue)
+            && reading.entry_bytes == size_of::<fi_cq_tagged_entry>()
+            && reading.sources.is_null();
+        let next = usual && queue.completions.len() == 0 && queue.failures.is_empty();
+        next.then_some(Written { to: reading.to.cast() })
     }
 
     /// A completion, to where the program reads just now if nothing is to be read before it.

@@ -32,6 +32,8 @@ pub struct Domain {
     core: UnsafeCell<Core>,
     /// Who waits for its turn sleeps in the kernel.
     sleeps: bool,
+    /// One thread calls, and nothing is to be done after a turn in which nothing was looked for: it need not be taken.
+    pub is_alone: bool,
     /// The core's, for who has not the turn.
     interface: Arc<Interface>,
     pub uses: Uses,
@@ -57,17 +59,16 @@ impl Domain {
         Turn { domain: self }
     }
 
-    /// What is behind the lock, where one thread calls and its turn has no rest: no lock, and nothing to do afterwards. None: it takes
-    /// a turn.
+    /// What is behind the lock, where that takes none ([`Domain::is_alone`]).
     ///
     /// # Safety
     /// An open domain of which nobody has a turn in this thread; none is taken while the core is borrowed.
     #[inline(always)]
-    pub unsafe fn alone<'a>(domain: *mut Domain) -> Option<&'a mut Core> {
+    pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Core {
         // SAFETY: the caller's; other threads do not call, by the program's promise.
         unsafe {
-            let core = (*domain).core.get();
-            (!(*domain).shared && (*core).rest == Rest::None).then(|| &mut *core)
+            debug_assert!((*domain).is_alone && (*(*domain).core.get()).rest == Rest::None);
+            &mut *(*domain).core.get()
         }
     }
 
@@ -228,6 +229,7 @@ pub unsafe extern "C" fn open(
             shared,
             taken: AtomicU32::new(0),
             sleeps: core.interface.is_simulated(),
+            is_alone: !shared && !core.interface.is_simulated(),
             interface: Arc::clone(&core.interface),
             core: UnsafeCell::new(core),
             uses: Uses::default(),

@@ -10,10 +10,12 @@ use std::ptr;
 use selvedge_launch::Service;
 use selvedge_nic::handle::NONE;
 
-use crate::address::{self, Address, AddressVector, Known};
+use crate::address::{self, Address, AddressVector, Brief, Known};
 use crate::completion::CompletionQueue;
 use crate::constants::*;
-use crate::core::{Kind, Side};
+use crate::core::private::Front;
+use crate::core::receives::Told;
+use crate::core::{Core, Kind, Side};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
@@ -55,9 +57,13 @@ pub struct Endpoint {
     pub names_sources: bool,
     /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
     easy: u8,
+    /// Those of them that take no turn of the domain's, either.
+    at_hand: u8,
+    /// Where messages of each kind arrive, if their receives are such; or null.
+    fronts: [*mut Front; 2],
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_told: bool,
-    pub rx_told: bool,
+    pub rx_told: Told,
 }
 
 /// Operations with the endpoint's own flags that are of the usual kind: nothing counts them, no completion waits for delivery,
@@ -180,8 +186,10 @@ pub unsafe extern "C" fn open(
             service: None,
             names_sources: info.caps & SOURCE != 0,
             easy: 0,
+            at_hand: 0,
+            fronts: [ptr::null_mut(); 2],
             tx_told: false,
-            rx_told: false,
+            rx_told: Told::new(false),
         });
         let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
             warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
@@ -224,16 +232,53 @@ impl Endpoint {
     /// What a receive asks of a message's sender: `Some(None)`, nothing. None: there is no such sender.
     #[inline(always)]
     pub fn source_of(&self, number: u64) -> Option<Option<u64>> {
-        match self.caps & DIRECTED_RECV != 0 && number != ADDR_ANY {
+        match self.directs_receives() && number != ADDR_ANY {
             false => Some(None),
             true => self.known(number).map(|known| Some(known.source)),
         }
+    }
+
+    /// What messages need of an entry, by an endpoint that is enabled and so has a vector.
+    ///
+    /// # Safety
+    /// It is enabled.
+    #[inline(always)]
+    pub unsafe fn brief(&self, number: u64) -> Option<&Brief> {
+        // SAFETY: the caller's; the vector is closed after the endpoints bound to it.
+        let vector = unsafe { &*self.vector };
+        vector.briefs.get(number as usize)
+    }
+
+    /// Whether receives ask who has sent a message.
+    #[inline(always)]
+    pub fn directs_receives(&self) -> bool {
+        self.caps & DIRECTED_RECV != 0
     }
 
     /// Whether operations of this kind are of the usual sort.
     #[inline(always)]
     pub fn is_easy(&self, what: Easy, kind: Kind) -> bool {
         self.easy & what.bit(kind) != 0
+    }
+
+    /// The domain's core, if operations of this kind are of the usual sort and take no turn.
+    ///
+    /// # Safety
+    /// An endpoint that is open; of its domain nobody has a turn in this thread, and none is taken while the core is borrowed.
+    #[inline(always)]
+    pub unsafe fn core_at_hand<'a>(&self, what: Easy, kind: Kind) -> Option<&'a mut Core> {
+        // SAFETY: the caller's.
+        (self.at_hand & what.bit(kind) != 0).then(|| unsafe { Domain::core_alone(self.domain) })
+    }
+
+    /// Where messages of a kind arrive, with the domain's core, if receives of the kind are such.
+    ///
+    /// # Safety
+    /// As of [`Endpoint::core_at_hand`].
+    #[inline(always)]
+    pub unsafe fn front_at_hand<'a>(&self, kind: Kind) -> Option<(&'a Core, &'a mut Front)> {
+        // SAFETY: the caller's.
+        unsafe { self.fronts[kind as usize].as_mut().map(|front| (&*Domain::core_alone(self.domain), front)) }
     }
 
     /// Where completions of this side go; null: nowhere.
@@ -456,7 +501,7 @@ impl Endpoint {
     fn find_easy(&mut self) {
         self.easy = 0;
         self.tx_told = self.wants_tx(self.tx_flags) && !self.tx_queue.is_null();
-        self.rx_told = self.wants_rx(self.rx_flags) && !self.rx_queue.is_null();
+        self.rx_told = Told::new(self.wants_rx(self.rx_flags) && !self.rx_queue.is_null());
         for kind in [Kind::Tagged, Kind::Plain] {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
             if can(SEND) && self.counters[0].is_null() {
@@ -467,6 +512,18 @@ impl Endpoint {
             }
             if can(RECV) && self.counters[1].is_null() && self.rx_flags & (MULTI_RECV | TRIGGER) == 0 {
                 self.easy |= Easy::Receive.bit(kind);
+            }
+        }
+        self.at_hand = 0;
+        self.fronts = [ptr::null_mut(); 2];
+        // SAFETY: the domain of an open endpoint, of which nobody has a turn in this thread.
+        if unsafe { (*self.domain).is_alone } {
+            self.at_hand = self.easy;
+            for kind in [Kind::Tagged, Kind::Plain] {
+                if self.is_easy(Easy::Receive, kind) {
+                    // SAFETY: as above.
+                    self.fronts[kind as usize] = unsafe { Domain::core_alone(self.domain).front_of(self.index, kind) };
+                }
             }
         }
     }

@@ -12,6 +12,7 @@
 //! | [`info`], [`name`] | `fi_getinfo`: what the provider is, held against what a program asks for; nodes and services |
 //! | [`fabric`], [`domain`], [`queue`], [`address`], [`completion`], [`counter`], [`region`], [`endpoint`] | the objects |
 //! | [`message`], [`rma`], [`atomic`], [`deferred`] | the data transfer functions: arguments to operations ([`arguments`]) |
+//! | [`at_hand`] | the shortest way of the usual messages |
 //! | [`core`] | the domain's NIC and everything in flight: sends, receives, progress |
 //!
 //! One lock for each domain, left out where the program promises to use a domain from one thread at a time. A receive is
@@ -23,6 +24,7 @@
 
 pub mod address;
 pub mod arguments;
+pub mod at_hand;
 pub mod atomic;
 pub mod completion;
 pub mod constants;

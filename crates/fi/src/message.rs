@@ -4,15 +4,16 @@
 //! Each form is brought to one [`Message`] or one [`Wanted`]; nothing is decided here but which flags go together.
 
 use std::ffi::c_void;
+use std::ptr::null_mut;
 
 use crate::arguments::{array, piece, tagged_form};
+use crate::at_hand;
 use crate::constants::*;
-use crate::core::private::Receive;
 use crate::core::receive::Wanted;
+use crate::core::receives::Receive;
 use crate::core::send::{Message, SendEnd};
 use crate::core::{Kind, total};
 use crate::deferred::triggered;
-use crate::domain::Domain;
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
@@ -112,37 +113,7 @@ fn refuse_state(endpoint: &Endpoint) -> isize {
     if endpoint.enabled { -(EOPNOTSUPP as isize) } else { -(EOPBADSTATE as isize) }
 }
 
-/// Leaves a message of one piece in its target's lane, if the endpoint's operations of this sort are of the usual kind and the
-/// message fits into a line there: it is then over, with a completion if `told`. False: nothing has happened.
-#[inline(always)]
-unsafe fn left_at_once(
-    endpoint: &Endpoint,
-    (easy, told): (Easy, bool),
-    kind: Kind,
-    (buf, len): (*const c_void, usize),
-    dest: fi_addr_t,
-    (tag, data): (u64, Option<u64>),
-    context: *mut c_void,
-) -> bool {
-    if !endpoint.is_easy(easy, kind) {
-        return false;
-    }
-    // SAFETY: the caller's endpoint and buffer; the queue that an enabled endpoint is bound to.
-    unsafe {
-        let mut core = (*endpoint.domain).core();
-        // The vector grows in other threads' turns.
-        let Some(known) = endpoint.known(dest) else { return false };
-        let (peer, theirs) = (known.peer, known.address.endpoint);
-        let left = core.leave_small(peer, kind.portal(theirs), endpoint.index, tag, data, buf.cast(), len);
-        if left && told {
-            // Before the turn ends: the queue is everybody's.
-            (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
-        }
-        left
-    }
-}
-
-/// A send of one piece with the endpoint's own flags. What fits into a line of the target's lane is over at once.
+/// A send of one piece with the endpoint's own flags.
 #[inline(always)]
 unsafe fn send_one(
     ep: *mut fid_ep,
@@ -156,9 +127,7 @@ unsafe fn send_one(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let endpoint = Endpoint::of(ep);
-        let usual = (Easy::Send, endpoint.tx_told);
-        if left_at_once(endpoint, usual, kind, (buf, len), dest, (tag, data), context) {
+        if at_hand::left_in_turn(ep, Easy::Send, kind, (buf, len), dest, (tag, data), context) {
             return 0;
         }
         default_send(ep, kind, &piece(buf, len), dest, tag, data, context)
@@ -221,26 +190,12 @@ unsafe fn injected(
     }
     // SAFETY: the caller's.
     unsafe {
-        let usual = (Easy::Inject, false);
-        if left_at_once(Endpoint::of(ep), usual, kind, (buf, len), dest, (tag, data), std::ptr::null_mut()) {
+        let nothing = null_mut();
+        if at_hand::left_in_turn(ep, Easy::Inject, kind, (buf, len), dest, (tag, data), nothing) {
             return 0;
         }
-        injected_otherwise(ep, kind, buf, len, dest, tag, data)
+        post_send(ep, kind, &piece(buf, len), dest, tag, data, nothing, false, INJECT)
     }
-}
-
-#[inline(never)]
-unsafe fn injected_otherwise(
-    ep: *mut fid_ep,
-    kind: Kind,
-    buf: *const c_void,
-    len: usize,
-    dest: fi_addr_t,
-    tag: u64,
-    data: Option<u64>,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { post_send(ep, kind, &piece(buf, len), dest, tag, data, std::ptr::null_mut(), false, INJECT) }
 }
 
 /// A receive of any form.
@@ -311,33 +266,6 @@ unsafe fn receive_one(
     unsafe {
         let endpoint = Endpoint::of(ep);
         if endpoint.is_easy(Easy::Receive, kind) {
-            if let (Some(core), Some(source)) = (Domain::alone(endpoint.domain), endpoint.source_of(src)) {
-                let receive = Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told);
-                if core.keep_plainly(kind.portal(endpoint.index), receive) {
-                    return 0;
-                }
-            }
-        }
-        receive_otherwise(ep, kind, buf, len, src, tag, ignore, context)
-    }
-}
-
-/// The same where it is not kept at once.
-#[inline(never)]
-unsafe fn receive_otherwise(
-    ep: *mut fid_ep,
-    kind: Kind,
-    buf: *mut c_void,
-    len: usize,
-    src: fi_addr_t,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe {
-        let endpoint = Endpoint::of(ep);
-        if endpoint.is_easy(Easy::Receive, kind) {
             let mut core = (*endpoint.domain).core();
             if let Some(source) = endpoint.source_of(src) {
                 let receive = Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told);
@@ -382,18 +310,84 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     }
 }
 
+/// Entry points for messages of one piece: what is at hand is tried first. The rest is a jump to a function of the same arguments, which
+/// all lie where they came, so that the usual way moves none of them; that it uses each (which it is made to) keeps it of that form.
+macro_rules! entries {
+    ($(fn $name:ident($($arg:ident: $type:ty,)*) { $usual:expr } or { $otherwise:expr })*) => {$(
+        unsafe extern "C" fn $name($($arg: $type),*) -> isize {
+            #[inline(never)]
+            unsafe extern "C" fn otherwise($($arg: $type),*) -> isize {
+                std::hint::black_box(($($arg),*));
+                // SAFETY: the caller's.
+                unsafe { $otherwise }
+            }
+            // SAFETY: the caller's.
+            unsafe { if $usual { 0 } else { otherwise($($arg),*) } }
+        }
+    )*};
+}
+
 // ---- fi_msg ------------------------------------------------------------------------------------------------------
 
-unsafe extern "C" fn recv(
-    ep: *mut fid_ep,
-    buf: *mut c_void,
-    len: usize,
-    _desc: *mut c_void,
-    src: fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { receive_one(ep, Kind::Plain, buf, len, src, 0, 0, context) }
+entries! {
+    fn recv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        src: fi_addr_t,
+        context: *mut c_void,
+    ) {
+        at_hand::kept(ep, Kind::Plain, (buf, len), src, (0, 0), context)
+    } or {
+        receive_one(ep, Kind::Plain, buf, len, src, 0, 0, context)
+    }
+    fn send(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        dest: fi_addr_t,
+        context: *mut c_void,
+    ) {
+        at_hand::left(ep, Easy::Send, Kind::Plain, (buf, len), dest, (0, None), context)
+    } or {
+        send_one(ep, Kind::Plain, buf, len, dest, 0, None, context)
+    }
+    fn inject(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        dest: fi_addr_t,
+    ) {
+        at_hand::left(ep, Easy::Inject, Kind::Plain, (buf, len), dest, (0, None), null_mut())
+    } or {
+        injected(ep, Kind::Plain, buf, len, dest, 0, None)
+    }
+    fn senddata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        data: u64,
+        dest: fi_addr_t,
+        context: *mut c_void,
+    ) {
+        at_hand::left(ep, Easy::Send, Kind::Plain, (buf, len), dest, (0, Some(data)), context)
+    } or {
+        send_one(ep, Kind::Plain, buf, len, dest, 0, Some(data), context)
+    }
+    fn injectdata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        data: u64,
+        dest: fi_addr_t,
+    ) {
+        at_hand::left(ep, Easy::Inject, Kind::Plain, (buf, len), dest, (0, Some(data)), null_mut())
+    } or {
+        injected(ep, Kind::Plain, buf, len, dest, 0, Some(data))
+    }
 }
 
 unsafe extern "C" fn recvv(
@@ -416,18 +410,6 @@ unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     unsafe { flagged_receive(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
-unsafe extern "C" fn send(
-    ep: *mut fid_ep,
-    buf: *const c_void,
-    len: usize,
-    _desc: *mut c_void,
-    dest: fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { send_one(ep, Kind::Plain, buf, len, dest, 0, None, context) }
-}
-
 unsafe extern "C" fn sendv(
     ep: *mut fid_ep,
     iov: *const iovec,
@@ -448,43 +430,73 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
     unsafe { flagged_send(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
-unsafe extern "C" fn inject(ep: *mut fid_ep, buf: *const c_void, len: usize, dest: fi_addr_t) -> isize {
-    // SAFETY: the caller's.
-    unsafe { injected(ep, Kind::Plain, buf, len, dest, 0, None) }
-}
-
-unsafe extern "C" fn senddata(
-    ep: *mut fid_ep,
-    buf: *const c_void,
-    len: usize,
-    _desc: *mut c_void,
-    data: u64,
-    dest: fi_addr_t,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { send_one(ep, Kind::Plain, buf, len, dest, 0, Some(data), context) }
-}
-
-unsafe extern "C" fn injectdata(ep: *mut fid_ep, buf: *const c_void, len: usize, data: u64, dest: fi_addr_t) -> isize {
-    // SAFETY: the caller's.
-    unsafe { injected(ep, Kind::Plain, buf, len, dest, 0, Some(data)) }
-}
-
 // ---- fi_tagged ---------------------------------------------------------------------------------------------------
 
-unsafe extern "C" fn trecv(
-    ep: *mut fid_ep,
-    buf: *mut c_void,
-    len: usize,
-    _desc: *mut c_void,
-    src: fi_addr_t,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { receive_one(ep, Kind::Tagged, buf, len, src, tag, ignore, context) }
+entries! {
+    fn trecv(
+        ep: *mut fid_ep,
+        buf: *mut c_void,
+        len: usize,
+        desc: *mut c_void,
+        src: fi_addr_t,
+        tag: u64,
+        ignore: u64,
+        context: *mut c_void,
+    ) {
+        at_hand::kept(ep, Kind::Tagged, (buf, len), src, (tag, ignore), context)
+    } or {
+        receive_one(ep, Kind::Tagged, buf, len, src, tag, ignore, context)
+    }
+    fn tsend(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        dest: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) {
+        at_hand::left(ep, Easy::Send, Kind::Tagged, (buf, len), dest, (tag, None), context)
+    } or {
+        send_one(ep, Kind::Tagged, buf, len, dest, tag, None, context)
+    }
+    fn tinject(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        dest: fi_addr_t,
+        tag: u64,
+    ) {
+        at_hand::left(ep, Easy::Inject, Kind::Tagged, (buf, len), dest, (tag, None), null_mut())
+    } or {
+        injected(ep, Kind::Tagged, buf, len, dest, tag, None)
+    }
+    fn tsenddata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        desc: *mut c_void,
+        data: u64,
+        dest: fi_addr_t,
+        tag: u64,
+        context: *mut c_void,
+    ) {
+        at_hand::left(ep, Easy::Send, Kind::Tagged, (buf, len), dest, (tag, Some(data)), context)
+    } or {
+        send_one(ep, Kind::Tagged, buf, len, dest, tag, Some(data), context)
+    }
+    fn tinjectdata(
+        ep: *mut fid_ep,
+        buf: *const c_void,
+        len: usize,
+        data: u64,
+        dest: fi_addr_t,
+        tag: u64,
+    ) {
+        at_hand::left(ep, Easy::Inject, Kind::Tagged, (buf, len), dest, (tag, Some(data)), null_mut())
+    } or {
+        injected(ep, Kind::Tagged, buf, len, dest, tag, Some(data))
+    }
 }
 
 unsafe extern "C" fn trecvv(
@@ -509,19 +521,6 @@ unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags:
     unsafe { flagged_receive(ep, Kind::Tagged, &*msg, flags) }
 }
 
-unsafe extern "C" fn tsend(
-    ep: *mut fid_ep,
-    buf: *const c_void,
-    len: usize,
-    _desc: *mut c_void,
-    dest: fi_addr_t,
-    tag: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { send_one(ep, Kind::Tagged, buf, len, dest, tag, None, context) }
-}
-
 unsafe extern "C" fn tsendv(
     ep: *mut fid_ep,
     iov: *const iovec,
@@ -541,35 +540,4 @@ unsafe extern "C" fn tsendv(
 unsafe extern "C" fn tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
     // SAFETY: the caller's.
     unsafe { flagged_send(ep, Kind::Tagged, &*msg, flags) }
-}
-
-unsafe extern "C" fn tinject(ep: *mut fid_ep, buf: *const c_void, len: usize, dest: fi_addr_t, tag: u64) -> isize {
-    // SAFETY: the caller's.
-    unsafe { injected(ep, Kind::Tagged, buf, len, dest, tag, None) }
-}
-
-unsafe extern "C" fn tsenddata(
-    ep: *mut fid_ep,
-    buf: *const c_void,
-    len: usize,
-    _desc: *mut c_void,
-    data: u64,
-    dest: fi_addr_t,
-    tag: u64,
-    context: *mut c_void,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { send_one(ep, Kind::Tagged, buf, len, dest, tag, Some(data), context) }
-}
-
-unsafe extern "C" fn tinjectdata(
-    ep: *mut fid_ep,
-    buf: *const c_void,
-    len: usize,
-    data: u64,
-    dest: fi_addr_t,
-    tag: u64,
-) -> isize {
-    // SAFETY: the caller's.
-    unsafe { injected(ep, Kind::Tagged, buf, len, dest, tag, Some(data)) }
 }

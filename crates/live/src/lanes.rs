@@ -26,9 +26,9 @@ use std::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
-use crate::os::lines;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
+use crate::os::{copy, lines};
 
 /// Senders that may have a lane to one NIC; others go past.
 pub const LANES: usize = 64;
@@ -45,7 +45,9 @@ const MAGIC: u64 = u64::from_le_bytes(*b"SELVLANE");
 const VERSION: u32 = 3;
 const HEADER_BYTES: u64 = 4096;
 const CELLS_AT: u64 = 128;
-const DATA_AT: u64 = CELLS_AT + CELLS * size_of::<Cell>() as u64;
+const CELL_BYTES: u64 = size_of::<Cell>() as u64;
+const CELLS_BYTES: u64 = CELLS * CELL_BYTES;
+const DATA_AT: u64 = CELLS_AT + CELLS_BYTES;
 const LANE_BYTES: u64 = (DATA_AT + DATA_BYTES).next_multiple_of(128);
 const RESERVED_BYTES: u64 = HEADER_BYTES + LANES as u64 * LANE_BYTES;
 
@@ -137,6 +139,24 @@ pub struct Waiting {
     data_next: u64,
 }
 
+/// A message that lies in its cell alone.
+#[derive(Clone, Copy, Debug)]
+pub struct Inline {
+    pub envelope: Envelope,
+    bytes: *const u8,
+    pub length: usize,
+}
+
+impl Inline {
+    /// # Safety
+    /// There is room for all of it.
+    #[inline(always)]
+    pub unsafe fn copy_to(&self, to: *mut u8) {
+        // SAFETY: the caller's; the message lies in its cell.
+        unsafe { copy::few(self.bytes, to, self.length) }
+    }
+}
+
 /// The lanes to one NIC, mapped.
 #[derive(Debug)]
 pub struct Lanes {
@@ -207,11 +227,6 @@ impl Lanes {
     fn cell(&self, index: usize, number: u64) -> &Cell {
         // SAFETY: as for `ends`.
         unsafe { &*cell_at(self.lane(index), number) }
-    }
-
-    #[inline(always)]
-    fn data(&self, index: usize, position: u64) -> *mut u8 {
-        data_at(self.lane(index), position)
     }
 
     // ---- the owner, and whoever holds its NIC's lock ----
@@ -294,7 +309,10 @@ impl Lanes {
         let ends = self.ends(index);
         let (tail, data_tail) = (ends.taken.load(Acquire), ends.data_taken.load(Acquire));
         header.claimed.fetch_or(1 << index, SeqCst);
-        Some(Sender { lanes: self, index, tail, data_tail, taken: tail, data_taken: data_tail, burst: 0, turn: 0 })
+        let lane = self.lane(index);
+        let (end, data_taken) = (tail + CELLS, data_tail);
+        let way = &raw const self.header().way;
+        Some(Sender { lanes: self, index, lane, way, tail, data_tail, end, data_taken, fresh: tail, turn: 0 })
     }
 }
 
@@ -335,6 +353,12 @@ impl Reader<'_> {
         self.taken.wrapping_sub(self.first)
     }
 
+    /// Whether there is another message.
+    #[inline(always)]
+    pub fn has_message(&self) -> bool {
+        self.cell(self.taken).head.load(Relaxed) as u32 == self.taken.wrapping_add(1) as u32
+    }
+
     /// The next message; `Err` when what lies there was never written by this code, and the lane is of no use any more.
     #[inline(always)]
     pub fn look(&self) -> Result<Option<Waiting>, LaneFault> {
@@ -360,6 +384,46 @@ impl Reader<'_> {
             header_data: cell.header_data.load(Relaxed),
         };
         Ok(Some(Waiting { envelope, bytes, length, data_next }))
+    }
+
+    /// Takes in the next messages for a place, up to so many, while they lie in their cells alone and `take` takes them. They are passed
+    /// together, once they are over.
+    #[inline(always)]
+    pub fn take_run(&mut self, portal: u8, most: u64, mut take: impl FnMut(&Inline) -> bool) {
+        // The number of the next message and its place, as a head has them. Where numbers begin anew, the run ends.
+        let first = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
+        let (mut next, end) = (first, first + most);
+        let mut at = self.taken % CELLS * CELL_BYTES;
+        let lane = self.lane;
+        // SAFETY: as in `cell`, of the one so many bytes behind the first.
+        let cell_from = |bytes: u64| unsafe { &*lane.wrapping_add((CELLS_AT + bytes) as usize).cast::<Cell>() };
+        while next != end {
+            let cell = cell_from(at);
+            let head = cell.head.load(Acquire);
+            let length = (head >> 48) as usize;
+            if head & ((1 << 40) - 1) != next || length > INLINE_BYTES {
+                break;
+            }
+            // Not after a single one: its sender is left the line that it will write.
+            if next != first {
+                lines::about_to_read(ptr::from_ref(cell_from((at + AHEAD * CELL_BYTES) % CELLS_BYTES)).cast());
+            }
+            let envelope = Envelope {
+                portal,
+                flags: (head >> 40) as u8,
+                match_bits: cell.match_bits.load(Relaxed),
+                header_data: cell.header_data.load(Relaxed),
+            };
+            if !take(&Inline { envelope, bytes: cell.bytes.as_ptr().cast(), length }) {
+                break;
+            }
+            next += 1;
+            at = (at + CELL_BYTES) % CELLS_BYTES;
+        }
+        if next != first {
+            self.taken = self.taken.wrapping_add(next - first);
+            self.ends().taken.store(self.taken, Release);
+        }
     }
 
     /// The message that `look` gave has been taken in.
@@ -398,28 +462,41 @@ pub struct LaneFault;
 pub struct Sender {
     lanes: Lanes,
     index: usize,
+    /// The lane, and what says how messages are to go, within the mapping.
+    lane: *mut u8,
+    way: *const AtomicU32,
     /// Messages and bytes written so far.
     tail: u64,
     data_tail: u64,
-    /// What was last seen to be taken.
-    taken: u64,
+    /// Messages for which there is room, as far as is known.
+    end: u64,
+    /// Bytes that were last seen to be taken.
     data_taken: u64,
-    /// Messages of the burst under way, and the turn that it goes on in.
-    burst: u32,
+    /// The first message whose line no burst has taken.
+    fresh: u64,
+    /// The turn in which the last message was sent.
     turn: u32,
 }
 
 impl Sender {
+    #[inline(always)]
+    fn cell(&self, number: u64) -> &Cell {
+        // SAFETY: a claimed lane lies within the file, which is mapped as long as the sender is there; atomics.
+        unsafe { &*cell_at(self.lane, number) }
+    }
+
     /// Whether messages are to be left here, and not to go past, or elsewhere.
     #[inline(always)]
     pub fn is_open(&self) -> bool {
-        self.lanes.header().way.load(Relaxed) == way::LANES
+        // SAFETY: mapped as long as the sender is there; an atomic.
+        unsafe { (*self.way).load(Relaxed) == way::LANES }
     }
 
     /// Whether the NIC's owner has closed its lanes: nothing that is left here will be taken in.
     #[inline(always)]
     pub fn is_closed(&self) -> bool {
-        self.lanes.header().way.load(Relaxed) == way::CLOSED
+        // SAFETY: as above.
+        unsafe { (*self.way).load(Relaxed) == way::CLOSED }
     }
 
     /// Whether everything sent has been taken in.
@@ -438,28 +515,33 @@ impl Sender {
         (&self.lanes, self.index)
     }
 
-    /// Leaves a message of no more than [`INLINE_BYTES`], which `fill` writes where it is told. False: there is no room now.
+    /// Leaves a message of no more than [`INLINE_BYTES`]. False: there is no room, as far as is known without a look.
     ///
     /// Messages of one `turn` are a burst: nothing has come for this process meanwhile.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
     #[inline(always)]
-    pub fn push_small(&mut self, envelope: &Envelope, length: usize, turn: u32, fill: impl FnOnce(*mut u8)) -> bool {
+    pub unsafe fn leave(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) -> bool {
         debug_assert!(length <= INLINE_BYTES);
-        if self.tail - self.taken >= CELLS && !self.has_cell() {
+        let number = self.tail;
+        if number == self.end {
             return false;
         }
-        let cell = self.lanes.cell(self.index, self.tail);
-        fill(cell.bytes.as_ptr().cast_mut().cast());
-        cell.publish(self.tail + 1, envelope, length);
-        self.advance(turn);
+        let cell = self.cell(number);
+        // SAFETY: the caller's bytes; the cell has room for all of them.
+        unsafe { copy::few(from, cell.bytes.as_ptr().cast_mut().cast(), length) };
+        cell.publish(number + 1, envelope, length);
+        self.advance(number, turn);
         true
     }
 
     /// Leaves a message of `length` bytes, which `fill` writes where it is told. False: there is no room now.
     ///
-    /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::push_small`].
+    /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::leave`].
     #[inline(always)]
     pub fn push(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) -> bool {
-        if length > MESSAGE_BYTES_MAX || (self.tail - self.taken >= CELLS && !self.has_cell()) {
+        if length > MESSAGE_BYTES_MAX || (self.tail == self.end && !self.has_cell()) {
             return false;
         }
         if length > INLINE_BYTES {
@@ -468,41 +550,44 @@ impl Sender {
             if end - self.data_taken > DATA_BYTES && !self.has_data(end) {
                 return false;
             }
-            fill(self.lanes.data(self.index, start));
+            fill(data_at(self.lane, start));
             self.data_tail = end;
         }
-        let cell = self.lanes.cell(self.index, self.tail);
+        let cell = self.cell(self.tail);
         if length <= INLINE_BYTES {
             fill(cell.bytes.as_ptr().cast_mut().cast());
         }
         cell.publish(self.tail + 1, envelope, length);
-        self.advance(turn);
+        self.advance(self.tail, turn);
         if length > INLINE_BYTES {
             self.take_data(length);
         }
         true
     }
 
-    /// The message is sent. One out of several has those after it take the lines that their reader has from a lap ago.
+    /// Message `number` is sent. In a burst, one out of several has those after it take the lines that their reader has from a lap ago.
     #[inline(always)]
-    fn advance(&mut self, turn: u32) {
-        self.tail += 1;
-        self.burst = if turn == self.turn { self.burst.wrapping_add(1) } else { 1 };
-        self.turn = turn;
-        if self.burst % TAKEN_AT_ONCE == TAKEN_AT_ONCE / 2 {
+    fn advance(&mut self, number: u64, turn: u32) {
+        self.tail = number + 1;
+        let follows = std::mem::replace(&mut self.turn, turn) == turn;
+        if (number + 1) % (TAKEN_AT_ONCE / 2) == 0 && follows {
             self.take_cells();
         }
     }
 
     #[inline(never)]
     fn take_cells(&mut self) {
-        let end = self.tail + u64::from(TAKEN_AT_ONCE);
-        if end - self.taken > CELLS {
+        let end = self.tail + TAKEN_AT_ONCE;
+        if end <= self.fresh + TAKEN_AT_ONCE / 2 {
+            return;
+        }
+        if end > self.end {
             self.has_cell();
         }
-        for number in self.tail..end.min(self.taken + CELLS) {
+        self.fresh = end.min(self.end);
+        for number in self.tail..self.fresh {
             // Not the head: 0 is the number of one message in 2^32.
-            lines::take(&self.lanes.cell(self.index, number).header_data);
+            lines::take(&self.cell(number).header_data);
         }
     }
 
@@ -513,7 +598,7 @@ impl Sender {
         if start + rounded(length) - self.data_taken > DATA_BYTES {
             return;
         }
-        let next = self.lanes.data(self.index, start);
+        let next = data_at(self.lane, start);
         for line in early_lines(length) {
             // SAFETY: room of this sender's in which no message lies; whole lines of a mapping, which integers are all there is in.
             lines::take(unsafe { &*next.wrapping_add(line).cast::<AtomicU64>() });
@@ -522,8 +607,12 @@ impl Sender {
 
     #[cold]
     fn has_cell(&mut self) -> bool {
-        self.taken = self.lanes.ends(self.index).taken.load(Acquire);
-        self.tail - self.taken < CELLS
+        let taken = self.lanes.ends(self.index).taken.load(Acquire);
+        // A number that cannot be is one that a reader wrote who is none: to it nothing is sent.
+        if self.tail.wrapping_sub(taken) <= CELLS {
+            self.end = taken + CELLS;
+        }
+        self.tail != self.end
     }
 
     #[cold]
@@ -544,8 +633,8 @@ impl Drop for Sender {
 /// How many cells ahead of the one in hand its reader asks for.
 const AHEAD: u64 = 3;
 
-/// How many lines a burst takes at once, a power of two; the first of them when half as many messages have been sent.
-const TAKEN_AT_ONCE: u32 = 8;
+/// How many lines a burst takes at once, a power of two.
+const TAKEN_AT_ONCE: u64 = 8;
 
 /// Of a message's bytes, how much is asked for before it is needed: what a core can have under way.
 const EARLY_BYTES: usize = 2 << 10;
@@ -559,7 +648,7 @@ fn early_lines(length: usize) -> impl Iterator<Item = usize> {
 /// The cell of a message of a lane.
 #[inline(always)]
 fn cell_at(lane: *mut u8, number: u64) -> *const Cell {
-    lane.wrapping_add((CELLS_AT + number % CELLS * size_of::<Cell>() as u64) as usize).cast()
+    lane.wrapping_add((CELLS_AT + number % CELLS * CELL_BYTES) as usize).cast()
 }
 
 /// Where a position of a lane's ring of bytes lies.

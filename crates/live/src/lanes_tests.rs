@@ -61,6 +61,97 @@ fn messages_come_whole_and_in_order_however_long() {
     assert!(sender.is_empty() && sent > 3000);
 }
 
+/// The bytes of a message.
+fn bytes_of(number: u64, length: usize) -> Vec<u8> {
+    (0..length).map(|at| (at as u64 ^ number) as u8).collect()
+}
+
+/// Leaves a message for a place; in turns of seven messages.
+fn leave(sender: &mut Sender, portal: u8, number: u64, length: usize) -> bool {
+    let bytes = bytes_of(number, length);
+    let envelope = Envelope { portal, flags: number as u8, match_bits: number, header_data: !number };
+    // SAFETY: as many bytes.
+    unsafe { sender.leave(&envelope, bytes.as_ptr(), length, (number / 7) as u32) }
+}
+
+/// Takes up to so many in a run; the numbers of those that were taken.
+fn run(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
+    let mut taken = Vec::new();
+    let mut reader = own.reader(0);
+    reader.take_run(portal, most, |message| {
+        let number = message.envelope.match_bits;
+        if !takes(number) {
+            return false;
+        }
+        assert_eq!(
+            message.envelope,
+            Envelope { portal, flags: number as u8, match_bits: number, header_data: !number }
+        );
+        let mut bytes = vec![0xee; message.length + 1];
+        // SAFETY: room for more than all of it.
+        unsafe { message.copy_to(bytes.as_mut_ptr()) };
+        assert_eq!(bytes.pop(), Some(0xee), "more was copied than the message has");
+        assert_eq!(bytes, bytes_of(number, message.length));
+        taken.push(number);
+        true
+    });
+    assert_eq!(reader.taken(), taken.len() as u64);
+    taken
+}
+
+#[test]
+fn runs_take_whole_messages_of_every_length_in_order() {
+    let folder = Folder::new();
+    let (own, mut sender) = pair(&folder);
+    let length = |number: u64| (number as usize * 37) % (INLINE_BYTES + 1);
+    let (mut sent, mut taken) = (0u64, 0u64);
+    for round in 0..3000 {
+        for _ in 0..round % 9 {
+            // What is found to be full is looked at again by the other way of sending.
+            let left = leave(&mut sender, 9, sent, length(sent)) || {
+                let envelope = Envelope { portal: 9, flags: sent as u8, match_bits: sent, header_data: !sent };
+                let bytes = bytes_of(sent, length(sent));
+                // SAFETY: the lane has room for the length that it was told.
+                sender.push(&envelope, bytes.len(), 1, |to| unsafe {
+                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+                })
+            };
+            sent += u64::from(left);
+        }
+        let most = round % 6;
+        let got = run(&own, 9, most, |_| true);
+        assert_eq!(got, (taken..(taken + most).min(sent)).collect::<Vec<_>>());
+        taken += got.len() as u64;
+    }
+    taken += run(&own, 9, CELLS, |_| true).len() as u64;
+    assert_eq!(taken, sent);
+    assert!(sender.is_empty() && sent > 5000, "{sent}");
+}
+
+#[test]
+fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
+    let folder = Folder::new();
+    let owner = Identity::own().to_word();
+    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+    // As if so many messages had been sent and taken.
+    own.mapping.grow(HEADER_BYTES + LANE_BYTES).expect("memory");
+    own.ends(0).taken.store(u64::from(u32::MAX) - 4, SeqCst);
+    let mut sender = Lanes::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 5).expect("room");
+    for (number, portal) in [(1, 9), (2, 9), (3, 10), (4, 9)] {
+        assert!(leave(&mut sender, portal, number, 8));
+    }
+    assert_eq!(run(&own, 9, 8, |number| number != 2), [1]);
+    assert_eq!(run(&own, 9, 8, |_| true), [2]);
+    assert_eq!(run(&own, 9, 8, |_| true), []);
+    assert_eq!(run(&own, 10, 8, |_| true), [3]);
+    assert!(push(&mut sender, 5, INLINE_BYTES + 1) && leave(&mut sender, 9, 6, 3));
+    // The number of 4 is the last before they begin anew.
+    assert_eq!(run(&own, 9, 8, |_| true), [4]);
+    assert_eq!(run(&own, 9, 8, |_| true), [], "longer than a cell");
+    assert_eq!(take(&own, 0), Some((5, INLINE_BYTES + 1)));
+    assert_eq!(run(&own, 9, 8, |_| true), [6]);
+}
+
 #[test]
 fn a_full_lane_takes_no_more_until_something_was_taken() {
     let folder = Folder::new();

@@ -35,7 +35,7 @@ impl Core {
             }
             return self.tell_peeked(wanted, &message);
         }
-        if self.fronts[portal as usize].is_open() && self.kept.get() == self.seen {
+        if self.fronts.is_open(portal) && self.kept.get() == self.seen {
             // The NIC has none either.
             return self.tell_nothing(wanted);
         }

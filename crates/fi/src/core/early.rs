@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_live::lanes::{Envelope, Waiting};
 
-use super::private::Receive;
 use super::receive::{Arrived, Wanted};
+use super::receives::Receive;
 use super::send::copy_small;
 use super::{Core, scatter, total};
 use crate::completion::Reading;
@@ -122,23 +122,23 @@ impl Core {
     #[inline(never)]
     pub(super) fn meet_early(&mut self, portal: u32, receive: Receive) -> bool {
         let Core { fronts, sources, .. } = self;
-        let Some(front) = fronts.get_mut(portal as usize) else { return false };
-        let Some(at) = front.early.find(|tag, source| receive.accepts(tag, source)) else { return false };
-        let Some(key) = front.early.keys.get(at) else { return false };
-        let slot = &front.early.slots[key.slot as usize];
+        let Some(front) = fronts.get_mut(portal) else { return false };
+        let Some(at) = front.early().find(|tag, source| receive.accepts(tag, source)) else { return false };
+        let Some(key) = front.early().keys.get(at) else { return false };
+        let slot = &front.early().slots[key.slot as usize];
         let taken = front.taken(&receive, key.tag);
         let name = if taken.names_source { super::peers::name_of(sources, key.source) } else { ADDR_ANY };
         // SAFETY: the receive is the program's; the message lies in its slot.
         unsafe { taken.fill(slot.bytes.as_ptr(), slot.length, slot.data(), name, &mut Reading::none()) };
         taken.expect_reading();
-        front.early.remove(at);
+        front.change_early(|early| early.remove(at));
         true
     }
 
     /// The same for a receive of any form: the bytes that it took.
     #[cold]
     pub(super) fn meet_early_wanted(&mut self, portal: u32, wanted: &Wanted<'_>) -> Option<usize> {
-        let early = &self.fronts.get(portal as usize)?.early;
+        let early = self.fronts.get(portal)?.early();
         let at = early.find(|tag, source| wanted.accepts(tag, source))?;
         let (message, bytes) = early.at(at)?;
         let room = total(wanted.pieces);
@@ -146,19 +146,20 @@ impl Core {
         // SAFETY: the program's pieces.
         unsafe { scatter(bytes.as_ptr(), taken, wanted.pieces) };
         let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
-        self.fronts[portal as usize].early.remove(at);
+        self.fronts.get_mut(portal)?.change_early(|early| early.remove(at));
         self.arrived(wanted.kind, &wanted.ticket, &message, room, start, 0, true);
         Some(taken)
     }
 
     /// The first message that is wanted, without its payload or, to be kept elsewhere, with it; `takes` it from here.
     pub(super) fn look_early(&mut self, portal: u32, wanted: &Wanted<'_>, takes: bool) -> Option<(Arrived, Box<[u8]>)> {
-        let early = &mut self.fronts.get_mut(portal as usize)?.early;
+        let front = self.fronts.get_mut(portal)?;
+        let early = front.early();
         let at = early.find(|tag, source| wanted.accepts(tag, source))?;
         let (message, bytes) = early.at(at)?;
         let bytes = if takes { bytes.into() } else { Box::default() };
         if takes {
-            early.remove(at);
+            front.change_early(|early| early.remove(at));
         }
         Some((message, bytes))
     }
@@ -166,25 +167,26 @@ impl Core {
     /// Hands all that waits to the NIC, in the order in which it would have come there. What there is no room for stays.
     #[cold]
     pub(super) fn hand_over_early(&mut self) {
-        if self.fronts.iter().all(|front| front.early.is_empty()) {
+        if self.fronts.iter_mut().all(|(_, front)| front.early().is_empty()) {
             return;
         }
         let mut nic = self.interface.lock();
-        for (portal, front) in self.fronts.iter_mut().enumerate() {
-            let (portal, early) = (portal as u32, &mut front.early);
+        for (portal, front) in self.fronts.iter_mut() {
             // The newest first, and before those that wait there: what stays is older.
-            while let Some(Key { source, slot, .. }) = early.keys.back() {
-                let slot = &early.slots[*slot as usize];
-                let request = lane_request(&slot.envelope, source >> 8, slot.length as u64);
-                let others = nic.unexpected_count(portal);
-                if self.interface.deliver_own(&mut nic, slot.bytes.as_ptr(), &request).is_none() {
-                    break;
+            front.change_early(|early| {
+                while let Some(Key { source, slot, .. }) = early.keys.back() {
+                    let slot = &early.slots[*slot as usize];
+                    let request = lane_request(&slot.envelope, source >> 8, slot.length as u64);
+                    let others = nic.unexpected_count(portal);
+                    if self.interface.deliver_own(&mut nic, slot.bytes.as_ptr(), &request).is_none() {
+                        break;
+                    }
+                    for _ in 0..others {
+                        nic.delay_oldest_unexpected(portal);
+                    }
+                    early.remove(early.keys.len() - 1);
                 }
-                for _ in 0..others {
-                    nic.delay_oldest_unexpected(portal);
-                }
-                early.remove(early.keys.len() - 1);
-            }
+            });
         }
         let fired = nic.has_fired();
         drop(nic);

@@ -24,7 +24,7 @@
 //! | [`send`] | messages out |
 //! | [`flow`] | messages that travel as packets, and those that found no room |
 //! | [`receive`] | receives posted, met by unexpected messages, cancelled |
-//! | [`private`] | receives that the NIC need not know of |
+//! | [`private`], [`receives`] | receives that the NIC need not know of |
 //! | [`early`] | and messages that came before theirs |
 //! | [`claim`] | peeking, claiming and discarding |
 //! | [`progress`] | what has come: lanes, events |
@@ -42,9 +42,10 @@ pub mod flow;
 mod peers;
 mod pieces;
 pub mod pool;
-pub mod private;
+pub(crate) mod private;
 pub mod progress;
 pub mod receive;
+pub(crate) mod receives;
 pub mod remote;
 pub mod send;
 
@@ -184,10 +185,11 @@ pub struct Core {
     cell_max: usize,
     idle: u32,
     looks_between_yields: u32,
-    busy: u32,
+    /// How often something has come. What is sent in between goes together.
+    round: u32,
     filled: Vec<progress::Filled>,
     /// By portal table entry.
-    fronts: Box<[private::Front]>,
+    fronts: private::Fronts,
     /// Whether receives may be private at all.
     may_be_private: bool,
     /// Unexpected messages so far, and how many of them are known of.
@@ -317,7 +319,7 @@ impl Core {
             queue,
             own_queue,
             filled: Vec::with_capacity(64),
-            fronts: std::iter::repeat_with(private::Front::closed).take(private::FRONTS).collect(),
+            fronts: private::Fronts::new(),
             may_be_private,
             seen: kept.get(),
             kept,
@@ -346,7 +348,7 @@ impl Core {
             cell_max: lane_max.min(lanes::INLINE_BYTES),
             idle: 0,
             looks_between_yields: progress::LOOKS_BETWEEN_YIELDS,
-            busy: 0,
+            round: 0,
         })
     }
 

@@ -15,13 +15,17 @@
 //! 3. A place that is closed hands its receives to the NIC in their order, and each meets there what has waited for it.
 //! 4. A message that meets none of them waits privately, too ([`super::early`]), as long as there is room.
 //!
-//! Cost of a receive: its record is written once and read once, 64 bytes. No more than [`RECEIVES_MAX`] are looked through;
+//! Cost of a receive: its record ([`super::receives`]) is written once and read once. No more than [`RECEIVES_MAX`] are looked through;
 //! where there are more, the NIC's index has them.
 
 use std::ffi::c_void;
 
+use selvedge_live::direct::{lane_has_data, lane_source};
+use selvedge_live::lanes::{Inline, Reader};
+
 use super::early::Early;
 use super::receive::{Place, Wanted};
+use super::receives::{RECEIVES_MAX, Receive, Receives};
 use super::send::copy_small;
 use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Side, Ticket};
 use crate::completion::{Completion, CompletionQueue, Reading};
@@ -29,144 +33,18 @@ use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 
-/// Private receives of one place.
-const RECEIVES_MAX: usize = 128;
 /// How many receives go to the NIC after messages that senders brought there met private ones: they may have no lane.
 const PAUSE: u32 = 64;
 
-/// A private receive. A cache line.
-#[derive(Clone, Copy)]
-#[repr(align(64))]
-pub struct Receive {
-    tag: u64,
-    /// Bits of the tag and of the source that must be equal.
-    tag_mask: u64,
-    source: u64,
-    source_mask: u64,
-    start: u64,
-    /// Its room, below [`WANTED`].
-    length: u64,
-    context: *mut c_void,
-}
-
-/// Of a receive's length: a completion is wanted, and there is a queue for it.
-const WANTED: u64 = 1 << 63;
-
-impl Receive {
-    #[inline(always)]
-    pub fn new(
-        (tag, ignore): (u64, u64),
-        source: Option<u64>,
-        start: u64,
-        length: usize,
-        context: *mut c_void,
-        wanted: bool,
-    ) -> Receive {
-        Receive {
-            tag,
-            tag_mask: !ignore,
-            source: source.unwrap_or(0),
-            source_mask: if source.is_some() { u64::MAX } else { 0 },
-            start,
-            length: length as u64 | if wanted { WANTED } else { 0 },
-            context,
-        }
-    }
-
-    #[inline(always)]
-    pub(super) fn accepts(&self, tag: u64, source: u64) -> bool {
-        (self.tag ^ tag) & self.tag_mask | (self.source ^ source) & self.source_mask == 0
-    }
-
-    #[inline(always)]
-    fn room(&self) -> usize {
-        (self.length & !WANTED) as usize
-    }
-
-    #[inline(always)]
-    fn wanted(&self) -> bool {
-        self.length & WANTED != 0
-    }
-}
-
-/// Receives in the order in which they were posted: a ring.
-struct Receives {
-    slots: Box<[Receive]>,
-    /// Numbers of the first receive and of the next to be posted. Their slots are these numbers modulo [`RECEIVES_MAX`].
-    head: usize,
-    tail: usize,
-    /// One that was taken from between others.
-    spare: Receive,
-}
-
-impl Receives {
-    fn new(most: usize) -> Receives {
-        let empty = Receive::new((0, 0), None, 0, 0, std::ptr::null_mut(), false);
-        Receives { slots: vec![empty; most].into_boxed_slice(), head: 0, tail: 0, spare: empty }
-    }
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        self.tail - self.head
-    }
-
-    #[inline(always)]
-    fn is_full(&self) -> bool {
-        self.len() >= self.slots.len()
-    }
-
-    /// False: there is no room.
-    #[inline(always)]
-    fn push(&mut self, receive: Receive) -> bool {
-        if self.is_full() {
-            return false;
-        }
-        if let Some(slot) = self.slots.get_mut(self.tail % RECEIVES_MAX) {
-            *slot = receive;
-            self.tail += 1;
-        }
-        true
-    }
-
-    /// Takes the first receive that is wanted. It stays readable until the next is posted.
-    #[inline(always)]
-    fn take(&mut self, wants: impl Fn(&Receive) -> bool) -> Option<&Receive> {
-        if self.head == self.tail {
-            return None;
-        }
-        if !self.slots.get(self.head % RECEIVES_MAX).is_some_and(&wants) {
-            return self.take_later(wants);
-        }
-        self.head += 1;
-        self.slots.get((self.head - 1) % RECEIVES_MAX)
-    }
-
-    /// The same behind the first. Those on the side where there are fewer move up; the others keep their places.
-    #[inline(never)]
-    fn take_later(&mut self, wants: impl Fn(&Receive) -> bool) -> Option<&Receive> {
-        let found = (self.head + 1..self.tail).find(|&at| wants(&self.slots[at % RECEIVES_MAX]))?;
-        self.spare = self.slots[found % RECEIVES_MAX];
-        if found - self.head < self.tail - found {
-            for at in (self.head..found).rev() {
-                self.slots[(at + 1) % RECEIVES_MAX] = self.slots[at % RECEIVES_MAX];
-            }
-            self.head += 1;
-        } else {
-            for at in found + 1..self.tail {
-                self.slots[(at - 1) % RECEIVES_MAX] = self.slots[at % RECEIVES_MAX];
-            }
-            self.tail -= 1;
-        }
-        Some(&self.spare)
-    }
-}
-
 /// Where an endpoint's messages of one kind arrive, as its owner knows it.
 pub struct Front {
+    /// Receives with less room are kept without a further look: 0 while the place is closed, or messages wait there. No sender looks for
+    /// a receive so short at the NIC.
+    at_once: usize,
+    at_once_max: usize,
     /// Receives with less room may be private now: 0 while the place is closed.
     limit: usize,
-    receives: Receives,
-    pub(super) early: Early,
+    early: Early,
     kind: Kind,
     endpoint: *mut Endpoint,
     /// What completions need of both, while the place is open.
@@ -176,20 +54,18 @@ pub struct Front {
     tag_mask: u64,
     names_sources: bool,
     pause: u32,
+    receives: Receives,
 }
 
 impl Front {
-    /// Of a place that is nobody's.
-    pub fn closed() -> Front {
-        Front::new(Receives::new(0), Early::default(), Kind::Plain, std::ptr::null_mut())
-    }
-
-    fn new(receives: Receives, early: Early, kind: Kind, endpoint: *mut Endpoint) -> Front {
+    /// Closed. No sender looks at the NIC for receives of so much room, or less.
+    fn new(kind: Kind, endpoint: *mut Endpoint, small_max: usize) -> Front {
         let tag_mask = if kind == Kind::Tagged { u64::MAX } else { 0 };
         Front {
+            at_once: 0,
+            at_once_max: small_max.saturating_add(1),
             limit: 0,
-            receives,
-            early,
+            early: Early::new(),
             kind,
             endpoint,
             queue: std::ptr::null_mut(),
@@ -197,6 +73,7 @@ impl Front {
             tag_mask,
             names_sources: false,
             pause: 0,
+            receives: Receives::new(),
         }
     }
 
@@ -211,8 +88,80 @@ impl Front {
         let pushed = self.receives.push(receive);
         debug_assert!(pushed && !self.endpoint.is_null(), "a closed place has no receives");
         self.limit = room_max + 1;
+        self.find_at_once();
         // SAFETY: an endpoint that is open, and enabled: what it is bound to stays.
         (self.queue, self.names_sources) = unsafe { ((*self.endpoint).rx_queue, (*self.endpoint).names_sources) };
+    }
+
+    fn close(&mut self) {
+        self.limit = 0;
+        self.find_at_once();
+    }
+
+    fn find_at_once(&mut self) {
+        self.at_once = if self.early.is_empty() { self.limit.min(self.at_once_max) } else { 0 };
+    }
+
+    /// Messages that came before their receive.
+    #[inline(always)]
+    pub(super) fn early(&self) -> &Early {
+        &self.early
+    }
+
+    /// Changes what waits there.
+    #[inline(always)]
+    pub(super) fn change_early<R>(&mut self, change: impl FnOnce(&mut Early) -> R) -> R {
+        let result = change(&mut self.early);
+        self.find_at_once();
+        result
+    }
+
+    /// Takes in messages of a lane that follow each other, up to so many, as long as each is whole in its cell, is for the first
+    /// receive there is, and its completion is what the program reads next; their bytes. What is otherwise stays in the lane.
+    ///
+    /// A function of its own: the loop has the registers to itself.
+    #[inline(never)]
+    pub fn take_run(
+        &mut self,
+        reader: &mut Reader<'_>,
+        portal: u8,
+        sender: u64,
+        most: u64,
+        reading: &mut Reading,
+    ) -> usize {
+        let Front { receives, queue, flags, tag_mask, .. } = self;
+        // SAFETY: the queue that an open endpoint is bound to, or none.
+        let Some(mut written) = (unsafe { CompletionQueue::writes_next(*queue, reading) }) else { return 0 };
+        let most = most.min(receives.len() as u64).min(reading.left() as u64);
+        let (flags, tag_mask) = (*flags, *tag_mask);
+        let mut bytes = 0;
+        let mut slot = receives.head % RECEIVES_MAX;
+        reader.take_run(portal, most, |message| {
+            let Inline { envelope, length, .. } = *message;
+            let receive = &receives.slots[slot];
+            let is_usual = receive.has_room_and_tells(length);
+            if !is_usual || !receive.accepts(envelope.match_bits, lane_source(&envelope, sender)) {
+                return false;
+            }
+            // SAFETY: the message lies in its cell; the receive is the program's, whose memory it promised; there is room for one more
+            // completion.
+            unsafe {
+                message.copy_to(receive.start as *mut u8);
+                written.write(fi_cq_tagged_entry {
+                    op_context: receive.context,
+                    flags: flags | if lane_has_data(&envelope) { REMOTE_CQ_DATA } else { 0 },
+                    len: length,
+                    buf: receive.start as *mut c_void,
+                    data: envelope.header_data,
+                    tag: envelope.match_bits & tag_mask,
+                });
+            }
+            bytes += length;
+            slot = (slot + 1) % RECEIVES_MAX;
+            true
+        });
+        receives.head += reading.has_written(written);
+        bytes
     }
 
     /// Takes the receive that a message is for, and what its completion needs.
@@ -324,15 +273,19 @@ impl Core {
     /// A front for each place where messages can arrive.
     pub(super) fn open_fronts(&mut self, index: u16, endpoint: *mut Endpoint) {
         for kind in [Kind::Tagged, Kind::Plain] {
-            let (receives, early) = (Receives::new(RECEIVES_MAX), Early::new());
-            self.fronts[kind.portal(index) as usize] = Front::new(receives, early, kind, endpoint);
+            self.fronts.set(kind.portal(index), Some(Front::new(kind, endpoint, self.small_max)));
         }
     }
 
     pub(super) fn forget_fronts(&mut self, index: u16) {
         for kind in [Kind::Tagged, Kind::Plain] {
-            self.fronts[kind.portal(index) as usize] = Front::closed();
+            self.fronts.set(kind.portal(index), None);
         }
+    }
+
+    /// Where an endpoint's messages of a kind arrive; null: it is closed.
+    pub fn front_of(&self, index: u16, kind: Kind) -> *mut Front {
+        self.fronts.places[kind.portal(index) as usize]
     }
 
     /// Keeps a receive private, or fills it with what has waited for it. False: it must be posted ([`Core::receive`]).
@@ -340,20 +293,18 @@ impl Core {
     /// Its endpoint has no counter for receives.
     #[inline(always)]
     pub fn receive_privately(&mut self, portal: u32, receive: Receive) -> bool {
-        let waits = self.fronts.get(portal as usize).is_some_and(|front| !front.early.is_empty());
+        let waits = self.fronts.get(portal).is_some_and(|front| !front.early.is_empty());
         if waits && self.meet_early(portal, receive) {
             return true;
         }
         !self.is_met_in_place(&receive) && self.keep(portal, receive)
     }
 
-    /// Keeps a receive private, if that takes no further look: no message waits for any, and no sender looks for it at the NIC. False:
-    /// nothing has happened.
+    /// Keeps a receive with so much room private in a place of ours, if that takes no further look: no message waits for any, and no
+    /// sender looks for it at the NIC. False: nothing has happened.
     #[inline(always)]
-    pub fn keep_plainly(&mut self, portal: u32, receive: Receive) -> bool {
-        receive.room() <= self.small_max
-            && self.fronts.get(portal as usize).is_some_and(|front| front.early.is_empty())
-            && self.keep(portal, receive)
+    pub fn keep_at_once(&self, front: &mut Front, room: usize, receive: Receive) -> bool {
+        room < front.at_once && self.kept.get() == self.seen && front.receives.push(receive)
     }
 
     /// Whether a receive is one that senders of longer messages fill, if they find it at the NIC.
@@ -365,14 +316,14 @@ impl Core {
     /// Keeps a receive for which that is so or not.
     #[inline(always)]
     pub(super) fn keep(&mut self, portal: u32, receive: Receive) -> bool {
-        let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
+        let Some(front) = self.fronts.get_mut(portal) else { return false };
         receive.room() < front.limit && self.kept.get() == self.seen && front.receives.push(receive)
     }
 
     /// Whether the place of a receive that could be private is to be opened, if it is idle.
     #[inline]
     pub(super) fn may_open_front(&mut self, portal: u32) -> bool {
-        let Some(front) = self.fronts.get_mut(portal as usize) else { return false };
+        let Some(front) = self.fronts.get_mut(portal) else { return false };
         if front.is_open() || !self.may_be_private || self.lanes.claimed() == 0 {
             return false;
         }
@@ -384,10 +335,11 @@ impl Core {
     /// Posts all receives of a place at the NIC: from now on its messages are matched there.
     #[cold]
     pub(super) fn close_front(&mut self, portal: u32) {
-        let Some(front) = self.fronts.get_mut(portal as usize) else { return };
-        front.limit = 0;
+        if let Some(front) = self.fronts.get_mut(portal) {
+            front.close();
+        }
         // While it is closed nothing is added.
-        while let Some((kind, ticket, receive)) = self.fronts[portal as usize].take_first() {
+        while let Some((kind, ticket, receive)) = self.fronts.get_mut(portal).and_then(Front::take_first) {
             let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.room() }];
             let wanted = Wanted {
                 kind,
@@ -410,7 +362,7 @@ impl Core {
     /// No receive is private any more: others are to match what comes.
     pub(super) fn close_fronts(&mut self) {
         self.may_be_private = false;
-        for portal in 0..self.fronts.len() as u32 {
+        for portal in 0..FRONTS as u32 {
             self.close_front(portal);
         }
     }
@@ -429,15 +381,14 @@ impl Core {
             for (index, _) in self.endpoints.iter().enumerate().filter(|(_, endpoint)| !endpoint.is_null()) {
                 for kind in [Kind::Tagged, Kind::Plain] {
                     let portal = kind.portal(index as u16);
-                    if self.fronts[portal as usize].is_open() && nic.unexpected_count(portal) != 0 {
+                    if self.fronts.is_open(portal) && nic.unexpected_count(portal) != 0 {
                         met.push(portal);
                     }
                 }
             }
         }
         for portal in met {
-            let front = &mut self.fronts[portal as usize];
-            if front.receives.len() != 0 {
+            if let Some(front) = self.fronts.get_mut(portal).filter(|front| front.receives.len() != 0) {
                 front.pause = PAUSE;
             }
             self.close_front(portal);
@@ -449,7 +400,7 @@ impl Core {
         // SAFETY: an endpoint that is open.
         let index = unsafe { (*endpoint).index };
         for kind in [Kind::Tagged, Kind::Plain] {
-            let front = &mut self.fronts[kind.portal(index) as usize];
+            let Some(front) = self.fronts.get_mut(kind.portal(index)) else { continue };
             if let Some(&receive) = front.receives.take(|receive| receive.context == context) {
                 return Some(front.ticket(&receive));
             }
@@ -458,46 +409,57 @@ impl Core {
     }
 }
 
-/// How many fronts there are: one for each portal table entry.
-pub const FRONTS: usize = ENDPOINT_PORTALS as usize + KINDS as usize * super::ENDPOINTS_MAX;
+/// How many places there are: one for each portal table entry.
+const FRONTS: usize = ENDPOINT_PORTALS as usize + KINDS as usize * super::ENDPOINTS_MAX;
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The fronts of a domain, by portal table entry. Each stays where it is as long as its endpoint is open, which knows it, too.
+pub struct Fronts {
+    /// Null where no messages arrive.
+    places: Box<[*mut Front]>,
+}
 
-    fn of_tag(tag: u64, number: u64) -> Receive {
-        Receive::new((tag, 0), None, number, 0, std::ptr::null_mut(), false)
+impl Fronts {
+    pub fn new() -> Fronts {
+        Fronts { places: vec![std::ptr::null_mut(); FRONTS].into_boxed_slice() }
     }
 
-    /// Against a plain list, over many turns of the ring, full and empty.
-    #[test]
-    fn receives_are_taken_as_from_a_plain_list() {
-        let (mut ring, mut list) = (Receives::new(RECEIVES_MAX), Vec::new());
-        let mut state = 99u64;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            (state >> 33) % below
-        };
-        for number in 0..40_000 {
-            let tag = random(8);
-            // For a while more are posted than taken, then the other way round.
-            if random(10) < 3 + number / 2000 % 2 * 4 {
-                assert_eq!(ring.push(of_tag(tag, number)), list.len() < RECEIVES_MAX);
-                if list.len() < RECEIVES_MAX {
-                    list.push((tag, number));
-                }
-            } else {
-                let expected = list.iter().position(|&(other, _)| other == tag).map(|at| list.remove(at).1);
-                assert_eq!(ring.take(|receive| receive.accepts(tag, 5)).map(|receive| receive.start), expected);
-            }
-            assert_eq!(ring.len(), list.len());
+    fn set(&mut self, portal: u32, front: Option<Front>) {
+        let made = front.map_or(std::ptr::null_mut(), |front| Box::into_raw(Box::new(front)));
+        let old = std::mem::replace(&mut self.places[portal as usize], made);
+        if !old.is_null() {
+            // SAFETY: made here, and nobody's any more.
+            drop(unsafe { Box::from_raw(old) });
         }
     }
 
-    #[test]
-    fn a_receive_accepts_what_its_masks_leave() {
-        let receive = Receive::new((0x12, 0x0f), Some(7), 0, 16, std::ptr::null_mut(), true);
-        assert!(receive.accepts(0x1f, 7) && !receive.accepts(0x22, 7) && !receive.accepts(0x12, 6));
-        assert!(receive.wanted() && receive.room() == 16);
+    #[inline(always)]
+    pub(super) fn get(&self, portal: u32) -> Option<&Front> {
+        // SAFETY: null or made here; whoever has the domain's turn has its fronts.
+        self.places.get(portal as usize).and_then(|&front| unsafe { front.as_ref() })
+    }
+
+    #[inline(always)]
+    pub(super) fn get_mut(&mut self, portal: u32) -> Option<&mut Front> {
+        // SAFETY: as above.
+        self.places.get(portal as usize).and_then(|&front| unsafe { front.as_mut() })
+    }
+
+    #[inline(always)]
+    pub(super) fn is_open(&self, portal: u32) -> bool {
+        self.get(portal).is_some_and(Front::is_open)
+    }
+
+    /// All places, with their portal table entries.
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Front)> {
+        // SAFETY: as above; each place is another front.
+        (0..).zip(&self.places).filter_map(|(portal, &front)| unsafe { front.as_mut() }.map(|front| (portal, front)))
+    }
+}
+
+impl Drop for Fronts {
+    fn drop(&mut self) {
+        for portal in 0..FRONTS as u32 {
+            self.set(portal, None);
+        }
     }
 }

@@ -105,8 +105,8 @@ impl Core {
         }
         if came {
             self.idle = 0;
-            self.busy = self.busy.wrapping_add(1);
-            if self.busy % LANES_BEFORE_REST != 0 {
+            self.round = self.round.wrapping_add(1);
+            if self.round % LANES_BEFORE_REST != 0 {
                 return;
             }
         }
@@ -228,9 +228,9 @@ impl Core {
     /// here.
     #[inline(always)]
     fn take_some(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
-        match self.fronts.get(usize::from(portal)) {
-            Some(front) if front.is_open() => self.take_private(lane, portal, reading),
-            _ => self.take_listed(lane),
+        match self.fronts.is_open(portal.into()) {
+            true => self.take_private(lane, portal, reading),
+            false => self.take_listed(lane),
         }
     }
 
@@ -258,9 +258,29 @@ impl Core {
     /// Messages for a place that is open: its receives are at hand.
     #[inline(never)]
     fn take_private(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
+        let Core { interface, lanes, fronts, watches, kept, seen, .. } = self;
+        let nic = interface.lock();
+        let Some(front) = fronts.get_mut(portal.into()) else { return Next::Again };
+        if watches[0].has_event() || kept.get() != *seen {
+            return Next::Again;
+        }
+        let sender = lanes.sender(lane);
+        let mut reader = lanes.reader(lane);
+        let bytes = front.take_run(&mut reader, portal, sender, BATCH, reading);
+        nic.count_taken(reader.taken(), bytes as u64);
+        if reader.taken() >= BATCH || !reader.has_message() {
+            return Next::Rest;
+        }
+        drop(nic);
+        self.take_privately(lane, portal, reading)
+    }
+
+    /// The same, whatever each message is and whoever reads its completion.
+    #[inline(never)]
+    fn take_privately(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
         let Core { interface, lanes, fronts, watches, sources, kept, seen, .. } = self;
         let nic = interface.lock();
-        let Some(front) = fronts.get_mut(usize::from(portal)) else { return Next::Again };
+        let Some(front) = fronts.get_mut(portal.into()) else { return Next::Again };
         if watches[0].has_event() || kept.get() != *seen {
             return Next::Again;
         }
@@ -284,7 +304,7 @@ impl Core {
                 bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
             } else {
                 // SAFETY: the message lies in the lane.
-                if !unsafe { front.early.push(message, sender) } {
+                if !front.change_early(|early| unsafe { early.push(message, sender) }) {
                     // It will wait as unexpected, and then receives must be posted where they meet it.
                     next = Next::Close(portal.into());
                     break;
@@ -317,7 +337,7 @@ impl Core {
             for _ in 0..BATCH {
                 let Some(message) = next_message(lanes, lane, &reader) else { break };
                 let envelope = &message.envelope;
-                if fronts.get(usize::from(envelope.portal)).is_some_and(|front| front.is_open()) {
+                if fronts.is_open(envelope.portal.into()) {
                     next = Next::Again;
                     break;
                 }

@@ -10,7 +10,7 @@ use selvedge_nic::portals::append::AppendError;
 use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, options};
 use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
 
-use super::private::Receive as Private;
+use super::receives::{Receive as Private, Told as PrivateTold};
 use super::send::own_entry;
 use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
 use crate::completion::Completion;
@@ -167,7 +167,8 @@ impl Core {
         let portal = wanted.kind.portal(index);
         let mut private = None;
         if place == Place::Any {
-            let waits = wanted.multi.is_none() && !self.fronts[portal as usize].early.is_empty();
+            let early = self.fronts.get(portal).is_some_and(|front| !front.early().is_empty());
+            let waits = early && wanted.multi.is_none();
             if waits && self.meet_early_wanted(portal, wanted).is_some() {
                 return 0;
             }
@@ -175,7 +176,7 @@ impl Core {
             if counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1 && room <= self.lane_max {
                 let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
                 let (bits, context) = ((wanted.tag, wanted.ignore), wanted.ticket.context);
-                let receive = Private::new(bits, wanted.source, start, room, context, is_heard);
+                let receive = Private::new(bits, wanted.source, start, room, context, PrivateTold::new(is_heard));
                 if !self.is_met_in_place(&receive) {
                     if self.keep(portal, receive) {
                         return 0;
@@ -183,7 +184,7 @@ impl Core {
                     private = self.may_open_front(portal).then_some(receive);
                 }
             }
-            if self.fronts[portal as usize].is_open() {
+            if self.fronts.is_open(portal) {
                 self.close_front(portal);
             }
         }
@@ -227,9 +228,9 @@ impl Core {
         }
         let posted = {
             let mut nic = self.interface.lock();
-            match private {
-                Some(receive) if nic.is_idle(portal) && self.kept.get() == self.seen => {
-                    self.fronts[portal as usize].open_with(receive, self.lane_max);
+            match (private, self.fronts.get_mut(portal)) {
+                (Some(receive), Some(front)) if nic.is_idle(portal) && self.kept.get() == self.seen => {
+                    front.open_with(receive, self.lane_max);
                     return 0;
                 }
                 _ => nic.post_receive(&mut NoMemory, portal, &spec),

@@ -95,7 +95,7 @@ impl Core {
             if length > self.small_max && self.put_in_place(message, length) {
                 return 0;
             }
-            let Core { peers, interface, own_lane, busy, .. } = self;
+            let Core { peers, interface, own_lane, round, .. } = self;
             let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
             if peer.has_to_ask() {
                 peer.open_lane(interface);
@@ -114,7 +114,7 @@ impl Core {
                 };
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
-                if lane.is_open() && lane.push(&envelope, length, *busy, |to| unsafe { copy_in(pieces, to) }) {
+                if lane.is_open() && lane.push(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
                     self.sent(&message.ticket);
                     return 0;
                 }
@@ -132,7 +132,7 @@ impl Core {
     pub unsafe fn leave_small(
         &mut self,
         peer: u32,
-        portal: u32,
+        portal: u8,
         own: u16,
         tag: u64,
         data: Option<u64>,
@@ -143,14 +143,10 @@ impl Core {
             return false;
         }
         let Some(Peer { lane: Lane::Open(lane), .. }) = self.peers.get_mut(peer as usize) else { return false };
-        let envelope = Envelope {
-            portal: portal as u8,
-            flags: lane_flags(own, data.is_some()),
-            match_bits: tag,
-            header_data: data.unwrap_or(0),
-        };
-        // SAFETY: the caller's bytes; a cell has room for all of them.
-        lane.is_open() && lane.push_small(&envelope, length, self.busy, |to| unsafe { copy_small(from, to, length) })
+        let flags = lane_flags(own, data.is_some());
+        let envelope = Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) };
+        // SAFETY: the caller's bytes.
+        lane.is_open() && unsafe { lane.leave(&envelope, from, length, self.round) }
     }
 
     /// A send has ended.
@@ -434,17 +430,6 @@ pub(super) fn token_entry(token: u32, start: u64, length: usize, number: usize) 
     }
 }
 
-#[inline(always)]
-unsafe fn copy_in(pieces: &[iovec], to: *mut u8) {
-    // SAFETY: the caller's.
-    unsafe {
-        match pieces {
-            [piece] => copy_small(piece.iov_base.cast(), to, piece.iov_len),
-            _ => gather(pieces, to),
-        }
-    }
-}
-
 /// A copy that does not call anything for the lengths that most messages have.
 ///
 /// # Safety
@@ -458,6 +443,17 @@ pub unsafe fn copy_small(from: *const u8, to: *mut u8, bytes: usize) {
             8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
             4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
             _ => std::ptr::copy_nonoverlapping(from, to, bytes),
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn copy_in(pieces: &[iovec], to: *mut u8) {
+    // SAFETY: the caller's.
+    unsafe {
+        match pieces {
+            [piece] => copy_small(piece.iov_base.cast(), to, piece.iov_len),
+            _ => gather(pieces, to),
         }
     }
 }

@@ -11,7 +11,68 @@
 //! way or the other. Between near cores the first 4 KiB are quick in any state, since their stores are still under way then: the next
 //! ones tell.
 
+//!
+//! And short ones, where a call of `memcpy` costs as much as all else that a message takes.
+
 use std::ptr;
+
+/// A copy of a few words. That of the lengths that most messages have takes no registers from a loop around it.
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
+#[inline(always)]
+pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            0 => {}
+            8 => part::<u64>(from, to, 0),
+            4 => part::<u32>(from, to, 0),
+            _ => few_otherwise(from, to, bytes),
+        }
+    }
+}
+
+/// The same. Of a length that is no power of two the last piece lies partly over the one before.
+#[cold]
+#[inline(never)]
+unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            16.. => {
+                let mut at = 0;
+                while at + 16 < bytes {
+                    part::<u128>(from, to, at);
+                    at += 16;
+                }
+                part::<u128>(from, to, bytes - 16);
+            }
+            8.. => {
+                part::<u64>(from, to, 0);
+                part::<u64>(from, to, bytes - 8);
+            }
+            4.. => {
+                part::<u32>(from, to, 0);
+                part::<u32>(from, to, bytes - 4);
+            }
+            2.. => {
+                part::<u16>(from, to, 0);
+                part::<u16>(from, to, bytes - 2);
+            }
+            1 => part::<u8>(from, to, 0),
+            0 => {}
+        }
+    }
+}
+
+/// # Safety
+/// There is as much of both from `at` on.
+#[inline(always)]
+unsafe fn part<T>(from: *const u8, to: *mut u8, at: usize) {
+    // SAFETY: the caller's.
+    unsafe { to.add(at).cast::<T>().write_unaligned(from.add(at).cast::<T>().read_unaligned()) }
+}
 
 /// From here on it may pay.
 pub const LONG_BYTES: usize = 8 << 10;
