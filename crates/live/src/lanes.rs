@@ -34,6 +34,8 @@ use crate::os::{copy, lines};
 pub const LANES: usize = 64;
 /// Payload that a cell holds itself.
 pub const INLINE_BYTES: usize = 104;
+/// What of it lies in the first line.
+const FIRST_LINE_BYTES: usize = INLINE_BYTES - 64;
 /// Messages that a lane holds.
 const CELLS: u64 = 256;
 /// Longer payload that a lane holds.
@@ -72,6 +74,16 @@ impl Cell {
             | u64::from(envelope.flags) << 40
             | (length as u64) << 48;
         self.head.store(head, Release);
+    }
+
+    /// Takes the lines of a cell in which no message lies, for one of this length.
+    #[inline(always)]
+    fn take(&self, length: usize) {
+        // Not the head: 0 is the number of one message in 2^32.
+        lines::take(&self.header_data);
+        if (FIRST_LINE_BYTES + 1..=INLINE_BYTES).contains(&length) {
+            lines::take(&self.bytes[FIRST_LINE_BYTES / 8]);
+        }
     }
 }
 
@@ -353,12 +365,6 @@ impl Reader<'_> {
         self.taken.wrapping_sub(self.first)
     }
 
-    /// Whether there is another message.
-    #[inline(always)]
-    pub fn has_message(&self) -> bool {
-        self.cell(self.taken).head.load(Relaxed) as u32 == self.taken.wrapping_add(1) as u32
-    }
-
     /// The next message; `Err` when what lies there was never written by this code, and the lane is of no use any more.
     #[inline(always)]
     pub fn look(&self) -> Result<Option<Waiting>, LaneFault> {
@@ -532,7 +538,7 @@ impl Sender {
         // SAFETY: the caller's bytes; the cell has room for all of them.
         unsafe { copy::few(from, cell.bytes.as_ptr().cast_mut().cast(), length) };
         cell.publish(number + 1, envelope, length);
-        self.advance(number, turn);
+        self.advance(number, length, turn);
         true
     }
 
@@ -558,25 +564,35 @@ impl Sender {
             fill(cell.bytes.as_ptr().cast_mut().cast());
         }
         cell.publish(self.tail + 1, envelope, length);
-        self.advance(self.tail, turn);
+        self.advance(self.tail, length, turn);
         if length > INLINE_BYTES {
             self.take_data(length);
         }
         true
     }
 
-    /// Message `number` is sent. In a burst, one out of several has those after it take the lines that their reader has from a lap ago.
+    /// Message `number` is sent. The lines of those after it, which their reader has from a lap ago, are taken while there is time: in a
+    /// burst of several at once, else of the next, which an answer most likely comes before.
     #[inline(always)]
-    fn advance(&mut self, number: u64, turn: u32) {
+    fn advance(&mut self, number: u64, length: usize, turn: u32) {
         self.tail = number + 1;
         let follows = std::mem::replace(&mut self.turn, turn) == turn;
-        if (number + 1) % (TAKEN_AT_ONCE / 2) == 0 && follows {
-            self.take_cells();
+        if !follows {
+            self.take_cell(length);
+        } else if (number + 1) % (TAKEN_AT_ONCE / 2) == 0 {
+            self.take_cells(length);
+        }
+    }
+
+    #[inline(always)]
+    fn take_cell(&self, length: usize) {
+        if self.tail != self.end {
+            self.cell(self.tail).take(length);
         }
     }
 
     #[inline(never)]
-    fn take_cells(&mut self) {
+    fn take_cells(&mut self, length: usize) {
         let end = self.tail + TAKEN_AT_ONCE;
         if end <= self.fresh + TAKEN_AT_ONCE / 2 {
             return;
@@ -586,8 +602,7 @@ impl Sender {
         }
         self.fresh = end.min(self.end);
         for number in self.tail..self.fresh {
-            // Not the head: 0 is the number of one message in 2^32.
-            lines::take(&self.cell(number).header_data);
+            self.cell(number).take(length);
         }
     }
 

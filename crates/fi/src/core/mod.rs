@@ -28,12 +28,14 @@
 //! | [`early`] | and messages that came before theirs |
 //! | [`claim`] | peeking, claiming and discarding |
 //! | [`progress`] | what has come: lanes, events |
+//! | [`answer`] | when to look for the answer to what was sent |
 //! | [`ends`] | completions and counts of operations that are over |
 //! | [`remote`] | reads, writes and atomics on registered memory |
 //! | [`deferred`] | the same and more, started by the NIC when a counter reaches a threshold |
 //! | [`pool`] | buffers for unexpected payload |
 //! | [`pieces`] | memory in several pieces |
 
+mod answer;
 pub mod claim;
 pub mod deferred;
 mod early;
@@ -187,6 +189,9 @@ pub struct Core {
     looks_between_yields: u32,
     /// How often something has come. What is sent in between goes together.
     round: u32,
+    /// In which round something was last left in a lane.
+    sent_in: u32,
+    answers: answer::Answers,
     filled: Vec<progress::Filled>,
     /// By portal table entry.
     fronts: private::Fronts,
@@ -349,6 +354,8 @@ impl Core {
             idle: 0,
             looks_between_yields: progress::LOOKS_BETWEEN_YIELDS,
             round: 0,
+            sent_in: u32::MAX,
+            answers: answer::Answers::default(),
         })
     }
 

@@ -82,6 +82,11 @@ impl Front {
         self.limit != 0
     }
 
+    #[inline(always)]
+    pub(super) fn has_receives(&self) -> bool {
+        self.receives.len() != 0
+    }
+
     /// Opens the place, which is idle, with its first receive. Others may have as much room.
     #[inline]
     pub fn open_with(&mut self, receive: Receive, room_max: usize) {

@@ -95,7 +95,7 @@ impl Core {
             if length > self.small_max && self.put_in_place(message, length) {
                 return 0;
             }
-            let Core { peers, interface, own_lane, round, .. } = self;
+            let Core { peers, interface, own_lane, round, sent_in, .. } = self;
             let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
             if peer.has_to_ask() {
                 peer.open_lane(interface);
@@ -115,6 +115,7 @@ impl Core {
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
                 if lane.is_open() && lane.push(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
+                    *sent_in = *round;
                     self.sent(&message.ticket);
                     return 0;
                 }
@@ -146,7 +147,11 @@ impl Core {
         let flags = lane_flags(own, data.is_some());
         let envelope = Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) };
         // SAFETY: the caller's bytes.
-        lane.is_open() && unsafe { lane.leave(&envelope, from, length, self.round) }
+        let left = lane.is_open() && unsafe { lane.leave(&envelope, from, length, self.round) };
+        if left {
+            self.sent_in = self.round;
+        }
+        left
     }
 
     /// A send has ended.
