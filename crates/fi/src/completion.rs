@@ -53,11 +53,18 @@ impl Reading {
         self.left
     }
 
+    /// Whether entries are of the largest format.
+    #[inline(always)]
+    pub fn is_whole(&self) -> bool {
+        self.entry_bytes == size_of::<fi_cq_tagged_entry>()
+    }
+
     /// What was written where [`CompletionQueue::writes_next`] said; how many those are.
     #[inline(always)]
-    pub fn has_written(&mut self, written: Written) -> usize {
-        let entries = (written.to as usize - self.to as usize) / size_of::<fi_cq_tagged_entry>();
-        (self.to, self.left) = (written.to.cast(), self.left - entries);
+    pub fn has_written<const WHOLE: bool>(&mut self, written: Written<WHOLE>) -> usize {
+        let bytes = written.to as usize - self.to as usize;
+        let entries = bytes / if WHOLE { size_of::<fi_cq_tagged_entry>() } else { self.entry_bytes };
+        (self.to, self.left) = (written.to, self.left - entries);
         entries
     }
 
@@ -65,24 +72,9 @@ impl Reading {
     /// There is room for one more.
     #[inline(always)]
     unsafe fn write(&mut self, completion: &Completion) {
-        let entry = &completion.entry;
-        // SAFETY: the caller's. Every format is the beginning of the largest.
+        // SAFETY: the caller's.
         unsafe {
-            // Field by field, from registers.
-            let to = self.to.cast::<fi_cq_tagged_entry>();
-            (&raw mut (*to).op_context).write_unaligned(entry.op_context);
-            if self.entry_bytes >= size_of::<fi_cq_msg_entry>() {
-                (&raw mut (*to).flags).write_unaligned(entry.flags);
-                (&raw mut (*to).len).write_unaligned(entry.len);
-            }
-            if self.entry_bytes >= size_of::<fi_cq_data_entry>() {
-                (&raw mut (*to).buf).write_unaligned(entry.buf);
-                (&raw mut (*to).data).write_unaligned(entry.data);
-            }
-            if self.entry_bytes >= size_of::<fi_cq_tagged_entry>() {
-                (&raw mut (*to).tag).write_unaligned(entry.tag);
-            }
-            self.to = self.to.add(self.entry_bytes);
+            self.to = write_entry(self.to, &completion.entry, self.entry_bytes);
             if !self.sources.is_null() {
                 *self.sources = completion.source;
                 self.sources = self.sources.add(1);
@@ -92,22 +84,48 @@ impl Reading {
     }
 }
 
-/// Where completions go that are read just now, one after another, in the usual form: whole entries, and nobody asks who sent.
+/// Where completions go that are read just now, one after another, where nobody asks who sent. `WHOLE`: in the largest format, which is what
+/// MPI libraries ask for.
 #[derive(Clone, Copy)]
-pub struct Written {
-    to: *mut fi_cq_tagged_entry,
+pub struct Written<const WHOLE: bool> {
+    to: *mut u8,
+    entry_bytes: usize,
 }
 
-impl Written {
+impl<const WHOLE: bool> Written<WHOLE> {
     /// # Safety
     /// There is room for one more.
     #[inline(always)]
-    pub unsafe fn write(&mut self, entry: fi_cq_tagged_entry) {
+    pub unsafe fn write(&mut self, entry: &fi_cq_tagged_entry) {
+        let bytes = if WHOLE { size_of::<fi_cq_tagged_entry>() } else { self.entry_bytes };
         // SAFETY: the caller's.
-        unsafe {
-            self.to.write_unaligned(entry);
-            self.to = self.to.add(1);
+        self.to = unsafe { write_entry(self.to, entry, bytes) };
+    }
+}
+
+/// Writes so much of an entry, every format being the beginning of the largest; where the next one goes.
+///
+/// # Safety
+/// There is room for it.
+#[inline(always)]
+unsafe fn write_entry(to: *mut u8, entry: &fi_cq_tagged_entry, bytes: usize) -> *mut u8 {
+    // SAFETY: the caller's.
+    unsafe {
+        // Field by field, from registers.
+        let at = to.cast::<fi_cq_tagged_entry>();
+        (&raw mut (*at).op_context).write_unaligned(entry.op_context);
+        if bytes >= size_of::<fi_cq_msg_entry>() {
+            (&raw mut (*at).flags).write_unaligned(entry.flags);
+            (&raw mut (*at).len).write_unaligned(entry.len);
         }
+        if bytes >= size_of::<fi_cq_data_entry>() {
+            (&raw mut (*at).buf).write_unaligned(entry.buf);
+            (&raw mut (*at).data).write_unaligned(entry.data);
+        }
+        if bytes >= size_of::<fi_cq_tagged_entry>() {
+            (&raw mut (*at).tag).write_unaligned(entry.tag);
+        }
+        to.add(bytes)
     }
 }
 
@@ -198,19 +216,20 @@ impl CompletionQueue {
         self.completions.push(completion);
     }
 
-    /// Where a queue's completions go, if the program reads them just now, and in the usual form.
+    /// Where a queue's completions go, if the program reads them just now, and does not ask who sent.
     ///
     /// # Safety
-    /// A queue that is open, or null.
+    /// A queue that is open, or null. The reading is of this format.
     #[inline(always)]
-    pub unsafe fn writes_next(queue: *const CompletionQueue, reading: &Reading) -> Option<Written> {
+    pub unsafe fn writes_next<const WHOLE: bool>(
+        queue: *const CompletionQueue,
+        reading: &Reading,
+    ) -> Option<Written<WHOLE>> {
         // SAFETY: who reads has the queue; the caller's.
         let queue = unsafe { queue.as_ref()? };
-        let usual = std::ptr::eq(queue, reading.queue)
-            && reading.entry_bytes == size_of::<fi_cq_tagged_entry>()
-            && reading.sources.is_null();
+        let usual = std::ptr::eq(queue, reading.queue) && reading.sources.is_null();
         let next = usual && queue.completions.len() == 0 && queue.failures.is_empty();
-        next.then_some(Written { to: reading.to.cast() })
+        next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
     }
 
     /// A completion, to where the program reads just now if nothing is to be read before it.

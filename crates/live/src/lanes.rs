@@ -151,6 +151,15 @@ pub struct Waiting {
     data_next: u64,
 }
 
+/// What can be seen of a message at a glance.
+#[derive(Clone, Copy, Debug)]
+pub struct Glimpse {
+    /// Where it is for.
+    pub portal: u8,
+    /// It lies in its cell alone.
+    pub is_inline: bool,
+}
+
 /// A message that lies in its cell alone.
 #[derive(Clone, Copy, Debug)]
 pub struct Inline {
@@ -267,12 +276,13 @@ impl Lanes {
         self.cell(index, number).head.load(Relaxed) as u32 == number.wrapping_add(1) as u32
     }
 
-    /// Where the next message of a claimed lane is for, if there is one. As final as [`Lanes::has_message`].
+    /// What the next message of a claimed lane is, if there is one. As final as [`Lanes::has_message`].
     #[inline(always)]
-    pub fn next_portal(&self, index: usize) -> Option<u8> {
+    pub fn next(&self, index: usize) -> Option<Glimpse> {
         let number = self.ends(index).taken.load(Relaxed);
         let head = self.cell(index, number).head.load(Relaxed);
-        (head as u32 == number.wrapping_add(1) as u32).then_some((head >> 32) as u8)
+        let is_there = head as u32 == number.wrapping_add(1) as u32;
+        is_there.then_some(Glimpse { portal: (head >> 32) as u8, is_inline: head >> 48 <= INLINE_BYTES as u64 })
     }
 
     /// To take messages out of a claimed lane. Under the NIC's lock, for as long as it is held.

@@ -126,7 +126,7 @@ impl Front {
     ///
     /// A function of its own: the loop has the registers to itself.
     #[inline(never)]
-    pub fn take_run(
+    pub fn take_run<const WHOLE: bool>(
         &mut self,
         reader: &mut Reader<'_>,
         portal: u8,
@@ -136,7 +136,7 @@ impl Front {
     ) -> usize {
         let Front { receives, queue, flags, tag_mask, .. } = self;
         // SAFETY: the queue that an open endpoint is bound to, or none.
-        let Some(mut written) = (unsafe { CompletionQueue::writes_next(*queue, reading) }) else { return 0 };
+        let Some(mut written) = (unsafe { CompletionQueue::writes_next::<WHOLE>(*queue, reading) }) else { return 0 };
         let most = most.min(receives.len() as u64).min(reading.left() as u64);
         let (flags, tag_mask) = (*flags, *tag_mask);
         let mut bytes = 0;
@@ -152,7 +152,7 @@ impl Front {
             // completion.
             unsafe {
                 message.copy_to(receive.start as *mut u8);
-                written.write(fi_cq_tagged_entry {
+                written.write(&fi_cq_tagged_entry {
                     op_context: receive.context,
                     flags: flags | if lane_has_data(&envelope) { REMOTE_CQ_DATA } else { 0 },
                     len: length,

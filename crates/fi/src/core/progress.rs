@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
-use selvedge_live::lanes::{Lanes, Reader, Waiting};
+use selvedge_live::lanes::{Glimpse, Lanes, Reader, Waiting};
 use selvedge_live::os::{lines, ranks};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
@@ -182,8 +182,8 @@ impl Core {
     /// Takes in what lies in a lane, as much as in one go; whether there was any.
     #[inline(always)]
     fn take_lane(&mut self, lane: usize, reading: &mut Reading) -> bool {
-        let Some(portal) = self.lanes.next_portal(lane) else { return false };
-        match self.take_some(lane, portal, reading) {
+        let Some(message) = self.lanes.next(lane) else { return false };
+        match self.take_some(lane, message, reading) {
             Next::Rest => {}
             next => self.take_more(lane, next, reading),
         }
@@ -255,13 +255,13 @@ impl Core {
         }
     }
 
-    /// Takes messages out of a lane, of which the first is for this place, as many as in one go. Completions are made in the
-    /// order of the messages: what the NIC tells of earlier ones is heard first, as the sender told it before it left anything
-    /// here.
+    /// Takes messages out of a lane, of which the first is this one, as many as in one go. Completions are made in the order of the
+    /// messages: what the NIC tells of earlier ones is heard first, as the sender told it before it left anything here.
     #[inline(always)]
-    fn take_some(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
-        match self.fronts.is_open(portal.into()) {
-            true => self.take_private(lane, portal, reading),
+    fn take_some(&mut self, lane: usize, first: Glimpse, reading: &mut Reading) -> Next {
+        match self.fronts.is_open(first.portal.into()) {
+            true if first.is_inline => self.take_private(lane, first.portal, reading),
+            true => self.take_privately(lane, first.portal, reading),
             false => self.take_listed(lane),
         }
     }
@@ -282,8 +282,8 @@ impl Core {
             if self.kept.get() != self.seen {
                 self.look_again();
             }
-            let Some(portal) = self.lanes.next_portal(lane) else { return };
-            next = self.take_some(lane, portal, reading);
+            let Some(message) = self.lanes.next(lane) else { return };
+            next = self.take_some(lane, message, reading);
         }
     }
 
@@ -298,7 +298,10 @@ impl Core {
         }
         let sender = lanes.sender(lane);
         let mut reader = lanes.reader(lane);
-        let bytes = front.take_run(&mut reader, portal, sender, BATCH, reading);
+        let bytes = match reading.is_whole() {
+            true => front.take_run::<true>(&mut reader, portal, sender, BATCH, reading),
+            false => front.take_run::<false>(&mut reader, portal, sender, BATCH, reading),
+        };
         nic.count_taken(reader.taken(), bytes as u64);
         // The next one's line is left alone: it is about to be written, if it has not been.
         if reader.taken() != 0 {
