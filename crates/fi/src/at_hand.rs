@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The usual message, on the shortest way: one piece, the endpoint's own flags, a domain that one thread calls.
 //!
-//! A program that sends or receives one waits for these instructions and for its line of memory, so they are few: no turn, no frame,
-//! no calls, and nothing that is not needed by all of them. What is otherwise in any respect is left as it is, and done by
+//! A program that sends or receives one waits for these instructions and for its line of memory, so they are few: no turn, no calls
+//! but seldom, and nothing that is not needed by all of them. What is otherwise in any respect is left as it is, and done by
 //! [`crate::message`] as every other message.
 
 use std::ffi::c_void;
