@@ -7,7 +7,7 @@
 
 use std::ffi::c_void;
 
-use crate::constants::*;
+use crate::constants::SEND;
 use crate::core::receives::Receive;
 use crate::core::{Core, Kind};
 use crate::endpoint::{Easy, Endpoint};
@@ -101,16 +101,8 @@ pub unsafe fn kept(
     unsafe {
         let endpoint = Endpoint::of(ep);
         let Some((core, front)) = endpoint.front_at_hand(kind) else { return false };
-        let mut keep = |source| {
-            let receive = Receive::new(bits, source, buf as u64, len, context, endpoint.rx_told);
-            core.keep_at_once(front, len, receive)
-        };
-        if src == ADDR_ANY || !endpoint.directs_receives() {
-            return keep(None);
-        }
-        match endpoint.brief(src) {
-            Some(brief) if !brief.is_nobody() => keep(Some(brief.source)),
-            _ => false,
-        }
+        let Some(source) = endpoint.source_of(src) else { return false };
+        let receive = Receive::new(bits, source, buf as u64, len, context, endpoint.rx_told);
+        core.keep_at_once(front, len, receive)
     }
 }

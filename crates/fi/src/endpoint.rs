@@ -14,7 +14,7 @@ use crate::address::{self, Address, AddressVector, Brief, Known};
 use crate::completion::CompletionQueue;
 use crate::constants::*;
 use crate::core::private::Front;
-use crate::core::receives::Told;
+use crate::core::receives::Tells;
 use crate::core::{Core, Kind, Side};
 use crate::counter::Counter;
 use crate::domain::Domain;
@@ -63,7 +63,7 @@ pub struct Endpoint {
     fronts: [*mut Front; 2],
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_told: bool,
-    pub rx_told: Told,
+    pub rx_told: Tells,
 }
 
 /// Operations with the endpoint's own flags that are of the usual kind: nothing counts them, no completion waits for delivery,
@@ -189,7 +189,7 @@ pub unsafe extern "C" fn open(
             at_hand: 0,
             fronts: [ptr::null_mut(); 2],
             tx_told: false,
-            rx_told: Told::new(false),
+            rx_told: Tells::new(false),
         });
         let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
             warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
@@ -230,12 +230,17 @@ impl Endpoint {
     }
 
     /// What a receive asks of a message's sender: `Some(None)`, nothing. None: there is no such sender.
+    ///
+    /// # Safety
+    /// As of [`Endpoint::brief`].
     #[inline(always)]
-    pub fn source_of(&self, number: u64) -> Option<Option<u64>> {
-        match self.directs_receives() && number != ADDR_ANY {
-            false => Some(None),
-            true => self.known(number).map(|known| Some(known.source)),
+    pub unsafe fn source_of(&self, number: u64) -> Option<Option<u64>> {
+        if number == ADDR_ANY || self.caps & DIRECTED_RECV == 0 {
+            return Some(None);
         }
+        // SAFETY: the caller's.
+        let brief = unsafe { self.brief(number) }.filter(|brief| !brief.is_nobody())?;
+        Some(Some(brief.source))
     }
 
     /// What messages need of an entry, by an endpoint that is enabled and so has a vector.
@@ -247,12 +252,6 @@ impl Endpoint {
         // SAFETY: the caller's; the vector is closed after the endpoints bound to it.
         let vector = unsafe { &*self.vector };
         vector.briefs.get(number as usize)
-    }
-
-    /// Whether receives ask who has sent a message.
-    #[inline(always)]
-    pub fn directs_receives(&self) -> bool {
-        self.caps & DIRECTED_RECV != 0
     }
 
     /// Whether operations of this kind are of the usual sort.
@@ -501,7 +500,7 @@ impl Endpoint {
     fn find_easy(&mut self) {
         self.easy = 0;
         self.tx_told = self.wants_tx(self.tx_flags) && !self.tx_queue.is_null();
-        self.rx_told = Told::new(self.wants_rx(self.rx_flags) && !self.rx_queue.is_null());
+        self.rx_told = Tells::new(self.wants_rx(self.rx_flags) && !self.rx_queue.is_null());
         for kind in [Kind::Tagged, Kind::Plain] {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
             if can(SEND) && self.counters[0].is_null() {

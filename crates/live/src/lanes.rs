@@ -47,9 +47,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"SELVLANE");
 const VERSION: u32 = 3;
 const HEADER_BYTES: u64 = 4096;
 const CELLS_AT: u64 = 128;
-const CELL_BYTES: u64 = size_of::<Cell>() as u64;
-const CELLS_BYTES: u64 = CELLS * CELL_BYTES;
-const DATA_AT: u64 = CELLS_AT + CELLS_BYTES;
+const DATA_AT: u64 = CELLS_AT + CELLS * size_of::<Cell>() as u64;
 const LANE_BYTES: u64 = (DATA_AT + DATA_BYTES).next_multiple_of(128);
 const RESERVED_BYTES: u64 = HEADER_BYTES + LANES as u64 * LANE_BYTES;
 
@@ -409,12 +407,11 @@ impl Reader<'_> {
         // The number of the next message and its place, as a head has them. Where numbers begin anew, the run ends.
         let first = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
         let (mut next, end) = (first, first + most);
-        let mut at = self.taken % CELLS * CELL_BYTES;
-        let lane = self.lane;
-        // SAFETY: as in `cell`, of the one so many bytes behind the first.
-        let cell_from = |bytes: u64| unsafe { &*lane.wrapping_add((CELLS_AT + bytes) as usize).cast::<Cell>() };
+        let (mut number, lane) = (self.taken, self.lane);
+        // SAFETY: as in `cell`.
+        let cell_of = |number: u64| unsafe { &*cell_at(lane, number) };
         while next != end {
-            let cell = cell_from(at);
+            let cell = cell_of(number);
             let head = cell.head.load(Acquire);
             let length = (head >> 48) as usize;
             if head & ((1 << 40) - 1) != next || length > INLINE_BYTES {
@@ -422,7 +419,7 @@ impl Reader<'_> {
             }
             // Not after a single one: its sender is left the line that it will write.
             if next != first {
-                lines::about_to_read(ptr::from_ref(cell_from((at + AHEAD * CELL_BYTES) % CELLS_BYTES)).cast());
+                lines::about_to_read(ptr::from_ref(cell_of(number.wrapping_add(AHEAD))).cast());
             }
             let envelope = Envelope {
                 portal,
@@ -434,10 +431,10 @@ impl Reader<'_> {
                 break;
             }
             next += 1;
-            at = (at + CELL_BYTES) % CELLS_BYTES;
+            number = number.wrapping_add(1);
         }
         if next != first {
-            self.taken = self.taken.wrapping_add(next - first);
+            self.taken = number;
             self.ends().taken.store(self.taken, Release);
         }
     }
@@ -673,7 +670,7 @@ fn early_lines(length: usize) -> impl Iterator<Item = usize> {
 /// The cell of a message of a lane.
 #[inline(always)]
 fn cell_at(lane: *mut u8, number: u64) -> *const Cell {
-    lane.wrapping_add((CELLS_AT + number % CELLS * CELL_BYTES) as usize).cast()
+    lane.wrapping_add((CELLS_AT + number % CELLS * size_of::<Cell>() as u64) as usize).cast()
 }
 
 /// Where a position of a lane's ring of bytes lies.

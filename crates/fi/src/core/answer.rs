@@ -7,7 +7,7 @@
 //! and does nothing else, need not pay it: its first look comes when the answer has most likely been written, and no look before.
 //!
 //! Time is counted in looks, as long as [`selvedge_live::os::lines::a_moment`] each. The program is held up for no more than
-//! [`LOOKS_MAX`] of them, and only while answers keep coming within that time.
+//! [`WAIT_MAX`] of them, and only while answers keep coming within [`LOOKS_MAX`].
 
 /// Answers that take longer are late.
 pub(super) const LOOKS_MAX: u32 = 20;
@@ -32,6 +32,13 @@ pub(super) enum Outcome {
     CameLater,
     /// It did not come in [`LOOKS_MAX`].
     IsLate,
+}
+
+impl Outcome {
+    /// Of looks after the first.
+    pub fn of_later_looks(found: bool) -> Outcome {
+        if found { Outcome::CameLater } else { Outcome::IsLate }
+    }
 }
 
 /// What is known of answers.

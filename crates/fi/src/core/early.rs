@@ -17,10 +17,10 @@ use std::collections::VecDeque;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_live::lanes::{Envelope, Waiting};
+use selvedge_live::os::copy;
 
 use super::receive::{Arrived, Wanted};
 use super::receives::Receive;
-use super::send::copy_small;
 use super::{Core, scatter, total};
 use crate::completion::Reading;
 use crate::constants::ADDR_ANY;
@@ -84,7 +84,7 @@ impl Early {
             place.bytes.resize(message.length.next_power_of_two(), 0);
         }
         // SAFETY: the caller's message; there is room for it.
-        unsafe { copy_small(message.bytes, place.bytes.as_mut_ptr(), message.length) };
+        unsafe { copy::short(message.bytes, place.bytes.as_mut_ptr(), message.length) };
         place.length = message.length;
         place.envelope = *envelope;
         self.free &= self.free - 1;

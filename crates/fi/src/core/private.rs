@@ -22,11 +22,11 @@ use std::ffi::c_void;
 
 use selvedge_live::direct::{lane_has_data, lane_source};
 use selvedge_live::lanes::{Inline, Reader};
+use selvedge_live::os::copy;
 
 use super::early::Early;
 use super::receive::{Place, Wanted};
 use super::receives::{RECEIVES_MAX, Receive, Receives};
-use super::send::copy_small;
 use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Side, Ticket};
 use crate::completion::{Completion, CompletionQueue, Reading};
 use crate::constants::*;
@@ -242,7 +242,7 @@ impl Taken<'_> {
             if length > room {
                 return fill_with_part(from, length, room, self.queue, entry(room));
             }
-            copy_small(from, self.receive.start as *mut u8, length);
+            copy::short(from, self.receive.start as *mut u8, length);
             if self.receive.wanted() {
                 (*self.queue).give(reading, Completion { entry: entry(length), source });
             }

@@ -4,11 +4,13 @@
 //! Every look at a completion queue or counter begins here. When there is nothing, the cost is one load for each lane
 //! that anybody has claimed and one for each event queue.
 
+use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_live::lanes::{Glimpse, Lanes, Reader, Waiting};
-use selvedge_live::os::{lines, ranks};
+use selvedge_live::lock::Guard;
+use selvedge_live::os::{copy, lines, ranks};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
@@ -16,8 +18,8 @@ use selvedge_nic::portals::{Event, fail, list};
 
 use super::answer::{LOOKS_MAX, Outcome};
 use super::peers::name_of;
+use super::private::Front;
 use super::receive::Arrived;
-use super::send::copy_small;
 use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Rest, Side, Ticket};
 use crate::completion::Reading;
 use crate::constants::*;
@@ -33,10 +35,9 @@ pub(super) const LOOKS_BETWEEN_YIELDS: u32 = 64;
 /// ... the same where every rank has a core, and one thread: most likely those who want it are no ranks, but strangers who come and go.
 /// Who gives way to one of them is away for a slice of the scheduler's (3 ms), and its peer, which waits for it, then gives way, too.
 const LOOKS_BETWEEN_YIELDS_ALONE: u32 = 8192;
-/// Who asks for the second time in vain waits, and most likely for what is about to come: so many calls linger, ...
+/// Who asks for the second time in vain waits, and most likely for what is about to come: so many calls linger, each for [`LOOKS_MAX`]
+/// looks, some 130 ns, ...
 const LINGERING_CALLS: u32 = 16;
-/// ... each for so many looks, some 130 ns, ...
-const LINGERING_LOOKS: u32 = 20;
 /// ... where there are no more lanes than that: more take that long by themselves.
 const LINGERING_LANES: u32 = 3;
 /// Looks in vain between looks after the deaths of others.
@@ -82,6 +83,62 @@ enum Next {
     Again,
     /// This place's receives must be at the NIC before its next message.
     Close(u32),
+}
+
+/// A lane, and a place that messages from it are for, whose receives are private.
+struct OpenPlace<'a> {
+    nic: Guard<'a>,
+    lanes: &'a Lanes,
+    lane: usize,
+    reader: Reader<'a>,
+    sender: u64,
+    front: &'a mut Front,
+    portal: u8,
+    sources: &'a HashMap<u64, Vec<u64>>,
+}
+
+impl OpenPlace<'_> {
+    /// Takes messages in one by one, whatever each is and whoever reads its completion.
+    #[inline(never)]
+    fn take_each(self, reading: &mut Reading) -> Next {
+        let OpenPlace { nic, lanes, lane, mut reader, sender, front, portal, sources } = self;
+        let mut next = Next::Rest;
+        let mut bytes_taken = 0usize;
+        // In registers, as long as the loop runs.
+        let mut here = *reading;
+        while let Some(message) = next_message(lanes, lane, &reader) {
+            let envelope = &message.envelope;
+            if envelope.portal != portal {
+                next = Next::Again;
+                break;
+            }
+            let source = lane_source(envelope, sender);
+            let mut goes_on = true;
+            if let Some(receive) = front.take(envelope.match_bits, source) {
+                let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
+                let data = (lane_has_data(envelope), envelope.header_data);
+                // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
+                bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
+                goes_on = front.has_receives();
+            } else {
+                // SAFETY: the message lies in the lane.
+                if !front.change_early(|early| unsafe { early.push(message, sender) }) {
+                    // It will wait as unexpected, and then receives must be posted where they meet it.
+                    next = Next::Close(portal.into());
+                    break;
+                }
+                bytes_taken += message.length;
+            }
+            reader.pass(&message);
+            // Where none is waited for any more, the next one's line is left alone, too.
+            if !goes_on || reader.taken() >= BATCH {
+                break;
+            }
+        }
+        *reading = here;
+        nic.count_taken(reader.taken(), bytes_taken as u64);
+        next
+    }
 }
 
 impl Core {
@@ -131,7 +188,7 @@ impl Core {
             return true;
         }
         let found = self.look_for(lanes, LOOKS_MAX - wait, reading);
-        self.answers.found = if found { Outcome::CameLater } else { Outcome::IsLate };
+        self.answers.found = Outcome::of_later_looks(found);
         found
     }
 
@@ -143,9 +200,9 @@ impl Core {
         if lanes == 0 || lanes.count_ones() > LINGERING_LANES {
             return false;
         }
-        let found = self.look_for(lanes, LINGERING_LOOKS, reading);
+        let found = self.look_for(lanes, LOOKS_MAX, reading);
         if self.idle == 1 && self.sent_in == self.round {
-            self.answers.found = if found { Outcome::CameLater } else { Outcome::IsLate };
+            self.answers.found = Outcome::of_later_looks(found);
         }
         found
     }
@@ -287,77 +344,44 @@ impl Core {
         }
     }
 
-    /// Messages for a place that is open: its receives are at hand.
-    #[inline(never)]
-    fn take_private(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
-        let Core { interface, lanes, fronts, watches, kept, seen, .. } = self;
-        let nic = interface.lock();
-        let Some(front) = fronts.get_mut(portal.into()) else { return Next::Again };
-        if watches[0].has_event() || kept.get() != *seen {
-            return Next::Again;
-        }
-        let sender = lanes.sender(lane);
-        let mut reader = lanes.reader(lane);
-        let bytes = match reading.is_whole() {
-            true => front.take_run::<true>(&mut reader, portal, sender, BATCH, reading),
-            false => front.take_run::<false>(&mut reader, portal, sender, BATCH, reading),
-        };
-        nic.count_taken(reader.taken(), bytes as u64);
-        // The next one's line is left alone: it is about to be written, if it has not been.
-        if reader.taken() != 0 {
-            return Next::Rest;
-        }
-        drop(nic);
-        self.take_privately(lane, portal, reading)
-    }
-
-    /// The same, whatever each message is and whoever reads its completion.
-    #[inline(never)]
-    fn take_privately(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
+    /// A lane, and the place that its next messages are for, under the NIC's lock. None: something has come before that is to be heard
+    /// first, or the place is closed.
+    #[inline(always)]
+    fn open_place(&mut self, lane: usize, portal: u8) -> Option<OpenPlace<'_>> {
         let Core { interface, lanes, fronts, watches, sources, kept, seen, .. } = self;
         let nic = interface.lock();
-        let Some(front) = fronts.get_mut(portal.into()) else { return Next::Again };
+        let front = fronts.get_mut(portal.into())?;
         if watches[0].has_event() || kept.get() != *seen {
-            return Next::Again;
+            return None;
         }
-        let sender = lanes.sender(lane);
-        let mut reader = lanes.reader(lane);
-        let mut next = Next::Rest;
-        let mut bytes_taken = 0usize;
-        // In registers, as long as the loop runs.
-        let mut here = *reading;
-        while let Some(message) = next_message(lanes, lane, &reader) {
-            let envelope = &message.envelope;
-            if envelope.portal != portal {
-                next = Next::Again;
-                break;
-            }
-            let source = lane_source(envelope, sender);
-            let mut goes_on = true;
-            if let Some(receive) = front.take(envelope.match_bits, source) {
-                let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
-                let data = (lane_has_data(envelope), envelope.header_data);
-                // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
-                bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
-                goes_on = front.has_receives();
-            } else {
-                // SAFETY: the message lies in the lane.
-                if !front.change_early(|early| unsafe { early.push(message, sender) }) {
-                    // It will wait as unexpected, and then receives must be posted where they meet it.
-                    next = Next::Close(portal.into());
-                    break;
-                }
-                bytes_taken += message.length;
-            }
-            reader.pass(&message);
-            // Where none is waited for any more, the next one's line is left alone, too.
-            if !goes_on || reader.taken() >= BATCH {
-                break;
-            }
+        let (sender, reader) = (lanes.sender(lane), lanes.reader(lane));
+        Some(OpenPlace { nic, lanes, lane, reader, sender, front, portal, sources })
+    }
+
+    /// Messages for a place that is open, of which the first lies in its cell alone: its receives are at hand.
+    #[inline(never)]
+    fn take_private(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
+        let Some(mut place) = self.open_place(lane, portal) else { return Next::Again };
+        let OpenPlace { nic, front, reader, sender, .. } = &mut place;
+        let bytes = match reading.is_whole() {
+            true => front.take_run::<true>(reader, portal, *sender, BATCH, reading),
+            false => front.take_run::<false>(reader, portal, *sender, BATCH, reading),
+        };
+        // The next one's line is left alone: it is about to be written, if it has not been.
+        if reader.taken() != 0 {
+            nic.count_taken(reader.taken(), bytes as u64);
+            return Next::Rest;
         }
-        *reading = here;
-        nic.count_taken(reader.taken(), bytes_taken as u64);
-        next
+        place.take_each(reading)
+    }
+
+    /// The same of which the first is longer.
+    #[inline(never)]
+    fn take_privately(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
+        match self.open_place(lane, portal) {
+            Some(place) => place.take_each(reading),
+            None => Next::Again,
+        }
     }
 
     /// Messages for places whose receives are at the NIC.
@@ -387,7 +411,7 @@ impl Core {
                     Some(receive) => {
                         let bytes = message.length.min(receive.length as usize);
                         // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the lane.
-                        unsafe { copy_small(message.bytes, receive.start as *mut u8, bytes) };
+                        unsafe { copy::short(message.bytes, receive.start as *mut u8, bytes) };
                         let data = lane_has_data(envelope).then_some(envelope.header_data);
                         filled.push(Filled {
                             number: receive.user_ptr as usize,

@@ -10,7 +10,7 @@ use selvedge_nic::portals::append::AppendError;
 use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, options};
 use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
 
-use super::receives::{Receive as Private, Told as PrivateTold};
+use super::receives::{Receive as Private, Tells};
 use super::send::own_entry;
 use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
 use crate::completion::Completion;
@@ -176,7 +176,7 @@ impl Core {
             if counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1 && room <= self.lane_max {
                 let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
                 let (bits, context) = ((wanted.tag, wanted.ignore), wanted.ticket.context);
-                let receive = Private::new(bits, wanted.source, start, room, context, PrivateTold::new(is_heard));
+                let receive = Private::new(bits, wanted.source, start, room, context, Tells::new(is_heard));
                 if !self.is_met_in_place(&receive) {
                     if self.keep(portal, receive) {
                         return 0;

@@ -29,11 +29,11 @@ const QUIET: i64 = i64::MIN;
 
 /// Whether anybody is told of a receive's end, as a part of its room.
 #[derive(Clone, Copy)]
-pub struct Told(i64);
+pub struct Tells(i64);
 
-impl Told {
-    pub const fn new(told: bool) -> Told {
-        Told(if told { 0 } else { QUIET })
+impl Tells {
+    pub const fn new(told: bool) -> Tells {
+        Tells(if told { 0 } else { QUIET })
     }
 }
 
@@ -45,7 +45,7 @@ impl Receive {
         start: u64,
         length: usize,
         context: *mut c_void,
-        told: Told,
+        told: Tells,
     ) -> Receive {
         let room = length as i64 | told.0;
         let (source, source_mask) = source.map_or((0, 0), |source| (source, u64::MAX));
@@ -87,7 +87,7 @@ pub struct Receives {
 
 impl Receives {
     pub fn new() -> Receives {
-        let empty = Receive::new((0, 0), None, 0, 0, std::ptr::null_mut(), Told::new(false));
+        let empty = Receive::new((0, 0), None, 0, 0, std::ptr::null_mut(), Tells::new(false));
         Receives { slots: [empty; RECEIVES_MAX], head: 0, tail: 0, spare: empty }
     }
 
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn of_tag(tag: u64, number: u64) -> Receive {
-        Receive::new((tag, 0), None, number, 0, std::ptr::null_mut(), Told::new(false))
+        Receive::new((tag, 0), None, number, 0, std::ptr::null_mut(), Tells::new(false))
     }
 
     /// Against a plain list, over many turns of the ring, full and empty.
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_receive_accepts_what_its_masks_leave() {
-        let receive = Receive::new((0x12, 0x0f), Some(7), 0, 16, std::ptr::null_mut(), Told::new(true));
+        let receive = Receive::new((0x12, 0x0f), Some(7), 0, 16, std::ptr::null_mut(), Tells::new(true));
         assert!(receive.accepts(0x1f, 7) && !receive.accepts(0x22, 7) && !receive.accepts(0x12, 6));
         assert!(receive.wanted() && receive.room() == 16);
     }

@@ -9,6 +9,7 @@ use std::ffi::c_int;
 
 use selvedge_live::direct::{Told, lane_flags};
 use selvedge_live::lanes::Envelope;
+use selvedge_live::os::copy;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{Delivery, EntrySpec, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
@@ -435,29 +436,12 @@ pub(super) fn token_entry(token: u32, start: u64, length: usize, number: usize) 
     }
 }
 
-/// A copy that does not call anything for the lengths that most messages have.
-///
-/// # Safety
-/// As of `copy_nonoverlapping`.
-#[inline(always)]
-pub unsafe fn copy_small(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's.
-    unsafe {
-        match bytes {
-            0 => {}
-            8 => to.cast::<u64>().write_unaligned(from.cast::<u64>().read_unaligned()),
-            4 => to.cast::<u32>().write_unaligned(from.cast::<u32>().read_unaligned()),
-            _ => std::ptr::copy_nonoverlapping(from, to, bytes),
-        }
-    }
-}
-
 #[inline(always)]
 unsafe fn copy_in(pieces: &[iovec], to: *mut u8) {
     // SAFETY: the caller's.
     unsafe {
         match pieces {
-            [piece] => copy_small(piece.iov_base.cast(), to, piece.iov_len),
+            [piece] => copy::short(piece.iov_base.cast(), to, piece.iov_len),
             _ => gather(pieces, to),
         }
     }

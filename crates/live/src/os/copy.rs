@@ -16,7 +16,21 @@
 
 use std::ptr;
 
-/// A copy of a few words. That of the lengths that most messages have takes no registers from a loop around it.
+/// A copy of any length, without a call where it has one of those that most messages have.
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
+#[inline(always)]
+pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
+    // SAFETY: the caller's.
+    unsafe {
+        if !word(from, to, bytes) {
+            ptr::copy_nonoverlapping(from, to, bytes);
+        }
+    }
+}
+
+/// A copy of a few words, where other lengths are to take no registers from a loop around it.
 ///
 /// # Safety
 /// As of `copy_nonoverlapping`.
@@ -24,16 +38,31 @@ use std::ptr;
 pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: the caller's.
     unsafe {
-        match bytes {
-            0 => {}
-            8 => part::<u64>(from, to, 0),
-            4 => part::<u32>(from, to, 0),
-            _ => few_otherwise(from, to, bytes),
+        if !word(from, to, bytes) {
+            few_otherwise(from, to, bytes);
         }
     }
 }
 
-/// The same. Of a length that is no power of two the last piece lies partly over the one before.
+/// Copies nothing, half a word or a word. False: it is none of these.
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
+#[inline(always)]
+unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            0 => {}
+            8 => part::<u64>(from, to, 0),
+            4 => part::<u32>(from, to, 0),
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// A few words. Of a length that is no power of two the last piece lies partly over the one before.
 #[cold]
 #[inline(never)]
 unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
