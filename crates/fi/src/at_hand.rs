@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The usual message, on the shortest way: one piece, the endpoint's own flags, a domain that one thread calls.
+//! The usual message, on the shortest way: one piece, the endpoint's own flags, a domain or a process of one thread.
 //!
 //! A program that sends or receives one waits for these instructions and for its line of memory, so they are few: no turn, no calls
 //! but seldom, and nothing that is not needed by all of them. What is otherwise in any respect is left as it is, and done by
@@ -54,7 +54,7 @@ pub unsafe fn left_in_turn(
     unsafe {
         let endpoint = Endpoint::of(ep);
         // Those at hand have been tried. The vector grows, and the queue is read, in other threads' turns.
-        !(*endpoint.domain).is_alone
+        !endpoint.is_alone()
             && endpoint.is_easy(easy, kind)
             && leave(&mut (*endpoint.domain).core(), endpoint, easy, kind, from, dest, with, context)
     }

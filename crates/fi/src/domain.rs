@@ -10,9 +10,10 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use selvedge_live::Interface;
+use selvedge_live::os::thread::one_thread;
 
 use crate::constants::*;
 use crate::core::{Core, Rest};
@@ -25,15 +26,16 @@ use crate::{address, atomic, completion, counter, deferred, endpoint, refuse, re
 pub struct Domain {
     pub domain: fid_domain,
     fabric: *mut Fabric,
-    /// Several threads may call at once.
+    /// Several threads may call at once, unless [`Domain::alone`] says otherwise.
     shared: bool,
     /// 1: some thread has its turn.
     taken: AtomicU32,
     core: UnsafeCell<Core>,
     /// Who waits for its turn sleeps in the kernel.
     sleeps: bool,
-    /// One thread calls, and nothing is to be done after a turn in which nothing was looked for: it need not be taken.
-    pub is_alone: bool,
+    /// Not 0: one thread calls, by the program's promise or because the process has no more now, and nothing is to be done after a turn
+    /// in which nothing was looked for: it need not be taken.
+    pub alone: &'static AtomicU8,
     /// The core's, for who has not the turn.
     interface: Arc<Interface>,
     pub uses: Uses,
@@ -44,22 +46,30 @@ pub struct Domain {
     pub enables_regions: bool,
 }
 
+/// As [`one_thread`]'s, of a process whose threads do not matter, ...
+static ALWAYS: AtomicU8 = AtomicU8::new(1);
+/// ... or always do.
+static NEVER: AtomicU8 = AtomicU8::new(0);
+
 /// The domain's NIC and all in flight, for one thread.
 pub struct Turn<'a> {
     domain: &'a Domain,
+    /// The lock was taken for it. Nothing in a turn makes threads: it is also right at its end.
+    locked: bool,
 }
 
 impl Domain {
     /// Everything behind the lock.
     #[inline(always)]
     pub fn core(&self) -> Turn<'_> {
-        if self.shared && self.taken.swap(1, Acquire) != 0 {
+        let locked = self.shared && self.alone.load(Relaxed) == 0;
+        if locked && self.taken.swap(1, Acquire) != 0 {
             self.wait_for_turn();
         }
-        Turn { domain: self }
+        Turn { domain: self, locked }
     }
 
-    /// What is behind the lock, where that takes none ([`Domain::is_alone`]).
+    /// What is behind the lock, where that takes none ([`Domain::alone`]).
     ///
     /// # Safety
     /// An open domain of which nobody has a turn in this thread; none is taken while the core is borrowed.
@@ -67,7 +77,7 @@ impl Domain {
     pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Core {
         // SAFETY: the caller's; other threads do not call, by the program's promise.
         unsafe {
-            debug_assert!((*domain).is_alone && (*(*domain).core.get()).rest == Rest::None);
+            debug_assert!((*domain).alone.load(Relaxed) != 0 && (*(*domain).core.get()).rest == Rest::None);
             &mut *(*domain).core.get()
         }
     }
@@ -89,8 +99,8 @@ impl Domain {
     }
 
     #[inline(always)]
-    fn give_back(&self) {
-        if self.shared {
+    fn give_back(&self, locked: bool) {
+        if locked {
             self.taken.store(0, Release);
         }
     }
@@ -98,9 +108,9 @@ impl Domain {
     /// Gives the lock back, and then does what a look has asked for.
     #[cold]
     #[inline(never)]
-    fn give_back_and(&self, rest: Rest) {
-        self.give_back();
-        if self.shared && self.sleeps {
+    fn give_back_and(&self, locked: bool, rest: Rest) {
+        self.give_back(locked);
+        if locked && self.sleeps {
             futex(&self.taken, libc::FUTEX_WAKE, 1);
         }
         match rest {
@@ -133,11 +143,11 @@ impl Drop for Turn<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if self.rest == Rest::None {
-            return self.domain.give_back();
+            return self.domain.give_back(self.locked);
         }
         let next = if self.domain.sleeps { Rest::Wake } else { Rest::None };
         let rest = std::mem::replace(&mut self.rest, next);
-        self.domain.give_back_and(rest);
+        self.domain.give_back_and(self.locked, rest);
     }
 }
 
@@ -217,6 +227,11 @@ pub unsafe extern "C" fn open(
         };
         let shared = attr.threading != FI_THREAD_DOMAIN;
         core.wait_beside_threads(shared);
+        let alone = match (core.interface.is_simulated(), shared) {
+            (true, _) => &NEVER,
+            (false, true) => one_thread(),
+            (false, false) => &ALWAYS,
+        };
         let fabric = fabric.cast::<Fabric>();
         (*fabric).uses.add();
         let made = Box::new(Domain {
@@ -229,7 +244,7 @@ pub unsafe extern "C" fn open(
             shared,
             taken: AtomicU32::new(0),
             sleeps: core.interface.is_simulated(),
-            is_alone: !shared && !core.interface.is_simulated(),
+            alone,
             interface: Arc::clone(&core.interface),
             core: UnsafeCell::new(core),
             uses: Uses::default(),

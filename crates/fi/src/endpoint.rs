@@ -6,6 +6,7 @@
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use selvedge_launch::Service;
 use selvedge_nic::handle::NONE;
@@ -57,8 +58,8 @@ pub struct Endpoint {
     pub names_sources: bool,
     /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
     easy: u8,
-    /// Those of them that take no turn of the domain's, either.
-    at_hand: u8,
+    /// If it is not 0, these take no turn of the domain's, either ([`Domain::alone`]).
+    alone: &'static AtomicU8,
     /// Where messages of each kind arrive, if their receives are such; or null.
     fronts: [*mut Front; 2],
     /// Sends and receives with the endpoint's own flags make completions.
@@ -186,7 +187,7 @@ pub unsafe extern "C" fn open(
             service: None,
             names_sources: info.caps & SOURCE != 0,
             easy: 0,
-            at_hand: 0,
+            alone: (*domain).alone,
             fronts: [ptr::null_mut(); 2],
             tx_told: false,
             rx_told: Tells::new(false),
@@ -260,6 +261,12 @@ impl Endpoint {
         self.easy & what.bit(kind) != 0
     }
 
+    /// Whether nobody else can want the domain's turn now.
+    #[inline(always)]
+    pub fn is_alone(&self) -> bool {
+        self.alone.load(Relaxed) != 0
+    }
+
     /// The domain's core, if operations of this kind are of the usual sort and take no turn.
     ///
     /// # Safety
@@ -267,7 +274,7 @@ impl Endpoint {
     #[inline(always)]
     pub unsafe fn core_at_hand<'a>(&self, what: Easy, kind: Kind) -> Option<&'a mut Core> {
         // SAFETY: the caller's.
-        (self.at_hand & what.bit(kind) != 0).then(|| unsafe { Domain::core_alone(self.domain) })
+        (self.is_easy(what, kind) && self.is_alone()).then(|| unsafe { Domain::core_alone(self.domain) })
     }
 
     /// Where messages of a kind arrive, with the domain's core, if receives of the kind are such.
@@ -276,6 +283,9 @@ impl Endpoint {
     /// As of [`Endpoint::core_at_hand`].
     #[inline(always)]
     pub unsafe fn front_at_hand<'a>(&self, kind: Kind) -> Option<(&'a Core, &'a mut Front)> {
+        if !self.is_alone() {
+            return None;
+        }
         // SAFETY: the caller's.
         unsafe { self.fronts[kind as usize].as_mut().map(|front| (&*Domain::core_alone(self.domain), front)) }
     }
@@ -513,18 +523,12 @@ impl Endpoint {
                 self.easy |= Easy::Receive.bit(kind);
             }
         }
-        self.at_hand = 0;
-        self.fronts = [ptr::null_mut(); 2];
         // SAFETY: the domain of an open endpoint, of which nobody has a turn in this thread.
-        if unsafe { (*self.domain).is_alone } {
-            self.at_hand = self.easy;
-            for kind in [Kind::Tagged, Kind::Plain] {
-                if self.is_easy(Easy::Receive, kind) {
-                    // SAFETY: as above.
-                    self.fronts[kind as usize] = unsafe { Domain::core_alone(self.domain).front_of(self.index, kind) };
-                }
-            }
-        }
+        let core = unsafe { (*self.domain).core() };
+        self.fronts = [Kind::Tagged, Kind::Plain].map(|kind| match self.is_easy(Easy::Receive, kind) {
+            true => core.front_of(self.index, kind),
+            false => ptr::null_mut(),
+        });
     }
 }
 

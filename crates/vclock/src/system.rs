@@ -4,7 +4,7 @@
 
 use std::ffi::CStr;
 use std::ptr;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// A file, mapped and shared. Never unmapped where it is the process's own page.
 #[derive(Debug)]
@@ -125,6 +125,24 @@ pub fn wake(word: &AtomicU32, count: i32) {
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count);
     }
+}
+
+/// The C library's byte that is not 0 as long as this process has had one thread only, which is what its own locks go by; one that is 0
+/// where it has none such. A thread reads it that may be the only one: what it finds holds until it makes another.
+pub fn one_thread() -> &'static AtomicU8 {
+    static UNKNOWN: AtomicU8 = AtomicU8::new(0);
+    static AT: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
+    let mut at = AT.load(Relaxed);
+    if at.is_null() {
+        // SAFETY: a string that lives for ever; the symbol is a variable of the C library.
+        at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) }.cast();
+        if at.is_null() {
+            at = (&raw const UNKNOWN).cast_mut();
+        }
+        AT.store(at, Relaxed);
+    }
+    // SAFETY: a byte of the C library's or of ours, which live as long as the process. It is only read.
+    unsafe { &*at }
 }
 
 /// A clock of the real system, in nanoseconds, whoever answers for the clocks here.

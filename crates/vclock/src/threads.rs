@@ -15,14 +15,12 @@
 //!
 //! Cost: none for processes with one thread. Otherwise a wait looks at the state of each thread in /proc, some 10 us each.
 
-use std::ffi::c_char;
 use std::fmt::Write as _;
-use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{Parked, kind};
 use crate::rank::RankEnd;
-use crate::system::{sleep_on_for, wake};
+use crate::system::{one_thread, sleep_on_for, wake};
 
 /// How long a parked thread sleeps before it looks whether it is the last, at first and at most.
 const NAP_NS: u32 = 20_000;
@@ -30,22 +28,9 @@ const NAP_NS_MAX: u32 = 2_000_000;
 /// How often in a row threads look again for changes of each other's.
 const LOOKS_AGAIN: u32 = 16;
 
-/// The system's word that says whether this process has ever had a second thread.
-static SINGLE: AtomicPtr<c_char> = AtomicPtr::new(ptr::null_mut());
-/// 0: not looked for yet; 1: found; 2: the system has none.
-static KNOWN: AtomicU32 = AtomicU32::new(0);
-
 /// Whether this process may have several threads.
 pub(crate) fn are_several() -> bool {
-    if KNOWN.load(Acquire) == 0 {
-        // SAFETY: a string that lives for ever; the symbol is a variable of the C library.
-        let at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) };
-        SINGLE.store(at.cast(), Relaxed);
-        KNOWN.store(if at.is_null() { 2 } else { 1 }, SeqCst);
-    }
-    let at = SINGLE.load(Relaxed);
-    // SAFETY: not null: a byte of the C library, which lives as long as the process.
-    at.is_null() || unsafe { at.read_volatile() } == 0
+    one_thread().load(Relaxed) == 0
 }
 
 /// Waits until the time has come, or, unless this is a sleep, the rank had a turn.

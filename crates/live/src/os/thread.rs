@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which thread this is, at the cost of two loads.
+//! Which thread this is, at the cost of two loads, and whether it is the only one.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use selvedge_vclock::system::one_thread;
 
 /// How often this process's line forked since the first of it looked ([`tell_forks`]).
 static FORKS: AtomicU64 = AtomicU64::new(0);
