@@ -17,18 +17,30 @@
 //!    or no sender any more.
 //! 5. Lanes that their owner has closed say so, and nobody leaves anything there: the same process may open others under the same name.
 //!
+//! | file | what |
+//! |---|---|
+//! | here | a NIC's lanes: where all lies, who has which |
+//! | [`sender`] | messages into one |
+//! | [`reader`] | messages out of one |
+//!
 //! Cost: 162 KiB for each lane that was ever claimed; a look at a lane without a message is one load.
 
-use std::marker::PhantomData;
+mod reader;
+mod sender;
+#[cfg(test)]
+mod tests;
+
 use std::path::{Path, PathBuf};
-use std::ptr;
 use std::sync::atomic::{
     AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
+use crate::os::lines;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
-use crate::os::{copy, lines};
+
+pub use reader::{Inline, LaneFault, Reader, Waiting};
+pub use sender::Sender;
 
 /// Senders that may have a lane to one NIC; others go past.
 pub const LANES: usize = 64;
@@ -139,16 +151,6 @@ pub struct Envelope {
     pub header_data: u64,
 }
 
-/// A message that lies in a lane.
-#[derive(Clone, Copy, Debug)]
-pub struct Waiting {
-    pub envelope: Envelope,
-    pub bytes: *const u8,
-    pub length: usize,
-    /// Where the lane's bytes go on after it.
-    data_next: u64,
-}
-
 /// What can be seen of a message at a glance.
 #[derive(Clone, Copy, Debug)]
 pub struct Glimpse {
@@ -156,24 +158,6 @@ pub struct Glimpse {
     pub portal: u8,
     /// It lies in its cell alone.
     pub is_inline: bool,
-}
-
-/// A message that lies in its cell alone.
-#[derive(Clone, Copy, Debug)]
-pub struct Inline {
-    pub envelope: Envelope,
-    bytes: *const u8,
-    pub length: usize,
-}
-
-impl Inline {
-    /// # Safety
-    /// There is room for all of it.
-    #[inline(always)]
-    pub unsafe fn copy_to(&self, to: *mut u8) {
-        // SAFETY: the caller's; the message lies in its cell.
-        unsafe { copy::few(self.bytes, to, self.length) }
-    }
 }
 
 /// The lanes to one NIC, mapped.
@@ -286,8 +270,8 @@ impl Lanes {
     /// To take messages out of a claimed lane. Under the NIC's lock, for as long as it is held.
     #[inline(always)]
     pub fn reader(&self, index: usize) -> Reader<'_> {
-        let taken = self.ends(index).taken.load(Relaxed);
-        Reader { lane: self.lane(index), taken, first: taken, lanes: PhantomData }
+        // SAFETY: a claimed lane lies within the file, which is mapped as long as these lanes are borrowed.
+        unsafe { Reader::new(self.lane(index), self.ends(index).taken.load(Relaxed)) }
     }
 
     /// Clears lanes whose senders have ended or closed their ends, and that are empty. Under the NIC's lock, by its owner.
@@ -326,13 +310,9 @@ impl Lanes {
             return None;
         }
         header.claims[index].id.store(id, SeqCst);
-        let ends = self.ends(index);
-        let (tail, data_tail) = (ends.taken.load(Acquire), ends.data_taken.load(Acquire));
-        header.claimed.fetch_or(1 << index, SeqCst);
-        let lane = self.lane(index);
-        let (end, data_taken) = (tail + CELLS, data_tail);
-        let way = &raw const self.header().way;
-        Some(Sender { lanes: self, index, lane, way, tail, data_tail, end, data_taken, fresh: tail, turn: 0 })
+        let sender = Sender::new(self, index);
+        sender.lanes().header().claimed.fetch_or(1 << index, SeqCst);
+        Some(sender)
     }
 }
 
@@ -344,319 +324,6 @@ impl Drop for Lanes {
         }
     }
 }
-
-/// One lane, for whoever takes messages out of it.
-pub struct Reader<'a> {
-    /// Within the mapping.
-    lane: *mut u8,
-    taken: u64,
-    first: u64,
-    lanes: PhantomData<&'a Lanes>,
-}
-
-impl Reader<'_> {
-    #[inline(always)]
-    fn cell(&self, number: u64) -> &Cell {
-        // SAFETY: a claimed lane lies within the file, which is mapped as long as the lanes are borrowed; atomics.
-        unsafe { &*cell_at(self.lane, number) }
-    }
-
-    #[inline(always)]
-    fn ends(&self) -> &Ends {
-        // SAFETY: as above.
-        unsafe { &*self.lane.cast::<Ends>() }
-    }
-
-    /// How many messages this reader has taken in.
-    #[inline(always)]
-    pub fn taken(&self) -> u64 {
-        self.taken.wrapping_sub(self.first)
-    }
-
-    /// The next message; `Err` when what lies there was never written by this code, and the lane is of no use any more.
-    #[inline(always)]
-    pub fn look(&self) -> Result<Option<Waiting>, LaneFault> {
-        let cell = self.cell(self.taken);
-        let head = cell.head.load(Acquire);
-        if head as u32 != self.taken.wrapping_add(1) as u32 {
-            return Ok(None);
-        }
-        // Of messages that follow each other closely the next lines cross while this one is looked at. After a single one its
-        // sender is left the line that it will write.
-        if self.taken != self.first {
-            lines::about_to_read(ptr::from_ref(self.cell(self.taken.wrapping_add(AHEAD))).cast());
-        }
-        let length = (head >> 48) as usize;
-        let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
-        if length > INLINE_BYTES {
-            (bytes, data_next) = look_at_data(self.lane, self.ends().data_taken.load(Relaxed), length)?;
-        }
-        let envelope = Envelope {
-            portal: (head >> 32) as u8,
-            flags: (head >> 40) as u8,
-            match_bits: cell.match_bits.load(Relaxed),
-            header_data: cell.header_data.load(Relaxed),
-        };
-        Ok(Some(Waiting { envelope, bytes, length, data_next }))
-    }
-
-    /// Takes in the next messages for a place, up to so many, while they lie in their cells alone and `take` takes them. They are passed
-    /// together, once they are over.
-    #[inline(always)]
-    pub fn take_run(&mut self, portal: u8, most: u64, mut take: impl FnMut(&Inline) -> bool) {
-        // The number of the next message and its place, as a head has them. Where numbers begin anew, the run ends.
-        let first = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
-        let (mut next, end) = (first, first + most);
-        let (mut number, lane) = (self.taken, self.lane);
-        // SAFETY: as in `cell`.
-        let cell_of = |number: u64| unsafe { &*cell_at(lane, number) };
-        while next != end {
-            let cell = cell_of(number);
-            let head = cell.head.load(Acquire);
-            let length = (head >> 48) as usize;
-            if head & ((1 << 40) - 1) != next || length > INLINE_BYTES {
-                break;
-            }
-            // Not after a single one: its sender is left the line that it will write.
-            if next != first {
-                lines::about_to_read(ptr::from_ref(cell_of(number.wrapping_add(AHEAD))).cast());
-            }
-            let envelope = Envelope {
-                portal,
-                flags: (head >> 40) as u8,
-                match_bits: cell.match_bits.load(Relaxed),
-                header_data: cell.header_data.load(Relaxed),
-            };
-            if !take(&Inline { envelope, bytes: cell.bytes.as_ptr().cast(), length }) {
-                break;
-            }
-            next += 1;
-            number = number.wrapping_add(1);
-        }
-        if next != first {
-            self.taken = number;
-            self.ends().taken.store(self.taken, Release);
-        }
-    }
-
-    /// The message that `look` gave has been taken in.
-    #[inline(always)]
-    pub fn pass(&mut self, message: &Waiting) {
-        self.taken = self.taken.wrapping_add(1);
-        let ends = self.ends();
-        if message.data_next != 0 {
-            ends.data_taken.store(message.data_next, Release);
-        }
-        ends.taken.store(self.taken, Release);
-    }
-}
-
-/// Where the bytes of the next message are, and where those of the lane go on after them.
-#[inline(never)]
-fn look_at_data(lane: *mut u8, taken: u64, length: usize) -> Result<(*const u8, u64), LaneFault> {
-    if length > MESSAGE_BYTES_MAX {
-        return Err(LaneFault);
-    }
-    let start = place_data(taken, length);
-    let bytes = data_at(lane, start).cast_const();
-    // They cross while it is found out where they go.
-    for line in early_lines(length) {
-        lines::about_to_read(bytes.wrapping_add(line));
-    }
-    Ok((bytes, start + rounded(length)))
-}
-
-/// A lane holds what no sender writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LaneFault;
-
-/// This process's lane to a NIC.
-#[derive(Debug)]
-pub struct Sender {
-    lanes: Lanes,
-    index: usize,
-    /// The lane, and what says how messages are to go, within the mapping.
-    lane: *mut u8,
-    way: *const AtomicU32,
-    /// Messages and bytes written so far.
-    tail: u64,
-    data_tail: u64,
-    /// Messages for which there is room, as far as is known.
-    end: u64,
-    /// Bytes that were last seen to be taken.
-    data_taken: u64,
-    /// The first message whose line no burst has taken.
-    fresh: u64,
-    /// The turn in which the last message was sent.
-    turn: u32,
-}
-
-impl Sender {
-    #[inline(always)]
-    fn cell(&self, number: u64) -> &Cell {
-        // SAFETY: a claimed lane lies within the file, which is mapped as long as the sender is there; atomics.
-        unsafe { &*cell_at(self.lane, number) }
-    }
-
-    /// Whether messages are to be left here, and not to go past, or elsewhere.
-    #[inline(always)]
-    pub fn is_open(&self) -> bool {
-        // SAFETY: mapped as long as the sender is there; an atomic.
-        unsafe { (*self.way).load(Relaxed) == way::LANES }
-    }
-
-    /// Whether the NIC's owner has closed its lanes: nothing that is left here will be taken in.
-    #[inline(always)]
-    pub fn is_closed(&self) -> bool {
-        // SAFETY: as above.
-        unsafe { (*self.way).load(Relaxed) == way::CLOSED }
-    }
-
-    /// Whether everything sent has been taken in.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.lanes.ends(self.index).taken.load(Acquire) == self.tail
-    }
-
-    /// Which of the NIC's lanes it is.
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// The lanes, and which one it is: for taking in under the NIC's lock.
-    pub(crate) fn parts(&self) -> (&Lanes, usize) {
-        (&self.lanes, self.index)
-    }
-
-    /// Leaves a message of no more than [`INLINE_BYTES`]. False: there is no room, as far as is known without a look.
-    ///
-    /// Messages of one `turn` are a burst: nothing has come for this process meanwhile.
-    ///
-    /// # Safety
-    /// `from` is readable for `length` bytes.
-    #[inline(always)]
-    pub unsafe fn leave(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) -> bool {
-        debug_assert!(length <= INLINE_BYTES);
-        let number = self.tail;
-        if number == self.end {
-            return false;
-        }
-        let cell = self.cell(number);
-        // SAFETY: the caller's bytes; the cell has room for all of them.
-        unsafe { copy::few(from, cell.bytes.as_ptr().cast_mut().cast(), length) };
-        cell.publish(number + 1, envelope, length);
-        self.advance(number, length, turn);
-        true
-    }
-
-    /// Leaves a message of `length` bytes, which `fill` writes where it is told. False: there is no room now.
-    ///
-    /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::leave`].
-    #[inline(always)]
-    pub fn push(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) -> bool {
-        if length > MESSAGE_BYTES_MAX || (self.tail == self.end && !self.has_cell()) {
-            return false;
-        }
-        if length > INLINE_BYTES {
-            let start = place_data(self.data_tail, length);
-            let end = start + rounded(length);
-            if end - self.data_taken > DATA_BYTES && !self.has_data(end) {
-                return false;
-            }
-            fill(data_at(self.lane, start));
-            self.data_tail = end;
-        }
-        let cell = self.cell(self.tail);
-        if length <= INLINE_BYTES {
-            fill(cell.bytes.as_ptr().cast_mut().cast());
-        }
-        cell.publish(self.tail + 1, envelope, length);
-        self.advance(self.tail, length, turn);
-        if length > INLINE_BYTES {
-            self.take_data(length);
-        }
-        true
-    }
-
-    /// Message `number` is sent. The lines of those after it, which their reader has from a lap ago, are taken while there is time: in a
-    /// burst of several at once, else of the next, which an answer most likely comes before.
-    #[inline(always)]
-    fn advance(&mut self, number: u64, length: usize, turn: u32) {
-        self.tail = number + 1;
-        let follows = std::mem::replace(&mut self.turn, turn) == turn;
-        if !follows {
-            self.take_cell(length);
-        } else if (number + 1) % (TAKEN_AT_ONCE / 2) == 0 {
-            self.take_cells(length);
-        }
-    }
-
-    #[inline(always)]
-    fn take_cell(&self, length: usize) {
-        if self.tail != self.end {
-            self.cell(self.tail).take(length);
-        }
-    }
-
-    #[inline(never)]
-    fn take_cells(&mut self, length: usize) {
-        let end = self.tail + TAKEN_AT_ONCE;
-        if end <= self.fresh + TAKEN_AT_ONCE / 2 {
-            return;
-        }
-        if end > self.end {
-            self.has_cell();
-        }
-        self.fresh = end.min(self.end);
-        for number in self.tail..self.fresh {
-            self.cell(number).take(length);
-        }
-    }
-
-    /// The next message, likely as long as this one, takes its lines: the reader has those of a lap ago.
-    #[inline(always)]
-    fn take_data(&mut self, length: usize) {
-        let start = place_data(self.data_tail, length);
-        if start + rounded(length) - self.data_taken > DATA_BYTES {
-            return;
-        }
-        let next = data_at(self.lane, start);
-        for line in early_lines(length) {
-            // SAFETY: room of this sender's in which no message lies; whole lines of a mapping, which integers are all there is in.
-            lines::take(unsafe { &*next.wrapping_add(line).cast::<AtomicU64>() });
-        }
-    }
-
-    #[cold]
-    fn has_cell(&mut self) -> bool {
-        let taken = self.lanes.ends(self.index).taken.load(Acquire);
-        // A number that cannot be is one that a reader wrote who is none: to it nothing is sent.
-        if self.tail.wrapping_sub(taken) <= CELLS {
-            self.end = taken + CELLS;
-        }
-        self.tail != self.end
-    }
-
-    #[cold]
-    fn has_data(&mut self, end: u64) -> bool {
-        self.data_taken = self.lanes.ends(self.index).data_taken.load(Acquire);
-        end - self.data_taken <= DATA_BYTES
-    }
-}
-
-impl Drop for Sender {
-    fn drop(&mut self) {
-        // Not by a forked child, which has its parent's.
-        let owner = &self.lanes.header().claims[self.index].owner;
-        let _ = owner.compare_exchange(Identity::own().to_word(), GIVEN_UP, Release, Relaxed);
-    }
-}
-
-/// How many cells ahead of the one in hand its reader asks for.
-const AHEAD: u64 = 3;
-
-/// How many lines a burst takes at once, a power of two.
-const TAKEN_AT_ONCE: u64 = 8;
 
 /// Of a message's bytes, how much is asked for before it is needed: what a core can have under way.
 const EARLY_BYTES: usize = 2 << 10;
@@ -691,7 +358,3 @@ fn place_data(position: u64, length: usize) -> u64 {
     let left = DATA_BYTES - position % DATA_BYTES;
     if rounded(length) > left { position + left } else { position }
 }
-
-#[cfg(test)]
-#[path = "lanes_tests.rs"]
-mod tests;
