@@ -4,81 +4,126 @@
 //! A program that sends or receives one waits for these instructions and for its line of memory, so they are few: no turn, no calls
 //! but seldom, and nothing that is not needed by all of them. What is otherwise in any respect is left as it is, and done by
 //! [`crate::message`] as every other message.
+//!
+//! `ALONE`: nobody else calls, by the program's promise, and it need not be asked.
 
 use std::ffi::c_void;
 
 use crate::constants::SEND;
 use crate::core::receives::Receive;
+use crate::core::send::length_of;
 use crate::core::{Core, Kind};
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::{fi_addr_t, fid_ep};
 
-/// Leaves a message in its target's lane, if it fits into a line there: it is then over, with a completion if its endpoint makes any of
+/// A message of one piece, with the endpoint's own flags.
+#[derive(Clone, Copy)]
+pub struct Sent {
+    pub kind: Kind,
+    pub buf: *const c_void,
+    pub len: usize,
+    pub dest: fi_addr_t,
+    pub tag: u64,
+    pub data: Option<u64>,
+    pub context: *mut c_void,
+}
+
+impl Sent {
+    #[inline(always)]
+    pub fn plain((buf, len): (*const c_void, usize), dest: fi_addr_t, context: *mut c_void) -> Sent {
+        Sent { kind: Kind::Plain, buf, len, dest, tag: 0, data: None, context }
+    }
+
+    #[inline(always)]
+    pub fn tagged((buf, len): (*const c_void, usize), dest: fi_addr_t, tag: u64, context: *mut c_void) -> Sent {
+        Sent { kind: Kind::Tagged, buf, len, dest, tag, data: None, context }
+    }
+
+    /// With data for its receiver's completion.
+    #[inline(always)]
+    pub fn with(self, data: u64) -> Sent {
+        Sent { data: Some(data), ..self }
+    }
+}
+
+/// A receive of one piece, with the endpoint's own flags.
+#[derive(Clone, Copy)]
+pub struct Posted {
+    pub kind: Kind,
+    pub buf: *mut c_void,
+    pub len: usize,
+    pub src: fi_addr_t,
+    pub tag: u64,
+    pub ignore: u64,
+    pub context: *mut c_void,
+}
+
+impl Posted {
+    #[inline(always)]
+    pub fn plain((buf, len): (*mut c_void, usize), src: fi_addr_t, context: *mut c_void) -> Posted {
+        Posted { kind: Kind::Plain, buf, len, src, tag: 0, ignore: 0, context }
+    }
+
+    #[inline(always)]
+    pub fn tagged(
+        (buf, len): (*mut c_void, usize),
+        src: fi_addr_t,
+        (tag, ignore): (u64, u64),
+        context: *mut c_void,
+    ) -> Posted {
+        Posted { kind: Kind::Tagged, buf, len, src, tag, ignore, context }
+    }
+}
+
+/// Leaves a message as long as that in its target's lane ([`length_of`]): it is then over, with a completion if its endpoint makes any of
 /// such. False: nothing has happened.
 ///
 /// # Safety
 /// An endpoint of the program's, and its buffer.
 #[inline(always)]
-pub unsafe fn left(
-    ep: *mut fid_ep,
-    easy: Easy,
-    kind: Kind,
-    from: (*const c_void, usize),
-    dest: fi_addr_t,
-    with: (u64, Option<u64>),
-    context: *mut c_void,
-) -> bool {
+pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: Easy, sent: Sent) -> bool {
     // SAFETY: the caller's.
     unsafe {
+        // First of all: most that is not left here is of another length. Where words go it costs them registers.
+        if LENGTH != length_of::A_WORD && !length_of::is::<LENGTH>(sent.len) {
+            return false;
+        }
         let endpoint = Endpoint::of(ep);
-        let Some(core) = endpoint.core_at_hand(easy, kind) else { return false };
-        leave(core, endpoint, easy, kind, from, dest, with, context)
+        let Some(core) = endpoint.core_at_hand::<ALONE>(easy, sent.kind) else { return false };
+        leave::<LENGTH>(core, endpoint, easy, &sent)
     }
 }
 
-/// The same in a turn, where others may have theirs.
+/// The same in a turn, where others may have theirs, and however long it is.
 ///
 /// # Safety
 /// As of [`left`].
-#[inline(always)]
-pub unsafe fn left_in_turn(
-    ep: *mut fid_ep,
-    easy: Easy,
-    kind: Kind,
-    from: (*const c_void, usize),
-    dest: fi_addr_t,
-    with: (u64, Option<u64>),
-    context: *mut c_void,
-) -> bool {
+#[inline(never)]
+pub unsafe fn left_in_turn(ep: *mut fid_ep, easy: Easy, sent: &Sent) -> bool {
     // SAFETY: the caller's.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        // Those at hand have been tried. The vector grows, and the queue is read, in other threads' turns.
-        !endpoint.is_alone()
-            && endpoint.is_easy(easy, kind)
-            && leave(&mut (*endpoint.domain).core(), endpoint, easy, kind, from, dest, with, context)
+        if !endpoint.is_easy(easy, sent.kind) {
+            return false;
+        }
+        // The vector grows, and the queue is read, in other threads' turns.
+        let core = &mut (*endpoint.domain).core();
+        leave::<{ length_of::MORE }>(core, endpoint, easy, sent)
+            || leave::<{ length_of::A_CELL }>(core, endpoint, easy, sent)
     }
 }
 
 #[inline(always)]
-unsafe fn leave(
-    core: &mut Core,
-    endpoint: &Endpoint,
-    easy: Easy,
-    kind: Kind,
-    (buf, len): (*const c_void, usize),
-    dest: fi_addr_t,
-    (tag, data): (u64, Option<u64>),
-    context: *mut c_void,
-) -> bool {
+unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Easy, sent: &Sent) -> bool {
     // SAFETY: the caller's; operations are easy where the endpoint is enabled, and has a queue if it tells of them.
     unsafe {
-        let Some(brief) = endpoint.brief(dest) else { return false };
-        let portal = brief.portal + kind as u8;
-        let left = core.leave_small(brief.peer, portal, endpoint.index, tag, data, buf.cast(), len);
+        let Some(brief) = endpoint.brief(sent.dest) else { return false };
+        let portal = brief.portal + sent.kind as u8;
+        let (with, bytes) = ((sent.tag, sent.data), (sent.buf.cast(), sent.len));
+        let left = core.leave::<LENGTH>(brief.peer, portal, endpoint.index, with, bytes);
         if left && matches!(easy, Easy::Send) && endpoint.tx_told {
             // In the same turn: the queue is everybody's.
-            (*endpoint.tx_queue).push_own(context, SEND | kind.flag());
+            (*endpoint.tx_queue).push_own(sent.context, SEND | sent.kind.flag());
         }
         left
     }
@@ -89,20 +134,16 @@ unsafe fn leave(
 /// # Safety
 /// As of [`left`].
 #[inline(always)]
-pub unsafe fn kept(
-    ep: *mut fid_ep,
-    kind: Kind,
-    (buf, len): (*mut c_void, usize),
-    src: fi_addr_t,
-    bits: (u64, u64),
-    context: *mut c_void,
-) -> bool {
+pub unsafe fn kept<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool {
+    let Posted { kind, buf, len, src, tag, ignore, context } = posted;
     // SAFETY: the caller's; operations are easy where the endpoint is enabled.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        let Some((core, front)) = endpoint.front_at_hand(kind) else { return false };
+        let Some((core, front)) = endpoint.front_at_hand::<ALONE>(kind) else { return false };
+        if !core.keeps_at_once(front, len) {
+            return false;
+        }
         let Some(source) = endpoint.source_of(src) else { return false };
-        let receive = Receive::new(bits, source, buf as u64, len, context, endpoint.rx_told);
-        core.keep_at_once(front, len, receive)
+        front.keep(Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told))
     }
 }

@@ -59,13 +59,10 @@ impl Reading {
         self.entry_bytes == size_of::<fi_cq_tagged_entry>()
     }
 
-    /// What was written where [`CompletionQueue::writes_next`] said; how many those are.
+    /// So many were written where [`CompletionQueue::writes_next`] said.
     #[inline(always)]
-    pub fn has_written<const WHOLE: bool>(&mut self, written: Written<WHOLE>) -> usize {
-        let bytes = written.to as usize - self.to as usize;
-        let entries = bytes / if WHOLE { size_of::<fi_cq_tagged_entry>() } else { self.entry_bytes };
+    pub fn has_written<const WHOLE: bool>(&mut self, written: Written<WHOLE>, entries: usize) {
         (self.to, self.left) = (written.to, self.left - entries);
-        entries
     }
 
     /// # Safety

@@ -162,9 +162,9 @@ pub unsafe extern "C" fn open(
                 fid: object::head(FI_CLASS_EP, context, &FID_OPS.0),
                 ops: (&raw const OPS.0).cast_mut(),
                 cm: (&raw const CM_OPS.0).cast_mut(),
-                msg: message::plain_ops(),
+                msg: message::plain_ops((*domain).one_caller),
                 rma: rma::ops(),
-                tagged: message::tagged_ops(),
+                tagged: message::tagged_ops((*domain).one_caller),
                 atomic: atomic::ops(),
                 collective: ptr::null_mut(),
             },
@@ -272,9 +272,9 @@ impl Endpoint {
     /// # Safety
     /// An endpoint that is open; of its domain nobody has a turn in this thread, and none is taken while the core is borrowed.
     #[inline(always)]
-    pub unsafe fn core_at_hand<'a>(&self, what: Easy, kind: Kind) -> Option<&'a mut Core> {
+    pub unsafe fn core_at_hand<'a, const ALONE: bool>(&self, what: Easy, kind: Kind) -> Option<&'a mut Core> {
         // SAFETY: the caller's.
-        (self.is_easy(what, kind) && self.is_alone()).then(|| unsafe { Domain::core_alone(self.domain) })
+        (self.is_easy(what, kind) && (ALONE || self.is_alone())).then(|| unsafe { Domain::core_alone(self.domain) })
     }
 
     /// Where messages of a kind arrive, with the domain's core, if receives of the kind are such.
@@ -282,8 +282,8 @@ impl Endpoint {
     /// # Safety
     /// As of [`Endpoint::core_at_hand`].
     #[inline(always)]
-    pub unsafe fn front_at_hand<'a>(&self, kind: Kind) -> Option<(&'a Core, &'a mut Front)> {
-        if !self.is_alone() {
+    pub unsafe fn front_at_hand<'a, const ALONE: bool>(&self, kind: Kind) -> Option<(&'a Core, &'a mut Front)> {
+        if !ALONE && !self.is_alone() {
             return None;
         }
         // SAFETY: the caller's.

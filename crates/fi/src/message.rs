@@ -7,48 +7,58 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 
 use crate::arguments::{array, piece, tagged_form};
-use crate::at_hand;
+use crate::at_hand::{self, Posted, Sent};
 use crate::constants::*;
 use crate::core::receive::Wanted;
 use crate::core::receives::Receive;
-use crate::core::send::{Message, SendEnd};
+use crate::core::send::{Message, SendEnd, length_of};
 use crate::core::{Kind, total};
 use crate::deferred::triggered;
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
+use crate::object::Ops;
 
-static PLAIN: crate::object::Ops<fi_ops_msg> = crate::object::Ops(fi_ops_msg {
-    size: size_of::<fi_ops_msg>(),
-    recv: Some(recv),
-    recvv: Some(recvv),
-    recvmsg: Some(recvmsg),
-    send: Some(send),
-    sendv: Some(sendv),
-    sendmsg: Some(sendmsg),
-    inject: Some(inject),
-    senddata: Some(senddata),
-    injectdata: Some(injectdata),
-});
-static TAGGED_OPS: crate::object::Ops<fi_ops_tagged> = crate::object::Ops(fi_ops_tagged {
-    size: size_of::<fi_ops_tagged>(),
-    recv: Some(trecv),
-    recvv: Some(trecvv),
-    recvmsg: Some(trecvmsg),
-    send: Some(tsend),
-    sendv: Some(tsendv),
-    sendmsg: Some(tsendmsg),
-    inject: Some(tinject),
-    senddata: Some(tsenddata),
-    injectdata: Some(tinjectdata),
-});
-
-pub fn plain_ops() -> *mut fi_ops_msg {
-    (&raw const PLAIN.0).cast_mut()
+/// Where `ALONE`, a domain's calls are never made at once, by the program's promise.
+const fn plain<const ALONE: bool>() -> Ops<fi_ops_msg> {
+    Ops(fi_ops_msg {
+        size: size_of::<fi_ops_msg>(),
+        recv: Some(recv::<ALONE>),
+        recvv: Some(recvv),
+        recvmsg: Some(recvmsg),
+        send: Some(send::<ALONE>),
+        sendv: Some(sendv),
+        sendmsg: Some(sendmsg),
+        inject: Some(inject::<ALONE>),
+        senddata: Some(senddata::<ALONE>),
+        injectdata: Some(injectdata::<ALONE>),
+    })
 }
 
-pub fn tagged_ops() -> *mut fi_ops_tagged {
-    (&raw const TAGGED_OPS.0).cast_mut()
+const fn tagged<const ALONE: bool>() -> Ops<fi_ops_tagged> {
+    Ops(fi_ops_tagged {
+        size: size_of::<fi_ops_tagged>(),
+        recv: Some(trecv::<ALONE>),
+        recvv: Some(trecvv),
+        recvmsg: Some(trecvmsg),
+        send: Some(tsend::<ALONE>),
+        sendv: Some(tsendv),
+        sendmsg: Some(tsendmsg),
+        inject: Some(tinject::<ALONE>),
+        senddata: Some(tsenddata::<ALONE>),
+        injectdata: Some(tinjectdata::<ALONE>),
+    })
+}
+
+static PLAIN: [Ops<fi_ops_msg>; 2] = [plain::<false>(), plain::<true>()];
+static TAGGED_OPS: [Ops<fi_ops_tagged>; 2] = [tagged::<false>(), tagged::<true>()];
+
+pub fn plain_ops(alone: bool) -> *mut fi_ops_msg {
+    (&raw const PLAIN[usize::from(alone)].0).cast_mut()
+}
+
+pub fn tagged_ops(alone: bool) -> *mut fi_ops_tagged {
+    (&raw const TAGGED_OPS[usize::from(alone)].0).cast_mut()
 }
 
 /// Flags that a send may have.
@@ -113,24 +123,24 @@ fn refuse_state(endpoint: &Endpoint) -> isize {
     if endpoint.enabled { -(EOPNOTSUPP as isize) } else { -(EOPBADSTATE as isize) }
 }
 
-/// A send of one piece with the endpoint's own flags.
+/// A send of one piece with the endpoint's own flags, or one without a completion.
 #[inline(always)]
-unsafe fn send_one(
-    ep: *mut fid_ep,
-    kind: Kind,
-    buf: *const c_void,
-    len: usize,
-    dest: fi_addr_t,
-    tag: u64,
-    data: Option<u64>,
-    context: *mut c_void,
-) -> isize {
+unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
+    let injects = matches!(easy, Easy::Inject);
+    if injects && sent.len > INJECT_BYTES {
+        return -(EMSGSIZE as isize);
+    }
     // SAFETY: the caller's.
     unsafe {
-        if at_hand::left_in_turn(ep, Easy::Send, kind, (buf, len), dest, (tag, data), context) {
+        if at_hand::left_in_turn(ep, easy, &sent) {
             return 0;
         }
-        default_send(ep, kind, &piece(buf, len), dest, tag, data, context)
+        let Sent { kind, buf, len, dest, tag, data, context } = sent;
+        let pieces = &piece(buf, len);
+        match injects {
+            true => post_send(ep, kind, pieces, dest, tag, data, context, false, INJECT),
+            false => default_send(ep, kind, pieces, dest, tag, data, context),
+        }
     }
 }
 
@@ -171,30 +181,6 @@ unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: 
         let wanted = Endpoint::of(ep).wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
         post_send(ep, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags)
-    }
-}
-
-/// A send without a completion.
-#[inline(always)]
-unsafe fn injected(
-    ep: *mut fid_ep,
-    kind: Kind,
-    buf: *const c_void,
-    len: usize,
-    dest: fi_addr_t,
-    tag: u64,
-    data: Option<u64>,
-) -> isize {
-    if len > INJECT_BYTES {
-        return -(EMSGSIZE as isize);
-    }
-    // SAFETY: the caller's.
-    unsafe {
-        let nothing = null_mut();
-        if at_hand::left_in_turn(ep, Easy::Inject, kind, (buf, len), dest, (tag, data), nothing) {
-            return 0;
-        }
-        post_send(ep, kind, &piece(buf, len), dest, tag, data, nothing, false, INJECT)
     }
 }
 
@@ -252,16 +238,8 @@ unsafe fn post_receive(
 
 /// A receive of one piece with the endpoint's own flags.
 #[inline(always)]
-unsafe fn receive_one(
-    ep: *mut fid_ep,
-    kind: Kind,
-    buf: *mut c_void,
-    len: usize,
-    src: fi_addr_t,
-    tag: u64,
-    ignore: u64,
-    context: *mut c_void,
-) -> isize {
+unsafe fn receive_one(ep: *mut fid_ep, posted: Posted) -> isize {
+    let Posted { kind, buf, len, src, tag, ignore, context } = posted;
     // SAFETY: the caller's.
     unsafe {
         let endpoint = Endpoint::of(ep);
@@ -310,26 +288,77 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     }
 }
 
-/// Entry points for messages of one piece: what is at hand is tried first. The rest is a jump to a function of the same arguments, which
-/// all lie where they came, so that the usual way moves none of them; that it uses each (which it is made to) keeps it of that form.
-macro_rules! entries {
-    ($(fn $name:ident($($arg:ident: $type:ty,)*) { $usual:expr } or { $otherwise:expr })*) => {$(
-        unsafe extern "C" fn $name($($arg: $type),*) -> isize {
+/// Entry points for messages of one piece: what is at hand is tried first, the most usual before all. The rest is a jump to a function of the
+/// same arguments, which all lie where they came, so that the usual way moves none of them. That the address of such a function is
+/// kept, too, lets the compiler make it of no other form.
+macro_rules! sends {
+    ($(fn $name:ident($ep:ident: *mut fid_ep, $($arg:ident: $type:ty,)*) { $easy:expr, $sent:expr })*) => {$(
+        unsafe extern "C" fn $name<const ALONE: bool>($ep: *mut fid_ep, $($arg: $type),*) -> isize {
             #[inline(never)]
-            unsafe extern "C" fn otherwise($($arg: $type),*) -> isize {
-                std::hint::black_box(($($arg),*));
+            unsafe extern "C" fn short($ep: *mut fid_ep, $($arg: $type),*) -> isize {
                 // SAFETY: the caller's.
-                unsafe { $otherwise }
+                unsafe {
+                    match at_hand::left::<false, { length_of::A_CELL }>($ep, $easy, $sent) {
+                        true => 0,
+                        false => longer($ep, $($arg),*),
+                    }
+                }
             }
+            #[inline(never)]
+            unsafe extern "C" fn longer($ep: *mut fid_ep, $($arg: $type),*) -> isize {
+                // SAFETY: the caller's.
+                unsafe {
+                    match at_hand::left::<false, { length_of::MORE }>($ep, $easy, $sent) {
+                        true => 0,
+                        false => any($ep, $($arg),*),
+                    }
+                }
+            }
+            #[inline(never)]
+            #[allow(unused_variables)]
+            unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
+                // SAFETY: the caller's.
+                unsafe { send_one($ep, $easy, $sent) }
+            }
+            #[used]
+            static FORMS: [unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize; 3] = [short, longer, any];
             // SAFETY: the caller's.
-            unsafe { if $usual { 0 } else { otherwise($($arg),*) } }
+            unsafe {
+                match at_hand::left::<ALONE, { length_of::A_WORD }>($ep, $easy, $sent) {
+                    true => 0,
+                    false => short($ep, $($arg),*),
+                }
+            }
+        }
+    )*};
+}
+
+/// The same for receives.
+macro_rules! receives {
+    ($(fn $name:ident($ep:ident: *mut fid_ep, $($arg:ident: $type:ty,)*) { $posted:expr })*) => {$(
+        unsafe extern "C" fn $name<const ALONE: bool>($ep: *mut fid_ep, $($arg: $type),*) -> isize {
+            #[inline(never)]
+            #[allow(unused_variables)]
+            unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
+                // SAFETY: the caller's.
+                unsafe { receive_one($ep, $posted) }
+            }
+            #[used]
+            static FORM: unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize = any;
+            // SAFETY: the caller's.
+            unsafe {
+                match at_hand::kept::<ALONE>($ep, $posted) {
+                    true => 0,
+                    false => any($ep, $($arg),*),
+                }
+            }
         }
     )*};
 }
 
 // ---- fi_msg ------------------------------------------------------------------------------------------------------
 
-entries! {
+receives! {
     fn recv(
         ep: *mut fid_ep,
         buf: *mut c_void,
@@ -338,10 +367,11 @@ entries! {
         src: fi_addr_t,
         context: *mut c_void,
     ) {
-        at_hand::kept(ep, Kind::Plain, (buf, len), src, (0, 0), context)
-    } or {
-        receive_one(ep, Kind::Plain, buf, len, src, 0, 0, context)
+        Posted::plain((buf, len), src, context)
     }
+}
+
+sends! {
     fn send(
         ep: *mut fid_ep,
         buf: *const c_void,
@@ -350,9 +380,7 @@ entries! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        at_hand::left(ep, Easy::Send, Kind::Plain, (buf, len), dest, (0, None), context)
-    } or {
-        send_one(ep, Kind::Plain, buf, len, dest, 0, None, context)
+        Easy::Send, Sent::plain((buf, len), dest, context)
     }
     fn inject(
         ep: *mut fid_ep,
@@ -360,9 +388,7 @@ entries! {
         len: usize,
         dest: fi_addr_t,
     ) {
-        at_hand::left(ep, Easy::Inject, Kind::Plain, (buf, len), dest, (0, None), null_mut())
-    } or {
-        injected(ep, Kind::Plain, buf, len, dest, 0, None)
+        Easy::Inject, Sent::plain((buf, len), dest, null_mut())
     }
     fn senddata(
         ep: *mut fid_ep,
@@ -373,9 +399,7 @@ entries! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        at_hand::left(ep, Easy::Send, Kind::Plain, (buf, len), dest, (0, Some(data)), context)
-    } or {
-        send_one(ep, Kind::Plain, buf, len, dest, 0, Some(data), context)
+        Easy::Send, Sent::plain((buf, len), dest, context).with(data)
     }
     fn injectdata(
         ep: *mut fid_ep,
@@ -384,9 +408,7 @@ entries! {
         data: u64,
         dest: fi_addr_t,
     ) {
-        at_hand::left(ep, Easy::Inject, Kind::Plain, (buf, len), dest, (0, Some(data)), null_mut())
-    } or {
-        injected(ep, Kind::Plain, buf, len, dest, 0, Some(data))
+        Easy::Inject, Sent::plain((buf, len), dest, null_mut()).with(data)
     }
 }
 
@@ -432,7 +454,7 @@ unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) ->
 
 // ---- fi_tagged ---------------------------------------------------------------------------------------------------
 
-entries! {
+receives! {
     fn trecv(
         ep: *mut fid_ep,
         buf: *mut c_void,
@@ -443,10 +465,11 @@ entries! {
         ignore: u64,
         context: *mut c_void,
     ) {
-        at_hand::kept(ep, Kind::Tagged, (buf, len), src, (tag, ignore), context)
-    } or {
-        receive_one(ep, Kind::Tagged, buf, len, src, tag, ignore, context)
+        Posted::tagged((buf, len), src, (tag, ignore), context)
     }
+}
+
+sends! {
     fn tsend(
         ep: *mut fid_ep,
         buf: *const c_void,
@@ -456,9 +479,7 @@ entries! {
         tag: u64,
         context: *mut c_void,
     ) {
-        at_hand::left(ep, Easy::Send, Kind::Tagged, (buf, len), dest, (tag, None), context)
-    } or {
-        send_one(ep, Kind::Tagged, buf, len, dest, tag, None, context)
+        Easy::Send, Sent::tagged((buf, len), dest, tag, context)
     }
     fn tinject(
         ep: *mut fid_ep,
@@ -467,9 +488,7 @@ entries! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        at_hand::left(ep, Easy::Inject, Kind::Tagged, (buf, len), dest, (tag, None), null_mut())
-    } or {
-        injected(ep, Kind::Tagged, buf, len, dest, tag, None)
+        Easy::Inject, Sent::tagged((buf, len), dest, tag, null_mut())
     }
     fn tsenddata(
         ep: *mut fid_ep,
@@ -481,9 +500,7 @@ entries! {
         tag: u64,
         context: *mut c_void,
     ) {
-        at_hand::left(ep, Easy::Send, Kind::Tagged, (buf, len), dest, (tag, Some(data)), context)
-    } or {
-        send_one(ep, Kind::Tagged, buf, len, dest, tag, Some(data), context)
+        Easy::Send, Sent::tagged((buf, len), dest, tag, context).with(data)
     }
     fn tinjectdata(
         ep: *mut fid_ep,
@@ -493,9 +510,7 @@ entries! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        at_hand::left(ep, Easy::Inject, Kind::Tagged, (buf, len), dest, (tag, Some(data)), null_mut())
-    } or {
-        injected(ep, Kind::Tagged, buf, len, dest, tag, Some(data))
+        Easy::Inject, Sent::tagged((buf, len), dest, tag, null_mut()).with(data)
     }
 }
 

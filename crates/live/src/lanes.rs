@@ -39,7 +39,7 @@ use crate::os::lines;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
 
-pub use reader::{Inline, LaneFault, Reader, Waiting};
+pub use reader::{InRun, LaneFault, Reader, Waiting};
 pub use sender::Sender;
 
 /// Senders that may have a lane to one NIC; others go past.
@@ -56,7 +56,7 @@ const DATA_BYTES: u64 = 128 << 10;
 pub const MESSAGE_BYTES_MAX: usize = (DATA_BYTES / 4) as usize;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SELVLANE");
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 const HEADER_BYTES: u64 = 4096;
 const CELLS_AT: u64 = 128;
 const DATA_AT: u64 = CELLS_AT + CELLS * size_of::<Cell>() as u64;
@@ -70,6 +70,7 @@ struct Cell {
     head: AtomicU64,
     match_bits: AtomicU64,
     header_data: AtomicU64,
+    /// The message, or the position of its bytes in the lane's ring.
     bytes: [AtomicU64; INLINE_BYTES / 8],
 }
 
@@ -156,8 +157,8 @@ pub struct Envelope {
 pub struct Glimpse {
     /// Where it is for.
     pub portal: u8,
-    /// It lies in its cell alone.
-    pub is_inline: bool,
+    /// It does not lie in its cell alone.
+    pub is_long: bool,
 }
 
 /// The lanes to one NIC, mapped.
@@ -264,7 +265,7 @@ impl Lanes {
         let number = self.ends(index).taken.load(Relaxed);
         let head = self.cell(index, number).head.load(Relaxed);
         let is_there = head as u32 == number.wrapping_add(1) as u32;
-        is_there.then_some(Glimpse { portal: (head >> 32) as u8, is_inline: head >> 48 <= INLINE_BYTES as u64 })
+        is_there.then_some(Glimpse { portal: (head >> 32) as u8, is_long: head >> 48 > INLINE_BYTES as u64 })
     }
 
     /// To take messages out of a claimed lane. Under the NIC's lock, for as long as it is held.

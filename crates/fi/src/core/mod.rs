@@ -183,6 +183,8 @@ pub struct Core {
     pub lane_max: usize,
     /// Longest that does so even where its receive is found posted, its memory in place.
     small_max: usize,
+    /// The shorter of both.
+    long_max: usize,
     /// Longest that goes into one cell of it.
     cell_max: usize,
     idle: u32,
@@ -350,6 +352,7 @@ impl Core {
             token_next: 1,
             lane_max,
             small_max,
+            long_max: small_max.min(lane_max),
             cell_max: lane_max.min(lanes::INLINE_BYTES),
             idle: 0,
             looks_between_yields: progress::LOOKS_BETWEEN_YIELDS,

@@ -21,7 +21,7 @@
 use std::ffi::c_void;
 
 use selvedge_live::direct::{lane_has_data, lane_source};
-use selvedge_live::lanes::{Inline, Reader};
+use selvedge_live::lanes::{InRun, Reader};
 use selvedge_live::os::copy;
 
 use super::early::Early;
@@ -98,6 +98,12 @@ impl Front {
         (self.queue, self.names_sources) = unsafe { ((*self.endpoint).rx_queue, (*self.endpoint).names_sources) };
     }
 
+    /// Keeps a receive of a place for which that may be done. False: there is no room.
+    #[inline(always)]
+    pub fn keep(&mut self, receive: Receive) -> bool {
+        self.receives.push(receive)
+    }
+
     fn close(&mut self) {
         self.limit = 0;
         self.find_at_once();
@@ -121,12 +127,12 @@ impl Front {
         result
     }
 
-    /// Takes in messages of a lane that follow each other, up to so many, as long as each is whole in its cell, is for the first
+    /// Takes in messages of a lane that follow each other, up to so many, as long as each is `LONG` or none is, each is for the first
     /// receive there is, and its completion is what the program reads next; their bytes. What is otherwise stays in the lane.
     ///
     /// A function of its own: the loop has the registers to itself.
     #[inline(never)]
-    pub fn take_run<const WHOLE: bool>(
+    pub fn take_run<const WHOLE: bool, const LONG: bool>(
         &mut self,
         reader: &mut Reader<'_>,
         portal: u8,
@@ -141,14 +147,14 @@ impl Front {
         let (flags, tag_mask) = (*flags, *tag_mask);
         let mut bytes = 0;
         let mut slot = receives.head % RECEIVES_MAX;
-        reader.take_run(portal, most, |message| {
-            let Inline { envelope, length, .. } = *message;
+        reader.take_run::<LONG>(portal, most, |message| {
+            let InRun { envelope, length, .. } = *message;
             let receive = &receives.slots[slot];
             let is_usual = receive.has_room_and_tells(length);
             if !is_usual || !receive.accepts(envelope.match_bits, lane_source(&envelope, sender)) {
                 return false;
             }
-            // SAFETY: the message lies in its cell; the receive is the program's, whose memory it promised; there is room for one more
+            // SAFETY: the message lies in the lane; the receive is the program's, whose memory it promised; there is room for one more
             // completion.
             unsafe {
                 message.copy_to(receive.start as *mut u8);
@@ -165,7 +171,9 @@ impl Front {
             slot = (slot + 1) % RECEIVES_MAX;
             true
         });
-        receives.head += reading.has_written(written);
+        let taken = reader.taken() as usize;
+        reading.has_written(written, taken);
+        receives.head += taken;
         bytes
     }
 
@@ -305,11 +313,11 @@ impl Core {
         !self.is_met_in_place(&receive) && self.keep(portal, receive)
     }
 
-    /// Keeps a receive with so much room private in a place of ours, if that takes no further look: no message waits for any, and no
-    /// sender looks for it at the NIC. False: nothing has happened.
+    /// Whether a receive with so much room can be kept private in a place of ours without a further look: no message waits for any, and
+    /// no sender looks for it at the NIC.
     #[inline(always)]
-    pub fn keep_at_once(&self, front: &mut Front, room: usize, receive: Receive) -> bool {
-        room < front.at_once && self.kept.get() == self.seen && front.receives.push(receive)
+    pub fn keeps_at_once(&self, front: &Front, room: usize) -> bool {
+        room < front.at_once && self.kept.get() == self.seen
     }
 
     /// Whether a receive is one that senders of longer messages fill, if they find it at the NIC.

@@ -317,8 +317,8 @@ impl Core {
     #[inline(always)]
     fn take_some(&mut self, lane: usize, first: Glimpse, reading: &mut Reading) -> Next {
         match self.fronts.is_open(first.portal.into()) {
-            true if first.is_inline => self.take_private(lane, first.portal, reading),
-            true => self.take_privately(lane, first.portal, reading),
+            true if first.is_long => self.take_private::<true>(lane, first.portal, reading),
+            true => self.take_private::<false>(lane, first.portal, reading),
             false => self.take_listed(lane),
         }
     }
@@ -358,14 +358,14 @@ impl Core {
         Some(OpenPlace { nic, lanes, lane, reader, sender, front, portal, sources })
     }
 
-    /// Messages for a place that is open, of which the first lies in its cell alone: its receives are at hand.
+    /// Messages for a place that is open, of which the first is `LONG` or lies in its cell alone: its receives are at hand.
     #[inline(never)]
-    fn take_private(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
+    fn take_private<const LONG: bool>(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
         let Some(mut place) = self.open_place(lane, portal) else { return Next::Again };
         let OpenPlace { nic, front, reader, sender, .. } = &mut place;
         let bytes = match reading.is_whole() {
-            true => front.take_run::<true>(reader, portal, *sender, BATCH, reading),
-            false => front.take_run::<false>(reader, portal, *sender, BATCH, reading),
+            true => front.take_run::<true, LONG>(reader, portal, *sender, BATCH, reading),
+            false => front.take_run::<false, LONG>(reader, portal, *sender, BATCH, reading),
         };
         // The next one's line is left alone: it is about to be written, if it has not been.
         if reader.taken() != 0 {
@@ -373,15 +373,6 @@ impl Core {
             return Next::Rest;
         }
         place.take_each(reading)
-    }
-
-    /// The same of which the first is longer.
-    #[inline(never)]
-    fn take_privately(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
-        match self.open_place(lane, portal) {
-            Some(place) => place.take_each(reading),
-            None => Next::Again,
-        }
     }
 
     /// Messages for places whose receives are at the NIC.

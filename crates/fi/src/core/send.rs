@@ -87,6 +87,29 @@ impl Outgoing {
     }
 }
 
+/// How long messages are that are left in lanes.
+pub mod length_of {
+    use selvedge_live::lanes::INLINE_BYTES;
+    use selvedge_live::os::copy;
+
+    /// Nothing, half a word or a word.
+    pub const A_WORD: u8 = 0;
+    /// As much as fits into a cell.
+    pub const A_CELL: u8 = 1;
+    /// More, and yet no more than goes through lanes wherever its receive is.
+    pub const MORE: u8 = 2;
+
+    /// Whether so many bytes may be that.
+    #[inline(always)]
+    pub fn is<const LENGTH: u8>(bytes: usize) -> bool {
+        match LENGTH {
+            A_WORD => copy::is_word(bytes),
+            A_CELL => bytes <= INLINE_BYTES,
+            _ => bytes > INLINE_BYTES,
+        }
+    }
+}
+
 impl Core {
     /// Sends a message: 0, or an error (negative). `-FI_EAGAIN`: not now; nothing has happened.
     #[inline]
@@ -125,34 +148,40 @@ impl Core {
         self.send_directly(message, length)
     }
 
-    /// Leaves a message that fits into one cell in the target's lane, if there is one with room: it is then over for its
-    /// sender. False: nothing has happened, and [`Core::send`] does it.
+    /// Leaves a message in the target's lane, if there is one with room and the message is as long as that ([`length_of`]). It is then over
+    /// for its sender. False: nothing has happened, and [`Core::send`] does it.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
     #[inline(always)]
-    pub unsafe fn leave_small(
+    pub unsafe fn leave<const LENGTH: u8>(
         &mut self,
         peer: u32,
         portal: u8,
         own: u16,
-        tag: u64,
-        data: Option<u64>,
-        from: *const u8,
-        length: usize,
+        (tag, data): (u64, Option<u64>),
+        (from, length): (*const u8, usize),
     ) -> bool {
-        if length > self.cell_max {
+        let longest = if LENGTH == length_of::MORE { self.long_max } else { self.cell_max };
+        if !length_of::is::<LENGTH>(length) || length > longest {
             return false;
         }
         let Some(Peer { lane: Lane::Open(lane), .. }) = self.peers.get_mut(peer as usize) else { return false };
+        if !lane.is_open() || (LENGTH != length_of::MORE && !lane.has_room()) {
+            return false;
+        }
+        self.sent_in = self.round;
         let flags = lane_flags(own, data.is_some());
         let envelope = Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) };
         // SAFETY: the caller's bytes.
-        let left = lane.is_open() && unsafe { lane.leave(&envelope, from, length, self.round) };
-        if left {
-            self.sent_in = self.round;
+        unsafe {
+            match LENGTH {
+                length_of::A_WORD => lane.leave_word(&envelope, from, length, self.round),
+                length_of::A_CELL => lane.leave(&envelope, from, length, self.round),
+                _ => return lane.leave_long(&envelope, from, length, self.round),
+            }
         }
-        left
+        true
     }
 
     /// A send has ended.

@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{
-    Cell, Ends, Envelope, INLINE_BYTES, Lanes, MESSAGE_BYTES_MAX, cell_at, data_at, early_lines, place_data, rounded,
+    Cell, DATA_BYTES, Ends, Envelope, INLINE_BYTES, Lanes, MESSAGE_BYTES_MAX, cell_at, data_at, early_lines, rounded,
 };
 use crate::os::{copy, lines};
 
@@ -23,21 +23,26 @@ pub struct Waiting {
     data_next: u64,
 }
 
-/// A message that lies in its cell alone.
+/// A message of a run: of those that are `LONG`, or of those that lie in their cells alone.
 #[derive(Clone, Copy, Debug)]
-pub struct Inline {
+pub struct InRun<const LONG: bool> {
     pub envelope: Envelope,
     bytes: *const u8,
     pub length: usize,
 }
 
-impl Inline {
+impl<const LONG: bool> InRun<LONG> {
     /// # Safety
     /// There is room for all of it.
     #[inline(always)]
     pub unsafe fn copy_to(&self, to: *mut u8) {
-        // SAFETY: the caller's; the message lies in its cell.
-        unsafe { copy::few(self.bytes, to, self.length) }
+        // SAFETY: the caller's; the message lies in its lane.
+        unsafe {
+            match LONG {
+                true => ptr::copy_nonoverlapping(self.bytes, to, self.length),
+                false => copy::few(self.bytes, to, self.length),
+            }
+        }
     }
 }
 
@@ -92,7 +97,7 @@ impl Reader<'_> {
         let length = (head >> 48) as usize;
         let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
         if length > INLINE_BYTES {
-            (bytes, data_next) = look_at_data(self.lane, self.ends().data_taken.load(Relaxed), length)?;
+            (bytes, data_next) = long_bytes(self.lane, cell, length).ok_or(LaneFault)?;
         }
         let envelope = Envelope {
             portal: (head >> 32) as u8,
@@ -103,26 +108,34 @@ impl Reader<'_> {
         Ok(Some(Waiting { envelope, bytes, length, data_next }))
     }
 
-    /// Takes in the next messages for a place, up to so many, while they lie in their cells alone and `take` takes them. They are passed
-    /// together, once they are over.
+    /// Takes in the next messages for a place, up to so many, while they are all `LONG`, or all lie in their cells alone, and `take` takes
+    /// them. They are passed together, once they are over.
     #[inline(always)]
-    pub fn take_run(&mut self, portal: u8, most: u64, mut take: impl FnMut(&Inline) -> bool) {
-        // The number of the next message and its place, as a head has them. Where numbers begin anew, the run ends.
+    pub fn take_run<const LONG: bool>(&mut self, portal: u8, most: u64, mut take: impl FnMut(&InRun<LONG>) -> bool) {
+        // The number of a message and its place, as its head has them: one counter for all, the first register to be short of. Where
+        // numbers begin anew, the run ends.
         let first = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
-        let (mut next, end) = (first, first + most);
-        let (mut number, lane) = (self.taken, self.lane);
+        let end = first + most;
+        let mut next = first;
+        let lane = self.lane;
         // SAFETY: as in `cell`.
-        let cell_of = |number: u64| unsafe { &*cell_at(lane, number) };
+        let cell_of = |next: u64| unsafe { &*cell_at(lane, next.wrapping_sub(1)) };
         while next != end {
-            let cell = cell_of(number);
+            let cell = cell_of(next);
             let head = cell.head.load(Acquire);
             let length = (head >> 48) as usize;
-            if head & ((1 << 40) - 1) != next || length > INLINE_BYTES {
+            if (head ^ next) << 24 != 0 || (length > INLINE_BYTES) != LONG {
                 break;
             }
             // Not after a single one: its sender is left the line that it will write.
             if next != first {
-                lines::about_to_read(ptr::from_ref(cell_of(number.wrapping_add(AHEAD))).cast());
+                lines::about_to_read(ptr::from_ref(cell_of(next + AHEAD)).cast());
+            }
+            let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
+            if LONG {
+                // What cannot be is left to who looks at each.
+                let Some(found) = long_bytes(lane, cell, length) else { break };
+                (bytes, data_next) = found;
             }
             let envelope = Envelope {
                 portal,
@@ -130,14 +143,16 @@ impl Reader<'_> {
                 match_bits: cell.match_bits.load(Relaxed),
                 header_data: cell.header_data.load(Relaxed),
             };
-            if !take(&Inline { envelope, bytes: cell.bytes.as_ptr().cast(), length }) {
+            if !take(&InRun { envelope, bytes, length }) {
                 break;
             }
-            next += 1;
-            number = number.wrapping_add(1);
+            if LONG {
+                self.ends().data_taken.store(data_next, Release);
+            }
+            next = opaque(next + 1);
         }
         if next != first {
-            self.taken = number;
+            self.taken = self.taken.wrapping_add(next - first);
             self.ends().taken.store(self.taken, Release);
         }
     }
@@ -154,19 +169,35 @@ impl Reader<'_> {
     }
 }
 
-/// Where the bytes of the next message are, and where those of the lane go on after them.
-#[inline(never)]
-fn look_at_data(lane: *mut u8, taken: u64, length: usize) -> Result<(*const u8, u64), LaneFault> {
-    if length > MESSAGE_BYTES_MAX {
-        return Err(LaneFault);
+/// The same value, of which the compiler knows nothing: it would keep a counter for each address and number that is made of one, and most of
+/// them in memory.
+#[inline(always)]
+fn opaque(value: u64) -> u64 {
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    {
+        let mut value = value;
+        // SAFETY: no instructions.
+        unsafe { core::arch::asm!("/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)) };
+        value
     }
-    let start = place_data(taken, length);
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    value
+}
+
+/// Where the bytes of a message are that has more than its cell holds, and where those of the lane go on after them. None: no sender
+/// writes such a message.
+#[inline(always)]
+fn long_bytes(lane: *mut u8, cell: &Cell, length: usize) -> Option<(*const u8, u64)> {
+    let start = cell.bytes[0].load(Relaxed);
+    if length > MESSAGE_BYTES_MAX || start % DATA_BYTES + length as u64 > DATA_BYTES {
+        return None;
+    }
     let bytes = data_at(lane, start).cast_const();
     // They cross while it is found out where they go.
     for line in early_lines(length) {
         lines::about_to_read(bytes.wrapping_add(line));
     }
-    Ok((bytes, start + rounded(length)))
+    Some((bytes, start.wrapping_add(rounded(length))))
 }
 
 /// A lane holds what no sender writes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages into a lane, by the process that has claimed it.
 
+use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -85,53 +86,93 @@ impl Sender {
         (&self.lanes, self.index)
     }
 
-    /// Leaves a message of no more than [`INLINE_BYTES`]. False: there is no room, as far as is known without a look.
+    /// Whether there is a cell for a message, as far as is known without a look.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.tail != self.end
+    }
+
+    /// Leaves a message of no more than [`INLINE_BYTES`], for which there is room.
     ///
     /// Messages of one `turn` are a burst: nothing has come for this process meanwhile.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
     #[inline(always)]
-    pub unsafe fn leave(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) -> bool {
+    pub unsafe fn leave(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) {
         debug_assert!(length <= INLINE_BYTES);
+        // SAFETY: the caller's bytes.
+        self.fill_cell(envelope, length, turn, |to| unsafe { copy::few(from, to, length) });
+    }
+
+    /// The same of a word, or half of one, or nothing ([`copy::is_word`]): nothing need be kept over calls of other functions.
+    ///
+    /// # Safety
+    /// As of [`Sender::leave`].
+    #[inline(always)]
+    pub unsafe fn leave_word(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) {
+        self.fill_cell(envelope, length, turn, |to| {
+            // SAFETY: the caller's bytes.
+            let copied = unsafe { copy::word(from, to, length) };
+            debug_assert!(copied);
+        });
+    }
+
+    /// Fills the next cell, which is there and has room for so much.
+    #[inline(always)]
+    fn fill_cell(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) {
+        debug_assert!(self.has_room());
         let number = self.tail;
-        if number == self.end {
-            return false;
-        }
         let cell = self.cell(number);
-        // SAFETY: the caller's bytes; the cell has room for all of them.
-        unsafe { copy::few(from, cell.bytes.as_ptr().cast_mut().cast(), length) };
+        fill(cell.bytes.as_ptr().cast_mut().cast());
         cell.publish(number + 1, envelope, length);
         self.advance(number, length, turn);
-        true
+    }
+
+    /// The same of a longer one, of no more than [`MESSAGE_BYTES_MAX`]. False: there is no room now.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    #[inline(always)]
+    pub unsafe fn leave_long(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) -> bool {
+        // SAFETY: the caller's bytes; there is room for so many.
+        self.push_long(envelope, length, turn, |to| unsafe { ptr::copy_nonoverlapping(from, to, length) })
     }
 
     /// Leaves a message of `length` bytes, which `fill` writes where it is told. False: there is no room now.
     ///
     /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::leave`].
     #[inline(always)]
-    pub fn push(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) -> bool {
-        if length > MESSAGE_BYTES_MAX || (self.tail == self.end && !self.has_cell()) {
+    pub fn push(&mut self, envelope: &Envelope, length: usize, turn: u32, fill: impl FnMut(*mut u8)) -> bool {
+        if length > INLINE_BYTES {
+            return length <= MESSAGE_BYTES_MAX && self.push_long(envelope, length, turn, fill);
+        }
+        if !self.has_room() && !self.has_cell() {
             return false;
         }
-        if length > INLINE_BYTES {
-            let start = place_data(self.data_tail, length);
-            let end = start + rounded(length);
-            if end - self.data_taken > DATA_BYTES && !self.has_data(end) {
-                return false;
-            }
-            fill(data_at(self.lane, start));
-            self.data_tail = end;
+        self.fill_cell(envelope, length, turn, fill);
+        true
+    }
+
+    #[inline(always)]
+    fn push_long(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) -> bool {
+        debug_assert!(length > INLINE_BYTES && length <= MESSAGE_BYTES_MAX);
+        let number = self.tail;
+        if !self.has_room() && !self.has_cell() {
+            return false;
         }
-        let cell = self.cell(self.tail);
-        if length <= INLINE_BYTES {
-            fill(cell.bytes.as_ptr().cast_mut().cast());
+        let start = place_data(self.data_tail, length);
+        let end = start + rounded(length);
+        if end - self.data_taken > DATA_BYTES && !self.has_data(end) {
+            return false;
         }
-        cell.publish(self.tail + 1, envelope, length);
-        self.advance(self.tail, length, turn);
-        if length > INLINE_BYTES {
-            self.take_data(length);
-        }
+        fill(data_at(self.lane, start));
+        self.data_tail = end;
+        let cell = self.cell(number);
+        cell.bytes[0].store(start, Relaxed);
+        cell.publish(number + 1, envelope, length);
+        self.advance(number, length, turn);
+        self.take_data(length);
         true
     }
 

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering::SeqCst;
 
 use super::*;
+use crate::os::copy;
 use crate::os::testing::{Child, Folder};
 
 const WORD: u64 = 0x1234_0000_0001;
@@ -70,15 +71,38 @@ fn bytes_of(number: u64, length: usize) -> Vec<u8> {
 fn leave(sender: &mut Sender, portal: u8, number: u64, length: usize) -> bool {
     let bytes = bytes_of(number, length);
     let envelope = Envelope { portal, flags: number as u8, match_bits: number, header_data: !number };
+    let turn = (number / 7) as u32;
     // SAFETY: as many bytes.
-    unsafe { sender.leave(&envelope, bytes.as_ptr(), length, (number / 7) as u32) }
+    unsafe {
+        match length > INLINE_BYTES {
+            true => return sender.leave_long(&envelope, bytes.as_ptr(), length, turn),
+            false if !sender.has_room() => return false,
+            false if copy::is_word(length) => sender.leave_word(&envelope, bytes.as_ptr(), length, turn),
+            false => sender.leave(&envelope, bytes.as_ptr(), length, turn),
+        }
+    }
+    true
 }
 
-/// Takes up to so many in a run; the numbers of those that were taken.
+/// The same for place 9; what is found to be full is looked at again by the other way of sending.
+fn leave_or_push(sender: &mut Sender, number: u64, length: usize) -> bool {
+    let envelope = Envelope { portal: 9, flags: number as u8, match_bits: number, header_data: !number };
+    let bytes = bytes_of(number, length);
+    leave(sender, 9, number, length)
+        // SAFETY: the lane has room for the length that it was told.
+        || sender.push(&envelope, length, 1, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
+}
+
+/// Takes up to so many that lie in their cells alone in a run; the numbers of those that were taken.
 fn run(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
+    run_of::<false>(own, portal, most, takes)
+}
+
+/// The same of one sort or the other.
+fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut taken = Vec::new();
     let mut reader = own.reader(0);
-    reader.take_run(portal, most, |message| {
+    reader.take_run::<LONG>(portal, most, |message| {
         let number = message.envelope.match_bits;
         if !takes(number) {
             return false;
@@ -107,16 +131,7 @@ fn runs_take_whole_messages_of_every_length_in_order() {
     let (mut sent, mut taken) = (0u64, 0u64);
     for round in 0..3000 {
         for _ in 0..round % 9 {
-            // What is found to be full is looked at again by the other way of sending.
-            let left = leave(&mut sender, 9, sent, length(sent)) || {
-                let envelope = Envelope { portal: 9, flags: sent as u8, match_bits: sent, header_data: !sent };
-                let bytes = bytes_of(sent, length(sent));
-                // SAFETY: the lane has room for the length that it was told.
-                sender.push(&envelope, bytes.len(), 1, |to| unsafe {
-                    std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
-                })
-            };
-            sent += u64::from(left);
+            sent += u64::from(leave_or_push(&mut sender, sent, length(sent)));
         }
         let most = round % 6;
         let got = run(&own, 9, most, |_| true);
@@ -126,6 +141,36 @@ fn runs_take_whole_messages_of_every_length_in_order() {
     taken += run(&own, 9, CELLS, |_| true).len() as u64;
     assert_eq!(taken, sent);
     assert!(sender.is_empty() && sent > 5000, "{sent}");
+}
+
+#[test]
+fn runs_of_both_sorts_take_turns() {
+    let folder = Folder::new();
+    let (own, mut sender) = pair(&folder);
+    // Now more that are long, now fewer; some as long as can be.
+    let length = |number: u64| match number % 97 {
+        0 => MESSAGE_BYTES_MAX,
+        _ if number % 5 < number / 500 % 6 => INLINE_BYTES + 1 + (number as usize * 53) % 3000,
+        _ => (number as usize * 37) % (INLINE_BYTES + 1),
+    };
+    let (mut sent, mut taken, mut runs) = (0u64, 0u64, [0; 2]);
+    for round in 0..4000 {
+        for _ in 0..round % 9 {
+            sent += u64::from(leave_or_push(&mut sender, sent, length(sent)));
+        }
+        for most in 1..round % 5 {
+            let is_long = length(taken) > INLINE_BYTES;
+            let glimpse = own.next(0).map(|glimpse| (glimpse.portal, glimpse.is_long));
+            assert_eq!(glimpse, (taken < sent).then_some((9, is_long)));
+            let got = if is_long { run_of::<true>(&own, 9, most, |_| true) } else { run(&own, 9, most, |_| true) };
+            let same =
+                (taken..sent).take(most as usize).take_while(|&number| (length(number) > INLINE_BYTES) == is_long);
+            assert_eq!(got, same.collect::<Vec<_>>());
+            runs[usize::from(is_long)] += u32::from(got.len() > 1);
+            taken += got.len() as u64;
+        }
+    }
+    assert!(taken > 6000 && runs[0] > 100 && runs[1] > 100, "{taken} {runs:?}");
 }
 
 #[test]
@@ -189,6 +234,17 @@ fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
     assert_eq!((own.sender(0), take(&own, 0)), (7, Some((3, 50))));
 }
 
+/// Who takes in may be killed after any of its stores: the message is then taken once more, and those behind it as they are.
+#[test]
+fn a_message_is_whole_whose_bytes_were_given_back_already() {
+    let folder = Folder::new();
+    let (own, mut sender) = pair(&folder);
+    assert!((1..4).all(|number| push(&mut sender, number, 1000)));
+    own.ends(0).data_taken.store(1024, SeqCst);
+    assert_eq!([(); 3].map(|()| take(&own, 0)), [1, 2, 3].map(|number| Some((number, 1000))));
+    assert_eq!(own.ends(0).data_taken.load(SeqCst), 3 * 1024);
+}
+
 #[test]
 fn ends_may_be_closed_while_both_processes_go_on() {
     let folder = Folder::new();
@@ -233,8 +289,16 @@ fn what_no_sender_writes_is_a_fault() {
     let folder = Folder::new();
     let (own, mut sender) = pair(&folder);
     assert!(push(&mut sender, 1, 8));
-    own.cell(0, 0).head.store(1 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
+    own.cell(0, 0).head.store(1 | 9 << 32 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
     assert_eq!(own.reader(0).look().map(|_| ()), Err(LaneFault));
+    assert_eq!(run_of::<true>(&own, 9, 8, |_| true), []);
+    // Bytes that end past the lane's.
+    own.cell(0, 0).head.store(1 | 9 << 32 | 200 << 48, SeqCst);
+    own.cell(0, 0).bytes[0].store(7 * DATA_BYTES - 199, SeqCst);
+    assert_eq!(own.reader(0).look().map(|_| ()), Err(LaneFault));
+    assert_eq!(run_of::<true>(&own, 9, 8, |_| true), []);
+    own.cell(0, 0).bytes[0].store(7 * DATA_BYTES - 200, SeqCst);
+    assert!(own.reader(0).look().is_ok_and(|message| message.is_some()));
     own.close(0);
     assert_eq!(own.claimed(), 0);
 }

@@ -44,12 +44,18 @@ pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Whether so much is nothing, half a word or a word.
+#[inline(always)]
+pub fn is_word(bytes: usize) -> bool {
+    matches!(bytes, 0 | 4 | 8)
+}
+
 /// Copies nothing, half a word or a word. False: it is none of these.
 ///
 /// # Safety
 /// As of `copy_nonoverlapping`.
 #[inline(always)]
-unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
+pub unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     // SAFETY: the caller's.
     unsafe {
         match bytes {
