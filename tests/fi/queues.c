@@ -101,6 +101,29 @@ CASE(read_many, 1,
     CHECK_RC(fi_cq_read(p.b->rx, entries, 100), -FI_EAGAIN);
 }
 
+CASE(until_there_is_none, 1,
+     "fi_cq_read until -FI_EAGAIN after every message: what was sent to the endpoint meanwhile, of either kind, is told of "
+     "as soon as it is received")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED, .threading = FI_THREAD_DOMAIN});
+    for (int i = 0; i < 50; i++)
+        FOR_KINDS(kind) {
+            about("%s, %d", kind_name(kind), i);
+            enum kind other = kind == MESSAGE ? TAGGED_MESSAGE : MESSAGE;
+            int in[2] = {0}, out[2] = {i + 1, -i};
+            POST(receive(kind, p.b, from_any(&in[0], 4, 5, CONTEXT(1))));
+            POST(inject(kind, p.a, to_peer(&out[0], 4, p.to_b, 5, NULL)));
+            CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(1));
+            POST(inject(other, p.a, to_peer(&out[1], 4, p.to_b, 6, NULL)));
+            struct fi_cq_tagged_entry entry;
+            for (int n = 0; n < 1 + i % 3; n++) CHECK_RC(fi_cq_read(p.b->rx, &entry, 1), -FI_EAGAIN);
+            POST(receive(other, p.b, from_any(&in[1], 4, 6, CONTEXT(2))));
+            CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(2));
+            CHECK_RC(fi_cq_read(p.b->rx, &entry, 1), -FI_EAGAIN);
+            CHECK(in[0] == out[0] && in[1] == out[1]);
+        }
+}
+
 CASE(no_source_without_the_capability, 1,
      "fi_cq_readfrom: FI_ADDR_NOTAVAIL where the endpoint has no FI_SOURCE, and for sends",
      .stock = "tcp;ofi_rxm: leaves what was there | shm: tells 0 | sockets: tells the sender")

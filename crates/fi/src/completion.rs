@@ -353,13 +353,16 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         let cq = cq.cast::<CompletionQueue>();
         let mut core: Turn<'_> = (*(*cq).domain).core();
         let mut reading = Reading { queue: cq, to: buf.cast(), entry_bytes: (*cq).entry_bytes, left: count, sources };
-        let is_met = std::mem::take(&mut (*cq).is_met) && (*cq).completions.len() != 0;
-        if !is_met && ((*cq).completions.len() < count || count == 0) {
-            core.progress_into(&mut reading);
+        let is_met = std::mem::take(&mut (*cq).is_met);
+        match (*cq).completions.len() {
+            0 => core.progress_into(&mut reading),
+            there if is_met || there >= count && count != 0 => {}
+            _ => core.glance_into(&mut reading),
         }
         let mut said = 0;
         if (*cq).completions.len() != 0 || !(*cq).failures.is_empty() {
             said = take(&mut *cq, &mut reading);
+            core.has_given();
             // In virtual time everything found was queued.
             if core.rest == Rest::Poll && reading.left != count {
                 core.rest = Rest::Found;

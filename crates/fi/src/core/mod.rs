@@ -191,9 +191,13 @@ pub struct Core {
     looks_between_yields: u32,
     /// How often something has come. What is sent in between goes together.
     round: u32,
-    /// In which round something was last left in a lane.
-    sent_in: u32,
+    /// Something was left in a lane since the last look.
+    sent: bool,
+    /// Nothing has come since that was looked for.
+    awaits: bool,
     answers: answer::Answers,
+    /// The place whose last receive was filled by the last look; 0: none was.
+    served: u8,
     filled: Vec<progress::Filled>,
     /// By portal table entry.
     fronts: private::Fronts,
@@ -357,8 +361,10 @@ impl Core {
             idle: 0,
             looks_between_yields: progress::LOOKS_BETWEEN_YIELDS,
             round: 0,
-            sent_in: u32::MAX,
+            sent: false,
+            awaits: false,
             answers: answer::Answers::default(),
+            served: 0,
         })
     }
 

@@ -148,17 +148,15 @@ impl Core {
         self.progress_into(&mut Reading::none());
     }
 
-    /// Takes in what has come, for a program that reads completions just now.
+    /// Takes in what has come, for a program that reads completions just now and has none yet: it may wait for some.
     #[inline(always)]
     pub fn progress_into(&mut self, reading: &mut Reading) {
-        let claimed = self.lanes.claimed();
-        let mut came = false;
-        if claimed & self.own_lane != 0 {
-            came = self.take_own(reading);
+        let is_first = std::mem::take(&mut self.sent);
+        if self.served != 0 && self.asks_for_more_than_it_posted(is_first) {
+            return self.rest();
         }
-        let others = claimed & !self.own_lane;
-        let is_awaited = self.idle == 0 && self.sent_in == self.round;
-        let wait = if is_awaited { self.answers.wait() } else { 0 };
+        let (mut came, others) = self.take_own_first(reading);
+        let wait = if is_first { self.first_look() } else { 0 };
         if wait != 0 && others.count_ones() <= LINGERING_LANES {
             came |= self.await_answer(wait, others, reading);
         } else {
@@ -167,14 +165,58 @@ impl Core {
                 came = self.linger(others, reading);
             }
         }
+        self.end_of_lanes(came);
+    }
+
+    /// The same for one that has some already: it waits for nothing.
+    #[inline(never)]
+    pub fn glance_into(&mut self, reading: &mut Reading) {
+        let (mut came, others) = self.take_own_first(reading);
+        came |= self.take_lanes(others, reading);
+        self.end_of_lanes(came);
+    }
+
+    /// Takes in what we have sent to ourselves: whether there was any, and the other lanes.
+    #[inline(always)]
+    fn take_own_first(&mut self, reading: &mut Reading) -> (bool, u64) {
+        let claimed = self.lanes.claimed();
+        let came = claimed & self.own_lane != 0 && self.take_own(reading);
+        (came, claimed & !self.own_lane)
+    }
+
+    #[inline(always)]
+    fn end_of_lanes(&mut self, came: bool) {
         if came {
             self.idle = 0;
+            self.awaits = false;
             self.round = self.round.wrapping_add(1);
             if self.round % LANES_BEFORE_REST != 0 {
                 return;
             }
         }
         self.rest();
+    }
+
+    /// The first look since something was sent: how many looks' time to wait until then. Whatever was asked for in vain before is forgotten.
+    #[inline(always)]
+    fn first_look(&mut self) -> u32 {
+        self.idle = 0;
+        self.awaits = true;
+        self.answers.wait()
+    }
+
+    /// Many programs read completions until there are none. One whose last receive was just filled, and that has neither posted another nor
+    /// sent anything, cannot wait for a message yet, and the line of the next one is left to its sender.
+    #[inline(always)]
+    fn asks_for_more_than_it_posted(&mut self, is_first: bool) -> bool {
+        let served = std::mem::take(&mut self.served);
+        !is_first && self.fronts.get(served.into()).is_some_and(|front| !front.has_receives())
+    }
+
+    /// Completions were read that had been there: the next question in vain is no second one.
+    #[inline(always)]
+    pub fn has_given(&mut self) {
+        self.idle = 0;
     }
 
     /// The first look for an answer that comes after the same time each time, when it has come.
@@ -201,7 +243,7 @@ impl Core {
             return false;
         }
         let found = self.look_for(lanes, LOOKS_MAX, reading);
-        if self.idle == 1 && self.sent_in == self.round {
+        if self.idle == 1 && self.awaits {
             self.answers.found = Outcome::of_later_looks(found);
         }
         found
@@ -370,6 +412,11 @@ impl Core {
         // The next one's line is left alone: it is about to be written, if it has not been.
         if reader.taken() != 0 {
             nic.count_taken(reader.taken(), bytes as u64);
+            let is_served = !front.has_receives();
+            drop(place);
+            if is_served {
+                self.served = portal;
+            }
             return Next::Rest;
         }
         place.take_each(reading)

@@ -119,7 +119,7 @@ impl Core {
             if length > self.small_max && self.put_in_place(message, length) {
                 return 0;
             }
-            let Core { peers, interface, own_lane, round, sent_in, .. } = self;
+            let Core { peers, interface, own_lane, round, sent, .. } = self;
             let Some(peer) = peers.get_mut(message.peer as usize) else { return -(EINVAL as isize) };
             if peer.has_to_ask() {
                 peer.open_lane(interface);
@@ -139,7 +139,7 @@ impl Core {
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
                 if lane.is_open() && lane.push(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
-                    *sent_in = *round;
+                    *sent = true;
                     self.sent(&message.ticket);
                     return 0;
                 }
@@ -170,7 +170,7 @@ impl Core {
         if !lane.is_open() || (LENGTH != length_of::MORE && !lane.has_room()) {
             return false;
         }
-        self.sent_in = self.round;
+        self.sent = true;
         let flags = lane_flags(own, data.is_some());
         let envelope = Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) };
         // SAFETY: the caller's bytes.
