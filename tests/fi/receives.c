@@ -53,7 +53,7 @@ enum { BURST = 60 };
 static size_t burst_bytes(int i)
 {
     static const size_t BYTES[] = {8,  0,  4,  8,  1,  2,  3,  5,   7,   9,   12,  15, 16,
-                                   17, 31, 32, 33, 40, 64, 100, 103, 104, 105, 200, 8};
+                                   17, 31, 32, 33, 40, 64, 100, 103, 104, 105, 200, 128, 399, 300, 8};
     return BYTES[i % (int)COUNT_OF(BYTES)];
 }
 

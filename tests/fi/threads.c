@@ -46,12 +46,17 @@ static void *works(void *argument)
 
 CASE(two_threads_on_an_endpoint, 2,
      "FI_THREAD_SAFE: two threads send, receive and read one queue of one endpoint at once; each gets what is its "
-     "own, in order",
+     "own, in order; what was posted and sent while there was one thread is there when there were more",
      .stock = "sockets: hangs")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .threading = FI_THREAD_SAFE});
     static struct worker workers[2];
     pthread_t threads[2];
+    enum { POSTED_BEFORE = 77, SENT_BEFORE };
+    static struct worker before;
+    static int posted, sent = 5;
+    while (fi_trecv(side->ep, &posted, 4, NULL, FI_ADDR_UNSPEC, POSTED_BEFORE, 0, &before) == -FI_EAGAIN) continue;
+    while (fi_tinject(side->ep, &sent, 4, to(1 - rank()), SENT_BEFORE) == -FI_EAGAIN) fi_cq_read(side->tx, NULL, 0);
     for (int i = 0; i < 2; i++) {
         workers[i] = (struct worker){.side = side, .peer = to(1 - rank()), .number = i};
         pthread_create(&threads[i], NULL, works, &workers[i]);
@@ -62,6 +67,19 @@ CASE(two_threads_on_an_endpoint, 2,
         if (workers[i].failed == 1) FAIL("a message never came (%d of %d)", workers[i].received, THREADED);
         if (workers[i].failed == 2) FAIL("a message of another, or out of order");
     }
+    about("what was posted and sent before");
+    static int met;
+    while (fi_tinject(side->ep, &sent, 4, to(1 - rank()), POSTED_BEFORE) == -FI_EAGAIN) fi_cq_read(side->tx, NULL, 0);
+    while (fi_trecv(side->ep, &met, 4, NULL, FI_ADDR_UNSPEC, SENT_BEFORE, 0, &before) == -FI_EAGAIN) continue;
+    for (long long until = now_ms() + WAIT_MS; before.received < 2;) {
+        struct fi_cq_tagged_entry entry;
+        if (fi_cq_read(side->rx, &entry, 1) == 1) {
+            CHECK_PTR(entry.op_context, &before);
+            before.received++;
+        }
+        CHECK(now_ms() < until);
+    }
+    CHECK(posted == 5 && met == 5);
 }
 
 static void *opens_and_closes(void *argument)
