@@ -28,7 +28,7 @@ use super::early::Early;
 use super::receive::{Place, Wanted};
 use super::receives::{RECEIVES_MAX, Receive, Receives};
 use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Side, Ticket};
-use crate::completion::{Completion, CompletionQueue, Reading};
+use crate::completion::{Completion, CompletionQueue, Reading, Written};
 use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
@@ -147,34 +147,46 @@ impl Front {
         let (flags, tag_mask) = (*flags, *tag_mask);
         let mut bytes = 0;
         let mut slot = receives.head % RECEIVES_MAX;
+        let before = reader.taken();
         reader.take_run::<LONG>(portal, most, |message| {
-            let InRun { envelope, length, .. } = *message;
-            let receive = &receives.slots[slot];
-            let is_usual = receive.has_room_and_tells(length);
-            if !is_usual || !receive.accepts(envelope.match_bits, lane_source(&envelope, sender)) {
+            // SAFETY: the message lies in the lane; there is room for one more completion.
+            if !unsafe { fill_whole(&receives.slots[slot], message, sender, (flags, tag_mask), &mut written) } {
                 return false;
             }
-            // SAFETY: the message lies in the lane; the receive is the program's, whose memory it promised; there is room for one more
-            // completion.
-            unsafe {
-                message.copy_to(receive.start as *mut u8);
-                written.write(&fi_cq_tagged_entry {
-                    op_context: receive.context,
-                    flags: flags | if lane_has_data(&envelope) { REMOTE_CQ_DATA } else { 0 },
-                    len: length,
-                    buf: receive.start as *mut c_void,
-                    data: envelope.header_data,
-                    tag: envelope.match_bits & tag_mask,
-                });
-            }
-            bytes += length;
+            bytes += message.length;
             slot = (slot + 1) % RECEIVES_MAX;
             true
         });
-        let taken = reader.taken() as usize;
+        let taken = (reader.taken() - before) as usize;
         reading.has_written(written, taken);
         receives.head += taken;
         bytes
+    }
+
+    /// The same of one, the reader's first: most come alone, and need no loop. None: it stays in the lane.
+    #[inline(always)]
+    pub fn take_first_of_run<const WHOLE: bool, const LONG: bool>(
+        &mut self,
+        reader: &mut Reader<'_>,
+        portal: u8,
+        sender: u64,
+        reading: &mut Reading,
+    ) -> Option<usize> {
+        let Front { receives, queue, flags, tag_mask, .. } = self;
+        // SAFETY: the queue that an open endpoint is bound to, or none.
+        let mut written = unsafe { CompletionQueue::writes_next::<WHOLE>(*queue, reading) }?;
+        if receives.len() == 0 || reading.left() == 0 {
+            return None;
+        }
+        let message = reader.first::<LONG>(portal)?;
+        // SAFETY: the message lies in the lane; there is room for one more completion.
+        if !unsafe { fill_whole(receives.first(), &message, sender, (*flags, *tag_mask), &mut written) } {
+            return None;
+        }
+        reader.pass_first(&message);
+        reading.has_written(written, 1);
+        receives.head += 1;
+        Some(message.length)
     }
 
     /// Takes the receive that a message is for, and what its completion needs.
@@ -257,6 +269,39 @@ impl Taken<'_> {
         }
         length
     }
+}
+
+/// Fills a receive with a message that is whole in its lane, if it is for it, there is room, and its end is told of: it is. False: nothing
+/// has happened.
+///
+/// # Safety
+/// The message lies in its lane; there is room for one more completion.
+#[inline(always)]
+unsafe fn fill_whole<const WHOLE: bool, const LONG: bool>(
+    receive: &Receive,
+    message: &InRun<LONG>,
+    sender: u64,
+    (flags, tag_mask): (u64, u64),
+    written: &mut Written<WHOLE>,
+) -> bool {
+    let InRun { envelope, length, .. } = *message;
+    let is_usual = receive.has_room_and_tells(length);
+    if !is_usual || !receive.accepts(envelope.match_bits, lane_source(&envelope, sender)) {
+        return false;
+    }
+    // SAFETY: the caller's; the receive is the program's, whose memory it promised.
+    unsafe {
+        message.copy_to(receive.start as *mut u8);
+        written.write(&fi_cq_tagged_entry {
+            op_context: receive.context,
+            flags: flags | if lane_has_data(&envelope) { REMOTE_CQ_DATA } else { 0 },
+            len: length,
+            buf: receive.start as *mut c_void,
+            data: envelope.header_data,
+            tag: envelope.match_bits & tag_mask,
+        });
+    }
+    true
 }
 
 /// Fills a receive with as much of a message as it has room for: a failure, as `entry` says.

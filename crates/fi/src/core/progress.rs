@@ -98,6 +98,19 @@ struct OpenPlace<'a> {
 }
 
 impl OpenPlace<'_> {
+    /// Takes messages in that are for the first receive each, and their completions what the program reads next, as long as all are `LONG`
+    /// or none is; their bytes.
+    #[inline(always)]
+    fn take_usual<const WHOLE: bool, const LONG: bool>(&mut self, reading: &mut Reading) -> usize {
+        let OpenPlace { front, reader, portal, sender, .. } = self;
+        match front.take_first_of_run::<WHOLE, LONG>(reader, *portal, *sender, reading) {
+            Some(bytes) if front.has_receives() => {
+                bytes + front.take_run::<WHOLE, LONG>(reader, *portal, *sender, BATCH - 1, reading)
+            }
+            first => first.unwrap_or(0),
+        }
+    }
+
     /// Takes messages in one by one, whatever each is and whoever reads its completion.
     #[inline(never)]
     fn take_each(self, reading: &mut Reading) -> Next {
@@ -404,11 +417,11 @@ impl Core {
     #[inline(never)]
     fn take_private<const LONG: bool>(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
         let Some(mut place) = self.open_place(lane, portal) else { return Next::Again };
-        let OpenPlace { nic, front, reader, sender, .. } = &mut place;
         let bytes = match reading.is_whole() {
-            true => front.take_run::<true, LONG>(reader, portal, *sender, BATCH, reading),
-            false => front.take_run::<false, LONG>(reader, portal, *sender, BATCH, reading),
+            true => place.take_usual::<true, LONG>(reading),
+            false => place.take_usual::<false, LONG>(reading),
         };
+        let OpenPlace { nic, front, reader, .. } = &place;
         // The next one's line is left alone: it is about to be written, if it has not been.
         if reader.taken() != 0 {
             nic.count_taken(reader.taken(), bytes as u64);

@@ -114,7 +114,7 @@ impl Receives {
 
     /// The first, if there is any.
     #[inline(always)]
-    fn first(&self) -> &Receive {
+    pub fn first(&self) -> &Receive {
         &self.slots[self.head % RECEIVES_MAX]
     }
 

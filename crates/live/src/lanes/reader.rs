@@ -29,6 +29,8 @@ pub struct InRun<const LONG: bool> {
     pub envelope: Envelope,
     bytes: *const u8,
     pub length: usize,
+    /// Where the lane's bytes go on after it.
+    data_next: u64,
 }
 
 impl<const LONG: bool> InRun<LONG> {
@@ -99,13 +101,43 @@ impl Reader<'_> {
         if length > INLINE_BYTES {
             (bytes, data_next) = long_bytes(self.lane, cell, length).ok_or(LaneFault)?;
         }
-        let envelope = Envelope {
-            portal: (head >> 32) as u8,
-            flags: (head >> 40) as u8,
-            match_bits: cell.match_bits.load(Relaxed),
-            header_data: cell.header_data.load(Relaxed),
+        Ok(Some(Waiting { envelope: envelope(cell, head), bytes, length, data_next }))
+    }
+
+    /// The next message, if it is for this place and is `LONG` or lies in its cell alone. It is this reader's first.
+    #[inline(always)]
+    pub fn first<const LONG: bool>(&self, portal: u8) -> Option<InRun<LONG>> {
+        debug_assert!(self.taken() == 0);
+        let cell = self.cell(self.taken);
+        let head = cell.head.load(Acquire);
+        let expected = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
+        self.in_run(cell, head, expected)
+    }
+
+    /// It has been taken in.
+    #[inline(always)]
+    pub fn pass_first<const LONG: bool>(&mut self, message: &InRun<LONG>) {
+        self.taken = self.taken.wrapping_add(1);
+        let ends = self.ends();
+        if LONG {
+            ends.data_taken.store(message.data_next, Release);
+        }
+        ends.taken.store(self.taken, Release);
+    }
+
+    /// What lies in a cell, if its head has this number and place, and it is of the sort.
+    #[inline(always)]
+    fn in_run<const LONG: bool>(&self, cell: &Cell, head: u64, expected: u64) -> Option<InRun<LONG>> {
+        let length = (head >> 48) as usize;
+        if (head ^ expected) << 24 != 0 || (length > INLINE_BYTES) != LONG {
+            return None;
+        }
+        let (bytes, data_next) = match LONG {
+            // What cannot be is left to who looks at each.
+            true => long_bytes(self.lane, cell, length)?,
+            false => (cell.bytes.as_ptr().cast(), 0),
         };
-        Ok(Some(Waiting { envelope, bytes, length, data_next }))
+        Some(InRun { envelope: envelope(cell, head), bytes, length, data_next })
     }
 
     /// Takes in the next messages for a place, up to so many, while they are all `LONG`, or all lie in their cells alone, and `take` takes
@@ -117,37 +149,23 @@ impl Reader<'_> {
         let first = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
         let end = first + most;
         let mut next = first;
+        let single = if self.taken() == 0 { first } else { 0 };
         let lane = self.lane;
         // SAFETY: as in `cell`.
         let cell_of = |next: u64| unsafe { &*cell_at(lane, next.wrapping_sub(1)) };
         while next != end {
             let cell = cell_of(next);
             let head = cell.head.load(Acquire);
-            let length = (head >> 48) as usize;
-            if (head ^ next) << 24 != 0 || (length > INLINE_BYTES) != LONG {
-                break;
-            }
+            let Some(message) = self.in_run::<LONG>(cell, head, next) else { break };
             // Not after a single one: its sender is left the line that it will write.
-            if next != first {
+            if next != single {
                 lines::about_to_read(ptr::from_ref(cell_of(next + AHEAD)).cast());
             }
-            let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
-            if LONG {
-                // What cannot be is left to who looks at each.
-                let Some(found) = long_bytes(lane, cell, length) else { break };
-                (bytes, data_next) = found;
-            }
-            let envelope = Envelope {
-                portal,
-                flags: (head >> 40) as u8,
-                match_bits: cell.match_bits.load(Relaxed),
-                header_data: cell.header_data.load(Relaxed),
-            };
-            if !take(&InRun { envelope, bytes, length }) {
+            if !take(&message) {
                 break;
             }
             if LONG {
-                self.ends().data_taken.store(data_next, Release);
+                self.ends().data_taken.store(message.data_next, Release);
             }
             next = opaque(next + 1);
         }
@@ -166,6 +184,17 @@ impl Reader<'_> {
             ends.data_taken.store(message.data_next, Release);
         }
         ends.taken.store(self.taken, Release);
+    }
+}
+
+/// What a cell with this head says of its message.
+#[inline(always)]
+fn envelope(cell: &Cell, head: u64) -> Envelope {
+    Envelope {
+        portal: (head >> 32) as u8,
+        flags: (head >> 40) as u8,
+        match_bits: cell.match_bits.load(Relaxed),
+        header_data: cell.header_data.load(Relaxed),
     }
 }
 

@@ -102,15 +102,13 @@ fn run(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u
 fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut taken = Vec::new();
     let mut reader = own.reader(0);
-    reader.take_run::<LONG>(portal, most, |message| {
+    let mut take = |message: &InRun<LONG>| {
         let number = message.envelope.match_bits;
         if !takes(number) {
             return false;
         }
-        assert_eq!(
-            message.envelope,
-            Envelope { portal, flags: number as u8, match_bits: number, header_data: !number }
-        );
+        let expected = Envelope { portal, flags: number as u8, match_bits: number, header_data: !number };
+        assert_eq!(message.envelope, expected);
         let mut bytes = vec![0xee; message.length + 1];
         // SAFETY: room for more than all of it.
         unsafe { message.copy_to(bytes.as_mut_ptr()) };
@@ -118,7 +116,16 @@ fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u
         assert_eq!(bytes, bytes_of(number, message.length));
         taken.push(number);
         true
-    });
+    };
+    // Every second run begins with one by itself.
+    let mut left = most;
+    if most % 2 == 1
+        && let Some(first) = reader.first::<LONG>(portal).filter(&mut take)
+    {
+        reader.pass_first(&first);
+        left -= 1;
+    }
+    reader.take_run::<LONG>(portal, left, take);
     assert_eq!(reader.taken(), taken.len() as u64);
     taken
 }
