@@ -103,7 +103,8 @@ pub unsafe fn left_in_turn(ep: *mut fid_ep, easy: Easy, sent: &Sent) -> bool {
     // SAFETY: the caller's.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        if !endpoint.is_easy(easy, sent.kind) {
+        // Where nobody else calls all of it has been tried.
+        if endpoint.is_alone() || !endpoint.is_easy(easy, sent.kind) {
             return false;
         }
         // The vector grows, and the queue is read, in other threads' turns.

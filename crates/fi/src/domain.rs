@@ -36,8 +36,6 @@ pub struct Domain {
     /// Not 0: one thread calls, by the program's promise or because the process has no more now, and nothing is to be done after a turn
     /// in which nothing was looked for: it need not be taken.
     pub alone: &'static AtomicU8,
-    /// That is so for ever.
-    pub one_caller: bool,
     /// The core's, for who has not the turn.
     interface: Arc<Interface>,
     pub uses: Uses,
@@ -69,6 +67,11 @@ impl Domain {
             self.wait_for_turn();
         }
         Turn { domain: self, locked }
+    }
+
+    /// Whether one thread calls for ever, by the program's promise.
+    pub fn has_one_caller(&self) -> bool {
+        std::ptr::eq(self.alone, &ALWAYS)
     }
 
     /// What is behind the lock, where that takes none ([`Domain::alone`]).
@@ -229,10 +232,10 @@ pub unsafe extern "C" fn open(
         };
         let shared = attr.threading != FI_THREAD_DOMAIN;
         core.wait_beside_threads(shared);
-        let (alone, one_caller) = match (core.interface.is_simulated(), shared) {
-            (true, _) => (&NEVER, false),
-            (false, true) => (one_thread(), false),
-            (false, false) => (&ALWAYS, true),
+        let alone = match (core.interface.is_simulated(), shared) {
+            (true, _) => &NEVER,
+            (false, true) => one_thread(),
+            (false, false) => &ALWAYS,
         };
         let fabric = fabric.cast::<Fabric>();
         (*fabric).uses.add();
@@ -247,7 +250,6 @@ pub unsafe extern "C" fn open(
             taken: AtomicU32::new(0),
             sleeps: core.interface.is_simulated(),
             alone,
-            one_caller,
             interface: Arc::clone(&core.interface),
             core: UnsafeCell::new(core),
             uses: Uses::default(),

@@ -15,9 +15,9 @@
 //! | [`at_hand`] | the shortest way of the usual messages |
 //! | [`core`] | the domain's NIC and everything in flight: sends, receives, progress |
 //!
-//! One lock for each domain, left out where the program promises to use a domain from one thread at a time. A receive is
-//! a match entry of the NIC, an unexpected message an unexpected header, a registered region an entry under its key, a
-//! counter a counting event, deferred work a triggered operation.
+//! One lock for each domain, left out where the program promises to use a domain from one thread at a time, and as long as its process
+//! has one. A receive is a match entry of the NIC, an unexpected message an unexpected header, a registered region an entry under its
+//! key, a counter a counting event, deferred work a triggered operation.
 
 // Who calls is C: its pointers are its promise.
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments, clippy::missing_safety_doc)]

@@ -39,7 +39,7 @@ use crate::os::lines;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
 
-pub use reader::{InRun, LaneFault, Reader, Waiting};
+pub use reader::{LaneFault, Reader, Waiting};
 pub use sender::Sender;
 
 /// Senders that may have a lane to one NIC; others go past.
@@ -255,8 +255,7 @@ impl Lanes {
     /// Whether a message lies in a claimed lane. The answer is final only for the holder of the NIC's lock.
     #[inline(always)]
     pub fn has_message(&self, index: usize) -> bool {
-        let number = self.ends(index).taken.load(Relaxed);
-        self.cell(index, number).head.load(Relaxed) as u32 == number.wrapping_add(1) as u32
+        self.next(index).is_some()
     }
 
     /// What the next message of a claimed lane is, if there is one. As final as [`Lanes::has_message`].
@@ -311,9 +310,8 @@ impl Lanes {
             return None;
         }
         header.claims[index].id.store(id, SeqCst);
-        let sender = Sender::new(self, index);
-        sender.lanes().header().claimed.fetch_or(1 << index, SeqCst);
-        Some(sender)
+        header.claimed.fetch_or(1 << index, SeqCst);
+        Some(Sender::new(self, index))
     }
 }
 

@@ -21,7 +21,7 @@
 use std::ffi::c_void;
 
 use selvedge_live::direct::{lane_has_data, lane_source};
-use selvedge_live::lanes::{InRun, Reader};
+use selvedge_live::lanes::{Reader, Waiting};
 use selvedge_live::os::copy;
 
 use super::early::Early;
@@ -149,8 +149,9 @@ impl Front {
         let mut slot = receives.head % RECEIVES_MAX;
         let before = reader.taken();
         reader.take_run::<LONG>(portal, most, |message| {
-            // SAFETY: the message lies in the lane; there is room for one more completion.
-            if !unsafe { fill_whole(&receives.slots[slot], message, sender, (flags, tag_mask), &mut written) } {
+            let receive = &receives.slots[slot];
+            // SAFETY: the message lies in the lane and is of this sort; there is room for one more completion.
+            if !unsafe { fill_whole::<WHOLE, LONG>(receive, message, sender, (flags, tag_mask), &mut written) } {
                 return false;
             }
             bytes += message.length;
@@ -179,11 +180,12 @@ impl Front {
             return None;
         }
         let message = reader.first::<LONG>(portal)?;
-        // SAFETY: the message lies in the lane; there is room for one more completion.
-        if !unsafe { fill_whole(receives.first(), &message, sender, (*flags, *tag_mask), &mut written) } {
+        let with = (*flags, *tag_mask);
+        // SAFETY: the message lies in the lane and is of this sort; there is room for one more completion.
+        if !unsafe { fill_whole::<WHOLE, LONG>(receives.first(), &message, sender, with, &mut written) } {
             return None;
         }
-        reader.pass_first(&message);
+        reader.pass(&message);
         reading.has_written(written, 1);
         receives.head += 1;
         Some(message.length)
@@ -275,23 +277,23 @@ impl Taken<'_> {
 /// has happened.
 ///
 /// # Safety
-/// The message lies in its lane; there is room for one more completion.
+/// The message lies in its lane and is of this sort; there is room for one more completion.
 #[inline(always)]
 unsafe fn fill_whole<const WHOLE: bool, const LONG: bool>(
     receive: &Receive,
-    message: &InRun<LONG>,
+    message: &Waiting,
     sender: u64,
     (flags, tag_mask): (u64, u64),
     written: &mut Written<WHOLE>,
 ) -> bool {
-    let InRun { envelope, length, .. } = *message;
+    let Waiting { envelope, length, .. } = *message;
     let is_usual = receive.has_room_and_tells(length);
     if !is_usual || !receive.accepts(envelope.match_bits, lane_source(&envelope, sender)) {
         return false;
     }
     // SAFETY: the caller's; the receive is the program's, whose memory it promised.
     unsafe {
-        message.copy_to(receive.start as *mut u8);
+        message.copy_to::<LONG>(receive.start as *mut u8);
         written.write(&fi_cq_tagged_entry {
             op_context: receive.context,
             flags: flags | if lane_has_data(&envelope) { REMOTE_CQ_DATA } else { 0 },

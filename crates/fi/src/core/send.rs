@@ -87,6 +87,13 @@ impl Outgoing {
     }
 }
 
+/// What a message of one of our endpoints says of itself in a lane.
+#[inline(always)]
+fn envelope(portal: u8, own: u16, tag: u64, data: Option<u64>) -> Envelope {
+    let flags = lane_flags(own, data.is_some());
+    Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) }
+}
+
 /// How long messages are that are left in lanes.
 pub mod length_of {
     use selvedge_live::lanes::INLINE_BYTES;
@@ -130,12 +137,8 @@ impl Core {
             if let Lane::Open(lane) = &mut peer.lane {
                 // SAFETY: an endpoint that is open.
                 let own = unsafe { (*message.ticket.endpoint).index };
-                let envelope = Envelope {
-                    portal: message.kind.portal(message.endpoint) as u8,
-                    flags: lane_flags(own, message.data.is_some()),
-                    match_bits: message.tag,
-                    header_data: message.data.unwrap_or(0),
-                };
+                let portal = message.kind.portal(message.endpoint) as u8;
+                let envelope = envelope(portal, own, message.tag, message.data);
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
                 if lane.is_open() && lane.push(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
@@ -171,8 +174,7 @@ impl Core {
             return false;
         }
         self.sent = true;
-        let flags = lane_flags(own, data.is_some());
-        let envelope = Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) };
+        let envelope = envelope(portal, own, tag, data);
         // SAFETY: the caller's bytes.
         unsafe {
             match LENGTH {

@@ -23,21 +23,13 @@ pub struct Waiting {
     data_next: u64,
 }
 
-/// A message of a run: of those that are `LONG`, or of those that lie in their cells alone.
-#[derive(Clone, Copy, Debug)]
-pub struct InRun<const LONG: bool> {
-    pub envelope: Envelope,
-    bytes: *const u8,
-    pub length: usize,
-    /// Where the lane's bytes go on after it.
-    data_next: u64,
-}
-
-impl<const LONG: bool> InRun<LONG> {
+impl Waiting {
+    /// Copies the message, which is `LONG` or lies in its cell alone.
+    ///
     /// # Safety
-    /// There is room for all of it.
+    /// It is of that sort, and there is room for all of it.
     #[inline(always)]
-    pub unsafe fn copy_to(&self, to: *mut u8) {
+    pub unsafe fn copy_to<const LONG: bool>(&self, to: *mut u8) {
         // SAFETY: the caller's; the message lies in its lane.
         unsafe {
             match LONG {
@@ -96,54 +88,31 @@ impl Reader<'_> {
         if self.taken != self.first {
             lines::about_to_read(ptr::from_ref(self.cell(self.taken.wrapping_add(AHEAD))).cast());
         }
-        let length = (head >> 48) as usize;
-        let (mut bytes, mut data_next) = (cell.bytes.as_ptr().cast::<u8>(), 0);
-        if length > INLINE_BYTES {
-            (bytes, data_next) = long_bytes(self.lane, cell, length).ok_or(LaneFault)?;
-        }
-        Ok(Some(Waiting { envelope: envelope(cell, head), bytes, length, data_next }))
+        let is_long = (head >> 48) as usize > INLINE_BYTES;
+        waiting(self.lane, cell, head, is_long).map(Some).ok_or(LaneFault)
     }
 
     /// The next message, if it is for this place and is `LONG` or lies in its cell alone. It is this reader's first.
     #[inline(always)]
-    pub fn first<const LONG: bool>(&self, portal: u8) -> Option<InRun<LONG>> {
+    pub fn first<const LONG: bool>(&self, portal: u8) -> Option<Waiting> {
         debug_assert!(self.taken() == 0);
         let cell = self.cell(self.taken);
         let head = cell.head.load(Acquire);
         let expected = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
-        self.in_run(cell, head, expected)
+        self.in_run::<LONG>(cell, head, expected)
     }
 
-    /// It has been taken in.
+    /// What lies in a cell, if its head has this number and place, and it is of the sort. What cannot be is left to who looks at each.
     #[inline(always)]
-    pub fn pass_first<const LONG: bool>(&mut self, message: &InRun<LONG>) {
-        self.taken = self.taken.wrapping_add(1);
-        let ends = self.ends();
-        if LONG {
-            ends.data_taken.store(message.data_next, Release);
-        }
-        ends.taken.store(self.taken, Release);
-    }
-
-    /// What lies in a cell, if its head has this number and place, and it is of the sort.
-    #[inline(always)]
-    fn in_run<const LONG: bool>(&self, cell: &Cell, head: u64, expected: u64) -> Option<InRun<LONG>> {
-        let length = (head >> 48) as usize;
-        if (head ^ expected) << 24 != 0 || (length > INLINE_BYTES) != LONG {
-            return None;
-        }
-        let (bytes, data_next) = match LONG {
-            // What cannot be is left to who looks at each.
-            true => long_bytes(self.lane, cell, length)?,
-            false => (cell.bytes.as_ptr().cast(), 0),
-        };
-        Some(InRun { envelope: envelope(cell, head), bytes, length, data_next })
+    fn in_run<const LONG: bool>(&self, cell: &Cell, head: u64, expected: u64) -> Option<Waiting> {
+        let is_of_run = (head ^ expected) << 24 == 0 && ((head >> 48) as usize > INLINE_BYTES) == LONG;
+        is_of_run.then(|| waiting(self.lane, cell, head, LONG)).flatten()
     }
 
     /// Takes in the next messages for a place, up to so many, while they are all `LONG`, or all lie in their cells alone, and `take` takes
     /// them. They are passed together, once they are over.
     #[inline(always)]
-    pub fn take_run<const LONG: bool>(&mut self, portal: u8, most: u64, mut take: impl FnMut(&InRun<LONG>) -> bool) {
+    pub fn take_run<const LONG: bool>(&mut self, portal: u8, most: u64, mut take: impl FnMut(&Waiting) -> bool) {
         // The number of a message and its place, as its head has them: one counter for all, the first register to be short of. Where
         // numbers begin anew, the run ends.
         let first = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
@@ -175,7 +144,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The message that `look` gave has been taken in.
+    /// The message that [`Reader::look`] or [`Reader::first`] gave has been taken in.
     #[inline(always)]
     pub fn pass(&mut self, message: &Waiting) {
         self.taken = self.taken.wrapping_add(1);
@@ -187,15 +156,21 @@ impl Reader<'_> {
     }
 }
 
-/// What a cell with this head says of its message.
+/// The message of a cell with this head, which is `long` or lies there alone. None: no sender writes such a message.
 #[inline(always)]
-fn envelope(cell: &Cell, head: u64) -> Envelope {
-    Envelope {
+fn waiting(lane: *mut u8, cell: &Cell, head: u64, long: bool) -> Option<Waiting> {
+    let length = (head >> 48) as usize;
+    let (bytes, data_next) = match long {
+        true => long_bytes(lane, cell, length)?,
+        false => (cell.bytes.as_ptr().cast(), 0),
+    };
+    let envelope = Envelope {
         portal: (head >> 32) as u8,
         flags: (head >> 40) as u8,
         match_bits: cell.match_bits.load(Relaxed),
         header_data: cell.header_data.load(Relaxed),
-    }
+    };
+    Some(Waiting { envelope, bytes, length, data_next })
 }
 
 /// The same value, of which the compiler knows nothing: it would keep a counter for each address and number that is made of one, and most of

@@ -46,10 +46,6 @@ impl Sender {
         Sender { lanes, index, lane, way, tail, data_tail, end, data_taken, fresh: tail, turn: 0 }
     }
 
-    pub(super) fn lanes(&self) -> &Lanes {
-        &self.lanes
-    }
-
     #[inline(always)]
     fn cell(&self, number: u64) -> &Cell {
         // SAFETY: a claimed lane lies within the file, which is mapped as long as the sender is there; atomics.

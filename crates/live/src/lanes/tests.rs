@@ -102,7 +102,7 @@ fn run(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u
 fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut taken = Vec::new();
     let mut reader = own.reader(0);
-    let mut take = |message: &InRun<LONG>| {
+    let mut take = |message: &Waiting| {
         let number = message.envelope.match_bits;
         if !takes(number) {
             return false;
@@ -111,7 +111,7 @@ fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u
         assert_eq!(message.envelope, expected);
         let mut bytes = vec![0xee; message.length + 1];
         // SAFETY: room for more than all of it.
-        unsafe { message.copy_to(bytes.as_mut_ptr()) };
+        unsafe { message.copy_to::<LONG>(bytes.as_mut_ptr()) };
         assert_eq!(bytes.pop(), Some(0xee), "more was copied than the message has");
         assert_eq!(bytes, bytes_of(number, message.length));
         taken.push(number);
@@ -122,7 +122,7 @@ fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u
     if most % 2 == 1
         && let Some(first) = reader.first::<LONG>(portal).filter(&mut take)
     {
-        reader.pass_first(&first);
+        reader.pass(&first);
         left -= 1;
     }
     reader.take_run::<LONG>(portal, left, take);

@@ -10,7 +10,6 @@
 //! Nobody can be asked in which state lines are. So parts of a copy are done plainly and timed, and what follows goes the one
 //! way or the other. Between near cores the first 4 KiB are quick in any state, since their stores are still under way then: the next
 //! ones tell.
-
 //!
 //! And short ones, where a call of `memcpy` costs as much as all else that a message takes.
 
