@@ -11,7 +11,7 @@ use std::ffi::c_void;
 
 use crate::constants::SEND;
 use crate::core::receives::Receive;
-use crate::core::send::length_of;
+use crate::core::send::{envelope, length_of};
 use crate::core::{Core, Kind};
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::{fi_addr_t, fid_ep};
@@ -119,9 +119,9 @@ unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Ea
     // SAFETY: the caller's; operations are easy where the endpoint is enabled, and has a queue if it tells of them.
     unsafe {
         let Some(brief) = endpoint.brief(sent.dest) else { return false };
-        let portal = brief.portal + sent.kind as u8;
-        let (with, bytes) = ((sent.tag, sent.data), (sent.buf.cast(), sent.len));
-        let left = core.leave::<LENGTH>(brief.peer, portal, endpoint.index, with, bytes);
+        let left = core.leave::<LENGTH>(brief.peer, (sent.buf.cast(), sent.len), || {
+            envelope(brief.portal + sent.kind as u8, endpoint.lane_flags, sent.tag, sent.data)
+        });
         if left && matches!(easy, Easy::Send) && endpoint.tx_told {
             // In the same turn: the queue is everybody's.
             (*endpoint.tx_queue).push_own(sent.context, SEND | sent.kind.flag());

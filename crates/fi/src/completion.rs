@@ -37,6 +37,7 @@ pub struct Reading {
     left: usize,
     /// Where sources go, or null.
     sources: *mut fi_addr_t,
+    is_whole: bool,
 }
 
 impl Reading {
@@ -44,7 +45,17 @@ impl Reading {
     #[inline(always)]
     pub fn none() -> Reading {
         let (queue, to, sources) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut());
-        Reading { queue, to, entry_bytes: 0, left: 0, sources }
+        Reading { queue, to, entry_bytes: 0, left: 0, sources, is_whole: false }
+    }
+
+    /// # Safety
+    /// A queue that is open; there is room for so many of its entries, and sources, unless that is null.
+    #[inline(always)]
+    unsafe fn of(queue: *const CompletionQueue, to: *mut u8, left: usize, sources: *mut fi_addr_t) -> Reading {
+        // SAFETY: the caller's.
+        let entry_bytes = unsafe { (*queue).entry_bytes };
+        let is_whole = entry_bytes == size_of::<fi_cq_tagged_entry>() && sources.is_null();
+        Reading { queue, to, entry_bytes, left, sources, is_whole }
     }
 
     /// Entries for which there is room.
@@ -53,10 +64,10 @@ impl Reading {
         self.left
     }
 
-    /// Whether entries are of the largest format.
+    /// Whether somebody reads entries of the largest format, and does not ask who sent.
     #[inline(always)]
     pub fn is_whole(&self) -> bool {
-        self.entry_bytes == size_of::<fi_cq_tagged_entry>()
+        self.is_whole
     }
 
     /// So many were written where [`CompletionQueue::writes_next`] said.
@@ -196,6 +207,8 @@ pub struct CompletionQueue {
     entry_bytes: usize,
     completions: Ring,
     failures: VecDeque<Failure>,
+    /// How many there are of both.
+    waiting: usize,
     /// The next reading is of what is here, and need not look for more.
     is_met: bool,
     signalled: AtomicBool,
@@ -211,21 +224,22 @@ impl CompletionQueue {
     #[inline(always)]
     pub fn push(&mut self, completion: Completion) {
         self.completions.push(completion);
+        self.waiting += 1;
     }
 
     /// Where a queue's completions go, if the program reads them just now, and does not ask who sent.
     ///
     /// # Safety
-    /// A queue that is open, or null. The reading is of this format.
+    /// A queue that is open, or null. The reading is [whole](Reading::is_whole) if `WHOLE`.
     #[inline(always)]
     pub unsafe fn writes_next<const WHOLE: bool>(
         queue: *const CompletionQueue,
         reading: &Reading,
     ) -> Option<Written<WHOLE>> {
-        // SAFETY: who reads has the queue; the caller's.
-        let queue = unsafe { queue.as_ref()? };
-        let usual = std::ptr::eq(queue, reading.queue) && reading.sources.is_null();
-        let next = usual && queue.completions.len() == 0 && queue.failures.is_empty();
+        // Who reads whole entries has a queue.
+        let is_read = WHOLE || !queue.is_null() && reading.sources.is_null();
+        // SAFETY: then this is a queue that is open; the caller's.
+        let next = is_read && std::ptr::eq(queue, reading.queue) && unsafe { (*queue).waiting == 0 };
         next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
     }
 
@@ -233,7 +247,7 @@ impl CompletionQueue {
     #[inline(always)]
     pub fn give(&mut self, reading: &mut Reading, completion: Completion) {
         let next = reading.left != 0 && std::ptr::eq(self, reading.queue);
-        if next && self.completions.len() == 0 && self.failures.is_empty() {
+        if next && self.waiting == 0 {
             // SAFETY: the program's room for so many more.
             unsafe { reading.write(&completion) };
         } else {
@@ -261,6 +275,7 @@ impl CompletionQueue {
 
     pub fn push_failure(&mut self, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
         self.failures.push_back(Failure { entry, olen, error, after: self.completions.queued });
+        self.waiting += 1;
     }
 }
 
@@ -317,6 +332,7 @@ pub unsafe extern "C" fn open(
             entry_bytes,
             completions: Ring::new(attr.size.clamp(64, 4096)),
             failures: VecDeque::new(),
+            waiting: 0,
             is_met: false,
             signalled: AtomicBool::new(false),
             may_wait: attr.wait_obj != FI_WAIT_NONE,
@@ -343,6 +359,7 @@ fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
         unsafe { reading.write(cq.completions.at(index)) };
     }
     cq.completions.read += most as u64;
+    cq.waiting -= most;
     0
 }
 
@@ -352,7 +369,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
     unsafe {
         let cq = cq.cast::<CompletionQueue>();
         let mut core: Turn<'_> = (*(*cq).domain).core();
-        let mut reading = Reading { queue: cq, to: buf.cast(), entry_bytes: (*cq).entry_bytes, left: count, sources };
+        let mut reading = Reading::of(cq, buf.cast(), count, sources);
         let is_met = std::mem::take(&mut (*cq).is_met);
         match (*cq).completions.len() {
             0 => core.progress_into(&mut reading),
@@ -360,7 +377,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
             _ => core.glance_into(&mut reading),
         }
         let mut said = 0;
-        if (*cq).completions.len() != 0 || !(*cq).failures.is_empty() {
+        if (*cq).waiting != 0 {
             said = take(&mut *cq, &mut reading);
             core.has_given();
             // In virtual time everything found was queued.
@@ -397,6 +414,7 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: 
             return -(EAGAIN as isize);
         }
         let Some(failure) = cq.failures.pop_front() else { return -(EAGAIN as isize) };
+        cq.waiting -= 1;
         let entry = failure.entry;
         let to = &mut *to;
         to.op_context = entry.op_context;

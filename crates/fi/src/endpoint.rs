@@ -9,6 +9,7 @@ use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use selvedge_launch::Service;
+use selvedge_live::direct::lane_flags;
 use selvedge_nic::handle::NONE;
 
 use crate::address::{self, Address, AddressVector, Brief, Known};
@@ -37,6 +38,8 @@ pub struct Endpoint {
     aliases: Vec<*mut Endpoint>,
     /// Which of its domain's.
     pub index: u16,
+    /// What its messages say of it in lanes.
+    pub lane_flags: u8,
     pub caps: u64,
     /// Default flags of operations.
     pub tx_flags: u64,
@@ -172,6 +175,7 @@ pub unsafe extern "C" fn open(
             base: ptr::null_mut(),
             aliases: Vec::new(),
             index: 0,
+            lane_flags: 0,
             caps: info.caps,
             tx_flags: info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
             rx_flags: info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags),
@@ -196,7 +200,7 @@ pub unsafe extern "C" fn open(
             warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
             return -ENOSPC;
         };
-        made.index = index;
+        (made.index, made.lane_flags) = (index, lane_flags(index));
         made.base = &raw mut *made;
         if !info.src_addr.is_null() {
             let outcome = made.set_source(info.src_addr, info.src_addrlen);

@@ -175,11 +175,14 @@ impl Interface {
     }
 }
 
-/// The flags of a message in a lane: which of its process's endpoints sends it, and whether its header data mean something.
+/// The flags of a message in a lane: which of its process's endpoints sends it; [`LANE_HAS_DATA`] may join them.
 #[inline(always)]
-pub fn lane_flags(endpoint: u16, has_data: bool) -> u8 {
-    (endpoint as u8) << 1 | u8::from(has_data)
+pub fn lane_flags(endpoint: u16) -> u8 {
+    (endpoint as u8) << 1
 }
+
+/// The header data mean something.
+pub const LANE_HAS_DATA: u8 = 1;
 
 /// The sender's name in requests: the lane knows the process, the flags the rest.
 #[inline(always)]
@@ -190,7 +193,7 @@ pub fn lane_source(envelope: &Envelope, sender: u64) -> u64 {
 /// Whether the header data mean something.
 #[inline(always)]
 pub fn lane_has_data(envelope: &Envelope) -> bool {
-    envelope.flags & 1 != 0
+    envelope.flags & LANE_HAS_DATA != 0
 }
 
 /// A message of a lane, as a request.

@@ -22,7 +22,7 @@ use selvedge_vclock::RankEnd;
 use crate::endpoint::Endpoint;
 use crate::engine::Outgoing;
 use crate::leases::Tallies;
-use crate::lock::Guard;
+use crate::lock::{Guard, Held};
 use crate::os::cma;
 use crate::os::mapping::{MapError, sealed_inode};
 use crate::os::process::Identity;
@@ -228,6 +228,22 @@ impl Interface {
             clock.charge_call();
         }
         self.own.segment.lock(self.word)
+    }
+
+    /// Its lock, for what it protects beside the tables. Not in virtual time, where each call is charged.
+    #[inline(always)]
+    pub fn hold(&self) -> Held<'_> {
+        debug_assert!(self.clock.is_none());
+        self.own.segment.hold(self.word)
+    }
+
+    /// The same lock by a thread that has it.
+    ///
+    /// # Safety
+    /// It forgot what [`Interface::hold`] gave it.
+    #[inline(always)]
+    pub unsafe fn held(&self) -> Held<'_> {
+        Held::still(&self.own.segment)
     }
 
     /// What can be read without the lock.

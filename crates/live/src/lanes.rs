@@ -152,13 +152,31 @@ pub struct Envelope {
     pub header_data: u64,
 }
 
-/// What can be seen of a message at a glance.
+/// A lane's next message, of which the head has been seen.
 #[derive(Clone, Copy, Debug)]
 pub struct Glimpse {
+    number: u64,
+    head: u64,
+}
+
+impl Glimpse {
     /// Where it is for.
-    pub portal: u8,
-    /// It does not lie in its cell alone.
-    pub is_long: bool,
+    #[inline(always)]
+    pub fn portal(self) -> u8 {
+        (self.head >> 32) as u8
+    }
+
+    /// Whether it does not lie in its cell alone.
+    #[inline(always)]
+    pub fn is_long(self) -> bool {
+        length_of(self.head) > INLINE_BYTES
+    }
+}
+
+/// The length that a head tells of.
+#[inline(always)]
+fn length_of(head: u64) -> usize {
+    (head >> 48) as usize
 }
 
 /// The lanes to one NIC, mapped.
@@ -262,9 +280,9 @@ impl Lanes {
     #[inline(always)]
     pub fn next(&self, index: usize) -> Option<Glimpse> {
         let number = self.ends(index).taken.load(Relaxed);
-        let head = self.cell(index, number).head.load(Relaxed);
+        let head = self.cell(index, number).head.load(Acquire);
         let is_there = head as u32 == number.wrapping_add(1) as u32;
-        is_there.then_some(Glimpse { portal: (head >> 32) as u8, is_long: head >> 48 > INLINE_BYTES as u64 })
+        is_there.then_some(Glimpse { number, head })
     }
 
     /// To take messages out of a claimed lane. Under the NIC's lock, for as long as it is held.
@@ -272,6 +290,13 @@ impl Lanes {
     pub fn reader(&self, index: usize) -> Reader<'_> {
         // SAFETY: a claimed lane lies within the file, which is mapped as long as these lanes are borrowed.
         unsafe { Reader::new(self.lane(index), self.ends(index).taken.load(Relaxed)) }
+    }
+
+    /// The same for a message that was seen. None: it has been taken.
+    #[inline(always)]
+    pub fn reader_from(&self, index: usize, seen: Glimpse) -> Option<Reader<'_>> {
+        let reader = self.reader(index);
+        (reader.next_number() == seen.number).then_some(reader)
     }
 
     /// Clears lanes whose senders have ended or closed their ends, and that are empty. Under the NIC's lock, by its owner.

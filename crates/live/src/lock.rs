@@ -6,8 +6,8 @@
 //! holder still lives; a dead holder's lock is taken over and the tables are rebuilt before anything else is done.
 //!
 //! Invariants
-//! 1. Whoever gets a [`Guard`] sees whole tables.
-//! 2. A guard is dropped by the thread that got it; nothing that can block on a peer happens under it.
+//! 1. Whoever gets a [`Guard`] or a [`Held`] finds whole tables.
+//! 2. Either is dropped by the thread that got it; nothing that can block on a peer happens under it.
 //!
 //! Budget, uncontended: one compare-and-swap and one store on a line of its own.
 
@@ -15,6 +15,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
+use selvedge_nic::registers::Registers;
 use selvedge_nic::{Nic, NoMemory};
 
 use crate::os::process::Identity;
@@ -28,6 +29,11 @@ const PATIENCE: Duration = Duration::from_millis(2);
 /// The NIC, locked.
 pub struct Guard<'a> {
     nic: &'a mut Nic<'a>,
+    _held: Held<'a>,
+}
+
+/// The lock of a NIC whose tables are not looked at.
+pub struct Held<'a> {
     segment: &'a Segment,
 }
 
@@ -35,12 +41,19 @@ impl Segment {
     /// Takes the NIC's lock for the process that `own` names.
     #[inline]
     pub fn lock(&self, own: u64) -> Guard<'_> {
+        let held = self.hold(own);
+        // SAFETY: the lock is held until the guard is dropped.
+        Guard { nic: unsafe { self.nic() }, _held: held }
+    }
+
+    /// The same, for what the lock protects beside the tables.
+    #[inline(always)]
+    pub fn hold(&self, own: u64) -> Held<'_> {
         let word = &self.header().lock.word;
         if word.compare_exchange(0, own, Acquire, Relaxed).is_err() {
             self.lock_slow(own);
         }
-        // SAFETY: the lock is held until the guard is dropped.
-        Guard { nic: unsafe { self.nic() }, segment: self }
+        Held { segment: self }
     }
 
     #[cold]
@@ -91,7 +104,20 @@ impl DerefMut for Guard<'_> {
     }
 }
 
-impl Drop for Guard<'_> {
+impl<'a> Held<'a> {
+    /// For who has it, and forgot.
+    #[inline(always)]
+    pub(crate) fn still(segment: &'a Segment) -> Held<'a> {
+        Held { segment }
+    }
+
+    #[inline(always)]
+    pub fn registers(&self) -> &Registers {
+        self.segment.registers()
+    }
+}
+
+impl Drop for Held<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         self.segment.header().lock.word.store(0, Release);

@@ -337,6 +337,13 @@ impl Segment {
         unsafe { signal_views(self.mapping.base(), &self.layout, self.heap_blocks.load(Relaxed)) }
     }
 
+    /// The NIC's registers.
+    #[inline(always)]
+    pub fn registers(&self) -> &Registers {
+        // SAFETY: as for `signals`.
+        unsafe { &*at::<Registers>(self.mapping.base(), self.layout.registers) }
+    }
+
     /// Looks how large the heap is now.
     pub fn look_at_heap(&self) {
         self.heap_blocks_now();

@@ -21,7 +21,7 @@
 use std::ffi::c_void;
 
 use selvedge_live::direct::{lane_has_data, lane_source};
-use selvedge_live::lanes::{Reader, Waiting};
+use selvedge_live::lanes::{Glimpse, Reader, Waiting};
 use selvedge_live::os::copy;
 
 use super::early::Early;
@@ -164,12 +164,12 @@ impl Front {
         bytes
     }
 
-    /// The same of one, the reader's first: most come alone, and need no loop. None: it stays in the lane.
+    /// The same of one, which was seen: most come alone, and need no loop. None: it stays in the lane.
     #[inline(always)]
-    pub fn take_first_of_run<const WHOLE: bool, const LONG: bool>(
+    pub fn take_seen<const WHOLE: bool, const LONG: bool>(
         &mut self,
         reader: &mut Reader<'_>,
-        portal: u8,
+        seen: Glimpse,
         sender: u64,
         reading: &mut Reading,
     ) -> Option<usize> {
@@ -179,7 +179,7 @@ impl Front {
         if receives.len() == 0 || reading.left() == 0 {
             return None;
         }
-        let message = reader.first::<LONG>(portal)?;
+        let message = reader.first::<LONG>(seen)?;
         let with = (*flags, *tag_mask);
         // SAFETY: the message lies in the lane and is of this sort; there is room for one more completion.
         if !unsafe { fill_whole::<WHOLE, LONG>(receives.first(), &message, sender, with, &mut written) } {
@@ -293,7 +293,6 @@ unsafe fn fill_whole<const WHOLE: bool, const LONG: bool>(
     }
     // SAFETY: the caller's; the receive is the program's, whose memory it promised.
     unsafe {
-        message.copy_to::<LONG>(receive.start as *mut u8);
         written.write(&fi_cq_tagged_entry {
             op_context: receive.context,
             flags: flags | if lane_has_data(&envelope) { REMOTE_CQ_DATA } else { 0 },
@@ -302,6 +301,8 @@ unsafe fn fill_whole<const WHOLE: bool, const LONG: bool>(
             data: envelope.header_data,
             tag: envelope.match_bits & tag_mask,
         });
+        // Last: little need be kept over it.
+        message.copy_to::<LONG>(receive.start as *mut u8);
     }
     true
 }
@@ -469,18 +470,20 @@ impl Core {
     }
 }
 
-/// How many places there are: one for each portal table entry.
-const FRONTS: usize = ENDPOINT_PORTALS as usize + KINDS as usize * super::ENDPOINTS_MAX;
+/// How many places there are: one for each portal table entry that a lane's message can name.
+const FRONTS: usize = 1 << u8::BITS;
+
+const _: () = assert!(ENDPOINT_PORTALS as usize + KINDS as usize * super::ENDPOINTS_MAX <= FRONTS);
 
 /// The fronts of a domain, by portal table entry. Each stays where it is as long as its endpoint is open, which knows it, too.
 pub struct Fronts {
     /// Null where no messages arrive.
-    places: Box<[*mut Front]>,
+    places: Box<[*mut Front; FRONTS]>,
 }
 
 impl Fronts {
     pub fn new() -> Fronts {
-        Fronts { places: vec![std::ptr::null_mut(); FRONTS].into_boxed_slice() }
+        Fronts { places: Box::new([std::ptr::null_mut(); FRONTS]) }
     }
 
     fn set(&mut self, portal: u32, front: Option<Front>) {
@@ -509,10 +512,26 @@ impl Fronts {
         self.get(portal).is_some_and(Front::is_open)
     }
 
+    /// The place that a lane's message names.
+    #[inline(always)]
+    pub(super) fn of_lane(&self, portal: u8) -> Option<&Front> {
+        // SAFETY: as above.
+        unsafe { self.places[portal as usize].as_ref() }
+    }
+
+    /// The same to change it.
+    #[inline(always)]
+    pub(super) fn of_lane_mut(&mut self, portal: u8) -> Option<&mut Front> {
+        // SAFETY: as above.
+        unsafe { self.places[portal as usize].as_mut() }
+    }
+
     /// All places, with their portal table entries.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Front)> {
         // SAFETY: as above; each place is another front.
-        (0..).zip(&self.places).filter_map(|(portal, &front)| unsafe { front.as_mut() }.map(|front| (portal, front)))
+        (0..)
+            .zip(self.places.iter())
+            .filter_map(|(portal, &front)| unsafe { front.as_mut() }.map(|front| (portal, front)))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_live::lanes::{Glimpse, Lanes, Reader, Waiting};
-use selvedge_live::lock::Guard;
+use selvedge_live::lock::Held;
 use selvedge_live::os::{copy, lines, ranks};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
@@ -59,6 +59,12 @@ pub(super) struct Filled {
     room: usize,
 }
 
+/// Whether these are some lanes, and so few that looking at all of them takes no time.
+#[inline(always)]
+fn is_few(lanes: u64) -> bool {
+    lanes != 0 && lanes.count_ones() <= LINGERING_LANES
+}
+
 /// The next message of a lane; None where there is none, or none any more.
 #[inline(always)]
 fn next_message(lanes: &Lanes, lane: usize, reader: &Reader<'_>) -> Option<Waiting> {
@@ -85,73 +91,14 @@ enum Next {
     Close(u32),
 }
 
-/// A lane, and a place that messages from it are for, whose receives are private.
+/// A lane, and a place that messages from it are for, whose receives are private. Under the NIC's lock.
 struct OpenPlace<'a> {
-    nic: Guard<'a>,
+    held: Held<'a>,
     lanes: &'a Lanes,
-    lane: usize,
     reader: Reader<'a>,
     sender: u64,
     front: &'a mut Front,
-    portal: u8,
     sources: &'a HashMap<u64, Vec<u64>>,
-}
-
-impl OpenPlace<'_> {
-    /// Takes messages in that are for the first receive each, and their completions what the program reads next, as long as all are `LONG`
-    /// or none is; their bytes.
-    #[inline(always)]
-    fn take_usual<const WHOLE: bool, const LONG: bool>(&mut self, reading: &mut Reading) -> usize {
-        let OpenPlace { front, reader, portal, sender, .. } = self;
-        match front.take_first_of_run::<WHOLE, LONG>(reader, *portal, *sender, reading) {
-            Some(bytes) if front.has_receives() => {
-                bytes + front.take_run::<WHOLE, LONG>(reader, *portal, *sender, BATCH - 1, reading)
-            }
-            first => first.unwrap_or(0),
-        }
-    }
-
-    /// Takes messages in one by one, whatever each is and whoever reads its completion.
-    #[inline(never)]
-    fn take_each(self, reading: &mut Reading) -> Next {
-        let OpenPlace { nic, lanes, lane, mut reader, sender, front, portal, sources } = self;
-        let mut next = Next::Rest;
-        let mut bytes_taken = 0usize;
-        // In registers, as long as the loop runs.
-        let mut here = *reading;
-        while let Some(message) = next_message(lanes, lane, &reader) {
-            let envelope = &message.envelope;
-            if envelope.portal != portal {
-                next = Next::Again;
-                break;
-            }
-            let source = lane_source(envelope, sender);
-            let mut goes_on = true;
-            if let Some(receive) = front.take(envelope.match_bits, source) {
-                let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
-                let data = (lane_has_data(envelope), envelope.header_data);
-                // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
-                bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
-                goes_on = front.has_receives();
-            } else {
-                // SAFETY: the message lies in the lane.
-                if !front.change_early(|early| unsafe { early.push(message, sender) }) {
-                    // It will wait as unexpected, and then receives must be posted where they meet it.
-                    next = Next::Close(portal.into());
-                    break;
-                }
-                bytes_taken += message.length;
-            }
-            reader.pass(&message);
-            // Where none is waited for any more, the next one's line is left alone, too.
-            if !goes_on || reader.taken() >= BATCH {
-                break;
-            }
-        }
-        *reading = here;
-        nic.count_taken(reader.taken(), bytes_taken as u64);
-        next
-    }
 }
 
 impl Core {
@@ -170,8 +117,8 @@ impl Core {
         }
         let (mut came, others) = self.take_own_first(reading);
         let wait = if is_first { self.first_look() } else { 0 };
-        if wait != 0 && others.count_ones() <= LINGERING_LANES {
-            came |= self.await_answer(wait, others, reading);
+        if wait != 0 && !came && is_few(others) {
+            came = self.await_answer(wait, others, reading);
         } else {
             came |= self.take_lanes(others, reading);
             if !came && self.idle.wrapping_sub(1) < LINGERING_CALLS {
@@ -223,7 +170,7 @@ impl Core {
     #[inline(always)]
     fn asks_for_more_than_it_posted(&mut self, is_first: bool) -> bool {
         let served = std::mem::take(&mut self.served);
-        !is_first && self.fronts.get(served.into()).is_some_and(|front| !front.has_receives())
+        !is_first && self.fronts.of_lane(served).is_some_and(|front| !front.has_receives())
     }
 
     /// Completions were read that had been there: the next question in vain is no second one.
@@ -252,7 +199,7 @@ impl Core {
     /// and 10 to 20 % under MPICH.
     #[inline(never)]
     fn linger(&mut self, lanes: u64, reading: &mut Reading) -> bool {
-        if lanes == 0 || lanes.count_ones() > LINGERING_LANES {
+        if !is_few(lanes) {
             return false;
         }
         let found = self.look_for(lanes, LOOKS_MAX, reading);
@@ -294,8 +241,8 @@ impl Core {
     /// Takes in what lies in a lane, as much as in one go; whether there was any.
     #[inline(always)]
     fn take_lane(&mut self, lane: usize, reading: &mut Reading) -> bool {
-        let Some(message) = self.lanes.next(lane) else { return false };
-        match self.take_some(lane, message, reading) {
+        let Some(seen) = self.lanes.next(lane) else { return false };
+        match self.take_some(lane, seen, reading) {
             Next::Rest => {}
             next => self.take_more(lane, next, reading),
         }
@@ -371,9 +318,13 @@ impl Core {
     /// messages: what the NIC tells of earlier ones is heard first, as the sender told it before it left anything here.
     #[inline(always)]
     fn take_some(&mut self, lane: usize, first: Glimpse, reading: &mut Reading) -> Next {
-        match self.fronts.is_open(first.portal.into()) {
-            true if first.is_long => self.take_private::<true>(lane, first.portal, reading),
-            true => self.take_private::<false>(lane, first.portal, reading),
+        match self.fronts.of_lane(first.portal()).is_some_and(Front::is_open) {
+            true => match (reading.is_whole(), first.is_long()) {
+                (true, false) => self.take_private::<true, false>(lane, first, reading),
+                (true, true) => self.take_private::<true, true>(lane, first, reading),
+                (false, false) => self.take_private::<false, false>(lane, first, reading),
+                (false, true) => self.take_private::<false, true>(lane, first, reading),
+            },
             false => self.take_listed(lane),
         }
     }
@@ -394,45 +345,133 @@ impl Core {
             if self.kept.get() != self.seen {
                 self.look_again();
             }
-            let Some(message) = self.lanes.next(lane) else { return };
-            next = self.take_some(lane, message, reading);
+            let Some(seen) = self.lanes.next(lane) else { return };
+            next = self.take_some(lane, seen, reading);
         }
     }
 
-    /// A lane, and the place that its next messages are for, under the NIC's lock. None: something has come before that is to be heard
-    /// first, or the place is closed.
-    #[inline(always)]
-    fn open_place(&mut self, lane: usize, portal: u8) -> Option<OpenPlace<'_>> {
-        let Core { interface, lanes, fronts, watches, sources, kept, seen, .. } = self;
-        let nic = interface.lock();
-        let front = fronts.get_mut(portal.into())?;
-        if watches[0].has_event() || kept.get() != *seen {
-            return None;
-        }
-        let (sender, reader) = (lanes.sender(lane), lanes.reader(lane));
-        Some(OpenPlace { nic, lanes, lane, reader, sender, front, portal, sources })
-    }
-
-    /// Messages for a place that is open, of which the first is `LONG` or lies in its cell alone: its receives are at hand.
+    /// A message for a place that is open, which was seen, and is `LONG` or lies in its cell alone; and those that follow it. Most come
+    /// alone, for the first receive, and their completion is what the program reads next.
     #[inline(never)]
-    fn take_private<const LONG: bool>(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
-        let Some(mut place) = self.open_place(lane, portal) else { return Next::Again };
-        let bytes = match reading.is_whole() {
-            true => place.take_usual::<true, LONG>(reading),
-            false => place.take_usual::<false, LONG>(reading),
-        };
-        let OpenPlace { nic, front, reader, .. } = &place;
-        // The next one's line is left alone: it is about to be written, if it has not been.
-        if reader.taken() != 0 {
-            nic.count_taken(reader.taken(), bytes as u64);
-            let is_served = !front.has_receives();
-            drop(place);
-            if is_served {
-                self.served = portal;
-            }
-            return Next::Rest;
+    fn take_private<const WHOLE: bool, const LONG: bool>(
+        &mut self,
+        lane: usize,
+        seen: Glimpse,
+        reading: &mut Reading,
+    ) -> Next {
+        let portal = seen.portal();
+        let held = self.interface.hold();
+        if self.watches[0].has_event() || self.kept.get() != self.seen {
+            return Next::Again;
         }
-        place.take_each(reading)
+        let sender = self.lanes.sender(lane);
+        let (Some(front), Some(mut reader)) = (self.fronts.of_lane_mut(portal), self.lanes.reader_from(lane, seen))
+        else {
+            return Next::Again;
+        };
+        let taken = front.take_seen::<WHOLE, LONG>(&mut reader, seen, sender, reading);
+        if let Some(bytes) = taken {
+            held.registers().count_taken(1, bytes as u64);
+            // The next one's line is left alone: it is about to be written, if it has not been.
+            if !front.has_receives() {
+                drop(held);
+                self.served = portal;
+                return Next::Rest;
+            }
+        }
+        std::mem::forget(held);
+        // SAFETY: the lock was just kept.
+        unsafe {
+            match taken {
+                Some(_) => self.take_others::<WHOLE, LONG>(lane, portal, reading),
+                None => self.take_each(lane, portal, reading),
+            }
+        }
+    }
+
+    /// A lane, and a place that is open, under the NIC's lock.
+    ///
+    /// # Safety
+    /// This thread has the lock, and forgot it.
+    #[inline(always)]
+    unsafe fn open_place(&mut self, lane: usize, portal: u8) -> Option<OpenPlace<'_>> {
+        let Core { interface, lanes, fronts, sources, .. } = self;
+        // SAFETY: the caller's.
+        let held = unsafe { interface.held() };
+        let (sender, reader) = (lanes.sender(lane), lanes.reader(lane));
+        Some(OpenPlace { held, lanes, reader, sender, front: fronts.of_lane_mut(portal)?, sources })
+    }
+
+    /// Takes messages in that follow one that was taken, as long as each is like it.
+    ///
+    /// # Safety
+    /// As of [`Core::open_place`].
+    #[inline(never)]
+    unsafe fn take_others<const WHOLE: bool, const LONG: bool>(
+        &mut self,
+        lane: usize,
+        portal: u8,
+        reading: &mut Reading,
+    ) -> Next {
+        // SAFETY: the caller's.
+        let Some(OpenPlace { held, mut reader, sender, front, .. }) = (unsafe { self.open_place(lane, portal) }) else {
+            return Next::Again;
+        };
+        let bytes = front.take_run::<WHOLE, LONG>(&mut reader, portal, sender, BATCH - 1, reading);
+        held.registers().count_taken(reader.taken(), bytes as u64);
+        let is_served = !front.has_receives();
+        drop(held);
+        if is_served {
+            self.served = portal;
+        }
+        Next::Rest
+    }
+
+    /// Takes messages in one by one, whatever each is and whoever reads its completion.
+    ///
+    /// # Safety
+    /// As of [`Core::open_place`].
+    #[inline(never)]
+    unsafe fn take_each(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
+        // SAFETY: the caller's.
+        let place = unsafe { self.open_place(lane, portal) };
+        let Some(OpenPlace { held, lanes, mut reader, sender, front, sources }) = place else { return Next::Again };
+        let mut next = Next::Rest;
+        let mut bytes_taken = 0usize;
+        // In registers, as long as the loop runs.
+        let mut here = *reading;
+        while let Some(message) = next_message(lanes, lane, &reader) {
+            let envelope = &message.envelope;
+            if envelope.portal != portal {
+                next = Next::Again;
+                break;
+            }
+            let source = lane_source(envelope, sender);
+            let mut goes_on = true;
+            if let Some(receive) = front.take(envelope.match_bits, source) {
+                let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
+                let data = (lane_has_data(envelope), envelope.header_data);
+                // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
+                bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
+                goes_on = front.has_receives();
+            } else {
+                // SAFETY: the message lies in the lane.
+                if !front.change_early(|early| unsafe { early.push(message, sender) }) {
+                    // It will wait as unexpected, and then receives must be posted where they meet it.
+                    next = Next::Close(portal.into());
+                    break;
+                }
+                bytes_taken += message.length;
+            }
+            reader.pass(&message);
+            // Where none is waited for any more, the next one's line is left alone, too.
+            if !goes_on || reader.taken() >= BATCH {
+                break;
+            }
+        }
+        *reading = here;
+        held.registers().count_taken(reader.taken(), bytes_taken as u64);
+        next
     }
 
     /// Messages for places whose receives are at the NIC.
@@ -451,7 +490,7 @@ impl Core {
             for _ in 0..BATCH {
                 let Some(message) = next_message(lanes, lane, &reader) else { break };
                 let envelope = &message.envelope;
-                if fronts.is_open(envelope.portal.into()) {
+                if fronts.of_lane(envelope.portal).is_some_and(Front::is_open) {
                     next = Next::Again;
                     break;
                 }

@@ -7,7 +7,7 @@
 
 use std::ffi::c_int;
 
-use selvedge_live::direct::{Told, lane_flags};
+use selvedge_live::direct::{LANE_HAS_DATA, Told};
 use selvedge_live::lanes::Envelope;
 use selvedge_live::os::copy;
 use selvedge_nic::handle::NONE;
@@ -89,8 +89,8 @@ impl Outgoing {
 
 /// What a message of one of our endpoints says of itself in a lane.
 #[inline(always)]
-fn envelope(portal: u8, own: u16, tag: u64, data: Option<u64>) -> Envelope {
-    let flags = lane_flags(own, data.is_some());
+pub fn envelope(portal: u8, lane_flags: u8, tag: u64, data: Option<u64>) -> Envelope {
+    let flags = if data.is_some() { lane_flags | LANE_HAS_DATA } else { lane_flags };
     Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) }
 }
 
@@ -136,9 +136,9 @@ impl Core {
             }
             if let Lane::Open(lane) = &mut peer.lane {
                 // SAFETY: an endpoint that is open.
-                let own = unsafe { (*message.ticket.endpoint).index };
+                let lane_flags = unsafe { (*message.ticket.endpoint).lane_flags };
                 let portal = message.kind.portal(message.endpoint) as u8;
-                let envelope = envelope(portal, own, message.tag, message.data);
+                let envelope = envelope(portal, lane_flags, message.tag, message.data);
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
                 if lane.is_open() && lane.push(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
@@ -154,16 +154,16 @@ impl Core {
     /// Leaves a message in the target's lane, if there is one with room and the message is as long as that ([`length_of`]). It is then over
     /// for its sender. False: nothing has happened, and [`Core::send`] does it.
     ///
+    /// What it says of itself is asked for when it is sure to go there: until then registers have the caller's arguments.
+    ///
     /// # Safety
     /// `from` is readable for `length` bytes.
     #[inline(always)]
     pub unsafe fn leave<const LENGTH: u8>(
         &mut self,
         peer: u32,
-        portal: u8,
-        own: u16,
-        (tag, data): (u64, Option<u64>),
         (from, length): (*const u8, usize),
+        envelope: impl FnOnce() -> Envelope,
     ) -> bool {
         let longest = if LENGTH == length_of::MORE { self.long_max } else { self.cell_max };
         if !length_of::is::<LENGTH>(length) || length > longest {
@@ -173,16 +173,17 @@ impl Core {
         if !lane.is_open() || (LENGTH != length_of::MORE && !lane.has_room()) {
             return false;
         }
-        self.sent = true;
-        let envelope = envelope(portal, own, tag, data);
+        let envelope = envelope();
         // SAFETY: the caller's bytes.
         unsafe {
             match LENGTH {
                 length_of::A_WORD => lane.leave_word(&envelope, from, length, self.round),
                 length_of::A_CELL => lane.leave(&envelope, from, length, self.round),
-                _ => return lane.leave_long(&envelope, from, length, self.round),
+                _ if !lane.leave_long(&envelope, from, length, self.round) => return false,
+                _ => {}
             }
         }
+        self.sent = true;
         true
     }
 

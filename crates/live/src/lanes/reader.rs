@@ -6,7 +6,8 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{
-    Cell, DATA_BYTES, Ends, Envelope, INLINE_BYTES, Lanes, MESSAGE_BYTES_MAX, cell_at, data_at, early_lines, rounded,
+    Cell, DATA_BYTES, Ends, Envelope, Glimpse, INLINE_BYTES, Lanes, MESSAGE_BYTES_MAX, cell_at, data_at, early_lines,
+    length_of, rounded,
 };
 use crate::os::{copy, lines};
 
@@ -88,29 +89,33 @@ impl Reader<'_> {
         if self.taken != self.first {
             lines::about_to_read(ptr::from_ref(self.cell(self.taken.wrapping_add(AHEAD))).cast());
         }
-        let is_long = (head >> 48) as usize > INLINE_BYTES;
+        let is_long = length_of(head) > INLINE_BYTES;
         waiting(self.lane, cell, head, is_long).map(Some).ok_or(LaneFault)
     }
 
-    /// The next message, if it is for this place and is `LONG` or lies in its cell alone. It is this reader's first.
+    /// Which message is the next, of all that ever lay here.
     #[inline(always)]
-    pub fn first<const LONG: bool>(&self, portal: u8) -> Option<Waiting> {
-        debug_assert!(self.taken() == 0);
-        let cell = self.cell(self.taken);
-        let head = cell.head.load(Acquire);
-        let expected = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
-        self.in_run::<LONG>(cell, head, expected)
+    pub(super) fn next_number(&self) -> u64 {
+        self.taken
+    }
+
+    /// The message that was seen, if it is `LONG` or lies in its cell alone. It is this reader's first ([`Lanes::reader_from`]).
+    #[inline(always)]
+    pub fn first<const LONG: bool>(&self, seen: Glimpse) -> Option<Waiting> {
+        debug_assert!(self.taken() == 0 && self.taken == seen.number);
+        let is_of_sort = seen.is_long() == LONG;
+        is_of_sort.then(|| waiting(self.lane, self.cell(seen.number), seen.head, LONG)).flatten()
     }
 
     /// What lies in a cell, if its head has this number and place, and it is of the sort. What cannot be is left to who looks at each.
     #[inline(always)]
     fn in_run<const LONG: bool>(&self, cell: &Cell, head: u64, expected: u64) -> Option<Waiting> {
-        let is_of_run = (head ^ expected) << 24 == 0 && ((head >> 48) as usize > INLINE_BYTES) == LONG;
+        let is_of_run = (head ^ expected) << 24 == 0 && (length_of(head) > INLINE_BYTES) == LONG;
         is_of_run.then(|| waiting(self.lane, cell, head, LONG)).flatten()
     }
 
-    /// Takes in the next messages for a place, up to so many, while they are all `LONG`, or all lie in their cells alone, and `take` takes
-    /// them. They are passed together, once they are over.
+    /// Takes in messages for a place that follow another, up to so many, while they are all `LONG`, or all lie in their cells alone, and
+    /// `take` takes them. They are passed together, once they are over.
     #[inline(always)]
     pub fn take_run<const LONG: bool>(&mut self, portal: u8, most: u64, mut take: impl FnMut(&Waiting) -> bool) {
         // The number of a message and its place, as its head has them: one counter for all, the first register to be short of. Where
@@ -118,7 +123,6 @@ impl Reader<'_> {
         let first = u64::from(self.taken.wrapping_add(1) as u32) | u64::from(portal) << 32;
         let end = first + most;
         let mut next = first;
-        let single = if self.taken() == 0 { first } else { 0 };
         let lane = self.lane;
         // SAFETY: as in `cell`.
         let cell_of = |next: u64| unsafe { &*cell_at(lane, next.wrapping_sub(1)) };
@@ -126,10 +130,7 @@ impl Reader<'_> {
             let cell = cell_of(next);
             let head = cell.head.load(Acquire);
             let Some(message) = self.in_run::<LONG>(cell, head, next) else { break };
-            // Not after a single one: its sender is left the line that it will write.
-            if next != single {
-                lines::about_to_read(ptr::from_ref(cell_of(next + AHEAD)).cast());
-            }
+            lines::about_to_read(ptr::from_ref(cell_of(next + AHEAD)).cast());
             if !take(&message) {
                 break;
             }
@@ -159,7 +160,7 @@ impl Reader<'_> {
 /// The message of a cell with this head, which is `long` or lies there alone. None: no sender writes such a message.
 #[inline(always)]
 fn waiting(lane: *mut u8, cell: &Cell, head: u64, long: bool) -> Option<Waiting> {
-    let length = (head >> 48) as usize;
+    let length = length_of(head);
     let (bytes, data_next) = match long {
         true => long_bytes(lane, cell, length)?,
         false => (cell.bytes.as_ptr().cast(), 0),

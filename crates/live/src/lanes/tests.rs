@@ -120,7 +120,8 @@ fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u
     // Every second run begins with one by itself.
     let mut left = most;
     if most % 2 == 1
-        && let Some(first) = reader.first::<LONG>(portal).filter(&mut take)
+        && let Some(seen) = own.next(0).filter(|seen| seen.portal() == portal)
+        && let Some(first) = reader.first::<LONG>(seen).filter(&mut take)
     {
         reader.pass(&first);
         left -= 1;
@@ -167,7 +168,7 @@ fn runs_of_both_sorts_take_turns() {
         }
         for most in 1..round % 5 {
             let is_long = length(taken) > INLINE_BYTES;
-            let glimpse = own.next(0).map(|glimpse| (glimpse.portal, glimpse.is_long));
+            let glimpse = own.next(0).map(|glimpse| (glimpse.portal(), glimpse.is_long()));
             assert_eq!(glimpse, (taken < sent).then_some((9, is_long)));
             let got = if is_long { run_of::<true>(&own, 9, most, |_| true) } else { run(&own, 9, most, |_| true) };
             let same =
@@ -202,6 +203,26 @@ fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
     assert_eq!(run(&own, 9, 8, |_| true), [], "longer than a cell");
     assert_eq!(take(&own, 0), Some((5, INLINE_BYTES + 1)));
     assert_eq!(run(&own, 9, 8, |_| true), [6]);
+}
+
+/// Whoever sees a message has no lock yet: others may take it in before.
+#[test]
+fn what_was_seen_is_read_once_and_only_while_it_is_the_next() {
+    let folder = Folder::new();
+    let (own, mut sender) = pair(&folder);
+    assert!(own.next(0).is_none());
+    assert!(push(&mut sender, 1, 8) && push(&mut sender, 2, INLINE_BYTES + 1));
+    let (seen, later) = (own.next(0).expect("there"), own.next(0).expect("there"));
+    let mut reader = own.reader_from(0, seen).expect("nobody took it");
+    assert!(reader.first::<true>(seen).is_none(), "it lies in its cell alone");
+    let first = reader.first::<false>(seen).expect("there");
+    assert_eq!((first.envelope.match_bits, first.length), (1, 8));
+    reader.pass(&first);
+    assert!(own.reader_from(0, later).is_none(), "it was taken");
+    let seen = own.next(0).expect("there");
+    assert!(seen.is_long() && own.reader_from(0, seen).is_some_and(|reader| reader.first::<false>(seen).is_none()));
+    assert_eq!(take(&own, 0), Some((2, INLINE_BYTES + 1)));
+    assert!(own.reader_from(0, seen).is_none() && own.next(0).is_none());
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //!    another kind (persistent, counted, with an I/O vector), for which `deliver` must be called.
 //! 4. An owner may match messages itself, with receives that it has not posted, for as long as the place where they arrive is
 //!    idle ([`Nic::is_idle`]): then the two lists have no order to each other. It says how many it took
-//!    ([`Nic::count_taken`]).
+//!    ([`crate::registers::Registers::count_taken`]).
 //!
 //! Cost: one bucket and one entry each; no event, no lock of its own.
 
@@ -101,14 +101,6 @@ impl Nic<'_> {
     /// Unexpected messages of a portal table entry.
     pub fn unexpected_count(&self, index: u32) -> u32 {
         self.tables.portals.get(index as usize).map_or(0, |record| record.headers)
-    }
-
-    /// Messages that the owner has matched without the lists, and their bytes: the registers know of them.
-    pub fn count_taken(&self, messages: u64, bytes: u64) {
-        let registers = self.signals.registers;
-        registers.add(Register::Requests, messages);
-        registers.add(Register::MatchedPriority, messages);
-        registers.add(Register::BytesIn, bytes);
     }
 
     /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
