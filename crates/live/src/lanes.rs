@@ -285,6 +285,12 @@ impl Lanes {
         is_there.then_some(Glimpse { number, head })
     }
 
+    /// Asks for the bytes of a message that was seen and is long: they cross while the lock is taken and its receive found.
+    #[inline(always)]
+    pub fn ask_for_bytes(&self, index: usize, seen: Glimpse) {
+        reader::ask_for_bytes(self.lane(index), self.cell(index, seen.number), seen.head);
+    }
+
     /// To take messages out of a claimed lane. Under the NIC's lock, for as long as it is held.
     #[inline(always)]
     pub fn reader(&self, index: usize) -> Reader<'_> {

@@ -360,6 +360,9 @@ impl Core {
         reading: &mut Reading,
     ) -> Next {
         let portal = seen.portal();
+        if LONG {
+            self.lanes.ask_for_bytes(lane, seen);
+        }
         let held = self.interface.hold();
         if self.watches[0].has_event() || self.kept.get() != self.seen {
             return Next::Again;

@@ -90,6 +90,9 @@ impl Reader<'_> {
             lines::about_to_read(ptr::from_ref(self.cell(self.taken.wrapping_add(AHEAD))).cast());
         }
         let is_long = length_of(head) > INLINE_BYTES;
+        if is_long {
+            ask_for_bytes(self.lane, cell, head);
+        }
         waiting(self.lane, cell, head, is_long).map(Some).ok_or(LaneFault)
     }
 
@@ -130,6 +133,9 @@ impl Reader<'_> {
             let cell = cell_of(next);
             let head = cell.head.load(Acquire);
             let Some(message) = self.in_run::<LONG>(cell, head, next) else { break };
+            if LONG {
+                ask_for_bytes(lane, cell, head);
+            }
             lines::about_to_read(ptr::from_ref(cell_of(next + AHEAD)).cast());
             if !take(&message) {
                 break;
@@ -197,12 +203,17 @@ fn long_bytes(lane: *mut u8, cell: &Cell, length: usize) -> Option<(*const u8, u
     if length > MESSAGE_BYTES_MAX || start % DATA_BYTES + length as u64 > DATA_BYTES {
         return None;
     }
-    let bytes = data_at(lane, start).cast_const();
-    // They cross while it is found out where they go.
-    for line in early_lines(length) {
+    Some((data_at(lane, start).cast_const(), start.wrapping_add(rounded(length))))
+}
+
+/// Asks for the bytes of a message that has more than its cell holds: they cross while it is found out where they go. Whatever lies in the
+/// cell, it is a hint.
+#[inline(always)]
+pub(super) fn ask_for_bytes(lane: *mut u8, cell: &Cell, head: u64) {
+    let bytes = data_at(lane, cell.bytes[0].load(Relaxed)).cast_const();
+    for line in early_lines(length_of(head)) {
         lines::about_to_read(bytes.wrapping_add(line));
     }
-    Some((bytes, start.wrapping_add(rounded(length))))
 }
 
 /// A lane holds what no sender writes.
