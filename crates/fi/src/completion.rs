@@ -37,7 +37,6 @@ pub struct Reading {
     left: usize,
     /// Where sources go, or null.
     sources: *mut fi_addr_t,
-    is_whole: bool,
 }
 
 impl Reading {
@@ -45,17 +44,7 @@ impl Reading {
     #[inline(always)]
     pub fn none() -> Reading {
         let (queue, to, sources) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut());
-        Reading { queue, to, entry_bytes: 0, left: 0, sources, is_whole: false }
-    }
-
-    /// # Safety
-    /// A queue that is open; there is room for so many of its entries, and sources, unless that is null.
-    #[inline(always)]
-    unsafe fn of(queue: *const CompletionQueue, to: *mut u8, left: usize, sources: *mut fi_addr_t) -> Reading {
-        // SAFETY: the caller's.
-        let entry_bytes = unsafe { (*queue).entry_bytes };
-        let is_whole = entry_bytes == size_of::<fi_cq_tagged_entry>() && sources.is_null();
-        Reading { queue, to, entry_bytes, left, sources, is_whole }
+        Reading { queue, to, entry_bytes: 0, left: 0, sources }
     }
 
     /// Entries for which there is room.
@@ -67,7 +56,7 @@ impl Reading {
     /// Whether somebody reads entries of the largest format, and does not ask who sent.
     #[inline(always)]
     pub fn is_whole(&self) -> bool {
-        self.is_whole
+        self.entry_bytes == size_of::<fi_cq_tagged_entry>() && self.sources.is_null()
     }
 
     /// So many were written where [`CompletionQueue::writes_next`] said.
@@ -369,7 +358,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
     unsafe {
         let cq = cq.cast::<CompletionQueue>();
         let mut core: Turn<'_> = (*(*cq).domain).core();
-        let mut reading = Reading::of(cq, buf.cast(), count, sources);
+        let mut reading = Reading { queue: cq, to: buf.cast(), entry_bytes: (*cq).entry_bytes, left: count, sources };
         let is_met = std::mem::take(&mut (*cq).is_met);
         match (*cq).completions.len() {
             0 => core.progress_into(&mut reading),

@@ -163,7 +163,7 @@ impl Glimpse {
     /// Where it is for.
     #[inline(always)]
     pub fn portal(self) -> u8 {
-        (self.head >> 32) as u8
+        portal_of(self.head)
     }
 
     /// Whether it does not lie in its cell alone.
@@ -173,7 +173,13 @@ impl Glimpse {
     }
 }
 
-/// The length that a head tells of.
+/// The place that a head names.
+#[inline(always)]
+fn portal_of(head: u64) -> u8 {
+    (head >> 32) as u8
+}
+
+/// The length that it tells of.
 #[inline(always)]
 fn length_of(head: u64) -> usize {
     (head >> 48) as usize

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{
     Cell, DATA_BYTES, Ends, Envelope, Glimpse, INLINE_BYTES, Lanes, MESSAGE_BYTES_MAX, cell_at, data_at, early_lines,
-    length_of, rounded,
+    length_of, portal_of, rounded,
 };
 use crate::os::{copy, lines};
 
@@ -172,7 +172,7 @@ fn waiting(lane: *mut u8, cell: &Cell, head: u64, long: bool) -> Option<Waiting>
         false => (cell.bytes.as_ptr().cast(), 0),
     };
     let envelope = Envelope {
-        portal: (head >> 32) as u8,
+        portal: portal_of(head),
         flags: (head >> 40) as u8,
         match_bits: cell.match_bits.load(Relaxed),
         header_data: cell.header_data.load(Relaxed),
