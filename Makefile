@@ -26,13 +26,13 @@ OSHCC := OSHCC_CC="$(CC)" OSHCC_RPATH='$$ORIGIN/../../lib:$$ORIGIN/../../../lib'
 PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 
 # What tells simulated ranks the time: `selvedge sim` puts it before their other libraries.
-PRELOAD := $(TREE)/lib/libselvedge/libselvedge_preload.so
+SIM_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_sim_preload.so
 
 # What `selvedge mpirun` and `selvedge env` put before the C library of ranks: a malloc whose large blocks are shared, cheaper yields.
-LIBRANK := $(TREE)/lib/libselvedge/libselvedge_rank.so
+MPI_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpi_preload.so
 
 # What answers for PMIx in simulated ranks of Open MPI.
-PMIX := $(TREE)/lib/libselvedge/libselvedge_pmix.so
+SIM_PMIX := $(TREE)/lib/libselvedge/libselvedge_sim_pmix.so
 
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c))
 SHARED := bench/rank.c bench/ni.c
@@ -43,19 +43,19 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test check-examples bench install setup lint docs docs-pages clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(PRELOAD) $(LIBRANK) $(PMIX) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(SIM_PMIX) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(PRELOAD) $(LIBRANK) $(PMIX) $(TARGET)/release/libsma.a &: FORCE
-	$(CARGO) build --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-preload -p selvedge-rank -p selvedge-pmix
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(SIM_PMIX) $(TARGET)/release/libsma.a &: FORCE
+	$(CARGO) build --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-sim-pmix
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
-	@cmp -s $(TARGET)/release/libselvedge_preload.so $(PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_preload.so $(PRELOAD)
-	@cmp -s $(TARGET)/release/libselvedge_rank.so $(LIBRANK) || install -m 755 $(TARGET)/release/libselvedge_rank.so $(LIBRANK)
-	@cmp -s $(TARGET)/release/libselvedge_pmix.so $(PMIX) || install -m 755 $(TARGET)/release/libselvedge_pmix.so $(PMIX)
+	@cmp -s $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD)
+	@cmp -s $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD)
+	@cmp -s $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX) || install -m 755 $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX)
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 # The functions that the table has, each also as pshmem_..; nothing else is seen from outside.
@@ -135,7 +135,7 @@ docs:
 # docs/environment.md, docs/registers.md and the memory layout in ARCHITECTURE.md, from the program's own tables; shmem.h and
 # what else comes from the table of OpenSHMEM functions.
 docs-pages:
-	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-host --test docs_current
+	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
 	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 install: build
@@ -143,7 +143,7 @@ install: build
 	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
 	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
 	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
-	install -m 755 $(PROVIDER) $(PRELOAD) $(LIBRANK) $(PMIX) $(PREFIX)/lib/libselvedge/
+	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(SIM_PMIX) $(PREFIX)/lib/libselvedge/
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/

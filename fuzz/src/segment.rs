@@ -5,9 +5,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_live::os::process::Identity;
-use selvedge_live::segment::{Owner, Segment};
 use selvedge_nic::Limits;
+use selvedge_shm::os::process::Identity;
+use selvedge_shm::segment::{Owner, Segment};
 use tempfile::TempDir;
 
 use crate::campaign::{Fuzz, Source};

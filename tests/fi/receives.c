@@ -261,7 +261,7 @@ CASE(filled_while_asleep, 2, "fi_trecv: a posted receive gets its message, and i
     static unsigned char data[BYTES];
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     const char *preloaded = getenv("LD_PRELOAD");
-    bool in_place = preloaded && strstr(preloaded, "libselvedge_rank");
+    bool in_place = preloaded && strstr(preloaded, "libselvedge_mpi_preload");
     unsigned char *kinds[] = {data, buffer(BYTES)};
     for (size_t k = 0; k < COUNT_OF(kinds); k++) {
         for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {

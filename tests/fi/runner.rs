@@ -289,7 +289,7 @@ impl Places {
         }
         places.libraries.extend([
             Library {
-                preload: Some(library.with_file_name("libselvedge_rank.so")),
+                preload: Some(library.with_file_name("libselvedge_mpi_preload.so")),
                 settings: &[("SELVEDGE_FI_SMALL_MAX", "0"), ("FI_TEST_EXEC", "1")],
                 ..Library::new("shared")
             },

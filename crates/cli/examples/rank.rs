@@ -9,7 +9,7 @@
 
 use std::process::ExitCode;
 
-use selvedge_launch::{Job, JobError};
+use selvedge_job::{Job, JobError};
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -16,8 +16,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
 
 use common::{Ended, Place, wait_until};
-use selvedge_live::segment::SegmentHeader;
 use selvedge_nic::Register;
+use selvedge_shm::segment::SegmentHeader;
 use serde_json::Value;
 
 /// Puts of `PROGRAM` that match, that come unexpected, and that nothing takes; and the bytes of each.

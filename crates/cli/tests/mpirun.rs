@@ -96,8 +96,9 @@ fn the_library_for_ranks_is_preloaded() {
         Ended::from(command.env("LD_PRELOAD", "/nowhere/libother.so").output().unwrap()).out
     };
     assert!(!said(&["env", "openmpi"]).contains("LD_PRELOAD"));
-    fs::write(tree.file("tree/lib/libselvedge/libselvedge_rank.so"), "").unwrap();
-    let value = format!("{}:/nowhere/libother.so", tree.file("tree/lib/libselvedge/libselvedge_rank.so").display());
+    fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpi_preload.so"), "").unwrap();
+    let value =
+        format!("{}:/nowhere/libother.so", tree.file("tree/lib/libselvedge/libselvedge_mpi_preload.so").display());
     for whom in ["openmpi", "mpich", "ofi"] {
         assert!(said(&["env", whom]).contains(&value), "{whom}");
     }

@@ -44,7 +44,7 @@ impl Address {
             endpoint,
             nic,
             owner,
-            uid: selvedge_host::process::own_uid(),
+            uid: selvedge_transport::process::own_uid(),
             reserved: 0,
             place: own_place(),
         }
@@ -96,7 +96,7 @@ impl Address {
             _ if self.place != own_place() => {
                 Err("the address is of another machine, or of a process with another SELVEDGE_DIR")
             }
-            _ if self.uid != selvedge_host::process::own_uid() => Err("the address is of another user's process"),
+            _ if self.uid != selvedge_transport::process::own_uid() => Err("the address is of another user's process"),
             _ => Ok(self),
         }
     }
@@ -108,7 +108,7 @@ fn own_place() -> u64 {
     *PLACE.get_or_init(|| {
         let mut hasher = DefaultHasher::new();
         std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
-        selvedge_launch::parent().hash(&mut hasher);
+        selvedge_job::parent().hash(&mut hasher);
         hasher.finish()
     })
 }

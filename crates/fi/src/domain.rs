@@ -12,8 +12,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use selvedge_live::Interface;
-use selvedge_live::os::thread::one_thread;
+use selvedge_shm::Interface;
+use selvedge_shm::os::thread::one_thread;
 
 use crate::constants::*;
 use crate::core::{Core, Rest};

@@ -8,9 +8,9 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use selvedge_launch::Service;
-use selvedge_live::direct::lane_flags;
+use selvedge_job::Service;
 use selvedge_nic::handle::NONE;
+use selvedge_shm::direct::lane_flags;
 
 use crate::address::{self, Address, AddressVector, Brief, Known};
 use crate::completion::CompletionQueue;

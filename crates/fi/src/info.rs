@@ -9,7 +9,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use selvedge_live::lanes;
+use selvedge_shm::lanes;
 
 use crate::address::Address;
 use crate::constants::*;

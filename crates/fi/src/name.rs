@@ -8,7 +8,7 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
-use selvedge_launch::{Service, ServiceError};
+use selvedge_job::{Service, ServiceError};
 
 use crate::address::Address;
 use crate::constants::*;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Return codes, and the one place where errors become them.
 
-use selvedge_host::nic::Full;
-use selvedge_host::nic::portals::append::{AppendError, UnlinkError};
-use selvedge_host::nic::portals::resources::PortalError;
-use selvedge_host::{StartError, WaitEnd};
+use selvedge_transport::nic::Full;
+use selvedge_transport::nic::portals::append::{AppendError, UnlinkError};
+use selvedge_transport::nic::portals::resources::PortalError;
+use selvedge_transport::{StartError, WaitEnd};
 
 /// The codes of `portals4.h`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

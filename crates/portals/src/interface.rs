@@ -9,9 +9,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
-use selvedge_host::nic::{Limits, Register};
-use selvedge_host::process::ProcessError;
-use selvedge_host::{OpenError, Process as HostProcess};
+use selvedge_transport::nic::{Limits, Register};
+use selvedge_transport::process::ProcessError;
+use selvedge_transport::{OpenError, Process as HostProcess};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
@@ -32,7 +32,7 @@ pub extern "C" fn PtlInit() -> i32 {
         return Code::Fail as i32;
     }
     if inits().fetch_add(1, SeqCst) == 0 {
-        selvedge_host::abort_reset();
+        selvedge_transport::abort_reset();
     }
     Code::Ok as i32
 }
@@ -56,7 +56,7 @@ pub extern "C" fn PtlFini() {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlAbort() {
-    selvedge_host::abort_waits();
+    selvedge_transport::abort_waits();
     for number in 0..crate::state::INTERFACES as u32 {
         if let Some(ni) = slot(number) {
             ni.interface().wake();
@@ -122,7 +122,7 @@ fn ni_init(
 }
 
 fn failed(call: &str, error: &ProcessError) -> Code {
-    use selvedge_host::process::ClaimError;
+    use selvedge_transport::process::ClaimError;
     let code = match error {
         ProcessError::Claim(ClaimError::InUse { .. }) => Code::PidInUse,
         ProcessError::Claim(ClaimError::OutOfRange { .. }) => Code::ArgInvalid,
@@ -136,7 +136,7 @@ fn failed(call: &str, error: &ProcessError) -> Code {
 }
 
 fn own_uid() -> u32 {
-    selvedge_host::process::own_uid()
+    selvedge_transport::process::own_uid()
 }
 
 /// The NIC's limits for a program's wishes, and what the program is told.
@@ -264,7 +264,7 @@ pub extern "C" fn PtlSetMap(ni_handle: u32, map_size: u64, mapping: *const Proce
         if !ni.logical || map_size == 0 || map_size > most || mapping.is_null() {
             return Err(Code::ArgInvalid);
         }
-        if !selvedge_host::memory_is_readable(mapping as u64, map_size * size_of::<Process>() as u64) {
+        if !selvedge_transport::memory_is_readable(mapping as u64, map_size * size_of::<Process>() as u64) {
             return Err(Code::ArgInvalid);
         }
         // SAFETY: just found readable, and the caller's as C has it.

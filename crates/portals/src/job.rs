@@ -6,8 +6,8 @@ use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use selvedge_host::Process;
-use selvedge_host::process::ProcessError;
+use selvedge_transport::Process;
+use selvedge_transport::process::ProcessError;
 
 const EINVAL: i32 = -22;
 const EIO: i32 = -5;

@@ -2,9 +2,9 @@
 //! List entries and match entries: append, unlink, search (Portals 4.3, "List Entries and Lists", "Matching List
 //! Entries and Matching Lists"). A list entry is a match entry that ignores everything.
 
-use selvedge_host::ListBus;
-use selvedge_host::nic::handle::NONE;
-use selvedge_host::nic::portals::{EntrySpec, options};
+use selvedge_transport::ListBus;
+use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::nic::portals::{EntrySpec, options};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
@@ -86,7 +86,7 @@ impl Draft {
         let nowhere = self.spec.start == 0 && self.spec.length != 0 && self.spec.length != u64::MAX;
         self.spec.length = within_addresses(self.spec.start, self.spec.length);
         let accessible = self.spec.options & options::IS_ACCESSIBLE == 0
-            || selvedge_host::memory_is_readable(self.spec.start, self.spec.length);
+            || selvedge_transport::memory_is_readable(self.spec.start, self.spec.length);
         if nowhere || !accessible { Err(Code::ArgInvalid) } else { Ok(self) }
     }
 
@@ -123,7 +123,7 @@ pub fn read_vectors(ni: &Ni, start: u64, count: u64) -> Outcome<(Vec<(u64, u64)>
         return Err(Code::ArgInvalid);
     }
     let bytes = count * size_of::<IoVec>() as u64;
-    if count != 0 && (start == 0 || start % 8 != 0 || !selvedge_host::memory_is_readable(start, bytes)) {
+    if count != 0 && (start == 0 || start % 8 != 0 || !selvedge_transport::memory_is_readable(start, bytes)) {
         return Err(Code::ArgInvalid);
     }
     let mut vectors = Vec::with_capacity(count as usize);

@@ -7,12 +7,12 @@
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use selvedge_host::WaitEnd;
-use selvedge_host::nic::handle::NONE;
-use selvedge_host::nic::portals::events::Taken;
-use selvedge_host::nic::portals::resources::DescriptorView;
-use selvedge_host::nic::portals::{self, options};
-use selvedge_host::nic::signals::Counter;
+use selvedge_transport::WaitEnd;
+use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::nic::portals::events::Taken;
+use selvedge_transport::nic::portals::resources::DescriptorView;
+use selvedge_transport::nic::portals::{self, options};
+use selvedge_transport::nic::signals::Counter;
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
@@ -211,7 +211,7 @@ pub extern "C" fn PtlCTInc(ct_handle: u32, increment: CtEvent) -> i32 {
 }
 
 /// Changes a counter, and runs what that sets off.
-fn change(ct_handle: u32, how: impl FnOnce(&mut selvedge_host::nic::Nic<'_>, u32)) -> Outcome {
+fn change(ct_handle: u32, how: impl FnOnce(&mut selvedge_transport::nic::Nic<'_>, u32)) -> Outcome {
     let (ni, reference) = find(ct_handle, Kind::Ct)?;
     let interface = ni.interface();
     let mut guard = interface.lock();

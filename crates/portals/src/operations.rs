@@ -7,13 +7,13 @@
 
 use std::ffi::c_void;
 
-use selvedge_host::nic::handle::NONE;
-use selvedge_host::nic::portals::operation::{Datatype, Family, Operation, allowed};
-use selvedge_host::nic::portals::resources::DescriptorView;
-use selvedge_host::nic::portals::triggered::Action;
-use selvedge_host::nic::portals::{Put, ack, options};
-use selvedge_host::nic::tables::{Command, Request, Side, kind};
-use selvedge_host::{Course, Express, Told};
+use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::nic::portals::operation::{Datatype, Family, Operation, allowed};
+use selvedge_transport::nic::portals::resources::DescriptorView;
+use selvedge_transport::nic::portals::triggered::Action;
+use selvedge_transport::nic::portals::{Put, ack, options};
+use selvedge_transport::nic::tables::{Command, Request, Side, kind};
+use selvedge_transport::{Course, Express, Told};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
@@ -318,7 +318,7 @@ fn swap(pair: &Pair, length: u64, target: &Target, operand: *const c_void, what:
     let mut plan = fetch(kind::SWAP, pair, length, target, what)?;
     if what.operation != Operation::Swap as u8 {
         let size = Datatype::from_u32(what.datatype.into()).ok_or(Code::ArgInvalid)?.size_bytes();
-        let readable = !operand.is_null() && selvedge_host::memory_is_readable(operand as u64, size as u64);
+        let readable = !operand.is_null() && selvedge_transport::memory_is_readable(operand as u64, size as u64);
         if length > size as u64 || !readable {
             return Err(Code::ArgInvalid);
         }

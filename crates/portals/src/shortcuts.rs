@@ -15,7 +15,7 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
-use selvedge_host::{Course, Interface, Pass, Piece, lines, thread_word};
+use selvedge_transport::{Course, Interface, Pass, Piece, lines, thread_word};
 
 /// Shortcuts of an interface; a power of two.
 const SHORTCUTS: usize = 32;

@@ -12,8 +12,8 @@
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, MutexGuard};
 
-use selvedge_host::nic::handle::NONE;
-use selvedge_host::{Interface, Opened};
+use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::{Interface, Opened};
 
 use crate::abi::{self, CT_NONE, EQ_NONE, NiLimits, Process};
 use crate::codes::{Code, Outcome};

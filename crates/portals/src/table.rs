@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Portal table entries (Portals 4.3, "Portal Table Entries").
 
-use selvedge_host::nic::handle::NONE;
-use selvedge_host::nic::portals::options;
+use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::nic::portals::options;
 
 use crate::abi::PT_ANY;
 use crate::codes::{Code, code};

@@ -20,7 +20,7 @@ use std::ffi::c_int;
 use std::ptr::null;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquire, Ordering::Release};
 
-use selvedge_host::nic::portals::operation::{Datatype, Operation};
+use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 
 use crate::hand::{Hand, at_hand};
 use crate::{Call, Ctx, Reach, World, check, world};
@@ -457,7 +457,7 @@ updates!(
 
 #[cfg(test)]
 mod tests {
-    use selvedge_host::nic::portals::operation::{Family, allowed};
+    use selvedge_transport::nic::portals::operation::{Family, allowed};
 
     use super::*;
 

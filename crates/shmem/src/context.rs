@@ -17,9 +17,9 @@ use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Mutex, PoisonError};
 
-use selvedge_host::Interface;
-use selvedge_host::nic::Full;
-use selvedge_host::nic::handle::NONE;
+use selvedge_transport::Interface;
+use selvedge_transport::nic::Full;
+use selvedge_transport::nic::handle::NONE;
 
 use crate::team::TeamView;
 use crate::{Call, Ctx, Team, check, order, team, world};

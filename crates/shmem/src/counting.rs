@@ -3,7 +3,7 @@
 //!
 //! A `shmem_ct_t` is, at every PE, one counting event of its NIC; each counts what arrives at that PE. In place, a counting
 //! put stores the bytes and then one word of the counter's line at the target: the sender's own *lane*, or, when twenty others
-//! have lanes, a word that the rest add to ([`selvedge_host::nic::portals::counters`]). By commands, it is a Portals put to
+//! have lanes, a word that the rest add to ([`selvedge_transport::nic::portals::counters`]). By commands, it is a Portals put to
 //! the counter's own list entry, and the target's NIC counts.
 //!
 //! Invariants
@@ -24,8 +24,8 @@ use std::sync::atomic::{
 };
 use std::sync::{Mutex, PoisonError};
 
-use selvedge_host::nic::portals::counters::Lane;
-use selvedge_host::nic::signals::Counter;
+use selvedge_transport::nic::portals::counters::Lane;
+use selvedge_transport::nic::signals::Counter;
 
 use crate::hand::{Hand, at_hand};
 use crate::remote::{COUNTER_TABLE, library};

@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
 use std::time::Instant;
 
-use selvedge_host::settings::VARIABLES;
+use selvedge_transport::settings::VARIABLES;
 
 use crate::{Call, World, check};
 

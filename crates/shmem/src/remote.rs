@@ -17,13 +17,13 @@ use std::ffi::c_int;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
-use selvedge_host::nic::NoMemory;
-use selvedge_host::nic::handle::NONE;
-use selvedge_host::nic::portals::operation::{Datatype, Operation};
-use selvedge_host::nic::portals::{EntrySpec, ack, list, options};
-use selvedge_host::nic::tables::{Command, Request, Side, kind};
-use selvedge_host::process::own_uid;
-use selvedge_host::{Interface, StartError, Symmetric};
+use selvedge_transport::nic::NoMemory;
+use selvedge_transport::nic::handle::NONE;
+use selvedge_transport::nic::portals::operation::{Datatype, Operation};
+use selvedge_transport::nic::portals::{EntrySpec, ack, list, options};
+use selvedge_transport::nic::tables::{Command, Request, Side, kind};
+use selvedge_transport::process::own_uid;
+use selvedge_transport::{Interface, StartError, Symmetric};
 
 use crate::hand::within;
 use crate::{Call, Ctx, World, check};

@@ -8,7 +8,7 @@
 
 use std::ffi::c_int;
 
-use selvedge_host::lines;
+use selvedge_transport::lines;
 
 use crate::hand::at_hand;
 use crate::types::Element;

@@ -22,8 +22,8 @@ use std::ptr::null_mut;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{MutexGuard, PoisonError};
 
-use selvedge_host::settings::parse_symmetric_size;
-use selvedge_host::{Extents, StaticData, Symmetric, static_data};
+use selvedge_transport::settings::parse_symmetric_size;
+use selvedge_transport::{Extents, StaticData, Symmetric, static_data};
 
 use crate::remote::{COUNTER_TABLE, place_library};
 use crate::world::page_bytes;

@@ -23,9 +23,9 @@ use std::sync::atomic::{
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use selvedge_host::nic::Limits;
-use selvedge_host::process::ProcessError;
-use selvedge_host::{Interface, Opened, Process, Symmetric, Window};
+use selvedge_transport::nic::Limits;
+use selvedge_transport::process::ProcessError;
+use selvedge_transport::{Interface, Opened, Process, Symmetric, Window};
 
 use crate::context::Contexts;
 use crate::counting::Counters;

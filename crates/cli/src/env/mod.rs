@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 pub use shell::{Shell, shell_word};
-pub use variables::{Target, Variable, rank_library, variables};
+pub use variables::{Target, Variable, mpi_preload, variables};
 
 /// Below the prefix. It has a directory of its own because libfabric loads every provider in the directory it is given.
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
@@ -47,7 +47,7 @@ MPIR_CVAR_DEBUG_SUMMARY=1 (MPICH).";
 pub fn main(args: Args) -> Result<ExitCode> {
     let provider = provider_directory(&prefix()?)?;
     let mut variables = variables(args.target, &provider)?;
-    variables.extend(rank_library(&provider));
+    variables.extend(mpi_preload(&provider));
     print!("{}", args.shell.lines(&variables)?);
     Ok(ExitCode::SUCCESS)
 }

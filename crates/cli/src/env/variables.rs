@@ -13,7 +13,7 @@
 //! otherwise. `NOLOCAL` makes each rank a host of its own: `MPI_COMM_TYPE_SHARED` has one rank. A variable of its own for the
 //! provider (`MPIR_CVAR_OFI_USE_PROVIDER`) does nothing any more but print a complaint.
 //!
-//! All: `LD_PRELOAD` puts `libselvedge_rank.so` before the C library ([`rank_library`]); behind it stays what was there. In a
+//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`mpi_preload`]); behind it stays what was there. In a
 //! simulated machine `LD_PRELOAD` is the simulator's.
 
 use std::ffi::{OsStr, OsString};
@@ -75,12 +75,12 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
     Ok(all)
 }
 
-const RANK_FILE: &str = "libselvedge_rank.so";
+const MPI_PRELOAD_FILE: &str = "libselvedge_mpi_preload.so";
 
 /// What puts our library for ranks before the C library. None: it is not in this tree, or the loader could not be told of it (which
 /// takes a space or a colon for the end of a name).
-pub fn rank_library(provider_directory: &Path) -> Option<Variable> {
-    let file = provider_directory.join(RANK_FILE);
+pub fn mpi_preload(provider_directory: &Path) -> Option<Variable> {
+    let file = provider_directory.join(MPI_PRELOAD_FILE);
     if !file.is_file() || file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
         return None;
     }
@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn a_tree_without_the_library_does_without() {
-        assert_eq!(rank_library(Path::new("/nowhere")), None);
-        assert_eq!(rank_library(Path::new("/no where")), None);
+        assert_eq!(mpi_preload(Path::new("/nowhere")), None);
+        assert_eq!(mpi_preload(Path::new("/no where")), None);
     }
 
     fn names(target: Target) -> Vec<&'static str> {

@@ -8,9 +8,9 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
-use selvedge_live::os::asymmetric;
-use selvedge_live::os::cma::{self, CmaError};
-use selvedge_live::os::process::cores_allowed;
+use selvedge_shm::os::asymmetric;
+use selvedge_shm::os::cma::{self, CmaError};
+use selvedge_shm::os::process::cores_allowed;
 use serde_json::{Value, json};
 
 use super::{bytes_text, columns, plain};
@@ -18,7 +18,7 @@ use super::{bytes_text, columns, plain};
 pub fn value() -> Value {
     let files = getrlimit(Resource::Nofile);
     let attach = attach_between_siblings();
-    let parent = std::path::absolute(selvedge_launch::parent()).unwrap_or_else(|_| selvedge_launch::parent());
+    let parent = std::path::absolute(selvedge_job::parent()).unwrap_or_else(|_| selvedge_job::parent());
     json!({
         "kernel": read_line("/proc/sys/kernel/osrelease"),
         "cores_allowed": cores_allowed(),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The sections that follow from the build alone: what it is, a NIC's limits and bytes, its registers.
 
-use selvedge_live::{inspect, segment};
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::{Limits, Register, layout};
+use selvedge_shm::{inspect, segment};
 use serde_json::{Map, Value, json};
 
 use super::{bytes_text, columns, plain};

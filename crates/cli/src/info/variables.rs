@@ -6,8 +6,8 @@
 
 use std::path::{Path as FilePath, PathBuf};
 
-use selvedge_host::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
-use selvedge_live::{Mode, Path};
+use selvedge_shm::{Mode, Path};
+use selvedge_transport::settings::{Settings, VARIABLES, Variable, parse_bytes, parse_symmetric_size};
 use serde_json::{Value, json};
 
 use super::{bytes_text, plain};
@@ -45,7 +45,7 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         // Empty is as good as not set.
         "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
         "a file" => text.is_empty() || FilePath::new(text).is_file(),
-        "a name" => selvedge_launch::job_name_from(text) == text,
+        "a name" => selvedge_job::job_name_from(text) == text,
         words if variable.name == "SELVEDGE_LOG" => {
             // Also `target=level`, several with commas between.
             let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));
@@ -72,7 +72,7 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
         }
         "SELVEDGE_CORES" => settings.cores.to_string(),
         "SELVEDGE_HEAP_BYTES" => bytes_text(settings.heap_bytes),
-        "SELVEDGE_DIR" => selvedge_launch::parent().display().to_string(),
+        "SELVEDGE_DIR" => selvedge_job::parent().display().to_string(),
         "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
             Some(prefix) => prefix.to_owned(),
             None => own_tree().map_or(variable.default.to_owned(), |tree| tree.display().to_string()),
@@ -120,7 +120,7 @@ mod tests {
             ("SELVEDGE_SHARED_MALLOC", "0", "2"),
             ("SELVEDGE_YIELD_EVERY", "1", "often"),
             ("SHMEM_SYMMETRIC_SIZE", "3.1M", "much"),
-            ("SELVEDGE_LOG", "warn,selvedge_live=trace", "loud"),
+            ("SELVEDGE_LOG", "warn,selvedge_shm=trace", "loud"),
             ("SELVEDGE_DIR", "/", "/nowhere at all"),
             ("SELVEDGE_JOB", "solo", "../x"),
             ("SELVEDGE_RANK", "7", "-1"),

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use selvedge_launch::{Identity, JobDirectory, sweep_stale};
+use selvedge_job::{Identity, JobDirectory, sweep_stale};
 
 /// The jobs that were there before ours began, and the processes in them: none of them is ours.
 pub struct Leftovers {

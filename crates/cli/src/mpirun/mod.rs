@@ -116,7 +116,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         println!("{}{}", Shell::Sh.lines(&plan.variables)?, plan.command_line());
         return Ok(ExitCode::SUCCESS);
     }
-    let parent = std::path::absolute(selvedge_launch::parent()).context("cannot find the parent of job directories")?;
+    let parent = std::path::absolute(selvedge_job::parent()).context("cannot find the parent of job directories")?;
     let before = Leftovers::before(&parent);
     let ended = match relay::run(&mut plan.command()) {
         Ok(ended) => ended,
@@ -154,7 +154,7 @@ impl Plan {
             choose(mpi, launcher, library, program.as_deref().and_then(virtual_environment), &path)?;
         let provider = env::provider_directory(&env::prefix()?)?;
         let mut variables = env::variables(family.target(), &provider)?;
-        variables.extend(env::rank_library(&provider));
+        variables.extend(env::mpi_preload(&provider));
         if family == Family::Openmpi && rustix::process::geteuid().is_root() {
             if verbose {
                 say("Open MPI refuses to run as root unless told twice: so it is told");

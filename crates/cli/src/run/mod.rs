@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
-use selvedge_launch::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_stale};
+use selvedge_job::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_stale};
 
 /// Start a job of N processes on this machine.
 #[derive(clap::Args)]
@@ -171,7 +171,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
 
 /// Makes the job's directory, and gives where it is.
 pub(crate) fn make_directory(args: &Args) -> Result<(PathBuf, JobDirectory)> {
-    let parent = std::path::absolute(selvedge_launch::parent()).context("cannot find the parent of job directories")?;
+    let parent = std::path::absolute(selvedge_job::parent()).context("cannot find the parent of job directories")?;
     for name in sweep_stale(&parent) {
         log::info!("removed what was left of job {name}");
     }

@@ -19,7 +19,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use rustix::net::{AddressFamily, SocketFlags, SocketType};
 use rustix::thread::CpuSet;
-use selvedge_launch::{Identity, JobDirectory};
+use selvedge_job::{Identity, JobDirectory};
 
 use super::connection::Connection;
 use super::output::{Stream, Target};

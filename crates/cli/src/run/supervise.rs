@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use selvedge_launch::{Identity, JobDirectory, Tombstone, bury_dead_claimants};
-use selvedge_live::segment::mark_dead;
+use selvedge_job::{Identity, JobDirectory, Tombstone, bury_dead_claimants};
+use selvedge_shm::segment::mark_dead;
 
 use super::Args;
 use super::connection::{Connection, Link};

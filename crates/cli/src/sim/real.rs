@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_sim::machine::Machine;
-use selvedge_vclock::Costs;
+use selvedge_sim_protocol::Costs;
 
 use super::processes::{Launch, launch};
 use super::progress::Interrupt;

@@ -5,7 +5,7 @@
 //! so looking never keeps a job from being swept. 2. What vanishes between being listed and being read was not there.
 //! 3. A file that is no sound segment is reported, and the others are shown all the same.
 //!
-//! Cost: a directory listing for each job, a look (`selvedge_live::inspect`) and a `/proc` file for each NIC.
+//! Cost: a directory listing for each job, a look (`selvedge_shm::inspect`) and a `/proc` file for each NIC.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,11 +14,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use selvedge_launch::JobRecord;
-use selvedge_live::inspect::{Inspection, State, inspect};
-use selvedge_live::os::mapping::MapError;
-use selvedge_live::segment::SegmentError;
+use selvedge_job::JobRecord;
 use selvedge_nic::Register;
+use selvedge_shm::inspect::{Inspection, State, inspect};
+use selvedge_shm::os::mapping::MapError;
+use selvedge_shm::segment::SegmentError;
 
 /// What there was at one time.
 pub struct Look {

@@ -55,7 +55,7 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
-    let parent = selvedge_launch::parent();
+    let parent = selvedge_job::parent();
     let only = args.job.as_deref();
     let first = Look::new(&parent, only);
     if let (Some(name), true) = (only, first.jobs.is_empty()) {

@@ -6,7 +6,7 @@
 //! for a message. A program whose messages are answered after the same time each time, which is what one does that waits for answers
 //! and does nothing else, need not pay it: its first look comes when the answer has most likely been written, and no look before.
 //!
-//! Time is counted in looks, as long as [`selvedge_live::os::lines::a_moment`] each. The program is held up for no more than
+//! Time is counted in looks, as long as [`selvedge_shm::os::lines::a_moment`] each. The program is held up for no more than
 //! [`WAIT_MAX`] of them, and only while answers keep coming within [`LOOKS_MAX`].
 
 /// Answers that take longer are late.

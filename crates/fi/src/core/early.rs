@@ -15,9 +15,9 @@
 
 use std::collections::VecDeque;
 
-use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
-use selvedge_live::lanes::{Envelope, Waiting};
-use selvedge_live::os::copy;
+use selvedge_shm::direct::{lane_has_data, lane_request, lane_source};
+use selvedge_shm::lanes::{Envelope, Waiting};
+use selvedge_shm::os::copy;
 
 use super::receive::{Arrived, Wanted};
 use super::receives::Receive;

@@ -22,9 +22,9 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
 
-use selvedge_live::direct::Told;
-use selvedge_live::engine::StartError;
 use selvedge_nic::portals::{Event, fail};
+use selvedge_shm::direct::Told;
+use selvedge_shm::engine::StartError;
 
 use super::send::{Outgoing, own_entry, stays_here};
 use super::{Core, Operation, Side, Ticket};

@@ -55,14 +55,14 @@ use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::ffi::c_void;
 use std::sync::{Arc, Mutex};
 
-use selvedge_host::settings::Settings;
-use selvedge_launch::{Claim, JobDirectory};
-use selvedge_live::interface::{ArenaRange, RegisterWatch, Watch};
-use selvedge_live::lanes::{self, Lanes};
-use selvedge_live::{Config, Interface, Mode, Path};
+use selvedge_job::{Claim, JobDirectory};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::{Limits, NoMemory, Register};
+use selvedge_shm::interface::{ArenaRange, RegisterWatch, Watch};
+use selvedge_shm::lanes::{self, Lanes};
+use selvedge_shm::{Config, Interface, Mode, Path};
+use selvedge_transport::settings::Settings;
 use slab::Slab;
 
 pub use peers::Peer;
@@ -105,11 +105,11 @@ static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
-    Directory(#[from] selvedge_launch::DirectoryError),
+    Directory(#[from] selvedge_job::DirectoryError),
     #[error(transparent)]
-    Claim(#[from] selvedge_launch::ClaimError),
+    Claim(#[from] selvedge_job::ClaimError),
     #[error(transparent)]
-    Nic(#[from] selvedge_live::OpenError),
+    Nic(#[from] selvedge_shm::OpenError),
     #[error("SELVEDGE_PATH=shared: MPI's buffers are ordinary memory, which only auto, cma and bounce reach")]
     Path,
     #[error("the NIC's tables are too small for what the provider needs of them")]
@@ -227,15 +227,15 @@ pub struct Core {
 /// Where this process meets others, and which of the ids there it would have. In virtual time only its job is there, and every run is
 /// like the last.
 fn meeting() -> Result<(JobDirectory, u16), OpenError> {
-    if selvedge_live::simulated::is_simulated() {
+    if selvedge_shm::simulated::is_simulated() {
         let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u16>().ok());
         if let (Ok(job), Some(rank)) = (std::env::var("SELVEDGE_JOB"), number("SELVEDGE_RANK")) {
-            return Ok((JobDirectory::open(&job)?, rank % selvedge_launch::PORTALS_PID_MAX));
+            return Ok((JobDirectory::open(&job)?, rank % selvedge_job::PORTALS_PID_MAX));
         }
     }
     let directory = JobDirectory::create(MEETING)?;
-    selvedge_launch::clear_dead_ids(&directory);
-    Ok((directory, (std::process::id() % u32::from(selvedge_launch::PORTALS_PID_MAX)) as u16))
+    selvedge_job::clear_dead_ids(&directory);
+    Ok((directory, (std::process::id() % u32::from(selvedge_job::PORTALS_PID_MAX)) as u16))
 }
 
 /// Whose operation it is and what its completion says.
@@ -369,8 +369,8 @@ impl Core {
     }
 
     /// An id that no domain of this process has: a process's claim to an id is one, however often it is made.
-    fn claim(directory: &JobDirectory, preferred: u16) -> Result<Claim, selvedge_launch::ClaimError> {
-        let ids = selvedge_launch::PORTALS_PID_MAX + 1;
+    fn claim(directory: &JobDirectory, preferred: u16) -> Result<Claim, selvedge_job::ClaimError> {
+        let ids = selvedge_job::PORTALS_PID_MAX + 1;
         let mut taken = TAKEN.lock().unwrap_or_else(|poison| poison.into_inner());
         for step in 0..ids {
             let pid = (preferred + step) % ids;
@@ -382,11 +382,11 @@ impl Core {
                     taken.insert(pid);
                     return Ok(claim);
                 }
-                Err(selvedge_launch::ClaimError::InUse { .. }) => {}
+                Err(selvedge_job::ClaimError::InUse { .. }) => {}
                 Err(error) => return Err(error),
             }
         }
-        Err(selvedge_launch::ClaimError::Exhausted)
+        Err(selvedge_job::ClaimError::Exhausted)
     }
 
     /// The address of one of this domain's endpoints.
@@ -501,7 +501,7 @@ const SMALL_MAX_DEFAULT: usize = 2 << 10;
 
 /// A length that the environment may set.
 fn length(variable: &str, default: usize) -> usize {
-    let parse = |text: String| selvedge_host::settings::parse_bytes(&text).or((text == "0").then_some(0));
+    let parse = |text: String| selvedge_transport::settings::parse_bytes(&text).or((text == "0").then_some(0));
     std::env::var(variable).ok().and_then(parse).map_or(default, |bytes| bytes as usize)
 }
 

@@ -5,8 +5,8 @@
 
 use std::collections::HashMap;
 
-use selvedge_live::lanes::{Lanes, Sender};
-use selvedge_live::{Interface, Mode};
+use selvedge_shm::lanes::{Lanes, Sender};
+use selvedge_shm::{Interface, Mode};
 
 use super::{Core, NI};
 use crate::address::Address;

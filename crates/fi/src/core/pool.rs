@@ -4,9 +4,9 @@
 //! Each place for messages has a few linked; one that is full is unlinked by the NIC and another takes its place; when
 //! its last message has been taken it is linked again. Large messages leave no payload here.
 
-use selvedge_live::lanes;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_shm::lanes;
 
 use super::{Core, Operation};
 

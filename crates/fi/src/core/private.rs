@@ -20,9 +20,9 @@
 
 use std::ffi::c_void;
 
-use selvedge_live::direct::{lane_has_data, lane_source};
-use selvedge_live::lanes::{Glimpse, Reader, Waiting};
-use selvedge_live::os::copy;
+use selvedge_shm::direct::{lane_has_data, lane_source};
+use selvedge_shm::lanes::{Glimpse, Reader, Waiting};
+use selvedge_shm::os::copy;
 
 use super::early::Early;
 use super::receive::{Place, Wanted};

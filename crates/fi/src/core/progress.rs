@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_live::direct::{lane_has_data, lane_request, lane_source};
-use selvedge_live::lanes::{Glimpse, Lanes, Reader, Waiting};
-use selvedge_live::lock::Held;
-use selvedge_live::os::{copy, lines, ranks};
 use selvedge_nic::NoMemory;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::matching::Key;
 use selvedge_nic::portals::{Event, fail, list};
+use selvedge_shm::direct::{lane_has_data, lane_request, lane_source};
+use selvedge_shm::lanes::{Glimpse, Lanes, Reader, Waiting};
+use selvedge_shm::lock::Held;
+use selvedge_shm::os::{copy, lines, ranks};
 
 use super::answer::{LOOKS_MAX, Outcome};
 use super::peers::name_of;

@@ -3,12 +3,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use selvedge_live::direct::Told;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::append::AppendError;
 use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, options};
 use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
+use selvedge_shm::direct::Told;
 
 use super::receives::{Receive as Private, Tells};
 use super::send::own_entry;

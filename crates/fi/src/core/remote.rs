@@ -7,11 +7,11 @@
 
 use std::ffi::c_int;
 
-use selvedge_live::Mode;
-use selvedge_live::direct::Told;
 use selvedge_nic::portals::operation::{Datatype, Operation as Arithmetic};
 use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
+use selvedge_shm::Mode;
+use selvedge_shm::direct::Told;
 
 use super::ends::error_of;
 use super::send::{Message, SendEnd, own_entry};
@@ -233,7 +233,7 @@ impl Core {
 
     /// Whether operations may outlast their calls.
     fn is_slow(&self) -> bool {
-        self.settings.mode == Mode::Host || self.settings.path == selvedge_live::Path::Bounce || self.any_out_of_reach
+        self.settings.mode == Mode::Host || self.settings.path == selvedge_shm::Path::Bounce || self.any_out_of_reach
     }
 
     fn begin(&mut self, ticket: Ticket, note: Option<Note>) -> usize {
@@ -285,7 +285,7 @@ impl Core {
                         if let Operation::Remote(pending) = &mut self.operations[number] {
                             pending.left -= 1;
                         }
-                        if error == selvedge_live::engine::StartError::Memory { EFAULT } else { EAGAIN }
+                        if error == selvedge_shm::engine::StartError::Memory { EFAULT } else { EAGAIN }
                     }
                 }
             }

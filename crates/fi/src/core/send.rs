@@ -7,12 +7,12 @@
 
 use std::ffi::c_int;
 
-use selvedge_live::direct::{LANE_HAS_DATA, Told};
-use selvedge_live::lanes::Envelope;
-use selvedge_live::os::copy;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{Delivery, EntrySpec, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
+use selvedge_shm::direct::{LANE_HAS_DATA, Told};
+use selvedge_shm::lanes::Envelope;
+use selvedge_shm::os::copy;
 
 use super::flow::Stage;
 use super::peers::Lane;
@@ -96,8 +96,8 @@ pub fn envelope(portal: u8, lane_flags: u8, tag: u64, data: Option<u64>) -> Enve
 
 /// How long messages are that are left in lanes.
 pub mod length_of {
-    use selvedge_live::lanes::INLINE_BYTES;
-    use selvedge_live::os::copy;
+    use selvedge_shm::lanes::INLINE_BYTES;
+    use selvedge_shm::os::copy;
 
     /// Nothing, half a word or a word.
     pub const A_WORD: u8 = 0;

@@ -11,7 +11,7 @@
 //! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises: 64 bytes in
 //! 4 ns, and in less where the processor has AVX2. A long double costs some 100 ns.
 
-use selvedge_host::nic::portals::operation::{Datatype, Operation, apply};
+use selvedge_transport::nic::portals::operation::{Datatype, Operation, apply};
 
 use crate::types::{Complex, Element, LongDouble};
 

@@ -2,7 +2,7 @@
 //! Real processes as the ranks of a simulation.
 //!
 //! A rank is an unmodified program. Its libraries keep their NICs in shared segments, as they do live, and work on them
-//! themselves; what leaves a NIC, and every wait, they hand to the simulation over the rank's wire (`selvedge-vclock`). This side
+//! themselves; what leaves a NIC, and every wait, they hand to the simulation over the rank's wire (`selvedge-sim-protocol`). This side
 //! finds the ranks' NICs, works on them while their owners have not the turn, and moves bytes to and from their memory.
 //!
 //! Starting processes, and hearing of them while they have the turn, is for a [`Launcher`] to do.
@@ -18,11 +18,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use selvedge_live::simulated::{Visited, command_from};
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Nic, Step};
-use selvedge_vclock::{Asked, PAYLOAD_BYTES_MAX, SimEnd};
+use selvedge_shm::simulated::{Visited, command_from};
+use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, SimEnd};
 
 use crate::node::{Ask, Meter, Ranks, Turn};
 use crate::time::Time;

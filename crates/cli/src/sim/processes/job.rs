@@ -7,12 +7,12 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use selvedge_launch::{JobDirectory, Tombstone, bury_dead_claimants};
-use selvedge_live::segment::mark_dead;
+use selvedge_job::{JobDirectory, Tombstone, bury_dead_claimants};
+use selvedge_shm::segment::mark_dead;
 use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Heard, Launcher};
 use selvedge_sim::time::Time;
-use selvedge_vclock::{Asked, Costs, SimEnd, VARIABLE};
+use selvedge_sim_protocol::{Asked, Costs, SimEnd, VARIABLE};
 
 use super::outside::{Seen, Watch};
 use super::rank::{Rank, Standing};

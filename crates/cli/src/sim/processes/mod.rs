@@ -29,7 +29,7 @@ use std::ffi::OsString;
 
 use anyhow::Context;
 use selvedge_sim::processes::Processes;
-use selvedge_vclock::Costs;
+use selvedge_sim_protocol::Costs;
 
 use crate::mpirun::Family;
 use crate::run::signals::Signals;
@@ -80,9 +80,9 @@ impl From<anyhow::Error> for LaunchError {
 }
 
 /// Where the library is that answers for the clocks.
-const PRELOAD: &str = "libselvedge/libselvedge_preload.so";
+const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
 /// Where the library is that answers for PMIx.
-const PMIX: &str = "libselvedge/libselvedge_pmix.so";
+const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
 /// Where libfabric finds our provider.
 const PROVIDERS: &str = "libselvedge";
 

@@ -6,8 +6,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use selvedge_launch::Identity;
-use selvedge_vclock::SimEnd;
+use selvedge_job::Identity;
+use selvedge_sim_protocol::SimEnd;
 
 use crate::run::connection::{Connection, Link};
 use crate::run::output::Stream;

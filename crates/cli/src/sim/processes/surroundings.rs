@@ -2,7 +2,7 @@
 //! What MPI libraries and libfabric are told, so that they come to our NIC: what `selvedge env` prints, and what each needs in
 //! virtual time.
 //!
-//! Ranks are told of each other by PMI-1, which MPICH speaks. Open MPI speaks PMIx: `libselvedge_pmix.so` answers in its place.
+//! Ranks are told of each other by PMI-1, which MPICH speaks. Open MPI speaks PMIx: `libselvedge_sim_pmix.so` answers in its place.
 //! A program that is linked to neither (a script, an interpreter, one that is not of MPI) is told what both need: of what is not
 //! its own it takes no notice.
 //!

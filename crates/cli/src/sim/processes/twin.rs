@@ -259,7 +259,7 @@ fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
 fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Ended> {
     let folder = tempfile::tempdir().expect("a folder");
     let made = program(folder.path(), text)?;
-    let costs = selvedge_vclock::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
+    let costs = selvedge_sim_protocol::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
     Some(run(Launch { ranks, command: vec![made.into()], costs, keep_going, ..Launch::default() }))
 }
 
@@ -496,7 +496,7 @@ fn runs_what_is_asked_for() {
     let mut words = line.split_ascii_whitespace();
     let ranks = words.next().and_then(|word| word.parse().ok()).expect("ranks");
     let command = words.map(Into::into).collect();
-    let costs = selvedge_vclock::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
+    let costs = selvedge_sim_protocol::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
     let start = std::time::Instant::now();
     let tag_output = std::env::var_os("SELVEDGE_TWIN_TAG").is_some();
     let ended = run(Launch { ranks, command, costs, tag_output, ..Launch::default() });

@@ -3,13 +3,13 @@
 
 use std::ffi::c_int;
 
-use selvedge_live::engine::StartError;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::events::event_kind;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Event, Posted as Linked, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
+use selvedge_shm::engine::StartError;
 
 use super::{Counted, Deferred, Role, TRYING_MAX};
 use crate::constants::*;

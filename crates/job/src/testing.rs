@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What the tests of this crate share.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::Identity;
+
+/// A parent of job directories of its own for each test, removed at its end.
+pub(crate) struct Parent(PathBuf);
+
+impl Parent {
+    pub(crate) fn new() -> Parent {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let nth = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("selvedge-job-test-{}-{nth}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        fs::create_dir(&path).expect("a folder for the test");
+        Parent(path)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// This user's directory in it.
+    pub(crate) fn user(&self) -> PathBuf {
+        crate::directory::user_directory(&self.0)
+    }
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Another process, alive until told otherwise.
+pub(crate) struct Other {
+    child: Child,
+    pub(crate) identity: Identity,
+}
+
+impl Other {
+    pub(crate) fn start() -> Other {
+        let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("cat starts");
+        let identity = Identity::of(child.id()).expect("it runs");
+        Other { child, identity }
+    }
+
+    /// Ends it; its identity is that of a dead process from now on.
+    pub(crate) fn end(mut self) -> Identity {
+        let _ = self.child.stdin.take().map(|mut stdin| stdin.flush());
+        self.child.wait().expect("ends when its input does");
+        self.identity
+    }
+}

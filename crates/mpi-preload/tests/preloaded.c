@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* A program that runs with libselvedge_mpi_preload.so before the C library: the functions of malloc as their standards have them, threads
+ * that share blocks, static data, and forked children. Its argument says how many ranges of memory are to be shared. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(what) \
+    do { \
+        if (!(what)) { \
+            fprintf(stderr, "line %d: %s\n", __LINE__, #what); \
+            _exit(1); \
+        } \
+    } while (0)
+
+enum { KIB = 1024, MIB = 1024 * KIB };
+
+struct range {
+    uint64_t base, bytes;
+    int descriptor;
+};
+
+extern void selvedge_shared_memory(struct range *, size_t) __attribute__((weak));
+
+static unsigned char zeroes[8 * MIB];
+static unsigned char given[MIB] = { 1, 2, 3, [MIB - 1] = 4 };
+static unsigned char *const at_start = zeroes + 5;
+
+static int all(const unsigned char *block, int value, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i++)
+        if (block[i] != value)
+            return 0;
+    return 1;
+}
+
+static void functions(void)
+{
+    unsigned char *block = malloc(MIB);
+    CHECK(block && malloc_usable_size(block) >= MIB);
+    memset(block, 1, MIB);
+    free(block);
+    block = calloc(4, MIB / 4);
+    CHECK(block && all(block, 0, MIB));
+    memset(block, 2, MIB);
+    block = realloc(block, 3 * MIB);
+    CHECK(block && all(block, 2, MIB));
+    block = realloc(block, 100);
+    CHECK(block && all(block, 2, 100));
+    block = realloc(block, 64 * KIB);
+    CHECK(block && all(block, 2, 100));
+    errno = 7;
+    free(block);
+    CHECK(errno == 7);
+    volatile size_t huge = SIZE_MAX / 2;
+    CHECK(calloc(huge, 4) == NULL && errno == ENOMEM);
+    CHECK(reallocarray(NULL, huge, 4) == NULL);
+    CHECK(malloc(huge) == NULL && errno == ENOMEM);
+    void *aligned = NULL;
+    CHECK(posix_memalign(&aligned, 2 * MIB, 5 * MIB) == 0 && (uintptr_t)aligned % (2 * MIB) == 0);
+    free(aligned);
+    CHECK(posix_memalign(&aligned, 24, 5 * MIB) == EINVAL);
+    aligned = aligned_alloc(64 * KIB, 64 * KIB);
+    CHECK(aligned && (uintptr_t)aligned % (64 * KIB) == 0);
+    free(aligned);
+    CHECK(realloc(malloc(MIB), 0) == NULL);
+    free(NULL);
+    CHECK(malloc_usable_size(NULL) == 0);
+    for (int i = 0; i < 1000; i++)
+        CHECK(sched_yield() == 0);
+}
+
+static void *churn(void *seed)
+{
+    unsigned state = (unsigned)(uintptr_t)seed;
+    unsigned char *blocks[16] = { 0 };
+    size_t sizes[16] = { 0 };
+    for (int i = 0; i < 1000; i++) {
+        unsigned at = rand_r(&state) % 16;
+        int value = (int)(at + (uintptr_t)seed * 16) & 0xff;
+        if (blocks[at])
+            CHECK(blocks[at][0] == value && blocks[at][sizes[at] - 1] == value);
+        unsigned kind = rand_r(&state) % 8;
+        size_t bytes = 1 + (size_t)rand_r(&state) % (kind < 4 ? 12 * KIB : kind < 7 ? 200 * KIB : MIB);
+        if (rand_r(&state) % 2) {
+            free(blocks[at]);
+            blocks[at] = malloc(bytes);
+        } else {
+            blocks[at] = realloc(blocks[at], bytes);
+        }
+        CHECK(blocks[at]);
+        sizes[at] = bytes;
+        blocks[at][0] = blocks[at][bytes - 1] = (unsigned char)value;
+    }
+    for (int at = 0; at < 16; at++)
+        free(blocks[at]);
+    return NULL;
+}
+
+static void threads(void)
+{
+    pthread_t all_of_them[4];
+    for (uintptr_t i = 0; i < 4; i++)
+        pthread_create(&all_of_them[i], NULL, churn, (void *)(i + 1));
+    for (int i = 0; i < 4; i++)
+        pthread_join(all_of_them[i], NULL);
+}
+
+/* What a peer would see of some bytes, which lie in one of the ranges. */
+static void seen(const struct range *ranges, int count, const unsigned char *bytes, size_t length)
+{
+    for (int i = 0; i < count; i++) {
+        uint64_t offset = (uint64_t)(uintptr_t)bytes - ranges[i].base;
+        if (offset >= ranges[i].bytes)
+            continue;
+        unsigned char *copy = malloc(length);
+        CHECK(pread(ranges[i].descriptor, copy, length, (off_t)offset) == (ssize_t)length);
+        CHECK(memcmp(copy, bytes, length) == 0);
+        free(copy);
+        return;
+    }
+    CHECK(!"in a range");
+}
+
+static void memory(int count)
+{
+    struct range ranges[3] = { 0 };
+    selvedge_shared_memory(ranges, 2);
+    for (int i = 0; i < 3; i++)
+        CHECK((ranges[i].bytes != 0) == (i < count));
+    CHECK(at_start == zeroes + 5 && given[2] == 3 && given[MIB - 1] == 4);
+    CHECK(all(zeroes, 0, sizeof zeroes) && all(given + 3, 0, MIB - 4));
+    if (count == 0)
+        return;
+    unsigned char *block = malloc(MIB);
+    memset(block, 7, MIB);
+    memset(zeroes + 4 * MIB, 8, 100);
+    given[3] = 5;
+    seen(ranges, count, block, MIB);
+    seen(ranges, count, zeroes, sizeof zeroes);
+    seen(ranges, count, given, sizeof given);
+    memset(zeroes, 0, sizeof zeroes);
+    given[3] = 0;
+    free(block);
+}
+
+static void children(void)
+{
+    unsigned char *block = malloc(8 * MIB);
+    memset(block, 3, 8 * MIB);
+    memset(zeroes + MIB, 6, MIB);
+    for (int i = 0; i < 3; i++) {
+        pid_t child = fork();
+        if (child == 0) {
+            CHECK(all(block, 3, 8 * MIB) && all(zeroes + MIB, 6, MIB) && all(zeroes, 0, MIB) && given[1] == 2);
+            memset(block, 4, 8 * MIB);
+            memset(zeroes, 9, sizeof zeroes);
+            given[1] = 9;
+            struct range ranges[2] = { 0 };
+            selvedge_shared_memory(ranges, 2);
+            CHECK(ranges[0].bytes == 0 && ranges[1].bytes == 0);
+            unsigned char *own = malloc(MIB);
+            memset(own, 5, MIB);
+            block = realloc(block, 9 * MIB);
+            CHECK(all(block, 4, 8 * MIB));
+            free(block);
+            free(own);
+            pid_t grandchild = fork();
+            if (grandchild == 0) {
+                CHECK(all(zeroes, 9, sizeof zeroes) && given[1] == 9);
+                zeroes[0] = 1;
+                _exit(3);
+            }
+            int status;
+            CHECK(waitpid(grandchild, &status, 0) == grandchild && WEXITSTATUS(status) == 3);
+            CHECK(zeroes[0] == 9);
+            _exit(0);
+        }
+        int status;
+        CHECK(waitpid(child, &status, 0) == child && status == 0);
+        CHECK(all(block, 3, 8 * MIB) && all(zeroes + MIB, 6, MIB) && all(zeroes, 0, MIB) && given[1] == 2);
+    }
+    CHECK(system("true") == 0);
+    free(block);
+}
+
+int main(int argc, char **argv)
+{
+    CHECK(argc == 2 && selvedge_shared_memory);
+    memory(atoi(argv[1]));
+    functions();
+    threads();
+    children();
+    return 0;
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which thread this is, at the cost of two loads, and whether it is the only one.
+
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub use selvedge_sim_protocol::system::one_thread;
+
+/// How often this process's line forked since the first of it looked ([`tell_forks`]).
+static FORKS: AtomicU64 = AtomicU64::new(0);
+
+extern "C" fn in_child() {
+    FORKS.store(FORKS.load(Relaxed) + 1, Relaxed);
+}
+
+/// From now on a forked child's threads have other words than its parent's.
+pub fn tell_forks() {
+    static ONCE: Once = Once::new();
+    // SAFETY: the handler touches an atomic of this library's, which is not unloaded while a child could run it.
+    ONCE.call_once(|| unsafe {
+        libc::pthread_atfork(None, None, Some(in_child));
+    });
+}
+
+/// A number that no two running threads of a process share, nor a thread and what it forked, and that is never 0.
+#[inline(always)]
+pub fn word() -> u64 {
+    // Control blocks are far apart, forks of forks few.
+    block().wrapping_add(FORKS.load(Relaxed))
+}
+
+/// The address of the thread's control block, or of something else that each thread has for itself.
+#[inline(always)]
+fn block() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let word: u64;
+        // SAFETY: the psABI has the address of the thread's control block in its first word; a load and nothing else.
+        unsafe { core::arch::asm!("mov {}, fs:0", out(reg) word, options(nostack, preserves_flags, readonly, pure)) };
+        word
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        let word: u64;
+        // SAFETY: reads the register that holds the thread's pointer.
+        unsafe { core::arch::asm!("mrs {}, tpidr_el0", out(reg) word, options(nostack, preserves_flags, nomem, pure)) };
+        word
+    }
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        thread_local!(static HERE: u8 = const { 0 });
+        HERE.with(|here| here as *const u8 as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{tell_forks, word};
+    use crate::os::testing::Child;
+
+    #[test]
+    fn threads_that_run_together_have_words_of_their_own() {
+        let own = word();
+        assert_eq!(own, word());
+        assert_ne!(own, 0);
+        std::thread::scope(|scope| {
+            let other = scope.spawn(word).join().expect("it ends");
+            assert_ne!(own, other);
+        });
+    }
+
+    #[test]
+    fn a_child_has_another_word() {
+        tell_forks();
+        let own = word();
+        let child = Child::fork(|| i32::from(word() != own));
+        assert_eq!((child.exit_code(), word()), (Some(1), own));
+    }
+}

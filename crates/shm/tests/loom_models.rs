@@ -1,0 +1,502 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What is done without the NIC's lock, under every interleaving and every reordering that the memory model allows.
+//!
+//! The code itself works on memory that processes share, where loom's atomics cannot lie. So each model mirrors its
+//! function line by line, and names it; who changes one changes the other.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p selvedge-shm --test loom_models --release`
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
+use loom::thread;
+
+fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(run);
+}
+
+// ---- event queues: selvedge_nic::portals::events ----
+
+const CAPACITY: u64 = 2;
+
+/// `EventQueue` and its ring. An event has two words, which must always be those of the same event.
+struct Queue {
+    head: AtomicU64,
+    lost_below: AtomicU64,
+    reported: AtomicU64,
+    blocks: Vec<[AtomicU64; 3]>,
+}
+
+/// `QueueBook`: the writer's own.
+#[derive(Default)]
+struct Book {
+    tail: u64,
+    head_seen: u64,
+    overwritten: u64,
+}
+
+impl Queue {
+    fn new() -> Queue {
+        let blocks = (0..CAPACITY).map(|_| std::array::from_fn(|_| AtomicU64::new(0))).collect();
+        Queue { head: AtomicU64::new(0), lost_below: AtomicU64::new(0), reported: AtomicU64::new(0), blocks }
+    }
+
+    /// `Nic::post`.
+    fn post(&self, book: &mut Book) {
+        let tail = book.tail;
+        if tail.wrapping_sub(book.head_seen) >= CAPACITY {
+            let (head, overwritten) = self.make_room(tail);
+            book.head_seen = head;
+            book.overwritten += overwritten;
+        }
+        let block = &self.blocks[(tail % CAPACITY) as usize];
+        book.tail = tail + 1;
+        for word in &block[1..] {
+            word.store(tail + 100, Relaxed);
+        }
+        block[0].store(tail + 1, Release);
+    }
+
+    /// `make_room`.
+    fn make_room(&self, tail: u64) -> (u64, u64) {
+        let mut head = self.head.load(Acquire);
+        for _ in 0..=CAPACITY {
+            if tail.wrapping_sub(head) < CAPACITY || head >= tail {
+                break;
+            }
+            let behind = tail - CAPACITY + 1;
+            match self.head.compare_exchange(head, behind, AcqRel, Acquire) {
+                Ok(_) => {
+                    self.lost_below.store(behind, Release);
+                    return (behind, behind - head);
+                }
+                Err(now) => head = now,
+            }
+        }
+        (head, 0)
+    }
+
+    /// `Signals::take_event`: the event's number, and whether others were lost.
+    fn take(&self) -> Option<(u64, bool)> {
+        loop {
+            let head = self.head.load(Acquire);
+            let block = &self.blocks[(head % CAPACITY) as usize];
+            if block[0].load(Acquire) != head + 1 {
+                if self.head.load(Acquire) != head {
+                    continue;
+                }
+                return None;
+            }
+            let words = [block[1].load(Relaxed), block[2].load(Relaxed)];
+            fence(Acquire);
+            if self.head.compare_exchange(head, head + 1, AcqRel, Acquire).is_err() {
+                continue;
+            }
+            assert_eq!(words, [head + 100; 2], "half of another event");
+            let lost = self.lost_below.load(Acquire);
+            let new =
+                lost <= head && lost > self.reported.load(Relaxed) && self.reported.fetch_max(lost, AcqRel) < lost;
+            return Some((head, new));
+        }
+    }
+}
+
+/// A writer and consumers; afterwards every event was taken once or overwritten.
+fn events(posts: u64, takes: &'static [usize], preemptions: usize) {
+    model(preemptions, move || {
+        let queue = Arc::new(Queue::new());
+        let consumers: Vec<_> = takes
+            .iter()
+            .map(|&takes| {
+                let queue = queue.clone();
+                thread::spawn(move || (0..takes).filter_map(|_| queue.take()).collect::<Vec<_>>())
+            })
+            .collect();
+        let mut book = Book::default();
+        for _ in 0..posts {
+            queue.post(&mut book);
+        }
+        let mut taken = Vec::new();
+        for consumer in consumers {
+            let of_one = consumer.join().unwrap();
+            assert!(of_one.is_sorted(), "a consumer saw events out of order");
+            taken.extend(of_one);
+        }
+        taken.extend(std::iter::from_fn(|| queue.take()));
+        let reports = taken.iter().filter(|event| event.1).count() as u64;
+        let mut numbers: Vec<u64> = taken.iter().map(|event| event.0).collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        assert_eq!(numbers.len(), taken.len(), "an event was taken twice");
+        assert_eq!(taken.len() as u64 + book.overwritten, posts, "an event is neither taken nor lost");
+        assert!(reports <= book.overwritten, "a loss that was none");
+        assert!(book.overwritten == 0 || reports > 0, "a loss that nobody was told of");
+    });
+}
+
+#[test]
+fn one_consumer_of_a_queue_that_overflows() {
+    events(4, &[2], 3);
+}
+
+#[test]
+fn two_consumers_of_a_queue_that_overflows() {
+    events(3, &[1, 1], 3);
+}
+
+#[test]
+fn two_consumers_of_a_queue_that_does_not_overflow() {
+    events(2, &[1, 1], 3);
+}
+
+// ---- the lock, and sleepers: selvedge_shm::lock, wait, segment ----
+
+/// `Segment`'s words for them, and something that is changed under the lock.
+struct Shared {
+    lock: AtomicU64,
+    sleepers: AtomicU32,
+    wake: AtomicU32,
+    changed: AtomicU64,
+}
+
+impl Shared {
+    fn new() -> Shared {
+        Shared {
+            lock: AtomicU64::new(0),
+            sleepers: AtomicU32::new(0),
+            wake: AtomicU32::new(0),
+            changed: AtomicU64::new(0),
+        }
+    }
+
+    /// `Segment::lock`, `Guard`'s drop, `Segment::ring`. Gives whether it woke sleepers.
+    fn change(&self, own: u64) -> bool {
+        while self.lock.compare_exchange(0, own, Acquire, Relaxed).is_err() {
+            thread::yield_now();
+        }
+        // Plain accesses of the tables: two holders at once would lose one.
+        let seen = self.changed.load(Relaxed);
+        self.changed.store(seen + 1, Relaxed);
+        self.lock.store(0, Release);
+        // `asymmetric::light`. With `membarrier` on the other side it costs nothing and orders as much.
+        fence(SeqCst);
+        let woken = self.sleepers.load(Relaxed) != 0;
+        if woken {
+            // `Segment::wake_all`.
+            self.wake.fetch_add(1, SeqCst);
+        }
+        woken
+    }
+
+    /// `Interface::sleep` up to the call of the kernel. None: it found what it looked for; else the value of the wake
+    /// word that it sleeps on.
+    fn fall_asleep(&self) -> Option<u32> {
+        self.sleepers.fetch_add(1, SeqCst);
+        // `asymmetric::heavy`.
+        fence(SeqCst);
+        let seen = self.wake.load(SeqCst);
+        if self.changed.load(Acquire) != 0 {
+            self.sleepers.fetch_sub(1, SeqCst);
+            return None;
+        }
+        Some(seen)
+    }
+}
+
+#[test]
+fn holders_of_the_lock_are_alone() {
+    model(3, || {
+        let shared = Arc::new(Shared::new());
+        let other = shared.clone();
+        let thread = thread::spawn(move || other.change(2));
+        shared.change(1);
+        thread.join().unwrap();
+        assert_eq!(shared.changed.load(Relaxed), 2);
+    });
+}
+
+#[test]
+fn a_change_finds_the_sleeper_or_is_found() {
+    model(4, || {
+        let shared = Arc::new(Shared::new());
+        let other = shared.clone();
+        let changer = thread::spawn(move || other.change(1));
+        let slept_on = shared.fall_asleep();
+        let woke = changer.join().unwrap();
+        if let Some(seen) = slept_on {
+            // The kernel compares the word with `seen` and, if it sleeps, is woken by the change of it.
+            assert!(woke && shared.wake.load(SeqCst) != seen, "it sleeps, and nobody wakes it");
+        }
+    });
+}
+
+// ---- the mailbox: selvedge_shm::mailbox ----
+
+#[test]
+fn a_packet_is_whole_when_its_owner_finds_it_and_its_slot_is_free_when_it_is_used_again() {
+    const SLOTS: u64 = 2;
+    model(3, || {
+        struct Mailbox {
+            tail: AtomicU64,
+            head: AtomicU64,
+            slots: [AtomicU64; SLOTS as usize],
+        }
+        let mailbox = Arc::new(Mailbox {
+            tail: AtomicU64::new(0),
+            head: AtomicU64::new(0),
+            slots: std::array::from_fn(|_| AtomicU64::new(0)),
+        });
+        let senders = mailbox.clone();
+        // `post_locked`: under the lock, so one after the other.
+        let sender = thread::spawn(move || {
+            let mut sent = 0;
+            for packet in 1..=3 {
+                let (head, tail) = (senders.head.load(Acquire), senders.tail.load(Relaxed));
+                if tail - head >= SLOTS {
+                    break;
+                }
+                senders.slots[(tail % SLOTS) as usize].store(packet, Relaxed);
+                senders.tail.store(tail + 1, Release);
+                sent = packet;
+            }
+            sent
+        });
+        // `peek` and `discard`.
+        let take = |expected: u64| {
+            let (head, tail) = (mailbox.head.load(Relaxed), mailbox.tail.load(Acquire));
+            if head == tail {
+                return false;
+            }
+            let packet = mailbox.slots[(head % SLOTS) as usize].load(Relaxed);
+            assert_eq!(packet, expected, "not the packet whose turn it is");
+            mailbox.head.store(head + 1, Release);
+            true
+        };
+        let mut next = 1;
+        for _ in 0..3 {
+            next += u64::from(take(next));
+        }
+        let sent = sender.join().unwrap();
+        while take(next) {
+            next += 1;
+        }
+        assert_eq!(next, sent + 1);
+    });
+}
+
+// ---- descriptors: selvedge_nic::portals::resources ----
+
+/// `Descriptor`: its slot, and two fields that belong together.
+struct Descriptor {
+    slot: AtomicU32,
+    fields: [AtomicU64; 2],
+}
+
+impl Descriptor {
+    /// `Signals::descriptor`.
+    fn read(&self, word: u32) -> Option<[u64; 2]> {
+        if self.slot.load(Acquire) != word {
+            return None;
+        }
+        let view = [self.fields[0].load(Relaxed), self.fields[1].load(Relaxed)];
+        fence(Acquire);
+        (self.slot.load(Relaxed) == word).then_some(view)
+    }
+
+    /// `Nic::bind`.
+    fn bind(&self, word: u32, value: u64) {
+        fence(Release);
+        for field in &self.fields {
+            field.store(value, Relaxed);
+        }
+        self.slot.store(word, Release);
+    }
+
+    /// `Nic::release`.
+    fn release(&self, word_free: u32) {
+        self.slot.store(word_free, Release);
+    }
+}
+
+#[test]
+fn a_descriptor_that_is_read_while_its_slot_is_used_again_is_whole_or_refused() {
+    // Status in the low byte, generation above: live 1, generations 0 and 1.
+    const FIRST: u32 = 1;
+    const SECOND: u32 = 1 << 8 | 1;
+    model(4, || {
+        let record =
+            Arc::new(Descriptor { slot: AtomicU32::new(FIRST), fields: std::array::from_fn(|_| AtomicU64::new(7)) });
+        let readers = record.clone();
+        let reader = thread::spawn(move || {
+            for (word, value) in [(FIRST, 7), (SECOND, 8)] {
+                if let Some(view) = readers.read(word) {
+                    assert_eq!(view, [value; 2], "fields of two descriptors");
+                }
+            }
+        });
+        record.release(1 << 8);
+        record.bind(SECOND, 8);
+        reader.join().unwrap();
+    });
+}
+
+// ---- leases: selvedge_shm::leases, selvedge_nic::portals::leases ----
+
+/// `Lease`, a lane of the counter's line, the entry's memory, and what holders of the lock know of them.
+struct Leased {
+    busy: AtomicU64,
+    grant: AtomicU64,
+    lane: AtomicU64,
+    memory: AtomicU64,
+    /// `Counter::success`, and what the counter's book holds.
+    success: AtomicU64,
+    booked: AtomicU64,
+    lock: AtomicU64,
+}
+
+impl Leased {
+    fn new(grant: u64) -> Leased {
+        Leased {
+            busy: AtomicU64::new(0),
+            grant: AtomicU64::new(grant),
+            lane: AtomicU64::new(0),
+            memory: AtomicU64::new(0),
+            success: AtomicU64::new(0),
+            booked: AtomicU64::new(0),
+            lock: AtomicU64::new(0),
+        }
+    }
+
+    /// `Interface::put_by`: `Counted::enter`, the bytes, `Counted::count`, `Counted::leave`.
+    fn put_by(&self, grant: u64, counted: &mut u64, bytes: u64) -> bool {
+        self.busy.store(1, Relaxed);
+        // `asymmetric::light`.
+        fence(SeqCst);
+        if self.grant.load(Acquire) != grant {
+            self.busy.store(0, Release);
+            return false;
+        }
+        self.memory.store(bytes, Relaxed);
+        *counted += 1;
+        self.lane.store(*counted, Release);
+        self.busy.store(0, Release);
+        true
+    }
+
+    /// `Nic::recall_where` and `recall`, by the holder of the lock.
+    fn recall(&self) {
+        self.grant.store(0, SeqCst);
+        // `asymmetric::heavy`.
+        fence(SeqCst);
+        while self.busy.load(Acquire) != 0 {
+            thread::yield_now();
+        }
+    }
+
+    /// `Counter::arrived`.
+    fn arrived(&self) -> u64 {
+        let success = self.success.load(Acquire);
+        success.wrapping_add(self.lane.load(Acquire))
+    }
+
+    /// `Nic::count_set`, by the holder of the lock.
+    fn set(&self, to: u64) {
+        let in_lanes = self.lane.load(Acquire);
+        self.booked.store(to.wrapping_sub(in_lanes), Relaxed);
+        self.success.store(to.wrapping_sub(in_lanes), Release);
+    }
+
+    /// `Nic::count`, by the holder of the lock.
+    fn count(&self) {
+        let booked = self.booked.load(Relaxed).wrapping_add(1);
+        self.booked.store(booked, Relaxed);
+        self.success.store(booked, Release);
+    }
+
+    fn locked<T>(&self, change: impl FnOnce(&Leased) -> T) -> T {
+        while self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+            thread::yield_now();
+        }
+        let done = change(self);
+        self.lock.store(0, Release);
+        done
+    }
+}
+
+#[test]
+fn nothing_arrives_after_a_lease_was_called_back_and_what_did_is_counted() {
+    model(4, || {
+        let leased = Arc::new(Leased::new(7));
+        let holder = leased.clone();
+        let sender = thread::spawn(move || {
+            let mut counted = 0;
+            (1..=2).filter(|&bytes| holder.put_by(7, &mut counted, bytes)).count() as u64
+        });
+        leased.recall();
+        let (lane, memory) = (leased.lane.load(Relaxed), leased.memory.load(Relaxed));
+        assert_eq!(lane, memory, "bytes that are not counted, or the other way round");
+        let put = sender.join().unwrap();
+        assert_eq!(put, lane, "a put came after it, or was lost");
+        assert_eq!(leased.lane.load(Relaxed), lane);
+        assert_eq!(leased.memory.load(Relaxed), memory);
+    });
+}
+
+#[test]
+fn a_lane_that_is_lent_again_goes_on_where_it_was() {
+    model(3, || {
+        let leased = Arc::new(Leased::new(7));
+        let first = leased.clone();
+        // Who finds its grant gone counts under the lock.
+        let sender = thread::spawn(move || {
+            let mut counted = 0;
+            if !first.put_by(7, &mut counted, 1) {
+                first.locked(Leased::count);
+            }
+        });
+        // Called back, and lent to another process: `Nic::lend`. That has a lease of its own; its word `busy` is not
+        // modelled, since nobody calls it back here.
+        let mut counted = leased.locked(|leased| {
+            leased.recall();
+            leased.lane.load(Relaxed)
+        });
+        counted += 1;
+        leased.lane.store(counted, Release);
+        sender.join().unwrap();
+        assert_eq!(leased.arrived(), 2, "lost or counted twice");
+    });
+}
+
+#[test]
+fn a_counter_that_is_set_while_lanes_count_loses_nothing_and_readers_see_it_grow() {
+    model(2, || {
+        let leased = Arc::new(Leased::new(7));
+        let (holder, reader) = (leased.clone(), leased.clone());
+        let sender = thread::spawn(move || {
+            let mut counted = 0;
+            for bytes in 1..=2 {
+                assert!(holder.put_by(7, &mut counted, bytes));
+            }
+        });
+        let reader = thread::spawn(move || {
+            let seen = reader.arrived();
+            // What is counted can be read.
+            let memory = reader.memory.load(Relaxed);
+            assert!(seen >= 100 || memory >= seen, "counted, and not there");
+            seen
+        });
+        leased.locked(|leased| leased.set(100));
+        let after = leased.arrived();
+        assert!((100..=102).contains(&after));
+        leased.locked(Leased::count);
+        let seen = reader.join().unwrap();
+        assert!(seen <= 2 || (100..=103).contains(&seen), "{seen}");
+        sender.join().unwrap();
+        let end = leased.arrived();
+        // Puts before the setting are forgotten, those after it are not.
+        assert!((101..=103).contains(&end) && end > after);
+    });
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This rank in its job: what is known of places, and what ranks have published.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use selvedge_job::Job;
+
+use crate::store::{Published, Stored};
+use crate::sys::{ERR_BAD_PARAM, ERR_INIT, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, NSPACE_BYTES, Proc};
+use crate::sys::{RANK_UNDEF, RANK_WILDCARD, SUCCESS, Status, text_in};
+
+/// Between `PMIx_Init` and `PMIx_Finalize`.
+pub struct Session {
+    job: Job,
+    /// Inits without their finalizes.
+    users: u32,
+    /// Put, and not yet passed on by a fence.
+    pending: Published,
+    /// By rank; [`RANK_WILDCARD`] is the job's.
+    known: BTreeMap<u32, Published>,
+    handlers: usize,
+    groups: usize,
+}
+
+static SESSION: Mutex<Option<Session>> = Mutex::new(None);
+
+fn lock() -> MutexGuard<'static, Option<Session>> {
+    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Does something in the session, if there is one.
+pub fn within(work: impl FnOnce(&mut Session) -> Status) -> Status {
+    lock().as_mut().map_or(ERR_INIT, work)
+}
+
+/// Joins the job, or counts one more who does.
+pub fn begin() -> Result<Proc, Status> {
+    let mut session = lock();
+    if let Some(session) = session.as_mut() {
+        session.users += 1;
+        return Ok(session.own());
+    }
+    let job = Job::join().map_err(|error| {
+        say(&error.to_string());
+        ERROR
+    })?;
+    let new = Session { job, users: 1, pending: Published::default(), known: BTreeMap::new(), handlers: 0, groups: 0 };
+    Ok(session.insert(new).own())
+}
+
+/// The last one leaves the job.
+pub fn end() -> Status {
+    let mut session = lock();
+    let Some(open) = session.as_mut() else { return ERR_INIT };
+    open.users -= 1;
+    if open.users > 0 {
+        return SUCCESS;
+    }
+    let left = open.job.finalize();
+    *session = None;
+    status_of(left.map_err(|error| error.to_string()))
+}
+
+pub fn is_open() -> bool {
+    lock().is_some()
+}
+
+pub fn abort(code: i32, why: &str) -> Status {
+    let job = lock().as_ref().map(|session| session.job.clone());
+    // Without the lock: another thread may wait in a fence.
+    job.map_or(ERR_INIT, |job| job.abort(code, why))
+}
+
+impl Session {
+    /// This rank.
+    pub fn own(&self) -> Proc {
+        let mut nspace = [0; NSPACE_BYTES];
+        for (to, from) in nspace[..NSPACE_BYTES - 1].iter_mut().zip(self.job.name().bytes()) {
+            *to = from;
+        }
+        Proc { nspace, rank: self.job.rank() }
+    }
+
+    /// Whether these are all ranks of the job: none said, the wildcard, or each of them.
+    fn are_all(&self, procs: &[Proc]) -> bool {
+        if procs.is_empty() || procs.iter().any(|one| one.rank == RANK_WILDCARD) {
+            return true;
+        }
+        (0..self.job.size()).all(|rank| procs.iter().any(|one| one.rank == rank))
+    }
+
+    /// Waits for all ranks, and passes on what each has put.
+    pub fn fence(&mut self, procs: &[Proc]) -> Status {
+        if !self.are_all(procs) {
+            say("a fence of some of the ranks is not offered by a launcher that speaks PMI-1");
+            return ERR_NOT_SUPPORTED;
+        }
+        let own = std::mem::take(&mut self.pending).to_bytes();
+        let all = match self.job.exchange_each(&own) {
+            Ok(all) => all,
+            Err(error) => return status_of(Err(error.to_string())),
+        };
+        for (rank, bytes) in (0..).zip(&all) {
+            if !self.known.entry(rank).or_default().add(bytes) {
+                return status_of(Err(format!("rank {rank} published what makes no sense")));
+            }
+        }
+        SUCCESS
+    }
+
+    /// Waits for all ranks, and numbers what they make together.
+    pub fn group(&mut self, procs: &[Proc]) -> Result<usize, Status> {
+        match self.fence(procs) {
+            SUCCESS => {
+                self.groups += 1;
+                Ok(self.groups)
+            }
+            status => Err(status),
+        }
+    }
+
+    /// Publishes with the next fence; this rank's own at once.
+    pub fn put(&mut self, key: &str, value: Stored) -> Status {
+        self.pending.values.insert(key.to_owned(), value.clone());
+        self.keep(self.job.rank(), key, value)
+    }
+
+    /// Keeps a value of some rank's for this process only.
+    pub fn keep(&mut self, rank: u32, key: &str, value: Stored) -> Status {
+        self.known.entry(rank).or_default().values.insert(key.to_owned(), value);
+        SUCCESS
+    }
+
+    /// The rank that a caller means; None: of another job.
+    pub fn rank_of(&self, process: Option<&Proc>) -> Option<u32> {
+        let Some(process) = process else { return Some(self.job.rank()) };
+        let name = text_in(&process.nspace);
+        (name.is_empty() || name == self.job.name()).then_some(process.rank)
+    }
+
+    pub fn get(&self, process: Option<&Proc>, key: &str) -> Result<Stored, Status> {
+        let rank = self.rank_of(process).ok_or(ERR_NOT_FOUND)?;
+        let kept = self.known.get(&rank).and_then(|published| published.values.get(key));
+        // Of whichever rank has put it.
+        let anyone = || {
+            let wild = rank == RANK_UNDEF || rank == RANK_WILDCARD;
+            self.known.values().filter(|_| wild).find_map(|published| published.values.get(key))
+        };
+        if let Some(value) = kept.or_else(anyone) {
+            return Ok(value.clone());
+        }
+        if DIRECTORIES.contains(&key) {
+            return Ok(Stored::text(&self.job.directory().path().display().to_string()));
+        }
+        place(key, if rank >= RANK_WILDCARD { self.job.rank() } else { rank }, self.job.size(), self.job.name())
+            .ok_or(ERR_NOT_FOUND)
+    }
+
+    pub fn next_handler(&mut self) -> usize {
+        self.handlers += 1;
+        self.handlers
+    }
+}
+
+/// Where a program may keep files: all the job's own directory, which is removed with it.
+const DIRECTORIES: [&str; 3] = ["pmix.tmpdir", "pmix.nsdir", "pmix.pdir"];
+
+/// What a launcher tells of a rank's place: each rank on a node of its own.
+fn place(key: &str, rank: u32, size: u32, job: &str) -> Option<Stored> {
+    if rank >= size {
+        return None;
+    }
+    Some(match key {
+        "pmix.job.size" | "pmix.univ.size" | "pmix.max.size" | "pmix.num.nodes" | "pmix.job.napps" => {
+            Stored::uint32(if key == "pmix.job.napps" { 1 } else { size })
+        }
+        "pmix.local.size" | "pmix.node.size" | "pmix.app.size" => {
+            Stored::uint32(if key == "pmix.app.size" { size } else { 1 })
+        }
+        "pmix.appnum" | "pmix.aldr" => Stored::uint32(0),
+        "pmix.rank" | "pmix.grank" | "pmix.lldr" => Stored::rank(rank),
+        "pmix.apprank" => Stored::rank(rank),
+        "pmix.lrank" | "pmix.nrank" => Stored::uint16(0),
+        "pmix.nodeid" => Stored::uint32(rank),
+        "pmix.hname" => Stored::text(&format!("node{rank}")),
+        "pmix.lpeers" => Stored::text(&rank.to_string()),
+        "pmix.jobid" | "pmix.nspace" => Stored::text(job),
+        "pmix.spawned" => Stored::flag(false),
+        "pmix.tdir.rmclean" => Stored::flag(true),
+        _ => return None,
+    })
+}
+
+fn status_of(result: Result<(), String>) -> Status {
+    match result {
+        Ok(()) => SUCCESS,
+        Err(why) => {
+            say(&why);
+            ERROR
+        }
+    }
+}
+
+/// On standard error, which may be closed.
+pub fn say(text: &str) {
+    use std::io::Write;
+    let _ = writeln!(std::io::stderr(), "selvedge: PMIx: {text}");
+}
+
+/// With `SELVEDGE_LOG=debug`.
+pub fn tell(text: impl FnOnce() -> String) {
+    static WANTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    let wanted = || std::env::var("SELVEDGE_LOG").is_ok_and(|level| matches!(level.as_str(), "debug" | "trace"));
+    if *WANTED.get_or_init(wanted) {
+        say(&text());
+    }
+}
+
+/// The status of a call that names what makes no sense.
+pub const NONSENSE: Status = ERR_BAD_PARAM;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_told_to_ranks_of_the_job_only() {
+        let told = |key| place(key, 2, 4, "job");
+        assert_eq!(told("pmix.job.size"), Some(Stored::uint32(4)));
+        assert_eq!(told("pmix.local.size"), Some(Stored::uint32(1)), "each on a node of its own");
+        assert_eq!(told("pmix.lpeers"), Some(Stored::text("2")));
+        assert_eq!(told("pmix.hname"), Some(Stored::text("node2")));
+        assert_eq!(told("pmix.unheard.of"), None);
+        assert_eq!(place("pmix.job.size", 4, 4, "job"), None);
+    }
+}

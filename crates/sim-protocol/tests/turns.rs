@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Both ends, with the rank in a forked process: requests arrive as they were sent, clocks are the simulator's, rubbish is an
+//! error, and children are left out.
+
+use std::ffi::CString;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::Instant;
+
+use selvedge_sim_protocol::{Asked, Costs, PAYLOAD_BYTES_MAX, RankEnd, Rubbish, SimEnd};
+
+/// A child that runs `work` and exits with what it gives.
+fn fork(work: impl FnOnce() -> i32) -> libc::pid_t {
+    // SAFETY: the child runs only `work` and ends without unwinding.
+    unsafe {
+        match libc::fork() {
+            0 => libc::_exit(work()),
+            pid => pid,
+        }
+    }
+}
+
+fn exit_code(pid: libc::pid_t) -> i32 {
+    let mut status = 0;
+    // SAFETY: a child of this test.
+    unsafe { libc::waitpid(pid, &mut status, 0) };
+    if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
+}
+
+/// Whether a child of this test has ended, which [`exit_code`] can be asked for still.
+fn has_ended(pid: libc::pid_t) -> bool {
+    // SAFETY: plain data, all of it valid as zero; then a call that writes it.
+    unsafe {
+        let mut info: libc::siginfo_t = std::mem::zeroed();
+        libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
+        info.si_pid() == pid
+    }
+}
+
+fn open(path: &Path) -> RankEnd {
+    RankEnd::open(&CString::new(path.as_os_str().as_bytes()).expect("a path")).expect("the page")
+}
+
+/// Waits for a request, asleep.
+fn await_request(end: &SimEnd) -> Asked {
+    while !end.has_asked() {
+        if end.begin_sleep() {
+            let mut polled = libc::pollfd {
+                fd: std::os::fd::AsRawFd::as_raw_fd(&end.bell().as_fd()),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            // SAFETY: one structure of this frame.
+            unsafe { libc::poll(&mut polled, 1, 10_000) };
+        }
+        end.end_sleep();
+    }
+    end.request().expect("a request")
+}
+
+const COSTS: Costs = Costs { call_ps: 100, look_ps: 10, clock_ps: 1000, compute_ppm: 0 };
+
+#[test]
+fn requests_arrive_and_time_passes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    let long: Vec<u8> = (0..300_000u32).map(|byte| byte as u8).collect();
+    let child = fork(|| {
+        let rank = open(&path);
+        rank.charge_call();
+        rank.charge_look();
+        assert_eq!(rank.now_ps(), 110);
+        assert!(rank.start(3, 7, &[1, 2, 3], b"short"));
+        if rank.now_ps() != 5000 || rank.read_clock() != 6000 {
+            return 1;
+        }
+        rank.wait(90_000, rank.changes());
+        rank.found_nothing();
+        rank.sleep(80_000);
+        // Of 80,000 ps it was idle from 6,000 on.
+        if rank.busy_ps() != 7000 {
+            return 2;
+        }
+        if !rank.start(3, 7, &[9; 256], &long) || rank.start(3, 7, &[9; 257], &[]) {
+            return 3;
+        }
+        rank.announce(3, 7, b"/tmp/7.3.nic");
+        rank.announce(4, 8, b"/tmp/8.4.nic");
+        rank.withdraw(4, 8);
+        rank.give_way();
+        42
+    });
+    let Asked::Start { ni: 3, origin: 7, command, payload } = await_request(&end) else { panic!("a start") };
+    assert_eq!((&command[..4], payload.as_slice()), (&[1u8, 2, 3, 0][..], &b"short"[..]));
+    assert_eq!(end.now_ps(), Ok(110));
+    end.give(5000);
+    assert_eq!(await_request(&end), Asked::Wait { until_ps: 90_000 });
+    assert_eq!(end.now_ps(), Ok(6000));
+    end.give(20_000);
+    assert_eq!(await_request(&end), Asked::Poll);
+    end.give(30_000);
+    assert_eq!(await_request(&end), Asked::Sleep { until_ps: 80_000 });
+    end.give(80_000);
+    let Asked::Start { payload, .. } = await_request(&end) else { panic!("a start") };
+    assert_eq!(payload, long);
+    end.give(90_000);
+    assert_eq!(await_request(&end), Asked::Sleep { until_ps: 90_000 });
+    let nics = end.nics();
+    assert_eq!(nics.len(), 1);
+    assert_eq!((nics[0].ni, nics[0].id, nics[0].path.as_path()), (3, 7, Path::new("/tmp/7.3.nic")));
+    end.give(90_000);
+    assert_eq!(exit_code(child), 42);
+    assert_eq!(end.counts(), (6, 0));
+    drop(end);
+    assert!(std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "its files went with it");
+}
+
+/// After long pauses in vain a program that has found something looks again at once, and one that goes on finding lets others go on.
+#[test]
+fn who_finds_something_does_not_pause_as_before() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    let child = fork(|| {
+        let rank = open(&path);
+        for _ in 0..8 {
+            rank.found_nothing();
+        }
+        rank.found_something();
+        rank.found_nothing();
+        rank.found_nothing();
+        for _ in 0..300 {
+            rank.found_something();
+        }
+        0
+    });
+    for turn in 0..8 {
+        assert_eq!(await_request(&end), Asked::Poll, "turn {turn}");
+        end.give(1000);
+    }
+    assert_eq!(await_request(&end), Asked::Wait { until_ps: 1000 + COSTS.look_ps + 100_000 });
+    end.give(2000);
+    assert_eq!(await_request(&end), Asked::Poll);
+    end.give(3000);
+    let Asked::Sleep { until_ps } = await_request(&end) else { panic!("others are let go on") };
+    assert_eq!(end.now_ps(), Ok(until_ps));
+    end.give(until_ps);
+    assert_eq!(exit_code(child), 0);
+}
+
+#[test]
+fn rubbish_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    // The words of the page, as a rank that has gone wrong writes them.
+    let write = |at: u64, bytes: &[u8]| {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::OpenOptions::new().write(true).open(&path).expect("the page");
+        file.write_all_at(bytes, at).expect("written");
+    };
+    let request = 384;
+    write(request, &77u32.to_le_bytes());
+    assert_eq!(end.request(), Err(Rubbish::Kind(77)));
+    write(request, &1u32.to_le_bytes());
+    write(request + 24, &u64::MAX.to_le_bytes());
+    assert_eq!(end.request(), Err(Rubbish::Payload { bytes: u64::MAX }));
+    write(request + 24, &PAYLOAD_BYTES_MAX.to_le_bytes());
+    assert_eq!(end.request(), Err(Rubbish::Short { bytes: PAYLOAD_BYTES_MAX }));
+    end.give(1000);
+    write(256, &999u64.to_le_bytes());
+    assert_eq!(end.now_ps(), Err(Rubbish::Clock { now_ps: 999 }));
+    write(256, &(u64::MAX - 5).to_le_bytes());
+    assert!(end.now_ps().is_err());
+    // A NIC whose path claims to be longer than there is room.
+    write(768, &1u32.to_le_bytes());
+    write(768 + 16, &u64::MAX.to_le_bytes());
+    assert_eq!(end.nics().len(), 1);
+}
+
+#[test]
+fn threads_of_a_rank_ask_one_after_the_other() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    const EACH: u64 = 200;
+    let child = fork(|| {
+        let rank = &*Box::leak(Box::new(open(&path)));
+        let threads: Vec<_> = (0..4)
+            .map(|number| {
+                std::thread::spawn(move || {
+                    (0..EACH).all(|_| rank.start(number, 0, &[number as u8; 64], &[number as u8]))
+                })
+            })
+            .collect();
+        let fine = threads.into_iter().all(|thread| thread.join().unwrap_or(false));
+        rank.sleep(1 << 40);
+        i32::from(!fine)
+    });
+    let mut seen = [0u64; 4];
+    for now in 1.. {
+        match await_request(&end) {
+            Asked::Start { ni, command, payload, .. } => {
+                assert_eq!((command[0], payload), (ni as u8, vec![ni as u8]), "of one thread");
+                seen[ni as usize] += 1;
+            }
+            Asked::Sleep { .. } => break,
+            other => panic!("{other:?}"),
+        }
+        end.give(now);
+    }
+    assert_eq!(seen, [EACH; 4]);
+    end.give(1 << 41);
+    assert_eq!(exit_code(child), 0);
+}
+
+/// Of a rank's threads the one that sleeps for the shortest time decides how far time goes, also while it is only about to say so.
+#[test]
+fn no_thread_is_left_behind() {
+    const WAITING: usize = 12;
+    const NAPS: u64 = 400;
+    const FAR: u64 = 1 << 40;
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let mut end = SimEnd::create(&path, &COSTS).expect("a page");
+    let child = fork(|| {
+        let rank = &*Box::leak(Box::new(open(&path)));
+        let waiting: Vec<_> = (0..WAITING)
+            .map(|_| {
+                std::thread::spawn(move || {
+                    while rank.now_ps() < FAR {
+                        rank.wait(FAR, rank.changes());
+                    }
+                })
+            })
+            .collect();
+        for _ in (0..NAPS).take_while(|_| rank.now_ps() < FAR) {
+            rank.sleep(rank.now_ps() + 1000);
+        }
+        let fine = rank.now_ps() < FAR;
+        i32::from(waiting.into_iter().any(|thread| thread.join().is_err()) || !fine)
+    });
+    loop {
+        match await_request(&end) {
+            Asked::Wait { until_ps: FAR } => break,
+            Asked::Wait { until_ps } | Asked::Sleep { until_ps } => end.give(until_ps),
+            other => panic!("{other:?}"),
+        }
+    }
+    // Who was left behind, if anybody was, asks once more.
+    end.give(FAR);
+    while !has_ended(child) {
+        if end.has_asked() {
+            end.give(2 * FAR);
+        }
+        std::thread::yield_now();
+    }
+    assert_eq!(exit_code(child), 0, "time went past a sleep that had begun");
+}
+
+/// Prints what a turn costs here; asserts only that turns come.
+#[test]
+fn round_trip() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for ranks in [1usize, 8] {
+        const TURNS: usize = 20_000;
+        let paths: Vec<_> = (0..ranks).map(|rank| folder.path().join(format!("{ranks}-{rank}.clock"))).collect();
+        let mut ends: Vec<SimEnd> = paths.iter().map(|path| SimEnd::create(path, &COSTS).expect("a page")).collect();
+        let children: Vec<_> = paths
+            .iter()
+            .map(|path| {
+                fork(|| {
+                    let rank = open(path);
+                    for _ in 0..TURNS / ranks + 1 {
+                        rank.start(0, 0, &[], &[]);
+                    }
+                    0
+                })
+            })
+            .collect();
+        ends.iter().for_each(|end| drop(await_request(end)));
+        let start = Instant::now();
+        for turn in 0..TURNS / ranks {
+            for end in &mut ends {
+                end.give(turn as u64);
+                let mut looks = 0;
+                while !end.has_asked() {
+                    looks += 1;
+                    if looks > 20_000 {
+                        await_request(end);
+                    } else {
+                        std::hint::spin_loop();
+                    }
+                }
+            }
+        }
+        let each = start.elapsed().as_nanos() / TURNS as u128;
+        println!("{ranks} ranks: {each} ns for a turn");
+        ends.iter_mut().for_each(|end| end.give(TURNS as u64));
+        assert!(children.into_iter().all(|child| exit_code(child) == 0));
+    }
+}

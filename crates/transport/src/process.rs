@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! This process in its job: its place, its ids, its arena, and the exchange that a program needs at start-up.
+//!
+//! Invariants
+//! 1. There is one [`Process`] in a process, made at the first use. Under `selvedge run` it is made from the
+//!    environment alone: the launcher's wire is joined only for barriers and exchanges, so that a program that speaks
+//!    PMI itself has the wire to itself.
+//! 2. All interfaces of a process share the arena; each tells peers where it is and how much of it exists.
+
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+pub use selvedge_job::ClaimError;
+use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
+use selvedge_nic::{Limits, Register};
+use selvedge_shm::arena::Arena;
+use selvedge_shm::interface::ArenaRange;
+use selvedge_shm::wait::TICK;
+use selvedge_shm::{Config, Interface, Mode, OpenError, Path};
+
+use crate::settings::Settings;
+
+/// Why this process has no place in a job, or no NIC.
+#[derive(Debug, thiserror::Error)]
+pub enum ProcessError {
+    #[error(transparent)]
+    Join(#[from] JoinError),
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    #[error(transparent)]
+    Job(#[from] JobError),
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// How long waits spin where every process has a core, and where not. Waking a core that sleeps takes from 5 us to, in a virtual machine,
+/// 200: as long as a put of some megabytes, which the first is longer than.
+const SPIN_NS: u64 = 2_000_000;
+const SPIN_NS_CROWDED: u64 = 2_000;
+
+/// This process in its job.
+pub struct Process {
+    pub settings: Settings,
+    os_pid: u32,
+    rank: u32,
+    size: u32,
+    place: Place,
+    arena: OnceLock<Option<Arena>>,
+    interfaces: Mutex<Vec<Weak<Interface>>>,
+}
+
+/// How the process knows its job.
+enum Place {
+    /// From the environment; the launcher's wire is joined when it is needed.
+    Environment {
+        directory: JobDirectory,
+        job: OnceLock<Job>,
+        joining: Mutex<()>,
+    },
+    Joined(Job),
+}
+
+/// An interface that was opened, and the process id that it keeps claimed.
+pub struct Opened {
+    pub interface: Arc<Interface>,
+    claim: Claim,
+}
+
+impl Opened {
+    /// The Portals process id.
+    pub fn pid(&self) -> u16 {
+        self.claim.pid()
+    }
+}
+
+static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
+static LOGGING: AtomicBool = AtomicBool::new(false);
+
+impl Process {
+    /// The process; the first call finds its job.
+    pub fn current() -> Result<Arc<Process>, ProcessError> {
+        let mut current = PROCESS.lock().unwrap_or_else(|poison| poison.into_inner());
+        if let Some(process) = current.as_ref() {
+            return Ok(process.clone());
+        }
+        start_logging();
+        raise_file_limit();
+        let settings = Settings::from_environment();
+        let (rank, size, place) = match place_in_environment() {
+            Some((name, rank, size)) => {
+                let directory = JobDirectory::open(&name)?;
+                (rank, size, Place::Environment { directory, job: OnceLock::new(), joining: Mutex::new(()) })
+            }
+            None => {
+                let job = Job::join()?;
+                (job.rank(), job.size(), Place::Joined(job))
+            }
+        };
+        let process = Arc::new(Process {
+            settings,
+            os_pid: std::process::id(),
+            rank,
+            size,
+            place,
+            arena: OnceLock::new(),
+            interfaces: Mutex::new(Vec::new()),
+        });
+        *current = Some(process.clone());
+        Ok(process)
+    }
+
+    /// The process, if it has been asked for before.
+    pub fn existing() -> Option<Arc<Process>> {
+        PROCESS.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
+    }
+
+    pub fn rank(&self) -> u32 {
+        self.rank
+    }
+
+    pub fn size(&self) -> u32 {
+        self.size
+    }
+
+    /// The job's directory.
+    pub fn directory(&self) -> &JobDirectory {
+        match &self.place {
+            Place::Environment { directory, .. } => directory,
+            Place::Joined(job) => job.directory(),
+        }
+    }
+
+    /// Opens a NIC; `pid` None takes the id that the process has, else its rank, else any that is free.
+    pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
+        self.open_as(ni, pid, limits, self.arena_range(), TICK)
+    }
+
+    /// Opens a NIC that offers other memory than the process's arena, and whose waits sleep no longer than `nap`.
+    pub fn open_as(
+        &self,
+        ni: u32,
+        pid: Option<u16>,
+        limits: &Limits,
+        memory: ArenaRange,
+        nap: Duration,
+    ) -> Result<Opened, ProcessError> {
+        let preferred = u16::try_from(self.rank).unwrap_or(u16::MAX);
+        let claim = self.directory().claim(pid, preferred)?;
+        let spin_ns = if self.size as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
+        let config = Config {
+            mode: self.settings.mode,
+            path: self.settings.path,
+            spin_ns: self.settings.spin_ns.unwrap_or(spin_ns),
+            nap_ns: nap.as_nanos() as u64,
+            directory: self.directory().path().to_path_buf(),
+        };
+        let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, memory)?;
+        let interface = Arc::new(interface);
+        let mut interfaces = self.interfaces.lock().unwrap_or_else(|poison| poison.into_inner());
+        interfaces.retain(|other| other.strong_count() > 0);
+        interfaces.push(Arc::downgrade(&interface));
+        Ok(Opened { interface, claim })
+    }
+
+    fn arena_range(&self) -> ArenaRange {
+        match self.arena.get() {
+            Some(Some(arena)) => ArenaRange {
+                number: 0,
+                base: arena.base(),
+                reserved: arena.reserved_bytes(),
+                bytes: arena.committed_bytes(),
+            },
+            _ => ArenaRange::default(),
+        }
+    }
+
+    fn open_interfaces(&self) -> Vec<Arc<Interface>> {
+        let interfaces = self.interfaces.lock().unwrap_or_else(|poison| poison.into_inner());
+        interfaces.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Memory that peers reach in place.
+    pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
+        let made = self.arena.get_or_init(|| {
+            let path = self.directory().arena(std::process::id());
+            let _ = std::fs::remove_file(&path);
+            Arena::create(&path, self.settings.heap_bytes).map_err(|error| log::error!("no shared arena: {error}")).ok()
+        });
+        let arena = made.as_ref()?;
+        let before = arena.committed_bytes();
+        let memory = arena.alloc(bytes)?;
+        if arena.committed_bytes() != before || before != 0 {
+            let range = self.arena_range();
+            for interface in self.open_interfaces() {
+                interface.tell_arena(range);
+            }
+        }
+        Some(memory)
+    }
+
+    /// Gives memory of [`Process::alloc`] back.
+    pub fn free(&self, memory: NonNull<u8>) {
+        let freed = match self.arena.get() {
+            Some(Some(arena)) => arena.free(memory).map_err(|error| error.to_string()),
+            _ => Err("there is no arena".into()),
+        };
+        if let Err(why) = freed {
+            log::error!("selvedge_free({memory:p}): {why}");
+        }
+    }
+
+    fn job(&self) -> Result<Job, ProcessError> {
+        match &self.place {
+            Place::Joined(job) => Ok(job.clone()),
+            Place::Environment { job, joining, .. } => {
+                let _turn = joining.lock().unwrap_or_else(|poison| poison.into_inner());
+                if let Some(job) = job.get() {
+                    return Ok(job.clone());
+                }
+                let joined = Job::join()?;
+                Ok(job.get_or_init(|| joined).clone())
+            }
+        }
+    }
+
+    /// Joins the launcher's wire, if that has not happened yet.
+    pub fn join(&self) -> Result<(), ProcessError> {
+        self.job().map(|_| ())
+    }
+
+    /// Waits until every living rank is here; the process's interfaces are kept going.
+    pub fn barrier(&self) -> Result<(), ProcessError> {
+        let job = self.job()?;
+        self.keep_going(move || job.barrier()).map_err(ProcessError::from)
+    }
+
+    /// Gives every rank the bytes of every rank, in rank order.
+    pub fn exchange(&self, mine: &[u8]) -> Result<Vec<u8>, ProcessError> {
+        let job = self.job()?;
+        let mine = mine.to_vec();
+        self.keep_going(move || job.exchange(&mine)).map_err(ProcessError::from)
+    }
+
+    /// Ends the whole job.
+    pub fn abort(&self, code: i32, why: &str) -> ! {
+        match self.job() {
+            Ok(job) => job.abort(code, why),
+            Err(error) => {
+                eprintln!("selvedge: {why} (and the launcher cannot be told: {error})");
+                std::process::exit(code)
+            }
+        }
+    }
+
+    /// Ends the whole job in order, with this exit code.
+    pub fn end_all(&self, code: i32) -> ! {
+        match self.job() {
+            Ok(job) => job.end_all(code),
+            Err(error) => {
+                eprintln!("selvedge: the launcher cannot be told that the job ends: {error}");
+                std::process::exit(code)
+            }
+        }
+    }
+
+    /// Whether this is a forked child of the process that found its job.
+    pub fn is_forked_child(&self) -> bool {
+        std::process::id() != self.os_pid
+    }
+
+    /// Runs something that blocks, keeping meanwhile the interfaces going that depend on this process's program.
+    fn keep_going<T: Send + 'static>(&self, blocking: impl FnOnce() -> T + Send + 'static) -> T {
+        let interfaces = self.open_interfaces();
+        let depends = |interface: &Arc<Interface>| {
+            interface.config.mode == Mode::Host
+                || interface.config.path == Path::Bounce
+                || interface.signals().registers.get(Register::Mail) != 0
+        };
+        if !interfaces.iter().any(depends) {
+            return blocking();
+        }
+        let worker = std::thread::spawn(blocking);
+        while !worker.is_finished() {
+            for interface in &interfaces {
+                interface.progress();
+            }
+            std::thread::sleep(std::time::Duration::from_micros(20));
+        }
+        match worker.join() {
+            Ok(value) => value,
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    }
+
+    /// Leaves the job: the arena's file goes, peers that mapped it keep it.
+    pub fn finalize(&self) {
+        let _ = std::fs::remove_file(self.directory().arena(std::process::id()));
+        let job = match &self.place {
+            Place::Joined(job) => Some(job),
+            Place::Environment { job, .. } => job.get(),
+        };
+        if let Some(Err(error)) = job.map(|job| job.finalize()) {
+            log::warn!("leaving the job: {error}");
+        }
+    }
+}
+
+/// What `selvedge run` says; nothing where another launcher, started by it, has spoken since.
+fn place_in_environment() -> Option<(String, u32, u32)> {
+    let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
+    let same = |ours: &str, theirs: &str| number(theirs).is_none_or(|theirs| Some(theirs) == number(ours));
+    let ours = std::env::var_os("PMIX_NAMESPACE").is_none()
+        && same("SELVEDGE_RANK", "PMI_RANK")
+        && same("SELVEDGE_SIZE", "PMI_SIZE");
+    if !ours {
+        return None;
+    }
+    Some((std::env::var("SELVEDGE_JOB").ok()?, number("SELVEDGE_RANK")?, number("SELVEDGE_SIZE")?))
+}
+
+fn start_logging() {
+    if !LOGGING.swap(true, SeqCst) {
+        let filter = std::env::var("SELVEDGE_LOG").unwrap_or_else(|_| "warn".into());
+        let _ = env_logger::Builder::new().parse_filters(&filter).format_target(false).try_init();
+    }
+}
+
+/// Every peer's segment takes a descriptor: lets the process have as many as it may.
+fn raise_file_limit() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: plain calls on a structure of this frame.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}
+
+/// The user that this process acts for.
+pub fn own_uid() -> u32 {
+    // SAFETY: geteuid only reads.
+    unsafe { libc::geteuid() }
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Every environment variable that the library reads, in one table (shown by `selvedge info`).
+//!
+//! A value that cannot be understood is reported once on standard error and replaced by the default.
+
+use selvedge_shm::{Mode, Path};
+
+/// An environment variable.
+pub struct Variable {
+    pub name: &'static str,
+    /// The values that it takes.
+    pub values: &'static str,
+    pub default: &'static str,
+    pub text: &'static str,
+}
+
+/// All of them.
+pub const VARIABLES: &[Variable] = &[
+    Variable {
+        name: "SELVEDGE_MODE",
+        values: "nic | host",
+        default: "nic",
+        text: "Who runs a NIC: whoever sends, or only its owner's program when it calls in.",
+    },
+    Variable {
+        name: "SELVEDGE_PATH",
+        values: "auto | shared | cma | bounce",
+        default: "auto",
+        text: "How other processes' memory is reached: in place where it is shared and else by cross-memory attach or, \
+               where the kernel forbids that, through the owner; or only one of these (shared refuses other memory).",
+    },
+    Variable {
+        name: "SELVEDGE_SPIN_US",
+        values: "microseconds",
+        default: "2000, or 2 with more processes than cores",
+        text: "How long a wait spins before it sleeps.",
+    },
+    Variable {
+        name: "SELVEDGE_CORES",
+        values: "a number",
+        default: "given by the launcher; all of the machine's without one",
+        text: "Cores that the job's processes share: with more processes than these, waits sleep sooner.",
+    },
+    Variable {
+        name: "SELVEDGE_HEAP_BYTES",
+        values: "bytes, with K, M, G or T",
+        default: "16G",
+        text: "The most that selvedge_alloc hands out in one process: address space, taken up only as it is used.",
+    },
+    Variable {
+        name: "SELVEDGE_SHMEM_COUNTERS",
+        values: "a number",
+        default: "4096",
+        text: "OpenSHMEM: counters of counting puts that there may be at once, the same at every PE.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_LANE_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "16K",
+        text: "libfabric: the longest message that is left in a lane of its target, at most 32K; longer ones are moved once, \
+               by whoever has both ends. 0: all are.",
+    },
+    Variable {
+        name: "SELVEDGE_FI_SMALL_MAX",
+        values: "bytes, with K, M, G or T",
+        default: "2K",
+        text: "libfabric: longer messages are put into their receive at once where one is posted in memory that its sender reaches \
+               in place, and left in a lane otherwise.",
+    },
+    Variable {
+        name: "SELVEDGE_SHARED_MALLOC",
+        values: "0 | 1",
+        default: "1",
+        text: "libselvedge_mpi_preload.so, which mpirun and env put before the C library: blocks of 4K and more and the program's static \
+               data lie where the job's other processes reach them in place.",
+    },
+    Variable {
+        name: "SELVEDGE_YIELD_EVERY",
+        values: "a number",
+        default: "32, or 1 with more ranks than cores",
+        text: "libselvedge_mpi_preload.so: how many calls of sched_yield there are for one that asks the kernel.",
+    },
+    Variable {
+        name: "SHMEM_SYMMETRIC_SIZE",
+        values: "bytes or a fraction, with K, M, G or T",
+        default: "512M",
+        text: "OpenSHMEM: the symmetric heap of each PE; memory is taken up only as it is used. SMA_SYMMETRIC_SIZE likewise.",
+    },
+    Variable {
+        name: "SHMEM_DEBUG",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: report every call that is refused, with its PE and argument; without it only a process's first.",
+    },
+    Variable {
+        name: "SHMEM_INFO",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: PE 0 prints OpenSHMEM's variables at start-up.",
+    },
+    Variable {
+        name: "SHMEM_VERSION",
+        values: "anything",
+        default: "not set",
+        text: "OpenSHMEM: PE 0 prints the library's version at start-up.",
+    },
+    Variable {
+        name: "SELVEDGE_LOG",
+        values: "off | error | warn | info | debug | trace",
+        default: "warn",
+        text: "What is reported on standard error.",
+    },
+    Variable {
+        name: "SELVEDGE_DIR",
+        values: "a directory",
+        default: "/dev/shm, else $TMPDIR or /tmp",
+        text: "Where jobs have their directories.",
+    },
+    Variable {
+        name: "SELVEDGE_JOB",
+        values: "a name",
+        default: "given by the launcher; solo without one",
+        text: "The job that this process belongs to: the name of its directory.",
+    },
+    Variable {
+        name: "SELVEDGE_RANK",
+        values: "a number",
+        default: "given by the launcher; 0 without one",
+        text: "This process's rank.",
+    },
+    Variable {
+        name: "SELVEDGE_SIZE",
+        values: "a number",
+        default: "given by the launcher; 1 without one",
+        text: "How many processes the job has.",
+    },
+    Variable {
+        name: "SELVEDGE_PMIX_LIB",
+        values: "a file",
+        default: "found by the loader, or beside the launcher",
+        text: "The PMIx client library to use under a PMIx launcher.",
+    },
+    Variable {
+        name: "SELVEDGE_PREFIX",
+        values: "a directory",
+        default: "where the selvedge command is installed",
+        text: "The tree that the selvedge command takes its library and its benchmark programs from.",
+    },
+];
+
+/// What the variables say.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    pub mode: Mode,
+    pub path: Path,
+    /// None: as the number of processes and cores suggests.
+    pub spin_ns: Option<u64>,
+    pub heap_bytes: u64,
+    /// Cores that the job's processes share.
+    pub cores: usize,
+}
+
+impl Settings {
+    /// Reads the environment.
+    pub fn from_environment() -> Settings {
+        Settings {
+            mode: read("SELVEDGE_MODE", Mode::Nic, |text| match text {
+                "nic" => Some(Mode::Nic),
+                "host" => Some(Mode::Host),
+                _ => None,
+            }),
+            path: read("SELVEDGE_PATH", Path::Auto, |text| match text {
+                "auto" => Some(Path::Auto),
+                "shared" => Some(Path::Shared),
+                "cma" => Some(Path::Cma),
+                "bounce" => Some(Path::Bounce),
+                _ => None,
+            }),
+            spin_ns: read("SELVEDGE_SPIN_US", None, |text| Some(Some(text.parse::<u64>().ok()?.checked_mul(1000)?))),
+            cores: read("SELVEDGE_CORES", cores_of_machine(), |text| text.parse().ok().filter(|&cores| cores > 0)),
+            heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_shm::arena::RESERVED_BYTES_DEFAULT, parse_bytes),
+        }
+    }
+}
+
+/// The machine's cores. Not this process's: its launcher may have pinned it to one and its peers to others.
+fn cores_of_machine() -> usize {
+    // SAFETY: sysconf only reads.
+    let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
+    usize::try_from(online).unwrap_or(1).max(1)
+}
+
+fn read<T>(name: &str, default: T, parse: impl FnOnce(&str) -> Option<T>) -> T {
+    let Some(text) = std::env::var_os(name) else { return default };
+    let text = text.to_string_lossy();
+    let known = VARIABLES.iter().find(|variable| variable.name == name);
+    parse(text.trim()).unwrap_or_else(|| {
+        let values = known.map_or("?", |variable| variable.values);
+        eprintln!("selvedge: {name}={text} is not understood; it takes {values}; the default is used");
+        default
+    })
+}
+
+/// Bytes, with K, M, G or T for powers of 1024.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let (digits, shift) = match text.as_bytes().last()? {
+        b'K' | b'k' => (&text[..text.len() - 1], 10),
+        b'M' | b'm' => (&text[..text.len() - 1], 20),
+        b'G' | b'g' => (&text[..text.len() - 1], 30),
+        b'T' | b't' => (&text[..text.len() - 1], 40),
+        _ => (text, 0),
+    };
+    digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
+}
+
+/// A size as OpenSHMEM writes it (1.6, "Environment Variables"): an integer or a decimal fraction, and at most one suffix that counts.
+pub fn parse_symmetric_size(text: &str) -> Option<u64> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, rest) = text.split_at(end);
+    let shift = match rest.chars().next().map(|c| c.to_ascii_lowercase()) {
+        None => 0,
+        Some('k') => 10,
+        Some('m') => 20,
+        Some('g') => 30,
+        Some('t') => 40,
+        Some(_) => return None,
+    };
+    if let Ok(whole) = number.parse::<u64>() {
+        return whole.checked_mul(1 << shift);
+    }
+    let bytes = (number.parse::<f64>().ok()? * (1u64 << shift) as f64).ceil();
+    (bytes.is_finite() && bytes < 1e18).then_some(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_as_openshmem_says() {
+        for (text, bytes) in [
+            ("20m", 20_971_520),
+            ("3.1M", 3_250_586),
+            (".5m", 524_288),
+            ("0.5m", 524_288),
+            ("20kk", 20_480),
+            ("0", 0),
+            ("1T", 1 << 40),
+            ("4096", 4096),
+        ] {
+            assert_eq!(parse_symmetric_size(text), Some(bytes), "{text}");
+        }
+        for wrong in ["", "m", "-1", "1.2.3", "12X", "1e9", "nonsense", "99999999999999999999T"] {
+            assert_eq!(parse_symmetric_size(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn sizes_take_binary_suffixes_and_refuse_nonsense() {
+        assert_eq!(parse_bytes("4096"), Some(4096));
+        assert_eq!(parse_bytes("2k"), Some(2048));
+        assert_eq!(parse_bytes("3G"), Some(3 << 30));
+        for wrong in ["", "0", "K", "-1", "1.5G", "99999999999999T", "12X"] {
+            assert_eq!(parse_bytes(wrong), None, "{wrong}");
+        }
+    }
+}
