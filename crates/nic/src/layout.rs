@@ -16,9 +16,11 @@ use crate::tables::{
 };
 
 /// Version of the layout.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 /// The heap is handed out in blocks of this size: one event.
 pub const BLOCK_BYTES: u64 = 128;
+/// The longest short list: as many entries are compared one by one in the time of two searches of the index.
+pub const SHORT_LIST_MAX: u32 = 128;
 /// The largest heap that a NIC may be given: 1 GiB.
 pub const HEAP_BLOCKS_MAX: u32 = 1 << 23;
 
@@ -44,6 +46,9 @@ pub struct Limits {
     pub iovecs: u32,
     /// Entries of one list.
     pub list: u32,
+    /// Entries of a priority list that are searched one by one before any is indexed, and unexpected headers of a
+    /// portal table entry likewise. A power of two.
+    pub short_list: u32,
     /// Requests that wait for an answer from another process's program.
     pub pending: u32,
     /// Packets that wait for this process's program.
@@ -66,6 +71,7 @@ impl Limits {
         triggered: 1024,
         iovecs: 1024,
         list: 8192,
+        short_list: 16,
         pending: 512,
         mail: 256,
         heap_blocks: 4096,
@@ -85,6 +91,7 @@ impl Limits {
             triggered: cap(self.triggered),
             iovecs: self.iovecs.min(1 << 20),
             list: self.list,
+            short_list: self.short_list.clamp(1, SHORT_LIST_MAX).next_power_of_two(),
             pending: cap(self.pending),
             mail: self.mail.clamp(2, 1 << 16),
             heap_blocks: self.heap_blocks.clamp(1, HEAP_BLOCKS_MAX),
@@ -106,6 +113,7 @@ pub struct Layout {
     pub doorbell: u64,
     pub registers: u64,
     pub portals: u64,
+    pub short_lists: u64,
     pub counters: u64,
     pub queues: u64,
     pub descriptors: u64,
@@ -146,6 +154,7 @@ impl Layout {
         let doorbell = place(1, size_of::<Doorbell>());
         let registers = place(1, size_of::<Registers>());
         let portals = place(limits.portals.into(), size_of::<PortalEntry>());
+        let short_lists = place(u64::from(limits.portals) * u64::from(limits.short_list), size_of::<u32>());
         let counters = place(limits.counters.into(), size_of::<Counter>());
         let queues = place(limits.queues.into(), size_of::<EventQueue>());
         let descriptors = place(limits.descriptors.into(), size_of::<Descriptor>());
@@ -167,6 +176,7 @@ impl Layout {
             doorbell,
             registers,
             portals,
+            short_lists,
             counters,
             queues,
             descriptors,

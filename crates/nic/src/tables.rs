@@ -45,7 +45,8 @@ pub mod entry {
     pub const DRAINING: u32 = 4;
 }
 
-/// A list entry or match entry. Two cache lines: what matching reads, and what a match then needs.
+/// A list entry or match entry. Two cache lines: what a plain use-once receive needs to match, to be filled and to be
+/// completed, and what the others need besides.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct Entry {
@@ -56,16 +57,18 @@ pub struct Entry {
     /// The source that it accepts: rank, or nid << 32 | pid; bits of `source_ignore` do not count.
     pub source: u64,
     pub source_ignore: u64,
-    pub sequence: u64,
-    pub next: u32,
-    pub prev: u32,
-
     pub start: u64,
     /// Bytes in all, also of an I/O vector.
     pub length: u64,
+    pub user_ptr: u64,
+
+    /// Orders the entries of a list.
+    pub sequence: u64,
+    /// Links of the chain that it is on ([`Bucket`]), or of the free list.
+    pub next: u32,
+    pub prev: u32,
     pub min_free: u64,
     pub local_offset: u64,
-    pub user_ptr: u64,
     pub counter: u32,
     pub uid: u32,
     /// First heap block of the I/O vector, or NONE.
@@ -74,6 +77,7 @@ pub struct Entry {
     /// Unexpected headers whose payload lies here.
     pub headers: u32,
     pub portal: u16,
+    /// The class that it is indexed by, [`CLASS_OTHER`] or [`CLASS_SHORT`].
     pub class: u8,
     pub reserved: u8,
 }
@@ -95,8 +99,8 @@ pub const CLASSES: usize = 4;
 /// The class of entries whose pattern has none: searched in order.
 pub const CLASS_OTHER: u8 = CLASSES as u8;
 
-/// The class of an entry that is alone on its priority list, and in no index.
-pub const CLASS_ALONE: u8 = u8::MAX;
+/// The class of an entry in its priority list's short list: it is in no index.
+pub const CLASS_SHORT: u8 = u8::MAX;
 
 /// A wildcard pattern: entries with the same pattern share a hash index.
 #[repr(C)]
@@ -107,8 +111,7 @@ pub struct Class {
     /// Entries on the priority and on the overflow list with this pattern.
     pub entries: [u32; 2],
     pub used: u32,
-    /// Unexpected headers have been searched by it: they are on its chains.
-    pub searched: u32,
+    pub reserved: u32,
 }
 
 /// Status of portal table entries.
@@ -136,15 +139,26 @@ pub struct PortalEntry {
     pub others: [u32; 2],
     /// Bit c: class c has entries, per list; the bit after the classes': others.
     pub active: [u8; 2],
-    pub reserved: u16,
-    /// The entry of the priority list that is alone there and in no index ([`CLASS_ALONE`]), or NONE.
-    pub sole: u32,
+    /// Bit c: class c has been used to search the unexpected headers, which are all on its chains.
+    pub searched: u8,
+    pub reserved: u8,
+    /// The short list: its first entry and the place behind its last, as numbers that only grow. Number n lies at
+    /// n modulo [`Limits::short_list`](crate::Limits::short_list) of this portal table entry's part of
+    /// [`Tables::short_lists`].
+    pub short_head: u32,
+    pub short_tail: u32,
     /// How often it was disabled, also before it was last allocated ([`Request::epoch`]).
     pub disabled: u32,
     pub classes: [Class; CLASSES],
 }
 
 impl PortalEntry {
+    /// Entries in the short list.
+    #[inline(always)]
+    pub fn short_length(&self) -> u32 {
+        self.short_tail.wrapping_sub(self.short_head)
+    }
+
     /// Which epoch it is in, from 1 on: the next begins when it is disabled.
     #[inline(always)]
     pub fn epoch(&self) -> u64 {
@@ -161,7 +175,10 @@ impl PortalEntry {
 
 /// Status of unexpected headers.
 pub mod header {
+    /// On the unexpected list.
     pub const LIVE: u32 = 1;
+    /// Taken off the unexpected list for one receive, with its payload where it was.
+    pub const CLAIMED: u32 = 2;
 }
 
 /// Chains that a header is on: arrival order, then one for each class.
@@ -448,6 +465,8 @@ impl Control {
 pub struct Tables<'a> {
     pub control: &'a mut Control,
     pub portals: &'a mut [PortalEntry],
+    /// Indices of entries: [`Limits::short_list`](crate::Limits::short_list) for each portal table entry.
+    pub short_lists: &'a mut [u32],
     pub entries: &'a mut [Entry],
     pub entry_buckets: &'a mut [Bucket],
     pub headers: &'a mut [Header],
@@ -461,6 +480,8 @@ pub struct Tables<'a> {
     pub heap_map: &'a mut [u64],
     /// Entries of one list at most.
     pub list_max: u32,
+    /// Entries of one short list at most, a power of two.
+    pub short_list: u32,
 }
 
 const _: () = {

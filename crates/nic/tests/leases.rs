@@ -184,9 +184,17 @@ const MEETINGS: &[Meeting] = &[
     row!(false, "two entries", change: |stage| {
         stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter));
     }),
-    row!(false, "the second of two entries, the first of which is gone", change: |stage| {
+    row!(true, "the second of two entries, the first of which is gone", change: |stage| {
         stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter));
         stage.home.nic().unlink(stage.entry).expect("it is linked");
+    }),
+    row!(false, "the entry behind a short list that is gone", change: |stage| {
+        let others = (0..LIMITS.short_list).map(|_| stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter)));
+        let others: Vec<u32> = others.collect();
+        stage.home.nic().unlink(stage.entry).expect("it is linked");
+        for entry in &others[..others.len() - 1] {
+            stage.home.nic().unlink(*entry).expect("it is linked");
+        }
     }),
     row!(false, "an unlinked entry", change: |stage| stage.home.nic().unlink(stage.entry).expect("it is linked")),
     row!(false, "a counter that is gone",
@@ -549,9 +557,8 @@ enum Op {
 
 /// One list, one counter, and what waits for it: each of these increments another counter.
 struct Model {
-    entries: Vec<u32>,
-    /// Appended to an empty list, and alone since.
-    sole: bool,
+    /// Entries, and whether each is in the short list.
+    entries: Vec<(u32, bool)>,
     enabled: bool,
     count: u64,
     waiting: Vec<u64>,
@@ -567,7 +574,7 @@ impl Model {
     }
 
     fn may_lease(&self) -> bool {
-        self.sole && self.enabled && self.waiting.is_empty()
+        matches!(self.entries[..], [(_, true)]) && self.enabled && self.waiting.is_empty()
     }
 }
 
@@ -599,7 +606,6 @@ proptest! {
         let now = stage.home.nic().counter_alloc().expect("room");
         let mut model = Model {
             entries: Vec::new(),
-            sole: false,
             enabled: true,
             count: 0,
             waiting: Vec::new(),
@@ -634,15 +640,15 @@ proptest! {
                     }
                 }
                 Op::Append if model.entries.len() < 70 => {
-                    model.sole = model.entries.is_empty();
-                    model.entries.push(stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, counter)));
+                    let short = model.entries.iter().filter(|entry| entry.1).count();
+                    let is_short = short == model.entries.len() && short < LIMITS.short_list as usize;
+                    model.entries.push((stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, counter)), is_short));
                 }
                 Op::Append => {}
                 Op::Unlink => {
                     if !model.entries.is_empty() {
-                        let entry = model.entries.remove(0);
+                        let (entry, _) = model.entries.remove(0);
                         stage.home.nic().unlink(entry).expect("it is linked");
-                        model.sole = false;
                     }
                 }
                 Op::Enable(enabled) => {
@@ -685,18 +691,19 @@ proptest! {
                     names[holder] += HOLDERS as u64;
                 }
                 Op::Renew => {
-                    for entry in model.entries.drain(..) {
+                    for (entry, _) in model.entries.drain(..) {
                         stage.home.nic().unlink(entry).expect("it is linked");
                     }
-                    model.sole = false;
                     stage.home.nic().counter_free(counter).expect("it lives");
                     stage.counter = stage.home.nic().counter_alloc().expect("room");
                     (model.count, model.waiting) = (0, Vec::new());
                 }
                 Op::Recover => {
                     stage.home.nic().recover(&mut TestBus::default(), |_| true);
-                    // Alone or not is found anew.
-                    model.sole = model.entries.len() == 1;
+                    // The short list is built anew from the first entries.
+                    for (at, entry) in model.entries.iter_mut().enumerate() {
+                        entry.1 = at < LIMITS.short_list as usize;
+                    }
                 }
             }
             stage.run_fired();

@@ -289,6 +289,7 @@ fn ranges(layout: &Layout) -> Vec<(&'static str, u64, u64)> {
         table!(doorbell, 1u32, signals::Doorbell),
         table!(registers, 1u32, Registers),
         table!(portals, limits.portals, tables::PortalEntry),
+        table!(short_lists, limits.portals * limits.short_list, u32),
         table!(counters, limits.counters, signals::Counter),
         table!(queues, limits.queues, signals::EventQueue),
         table!(descriptors, limits.descriptors, signals::Descriptor),
@@ -309,13 +310,13 @@ fn ranges(layout: &Layout) -> Vec<(&'static str, u64, u64)> {
 proptest! {
     #[test]
     fn no_two_tables_overlap(
-        sizes in proptest::array::uniform12(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
+        sizes in proptest::array::uniform13(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
         heap in prop_oneof![0..100u32, any::<u32>()],
         start in (0..64u64).prop_map(|lines| lines * 128),
     ) {
-        let [entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, pending, mail, blocks] = sizes;
+        let [entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending, mail, blocks] = sizes;
         let limits = Limits {
-            entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, pending, mail,
+            entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending, mail,
             heap_blocks: blocks, heap_blocks_max: heap,
         }.clamped();
         prop_assert!(limits.are_sane());

@@ -63,12 +63,13 @@ fn scramble(nic: &mut Nic<'_>, seed: u64) {
     }
     for record in tables.portals.iter_mut() {
         (record.entries, record.others) = ([noise.link(), noise.link()], [noise.link(), noise.link()]);
-        (record.active, record.sole) = ([noise.next() as u8, noise.next() as u8], noise.link());
+        (record.active, record.searched) = ([noise.next() as u8, noise.next() as u8], noise.next() as u8);
+        (record.short_head, record.short_tail) = (noise.link(), noise.link());
         (record.headers, record.header_head, record.header_tail) = (noise.link(), noise.link(), noise.link());
         for class in &mut record.classes {
             let entries = [noise.link(), noise.link()];
-            let (used, searched) = (noise.link(), noise.link());
-            *class = Class { ignore_bits: noise.next(), source_ignore: noise.next(), entries, used, searched };
+            let (used, reserved) = (noise.link(), noise.link());
+            *class = Class { ignore_bits: noise.next(), source_ignore: noise.next(), entries, used, reserved };
         }
     }
     for record in tables.triggered.iter_mut() {

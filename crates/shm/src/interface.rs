@@ -161,7 +161,7 @@ impl Interface {
             rank,
         };
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
-        let segment = Segment::create(&path, limits, &owner)?;
+        let segment = Segment::create(&path, &crate::simulated::sized(limits, clock.is_some()), &owner)?;
         let own = Endpoint::new(segment, true, &config.directory);
         let peers: Box<[AtomicPtr<Endpoint>]> = (0..PID_LIMIT).map(|_| AtomicPtr::default()).collect();
         let interface = Interface {

@@ -406,6 +406,11 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
             tables: Tables {
                 control: &mut *at::<Control>(base, layout.control),
                 portals: table::<PortalEntry>(base, layout.portals, limits.portals.into()),
+                short_lists: table::<u32>(
+                    base,
+                    layout.short_lists,
+                    u64::from(limits.portals) * u64::from(limits.short_list),
+                ),
                 entries: table::<Entry>(base, layout.entries, limits.entries.into()),
                 entry_buckets: table::<Bucket>(base, layout.entry_buckets, layout.entry_bucket_count.into()),
                 headers: table::<Header>(base, layout.headers, limits.headers.into()),
@@ -417,6 +422,7 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 mail: table::<MailSlot>(base, layout.mail, limits.mail.into()),
                 heap_map: table::<u64>(base, layout.heap_map, layout.heap_map_words),
                 list_max: limits.list,
+                short_list: limits.short_list,
             },
         }
     }

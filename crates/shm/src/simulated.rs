@@ -16,7 +16,7 @@ use std::time::Instant;
 
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::{Command, Side, kind};
-use selvedge_nic::{Fault, Metered, Nic, Step};
+use selvedge_nic::{Fault, Limits, Metered, Nic, Step};
 use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, RankEnd};
 
 use crate::endpoint::{Access, Endpoint};
@@ -35,6 +35,11 @@ const _: () = assert!(COMMAND_BYTES == 168 && COMMAND_BYTES <= selvedge_sim_prot
 /// What a user asks of how NICs live says nothing where the machine says it.
 pub(crate) fn configured(config: Config, simulated: bool) -> Config {
     if simulated { Config { mode: Mode::Nic, path: Path::Auto, ..config } } else { config }
+}
+
+/// The limits of a NIC. A simulated NIC matches as its machine does, by index: it compares no list one by one.
+pub(crate) fn sized(limits: &Limits, simulated: bool) -> Limits {
+    if simulated { Limits { short_list: 1, ..*limits } } else { *limits }
 }
 
 // ---- the rank's half ----

@@ -121,6 +121,13 @@ fn layout_table() -> String {
         (layout.doorbell, "doorbell", 1, size_of::<Doorbell>(), "anyone reads"),
         (layout.registers, "registers", 1, size_of::<Registers>(), "anyone reads"),
         (layout.portals, "portal table", limits.portals.into(), size_of::<PortalEntry>(), "lock"),
+        (
+            layout.short_lists,
+            "short lists",
+            u64::from(limits.portals) * u64::from(limits.short_list),
+            size_of::<u32>(),
+            "lock",
+        ),
         (layout.counters, "counters", limits.counters.into(), size_of::<Counter>(), "anyone reads"),
         (layout.queues, "event queues", limits.queues.into(), size_of::<EventQueue>(), "anyone reads"),
         (layout.descriptors, "memory descriptors", limits.descriptors.into(), size_of::<Descriptor>(), "anyone reads"),

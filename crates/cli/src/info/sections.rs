@@ -43,7 +43,7 @@ pub fn build_text(value: &Value) -> String {
 type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
 
 /// All of them, in the order of [`Limits`].
-const LIMITS: [Limit; 13] = [
+const LIMITS: [Limit; 14] = [
     ("entries", |l| l.entries, "list entries and match entries"),
     ("headers", |l| l.headers, "unexpected headers"),
     ("descriptors", |l| l.descriptors, "memory descriptors"),
@@ -53,6 +53,7 @@ const LIMITS: [Limit; 13] = [
     ("triggered", |l| l.triggered, "triggered operations"),
     ("iovecs", |l| l.iovecs, "vectors of one I/O vector"),
     ("list", |l| l.list, "entries of one list"),
+    ("short_list", |l| l.short_list, "entries of a priority list that are searched one by one before any is indexed"),
     ("pending", |l| l.pending, "requests that wait for another process's program"),
     ("mail", |l| l.mail, "packets that wait for the own program"),
     ("heap_blocks", |l| l.heap_blocks, "blocks of the heap at first (events, I/O vectors, payload)"),
@@ -74,6 +75,7 @@ fn largest() -> Limits {
         triggered: all,
         iovecs: all,
         list: all,
+        short_list: all,
         pending: all,
         mail: all,
         heap_blocks: all,

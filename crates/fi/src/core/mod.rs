@@ -296,6 +296,7 @@ impl Core {
             triggered: 2048,
             iovecs: 16,
             list: ENTRIES,
+            short_list: SHORT_LIST_MAX,
             pending: 1024,
             mail: 256,
             heap_blocks: 16384,

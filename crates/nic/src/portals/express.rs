@@ -10,7 +10,7 @@
 
 use super::deliver::Delivery;
 use super::events::{Event, event_kind};
-use super::matching::{Found, Key, sole_accepts};
+use super::matching::{Found, Key, accepts};
 use super::{fail, list, options};
 use crate::handle::NONE;
 use crate::registers::Register;
@@ -146,8 +146,9 @@ impl Nic<'_> {
     #[inline(always)]
     pub(super) fn sole_for(&self, put: &Put) -> Option<(u32, u32)> {
         let record = self.plain_portal(put.portal)?;
-        let sole = self.tables.entries.get(record.sole as usize)?;
-        sole_accepts(sole, put.portal, &put.into()).then_some((record.sole, record.queue))
+        let only = self.only_entry(put.portal)?;
+        let accepted = accepts(&self.tables.entries.get(only as usize)?.into(), &put.into());
+        accepted.then_some((only, record.queue))
     }
 
     /// A put to an entry of the priority list, both memories at hand, told by an event or by a count but not by both.

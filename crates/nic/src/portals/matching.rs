@@ -1,30 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The matching index: what an ordered list would find, at a cost that does not grow with the list.
+//! The match queue: what ordered lists would find, at a cost that does not grow with the list.
 //!
-//! Portals 4.3 defines matching on ordered lists: a request takes the first entry of the priority list that
-//! matches, else the first of the overflow list; an appended entry takes unexpected headers in order of arrival.
+//! Portals 4.3 defines matching on ordered lists (section 3.12): a request takes the first entry of the priority list
+//! that matches, else the first of the overflow list; an appended entry takes unexpected headers in order of arrival.
+//! This module is the only place where messages and entries are matched, for every front door and in every home.
 //!
-//! Entries are grouped by their *class*: which bits and which parts of the source they ignore. Programs use few
-//! classes (exact; any source; any tag), and within a class matching is equality of the bits that count, so a hash
-//! finds it. Every entry carries a sequence number; over classes, the lowest wins. Headers, whose future matcher is
-//! not known, are chained under each class that they have been searched by, and in order of arrival.
+//! A priority list has two parts. The *short list* holds its first entries in order, as indices in a small ring; they
+//! are compared one by one. The *index* holds the entries behind them. Indexed entries are grouped by their *class*:
+//! which match bits and which parts of the source they ignore. Programs use few classes (exact; any source; any tag),
+//! and within a class matching is equality of the bits that count, so a hash finds the entry. Every entry carries a
+//! sequence number; of the candidates of all classes the lowest wins. Unexpected headers are on one list in order of
+//! arrival. A short one is searched in order; of a longer one each header is also on a chain of every class that it
+//! has been searched by.
 //!
 //! Invariants
-//! 1. A chain of the entries' index is in order of sequence; a bucket holds several keys, told apart by comparing.
-//! 2. A portal table entry has at most [`CLASSES`] classes with an index. Entries of further classes share one
-//!    chain per list ([`CLASS_OTHER`]), and headers are then searched in order: still right, no longer O(1).
-//! 3. A header is on the chain of every class that its portal table entry's headers have been searched by (`chained`
-//!    says which); a class that only the overflow list has is none.
-//! 4. An entry that is alone on its priority list is in no chain: the portal table entry names it (`sole`).
+//! 1. Every entry of the short list is older than every indexed entry of its priority list: an entry goes to the short
+//!    list only while none is indexed. So a search that finds a match in the short list is done.
+//! 2. A chain of the index is in order of sequence; a bucket holds several keys, told apart by comparing.
+//! 3. A portal table entry has at most [`CLASSES`] classes with an index. Entries of further classes share one
+//!    chain per list ([`CLASS_OTHER`]), and headers are then searched in order: still right, but no longer O(1).
+//! 4. `searched` names the classes that the unexpected headers of a portal table entry are chained by; each header is
+//!    on the chain of each of them (`chained`). No class is named while the headers are few or after all were taken.
 //! 5. Walks are bounded by the table's capacity, whatever the links say.
 //!
-//! Cost: one bucket and one entry per class in use; see `benches` and `selvedge bench match_posted`.
+//! Cost of a search: the short list as far as the match, at most [`Limits::short_list`](crate::Limits::short_list)
+//! records; then one bucket and one entry per class in use.
 
 use crate::handle::NONE;
 use crate::portals::append::EntrySpec;
 use crate::portals::options;
 use crate::registers::Register;
-use crate::tables::{Bucket, CLASS_ALONE, CLASS_OTHER, CLASSES, Class, Entry, Header, Request, entry, header, slot};
+use crate::tables::{
+    Bucket, CLASS_OTHER, CLASS_SHORT, CLASSES, Class, Entry, Header, PortalEntry, Request, entry, header, slot,
+};
 use crate::{Bus, Nic, Step};
 
 /// What of a request matching looks at.
@@ -48,11 +56,11 @@ impl From<&Request> for Key {
     }
 }
 
-/// An entry that was found, and the bucket that it is in, where it is in one.
+/// An entry that a search found, and where: its number in the short list, or the bucket that it is in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     pub entry: u32,
-    pub bucket: usize,
+    pub place: u32,
 }
 
 /// An unexpected header that was found, and the class and the bucket of the chain that it was found on, where that was one.
@@ -147,12 +155,6 @@ pub(crate) fn accepts(taker: &Taker, key: &Key) -> bool {
     offset.checked_add(key.length).is_some_and(|end| end <= taker.length)
 }
 
-/// Whether the entry that a portal table entry names as alone on its priority list is there, and accepts a request.
-#[inline(always)]
-pub(super) fn sole_accepts(sole: &Entry, portal: u32, key: &Key) -> bool {
-    slot::status(sole.slot) == entry::PRIORITY && u32::from(sole.portal) == portal && accepts(&sole.into(), key)
-}
-
 /// Which bucket a key is in. Keys that differ in their lowest bits only, as the tags of neighbouring messages do, share a cache
 /// line of buckets.
 #[inline(always)]
@@ -177,17 +179,71 @@ impl Nic<'_> {
     #[inline(always)]
     pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<Found> {
         let record = self.tables.portals.get(portal as usize)?;
-        if list == 0 && record.sole != NONE {
-            let sole = self.tables.entries.get(record.sole as usize)?;
-            bus.charge(Step::EntrySearched);
-            self.signals.registers.add(Register::ListSteps, 1);
-            return sole_accepts(sole, portal, key).then_some(Found { entry: record.sole, bucket: 0 });
+        if list == 0 && record.short_length() != 0 {
+            let found = self.find_in_short_list(bus, portal, record, key);
+            if found.is_some() {
+                return found;
+            }
         }
-        match record.active[list] {
+        match self.tables.portals.get(portal as usize)?.active[list] {
             0 => None,
             one if one.is_power_of_two() => self.find_in_chain(bus, portal, list, one.trailing_zeros() as u8, key),
             _ => self.find_by_class(bus, portal, list, key),
         }
+    }
+
+    /// The first match of the short list, most often its first entry.
+    #[inline(always)]
+    fn find_in_short_list<B: Bus>(&self, bus: &mut B, portal: u32, record: &PortalEntry, key: &Key) -> Option<Found> {
+        let first = self.short_entry(portal, record.short_head)?;
+        bus.charge(Step::EntrySearched);
+        self.signals.registers.add(Register::ListSteps, 1);
+        if accepts(&self.tables.entries.get(first as usize)?.into(), key) {
+            return Some(Found { entry: first, place: record.short_head });
+        }
+        if record.short_length() == 1 { None } else { self.find_later_in_short_list(bus, portal, record, key) }
+    }
+
+    /// The first match of the short list behind its first entry.
+    #[inline(never)]
+    fn find_later_in_short_list<B: Bus>(
+        &self,
+        bus: &mut B,
+        portal: u32,
+        record: &PortalEntry,
+        key: &Key,
+    ) -> Option<Found> {
+        let mut steps = 0;
+        let found = (1..record.short_length().min(self.tables.short_list)).find_map(|step| {
+            let place = record.short_head.wrapping_add(step);
+            let entry = self.short_entry(portal, place)?;
+            steps += 1;
+            bus.charge(Step::EntrySearched);
+            accepts(&self.tables.entries.get(entry as usize)?.into(), key).then_some(Found { entry, place })
+        });
+        self.signals.registers.add(Register::ListSteps, steps);
+        found
+    }
+
+    /// Where a number of a portal table entry's short list lies.
+    #[inline(always)]
+    fn short_slot(&self, portal: u32, number: u32) -> usize {
+        let slots = self.tables.short_list;
+        portal as usize * slots as usize + (number & slots.wrapping_sub(1)) as usize
+    }
+
+    /// The entry at a number of the short list.
+    #[inline(always)]
+    fn short_entry(&self, portal: u32, number: u32) -> Option<u32> {
+        self.tables.short_lists.get(self.short_slot(portal, number)).copied()
+    }
+
+    /// The entry that is alone on its priority list, if it is in the short list.
+    #[inline(always)]
+    pub(super) fn only_entry(&self, portal: u32) -> Option<u32> {
+        let record = self.tables.portals.get(portal as usize)?;
+        let alone = record.entries[0] == 1 && record.short_length() == 1;
+        alone.then(|| self.short_entry(portal, record.short_head)).flatten()
     }
 
     /// The first match over the classes that have entries.
@@ -230,7 +286,7 @@ impl Nic<'_> {
                 && list_of(record) == Some(list)
                 && accepts(&record.into(), key)
             {
-                found = Some(Found { entry: at, bucket });
+                found = Some(Found { entry: at, place: bucket as u32 });
                 break;
             }
             if steps > self.tables.entries.len() {
@@ -245,26 +301,91 @@ impl Nic<'_> {
     /// Puts a filled entry, whose status says the list, at the end of that list.
     #[inline]
     pub(crate) fn chain_entry(&mut self, index: u32) {
-        let Some(record) = self.tables.entries.get_mut(index as usize) else { return };
+        let Some(record) = self.tables.entries.get(index as usize) else { return };
         let (portal, Some(list)) = (u32::from(record.portal), list_of(record)) else { return };
-        let Some(entry) = self.tables.portals.get_mut(portal as usize) else { return };
         if list == 0 {
-            if entry.entries[0] == 0 {
-                // Alone, it needs no place in the index until another comes.
-                (record.class, record.next, record.prev) = (CLASS_ALONE, NONE, NONE);
-                (entry.entries[0], entry.sole) = (1, index);
-                return;
-            }
-            let alone = core::mem::replace(&mut entry.sole, NONE);
-            if self.tables.entries.get(alone as usize).is_some_and(|other| other.class == CLASS_ALONE) {
+            if self.tables.portals.get(portal as usize).is_some_and(|entry| entry.entries[0] == 1) {
                 self.recall_from_portal(portal);
-                self.index_entry(alone, 0);
+            }
+            if self.put_on_short_list(portal, index) {
+                return;
             }
         }
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
             entry.entries[list] = entry.entries[list].wrapping_add(1);
         }
         self.index_entry(index, list);
+    }
+
+    /// Puts an entry at the end of its priority list, if that end is in the short list. False: nothing has changed.
+    #[inline(always)]
+    pub(super) fn put_on_short_list(&mut self, portal: u32, index: u32) -> bool {
+        let slots = self.tables.short_list;
+        let Some(record) = self.tables.portals.get(portal as usize) else { return false };
+        let (length, tail) = (record.short_length(), record.short_tail);
+        if length != record.entries[0] || length >= slots {
+            return false;
+        }
+        let slot = self.short_slot(portal, tail);
+        let (Some(place), Some(entry)) =
+            (self.tables.short_lists.get_mut(slot), self.tables.entries.get_mut(index as usize))
+        else {
+            return false;
+        };
+        *place = index;
+        entry.class = CLASS_SHORT;
+        let record = &mut self.tables.portals[portal as usize];
+        record.short_tail = tail.wrapping_add(1);
+        record.entries[0] = length + 1;
+        true
+    }
+
+    /// Takes an entry out of the short list. Of the entries before and behind it the fewer move up.
+    #[inline(always)]
+    fn take_off_short_list(&mut self, portal: u32, number: u32) {
+        let Some(record) = self.tables.portals.get_mut(portal as usize) else { return };
+        record.entries[0] = record.entries[0].saturating_sub(1);
+        if number == record.short_head {
+            record.short_head = number.wrapping_add(1);
+        } else {
+            self.close_gap(portal, number);
+        }
+    }
+
+    #[inline(never)]
+    fn close_gap(&mut self, portal: u32, number: u32) {
+        let Some(&PortalEntry { short_head, short_tail, .. }) = self.tables.portals.get(portal as usize) else {
+            return;
+        };
+        let (before, behind) = (number.wrapping_sub(short_head), short_tail.wrapping_sub(number));
+        let slots = self.tables.short_list;
+        let mut step = |to: u32, from: u32| {
+            if let Some(entry) = self.short_entry(portal, from) {
+                let slot = self.short_slot(portal, to);
+                self.tables.short_lists[slot] = entry;
+            }
+        };
+        if before < behind {
+            for back in 0..before.min(slots) {
+                let to = number.wrapping_sub(back);
+                step(to, to.wrapping_sub(1));
+            }
+            self.tables.portals[portal as usize].short_head = short_head.wrapping_add(1);
+        } else {
+            for on in 0..behind.saturating_sub(1).min(slots) {
+                let to = number.wrapping_add(on);
+                step(to, to.wrapping_add(1));
+            }
+            self.tables.portals[portal as usize].short_tail = short_tail.wrapping_sub(1);
+        }
+    }
+
+    /// Where in the short list an entry is.
+    fn place_in_short_list(&self, portal: u32, index: u32) -> Option<u32> {
+        let record = self.tables.portals.get(portal as usize)?;
+        (0..record.short_length().min(self.tables.short_list))
+            .map(|step| record.short_head.wrapping_add(step))
+            .find(|&number| self.short_entry(portal, number) == Some(index))
     }
 
     /// Puts an entry at the end of its chain in the index.
@@ -297,24 +418,28 @@ impl Nic<'_> {
     pub(crate) fn unchain_entry(&mut self, index: u32) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let Some(list) = list_of(record) else { return };
-        let bucket = self.entry_bucket(record, record.class.min(CLASS_OTHER), list);
-        self.unchain_found(Found { entry: index, bucket }, list);
+        let place = match record.class {
+            CLASS_SHORT => match self.place_in_short_list(record.portal.into(), index) {
+                Some(place) => place,
+                None => return,
+            },
+            class => self.entry_bucket(record, class.min(CLASS_OTHER), list) as u32,
+        };
+        self.unchain_found(Found { entry: index, place }, list);
     }
 
     /// As `unchain_entry`, for one that was found on this list.
     #[inline(always)]
-    pub(super) fn unchain_found(&mut self, Found { entry: index, bucket }: Found, list: usize) {
+    pub(super) fn unchain_found(&mut self, Found { entry: index, place }: Found, list: usize) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
-        if record.class == CLASS_ALONE {
-            let portal = record.portal;
-            if let Some(entry) = self.tables.portals.get_mut(usize::from(portal)) {
-                (entry.entries[0], entry.sole) = (0, NONE);
-            }
-            self.recall_from_portal(portal.into());
-            return;
+        if record.class == CLASS_SHORT {
+            let portal = record.portal.into();
+            // Before the entry goes: a grant stands on an entry that is alone on its list.
+            self.recall_from_portal(portal);
+            return self.take_off_short_list(portal, place);
         }
         let (class, portal, prev, next) = (record.class, record.portal, record.prev, record.next);
-        let Some(bucket) = self.tables.entry_buckets.get_mut(bucket) else { return };
+        let Some(bucket) = self.tables.entry_buckets.get_mut(place as usize) else { return };
         match self.tables.entries.get_mut(prev as usize) {
             Some(before) => before.next = next,
             None => bucket.head = next,
@@ -357,11 +482,12 @@ impl Nic<'_> {
         let Some(number) = free.or_else(|| entry.classes.iter().position(|class| class.entries == [0, 0])) else {
             return CLASS_OTHER;
         };
-        if entry.classes[number].searched != 0 {
+        if entry.searched >> number & 1 != 0 {
             self.each_header(entry.header_head, |nic, index| nic.unchain_header_class(index, number as u8));
         }
-        self.tables.portals[portal as usize].classes[number] =
-            Class { ignore_bits, source_ignore, used: 1, ..Class::default() };
+        let entry = &mut self.tables.portals[portal as usize];
+        entry.searched &= !(1 << number);
+        entry.classes[number] = Class { ignore_bits, source_ignore, used: 1, ..Class::default() };
         number as u8
     }
 
@@ -369,10 +495,13 @@ impl Nic<'_> {
     #[inline]
     fn searched_class_for(&mut self, portal: u32, ignore_bits: u64, source_ignore: u64) -> u8 {
         let Some(entry) = self.tables.portals.get(portal as usize) else { return CLASS_OTHER };
-        let has = |class: &Class| {
-            class.searched != 0 && class.ignore_bits == ignore_bits && class.source_ignore == source_ignore
+        let has = |&number: &usize| {
+            let class = &entry.classes[number];
+            entry.searched >> number & 1 != 0
+                && class.ignore_bits == ignore_bits
+                && class.source_ignore == source_ignore
         };
-        if let Some(number) = entry.classes.iter().position(has) {
+        if let Some(number) = (0..CLASSES).find(has) {
             return number as u8;
         }
         self.new_searched_class_for(portal, ignore_bits, source_ignore)
@@ -383,8 +512,8 @@ impl Nic<'_> {
         let class = self.class_for(portal, ignore_bits, source_ignore);
         let Some(entry) = self.tables.portals.get_mut(portal as usize) else { return class };
         let first = entry.header_head;
-        if let Some(record) = entry.classes.get_mut(usize::from(class)).filter(|record| record.searched == 0) {
-            record.searched = 1;
+        if class != CLASS_OTHER && entry.searched >> class & 1 == 0 {
+            entry.searched |= 1 << class;
             self.each_header(first, |nic, index| nic.chain_header_class(index, class));
         }
         class
@@ -401,14 +530,17 @@ impl Nic<'_> {
         }
     }
 
-    /// The first unexpected header of a portal table entry that who comes now would take.
+    /// The first unexpected header of a portal table entry that matches.
     #[inline(always)]
     pub(crate) fn find_header<B: Bus>(&mut self, bus: &mut B, portal: u32, taker: &Taker) -> Option<FoundHeader> {
         let record = self.tables.portals.get(portal as usize)?;
         if record.headers == 0 {
             return None;
         }
-        let class = self.searched_class_for(portal, taker.ignore_bits, taker.source_ignore);
+        let class = match record.searched == 0 && record.headers <= self.tables.short_list {
+            true => CLASS_OTHER,
+            false => self.searched_class_for(portal, taker.ignore_bits, taker.source_ignore),
+        };
         let matches = |nic: &Self, index: u32| {
             nic.tables.headers.get(index as usize).is_some_and(|record| {
                 slot::status(record.slot) == header::LIVE
@@ -487,10 +619,10 @@ impl Nic<'_> {
         let record = &mut self.tables.headers[index as usize];
         record.links[0] = [NONE, tail];
         record.chained = 0;
-        for number in 0..CLASSES {
-            if self.tables.portals[usize::from(portal)].classes[number].searched != 0 {
-                self.chain_header_class(index, number as u8);
-            }
+        let mut searched = self.tables.portals[usize::from(portal)].searched;
+        while searched != 0 {
+            self.chain_header_class(index, searched.trailing_zeros() as u8);
+            searched &= searched - 1;
         }
     }
 
@@ -525,6 +657,9 @@ impl Nic<'_> {
         }
         if let Some(entry) = self.tables.portals.get_mut(portal) {
             entry.headers = entry.headers.saturating_sub(1);
+            if entry.headers == 0 {
+                entry.searched = 0;
+            }
         }
     }
 

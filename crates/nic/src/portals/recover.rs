@@ -101,9 +101,10 @@ impl Nic<'_> {
             portal.entries = [0; 2];
             portal.others = [0; 2];
             portal.active = [0; 2];
-            portal.sole = NONE;
+            (portal.short_head, portal.short_tail) = (0, 0);
             portal.headers = 0;
             (portal.header_head, portal.header_tail) = (NONE, NONE);
+            portal.searched = 0;
             portal.classes = [Class::default(); crate::tables::CLASSES];
         }
         let mut at = self.sorted_entries();

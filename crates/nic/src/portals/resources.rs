@@ -338,9 +338,11 @@ const EMPTY_PORTAL: PortalEntry = PortalEntry {
     disabled_event: 0,
     others: [0; 2],
     active: [0; 2],
+    searched: 0,
     reserved: 0,
-    sole: NONE,
+    short_head: 0,
+    short_tail: 0,
     disabled: 0,
-    classes: [crate::tables::Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, searched: 0 };
+    classes: [crate::tables::Class { ignore_bits: 0, source_ignore: 0, entries: [0; 2], used: 0, reserved: 0 };
         crate::tables::CLASSES],
 };

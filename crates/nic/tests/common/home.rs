@@ -20,6 +20,7 @@ pub const TINY: Limits = Limits {
     triggered: 4,
     iovecs: 8,
     list: 6,
+    short_list: 2,
     pending: 2,
     mail: 2,
     heap_blocks: 64,
@@ -96,6 +97,7 @@ impl Home {
             tables: Tables {
                 control,
                 portals: records!(portals, limits.portals),
+                short_lists: records!(short_lists, limits.portals * limits.short_list),
                 entries: records!(entries, limits.entries),
                 entry_buckets: records!(entry_buckets, layout.entry_bucket_count),
                 headers: records!(headers, limits.headers),
@@ -107,6 +109,7 @@ impl Home {
                 mail: records!(mail, limits.mail),
                 heap_map: records!(heap_map, layout.heap_map_words),
                 list_max: limits.list,
+                short_list: limits.short_list,
             },
         }
     }

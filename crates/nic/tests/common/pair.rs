@@ -2,6 +2,7 @@
 //! A NIC and the model side by side, and the operations of their histories.
 
 use proptest::prelude::*;
+use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::events::Taken;
 use selvedge_nic::portals::{EntrySpec, list, options};
@@ -53,7 +54,8 @@ pub struct Pair {
 
 impl Pair {
     pub fn new(queue_capacity: u32) -> Pair {
-        let mut home = Home::new(&TINY);
+        let limits = Limits { short_list: 1 << (queue_capacity % 4), ..TINY };
+        let mut home = Home::new(&limits);
         let mut nic = home.nic();
         let queue = nic.queue_alloc(queue_capacity).expect("a queue");
         let counters = (0..2).map(|_| nic.counter_alloc().expect("a counter")).collect();
@@ -61,7 +63,7 @@ impl Pair {
             let flags = if flow { options::PT_FLOWCTRL } else { 0 };
             assert_eq!(nic.portal_alloc(Some(portal as u32), flags, queue), Ok(portal as u32));
         }
-        let model = Model::new(&TINY, &FLOW_CONTROLLED, 2, queue_capacity as usize);
+        let model = Model::new(&limits, &FLOW_CONTROLLED, 2, queue_capacity as usize);
         Pair { home, bus: TestBus::default(), model, queue, counters, entries: Vec::new(), requests: 0 }
     }
 

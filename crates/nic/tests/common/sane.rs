@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use selvedge_nic::Nic;
 use selvedge_nic::buddy::Buddy;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::tables::{CLASS_ALONE, CLASSES, Entry, entry, header, slot, triggered};
+use selvedge_nic::tables::{CLASS_SHORT, CLASSES, Entry, entry, header, slot, triggered};
 
 /// Panics where a derived part of the tables contradicts the slots that it is derived from.
 pub fn assert_sane(nic: &mut Nic<'_>) {
@@ -86,10 +86,10 @@ fn entries(nic: &Nic<'_>) {
                     slot::status(record.slot) == status && usize::from(record.portal) == number
                 })
                 .collect();
-            let alone = |index: u32| tables.entries[index as usize].class == CLASS_ALONE;
+            let short = |index: u32| tables.entries[index as usize].class == CLASS_SHORT;
             assert!(
-                linked.iter().all(|&index| chained.contains(&index) != alone(index)),
-                "a listed entry is on no chain and not alone, or on one and alone"
+                linked.iter().all(|&index| chained.contains(&index) != short(index)),
+                "a listed entry is neither indexed nor in the short list, or both"
             );
             assert_eq!(portal.entries[list] as usize, linked.len(), "a list's length is wrong");
             let of_class = |class: usize| {
@@ -102,15 +102,27 @@ fn entries(nic: &Nic<'_>) {
             }
             assert_eq!(portal.others[list] as usize, of_class(CLASSES));
             if list == 0 {
-                let named: Vec<u32> = (portal.sole != NONE).then_some(portal.sole).into_iter().collect();
-                let expected: Vec<u32> = linked.iter().copied().filter(|&index| alone(index)).collect();
-                assert_eq!(named, expected, "the sole entry is not the one that is in no index");
-                assert!(named.is_empty() || linked.len() == 1, "the sole entry is not the only one");
+                short_list(nic, number, linked);
             } else {
-                assert!(!linked.iter().any(|&index| alone(index)), "only priority lists have a sole entry");
+                assert!(!linked.iter().any(|&index| short(index)), "only priority lists have a short list");
             }
         }
     }
+}
+
+/// A priority list is its short list, in order, and behind it the indexed entries.
+fn short_list(nic: &Nic<'_>, portal: usize, mut linked: Vec<u32>) {
+    let (tables, slots) = (&nic.tables, nic.tables.short_list);
+    let record = &tables.portals[portal];
+    assert!(record.short_length() <= slots, "a short list is too long");
+    linked.sort_by_key(|&index| tables.entries[index as usize].sequence);
+    let listed: Vec<u32> = (0..record.short_length())
+        .map(|step| record.short_head.wrapping_add(step) & (slots - 1))
+        .map(|slot| tables.short_lists[portal * slots as usize + slot as usize])
+        .collect();
+    assert_eq!(linked[..listed.len()], listed, "a short list is not the beginning of its list");
+    let indexed = linked[listed.len()..].iter().all(|&index| tables.entries[index as usize].class != CLASS_SHORT);
+    assert!(indexed, "an entry in no index is not in the short list");
 }
 
 fn headers(nic: &Nic<'_>) {
@@ -125,9 +137,10 @@ fn headers(nic: &Nic<'_>) {
             assert_eq!(usize::from(record.portal), number);
             assert_eq!(record.links[0][1], before, "the unexpected list's links disagree");
             assert!(record.sequence > sequence, "the unexpected list is out of order");
-            let classes = (0..CLASSES).filter(|&class| portal.classes[class].searched != 0);
-            let expected = classes.fold(0u8, |bits, class| bits | 1 << class);
-            assert_eq!(record.chained, expected, "a header is not on the chain of every class that was searched by");
+            assert_eq!(
+                record.chained, portal.searched,
+                "a header is not on the chain of every class that was searched by"
+            );
             kept[record.entry as usize] += 1;
             sequence = record.sequence;
             (before, at) = (at, record.links[0][0]);

@@ -23,6 +23,7 @@ pub struct OwnTables {
     doorbell: Box<Doorbell>,
     registers: Box<Registers>,
     portals: Vec<PortalEntry>,
+    short_lists: Vec<u32>,
     counters: Vec<Counter>,
     queues: Vec<EventQueue>,
     descriptors: Vec<Descriptor>,
@@ -55,6 +56,7 @@ impl OwnTables {
             doorbell: Box::default(),
             registers: Box::default(),
             portals: some(limits.portals),
+            short_lists: some(limits.portals * limits.short_list),
             counters: some(limits.counters),
             queues: some(limits.queues),
             descriptors: some(limits.descriptors),
@@ -95,6 +97,7 @@ impl OwnTables {
             tables: Tables {
                 control: &mut self.control,
                 portals: &mut self.portals,
+                short_lists: &mut self.short_lists,
                 entries: &mut self.entries,
                 entry_buckets: &mut self.entry_buckets,
                 headers: &mut self.headers,
@@ -106,6 +109,7 @@ impl OwnTables {
                 mail: &mut self.mail,
                 heap_map: &mut self.heap_map,
                 list_max: self.limits.list,
+                short_list: self.limits.short_list,
             },
         }
     }

@@ -107,6 +107,7 @@ impl Process {
             triggered: sized.triggered.unwrap_or(0).max(needs.triggered),
             iovecs: 1,
             list: u32::MAX,
+            short_list: 1,
             pending: 1,
             mail: 2,
             heap_blocks: queue,
