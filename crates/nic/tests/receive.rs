@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receives of an owner that takes messages in itself, against two plain lists: random histories.
+//! The match queue of an owner that takes messages in itself, while senders run its NIC too: random histories against
+//! two plain ordered lists. Whoever matches a message, the match is that of the lists.
 
 mod common;
 
@@ -7,33 +8,40 @@ use common::sane::assert_sane;
 use common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::matching::Key;
-use selvedge_nic::portals::{EntrySpec, Posted, list, options};
+use selvedge_nic::portals::events::{Taken, event_kind};
+use selvedge_nic::portals::{EntrySpec, Posted, Put, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::{Limits, portals};
 
-const LIMITS: Limits = Limits { entries: 16, headers: 8, list: 16, ..common::TINY };
+const LIMITS: Limits = Limits { entries: 16, headers: 8, list: 16, queues: 1, ..common::TINY };
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// A receive of these bits, ignoring those, from this source or any.
     Post { bits: u64, ignore: u64, source: Option<u64> },
-    /// A message, taken in as an owner does: the receive, else the overflow list; with a token or without.
-    Message { bits: u64, source: u64, token: bool },
+    /// A message, with a token or without, delivered by the owner or by its sender.
+    Message { bits: u64, source: u64, token: bool, by_owner: bool },
     /// The receive posted so many receives ago is cancelled.
     Cancel(usize),
-    /// The oldest message goes behind the newest.
-    Delay,
+    /// The first message that matches is claimed.
+    Claim { bits: u64, ignore: u64, source: Option<u64> },
+    /// The oldest claimed message is dropped.
+    Drop,
+    /// The holder of the lock dies between two operations.
+    Recover,
 }
 
 fn op() -> impl Strategy<Value = Op> {
-    let ignore = prop_oneof![Just(0u64), Just(1), Just(3), Just(u64::MAX)];
-    let source = prop_oneof![Just(None), (0u64..2).prop_map(Some)];
+    let ignore = || prop_oneof![Just(0u64), Just(1), Just(3), Just(u64::MAX)];
+    let source = || prop_oneof![Just(None), (0u64..2).prop_map(Some)];
     prop_oneof![
-        (0u64..4, ignore, source).prop_map(|(bits, ignore, source)| Op::Post { bits, ignore, source }),
-        (0u64..4, 0u64..2, any::<bool>()).prop_map(|(bits, source, token)| Op::Message { bits, source, token }),
-        (0usize..4).prop_map(Op::Cancel),
-        Just(Op::Delay),
+        6 => (0u64..4, ignore(), source()).prop_map(|(bits, ignore, source)| Op::Post { bits, ignore, source }),
+        6 => (0u64..4, 0u64..2, any::<bool>(), any::<bool>())
+            .prop_map(|(bits, source, token, by_owner)| Op::Message { bits, source, token, by_owner }),
+        1 => (0usize..4).prop_map(Op::Cancel),
+        1 => (0u64..4, ignore(), source()).prop_map(|(bits, ignore, source)| Op::Claim { bits, ignore, source }),
+        1 => Just(Op::Drop),
+        1 => Just(Op::Recover),
     ]
 }
 
@@ -68,88 +76,148 @@ fn spec(bits: u64, ignore: u64, source: Option<u64>, number: u64) -> EntrySpec {
     }
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
+/// The NIC, what it should hold, and what was claimed.
+struct Stage {
+    home: Home,
+    bus: TestBus,
+    portal: u32,
+    queue: u32,
+    lists: Lists,
+    claimed: Vec<(u32, u64)>,
+    references: Vec<(u64, u32)>,
+}
 
-    #[test]
-    fn receives_meet_messages_as_ordered_lists_would(ops in proptest::collection::vec(op(), 1..60)) {
-        let mut home = Home::new(&LIMITS);
-        let mut bus = TestBus::default();
-        let portal = home.nic().portal_alloc(Some(0), 0, NONE).expect("room");
+impl Stage {
+    fn new(short_list: u32, mapped: bool) -> Stage {
+        let mut home = Home::new(&Limits { short_list, ..LIMITS });
+        let mut bus = TestBus { at_hand: mapped, ..TestBus::default() };
+        let queue = home.nic().queue_alloc(4).expect("room");
+        let portal = home.nic().portal_alloc(Some(0), 0, queue).expect("room");
+        let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE;
         let overflow = EntrySpec {
-            options: options::OP_PUT | options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE,
+            options: options::OP_PUT | options::MANAGE_LOCAL | quiet,
             length: 1 << 20,
             ignore_bits: u64::MAX,
             ..spec(0, 0, None, 0)
         };
         home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow).expect("room");
-        let mut lists = Lists::default();
-        let mut references = Vec::new();
+        Stage { home, bus, portal, queue, lists: Lists::default(), claimed: Vec::new(), references: Vec::new() }
+    }
+
+    fn first_message(&self, wanted: &(u64, u64, u64, Option<u64>)) -> Option<usize> {
+        self.lists.messages.iter().position(|&(_, bits, source)| Lists::accepts(wanted, bits, source))
+    }
+
+    fn post(&mut self, number: u64, bits: u64, ignore: u64, source: Option<u64>) {
+        let wanted = (number, bits, ignore, source);
+        let expected = self.first_message(&wanted);
+        let mut nic = self.home.nic();
+        match nic.post_receive(&mut self.bus, self.portal, &spec(bits, ignore, source, number)) {
+            Ok(Posted::Met(found)) => {
+                let header = *nic.unexpected(found).expect("it waits");
+                let at = expected.expect("nothing should have matched");
+                assert_eq!(header.header_data, self.lists.messages.remove(at).0);
+                nic.drop_unexpected(found);
+            }
+            Ok(Posted::Linked(reference)) => {
+                assert_eq!(expected, None);
+                self.references.push((number, reference));
+                self.lists.receives.push(wanted);
+            }
+            Err(_) => assert!(self.lists.receives.len() + 1 >= LIMITS.entries as usize),
+        }
+    }
+
+    fn message(&mut self, number: u64, bits: u64, source: u64, token: bool, by_owner: bool) {
+        let expected = self.lists.receives.iter().position(|receive| Lists::accepts(receive, bits, source));
+        let expected = expected.map(|at| self.lists.receives.remove(at).0);
+        let request = Request {
+            kind: kind::PUT,
+            portal: self.portal,
+            match_bits: bits,
+            initiator: source,
+            header_data: number,
+            operand: [u64::from(token) * number, 0, 0, 0],
+            ..Request::default()
+        };
+        let mut nic = self.home.nic();
+        if by_owner {
+            let taken = nic.take_receive(&mut self.bus, &Put::from(&request), |_| true);
+            if let Some(receive) = taken {
+                assert_eq!(Some(receive.user_ptr), expected);
+                return;
+            }
+        }
+        let verdict = match by_owner {
+            true => nic.deliver_own(&mut self.bus, &request),
+            false => nic.deliver(&mut self.bus, &request),
+        };
+        let portals::Verdict::Done(delivery) = verdict else { panic!("{verdict:?}") };
+        let posted = match nic.signals.take_event(self.queue) {
+            Taken::Event(event, _) => {
+                assert_eq!((event.kind, event.header_data), (event_kind::PUT, number));
+                Some(event.user_ptr)
+            }
+            _ => None,
+        };
+        assert_eq!(posted, expected);
+        match (expected, delivery.fail) {
+            (Some(_), failed) => assert_eq!((failed, delivery.list), (portals::fail::OK, list::PRIORITY)),
+            (None, portals::fail::OK) => self.lists.messages.push((number, bits, source)),
+            (None, _) => assert_eq!(self.lists.messages.len() + self.claimed.len(), LIMITS.headers as usize),
+        }
+    }
+
+    fn claim(&mut self, bits: u64, ignore: u64, source: Option<u64>) {
+        let expected = self.first_message(&(0, bits, ignore, source));
+        let mut nic = self.home.nic();
+        let found = nic.find_unexpected(&mut self.bus, self.portal, &spec(bits, ignore, source, 0));
+        assert_eq!(found.is_some(), expected.is_some());
+        if let (Some(found), Some(at)) = (found, expected) {
+            nic.claim_unexpected(found);
+            self.claimed.push((found, self.lists.messages.remove(at).0));
+        }
+    }
+
+    fn drop_claimed(&mut self) {
+        if !self.claimed.is_empty() {
+            let (found, number) = self.claimed.remove(0);
+            let mut nic = self.home.nic();
+            assert_eq!(nic.unexpected(found).expect("it is kept").header_data, number);
+            nic.drop_unexpected(found);
+        }
+    }
+
+    fn cancel(&mut self, back: usize) {
+        let Some(&(number, reference)) = self.references.iter().rev().nth(back) else { return };
+        let there = self.lists.receives.iter().position(|receive| receive.0 == number);
+        assert_eq!(self.home.nic().unlink(reference).is_ok(), there.is_some());
+        if let Some(there) = there {
+            self.lists.receives.remove(there);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn receives_meet_messages_as_ordered_lists_would(
+        short_list in prop_oneof![Just(1u32), Just(2), Just(4), Just(16)],
+        mapped in any::<bool>(),
+        ops in proptest::collection::vec(op(), 1..80),
+    ) {
+        let mut stage = Stage::new(short_list, mapped);
         for (number, op) in (1u64..).zip(ops) {
             match op {
-                Op::Post { bits, ignore, source } => {
-                    let wanted = (number, bits, ignore, source);
-                    let expected = lists.messages.iter().position(|&(_, b, s)| Lists::accepts(&wanted, b, s));
-                    match home.nic().post_receive(&mut bus, portal, &spec(bits, ignore, source, number)) {
-                        Ok(Posted::Met(found)) => {
-                            let header = *home.nic().unexpected(found).expect("it waits");
-                            let at = expected.expect("nothing should have matched");
-                            prop_assert_eq!(header.header_data, lists.messages.remove(at).0);
-                            home.nic().drop_unexpected(found);
-                        }
-                        Ok(Posted::Linked(reference)) => {
-                            prop_assert_eq!(expected, None);
-                            references.push((number, reference));
-                            lists.receives.push(wanted);
-                        }
-                        Err(_) => prop_assert!(lists.receives.len() + 1 >= LIMITS.entries as usize),
-                    }
-                }
-                Op::Message { bits, source, token } => {
-                    let expected = lists.receives.iter().position(|receive| Lists::accepts(receive, bits, source));
-                    let key = Key { match_bits: bits, source, length: 0, remote_offset: 0 };
-                    match home.nic().take_receive(&mut bus, portal, &key) {
-                        Some(receive) => {
-                            let at = expected.expect("nothing should have matched");
-                            prop_assert_eq!(receive.user_ptr, lists.receives.remove(at).0);
-                        }
-                        None => {
-                            prop_assert_eq!(expected, None);
-                            let request = Request {
-                                kind: kind::PUT,
-                                portal,
-                                match_bits: bits,
-                                initiator: source,
-                                header_data: number,
-                                operand: [u64::from(token) * number, 0, 0, 0],
-                                ..Request::default()
-                            };
-                            let verdict = home.nic().deliver(&mut bus, &request);
-                            let portals::Verdict::Done(delivery) = verdict else { panic!("{verdict:?}") };
-                            if delivery.fail == portals::fail::OK {
-                                lists.messages.push((number, bits, source));
-                            } else {
-                                prop_assert_eq!(lists.messages.len(), LIMITS.headers as usize);
-                            }
-                        }
-                    }
-                }
-                Op::Delay => {
-                    home.nic().delay_oldest_unexpected(portal);
-                    if !lists.messages.is_empty() {
-                        lists.messages.rotate_left(1);
-                    }
-                }
-                Op::Cancel(back) => {
-                    let Some(&(number, reference)) = references.iter().rev().nth(back) else { continue };
-                    let there = lists.receives.iter().position(|receive| receive.0 == number);
-                    prop_assert_eq!(home.nic().unlink(reference).is_ok(), there.is_some());
-                    if let Some(there) = there {
-                        lists.receives.remove(there);
-                    }
-                }
+                Op::Post { bits, ignore, source } => stage.post(number, bits, ignore, source),
+                Op::Message { bits, source, token, by_owner } => stage.message(number, bits, source, token, by_owner),
+                Op::Claim { bits, ignore, source } => stage.claim(bits, ignore, source),
+                Op::Drop => stage.drop_claimed(),
+                Op::Cancel(back) => stage.cancel(back),
+                Op::Recover => stage.home.nic().recover(&mut TestBus::default(), |_| true),
             }
-            assert_sane(&mut home.nic());
+            assert_sane(&mut stage.home.nic());
         }
     }
 }

@@ -124,6 +124,7 @@ impl Nic<'_> {
     }
 
     /// Takes a slot for an entry and fills it; [`Nic::link_reserved`] puts it on a list.
+    #[inline]
     pub fn reserve_entry(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
         let index = self.tables.control.free_entry;
         let record = self.tables.entries.get_mut(index as usize).ok_or(Full)?;
@@ -316,7 +317,12 @@ impl Nic<'_> {
     #[inline(always)]
     pub(crate) fn drop_found(&mut self, found: FoundHeader) {
         self.unchain_header(found);
-        let index = found.index;
+        self.free_header(found.index);
+    }
+
+    /// Frees a header that is on no list.
+    #[inline(always)]
+    pub(super) fn free_header(&mut self, index: u32) {
         let Some(record) = self.tables.headers.get_mut(index as usize) else { return };
         let owner = record.entry;
         record.slot = slot::word(slot::generation(record.slot).wrapping_add(1) & 0xff_ffff, slot::FREE);

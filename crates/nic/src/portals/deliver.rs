@@ -89,9 +89,21 @@ pub enum Verdict {
 const CHUNK_BYTES: usize = 256;
 
 impl Nic<'_> {
-    /// Handles a request.
+    /// Handles a request, run by any process of the job: what is under way is written down, so that the next holder of
+    /// the lock can finish or fail it if this process dies.
     #[inline]
     pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        self.deliver_by::<B, false>(bus, request)
+    }
+
+    /// The same, run by the NIC's owner. Nothing is written down: if the owner dies, its NIC dies with it.
+    #[inline]
+    pub fn deliver_own<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        self.deliver_by::<B, true>(bus, request)
+    }
+
+    #[inline(always)]
+    fn deliver_by<B: Bus, const OWNER: bool>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         let Some(portal_record) = self.tables.portals.get(request.portal as usize) else { return self.dropped() };
         let (status, flags, queue) = (portal_record.status, portal_record.options, portal_record.queue);
         if status != portal::ENABLED {
@@ -114,12 +126,12 @@ impl Nic<'_> {
                 return Verdict::Done(delivery);
             }
         }
-        self.deliver_to(bus, found.entry, which, flow_controlled, queue, request)
+        self.deliver_to::<B, OWNER>(bus, found.entry, which, flow_controlled, queue, request)
     }
 
     /// A delivery of any kind to the entry that it matched.
     #[inline(never)]
-    fn deliver_to<B: Bus>(
+    fn deliver_to<B: Bus, const OWNER: bool>(
         &mut self,
         bus: &mut B,
         index: u32,
@@ -148,17 +160,19 @@ impl Nic<'_> {
         if reached == Err(Fault::Gone) {
             return Verdict::Unreachable;
         }
-        let counted = self.counted(record.counter);
-        let intent = Intent {
-            list: plan.list,
-            offset: plan.offset,
-            kind: request.kind,
-            operation: request.operation,
-            datatype: request.datatype,
-            ..Put::from(request).intent(index, plan.mlength)
-        };
-        let tail = self.queue_tail(queue);
-        self.declare(1, tail, counted, intent);
+        if !OWNER {
+            let counted = self.counted(record.counter);
+            let intent = Intent {
+                list: plan.list,
+                offset: plan.offset,
+                kind: request.kind,
+                operation: request.operation,
+                datatype: request.datatype,
+                ..Put::from(request).intent(index, plan.mlength)
+            };
+            let tail = self.queue_tail(queue);
+            self.declare(1, tail, counted, intent);
+        }
         let fail = match self.transfer(bus, region, &plan, request) {
             Ok(()) => fail::OK,
             Err(Fault::Target) => {
@@ -170,8 +184,10 @@ impl Nic<'_> {
                 return Verdict::Initiator(fault);
             }
         };
-        self.tables.control.intent.fail = fail;
-        self.stage(2);
+        if !OWNER {
+            self.tables.control.intent.fail = fail;
+            self.stage(2);
+        }
         self.commit(bus, index, queue, &plan, request, fail)
     }
 

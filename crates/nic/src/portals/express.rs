@@ -151,21 +151,18 @@ impl Nic<'_> {
         accepted.then_some((only, record.queue))
     }
 
-    /// A put to an entry of the priority list, both memories at hand, told by an event or by a count but not by both.
+    /// A put to an entry of the priority list, both memories mapped, reported by an event or by a count but not by both.
     #[inline(always)]
     pub(super) fn express<B: Bus>(&mut self, bus: &mut B, found: Found, queue: u32, put: &Put) -> Option<Delivery> {
         let index = found.entry;
         let record = self.tables.entries.get(index as usize)?;
         let flags = record.options;
         let Manner { plain, once, posts, counts } = Manner::of(record, queue, put.uid);
-        let offset = put.remote_offset;
-        let mlength = put.length.min(record.length.saturating_sub(offset));
-        let start = record.start.wrapping_add(offset);
         let (counter, user_ptr) = (record.counter, record.user_ptr);
-        if !plain || !bus.put_at_hand(0, start, mlength) {
+        if !plain {
             return None;
         }
-        bus.charge(Step::Transfer(mlength));
+        let Moved { start, mlength } = move_payload(bus, record, put)?;
         let queue = self.queue_index(queue);
         if once {
             let counted = if counts { self.counted(counter) } else { 0 };
@@ -191,8 +188,7 @@ impl Nic<'_> {
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
         if once {
-            self.unchain_found(found, usize::from(list::PRIORITY));
-            self.free_entry(index);
+            self.use_up(found);
             self.stage(0);
         }
         let registers = self.signals.registers;
@@ -203,6 +199,32 @@ impl Nic<'_> {
             registers.add(Register::Truncated, 1);
         }
         let silent = flags & options::ACK_DISABLE != 0;
-        Some(Delivery { fail: fail::OK, mlength, remote_offset: offset, silent, list: list::PRIORITY })
+        Some(Delivery { fail: fail::OK, mlength, remote_offset: put.remote_offset, silent, list: list::PRIORITY })
     }
+
+    /// Frees an entry of the priority list that a message has used up.
+    #[inline(always)]
+    pub(super) fn use_up(&mut self, found: Found) {
+        self.unchain_found(found, usize::from(list::PRIORITY));
+        self.free_entry(found.entry);
+    }
+}
+
+/// Where the payload of a plain put was moved to, and how much of it.
+pub(super) struct Moved {
+    pub start: u64,
+    pub mlength: u64,
+}
+
+/// Moves the payload of a put to the memory of the entry that it matched. None: the bus cannot do it at once, and nothing
+/// has happened.
+#[inline(always)]
+pub(super) fn move_payload<B: Bus>(bus: &mut B, record: &Entry, put: &Put) -> Option<Moved> {
+    let mlength = put.length.min(record.length.saturating_sub(put.remote_offset));
+    let start = record.start.wrapping_add(put.remote_offset);
+    if !bus.put_at_hand(0, start, mlength) {
+        return None;
+    }
+    bus.charge(Step::Transfer(mlength));
+    Some(Moved { start, mlength })
 }

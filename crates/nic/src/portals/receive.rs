@@ -2,23 +2,23 @@
 //! Receives of an owner that takes its messages in itself.
 //!
 //! A program that calls its library for every message (a libfabric provider under MPI) needs neither the events nor
-//! the journal of [`super::deliver`]: it learns what happened as the result of a call, and if it dies in the middle its
-//! NIC dies with it. These transitions are the same matching on the same lists; peers deliver to the entries made here
-//! by [`Nic::deliver`], and then there is an event.
+//! the journal of [`super::deliver`]: the call itself returns what was matched, and if the owner dies in the middle its
+//! NIC dies with it. These transitions match on the same lists with the same code; peers deliver to the entries made
+//! here by [`Nic::deliver`], and then there is an event.
 //!
 //! Rules
 //! 1. A receive is a use-once entry of the priority list that any put of its key may take, cut to its length.
-//! 2. [`Nic::post_receive`] never links an entry that an unexpected header matches: it names the header, and its
-//!    taker drops it ([`Nic::drop_unexpected`]) when it has what it wants of the payload.
-//! 3. [`Nic::take_receive`] gives the entry that `deliver` would have matched, or nothing where that entry is of
-//!    another kind (persistent, counted, with an I/O vector), for which `deliver` must be called.
-//! 4. An owner may match messages itself, with receives that it has not posted, for as long as the place where they arrive is
-//!    idle ([`Nic::is_idle`]): then the two lists have no order to each other. It says how many it took
-//!    ([`crate::registers::Registers::count_taken`]).
+//! 2. [`Nic::post_receive`] never links an entry that an unexpected header matches: it names the header, and the
+//!    owner drops it ([`Nic::drop_unexpected`]) when it has what it wants of the payload.
+//! 3. [`Nic::take_receive`] fills and frees the entry that `deliver` would have matched, or does nothing where that
+//!    entry is of another kind (persistent, counted, with an I/O vector) or no entry matches; then the message goes to
+//!    [`Nic::deliver_own`].
+//! 4. A claimed header ([`Nic::claim_unexpected`]) is on no list; its payload stays where it is until it is dropped.
 //!
-//! Cost: one bucket and one entry each; no event, no lock of its own.
+//! Cost: a receive at the head of the short list is one record; no event, no journal.
 
 use super::append::{AppendError, EntrySpec};
+use super::express::{Put, move_payload};
 use super::matching::Key;
 use super::{list, options};
 use crate::registers::Register;
@@ -47,7 +47,7 @@ const OTHERS: u32 = options::MANAGE_LOCAL | options::IOVEC | options::EVENT_CT_C
 
 impl Nic<'_> {
     /// Posts a receive: at the end of the priority list, unless an unexpected message is there for it.
-    #[inline]
+    #[inline(always)]
     pub fn post_receive<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
         let record = self.portal(index).map_err(|_| AppendError::Portal)?;
         let (headers, length) = (record.headers, record.entries[0]);
@@ -65,37 +65,42 @@ impl Nic<'_> {
         Ok(Posted::Linked(reference))
     }
 
-    /// Takes the receive that a message of this key is for off its list.
-    #[inline]
-    pub fn take_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
-        let record = self.tables.portals.get(index as usize)?;
+    /// Puts a message into the receive that it matches, if that is one for [`Nic::take_receive`]'s users alone and is as
+    /// `wanted` says, and frees the receive. None: nothing has happened.
+    ///
+    /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
+    #[inline(always)]
+    pub fn take_receive<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        put: &Put,
+        wanted: impl Fn(&Receive) -> bool,
+    ) -> Option<Receive> {
+        let record = self.tables.portals.get(put.portal as usize)?;
         if record.status != portal::ENABLED || record.entries[0] == 0 {
             return None;
         }
-        let found = self.find_entry(bus, index, usize::from(list::PRIORITY), key)?;
+        let found = self.find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
         let record = self.tables.entries.get(found.entry as usize)?;
-        let flags = record.options;
-        if flags & (options::USE_ONCE | options::OP_PUT | OTHERS) != options::USE_ONCE | options::OP_PUT {
+        if record.options & (options::USE_ONCE | options::OP_PUT | OTHERS) != options::USE_ONCE | options::OP_PUT {
             return None;
         }
         let receive = Receive { start: record.start, length: record.length, user_ptr: record.user_ptr };
-        self.unchain_found(found, usize::from(list::PRIORITY));
-        self.free_entry(found.entry);
-        let registers = self.signals.registers;
-        registers.add(Register::Requests, 1);
-        registers.add(Register::MatchedPriority, 1);
-        registers.add(Register::BytesIn, receive.length.min(key.length));
-        if receive.length < key.length {
-            registers.add(Register::Truncated, 1);
+        if !wanted(&receive) {
+            return None;
+        }
+        let moved = move_payload(bus, record, put)?;
+        self.use_up(found);
+        if moved.mlength < put.length {
+            self.signals.registers.add(Register::Truncated, 1);
         }
         Some(receive)
     }
 
-    /// Whether a portal table entry takes messages and has neither an entry on its priority list nor an unexpected message.
-    #[inline]
-    pub fn is_idle(&self, index: u32) -> bool {
-        let record = self.tables.portals.get(index as usize);
-        record.is_some_and(|record| record.status == portal::ENABLED && record.entries[0] == 0 && record.headers == 0)
+    /// Receives that are posted at a portal table entry.
+    #[inline(always)]
+    pub fn posted_count(&self, index: u32) -> u32 {
+        self.tables.portals.get(index as usize).map_or(0, |record| record.entries[0])
     }
 
     /// Unexpected messages of a portal table entry.
@@ -110,22 +115,28 @@ impl Nic<'_> {
 
     /// An unexpected message, by what [`Posted::Met`] or [`Nic::find_unexpected`] said.
     pub fn unexpected(&self, found: u32) -> Option<&Header> {
-        self.tables.headers.get(found as usize).filter(|record| slot::status(record.slot) == header::LIVE)
+        let is_kept = |record: &&Header| matches!(slot::status(record.slot), header::LIVE | header::CLAIMED);
+        self.tables.headers.get(found as usize).filter(is_kept)
+    }
+
+    /// Takes an unexpected message off its list for one receive. It keeps its payload until it is dropped.
+    pub fn claim_unexpected(&mut self, found: u32) {
+        let Some(record) = self.tables.headers.get(found as usize) else { return };
+        if slot::status(record.slot) != header::LIVE {
+            return;
+        }
+        self.unchain_header(found.into());
+        let record = &mut self.tables.headers[found as usize];
+        record.slot = slot::word(slot::generation(record.slot), header::CLAIMED);
     }
 
     /// Forgets an unexpected message. The overflow entry that holds its payload may be free thereby.
     pub fn drop_unexpected(&mut self, found: u32) {
-        if self.unexpected(found).is_some() {
-            self.drop_header(found);
-        }
-    }
-
-    /// Puts the oldest unexpected message of a portal table entry behind the newest.
-    pub fn delay_oldest_unexpected(&mut self, index: u32) {
-        if let Some(oldest) = self.first_header(index) {
-            self.unchain_header(oldest.into());
-            self.tables.headers[oldest as usize].sequence = self.next_sequence();
-            self.chain_header(oldest);
+        let Some(record) = self.tables.headers.get(found as usize) else { return };
+        match slot::status(record.slot) {
+            header::LIVE => self.drop_header(found),
+            header::CLAIMED => self.free_header(found),
+            _ => {}
         }
     }
 

@@ -125,6 +125,11 @@ impl Nic<'_> {
             }
             at = next;
         }
+        for record in self.tables.headers.iter().filter(|record| slot::status(record.slot) == header::CLAIMED) {
+            if let Some(owner) = self.tables.entries.get_mut(record.entry as usize) {
+                owner.headers += 1;
+            }
+        }
         for index in 0..self.tables.entries.len() as u32 {
             let record = self.tables.entries[index as usize];
             let intent = self.tables.control.intent;

@@ -153,6 +153,9 @@ fn headers(nic: &Nic<'_>) {
     }
     let slots = tables.headers.iter().filter(|record| slot::status(record.slot) == header::LIVE).count();
     assert_eq!(slots, live, "a live header is on no list");
+    for record in tables.headers.iter().filter(|record| slot::status(record.slot) == header::CLAIMED) {
+        kept[record.entry as usize] += 1;
+    }
     for (record, kept) in tables.entries.iter().zip(kept) {
         if slot::status(record.slot) != slot::FREE {
             assert_eq!(record.headers, kept, "an entry's count of headers is wrong");
