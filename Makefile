@@ -132,7 +132,7 @@ lint:
 docs:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
-# docs/environment.md, docs/registers.md and the memory layout in ARCHITECTURE.md, from the program's own tables; shmem.h and
+# docs/environment.md, docs/registers.md and the memory layout in docs/design/memory.md, from the program's own tables; shmem.h and
 # what else comes from the table of OpenSHMEM functions.
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current

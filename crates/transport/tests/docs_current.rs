@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The pages that are made from tables of the program are as the program has them.
 //!
-//! `docs/environment.md` comes from [`VARIABLES`], `docs/registers.md` from [`Register::ALL`]; in `ARCHITECTURE.md` the part
+//! `docs/environment.md` comes from [`VARIABLES`], `docs/registers.md` from [`Register::ALL`]; in `docs/design/memory.md` the part
 //! between the `layout` marks from a segment that is made here, in `docs/portals.md` that between the `limits` marks from
 //! [`Limits`]. `make docs-pages` (UPDATE_DOCS=1) writes them anew; without it a page that differs fails its test.
 
@@ -217,7 +217,7 @@ fn check_part(name: &str, part: &str, wanted: &str) {
 
 #[test]
 fn memory_layout() {
-    check_part("ARCHITECTURE.md", "layout", &layout_table());
+    check_part("docs/design/memory.md", "layout", &layout_table());
 }
 
 #[test]
