@@ -10,7 +10,7 @@
 use std::ffi::c_void;
 
 use crate::constants::SEND;
-use crate::core::receives::Receive;
+use crate::core::receive::Plain;
 use crate::core::send::{envelope, length_of};
 use crate::core::{Core, Kind};
 use crate::endpoint::{Easy, Endpoint};
@@ -130,21 +130,37 @@ unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Ea
     }
 }
 
-/// Keeps a receive, if messages for it will come through lanes and none waits. False: nothing has happened.
+/// Posts a receive, or fills it with the message that has waited for it. False: nothing has happened.
 ///
 /// # Safety
 /// As of [`left`].
 #[inline(always)]
-pub unsafe fn kept<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool {
-    let Posted { kind, buf, len, src, tag, ignore, context } = posted;
+pub unsafe fn posted<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool {
     // SAFETY: the caller's; operations are easy where the endpoint is enabled.
     unsafe {
         let endpoint = Endpoint::of(ep);
-        let Some((core, front)) = endpoint.front_at_hand::<ALONE>(kind) else { return false };
-        if !core.keeps_at_once(front, len) {
-            return false;
-        }
-        let Some(source) = endpoint.source_of(src) else { return false };
-        front.keep(Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told))
+        let Some(core) = endpoint.core_at_hand::<ALONE>(Easy::Receive, posted.kind) else { return false };
+        post(core, endpoint, &posted)
     }
+}
+
+/// The same with the domain's core in hand.
+///
+/// # Safety
+/// The endpoint is enabled, and its buffer the program's.
+#[inline(always)]
+pub unsafe fn post(core: &mut Core, endpoint: &Endpoint, posted: &Posted) -> bool {
+    let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
+    // SAFETY: the caller's.
+    let Some(source) = (unsafe { endpoint.source_of(src) }) else { return false };
+    core.receive_plainly(&Plain {
+        portal: kind.portal(endpoint.index),
+        source,
+        tag,
+        ignore,
+        start: buf as u64,
+        length: len as u64,
+        context,
+        wanted: endpoint.rx_told,
+    })
 }

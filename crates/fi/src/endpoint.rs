@@ -15,8 +15,6 @@ use selvedge_shm::direct::lane_flags;
 use crate::address::{self, Address, AddressVector, Brief, Known};
 use crate::completion::CompletionQueue;
 use crate::constants::*;
-use crate::core::private::Front;
-use crate::core::receives::Tells;
 use crate::core::{Core, Kind, Side};
 use crate::counter::Counter;
 use crate::domain::Domain;
@@ -63,11 +61,9 @@ pub struct Endpoint {
     easy: u8,
     /// If it is not 0, these take no turn of the domain's, either ([`Domain::alone`]).
     alone: &'static AtomicU8,
-    /// Where messages of each kind arrive, if their receives are such; or null.
-    fronts: [*mut Front; 2],
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_told: bool,
-    pub rx_told: Tells,
+    pub rx_told: bool,
 }
 
 /// Operations with the endpoint's own flags that are of the usual kind: nothing counts them, no completion waits for delivery,
@@ -192,9 +188,8 @@ pub unsafe extern "C" fn open(
             names_sources: info.caps & SOURCE != 0,
             easy: 0,
             alone: (*domain).alone,
-            fronts: [ptr::null_mut(); 2],
             tx_told: false,
-            rx_told: Tells::new(false),
+            rx_told: false,
         });
         let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
             warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
@@ -279,19 +274,6 @@ impl Endpoint {
     pub unsafe fn core_at_hand<'a, const ALONE: bool>(&self, what: Easy, kind: Kind) -> Option<&'a mut Core> {
         // SAFETY: the caller's.
         (self.is_easy(what, kind) && (ALONE || self.is_alone())).then(|| unsafe { Domain::core_alone(self.domain) })
-    }
-
-    /// Where messages of a kind arrive, with the domain's core, if receives of the kind are such.
-    ///
-    /// # Safety
-    /// As of [`Endpoint::core_at_hand`].
-    #[inline(always)]
-    pub unsafe fn front_at_hand<'a, const ALONE: bool>(&self, kind: Kind) -> Option<(&'a Core, &'a mut Front)> {
-        if !ALONE && !self.is_alone() {
-            return None;
-        }
-        // SAFETY: the caller's.
-        unsafe { self.fronts[kind as usize].as_mut().map(|front| (&*Domain::core_alone(self.domain), front)) }
     }
 
     /// Where completions of this side go; null: nowhere.
@@ -514,7 +496,7 @@ impl Endpoint {
     fn find_easy(&mut self) {
         self.easy = 0;
         self.tx_told = self.wants_tx(self.tx_flags) && !self.tx_queue.is_null();
-        self.rx_told = Tells::new(self.wants_rx(self.rx_flags) && !self.rx_queue.is_null());
+        self.rx_told = self.wants_rx(self.rx_flags) && !self.rx_queue.is_null();
         for kind in [Kind::Tagged, Kind::Plain] {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
             if can(SEND) && self.counters[0].is_null() {
@@ -527,12 +509,6 @@ impl Endpoint {
                 self.easy |= Easy::Receive.bit(kind);
             }
         }
-        // SAFETY: the domain of an open endpoint, of which nobody has a turn in this thread.
-        let core = unsafe { (*self.domain).core() };
-        self.fronts = [Kind::Tagged, Kind::Plain].map(|kind| match self.is_easy(Easy::Receive, kind) {
-            true => core.front_of(self.index, kind),
-            false => ptr::null_mut(),
-        });
     }
 }
 

@@ -10,7 +10,6 @@ use crate::arguments::{array, piece, tagged_form};
 use crate::at_hand::{self, Posted, Sent};
 use crate::constants::*;
 use crate::core::receive::Wanted;
-use crate::core::receives::Receive;
 use crate::core::send::{Message, SendEnd, length_of};
 use crate::core::{Kind, total};
 use crate::deferred::triggered;
@@ -245,11 +244,8 @@ unsafe fn receive_one(ep: *mut fid_ep, posted: Posted) -> isize {
         let endpoint = Endpoint::of(ep);
         if endpoint.is_easy(Easy::Receive, kind) {
             let mut core = (*endpoint.domain).core();
-            if let Some(source) = endpoint.source_of(src) {
-                let receive = Receive::new((tag, ignore), source, buf as u64, len, context, endpoint.rx_told);
-                if core.receive_privately(kind.portal(endpoint.index), receive) {
-                    return 0;
-                }
+            if at_hand::post(&mut core, endpoint, &posted) {
+                return 0;
             }
         }
         default_receive(ep, kind, &piece(buf, len), src, tag, ignore, context)
@@ -347,7 +343,7 @@ macro_rules! receives {
             static FORM: unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize = any;
             // SAFETY: the caller's.
             unsafe {
-                match at_hand::kept::<ALONE>($ep, $posted) {
+                match at_hand::posted::<ALONE>($ep, $posted) {
                     true => 0,
                     false => any($ep, $($arg),*),
                 }

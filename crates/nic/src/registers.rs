@@ -72,18 +72,12 @@ impl Registers {
         value.store(value.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// Counts messages that the owner has matched without the lists, and their bytes. As [`Registers::add`].
+    /// Counts messages that the owner has taken ([`crate::Nic::take_receive`]), and their bytes. As [`Registers::add`].
     #[inline(always)]
     pub fn count_taken(&self, messages: u64, bytes: u64) {
         self.add(Register::Requests, messages);
         self.add(Register::MatchedPriority, messages);
         self.add(Register::BytesIn, bytes);
-    }
-
-    /// Where a register lies: for who looks at it often.
-    #[inline(always)]
-    pub fn word(&self, register: Register) -> &AtomicU64 {
-        &self.values[register as usize]
     }
 
     /// The register's value now.

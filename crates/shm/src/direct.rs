@@ -49,9 +49,10 @@ impl Interface {
             && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
     }
 
-    /// Whether a range of our own memory is in place for other processes of this machine.
-    pub fn offers(&self, address: u64, bytes: u64) -> bool {
-        self.config.mode == Mode::Nic && self.own.offers(address, bytes, self.config.path)
+    /// Whether a range of our own memory can be written, as far as is known or the kernel says.
+    #[inline(always)]
+    pub fn has_writable(&self, address: u64, bytes: u64) -> bool {
+        crate::endpoint::own_is_writable(address, bytes)
     }
 
     /// This process's word, as lanes and locks name it.
@@ -162,7 +163,11 @@ impl Interface {
     ) -> Option<Delivery> {
         let payload = Payload::Bytes(bytes, request.length);
         let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path };
-        match nic.deliver(&mut bus, request) {
+        let verdict = match target.own {
+            true => nic.deliver_own(&mut bus, request),
+            false => nic.deliver(&mut bus, request),
+        };
+        match verdict {
             Verdict::Done(delivery) if !matches!(delivery.fail, fail::DROPPED | fail::PT_DISABLED) => Some(delivery),
             _ => None,
         }

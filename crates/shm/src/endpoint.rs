@@ -160,15 +160,6 @@ impl Endpoint {
         }
     }
 
-    /// Whether a range of this process's own memory is one that others can have in place.
-    pub(crate) fn offers(&self, address: u64, bytes: u64, path: Path) -> bool {
-        let shared =
-            |file: &SharedFile| within(address.wrapping_sub(file.base.load(Relaxed)), bytes, file.bytes.load(Relaxed));
-        self.own
-            && !matches!(path, Path::Cma | Path::Bounce)
-            && (self.in_place(address, bytes, path).is_some() || self.segment.header().hot.shared.iter().any(shared))
-    }
-
     /// A range of a peer's large blocks of `malloc` or of its static data, mapped at the first that is asked for.
     #[inline]
     fn in_shared(&self, address: u64, bytes: u64) -> Option<*mut u8> {
@@ -258,6 +249,12 @@ pub fn arena_path(directory: &FilePath, os_pid: u32, number: u32) -> PathBuf {
         0 => directory.join(format!("{os_pid}.arena")),
         number => directory.join(format!("{os_pid}.{number}.arena")),
     }
+}
+
+/// Whether a range of our own memory can be written.
+#[inline(always)]
+pub(crate) fn own_is_writable(address: u64, bytes: u64) -> bool {
+    bytes == 0 || OWN_MEMORY.writable(address, bytes)
 }
 
 /// Forgets which of our memory was found usable: something was unmapped.

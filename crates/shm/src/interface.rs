@@ -16,13 +16,13 @@ use std::time::{Duration, Instant};
 use std::collections::VecDeque;
 
 use selvedge_nic::signals::Doorbell;
-use selvedge_nic::{Limits, Register, Signals};
+use selvedge_nic::{Limits, Signals};
 use selvedge_sim_protocol::RankEnd;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Outgoing;
 use crate::leases::Tallies;
-use crate::lock::{Guard, Held};
+use crate::lock::Guard;
 use crate::os::cma;
 use crate::os::mapping::{MapError, sealed_inode};
 use crate::os::process::Identity;
@@ -77,21 +77,6 @@ impl Watch {
     pub fn has_event(&self) -> bool {
         // SAFETY: a word of the segment's heap, which is mapped as long as the interface that made the watch is open.
         unsafe { (*self.word).load(Relaxed) == self.number }
-    }
-}
-
-/// A look at a register of one's own NIC at the cost of one load.
-#[derive(Clone, Copy)]
-pub struct RegisterWatch {
-    word: *const AtomicU64,
-}
-
-impl RegisterWatch {
-    /// The register's value now.
-    #[inline(always)]
-    pub fn get(&self) -> u64 {
-        // SAFETY: a word of the segment, which is mapped as long as the interface that made the watch is open.
-        unsafe { (*self.word).load(Relaxed) }
     }
 }
 
@@ -206,11 +191,6 @@ impl Interface {
         Some(Watch { word, number })
     }
 
-    /// Watches a register.
-    pub fn watch_register(&self, register: Register) -> RegisterWatch {
-        RegisterWatch { word: self.signals().registers.word(register) }
-    }
-
     /// Its number among the NICs of its process.
     pub(crate) fn ni(&self) -> u32 {
         self.ni
@@ -228,22 +208,6 @@ impl Interface {
             clock.charge_call();
         }
         self.own.segment.lock(self.word)
-    }
-
-    /// Its lock, for what it protects beside the tables. Not in virtual time, where each call is charged.
-    #[inline(always)]
-    pub fn hold(&self) -> Held<'_> {
-        debug_assert!(self.clock.is_none());
-        self.own.segment.hold(self.word)
-    }
-
-    /// The same lock by a thread that has it.
-    ///
-    /// # Safety
-    /// It forgot what [`Interface::hold`] gave it.
-    #[inline(always)]
-    pub unsafe fn held(&self) -> Held<'_> {
-        Held::still(&self.own.segment)
     }
 
     /// What can be read without the lock.

@@ -6,8 +6,8 @@
 //! holder still lives; a dead holder's lock is taken over and the tables are rebuilt before anything else is done.
 //!
 //! Invariants
-//! 1. Whoever gets a [`Guard`] or a [`Held`] finds whole tables.
-//! 2. Either is dropped by the thread that got it; nothing that can block on a peer happens under it.
+//! 1. The holder of a [`Guard`] finds whole tables.
+//! 2. A guard is dropped by the thread that took it; nothing that can block on a peer happens under it.
 //!
 //! Budget, uncontended: one compare-and-swap and one store on a line of its own.
 
@@ -15,7 +15,6 @@ use std::ops::{Deref, DerefMut};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use selvedge_nic::registers::Registers;
 use selvedge_nic::{Nic, NoMemory};
 
 use crate::os::process::Identity;
@@ -32,8 +31,8 @@ pub struct Guard<'a> {
     _held: Held<'a>,
 }
 
-/// The lock of a NIC whose tables are not looked at.
-pub struct Held<'a> {
+/// The lock of a NIC, held until it is dropped.
+struct Held<'a> {
     segment: &'a Segment,
 }
 
@@ -46,9 +45,8 @@ impl Segment {
         Guard { nic: unsafe { self.nic() }, _held: held }
     }
 
-    /// The same, for what the lock protects beside the tables.
     #[inline(always)]
-    pub fn hold(&self, own: u64) -> Held<'_> {
+    fn hold(&self, own: u64) -> Held<'_> {
         let word = &self.header().lock.word;
         if word.compare_exchange(0, own, Acquire, Relaxed).is_err() {
             self.lock_slow(own);
@@ -101,19 +99,6 @@ impl DerefMut for Guard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Self::Target {
         self.nic
-    }
-}
-
-impl<'a> Held<'a> {
-    /// For who has it, and forgot.
-    #[inline(always)]
-    pub(crate) fn still(segment: &'a Segment) -> Held<'a> {
-        Held { segment }
-    }
-
-    #[inline(always)]
-    pub fn registers(&self) -> &Registers {
-        self.segment.registers()
     }
 }
 

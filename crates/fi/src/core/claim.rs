@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Peeking (fi_tagged(3)): an unexpected message looked at, claimed for one receive, or discarded.
 //!
-//! A claimed message leaves its list, the NIC's or that of [`super::early`], at once: its payload, where it lies here, is copied and kept until the receive that
-//! names its context. A message whose payload waits with its sender is fetched then, or, discarded, fetched of no length.
+//! A claimed message leaves the NIC's unexpected list at once, and keeps its header and its payload there until the receive
+//! that names its context. A message whose payload waits with its sender is fetched then, or, discarded, fetched of no
+//! length.
 
 use std::ffi::{c_int, c_void};
 
 use selvedge_nic::NoMemory;
 
 use super::receive::{Arrived, Landing, Wanted};
-use super::{Core, Side, Ticket, scatter, total};
+use super::{Core, Side, Ticket};
 use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::fi_cq_tagged_entry;
 
-/// A message that a program has claimed, with its payload.
+/// A message that a program has claimed.
 pub struct Claimed {
     pub endpoint: *mut Endpoint,
     context: *mut c_void,
-    message: Arrived,
-    bytes: Box<[u8]>,
+    /// The unexpected header ([`selvedge_nic::Nic::unexpected`]).
+    pub header: u32,
 }
 
 impl Core {
@@ -29,48 +30,25 @@ impl Core {
         // SAFETY: an endpoint that is open.
         let index = unsafe { (*wanted.ticket.endpoint).index };
         let portal = wanted.kind.portal(index);
-        if let Some((message, bytes)) = self.look_early(portal, wanted, claim || discard) {
-            if claim {
-                self.keep_claimed(wanted, message, bytes);
-            }
-            return self.tell_peeked(wanted, &message);
-        }
-        if self.fronts.is_open(portal) && self.kept.get() == self.seen {
-            // The NIC has none either.
-            return self.tell_nothing(wanted);
-        }
-        self.close_front(portal);
         let mut nic = self.interface.lock();
         let found = nic.find_unexpected(&mut NoMemory, portal, &wanted.entry());
-        let Some((found, header)) = found.and_then(|found| Some((found, *nic.unexpected(found)?))) else {
+        let Some((found, message)) = found.and_then(|found| Some((found, Arrived::of(nic.unexpected(found)?)))) else {
             drop(nic);
             return self.tell_nothing(wanted);
         };
-        let message = Arrived::of(&header);
-        if claim || discard {
-            let mut bytes = Vec::new();
-            if message.token == 0 && claim {
-                // SAFETY: the payload lies in one of our buffers until the header is dropped.
-                bytes =
-                    unsafe { std::slice::from_raw_parts(header.start as *const u8, header.mlength as usize).to_vec() };
-            }
+        if claim {
+            nic.claim_unexpected(found);
+        } else if discard {
             nic.drop_unexpected(found);
-            drop(nic);
-            if claim {
-                self.keep_claimed(wanted, message, bytes.into_boxed_slice());
-            } else if message.token != 0 {
-                self.release_payload(wanted, message);
-            }
-        } else {
-            drop(nic);
+        }
+        drop(nic);
+        if claim {
+            let Ticket { endpoint, context, .. } = wanted.ticket;
+            self.claimed.push(Claimed { endpoint, context, header: found });
+        } else if discard && message.token != 0 {
+            self.release_payload(wanted, message);
         }
         self.tell_peeked(wanted, &message)
-    }
-
-    /// Keeps a message for the receive that names this context.
-    fn keep_claimed(&mut self, wanted: &Wanted<'_>, message: Arrived, bytes: Box<[u8]>) {
-        let Ticket { endpoint, context, .. } = wanted.ticket;
-        self.claimed.push(Claimed { endpoint, context, message, bytes });
     }
 
     /// Says that nothing was found.
@@ -104,9 +82,16 @@ impl Core {
             .iter()
             .position(|claimed| claimed.context == ticket.context && claimed.endpoint == ticket.endpoint);
         let Some(found) = found else { return -(EINVAL as isize) };
-        let claimed = self.claimed.remove(found);
-        let message = claimed.message;
-        if discard {
+        let header = self.claimed.remove(found).header;
+        if !discard {
+            self.meet(wanted.kind, &ticket, wanted.pieces, header, None);
+            return 0;
+        }
+        {
+            let mut nic = self.interface.lock();
+            let Some(message) = nic.unexpected(header).map(Arrived::of) else { return -(EINVAL as isize) };
+            nic.drop_unexpected(header);
+            drop(nic);
             if message.token != 0 {
                 self.release_payload(wanted, message);
             }
@@ -117,22 +102,8 @@ impl Core {
                 ..Default::default()
             };
             self.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
-            return 0;
+            0
         }
-        let room = total(wanted.pieces);
-        let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
-        if message.token == 0 {
-            // SAFETY: the program's pieces.
-            unsafe { scatter(claimed.bytes.as_ptr(), claimed.bytes.len().min(room), wanted.pieces) };
-            self.arrived(wanted.kind, &ticket, &message, room, start, 0, true);
-            return 0;
-        }
-        let taken = (message.length as usize).min(room);
-        let bytes = (wanted.pieces.len() > 1).then(|| vec![0u8; taken].into_boxed_slice());
-        let start = bytes.as_ref().map_or(start, |bytes| bytes.as_ptr() as u64);
-        let (kind, pieces) = (wanted.kind, wanted.pieces.into());
-        self.fetch(ticket, Landing { message, kind, room, pieces, bytes, start, multi: None });
-        0
     }
 
     /// Tells a sender that its payload is not wanted: fetches none of it.

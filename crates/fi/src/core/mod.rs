@@ -24,8 +24,6 @@
 //! | [`send`] | messages out |
 //! | [`flow`] | messages that travel as packets, and those that found no room |
 //! | [`receive`] | receives posted, met by unexpected messages, cancelled |
-//! | [`private`], [`receives`] | receives that the NIC need not know of |
-//! | [`early`] | and messages that came before theirs |
 //! | [`claim`] | peeking, claiming and discarding |
 //! | [`progress`] | what has come: lanes, events |
 //! | [`answer`] | when to look for the answer to what was sent |
@@ -38,16 +36,13 @@
 mod answer;
 pub mod claim;
 pub mod deferred;
-mod early;
 mod ends;
 pub mod flow;
 mod peers;
 mod pieces;
 pub mod pool;
-pub(crate) mod private;
 pub mod progress;
 pub mod receive;
-pub(crate) mod receives;
 pub mod remote;
 pub mod send;
 
@@ -57,11 +52,12 @@ use std::sync::{Arc, Mutex};
 
 use selvedge_job::{Claim, JobDirectory};
 use selvedge_nic::handle::NONE;
+use selvedge_nic::layout::SHORT_LIST_MAX;
 use selvedge_nic::portals::{EntrySpec, list, options};
-use selvedge_nic::{Limits, NoMemory, Register};
-use selvedge_shm::interface::{ArenaRange, RegisterWatch, Watch};
+use selvedge_nic::{Limits, NoMemory};
+use selvedge_shm::interface::{ArenaRange, Watch};
 use selvedge_shm::lanes::{self, Lanes};
-use selvedge_shm::{Config, Interface, Mode, Path};
+use selvedge_shm::{Config, Interface, Path};
 use selvedge_transport::settings::Settings;
 use slab::Slab;
 
@@ -196,16 +192,9 @@ pub struct Core {
     /// Nothing has come since that was looked for.
     awaits: bool,
     answers: answer::Answers,
-    /// The place whose last receive was filled by the last look; 0: none was.
-    served: u8,
+    /// The last message that was taken filled the last receive posted there, and none has been posted since.
+    all_filled: bool,
     filled: Vec<progress::Filled>,
-    /// By portal table entry.
-    fronts: private::Fronts,
-    /// Whether receives may be private at all.
-    may_be_private: bool,
-    /// Unexpected messages so far, and how many of them are known of.
-    kept: RegisterWatch,
-    seen: u64,
     /// The next events of both queues.
     watches: [Watch; 2],
     /// The lane to ourselves, as a bit; 0: there is none.
@@ -317,9 +306,7 @@ impl Core {
         let watches = [interface.watch(queue), interface.watch(own_queue)];
         let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
         let watches = [first, second];
-        let kept = interface.watch_register(Register::Unexpected);
         let is_simulated = interface.is_simulated();
-        let may_be_private = settings.mode == Mode::Nic && !is_simulated;
         let lane_max = length("SELVEDGE_FI_LANE_MAX", LANE_MAX_DEFAULT).min(lanes::MESSAGE_BYTES_MAX);
         let small_max = length("SELVEDGE_FI_SMALL_MAX", SMALL_MAX_DEFAULT);
         Ok(Core {
@@ -331,10 +318,6 @@ impl Core {
             queue,
             own_queue,
             filled: Vec::with_capacity(64),
-            fronts: private::Fronts::new(),
-            may_be_private,
-            seen: kept.get(),
-            kept,
             watches,
             own_lane: 0,
             notes: VecDeque::new(),
@@ -365,7 +348,7 @@ impl Core {
             sent: false,
             awaits: false,
             answers: answer::Answers::default(),
-            served: 0,
+            all_filled: false,
         })
     }
 
@@ -413,7 +396,6 @@ impl Core {
             nic.append(&mut NoMemory, Kind::Note.portal(index), list::PRIORITY, &note_entry()).ok()?;
         }
         self.endpoints[usize::from(index)] = endpoint;
-        self.open_fronts(index, endpoint);
         for kind in [Kind::Tagged, Kind::Plain] {
             self.fill_pool(kind.portal(index));
         }
@@ -425,17 +407,19 @@ impl Core {
         self.close_flows(self.endpoints[usize::from(index)]);
         let endpoint = std::mem::replace(&mut self.endpoints[usize::from(index)], std::ptr::null_mut());
         let portals = [Kind::Tagged.portal(index), Kind::Plain.portal(index), Kind::Note.portal(index)];
-        self.forget_fronts(index);
         let belongs = |operation: &Operation| match operation {
             Operation::Buffer(buffer) => portals.contains(&buffer.portal),
             other => other.ticket().is_some_and(|ticket| ticket.endpoint == endpoint),
         };
         {
             let mut nic = self.interface.lock();
+            for claimed in self.claimed.iter().filter(|claimed| claimed.endpoint == endpoint) {
+                nic.drop_unexpected(claimed.header);
+            }
             for portal in portals {
                 nic.clear_unexpected(portal);
+                nic.clear_priority(portal);
             }
-            nic.clear_priority(portals[2]);
             for (_, operation) in self.operations.iter().filter(|(_, operation)| belongs(operation)) {
                 if let Some(entry) = operation.entry() {
                     let _ = nic.unlink(entry);
@@ -490,8 +474,6 @@ impl Core {
     pub fn wants_independence(&mut self) {
         self.lanes.set_direct(true);
         self.progress();
-        self.close_fronts();
-        self.hand_over_early();
     }
 }
 

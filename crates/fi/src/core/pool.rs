@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Buffers for unexpected payload: locally managed entries of the overflow lists.
 //!
-//! Each place for messages has a few linked; one that is full is unlinked by the NIC and another takes its place; when
-//! its last message has been taken it is linked again. Large messages leave no payload here.
+//! Each portal table entry for messages has a few linked; one that is full is unlinked by the NIC and another takes its
+//! place; when its last message has been taken it is spare, and linked again before a new one is made. Large messages
+//! leave no payload here.
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
@@ -12,8 +13,10 @@ use super::{Core, Operation};
 
 /// Payload that a buffer holds.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Buffers linked at each place.
+/// Buffers linked at each portal table entry.
 const LINKED: usize = 2;
+/// Spare buffers that a portal table entry keeps.
+const SPARE: usize = 2;
 
 /// A buffer.
 pub struct Buffer {
@@ -25,21 +28,24 @@ pub struct Buffer {
 }
 
 impl Core {
-    /// Links buffers until a place has enough of them.
+    /// Buffers of a portal table entry of which this holds.
+    fn buffers(&self, portal: u32, holds: impl Fn(&Buffer) -> bool) -> impl Iterator<Item = usize> {
+        self.operations.iter().filter_map(move |(number, operation)| match operation {
+            Operation::Buffer(buffer) if buffer.portal == portal && holds(buffer) => Some(number),
+            _ => None,
+        })
+    }
+
+    /// Links buffers until a portal table entry has enough of them.
     pub(super) fn fill_pool(&mut self, portal: u32) {
-        let linked = self
-            .operations
-            .iter()
-            .filter(|(_, operation)| matches!(operation, Operation::Buffer(buffer) if buffer.portal == portal && buffer.linked))
-            .count();
+        let linked = self.buffers(portal, |buffer| buffer.linked).count();
         for _ in linked..LINKED {
-            let bytes = Box::new_uninit_slice(BUFFER_BYTES);
-            let number = self.operations.insert(Operation::Buffer(Box::new(Buffer {
-                portal,
-                bytes,
-                entry: None,
-                linked: false,
-            })));
+            let spare = self.buffers(portal, |buffer| buffer.entry.is_none()).next();
+            let number = spare.unwrap_or_else(|| {
+                let bytes = Box::new_uninit_slice(BUFFER_BYTES);
+                let buffer = Buffer { portal, bytes, entry: None, linked: false };
+                self.operations.insert(Operation::Buffer(Box::new(buffer)))
+            });
             if !self.link_buffer(number) {
                 self.operations.remove(number);
                 return;
@@ -86,7 +92,10 @@ impl Core {
 
     /// All messages of a full buffer have been taken.
     pub(super) fn buffer_is_free(&mut self, number: usize) {
-        if matches!(self.operations.get(number), Some(Operation::Buffer(_))) {
+        let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return };
+        buffer.entry = None;
+        let portal = buffer.portal;
+        if self.buffers(portal, |buffer| buffer.entry.is_none()).count() > SPARE {
             self.operations.remove(number);
         }
     }

@@ -4,25 +4,23 @@
 //! Every look at a completion queue or counter begins here. When there is nothing, the cost is one load for each lane
 //! that anybody has claimed and one for each event queue.
 
-use std::collections::HashMap;
+use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_nic::NoMemory;
+use selvedge_nic::Bus;
 use selvedge_nic::portals::events::{Taken, event_kind};
-use selvedge_nic::portals::matching::Key;
-use selvedge_nic::portals::{Event, fail, list};
+use selvedge_nic::portals::{Event, Put, Receive, fail, list};
+use selvedge_shm::Interface;
 use selvedge_shm::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_shm::lanes::{Glimpse, Lanes, Reader, Waiting};
-use selvedge_shm::lock::Held;
 use selvedge_shm::os::{copy, lines, ranks};
 
 use super::answer::{LOOKS_MAX, Outcome};
-use super::peers::name_of;
-use super::private::Front;
-use super::receive::Arrived;
-use super::{Core, ENDPOINT_PORTALS, KINDS, Operation, Rest, Side, Ticket};
-use crate::completion::Reading;
+use super::receive::{Arrived, PlainReceive};
+use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Operation, Rest, Side, Ticket};
+use crate::completion::{CompletionQueue, Reading};
 use crate::constants::*;
+use crate::endpoint::Endpoint;
 use crate::ffi::fi_cq_tagged_entry;
 use crate::warn_line;
 
@@ -51,18 +49,55 @@ const TRIES: usize = 64;
 /// Rounds with messages in lanes before a look at the rest.
 const LANES_BEFORE_REST: u32 = 8;
 
-/// A receive whose message has been put in place.
+/// A receive that a message from a ring has filled, and that is to be completed.
 pub(super) struct Filled {
-    number: usize,
+    /// Of its entry.
+    user_ptr: u64,
+    portal: u32,
     message: Arrived,
     start: u64,
     room: usize,
+}
+
+/// The memories of a message in a ring: its slot, and the owner's own.
+struct FromRing<'a> {
+    interface: &'a Interface,
+    message: &'a Waiting,
+}
+
+impl Bus for FromRing<'_> {
+    #[inline(always)]
+    fn put_at_hand(&mut self, _: u64, address: u64, bytes: u64) -> bool {
+        // The tables can be written by peers: an address from there is held against what is mapped.
+        if !self.interface.has_writable(address, bytes) {
+            return false;
+        }
+        // SAFETY: the message lies in its ring, at least so long; the range is mapped for writing, and the program gave it
+        // to a receive.
+        unsafe { copy::short(self.message.bytes, address as *mut u8, bytes as usize) };
+        true
+    }
 }
 
 /// Whether these are some lanes, and so few that looking at all of them takes no time.
 #[inline(always)]
 fn is_few(lanes: u64) -> bool {
     lanes != 0 && lanes.count_ones() <= LINGERING_LANES
+}
+
+/// A message of a ring as a put.
+#[inline(always)]
+fn ring_put(message: &Waiting, sender: u64) -> Put {
+    let Waiting { envelope, length, .. } = message;
+    Put {
+        portal: envelope.portal.into(),
+        uid: lane_has_data(envelope).into(),
+        initiator: lane_source(envelope, sender),
+        match_bits: envelope.match_bits,
+        remote_offset: 0,
+        header_data: envelope.header_data,
+        length: *length as u64,
+    }
 }
 
 /// The next message of a lane; None where there is none, or none any more.
@@ -82,23 +117,13 @@ fn cut_off(lanes: &Lanes, lane: usize) {
     lanes.close(lane);
 }
 
-/// What is to be done after some messages of a lane.
+/// What is to be done after some messages of a ring were taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// There are no more, or others have their turn.
+    /// There are no more, or other rings have their turn.
     Rest,
+    /// Events of earlier deliveries, or completions, come before the next message.
     Again,
-    /// This place's receives must be at the NIC before its next message.
-    Close(u32),
-}
-
-/// A lane, and a place that messages from it are for, whose receives are private. Under the NIC's lock.
-struct OpenPlace<'a> {
-    held: Held<'a>,
-    lanes: &'a Lanes,
-    reader: Reader<'a>,
-    sender: u64,
-    front: &'a mut Front,
-    sources: &'a HashMap<u64, Vec<u64>>,
 }
 
 impl Core {
@@ -112,7 +137,7 @@ impl Core {
     #[inline(always)]
     pub fn progress_into(&mut self, reading: &mut Reading) {
         let is_first = std::mem::take(&mut self.sent);
-        if self.served != 0 && self.asks_for_more_than_it_posted(is_first) {
+        if self.all_filled && self.asks_for_more_than_it_posted(is_first) {
             return self.rest();
         }
         let (mut came, others) = self.take_own_first(reading);
@@ -169,8 +194,8 @@ impl Core {
     /// sent anything, cannot wait for a message yet, and the line of the next one is left to its sender.
     #[inline(always)]
     fn asks_for_more_than_it_posted(&mut self, is_first: bool) -> bool {
-        let served = std::mem::take(&mut self.served);
-        !is_first && self.fronts.of_lane(served).is_some_and(|front| !front.has_receives())
+        self.all_filled = false;
+        !is_first
     }
 
     /// Completions were read that had been there: the next question in vain is no second one.
@@ -244,7 +269,7 @@ impl Core {
         let Some(seen) = self.lanes.next(lane) else { return false };
         match self.take_some(lane, seen, reading) {
             Next::Rest => {}
-            next => self.take_more(lane, next, reading),
+            Next::Again => self.take_more(lane, reading),
         }
         true
     }
@@ -252,7 +277,7 @@ impl Core {
     /// What is not in lanes.
     #[inline(always)]
     fn rest(&mut self) {
-        let told = self.watches[0].has_event() || self.watches[1].has_event() || self.kept.get() != self.seen;
+        let told = self.watches[0].has_event() || self.watches[1].has_event();
         if told || self.is_simulated || !self.notes.is_empty() || self.works.has_again() || self.flows.keep_any() {
             return self.rest_slow();
         }
@@ -270,10 +295,6 @@ impl Core {
 
     #[inline(never)]
     fn rest_slow(&mut self) {
-        if self.kept.get() != self.seen {
-            self.look_again();
-            self.idle = 0;
-        }
         if self.watches[0].has_event() || self.watches[1].has_event() {
             self.take_events();
             self.idle = 0;
@@ -314,221 +335,153 @@ impl Core {
         }
     }
 
-    /// Takes messages out of a lane, of which the first is this one, as many as in one go. Completions are made in the order of the
-    /// messages: what the NIC tells of earlier ones is heard first, as the sender told it before it left anything here.
+    /// Takes messages out of a ring, the polled one first, as many as in one turn. Completions are made in the order of the
+    /// messages: events of earlier deliveries are read first, as their sender posted them before it enqueued anything here.
     #[inline(always)]
-    fn take_some(&mut self, lane: usize, first: Glimpse, reading: &mut Reading) -> Next {
-        match self.fronts.of_lane(first.portal()).is_some_and(Front::is_open) {
-            true => match (reading.is_whole(), first.is_long()) {
-                (true, false) => self.take_private::<true, false>(lane, first, reading),
-                (true, true) => self.take_private::<true, true>(lane, first, reading),
-                (false, false) => self.take_private::<false, false>(lane, first, reading),
-                (false, true) => self.take_private::<false, true>(lane, first, reading),
-            },
-            false => self.take_listed(lane),
+    fn take_some(&mut self, ring: usize, first: Glimpse, reading: &mut Reading) -> Next {
+        match (reading.is_whole(), first.is_long()) {
+            (true, false) => self.take_direct::<true, false>(ring, first, reading),
+            (true, true) => self.take_direct::<true, true>(ring, first, reading),
+            (false, false) => self.take_direct::<false, false>(ring, first, reading),
+            (false, true) => self.take_direct::<false, true>(ring, first, reading),
         }
     }
 
     #[cold]
-    fn take_more(&mut self, lane: usize, next: Next, reading: &mut Reading) {
-        let mut next = next;
-        // Who keeps changing what is asked for here is not waited for.
+    fn take_more(&mut self, ring: usize, reading: &mut Reading) {
+        // A peer that keeps delivering is not waited for.
         for _ in 0..TRIES {
-            match next {
-                Next::Rest => return,
-                Next::Again => {}
-                Next::Close(portal) => self.close_front(portal),
-            }
             if self.watches[0].has_event() {
                 self.take_events();
             }
-            if self.kept.get() != self.seen {
-                self.look_again();
+            let Some(first) = self.lanes.next(ring) else { return };
+            if self.take_some(ring, first, reading) == Next::Rest {
+                return;
             }
-            let Some(seen) = self.lanes.next(lane) else { return };
-            next = self.take_some(lane, seen, reading);
         }
     }
 
-    /// A message for a place that is open, which was seen, and is `LONG` or lies in its cell alone; and those that follow it. Most come
-    /// alone, for the first receive, and their completion is what the program reads next.
+    /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array, for
+    /// as long as each message is `LONG` (longer than a slot) or none is. Others are left to [`Core::take_any`].
     #[inline(never)]
-    fn take_private<const WHOLE: bool, const LONG: bool>(
+    fn take_direct<const WHOLE: bool, const LONG: bool>(
         &mut self,
-        lane: usize,
-        seen: Glimpse,
+        ring: usize,
+        first: Glimpse,
         reading: &mut Reading,
     ) -> Next {
-        let portal = seen.portal();
         if LONG {
-            self.lanes.ask_for_bytes(lane, seen);
+            self.lanes.ask_for_bytes(ring, first);
         }
-        let held = self.interface.hold();
-        if self.watches[0].has_event() || self.kept.get() != self.seen {
+        let portal = first.portal();
+        let Some((endpoint, kind)) = self.receiver(portal.into()) else { return self.take_any(ring) };
+        // SAFETY: the queue that an open endpoint is bound to, or null; the reading is whole if `WHOLE`.
+        let written = unsafe { CompletionQueue::writes_next::<WHOLE>((*endpoint).rx_queue, reading) };
+        let Some(mut written) = written else { return self.take_any(ring) };
+        let Core { interface, lanes, watches, .. } = self;
+        let mut nic = interface.lock();
+        if watches[0].has_event() {
             return Next::Again;
         }
-        let sender = self.lanes.sender(lane);
-        let (Some(front), Some(mut reader)) = (self.fronts.of_lane_mut(portal), self.lanes.reader_from(lane, seen))
-        else {
-            return Next::Again;
+        let Some(mut reader) = lanes.reader_from(ring, first) else { return Next::Again };
+        let sender = lanes.sender(ring);
+        let most = (reading.left() as u64).min(nic.posted_count(portal.into()).into()).min(BATCH);
+        let mut bytes = 0;
+        let mut take = |message: &Waiting| {
+            let Waiting { envelope, length, .. } = message;
+            let put = ring_put(message, sender);
+            let mut bus = FromRing { interface, message };
+            let fits =
+                |receive: &Receive| PlainReceive::is_wanted(receive.user_ptr) && *length as u64 <= receive.length;
+            let Some(receive) = nic.take_receive(&mut bus, &put, fits) else { return false };
+            // SAFETY: there is room for one more completion.
+            unsafe {
+                written.write(&fi_cq_tagged_entry {
+                    op_context: PlainReceive::context(receive.user_ptr),
+                    flags: RECV | kind.flag() | if lane_has_data(envelope) { REMOTE_CQ_DATA } else { 0 },
+                    len: *length,
+                    buf: receive.start as *mut c_void,
+                    data: envelope.header_data,
+                    tag: if kind == Kind::Tagged { envelope.match_bits } else { 0 },
+                });
+            }
+            bytes += length;
+            true
         };
-        let taken = front.take_seen::<WHOLE, LONG>(&mut reader, seen, sender, reading);
-        if let Some(bytes) = taken {
-            held.registers().count_taken(1, bytes as u64);
-            // The next one's line is left alone: it is about to be written, if it has not been.
-            if !front.has_receives() {
-                drop(held);
-                self.served = portal;
-                return Next::Rest;
-            }
-        }
-        std::mem::forget(held);
-        // SAFETY: the lock was just kept.
-        unsafe {
-            match taken {
-                Some(_) => self.take_others::<WHOLE, LONG>(lane, portal, reading),
-                None => self.take_each(lane, portal, reading),
-            }
-        }
-    }
-
-    /// A lane, and a place that is open, under the NIC's lock.
-    ///
-    /// # Safety
-    /// This thread has the lock, and forgot it.
-    #[inline(always)]
-    unsafe fn open_place(&mut self, lane: usize, portal: u8) -> Option<OpenPlace<'_>> {
-        let Core { interface, lanes, fronts, sources, .. } = self;
-        // SAFETY: the caller's.
-        let held = unsafe { interface.held() };
-        let (sender, reader) = (lanes.sender(lane), lanes.reader(lane));
-        Some(OpenPlace { held, lanes, reader, sender, front: fronts.of_lane_mut(portal)?, sources })
-    }
-
-    /// Takes messages in that follow one that was taken, as long as each is like it.
-    ///
-    /// # Safety
-    /// As of [`Core::open_place`].
-    #[inline(never)]
-    unsafe fn take_others<const WHOLE: bool, const LONG: bool>(
-        &mut self,
-        lane: usize,
-        portal: u8,
-        reading: &mut Reading,
-    ) -> Next {
-        // SAFETY: the caller's.
-        let Some(OpenPlace { held, mut reader, sender, front, .. }) = (unsafe { self.open_place(lane, portal) }) else {
-            return Next::Again;
-        };
-        let bytes = front.take_run::<WHOLE, LONG>(&mut reader, portal, sender, BATCH - 1, reading);
-        held.registers().count_taken(reader.taken(), bytes as u64);
-        let is_served = !front.has_receives();
-        drop(held);
-        if is_served {
-            self.served = portal;
-        }
-        Next::Rest
-    }
-
-    /// Takes messages in one by one, whatever each is and whoever reads its completion.
-    ///
-    /// # Safety
-    /// As of [`Core::open_place`].
-    #[inline(never)]
-    unsafe fn take_each(&mut self, lane: usize, portal: u8, reading: &mut Reading) -> Next {
-        // SAFETY: the caller's.
-        let place = unsafe { self.open_place(lane, portal) };
-        let Some(OpenPlace { held, lanes, mut reader, sender, front, sources }) = place else { return Next::Again };
-        let mut next = Next::Rest;
-        let mut bytes_taken = 0usize;
-        // In registers, as long as the loop runs.
-        let mut here = *reading;
-        while let Some(message) = next_message(lanes, lane, &reader) {
-            let envelope = &message.envelope;
-            if envelope.portal != portal {
-                next = Next::Again;
-                break;
-            }
-            let source = lane_source(envelope, sender);
-            let mut goes_on = true;
-            if let Some(receive) = front.take(envelope.match_bits, source) {
-                let name = if receive.names_source { name_of(sources, source) } else { ADDR_ANY };
-                let data = (lane_has_data(envelope), envelope.header_data);
-                // SAFETY: the receive is one of our program's; the message lies in the lane, within it.
-                bytes_taken += unsafe { receive.fill(message.bytes, message.length, data, name, &mut here) };
-                goes_on = front.has_receives();
-            } else {
-                // SAFETY: the message lies in the lane.
-                if !front.change_early(|early| unsafe { early.push(message, sender) }) {
-                    // It will wait as unexpected, and then receives must be posted where they meet it.
-                    next = Next::Close(portal.into());
-                    break;
-                }
-                bytes_taken += message.length;
-            }
+        if let Some(message) = reader.first::<LONG>(first).filter(|message| most != 0 && take(message)) {
             reader.pass(&message);
-            // Where none is waited for any more, the next one's line is left alone, too.
-            if !goes_on || reader.taken() >= BATCH {
-                break;
-            }
+            reader.take_run::<LONG>(portal, most - 1, take);
         }
-        *reading = here;
-        held.registers().count_taken(reader.taken(), bytes_taken as u64);
-        next
+        let taken = reader.taken();
+        reading.has_written(written, taken as usize);
+        nic.signals.registers.count_taken(taken, bytes as u64);
+        // The next message's line is left to its sender while no receive waits for it.
+        self.all_filled = nic.posted_count(portal.into()) == 0;
+        drop(nic);
+        match taken {
+            0 => self.take_any(ring),
+            _ => Next::Rest,
+        }
     }
 
-    /// Messages for places whose receives are at the NIC.
+    /// The endpoint and the kind of messages that a portal table entry is for.
+    #[inline(always)]
+    pub(super) fn receiver(&self, portal: u32) -> Option<(*mut Endpoint, Kind)> {
+        let index = portal.wrapping_sub(ENDPOINT_PORTALS);
+        let kind = match index % KINDS {
+            0 => Kind::Tagged,
+            1 => Kind::Plain,
+            _ => return None,
+        };
+        let endpoint = *self.endpoints.get((index / KINDS) as usize)?;
+        (!endpoint.is_null()).then_some((endpoint, kind))
+    }
+
+    /// Takes messages out of a ring, whatever each is and wherever its completion goes.
     #[inline(never)]
-    fn take_listed(&mut self, lane: usize) -> Next {
-        let Core { interface, lanes, fronts, watches, filled, kept, seen, .. } = self;
-        let (mut delivered, mut fired, mut told) = (false, false, false);
-        let mut next = Next::Rest;
+    fn take_any(&mut self, ring: usize) -> Next {
+        let Core { interface, lanes, watches, filled, .. } = self;
+        let (mut delivered, mut fired) = (false, false);
         {
             let mut nic = interface.lock();
-            if watches[0].has_event() || kept.get() != *seen {
+            if watches[0].has_event() {
                 return Next::Again;
             }
-            let sender = lanes.sender(lane);
-            let mut reader = lanes.reader(lane);
+            let sender = lanes.sender(ring);
+            let mut reader = lanes.reader(ring);
+            let mut bytes = 0;
+            let mut matched = 0;
             for _ in 0..BATCH {
-                let Some(message) = next_message(lanes, lane, &reader) else { break };
-                let envelope = &message.envelope;
-                if fronts.of_lane(envelope.portal).is_some_and(Front::is_open) {
-                    next = Next::Again;
-                    break;
-                }
-                let source = lane_source(envelope, sender);
-                let length = message.length as u64;
-                let key = Key { match_bits: envelope.match_bits, source, length, remote_offset: 0 };
-                match nic.take_receive(&mut NoMemory, envelope.portal.into(), &key) {
+                let Some(message) = next_message(lanes, ring, &reader) else { break };
+                let put = ring_put(&message, sender);
+                let mut bus = FromRing { interface, message: &message };
+                match nic.take_receive(&mut bus, &put, |_| true) {
                     Some(receive) => {
-                        let bytes = message.length.min(receive.length as usize);
-                        // SAFETY: the receive is one of our program's, whose memory it promised; the message lies in the lane.
-                        unsafe { copy::short(message.bytes, receive.start as *mut u8, bytes) };
-                        let data = lane_has_data(envelope).then_some(envelope.header_data);
+                        let data = lane_has_data(&message.envelope).then_some(put.header_data);
                         filled.push(Filled {
-                            number: receive.user_ptr as usize,
-                            message: Arrived::new(envelope.match_bits, data, source, length),
+                            user_ptr: receive.user_ptr,
+                            portal: put.portal,
+                            message: Arrived::new(put.match_bits, data, put.initiator, put.length),
                             start: receive.start,
                             room: receive.length as usize,
                         });
+                        matched += 1;
+                        bytes += put.length.min(receive.length);
                     }
                     None => {
-                        let request = lane_request(envelope, sender, length);
+                        let request = lane_request(&message.envelope, sender, put.length);
                         delivered = true;
                         if interface.deliver_own(&mut nic, message.bytes, &request).is_none() {
                             break;
                         }
-                        // Its place is closed, and nobody else has the lock.
-                        *seen = kept.get();
                     }
                 }
                 reader.pass(&message);
                 if delivered && watches[0].has_event() {
-                    told = true;
                     break;
                 }
             }
+            nic.signals.registers.count_taken(matched, bytes);
             if delivered {
                 fired = nic.has_fired();
             }
@@ -536,19 +489,22 @@ impl Core {
         if !self.filled.is_empty() {
             self.complete_filled();
         }
-        if told {
+        if delivered && self.watches[0].has_event() {
             self.take_events();
         }
         self.interface.settle(fired);
-        next
+        Next::Rest
     }
 
-    /// Ends the receives that were taken off the NIC's lists.
+    /// Completes the receives that were taken off the NIC's lists.
     #[inline(never)]
     fn complete_filled(&mut self) {
         let mut filled = std::mem::take(&mut self.filled);
         for one in filled.drain(..) {
-            self.receive_taken(one.number, &one.message, one.start, one.room);
+            match PlainReceive::of(one.user_ptr) {
+                Some(plain) => self.plain_arrived(one.portal, plain, &one.message, one.room, one.start, 0),
+                None => self.receive_taken(one.user_ptr as usize, &one.message, one.start, one.room),
+            }
         }
         self.filled = filled;
     }
@@ -636,6 +592,10 @@ impl Core {
             true => event.mlength as usize,
             false => event.rlength as usize,
         };
+        if let Some(plain) = PlainReceive::of(event.user_ptr) {
+            self.plain_arrived(event.portal, plain, &message, room, event.start, error);
+            return None;
+        }
         if !self.is_multi(number) {
             self.receive_filled(number, &message, event.start, room, error);
             return None;

@@ -1,5 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Receives: posted, met by unexpected messages, cancelled.
+//!
+//! Every receive is a match entry of the NIC, and every message that comes before its receive an unexpected header there.
+//! A *plain* receive (one piece, one message, counted by nothing) keeps its context in its entry and needs no other
+//! record; others are an [`Operation`], whose number their entry carries.
+//!
+//! How a receive ends
+//! 1. its owner takes the message from a ring, and its completion goes to the caller's array ([`super::progress`]),
+//! 2. or, where that cannot be, to the completion queue;
+//! 3. its sender has run this NIC and filled it: an event says so;
+//! 4. the message was unexpected, and its payload is copied from the overflow buffer ([`Core::meet`]);
+//! 5. its payload waits with its sender, and is fetched ([`Core::fetch`]).
 
 use std::ffi::{c_int, c_void};
 
@@ -10,7 +21,6 @@ use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, optio
 use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
 use selvedge_shm::direct::Told;
 
-use super::receives::{Receive as Private, Tells};
 use super::send::own_entry;
 use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
 use crate::completion::Completion;
@@ -33,38 +43,51 @@ pub struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    /// Whether a message of this tag, from there, is what is wanted.
-    pub(super) fn accepts(&self, tag: u64, source: u64) -> bool {
-        (self.tag ^ tag) & !self.ignore == 0 && self.source.is_none_or(|wanted| wanted == source)
-    }
-
-    /// The entry that matches what is wanted, over no memory: where that is, and what is told, its user says.
+    /// The entry that matches what is wanted, over no memory.
     #[inline]
     pub(super) fn entry(&self) -> EntrySpec {
-        EntrySpec {
-            options: options::OP_PUT,
-            start: 0,
-            length: u64::MAX,
-            iov: NONE,
-            iov_count: 0,
-            match_bits: self.tag,
-            ignore_bits: self.ignore,
-            source: self.source.unwrap_or(0),
-            source_ignore: if self.source.is_some() { 0 } else { u64::MAX },
-            min_free: 0,
-            user_ptr: 0,
-            counter: NONE,
-            uid: u32::MAX,
-        }
+        receive_entry(self.source, self.tag, self.ignore)
     }
 }
 
-/// Where a receive waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// With its owner, if it can.
-    Any,
-    Nic,
+/// The number of an entry (`user_ptr`) that stands for a plain receive: the program's context, and whether a completion is
+/// wanted.
+#[derive(Clone, Copy)]
+pub(super) struct PlainReceive(u64);
+
+impl PlainReceive {
+    const MARK: u64 = 1 << 63;
+    const QUIET: u64 = 1 << 62;
+    const CONTEXT_BITS: u32 = 48;
+
+    /// None: such a context has no room beside the marks.
+    #[inline(always)]
+    pub fn new(context: *mut c_void, wanted: bool) -> Option<PlainReceive> {
+        let context = context as u64;
+        let quiet = if wanted { 0 } else { PlainReceive::QUIET };
+        (context >> PlainReceive::CONTEXT_BITS == 0).then_some(PlainReceive(PlainReceive::MARK | quiet | context))
+    }
+
+    /// What an entry's number says, if it stands for a plain receive.
+    #[inline(always)]
+    pub fn of(user_ptr: u64) -> Option<PlainReceive> {
+        let marks = user_ptr >> PlainReceive::CONTEXT_BITS;
+        let is_plain = (marks | PlainReceive::QUIET >> PlainReceive::CONTEXT_BITS)
+            == (PlainReceive::MARK | PlainReceive::QUIET) >> PlainReceive::CONTEXT_BITS;
+        is_plain.then_some(PlainReceive(user_ptr))
+    }
+
+    /// Whether an entry's number stands for a plain receive whose completion is wanted.
+    #[inline(always)]
+    pub fn is_wanted(user_ptr: u64) -> bool {
+        user_ptr >> PlainReceive::CONTEXT_BITS == PlainReceive::MARK >> PlainReceive::CONTEXT_BITS
+    }
+
+    /// The program's context.
+    #[inline(always)]
+    pub fn context(user_ptr: u64) -> *mut c_void {
+        (user_ptr & ((1 << PlainReceive::CONTEXT_BITS) - 1)) as *mut c_void
+    }
 }
 
 /// A receive that waits for its message.
@@ -147,58 +170,69 @@ pub(super) struct Landing {
 }
 
 impl Core {
-    /// Posts a receive: 0, or an error (negative).
-    pub fn receive(&mut self, wanted: &Wanted<'_>) -> isize {
-        if self.kept.get() != self.seen {
-            self.look_again();
+    /// Posts a plain receive, or fills it with the message that has waited for it. False: nothing has happened, and
+    /// [`Core::receive`] posts it.
+    #[inline(always)]
+    pub fn receive_plainly(&mut self, receive: &Plain) -> bool {
+        let Some(PlainReceive(user_ptr)) = PlainReceive::new(receive.context, receive.wanted) else { return false };
+        let spec = EntrySpec { user_ptr, start: receive.start, length: receive.length, ..receive.entry() };
+        let posted = self.interface.lock().post_receive(&mut NoMemory, receive.portal, &spec);
+        match posted {
+            Ok(Linked::Linked(_)) => {
+                self.all_filled = false;
+                true
+            }
+            Ok(Linked::Met(found)) => {
+                self.meet_plainly(receive, found);
+                true
+            }
+            Err(_) => false,
         }
-        self.post(wanted, Place::Any)
     }
 
-    /// Posts a receive at the NIC, or, where it can and the program has not seen it posted yet, privately.
-    pub(super) fn post(&mut self, wanted: &Wanted<'_>, place: Place) -> isize {
+    #[inline(never)]
+    fn meet_plainly(&mut self, receive: &Plain, found: u32) {
+        let Some((endpoint, kind)) = self.receiver(receive.portal) else { return };
+        let ticket = Ticket { endpoint, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
+        let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.length as usize }];
+        self.meet(kind, &ticket, &piece, found, None);
+        // SAFETY: the queue that an open endpoint is bound to, or null.
+        if let Some(queue) = unsafe { (*endpoint).rx_queue.as_mut() } {
+            queue.expect_reading();
+        }
+    }
+
+    /// Posts a receive: 0, or an error (negative).
+    pub fn receive(&mut self, wanted: &Wanted<'_>) -> isize {
         // SAFETY: an endpoint that is open.
-        let (index, counter, is_heard) = unsafe {
+        let (index, counter, reports) = unsafe {
             let endpoint = &*wanted.ticket.endpoint;
             let counter = endpoint.counter_for(wanted.ticket.flags);
             let counter = if counter.is_null() { NONE } else { (*counter).reference };
             (endpoint.index, counter, wanted.ticket.wanted && !endpoint.rx_queue.is_null())
         };
         let portal = wanted.kind.portal(index);
-        let mut private = None;
-        if place == Place::Any {
-            let early = self.fronts.get(portal).is_some_and(|front| !front.early().is_empty());
-            let waits = early && wanted.multi.is_none();
-            if waits && self.meet_early_wanted(portal, wanted).is_some() {
-                return 0;
-            }
-            let room = total(wanted.pieces);
-            if counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1 && room <= self.lane_max {
-                let start = wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64);
-                let (bits, context) = ((wanted.tag, wanted.ignore), wanted.ticket.context);
-                let receive = Private::new(bits, wanted.source, start, room, context, Tells::new(is_heard));
-                if !self.is_met_in_place(&receive) {
-                    if self.keep(portal, receive) {
-                        return 0;
-                    }
-                    private = self.may_open_front(portal).then_some(receive);
-                }
-            }
-            if self.fronts.is_open(portal) {
-                self.close_front(portal);
-            }
+        let is_plain = counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1;
+        let plain = Plain {
+            portal,
+            source: wanted.source,
+            tag: wanted.tag,
+            ignore: wanted.ignore,
+            start: wanted.pieces.first().map_or(0, |piece| piece.iov_base as u64),
+            length: total(wanted.pieces) as u64,
+            context: wanted.ticket.context,
+            wanted: reports,
+        };
+        if is_plain && self.receive_plainly(&plain) {
+            return 0;
         }
         let mut pieces = None;
-        let (start, length) = match wanted.pieces {
-            [] => (0, 0),
-            [piece] => (piece.iov_base as u64, piece.iov_len as u64),
-            several => {
-                let mut bytes = vec![0u8; total(several)].into_boxed_slice();
-                let place = (bytes.as_mut_ptr() as u64, bytes.len() as u64);
-                pieces = Some(Box::new(Scattered { pieces: several.into(), bytes }));
-                place
-            }
-        };
+        let (mut start, mut length) = (plain.start, plain.length);
+        if let [_, _, ..] = wanted.pieces {
+            let mut bytes = vec![0u8; total(wanted.pieces)].into_boxed_slice();
+            (start, length) = (bytes.as_mut_ptr() as u64, bytes.len() as u64);
+            pieces = Some(Box::new(Scattered { pieces: wanted.pieces.into(), bytes }));
+        }
         let mut flags = options::OP_PUT | options::EVENT_LINK_DISABLE;
         let min_free = match wanted.multi {
             Some(least) => {
@@ -214,28 +248,12 @@ impl Core {
             flags |= options::EVENT_CT_COMM;
         }
         let slot = self.operations.vacant_entry();
-        let spec = EntrySpec {
-            options: flags,
-            start,
-            length,
-            min_free,
-            user_ptr: slot.key() as u64,
-            counter,
-            ..wanted.entry()
-        };
+        let user_ptr = slot.key() as u64;
+        let spec = EntrySpec { options: flags, start, length, min_free, user_ptr, counter, ..wanted.entry() };
         if wanted.multi.is_some() {
             return self.receive_many(wanted, &spec, portal);
         }
-        let posted = {
-            let mut nic = self.interface.lock();
-            match (private, self.fronts.get_mut(portal)) {
-                (Some(receive), Some(front)) if nic.is_idle(portal) && self.kept.get() == self.seen => {
-                    front.open_with(receive, self.lane_max);
-                    return 0;
-                }
-                _ => nic.post_receive(&mut NoMemory, portal, &spec),
-            }
-        };
+        let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
         match posted {
             Ok(Linked::Linked(entry)) => {
                 slot.insert(Operation::Receive(Posted {
@@ -246,6 +264,7 @@ impl Core {
                     multi: None,
                     counted: counter != NONE,
                 }));
+                self.all_filled = false;
                 0
             }
             Ok(Linked::Met(found)) => {
@@ -275,18 +294,13 @@ impl Core {
         let mut has_taken = false;
         while spec.length >= spec.min_free {
             let rest = [iovec { iov_base: spec.start as *mut c_void, iov_len: spec.length as usize }];
-            if let Some(taken) = self.meet_early_wanted(portal, &Wanted { pieces: &rest, ..*wanted }) {
-                spec.start += taken as u64;
-                spec.length -= taken as u64;
-                has_taken = true;
-                continue;
-            }
             let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
             match posted {
                 Ok(Linked::Linked(entry)) => {
                     if let Operation::Receive(posted) = &mut self.operations[number] {
                         posted.entry = entry;
                     }
+                    self.all_filled = false;
                     return 0;
                 }
                 Ok(Linked::Met(found)) => {
@@ -309,7 +323,14 @@ impl Core {
     }
 
     /// A receive that an unexpected message has waited for; the bytes that it took.
-    fn meet(&mut self, kind: Kind, ticket: &Ticket, pieces: &[iovec], found: u32, multi: Option<usize>) -> usize {
+    pub(super) fn meet(
+        &mut self,
+        kind: Kind,
+        ticket: &Ticket,
+        pieces: &[iovec],
+        found: u32,
+        multi: Option<usize>,
+    ) -> usize {
         let room = total(pieces);
         let mut nic = self.interface.lock();
         let Some(header) = nic.unexpected(found) else { return 0 };
@@ -459,7 +480,27 @@ impl Core {
         self.arrived(posted.kind, &posted.ticket, message, room, start, error, !posted.counted);
     }
 
-    /// The same for a message from a lane: its receive takes one message and is counted by nobody.
+    /// Ends a plain receive.
+    pub(super) fn plain_arrived(
+        &self,
+        portal: u32,
+        PlainReceive(user_ptr): PlainReceive,
+        message: &Arrived,
+        room: usize,
+        start: u64,
+        error: c_int,
+    ) {
+        let Some((endpoint, kind)) = self.receiver(portal) else { return };
+        let ticket = Ticket {
+            endpoint,
+            context: PlainReceive::context(user_ptr),
+            flags: RECV | kind.flag(),
+            wanted: PlainReceive::is_wanted(user_ptr),
+        };
+        self.arrived(kind, &ticket, message, room, start, error, true);
+    }
+
+    /// The same for a message from a ring: its receive takes one message and is counted by nobody.
     #[inline(always)]
     pub(super) fn receive_taken(&mut self, number: usize, message: &Arrived, start: u64, room: usize) {
         let plain = matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.pieces.is_none());
@@ -536,7 +577,7 @@ impl Core {
     pub fn cancel(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> bool {
         // What has come is a completion, not something to be cancelled.
         self.progress();
-        if let Some(ticket) = self.cancel_privately(endpoint, context) {
+        if let Some(ticket) = self.cancel_plain(endpoint, context) {
             let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
             self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
             return true;
@@ -560,5 +601,85 @@ impl Core {
         let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
         self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
         true
+    }
+
+    /// Unlinks the plain receive that has this context.
+    fn cancel_plain(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> Option<Ticket> {
+        // SAFETY: an endpoint that is open.
+        let index = unsafe { (*endpoint).index };
+        let mut nic = self.interface.lock();
+        for kind in [Kind::Tagged, Kind::Plain] {
+            for wanted in [true, false] {
+                let PlainReceive(user_ptr) = PlainReceive::new(context, wanted)?;
+                if nic.unlink_by_user_ptr(kind.portal(index), user_ptr) {
+                    return Some(Ticket { endpoint, context, flags: RECV | kind.flag(), wanted });
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A plain receive as a program hands it over.
+#[derive(Clone, Copy)]
+pub struct Plain {
+    pub portal: u32,
+    /// The sender's number for itself, or any.
+    pub source: Option<u64>,
+    pub tag: u64,
+    pub ignore: u64,
+    pub start: u64,
+    pub length: u64,
+    pub context: *mut c_void,
+    pub wanted: bool,
+}
+
+impl Plain {
+    /// The entry of the receive, over no memory.
+    #[inline(always)]
+    fn entry(&self) -> EntrySpec {
+        EntrySpec {
+            options: options::OP_PUT | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
+            ..receive_entry(self.source, self.tag, self.ignore)
+        }
+    }
+}
+
+/// The entry that matches a source and a tag, over no memory: its user says where that is, and what is reported.
+#[inline(always)]
+fn receive_entry(source: Option<u64>, tag: u64, ignore: u64) -> EntrySpec {
+    EntrySpec {
+        options: options::OP_PUT,
+        start: 0,
+        length: u64::MAX,
+        iov: NONE,
+        iov_count: 0,
+        match_bits: tag,
+        ignore_bits: ignore,
+        source: source.unwrap_or(0),
+        source_ignore: if source.is_some() { 0 } else { u64::MAX },
+        min_free: 0,
+        user_ptr: 0,
+        counter: NONE,
+        uid: u32::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plain_receive_keeps_its_context() {
+        for (context, wanted) in [(0usize, true), (0, false), (0x7fff_1234_5678, true), ((1 << 48) - 1, false)] {
+            let PlainReceive(user_ptr) = PlainReceive::new(context as *mut c_void, wanted).expect("it has room");
+            assert!(PlainReceive::of(user_ptr).is_some());
+            assert_eq!(PlainReceive::context(user_ptr) as usize, context);
+            assert_eq!(PlainReceive::is_wanted(user_ptr), wanted);
+        }
+        assert!(PlainReceive::new((1usize << 48) as *mut c_void, true).is_none());
+        for other in [0, 7, u64::from(u32::MAX), u64::MAX] {
+            assert!(PlainReceive::of(other).is_none() && !PlainReceive::is_wanted(other));
+        }
     }
 }

@@ -234,8 +234,8 @@ impl Core {
         }
         let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
         let target = (peer.id, peer.owner);
-        // What is told when it is delivered is not when it lies in a buffer of the target's NIC, where its receive may be private:
-        // its payload stays here, too, until its receive fetches it. In virtual time receives are all at the NIC.
+        // A completion that says "delivered" is not made while the payload lies in an overflow buffer of the target's NIC: the
+        // payload stays here until the receive fetches it. In virtual time the target's answer says when it is delivered.
         let stays = match message.end {
             SendEnd::Sent => false,
             SendEnd::Delivered => length != 0 && !self.is_simulated,

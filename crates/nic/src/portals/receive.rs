@@ -103,11 +103,6 @@ impl Nic<'_> {
         self.tables.portals.get(index as usize).map_or(0, |record| record.entries[0])
     }
 
-    /// Unexpected messages of a portal table entry.
-    pub fn unexpected_count(&self, index: u32) -> u32 {
-        self.tables.portals.get(index as usize).map_or(0, |record| record.headers)
-    }
-
     /// The oldest unexpected message that an entry of this kind would take; it stays where it is.
     pub fn find_unexpected<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Option<u32> {
         self.find_header(bus, index, &spec.into()).map(|found| found.index)
@@ -146,6 +141,22 @@ impl Nic<'_> {
             let Some(found) = self.first_header(index) else { return };
             self.drop_header(found);
         }
+    }
+
+    /// Unlinks the first entry of a portal table entry's priority list that has this `user_ptr`; whether there was one.
+    pub fn unlink_by_user_ptr(&mut self, index: u32, user_ptr: u64) -> bool {
+        let is_it = |&at: &usize| {
+            let record = &self.tables.entries[at];
+            record.user_ptr == user_ptr
+                && u32::from(record.portal) == index
+                && slot::status(record.slot) == entry::PRIORITY
+        };
+        let first = (0..self.tables.entries.len()).filter(is_it).min_by_key(|&at| self.tables.entries[at].sequence);
+        if let Some(at) = first {
+            self.unchain_entry(at as u32);
+            self.free_entry(at as u32);
+        }
+        first.is_some()
     }
 
     /// Unlinks all entries of a portal table entry's priority list.

@@ -172,8 +172,8 @@ fn mapping_of(line: &[u8]) -> Option<(u64, u64, [u8; 2])> {
 const UNIT_SHIFT: u32 = 12;
 /// Units of a granule, one bit of an entry's mask each.
 const GRANULE_UNITS: u64 = 32;
-/// Granules that each table can hold: 128 MiB of memory.
-const ENTRIES: usize = 1024;
+/// Granules that each table can hold: 1 GiB of memory.
+const ENTRIES: usize = 8192;
 /// Addresses above are never remembered (tags have 32 bits). Linux gives them out only to those who ask for them.
 const ADDRESS_END: u64 = 1 << (32 + 5 + UNIT_SHIFT);
 /// Longer ranges are not looked up: the question costs little beside what is done with them.
@@ -183,7 +183,8 @@ const LOOKUP_BYTES_MAX: u64 = 32 << 20;
 ///
 /// A direct-mapped table for each of the two. An entry covers a granule of 128 KiB and is one atomic word: the
 /// granule's number in the upper half, and a bit for each 4 KiB in the lower. So it is never seen torn, and no lock is
-/// needed; 0 is empty. Only what is usable is remembered. 16 KiB in all; meant for a `static`.
+/// needed; 0 is empty. Only what is usable is remembered. 128 KiB in all, of which only what is used is ever touched; meant
+/// for a `static`.
 ///
 /// Goodness is remembered until [`forget`](Self::forget): a range that the program unmapped since is still called
 /// usable. The owner calls `forget` when it learns of an unmapping (its own arenas and segments among them).
@@ -256,13 +257,21 @@ impl Table {
         Table { entries: [const { AtomicU64::new(0) }; ENTRIES] }
     }
 
-    #[inline]
+    #[inline(always)]
     fn knows(&self, address: u64, length: u64) -> bool {
         let Some(units) = units(address, length) else { return false };
+        if units.first == units.last {
+            return self.holds(units.first / GRANULE_UNITS, 1 << (units.first % GRANULE_UNITS));
+        }
+        self.knows_all(units)
+    }
+
+    #[inline(never)]
+    fn knows_all(&self, units: Units) -> bool {
         units.granules().all(|(granule, mask)| self.holds(granule, mask))
     }
 
-    #[inline]
+    #[inline(always)]
     fn holds(&self, granule: u64, mask: u64) -> bool {
         // Relaxed: the entry is all there is, and stands for nothing else in memory.
         let entry = self.entry(granule).load(Ordering::Relaxed);
@@ -279,7 +288,7 @@ impl Table {
 
     /// Neighbours lie in neighbouring entries; the upper bits are folded in so that far buffers at the same distance
     /// from a round address do not all meet.
-    #[inline]
+    #[inline(always)]
     fn entry(&self, granule: u64) -> &AtomicU64 {
         &self.entries[(granule ^ granule >> 10 ^ granule >> 20) as usize % ENTRIES]
     }
@@ -293,7 +302,7 @@ struct Units {
 }
 
 /// `None` for what is not remembered: nothing, too much, or too high.
-#[inline]
+#[inline(always)]
 fn units(address: u64, length: u64) -> Option<Units> {
     if length == 0 || length > LOOKUP_BYTES_MAX || address >= ADDRESS_END - LOOKUP_BYTES_MAX {
         return None;
