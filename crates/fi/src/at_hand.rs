@@ -153,7 +153,7 @@ pub unsafe fn post(core: &mut Core, endpoint: &Endpoint, posted: &Posted) -> boo
     let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
     // SAFETY: the caller's.
     let Some(source) = (unsafe { endpoint.source_of(src) }) else { return false };
-    core.receive_plainly(&Plain {
+    core.receive_plainly(Plain {
         portal: kind.portal(endpoint.index),
         source,
         tag,

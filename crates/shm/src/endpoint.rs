@@ -254,7 +254,7 @@ pub fn arena_path(directory: &FilePath, os_pid: u32, number: u32) -> PathBuf {
 /// Whether a range of our own memory can be written.
 #[inline(always)]
 pub(crate) fn own_is_writable(address: u64, bytes: u64) -> bool {
-    bytes == 0 || OWN_MEMORY.writable(address, bytes)
+    OWN_MEMORY.writable(address, bytes)
 }
 
 /// Forgets which of our memory was found usable: something was unmapped.

@@ -38,7 +38,7 @@ struct Held<'a> {
 
 impl Segment {
     /// Takes the NIC's lock for the process that `own` names.
-    #[inline]
+    #[inline(always)]
     pub fn lock(&self, own: u64) -> Guard<'_> {
         let held = self.hold(own);
         // SAFETY: the lock is held until the guard is dropped.

@@ -368,9 +368,15 @@ impl Segment {
         // the borrow; Nic is invariant only in what it lends, which does not outlive the mapping.
         let nic = unsafe { &mut *self.nic.get().cast::<Nic<'a>>() };
         if nic.signals.heap.len() != blocks as usize * BLOCK_WORDS {
-            nic.signals = self.signals();
+            self.renew_signals(nic);
         }
         nic
+    }
+
+    /// The heap has grown.
+    #[cold]
+    fn renew_signals<'a>(&'a self, nic: &mut Nic<'a>) {
+        nic.signals = self.signals();
     }
 }
 

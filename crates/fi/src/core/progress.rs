@@ -13,7 +13,7 @@ use selvedge_nic::portals::{Event, Put, Receive, fail, list};
 use selvedge_shm::Interface;
 use selvedge_shm::direct::{lane_has_data, lane_request, lane_source};
 use selvedge_shm::lanes::{Glimpse, Lanes, Reader, Waiting};
-use selvedge_shm::os::{copy, lines, ranks};
+use selvedge_shm::os::{lines, ranks};
 
 use super::answer::{LOOKS_MAX, Outcome};
 use super::receive::{Arrived, PlainReceive};
@@ -59,13 +59,13 @@ pub(super) struct Filled {
     room: usize,
 }
 
-/// The memories of a message in a ring: its slot, and the owner's own.
-struct FromRing<'a> {
+/// The memories of a message in a ring, which is `LONG` or lies in its slot alone: its bytes there, and the owner's own.
+struct FromRing<'a, const LONG: bool> {
     interface: &'a Interface,
     message: &'a Waiting,
 }
 
-impl Bus for FromRing<'_> {
+impl<const LONG: bool> Bus for FromRing<'_, LONG> {
     #[inline(always)]
     fn put_at_hand(&mut self, _: u64, address: u64, bytes: u64) -> bool {
         // The tables can be written by peers: an address from there is held against what is mapped.
@@ -74,7 +74,7 @@ impl Bus for FromRing<'_> {
         }
         // SAFETY: the message lies in its ring, at least so long; the range is mapped for writing, and the program gave it
         // to a receive.
-        unsafe { copy::short(self.message.bytes, address as *mut u8, bytes as usize) };
+        unsafe { self.message.copy_part::<LONG>(address as *mut u8, bytes as usize) };
         true
     }
 }
@@ -384,16 +384,17 @@ impl Core {
             return Next::Again;
         }
         let Some(mut reader) = lanes.reader_from(ring, first) else { return Next::Again };
+        let Some(mut head) = nic.head(portal.into()) else { return Next::Rest };
         let sender = lanes.sender(ring);
-        let most = (reading.left() as u64).min(nic.posted_count(portal.into()).into()).min(BATCH);
+        let most = (reading.left() as u64).min(head.posted_count().into()).min(BATCH);
         let mut bytes = 0;
-        let mut take = |message: &Waiting| {
+        reader.take_run::<LONG>(portal, most, |message| {
             let Waiting { envelope, length, .. } = message;
             let put = ring_put(message, sender);
-            let mut bus = FromRing { interface, message };
+            let mut bus = FromRing::<LONG> { interface, message };
             let fits =
                 |receive: &Receive| PlainReceive::is_wanted(receive.user_ptr) && *length as u64 <= receive.length;
-            let Some(receive) = nic.take_receive(&mut bus, &put, fits) else { return false };
+            let Some(receive) = head.take_receive(&mut bus, &put, fits) else { return false };
             // SAFETY: there is room for one more completion.
             unsafe {
                 written.write(&fi_cq_tagged_entry {
@@ -407,11 +408,7 @@ impl Core {
             }
             bytes += length;
             true
-        };
-        if let Some(message) = reader.first::<LONG>(first).filter(|message| most != 0 && take(message)) {
-            reader.pass(&message);
-            reader.take_run::<LONG>(portal, most - 1, take);
-        }
+        });
         let taken = reader.taken();
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
@@ -454,7 +451,7 @@ impl Core {
             for _ in 0..BATCH {
                 let Some(message) = next_message(lanes, ring, &reader) else { break };
                 let put = ring_put(&message, sender);
-                let mut bus = FromRing { interface, message: &message };
+                let mut bus = FromRing::<true> { interface, message: &message };
                 match nic.take_receive(&mut bus, &put, |_| true) {
                     Some(receive) => {
                         let data = lane_has_data(&message.envelope).then_some(put.header_data);

@@ -173,24 +173,28 @@ impl Core {
     /// Posts a plain receive, or fills it with the message that has waited for it. False: nothing has happened, and
     /// [`Core::receive`] posts it.
     #[inline(always)]
-    pub fn receive_plainly(&mut self, receive: &Plain) -> bool {
-        let Some(PlainReceive(user_ptr)) = PlainReceive::new(receive.context, receive.wanted) else { return false };
-        let spec = EntrySpec { user_ptr, start: receive.start, length: receive.length, ..receive.entry() };
-        let posted = self.interface.lock().post_receive(&mut NoMemory, receive.portal, &spec);
-        match posted {
-            Ok(Linked::Linked(_)) => {
-                self.all_filled = false;
-                true
-            }
-            Ok(Linked::Met(found)) => {
-                self.meet_plainly(receive, found);
-                true
-            }
-            Err(_) => false,
+    pub fn receive_plainly(&mut self, receive: Plain) -> bool {
+        let Some(spec) = receive.entry() else { return false };
+        if self.interface.lock().post_to_short_list(receive.portal, &spec).is_some() {
+            self.all_filled = false;
+            return true;
         }
+        self.receive_behind(receive)
     }
 
+    /// The same where a message may wait for it, or many receives are posted.
     #[inline(never)]
+    fn receive_behind(&mut self, receive: Plain) -> bool {
+        let Some(spec) = receive.entry() else { return false };
+        let posted = self.interface.lock().post_receive(&mut NoMemory, receive.portal, &spec);
+        match posted {
+            Ok(Linked::Linked(_)) => self.all_filled = false,
+            Ok(Linked::Met(found)) => self.meet_plainly(&receive, found),
+            Err(_) => return false,
+        }
+        true
+    }
+
     fn meet_plainly(&mut self, receive: &Plain, found: u32) {
         let Some((endpoint, kind)) = self.receiver(receive.portal) else { return };
         let ticket = Ticket { endpoint, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
@@ -223,7 +227,7 @@ impl Core {
             context: wanted.ticket.context,
             wanted: reports,
         };
-        if is_plain && self.receive_plainly(&plain) {
+        if is_plain && self.receive_plainly(plain) {
             return 0;
         }
         let mut pieces = None;
@@ -635,13 +639,17 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// The entry of the receive, over no memory.
+    /// The entry of the receive. None: its context has no room there.
     #[inline(always)]
-    fn entry(&self) -> EntrySpec {
-        EntrySpec {
+    fn entry(&self) -> Option<EntrySpec> {
+        let PlainReceive(user_ptr) = PlainReceive::new(self.context, self.wanted)?;
+        Some(EntrySpec {
             options: options::OP_PUT | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
+            start: self.start,
+            length: self.length,
+            user_ptr,
             ..receive_entry(self.source, self.tag, self.ignore)
-        }
+        })
     }
 }
 

@@ -16,8 +16,10 @@ use super::deliver::overflow_kind;
 use super::events::{Event, event_kind};
 use super::matching::{FoundHeader, Taker, accepts};
 use super::{fail, list, options};
+use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
+
 use crate::handle::{Encoding, NONE};
-use crate::tables::{Entry, entry, header, slot};
+use crate::tables::{CLASS_SHORT, Entry, entry, header, slot};
 use crate::{Bus, Full, Nic};
 
 /// What a program says of an entry. Addresses are its own; the I/O vector is already in the heap.
@@ -130,30 +132,7 @@ impl Nic<'_> {
         let record = self.tables.entries.get_mut(index as usize).ok_or(Full)?;
         self.tables.control.free_entry = record.next;
         let generation = slot::generation(record.slot);
-        *record = Entry {
-            slot: slot::word(generation, slot::FREE),
-            options: spec.options,
-            match_bits: spec.match_bits,
-            ignore_bits: spec.ignore_bits,
-            source: spec.source,
-            source_ignore: spec.source_ignore,
-            sequence: 0,
-            next: NONE,
-            prev: NONE,
-            start: spec.start,
-            length: spec.length,
-            min_free: spec.min_free,
-            local_offset: 0,
-            user_ptr: spec.user_ptr,
-            counter: spec.counter,
-            uid: spec.uid,
-            iov: spec.iov,
-            iov_count: spec.iov_count,
-            headers: 0,
-            portal: portal as u16,
-            class: 0,
-            reserved: 0,
-        };
+        fill(record, portal, spec);
         record.slot = slot::word(generation, entry::RESERVED);
         Ok(Encoding::new(self.tables.entries.len()).encode(index, generation))
     }
@@ -386,6 +365,36 @@ impl Nic<'_> {
         self.tables.control.sequence = self.tables.control.sequence.wrapping_add(1);
         self.tables.control.sequence
     }
+}
+
+/// Fills a free record. It stays free until its slot says that it is an entry, which is stored after the rest.
+#[inline(always)]
+pub(super) fn fill(record: &mut Entry, portal: u32, spec: &EntrySpec) {
+    *record = Entry {
+        slot: record.slot,
+        options: spec.options,
+        match_bits: spec.match_bits,
+        ignore_bits: spec.ignore_bits,
+        source: spec.source,
+        source_ignore: spec.source_ignore,
+        start: spec.start,
+        length: spec.length,
+        user_ptr: spec.user_ptr,
+        sequence: 0,
+        next: NONE,
+        prev: NONE,
+        min_free: spec.min_free,
+        local_offset: 0,
+        counter: spec.counter,
+        uid: spec.uid,
+        iov: spec.iov,
+        iov_count: spec.iov_count,
+        headers: 0,
+        portal: portal as u16,
+        class: CLASS_SHORT,
+        reserved: 0,
+    };
+    compiler_fence(SeqCst);
 }
 
 /// An entry that exists only for a search.

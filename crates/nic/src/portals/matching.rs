@@ -419,10 +419,15 @@ impl Nic<'_> {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let Some(list) = list_of(record) else { return };
         let place = match record.class {
-            CLASS_SHORT => match self.place_in_short_list(record.portal.into(), index) {
-                Some(place) => place,
-                None => return,
-            },
+            CLASS_SHORT => {
+                let portal = record.portal.into();
+                // A grant stands on an entry that is alone on its list. Entries that a message uses up have none.
+                self.recall_from_portal(portal);
+                match self.place_in_short_list(portal, index) {
+                    Some(place) => place,
+                    None => return,
+                }
+            }
             class => self.entry_bucket(record, class.min(CLASS_OTHER), list) as u32,
         };
         self.unchain_found(Found { entry: index, place }, list);
@@ -433,10 +438,7 @@ impl Nic<'_> {
     pub(super) fn unchain_found(&mut self, Found { entry: index, place }: Found, list: usize) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         if record.class == CLASS_SHORT {
-            let portal = record.portal.into();
-            // Before the entry goes: a grant stands on an entry that is alone on its list.
-            self.recall_from_portal(portal);
-            return self.take_off_short_list(portal, place);
+            return self.take_off_short_list(record.portal.into(), place);
         }
         let (class, portal, prev, next) = (record.class, record.portal, record.prev, record.next);
         let Some(bucket) = self.tables.entry_buckets.get_mut(place as usize) else { return };

@@ -17,12 +17,13 @@
 //!
 //! Cost: a receive at the head of the short list is one record; no event, no journal.
 
-use super::append::{AppendError, EntrySpec};
+use super::append::{AppendError, EntrySpec, fill};
 use super::express::{Put, move_payload};
 use super::matching::Key;
 use super::{list, options};
+use crate::handle::Encoding;
 use crate::registers::Register;
-use crate::tables::{Header, entry, header, portal, slot};
+use crate::tables::{Entry, Header, PortalEntry, Tables, entry, header, portal, slot};
 use crate::{Bus, Full, Nic};
 
 /// What became of a receive.
@@ -42,13 +43,107 @@ pub struct Receive {
     pub user_ptr: u64,
 }
 
+/// The head of a priority list that is in the short list.
+pub struct Head<'a> {
+    portal: &'a mut PortalEntry,
+    /// The short list's slots.
+    ring: &'a [u32],
+    entries: &'a mut [Entry],
+    free_entry: &'a mut u32,
+    generations: u32,
+}
+
+impl Head<'_> {
+    /// Receives that are posted.
+    #[inline(always)]
+    pub fn posted_count(&self) -> u32 {
+        self.portal.entries[0]
+    }
+
+    /// As [`Nic::take_receive`], if the first entry of the list is the receive.
+    #[inline(always)]
+    pub fn take_receive<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        put: &Put,
+        wanted: impl Fn(&Receive) -> bool,
+    ) -> Option<Receive> {
+        let number = self.portal.short_head;
+        let last = self.ring.len().wrapping_sub(1);
+        if number == self.portal.short_tail {
+            return None;
+        }
+        let index = *self.ring.get(number as usize & last)?;
+        let record = self.entries.get_mut(index as usize)?;
+        let matches = (record.match_bits ^ put.match_bits) & !record.ignore_bits
+            | (record.source ^ put.initiator) & !record.source_ignore;
+        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | OTHERS)
+            == options::USE_ONCE | options::OP_PUT
+            && record.uid == u32::MAX;
+        let receive = Receive { start: record.start, length: record.length, user_ptr: record.user_ptr };
+        if matches != 0 || !is_plain || !wanted(&receive) {
+            return None;
+        }
+        move_payload(bus, record, put)?;
+        let next = slot::generation(record.slot) + 1;
+        record.slot = slot::word(if next >= self.generations { 0 } else { next }, slot::FREE);
+        record.next = core::mem::replace(self.free_entry, index);
+        self.portal.short_head = number.wrapping_add(1);
+        self.portal.entries[0] = self.portal.entries[0].wrapping_sub(1);
+        Some(receive)
+    }
+}
+
 /// Options of entries that [`Nic::take_receive`] leaves to `deliver`.
 const OTHERS: u32 = options::MANAGE_LOCAL | options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
 
 impl Nic<'_> {
     /// Posts a receive: at the end of the priority list, unless an unexpected message is there for it.
-    #[inline(always)]
+    #[inline]
     pub fn post_receive<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
+        match self.post_to_short_list(index, spec) {
+            Some(at) => {
+                let encoding = Encoding::new(self.tables.entries.len());
+                Ok(Posted::Linked(encoding.encode(at, slot::generation(self.tables.entries[at as usize].slot))))
+            }
+            None => self.post_receive_behind(bus, index, spec),
+        }
+    }
+
+    /// Posts a receive at the end of the short list; gives its index. None: messages are unexpected, or the list is long or
+    /// full, and nothing has happened.
+    #[inline(always)]
+    pub fn post_to_short_list(&mut self, index: u32, spec: &EntrySpec) -> Option<u32> {
+        let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
+        let portal = portals.get_mut(index as usize)?;
+        let (length, number) = (portal.short_length(), portal.short_tail);
+        let has_grant = length == 1 && control.leases != 0;
+        if length != portal.entries[0] || length >= *short_list || portal.headers != 0 || has_grant {
+            return None;
+        }
+        let at = control.free_entry;
+        let record = entries.get_mut(at as usize)?;
+        let place = index as usize * *short_list as usize + (number & (*short_list - 1)) as usize;
+        *short_lists.get_mut(place)? = at;
+        control.free_entry = record.next;
+        control.sequence = control.sequence.wrapping_add(1);
+        let generation = slot::generation(record.slot);
+        fill(record, index, spec);
+        record.sequence = control.sequence;
+        record.slot = slot::word(generation, entry::PRIORITY);
+        portal.short_tail = number.wrapping_add(1);
+        portal.entries[0] = length + 1;
+        Some(at)
+    }
+
+    /// As `post_receive`, where messages are unexpected, or the list is long or full.
+    #[inline(never)]
+    fn post_receive_behind<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        index: u32,
+        spec: &EntrySpec,
+    ) -> Result<Posted, AppendError> {
         let record = self.portal(index).map_err(|_| AppendError::Portal)?;
         let (headers, length) = (record.headers, record.entries[0]);
         if headers != 0 {
@@ -63,6 +158,17 @@ impl Nic<'_> {
         let Some(at) = self.entry_index(reference) else { return Err(AppendError::Full) };
         self.put_on_list(at, entry::PRIORITY);
         Ok(Posted::Linked(reference))
+    }
+
+    /// The head of a portal table entry's priority list, for an owner that takes many messages. None: it is not enabled.
+    #[inline(always)]
+    pub fn head(&mut self, index: u32) -> Option<Head<'_>> {
+        let generations = Encoding::new(self.tables.entries.len()).generations();
+        let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
+        let portal = portals.get_mut(index as usize).filter(|portal| portal.status == portal::ENABLED)?;
+        let slots = *short_list as usize;
+        let ring = short_lists.get(index as usize * slots..)?.get(..slots)?;
+        Some(Head { portal, ring, entries, free_entry: &mut control.free_entry, generations })
     }
 
     /// Puts a message into the receive that it matches, if that is one for [`Nic::take_receive`]'s users alone and is as
@@ -82,7 +188,8 @@ impl Nic<'_> {
         }
         let found = self.find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
         let record = self.tables.entries.get(found.entry as usize)?;
-        if record.options & (options::USE_ONCE | options::OP_PUT | OTHERS) != options::USE_ONCE | options::OP_PUT {
+        let flags = record.options & (options::USE_ONCE | options::OP_PUT | OTHERS);
+        if flags != options::USE_ONCE | options::OP_PUT || record.uid != u32::MAX {
             return None;
         }
         let receive = Receive { start: record.start, length: record.length, user_ptr: record.user_ptr };

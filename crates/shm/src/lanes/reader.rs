@@ -6,8 +6,8 @@ use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{
-    Cell, DATA_BYTES, Ends, Envelope, Glimpse, INLINE_BYTES, Lanes, MESSAGE_BYTES_MAX, cell_at, data_at, early_lines,
-    length_of, portal_of, rounded,
+    Cell, DATA_BYTES, Ends, Envelope, INLINE_BYTES, Lanes, MESSAGE_BYTES_MAX, cell_at, data_at, early_lines, length_of,
+    portal_of, rounded,
 };
 use crate::os::{copy, lines};
 
@@ -25,17 +25,17 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Copies the message, which is `LONG` or lies in its cell alone.
+    /// Copies so much of the message from its beginning. It is `LONG`, or lies in its slot alone.
     ///
     /// # Safety
-    /// It is of that sort, and there is room for all of it.
+    /// The message has that many bytes, and there is room for them.
     #[inline(always)]
-    pub unsafe fn copy_to<const LONG: bool>(&self, to: *mut u8) {
-        // SAFETY: the caller's; the message lies in its lane.
+    pub unsafe fn copy_part<const LONG: bool>(&self, to: *mut u8, bytes: usize) {
+        // SAFETY: the caller's; the message lies in its ring.
         unsafe {
             match LONG {
-                true => ptr::copy_nonoverlapping(self.bytes, to, self.length),
-                false => copy::few(self.bytes, to, self.length),
+                true => ptr::copy_nonoverlapping(self.bytes, to, bytes),
+                false => copy::few(self.bytes, to, bytes),
             }
         }
     }
@@ -102,14 +102,6 @@ impl Reader<'_> {
         self.taken
     }
 
-    /// The message that was seen, if it is `LONG` or lies in its cell alone. It is this reader's first ([`Lanes::reader_from`]).
-    #[inline(always)]
-    pub fn first<const LONG: bool>(&self, seen: Glimpse) -> Option<Waiting> {
-        debug_assert!(self.taken() == 0 && self.taken == seen.number);
-        let is_of_sort = seen.is_long() == LONG;
-        is_of_sort.then(|| waiting(self.lane, self.cell(seen.number), seen.head, LONG)).flatten()
-    }
-
     /// What lies in a cell, if its head has this number and place, and it is of the sort. What cannot be is left to who looks at each.
     #[inline(always)]
     fn in_run<const LONG: bool>(&self, cell: &Cell, head: u64, expected: u64) -> Option<Waiting> {
@@ -117,7 +109,7 @@ impl Reader<'_> {
         is_of_run.then(|| waiting(self.lane, cell, head, LONG)).flatten()
     }
 
-    /// Takes in messages for a place that follow another, up to so many, while they are all `LONG`, or all lie in their cells alone, and
+    /// Takes in messages for a portal table entry, up to so many, while they are all `LONG`, or all lie in their cells alone, and
     /// `take` takes them. They are passed together, once they are over.
     #[inline(always)]
     pub fn take_run<const LONG: bool>(&mut self, portal: u8, most: u64, mut take: impl FnMut(&Waiting) -> bool) {
@@ -133,10 +125,13 @@ impl Reader<'_> {
             let cell = cell_of(next);
             let head = cell.head.load(Acquire);
             let Some(message) = self.in_run::<LONG>(cell, head, next) else { break };
-            if LONG {
+            // The caller has asked for the bytes of the first one. Behind the last one wanted, the lines are left to the sender.
+            if LONG && next != first {
                 ask_for_bytes(lane, cell, head);
             }
-            lines::about_to_read(ptr::from_ref(cell_of(next + AHEAD)).cast());
+            if next + 1 != end {
+                lines::about_to_read(ptr::from_ref(cell_of(next + AHEAD)).cast());
+            }
             if !take(&message) {
                 break;
             }
@@ -151,7 +146,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The message that [`Reader::look`] or [`Reader::first`] gave has been taken in.
+    /// The message that [`Reader::look`] gave has been taken in.
     #[inline(always)]
     pub fn pass(&mut self, message: &Waiting) {
         self.taken = self.taken.wrapping_add(1);

@@ -257,16 +257,19 @@ impl Table {
         Table { entries: [const { AtomicU64::new(0) }; ENTRIES] }
     }
 
+    /// One load where the range is within a unit, as most are. Nothing, and what is too long or too high, is not within one
+    /// that is remembered.
     #[inline(always)]
     fn knows(&self, address: u64, length: u64) -> bool {
-        let Some(units) = units(address, length) else { return false };
-        if units.first == units.last {
-            return self.holds(units.first / GRANULE_UNITS, 1 << (units.first % GRANULE_UNITS));
+        let first = address >> UNIT_SHIFT;
+        let left = (1 << UNIT_SHIFT) - address % (1 << UNIT_SHIFT);
+        if length.wrapping_sub(1) < left {
+            return self.holds(first / GRANULE_UNITS, 1 << (first % GRANULE_UNITS));
         }
-        self.knows_all(units)
+        units(address, length).is_some_and(|units| self.knows_all(units))
     }
 
-    #[inline(never)]
+    #[cold]
     fn knows_all(&self, units: Units) -> bool {
         units.granules().all(|(granule, mask)| self.holds(granule, mask))
     }
@@ -290,7 +293,7 @@ impl Table {
     /// from a round address do not all meet.
     #[inline(always)]
     fn entry(&self, granule: u64) -> &AtomicU64 {
-        &self.entries[(granule ^ granule >> 10 ^ granule >> 20) as usize % ENTRIES]
+        &self.entries[(granule ^ granule >> 13) as usize % ENTRIES]
     }
 }
 
