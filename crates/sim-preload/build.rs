@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Has the library's constructor run before those of all other libraries.
+//! Marks the library so that the loader runs its constructor before those of all other libraries.
 
 fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,initfirst");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What time it is: virtual, counted from a fixed date, so that runs are alike; and how much of it the rank did not wait.
+//! The clocks of a simulated rank. Virtual time is counted from a fixed date, so that every run shows the same times. CPU
+//! time is the part of it that the rank did not wait.
 
 use std::ffi::{c_int, c_long};
 
@@ -10,18 +11,18 @@ use crate::real::next;
 
 const NS_PER_S: u64 = 1_000_000_000;
 
-/// What a clock counts.
+/// What a virtual clock counts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
     /// Time since the simulated machine started.
     SinceBoot,
     /// Time since 1970.
     SinceEpoch,
-    /// Time that this rank did not wait.
+    /// CPU time: the time that this rank did not wait.
     Busy,
 }
 
-/// The virtual clocks.
+/// What a clock counts, if it is virtual.
 fn counts(clock: clockid_t) -> Option<Counts> {
     match clock {
         libc::CLOCK_REALTIME | libc::CLOCK_REALTIME_COARSE | libc::CLOCK_TAI => Some(Counts::SinceEpoch),
@@ -33,7 +34,7 @@ fn counts(clock: clockid_t) -> Option<Counts> {
     }
 }
 
-/// What a clock shows at the start of a run, in nanoseconds.
+/// The reading of a clock at the start of a run, in nanoseconds.
 fn at_start_ns(counts: Counts) -> u64 {
     match counts {
         Counts::SinceBoot => UPTIME_S * NS_PER_S,
@@ -42,13 +43,13 @@ fn at_start_ns(counts: Counts) -> u64 {
     }
 }
 
-/// What a clock shows now, in nanoseconds.
+/// The reading of a clock, in nanoseconds.
 fn read_ns(end: &RankEnd, counts: Counts) -> u64 {
     let ps = if counts == Counts::Busy { end.busy_ps() } else { end.read_clock() };
     at_start_ns(counts) + ps / 1000
 }
 
-/// When a clock shows so many nanoseconds, in picoseconds since the start. None: it is not one that can be slept on here.
+/// The time at which a clock reads `shows_ns`, in picoseconds since the start. None: the clock cannot be slept on here.
 pub fn when_ps(clock: clockid_t, shows_ns: u64) -> Option<u64> {
     let counts = counts(clock).filter(|counts| *counts != Counts::Busy)?;
     Some(shows_ns.saturating_sub(at_start_ns(counts)).saturating_mul(1000))
@@ -70,7 +71,7 @@ fn epoch_ns(end: &RankEnd) -> u64 {
 pub extern "C" fn clock_gettime(clock: clockid_t, into: *mut timespec) -> c_int {
     match (RankEnd::of_process(), counts(clock)) {
         (Some(end), Some(counts)) if !into.is_null() => {
-            // SAFETY: the caller's memory for the result, not null.
+            // SAFETY: C requires `into` to point to a `timespec` or be null, and it is not null here.
             unsafe { *into = to_timespec(read_ns(end, counts)) };
             0
         }
@@ -82,7 +83,7 @@ pub extern "C" fn clock_gettime(clock: clockid_t, into: *mut timespec) -> c_int 
 pub extern "C" fn clock_getres(clock: clockid_t, into: *mut timespec) -> c_int {
     match (RankEnd::of_process(), counts(clock)) {
         (Some(_), Some(_)) if !into.is_null() => {
-            // SAFETY: as above.
+            // SAFETY: C requires `into` to point to a `timespec` or be null, and it is not null here.
             unsafe { *into = timespec { tv_sec: 0, tv_nsec: 1 } };
             0
         }
@@ -95,7 +96,8 @@ pub extern "C" fn gettimeofday(into: *mut timeval, zone: *mut timezone) -> c_int
     let Some(end) = RankEnd::of_process() else {
         return next!(gettimeofday(into, zone): fn(*mut timeval, *mut timezone) -> c_int);
     };
-    // SAFETY: null, or the caller's memory for the results; all zero is Greenwich.
+    // SAFETY: C requires `into` and `zone` to be null or to point to their structures, and only pointers that are not null
+    // are written to. A `timezone` is two `int`s; zeros mean Greenwich.
     unsafe {
         if !into.is_null() {
             *into = to_timeval(epoch_ns(end));
@@ -114,18 +116,18 @@ pub extern "C" fn time(into: *mut time_t) -> time_t {
     };
     let seconds = (epoch_ns(end) / NS_PER_S) as time_t;
     if !into.is_null() {
-        // SAFETY: the caller's memory for the result.
+        // SAFETY: C requires `into` to point to a `time_t` or be null, and it is not null here.
         unsafe { *into = seconds };
     }
     seconds
 }
 
-/// C11's: base 1 is the time since 1970.
+/// C11 7.27.2.5: base 1 (`TIME_UTC`) is the time since 1970.
 #[unsafe(no_mangle)]
 pub extern "C" fn timespec_get(into: *mut timespec, base: c_int) -> c_int {
     match RankEnd::of_process() {
         Some(end) if base == 1 && !into.is_null() => {
-            // SAFETY: the caller's memory for the result.
+            // SAFETY: C requires `into` to point to a `timespec` or be null, and it is not null here.
             unsafe { *into = to_timespec(epoch_ns(end)) };
             base
         }
@@ -148,7 +150,7 @@ pub extern "C" fn ftime(into: *mut Timeb) -> c_int {
         Some(end) if !into.is_null() => {
             let ns = epoch_ns(end);
             let time = (ns / NS_PER_S) as time_t;
-            // SAFETY: the caller's memory for the result.
+            // SAFETY: C requires `into` to point to a `timeb` or be null, and it is not null here.
             unsafe { *into = Timeb { time, millitm: (ns % NS_PER_S / 1_000_000) as u16, timezone: 0, dstflag: 0 } };
             0
         }
@@ -156,7 +158,7 @@ pub extern "C" fn ftime(into: *mut Timeb) -> c_int {
     }
 }
 
-/// Microseconds of the processor.
+/// CPU time in microseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn clock() -> clock_t {
     match RankEnd::of_process() {
@@ -165,7 +167,7 @@ pub extern "C" fn clock() -> clock_t {
     }
 }
 
-/// Ticks of `times`, a second: what `sysconf(_SC_CLK_TCK)` is on Linux.
+/// Clock ticks of `times` a second: `sysconf(_SC_CLK_TCK)` on Linux.
 const TICKS_PER_S: u64 = 100;
 
 #[unsafe(no_mangle)]
@@ -177,19 +179,19 @@ pub extern "C" fn times(into: *mut libc::tms) -> clock_t {
     let now = read_ns(end, Counts::SinceBoot);
     if !into.is_null() {
         let busy = ticks(read_ns(end, Counts::Busy));
-        // SAFETY: the caller's memory for the result.
+        // SAFETY: C requires `into` to point to a `tms` or be null, and it is not null here.
         unsafe { *into = libc::tms { tms_utime: busy, tms_stime: 0, tms_cutime: 0, tms_cstime: 0 } };
     }
     ticks(now)
 }
 
-/// All but the times is the system's.
+/// Only the times are replaced; the other fields are the kernel's.
 #[unsafe(no_mangle)]
 pub extern "C" fn getrusage(who: c_int, into: *mut rusage) -> c_int {
     let result = next!(getrusage(who, into): fn(c_int, *mut rusage) -> c_int);
     if result == 0 && matches!(who, libc::RUSAGE_SELF | libc::RUSAGE_THREAD) {
         if let Some(end) = RankEnd::of_process() {
-            // SAFETY: the system has just filled it.
+            // SAFETY: the C library's call succeeded, so `into` points to the `rusage` that it has just filled.
             unsafe {
                 (*into).ru_utime = to_timeval(read_ns(end, Counts::Busy));
                 (*into).ru_stime = to_timeval(0);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The processor's counter of cycles (`rdtsc`, `rdtscp`), which libraries read past the system.
+//! The processor's cycle counter (`rdtsc`, `rdtscp`), which libraries read without a system call.
 //!
-//! Linux can make a process fault that reads it (`prctl(PR_SET_TSC)`). Here that fault gives the virtual time, as a counter of
-//! 1 GHz. So `SIGSEGV` has a handler of this library's; what the program says of that signal is kept and followed for all other
-//! faults. A read takes the system some microseconds, and the program what reading a clock costs.
+//! Linux can let a process fault when it reads the counter (`prctl(PR_SET_TSC)`). This library handles that fault and returns the
+//! virtual time as a counter of 1 GHz. To do so it installs its own handler of `SIGSEGV`. The program's own action
+//! for that signal is stored, and carried out for every other fault. A read takes some microseconds of real time; the
+//! program is charged the virtual cost of reading a clock.
 //!
-//! A process keeps that fault when it executes another program, whose loader reads the counter before any library of ours is there:
-//! [`crate::children`]. Forked children have the processor's counter back. [`UNWANTED_BY`] leaves it to the rank, too.
+//! A process keeps the fault when it executes another program, whose loader reads the counter before our library is loaded:
+//! [`crate::children`] switches it off there. Forked children have the real counter. With [`DISABLED_BY`] in its environment the
+//! rank has the real counter, too.
 
 use std::ffi::{CStr, c_char, c_int, c_ulong, c_void};
 use std::ptr;
@@ -21,25 +23,26 @@ const PR_SET_TSC: c_int = 26;
 const PR_TSC_ENABLE: c_ulong = 1;
 const PR_TSC_SIGSEGV: c_ulong = 2;
 
-/// The environment variable, and what it has to be.
-const UNWANTED_BY: &[u8] = b"SELVEDGE_SIM_TSC=0";
+/// The variable and the value that leave the real counter to the rank.
+const DISABLED_BY: &[u8] = b"SELVEDGE_SIM_TSC=0";
 
 static INSTALLED: AtomicBool = AtomicBool::new(false);
-/// What the program wants done; null: the default. Leaked, for a handler may be reading it.
-static WANTED: AtomicPtr<Action> = AtomicPtr::new(ptr::null_mut());
+/// The program's own action for `SIGSEGV`; null: the default. Leaked when replaced, because a handler may be reading it.
+static PROGRAM_ACTION: AtomicPtr<Action> = AtomicPtr::new(ptr::null_mut());
 
-/// Answers for the counter from now on, in a rank; elsewhere the processor does.
+/// Makes the counter virtual in a rank; elsewhere makes it real, in case the process inherited the fault.
 ///
 /// # Safety
-/// `environment` is what the loader passes: strings up to a null. The system's own functions know none so early.
+/// `environment` is what the loader passes: C strings, then a null pointer. (The C library's `getenv` does not work so early.)
 pub unsafe fn install(environment: *const *const c_char) {
-    // SAFETY: plain calls. The handler takes the arguments of SA_SIGINFO; all zero is an action.
+    // SAFETY: `prctl` and `pthread_atfork` touch no memory of ours. All bits zero is a valid `sigaction`, and `on_fault` has the
+    // type that SA_SIGINFO asks for. `environment` is the loader's array, as this function requires.
     unsafe {
         if RankEnd::of_process().is_none() {
             libc::prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0);
             return;
         }
-        if is_unwanted(environment) {
+        if is_disabled(environment) {
             return;
         }
         let mut action: Action = std::mem::zeroed();
@@ -49,20 +52,20 @@ pub unsafe fn install(environment: *const *const c_char) {
             && libc::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) == 0
         {
             INSTALLED.store(true, SeqCst);
-            libc::pthread_atfork(None, None, Some(give_back));
+            libc::pthread_atfork(None, None, Some(enable_real_counter));
         }
     }
 }
 
-/// Whether the environment asks for the processor's counter.
+/// Whether the environment asks for the real counter.
 ///
 /// # Safety
-/// As of [`install`].
-unsafe fn is_unwanted(mut environment: *const *const c_char) -> bool {
-    // SAFETY: strings up to a null.
+/// `environment` is null, or C strings and then a null pointer.
+unsafe fn is_disabled(mut environment: *const *const c_char) -> bool {
+    // SAFETY: the loop reads entries up to the null pointer that ends the array; each entry before it is a C string.
     unsafe {
         while !environment.is_null() && !(*environment).is_null() {
-            if CStr::from_ptr(*environment).to_bytes() == UNWANTED_BY {
+            if CStr::from_ptr(*environment).to_bytes() == DISABLED_BY {
                 return true;
             }
             environment = environment.add(1);
@@ -71,26 +74,26 @@ unsafe fn is_unwanted(mut environment: *const *const c_char) -> bool {
     false
 }
 
-/// After a fork, in the child.
-extern "C" fn give_back() {
-    // SAFETY: no memory is involved.
+/// Runs in a forked child.
+extern "C" fn enable_real_counter() {
+    // SAFETY: this `prctl` option passes no pointers.
     unsafe { libc::prctl(PR_SET_TSC, PR_TSC_ENABLE, 0, 0, 0) };
 }
 
-/// While it lives, this thread has the processor's counter, and hands that on to the programs that it starts.
-pub struct WhileReal;
+/// While this value lives, the thread has the real counter, and so have the programs that it starts.
+pub struct RealCounter;
 
-impl WhileReal {
-    pub fn begin() -> WhileReal {
-        give_back();
-        WhileReal
+impl RealCounter {
+    pub fn enable() -> RealCounter {
+        enable_real_counter();
+        RealCounter
     }
 }
 
-impl Drop for WhileReal {
+impl Drop for RealCounter {
     fn drop(&mut self) {
         if INSTALLED.load(Acquire) && RankEnd::of_process().is_some() {
-            // SAFETY: no memory is involved.
+            // SAFETY: this `prctl` option passes no pointers.
             unsafe { libc::prctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0) };
         }
     }
@@ -101,25 +104,26 @@ fn real_sigaction(signal: c_int, action: *const Action, before: *mut Action) -> 
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
-    // SAFETY: what the system passes to a handler of this kind.
+    // SAFETY: the kernel passes an SA_SIGINFO handler a valid `ucontext_t`, which nobody else refers to while it runs.
     let context = unsafe { &mut *context.cast::<ucontext_t>() };
-    if RankEnd::of_process().is_some_and(|end| answer(end, context)) {
+    if RankEnd::of_process().is_some_and(|end| emulate_read(end, context)) {
         return;
     }
-    pass_on(signal, info, context);
+    forward(signal, info, context);
 }
 
-/// Carries out the instruction that faulted, if it is one that reads the counter.
-fn answer(end: &RankEnd, context: &mut ucontext_t) -> bool {
+/// Carries out the instruction that faulted, if it reads the counter. False: it does not.
+fn emulate_read(end: &RankEnd, context: &mut ucontext_t) -> bool {
     let registers = &mut context.uc_mcontext.gregs;
     let at = registers[libc::REG_RIP as usize] as *const u8;
     let fault = registers[libc::REG_TRAPNO as usize];
-    // A general protection fault: the instruction was fetched, so its bytes can be read. They are at most three.
+    // After a general protection fault the instruction was fetched, so its bytes can be read. They are at most three.
     const GENERAL_PROTECTION: i64 = 13;
     if fault != GENERAL_PROTECTION || at.is_null() {
         return false;
     }
-    // SAFETY: as just said; the third byte is looked at only where the first two want one.
+    // SAFETY: the processor fetched the instruction at `at`, so its first two bytes are readable. The third is read only
+    // after two bytes that begin an instruction of three.
     let length = unsafe {
         match (at.read(), at.add(1).read()) {
             (0x0f, 0x31) => 2,
@@ -137,22 +141,22 @@ fn answer(end: &RankEnd, context: &mut ucontext_t) -> bool {
     true
 }
 
-/// Does what the program wants done about a fault of its own.
-fn pass_on(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
-    // SAFETY: null, or leaked.
-    let wanted = unsafe { WANTED.load(Acquire).as_ref() };
-    let handler = wanted.map_or(libc::SIG_DFL, |action| action.sa_sigaction);
+/// Carries out the program's own action for the signal.
+fn forward(signal: c_int, info: *mut siginfo_t, context: &mut ucontext_t) {
+    // SAFETY: the pointer is null or comes from a leaked box, which is never freed or changed.
+    let action = unsafe { PROGRAM_ACTION.load(Acquire).as_ref() };
+    let handler = action.map_or(libc::SIG_DFL, |action| action.sa_sigaction);
     if matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
-        // The instruction faults again, and then the system does what it does without a handler.
-        // SAFETY: all zero is the default.
+        // The instruction faults again, and the kernel carries out the default action.
+        // SAFETY: all bits zero is a valid `sigaction`: the default action.
         unsafe {
             let default: Action = std::mem::zeroed();
             real_sigaction(signal, &default, ptr::null_mut());
         }
         return;
     }
-    let with_information = wanted.is_some_and(|action| action.sa_flags & libc::SA_SIGINFO != 0);
-    // SAFETY: the program's handler, of the kind that it said.
+    let with_information = action.is_some_and(|action| action.sa_flags & libc::SA_SIGINFO != 0);
+    // SAFETY: the program installed this handler, and its SA_SIGINFO flag says which of the two types the handler has.
     unsafe {
         if with_information {
             let call: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = std::mem::transmute(handler);
@@ -169,14 +173,15 @@ pub extern "C" fn sigaction(signal: c_int, action: *const Action, before: *mut A
     if signal != libc::SIGSEGV || !INSTALLED.load(Acquire) {
         return real_sigaction(signal, action, before);
     }
-    // SAFETY: null, or the caller's structures; what was kept is null or leaked; all zero is the default.
+    // SAFETY: C requires `action` and `before` to be null or to point to a `sigaction`. The stored action is null or a
+    // leaked box. All bits zero is a valid `sigaction`: the default action.
     unsafe {
-        let kept = WANTED.load(Acquire).as_ref().copied().unwrap_or_else(|| std::mem::zeroed());
+        let previous = PROGRAM_ACTION.load(Acquire).as_ref().copied().unwrap_or_else(|| std::mem::zeroed());
         if let Some(action) = action.as_ref() {
-            WANTED.store(Box::into_raw(Box::new(*action)), SeqCst);
+            PROGRAM_ACTION.store(Box::into_raw(Box::new(*action)), SeqCst);
         }
         if let Some(before) = before.as_mut() {
-            *before = kept;
+            *before = previous;
         }
     }
     0
@@ -187,7 +192,7 @@ pub extern "C" fn signal(number: c_int, handler: libc::sighandler_t) -> libc::si
     if number != libc::SIGSEGV || !INSTALLED.load(Acquire) {
         return next!(signal(number, handler): fn(c_int, libc::sighandler_t) -> libc::sighandler_t);
     }
-    // SAFETY: all zero is an action.
+    // SAFETY: all bits zero is a valid `sigaction`.
     let (mut action, mut before): (Action, Action) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
     action.sa_sigaction = handler;
     action.sa_flags = libc::SA_RESTART;

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge_sim_preload.so`: the clocks and sleeps of a simulated rank.
 //!
-//! Put before the system's library (`LD_PRELOAD`), it answers for functions that tell the time or let it pass. What it tells is
-//! the virtual time of the rank's machine; a sleep gives the turn to the simulator. In a process that is no simulated rank
-//! (`SELVEDGE_SIM` is not set, or names another process's page) each function is the system's own.
+//! It is loaded before the C library (`LD_PRELOAD`) and replaces the functions that read the time or let time pass. They
+//! report the virtual time of the rank's machine, and a sleep hands the turn to the simulator. In a process that is no
+//! simulated rank (`SELVEDGE_SIM` is not set, or names the page of another process) each function calls the C library's.
 //!
-//! | file | what |
 //! |---|---|
 //! | [`clocks`] | `clock_gettime` and its relatives, `getrusage`, `times` |
 //! | [`sleeps`] | `nanosleep` and its relatives, `sched_yield`, `poll` and `select` without descriptors |
 //! | [`counter`] | the processor's counter of cycles |
-//! | [`children`] | programs that the rank starts, which have the processor's own |
-//! | [`real`] | the system's own functions |
+//! | [`children`] | programs that the rank starts: they have the real counter |
+//! | [`real`] | the C library's functions |
 //!
-//! Left alone: waits for descriptors, for locks and conditions with a time limit, timers and alarms: they use real time, of which
-//! hardly any passes in a simulation.
+//! Not replaced: waits for descriptors, waits for locks and conditions with a time limit, timers and alarms. They use real
+//! time, of which hardly any passes in a simulation.
 //!
-//! Nothing here uses the standard library's clocks: they are these functions.
+//! This crate does not use the standard library's clocks, because those call the functions that it replaces.
 
 #[cfg(target_arch = "x86_64")]
 mod children;
@@ -30,12 +29,12 @@ use std::ffi::{c_char, c_int};
 
 use selvedge_sim_protocol::RankEnd;
 
-/// Finds the page before the program runs, and before any other library does (`build.rs`), so that no child can be taken for the
-/// rank, and no library that puts functions of its own in the place of the system's is in the middle of that.
+/// Finds the page before any other library runs (`build.rs`). A child that the rank forks later therefore cannot take the page
+/// for its own, and the search does not run inside another library's replacement of a C function.
 extern "C" fn find_page(_: c_int, _: *const *const c_char, environment: *const *const c_char) {
-    // SAFETY: what the system's loader passes.
+    // SAFETY: the loader passes constructors the environment: C strings, then a null pointer.
     unsafe { RankEnd::find_first(environment) };
-    // SAFETY: likewise.
+    // SAFETY: the same array, which the loader keeps unchanged while constructors run.
     #[cfg(target_arch = "x86_64")]
     unsafe {
         counter::install(environment)
@@ -46,9 +45,9 @@ extern "C" fn find_page(_: c_int, _: *const *const c_char, environment: *const *
 #[unsafe(link_section = ".init_array")]
 static FIND_PAGE: extern "C" fn(c_int, *const *const c_char, *const *const c_char) = find_page;
 
-/// Sets errno, and gives what functions give that have failed.
+/// Sets `errno` and returns -1, the result of a C function that has failed.
 fn refuse(error: i32) -> i32 {
-    // SAFETY: the thread's own word.
+    // SAFETY: the C library returns the address of this thread's `errno`, which is always valid.
     unsafe { *libc::__errno_location() = error };
     -1
 }

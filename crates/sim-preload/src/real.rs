@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions behind ours: the next ones of their names, found at first use.
+//! The C library's functions that ours replace: the next symbols of the same names, looked up at first use.
 
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering::Acquire, Ordering::Release};
 
-/// A function of the system.
+/// A function of the C library.
 pub struct Next {
     name: &'static CStr,
-    at: AtomicPtr<libc::c_void>,
+    address: AtomicPtr<libc::c_void>,
 }
 
 impl Next {
     pub const fn new(name: &'static CStr) -> Next {
-        Next { name, at: AtomicPtr::new(ptr::null_mut()) }
+        Next { name, address: AtomicPtr::new(ptr::null_mut()) }
     }
 
-    /// Its address; null where the system has none.
+    /// Its address, or null if there is no such function.
     pub fn address(&self) -> *mut libc::c_void {
-        let known = self.at.load(Acquire);
+        let known = self.address.load(Acquire);
         if !known.is_null() {
             return known;
         }
-        // SAFETY: a string that lives for ever.
+        // SAFETY: `name` is a C string that lives for ever; `dlsym` only reads it.
         let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        self.at.store(found, Release);
+        self.address.store(found, Release);
         found
     }
 }
 
-/// Calls the system's function of this name and type; without one, fails as a system call that does not exist.
+/// Calls the C library's function of this name and type. If there is none, it fails as a missing system call does (`ENOSYS`).
 macro_rules! next {
     ($name:ident ( $($value:expr),* ) : fn($($type:ty),*) -> $result:ty) => {{
         static NEXT: crate::real::Next = crate::real::Next::new({
@@ -42,7 +42,8 @@ macro_rules! next {
         if address.is_null() {
             crate::refuse(libc::ENOSYS) as $result
         } else {
-            // SAFETY: the system's function of this name has this type; the arguments are the caller's.
+            // SAFETY: the C library's function of this name has this type in its header. The arguments are those that C code
+            // passed to our replacement, which has the same contract.
             unsafe {
                 let function: unsafe extern "C" fn($($type),*) -> $result = std::mem::transmute(address);
                 function($($value),*)

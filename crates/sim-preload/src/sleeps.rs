@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Letting time pass: a sleep gives the turn to the simulator until its time has come; so does giving the processor away, which
-//! programs do that look for something and have not found it.
+//! Functions that let time pass. A sleep hands the turn to the simulator until its virtual time has come. So does a yield,
+//! which programs call after a poll that found nothing.
 
 use std::ffi::{c_int, c_uint};
 
@@ -11,7 +11,7 @@ use crate::clocks::when_ps;
 use crate::real::next;
 use crate::refuse;
 
-/// Nanoseconds of a length of time; None where it is none.
+/// A duration in nanoseconds; None: it is negative or malformed.
 fn of_timespec(time: &timespec) -> Option<u64> {
     let valid = time.tv_sec >= 0 && (0..1_000_000_000).contains(&time.tv_nsec);
     valid.then(|| (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_nsec as u64))
@@ -22,7 +22,7 @@ fn of_timeval(time: &timeval) -> Option<u64> {
     valid.then(|| (time.tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(time.tv_usec as u64 * 1000))
 }
 
-/// Lets time pass. A sleep of no length gives the processor away, as a yield does.
+/// Lets time pass. A sleep of zero length is a yield.
 fn pass(end: &RankEnd, ns: u64) {
     match ns {
         0 => end.give_up_processor(),
@@ -32,7 +32,7 @@ fn pass(end: &RankEnd, ns: u64) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn nanosleep(wanted: *const timespec, left: *mut timespec) -> c_int {
-    // SAFETY: null, or the caller's structure.
+    // SAFETY: C requires `wanted` to be null or to point to a `timespec`.
     match (RankEnd::of_process(), unsafe { wanted.as_ref() }) {
         (Some(end), Some(wanted)) => match of_timespec(wanted) {
             Some(ns) => {
@@ -52,7 +52,7 @@ pub extern "C" fn clock_nanosleep(
     wanted: *const timespec,
     left: *mut timespec,
 ) -> c_int {
-    // SAFETY: null, or the caller's structure.
+    // SAFETY: C requires `wanted` to be null or to point to a `timespec`.
     match (RankEnd::of_process(), unsafe { wanted.as_ref() }, when_ps(clock, 0)) {
         (Some(end), Some(wanted), Some(_)) => {
             let Some(ns) = of_timespec(wanted) else { return libc::EINVAL };
@@ -130,7 +130,7 @@ pub extern "C" fn poll(fds: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_
 
 #[unsafe(no_mangle)]
 pub extern "C" fn ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int {
-    // SAFETY: null, or the caller's structure.
+    // SAFETY: C requires `timeout` to be null or to point to a `timespec`.
     let ns = unsafe { timeout.as_ref() }.and_then(of_timespec);
     match (RankEnd::of_process(), ns) {
         (Some(end), Some(ns)) if count == 0 => {
@@ -152,12 +152,12 @@ pub extern "C" fn select(
     timeout: *mut timeval,
 ) -> c_int {
     let nothing = count == 0 || (reads.is_null() && writes.is_null() && errors.is_null());
-    // SAFETY: null, or the caller's structure.
+    // SAFETY: C requires `timeout` to be null or to point to a `timeval`.
     let ns = unsafe { timeout.as_ref() }.and_then(of_timeval);
     match (RankEnd::of_process(), ns) {
         (Some(end), Some(ns)) if nothing => {
             pass(end, ns);
-            // SAFETY: not null; Linux says what is left.
+            // SAFETY: `timeout` is not null, since `ns` was read from it. Linux writes the remaining time there.
             unsafe { *timeout = timeval { tv_sec: 0, tv_usec: 0 } };
             0
         }
@@ -177,7 +177,7 @@ pub extern "C" fn pselect(
     mask: *const sigset_t,
 ) -> c_int {
     let nothing = count == 0 || (reads.is_null() && writes.is_null() && errors.is_null());
-    // SAFETY: null, or the caller's structure.
+    // SAFETY: C requires `timeout` to be null or to point to a `timespec`.
     let ns = unsafe { timeout.as_ref() }.and_then(of_timespec);
     match (RankEnd::of_process(), ns) {
         (Some(end), Some(ns)) if nothing => {
