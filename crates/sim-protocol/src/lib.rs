@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The wire between a rank that runs in virtual time and its simulator: one page of shared memory for each rank.
+//! The protocol between a rank that runs in virtual time and its simulator: one page of shared memory for each rank.
 //!
-//! A simulated rank is an ordinary process. It runs only while it has the *turn*; what it asks for (to start an operation, to
-//! wait, to look again later, to sleep) is written to the page, and the turn goes back to the simulator, which gives it again
-//! when virtual time is where the rank may go on. Both ends of that are here, and the page between them.
+//! A simulated rank is an ordinary process. It runs only while it has the *turn*. It writes a request to the page (start an
+//! operation, wait, poll again later, sleep) and hands the turn to the simulator. The simulator hands the turn back
+//! when virtual time has reached the point where the rank may continue. This crate holds the page and both ends.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`page`] | the page: words, their owners, their limits |
-//! | [`rank`] | the rank's end: used by its libraries and by the one that answers for the system's clocks |
-//! | [`threads`] | ranks with several threads: who of them hands the turn over |
+//! | [`page`] | the page: its words, who may write them, their limits |
+//! | [`rank`] | the rank's end: used by the rank's communication library and by the library that replaces its clocks |
+//! | [`threads`] | ranks with several threads: which thread hands the turn over |
 //! | [`simulator`] | the simulator's end |
 //! | [`system`] | shared files, sleeping on a word |
 //!
 //! Invariants
-//! 1. Either the rank has the turn or the simulator; who has not, changes nothing that the other reads.
-//! 2. Whatever a rank writes, the simulator gets a request that is one, or an error that says what is wrong with it.
-//! 3. A process finds its page by the environment variable [`VARIABLE`] and only if the page is meant for it: children of a rank
-//!    have real clocks, and are no part of the simulation.
+//! 1. Either the rank or the simulator has the turn. The side without the turn changes nothing that the other side reads.
+//! 2. Whatever a rank writes, the simulator gets a valid request or an error that names what is wrong with it.
+//! 3. A process finds its page by the environment variable [`VARIABLE`], and uses it only if the page is reserved for that process.
+//!    Children of a rank have real clocks and are no part of the simulation.
 //! 4. Without that variable nothing here does anything.
 //!
-//! Cost of a turn (request, answer): two crossings of two cache lines where both sides have a core and look at once; one
-//! sleep and one wake of the system's where not. Nothing is allocated but for payload.
+//! Cost of a turn (request and answer): two cache lines cross twice where both sides have a core and poll at once; otherwise one
+//! sleep and one wake by the kernel. Only payload is allocated.
 
 pub mod page;
 pub mod rank;
@@ -31,14 +31,14 @@ pub mod threads;
 
 pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX};
 pub use rank::RankEnd;
-pub use simulator::{Asked, ClockError, Nic, Rubbish, SimEnd};
+pub use simulator::{Asked, CreateError, InvalidRequest, Nic, SimEnd};
 
-/// Names a rank's page to it.
+/// The environment variable that holds the path of a rank's page.
 pub const VARIABLE: &str = "SELVEDGE_SIM";
 
-/// What the clocks of a simulated machine show when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
+/// The reading of a simulated machine's clocks when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
 pub const EPOCH_S: u64 = 946_684_800;
 
-/// How long a simulated machine has been up when a run begins, in seconds: clocks that count from there do not start at 0, which
-/// programs take for "never".
+/// How long a simulated machine has been up when a run begins, in seconds. Clocks that count from boot therefore do not start at
+/// 0, which programs take for "never".
 pub const UPTIME_S: u64 = 1000;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The rank's end of the wire.
+//! The rank's end of the protocol.
 //!
-//! Every library in the process that includes this has its own [`RankEnd`] of the one page; what they must agree on lies there.
+//! Every library in the process that links this crate has its own [`RankEnd`] of the same page. State that they share is in the page.
 //!
 //! Invariants
-//! 1. One thread of a process asks at a time. Others that ask wait for it. Of several threads, the last one that still did
-//!    something hands the turn over ([`crate::threads`]).
-//! 2. A forked child is detached: the page is not touched by it again, but for counting it.
-//! 3. Clocks never go back, and reading one moves it.
+//! 1. One thread of a process makes a request at a time, under a lock in the page; others wait for the lock. In a rank with several
+//!    threads, the last one that is still running hands the turn over ([`crate::threads`]).
+//! 2. A forked child is detached: it never uses the page again, except that its fork is counted.
+//! 3. Clocks never go back, and reading a clock advances it.
 
 use std::ffi::{CStr, CString, c_char};
 use std::mem::size_of;
@@ -21,57 +21,58 @@ use crate::VARIABLE;
 use crate::page::{
     COMMAND_BYTES, MAGIC, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VERSION, kind, turn,
 };
-use crate::system::{Shared, real_clock_ns, ring, sleep_on, wake};
+use crate::system::{Shared, real_clock_ns, sleep_on, wake, write_to_pipe};
 use crate::threads;
 
-/// How often a rank looks for its turn before it sleeps: about a microsecond, within which a simulator answers that has nothing
-/// else to do first. Longer would keep the processor from the rank whose turn it is.
-const LOOKS: u32 = 40;
+/// How often a rank polls for its turn before it sleeps. This takes about a microsecond, within which an idle simulator
+/// answers. Polling longer would keep the processor from the rank that has the turn.
+const TURN_POLLS: u32 = 40;
 
-/// Looks that a program has before it is taken to have found nothing, where the caller cannot tell; and how many of them it has
-/// again when it was let go on.
-const LOOKS_FREE: u64 = 64;
-const LOOKS_AGAIN: u64 = 4;
+/// How many polls with an unknown result are free before the next counts as one that found nothing, and how many are free again
+/// after that.
+const POLLS_FREE: u64 = 64;
+const POLLS_FREE_AGAIN: u64 = 4;
 
-/// Pauses after looks in vain that are still short, and how soon a program looks again that has found something after longer ones.
+/// How many pauses after polls that found nothing are still short; and, for a program that has found something after longer
+/// pauses, how soon it polls again.
 const PAUSES_SHORT: u64 = 5;
-const LOOK_AGAIN_PS: u64 = 100_000;
+const REPOLL_PS: u64 = 100_000;
 
-/// Readings of the clock, or looks that find something, in a row before others are let go on: a program that reads it again and
-/// again waits for time to pass, and may look at memory that a peer writes meanwhile.
-const READINGS: u64 = 256;
+/// After this many clock readings, or polls that find something, in a row, other ranks run. A program that does this in a loop
+/// waits for time to pass, or polls memory that a peer writes directly.
+const READINGS_MAX: u64 = 256;
 
-/// What giving the processor away takes, to a program that has no NIC, at first.
+/// Virtual time that the first yield of a program without a NIC takes.
 const YIELD_PS: u64 = 1_000_000;
-/// How often that doubles, for programs that wait so for time to pass.
-const YIELDS_LONGER: u64 = 10;
+/// How often that time doubles with further yields, for programs that yield in a loop until time has passed.
+const YIELD_DOUBLINGS_MAX: u64 = 10;
 
-/// A rank's end of the wire.
+/// A rank's end of the protocol.
 #[derive(Debug)]
 pub struct RankEnd {
     shared: Shared,
-    bell: CString,
+    wake_pipe: CString,
 }
 
 static END: AtomicPtr<RankEnd> = AtomicPtr::new(ptr::null_mut());
-/// 0: not asked yet; 1: somebody looks; 2: there is an end; 3: there is none.
+/// 0: not searched for yet; 1: a thread is searching; 2: there is an end; 3: there is none.
 static STATE: AtomicU32 = AtomicU32::new(0);
 static DETACHED: AtomicBool = AtomicBool::new(false);
 
 const ATTACHED: u32 = 2;
 const ALONE: u32 = 3;
 
-/// After a fork, in the child.
+/// Runs in a forked child.
 extern "C" fn detach() {
     if !DETACHED.swap(true, SeqCst) {
         if let Some(end) = attached() {
-            end.page().line.forks.fetch_add(1, Relaxed);
+            end.page().turn_line.forks.fetch_add(1, Relaxed);
         }
     }
 }
 
 fn attached() -> Option<&'static RankEnd> {
-    // SAFETY: null, or leaked by `attach`.
+    // SAFETY: the pointer is null or comes from the box that `attach` leaks, so it is valid for ever.
     unsafe { END.load(Acquire).as_ref() }
 }
 
@@ -86,10 +87,10 @@ impl RankEnd {
         }
     }
 
-    /// Finds this process's end before the C library has made its own picture of the environment.
+    /// Finds this process's end before the C library has set up `environ`.
     ///
     /// # Safety
-    /// The environment as the system passes it to a program: strings, then null; or null.
+    /// `environment` is null, or an array of C strings that ends with a null pointer.
     pub unsafe fn find_first(environment: *const *const c_char) {
         RankEnd::attach(environment);
     }
@@ -103,7 +104,7 @@ impl RankEnd {
         let known = end.is_some();
         if let Some(end) = end {
             END.store(Box::into_raw(Box::new(end)), SeqCst);
-            // SAFETY: a function without arguments that may be called in a child.
+            // SAFETY: `detach` takes no arguments and is safe to run in a forked child: it uses atomics only.
             unsafe { libc::pthread_atfork(None, None, Some(detach)) };
         }
         STATE.store(if known { ATTACHED } else { ALONE }, SeqCst);
@@ -111,11 +112,11 @@ impl RankEnd {
     }
 
     fn find(environment: *const *const c_char) -> Option<RankEnd> {
-        // SAFETY: what was passed, or the C library's own.
-        let path = unsafe { value_in(if environment.is_null() { environ } else { environment })? };
+        // SAFETY: `environment` comes from `find_first`, which requires a valid array, or is the C library's `environ`.
+        let path = unsafe { page_path_in(if environment.is_null() { environ } else { environment })? };
         let complain = |what: &str| {
             let text = format!("selvedge: {VARIABLE}={}: {what}; clocks are real\n", path.to_string_lossy());
-            // SAFETY: writes a string of this frame.
+            // SAFETY: `write` reads `text.len()` bytes of `text`, which lives across the call.
             unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
         };
         let end = match RankEnd::open(&path) {
@@ -127,33 +128,34 @@ impl RankEnd {
         };
         let page = end.page();
         if page.magic.load(Relaxed) != MAGIC || page.version.load(Relaxed) != VERSION {
-            complain("made by another version of Selvedge");
+            complain("the simulator is another version of Selvedge; install the same version for both");
             return None;
         }
-        // SAFETY: no memory is involved.
+        // SAFETY: `getpid` takes no arguments and cannot fail.
         let own = unsafe { libc::getpid() } as u32;
         match page.owner_pid.compare_exchange(0, own, SeqCst, SeqCst) {
             Ok(_) => Some(end),
             Err(owner) if owner == own => Some(end),
-            // A child of the rank, after its exec.
+            // This process is a child of the rank and has executed another program.
             Err(_) => {
-                page.line.forks.fetch_add(1, Relaxed);
+                page.turn_line.forks.fetch_add(1, Relaxed);
                 None
             }
         }
     }
 
-    /// Maps a page, for whom it may concern. `Err`: errno.
+    /// Maps a page without checking for which process it is reserved. `Err`: errno.
     pub fn open(path: &CStr) -> Result<RankEnd, i32> {
         let shared = Shared::open(path, None, (PAYLOAD_AT + PAYLOAD_BYTES_MAX) as usize)?;
         if shared.file_bytes() < PAYLOAD_AT + PAYLOAD_INLINE {
             return Err(libc::EINVAL);
         }
-        Ok(RankEnd { shared, bell: bell_path(path) })
+        Ok(RankEnd { shared, wake_pipe: wake_pipe_path(path) })
     }
 
     pub(crate) fn page(&self) -> &Page {
-        // SAFETY: the file holds at least this, and is not made shorter; all words are atomics.
+        // SAFETY: `open` checked that the file is longer than a `Page`, and it is never shortened. The mapping is page-aligned, and
+        // all words are atomics, so whatever the simulator writes is a valid value.
         unsafe { &*self.shared.base.cast::<Page>() }
     }
 
@@ -165,33 +167,33 @@ impl RankEnd {
         self.page().time.now_ps.load(Relaxed)
     }
 
-    /// Reads the clock, as a program does: at a price. What has happened by then, at the others and on the way from them, is let happen
-    /// now and then.
+    /// Reads the clock and charges the program for it. Every [`READINGS_MAX`] readings the turn goes to the simulator, so that other
+    /// ranks and messages advance to this time.
     pub fn read_clock(&self) -> u64 {
         self.count_computing();
         let price = self.page().costs[2].load(Relaxed);
         let now = self.page().time.now_ps.fetch_add(price, Relaxed).saturating_add(price);
-        if self.page().time.readings.fetch_add(1, Relaxed) >= READINGS {
+        if self.page().time.readings.fetch_add(1, Relaxed) >= READINGS_MAX {
             self.sleep(now);
             return self.now_ps();
         }
         now
     }
 
-    /// What of the time the rank did not wait.
+    /// The time that the rank did not wait.
     pub fn busy_ps(&self) -> u64 {
         let now = self.read_clock();
         now.saturating_sub(self.page().time.idle_ps.load(Relaxed))
     }
 
-    /// A call on the rank's own NIC.
+    /// Charges a call that works on the rank's own NIC.
     #[inline]
     pub fn charge_call(&self) {
         self.page().time.changes.fetch_add(1, Relaxed);
         self.charge(self.page().costs[0].load(Relaxed));
     }
 
-    /// A look at a counter or queue.
+    /// Charges one poll of a counter or queue.
     #[inline]
     pub fn charge_look(&self) {
         self.charge(self.page().costs[1].load(Relaxed));
@@ -202,7 +204,7 @@ impl RankEnd {
         self.page().time.now_ps.fetch_add(price, Relaxed);
     }
 
-    /// Adds what the program has computed, where that counts.
+    /// Adds the CPU time that the program has used, if computing costs virtual time.
     fn count_computing(&self) {
         let page = self.page();
         let factor = page.costs[3].load(Relaxed);
@@ -217,12 +219,12 @@ impl RankEnd {
 
     // ---- requests ----
 
-    /// Gives an operation of its NIC number `ni` to the simulator; back when the host is done with it. False: it is too long.
+    /// Hands an operation of NIC number `ni` to the simulator; returns when the host has finished it. False: it is too long.
     pub fn start(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         if command.len() > COMMAND_BYTES || payload.len() as u64 > PAYLOAD_BYTES_MAX {
             return false;
         }
-        let _asking = self.lock();
+        let _lock = self.lock();
         if self.shared.grow(PAYLOAD_AT + payload.len() as u64).is_err() {
             return false;
         }
@@ -232,8 +234,8 @@ impl RankEnd {
             eight[..bytes.len()].copy_from_slice(bytes);
             word.store(u64::from_le_bytes(eight), Relaxed);
         }
-        // SAFETY: the file was just found to hold it, and the mapping has room for the longest; the simulator reads it only
-        // after it was given the turn.
+        // SAFETY: the file was just made long enough for the payload, the mapping has room for PAYLOAD_BYTES_MAX, and `payload` is
+        // outside of the mapping. The simulator reads the payload only while it has the turn.
         unsafe {
             let to = self.shared.base.add(PAYLOAD_AT as usize);
             ptr::copy_nonoverlapping(payload.as_ptr(), to, payload.len());
@@ -241,64 +243,64 @@ impl RankEnd {
         request.ni.store(ni, Relaxed);
         request.origin.store(origin, Relaxed);
         request.payload_bytes.store(payload.len() as u64, Relaxed);
-        self.page().time.looks.store(0, Relaxed);
+        self.page().time.polls.store(0, Relaxed);
         self.hand_over(kind::START, 0, false);
         true
     }
 
-    /// What tells whether calls of this rank's threads may have changed its NICs.
+    /// A count that changes whenever a call by a thread of this rank may have changed its NICs.
     #[inline]
     pub fn changes(&self) -> u64 {
         self.page().time.changes.load(Relaxed)
     }
 
-    /// Waits until a NIC of this rank changes, or until a time. `changes` is from before the caller looked.
+    /// Waits until a NIC of this rank changes, or until a time. `changes` is the count from before the caller's last poll.
     pub fn wait(&self, until_ps: u64, changes: u64) {
-        self.page().time.looks.store(0, Relaxed);
+        self.page().time.polls.store(0, Relaxed);
         self.pause(kind::WAIT, until_ps, changes);
     }
 
-    /// The program has looked and found nothing.
+    /// The program has polled and found nothing.
     pub fn found_nothing(&self) {
         let time = &self.page().time;
         if time.found.swap(0, Relaxed) != 0 && time.pauses.load(Relaxed) > PAUSES_SHORT {
-            // It was not in vain before, and need not pause as long as it did when it was.
-            self.pause(kind::WAIT, self.now_ps().saturating_add(LOOK_AGAIN_PS), self.changes());
+            // An earlier poll found something, so this pause need not be as long as those before it.
+            self.pause(kind::WAIT, self.now_ps().saturating_add(REPOLL_PS), self.changes());
         } else {
             self.pause(kind::POLL, u64::MAX, self.changes());
         }
-        time.looks.store(LOOKS_FREE - LOOKS_AGAIN, Relaxed);
+        time.polls.store(POLLS_FREE - POLLS_FREE_AGAIN, Relaxed);
     }
 
-    /// The program looks, and nobody knows yet whether it finds something. A look that follows many others is taken to be one of
-    /// a loop that waits.
+    /// The program polls, and the caller does not know whether it finds something. A poll after many others counts as part of a
+    /// loop that waits.
     pub fn look(&self) {
         self.charge_look();
-        let looks = &self.page().time.looks;
-        if looks.fetch_add(1, Relaxed) >= LOOKS_FREE {
+        let polls = &self.page().time.polls;
+        if polls.fetch_add(1, Relaxed) >= POLLS_FREE {
             self.found_nothing();
         }
     }
 
-    /// The program has looked and found something: it does not wait. Others are let go on now and then all the same, for it may find the
-    /// same again and again, and wait for something else.
+    /// The program has polled and found something, so it is not waiting. Every [`READINGS_MAX`] such polls other ranks run all the
+    /// same, because the program may find the same thing again and again while it waits for another.
     pub fn found_something(&self) {
         self.charge_look();
         let time = &self.page().time;
         time.found.store(1, Relaxed);
-        time.looks.store(time.looks.load(Relaxed).min(LOOKS_FREE - LOOKS_AGAIN), Relaxed);
-        if time.readings.fetch_add(1, Relaxed) >= READINGS {
+        time.polls.store(time.polls.load(Relaxed).min(POLLS_FREE - POLLS_FREE_AGAIN), Relaxed);
+        if time.readings.fetch_add(1, Relaxed) >= READINGS_MAX {
             self.sleep(self.now_ps());
         }
     }
 
-    /// The program gives the processor away: it has found nothing, or, where it has no NIC yet to find anything at, lets others go on.
+    /// The program yields the processor. With a NIC this counts as a poll that found nothing; without one, other ranks run.
     pub fn give_up_processor(&self) {
         match self.page().nics.iter().any(|slot| slot.live.load(Relaxed) != 0) {
             true => self.found_nothing(),
             false => {
                 let yields = self.page().time.yields.fetch_add(1, Relaxed);
-                self.sleep(self.now_ps().saturating_add(YIELD_PS << yields.min(YIELDS_LONGER)));
+                self.sleep(self.now_ps().saturating_add(YIELD_PS << yields.min(YIELD_DOUBLINGS_MAX)));
             }
         }
     }
@@ -313,27 +315,27 @@ impl RankEnd {
         if threads::are_several() {
             return threads::park(self, kind, until_ps, changes);
         }
-        let _asking = self.lock();
+        let _lock = self.lock();
         self.hand_over(kind, until_ps, true);
     }
 
-    /// Threads of this rank that wait are to look again.
+    /// Lets the waiting threads of this rank poll again.
     pub fn wake_threads(&self) {
-        // Those, too, that have looked and are about to wait.
+        // The count also reaches threads that have polled and are about to wait.
         self.page().time.changes.fetch_add(1, SeqCst);
         if threads::are_several() {
-            let _asking = self.lock();
+            let _lock = self.lock();
             threads::wake_all(self);
         }
     }
 
-    /// Lets the simulator look at what has become due at this rank's NICs.
+    /// Hands the turn to the simulator so that it carries out what is due at this rank's NICs.
     pub fn give_way(&self) {
-        let _asking = self.lock();
+        let _lock = self.lock();
         self.hand_over(kind::SLEEP, self.now_ps(), false);
     }
 
-    /// Asks, and returns when this rank has the turn again.
+    /// Makes a request, and returns when this rank has the turn again.
     pub(crate) fn hand_over(&self, kind: u32, until_ps: u64, idle: bool) {
         let page = self.page();
         self.count_computing();
@@ -344,11 +346,12 @@ impl RankEnd {
         page.time.readings.store(0, Relaxed);
         let pauses = if kind == kind::POLL { page.time.pauses.load(Relaxed).saturating_add(1) } else { 0 };
         page.time.pauses.store(pauses, Relaxed);
-        let line = &page.line;
-        // Pairs with the simulator's announcement that it sleeps, then a look at the turn.
-        line.turn.store(turn::SIMULATOR, SeqCst);
-        if line.simulator_sleeps.load(SeqCst) != 0 {
-            ring(&self.bell);
+        let turn_line = &page.turn_line;
+        // Store, then load: the simulator sets `simulator_sleeps` and then loads `turn`. Sequential consistency makes one side see
+        // the other's store, so no wake-up is lost.
+        turn_line.turn.store(turn::SIMULATOR, SeqCst);
+        if turn_line.simulator_sleeps.load(SeqCst) != 0 {
+            write_to_pipe(&self.wake_pipe);
         }
         self.await_turn();
         if page.costs[3].load(Relaxed) != 0 {
@@ -360,28 +363,28 @@ impl RankEnd {
     }
 
     fn await_turn(&self) {
-        let line = &self.page().line;
-        for _ in 0..LOOKS {
-            if line.turn.load(Acquire) == turn::RANK {
+        let turn_line = &self.page().turn_line;
+        for _ in 0..TURN_POLLS {
+            if turn_line.turn.load(Acquire) == turn::RANK {
                 return;
             }
             std::hint::spin_loop();
         }
-        line.rank_sleeps.store(1, SeqCst);
-        while line.turn.load(SeqCst) != turn::RANK {
-            sleep_on(&line.turn, turn::SIMULATOR);
+        turn_line.rank_sleeps.store(1, SeqCst);
+        while turn_line.turn.load(SeqCst) != turn::RANK {
+            sleep_on(&turn_line.turn, turn::SIMULATOR);
         }
-        line.rank_sleeps.store(0, Relaxed);
+        turn_line.rank_sleeps.store(0, Relaxed);
     }
 
     // ---- the rank's NICs ----
 
-    /// Says where the file of a NIC is. False: there are too many, or the path is too long.
+    /// Announces the file of a NIC. False: there are too many NICs, or the path is too long.
     pub fn announce(&self, ni: u32, id: u64, path: &[u8]) -> bool {
         if path.len() > NIC_PATH_BYTES {
             return false;
         }
-        let _asking = self.lock();
+        let _lock = self.lock();
         let nics = &self.page().nics;
         let same = nics.iter().position(|slot| {
             slot.live.load(Relaxed) != 0 && slot.ni.load(Relaxed) == ni && slot.id.load(Relaxed) == id
@@ -398,9 +401,9 @@ impl RankEnd {
         true
     }
 
-    /// A NIC is closed.
+    /// Withdraws a NIC that is closed.
     pub fn withdraw(&self, ni: u32, id: u64) {
-        let _asking = self.lock();
+        let _lock = self.lock();
         for slot in &self.page().nics {
             if slot.ni.load(Relaxed) == ni && slot.id.load(Relaxed) == id {
                 slot.live.store(0, Release);
@@ -408,37 +411,37 @@ impl RankEnd {
         }
     }
 
-    /// Whether a thread that is not parked waits for [`RankEnd::lock`], which the caller has.
-    pub(crate) fn is_asking_waited_for(&self) -> bool {
-        self.page().line.askers.load(SeqCst) != 0
+    /// Whether a thread that is not parked waits for [`RankEnd::lock`], which the caller holds.
+    pub(crate) fn is_lock_contended(&self) -> bool {
+        self.page().turn_line.lock_waiters.load(SeqCst) != 0
     }
 
-    pub(crate) fn lock(&self) -> Asking<'_> {
-        let line = &self.page().line;
-        if line.asking.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
-            return Asking { word: &line.asking };
+    pub(crate) fn lock(&self) -> RequestLock<'_> {
+        let turn_line = &self.page().turn_line;
+        if turn_line.request_lock.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+            return RequestLock { word: &turn_line.request_lock };
         }
-        line.askers.fetch_add(1, SeqCst);
-        let asking = self.lock_waited_for();
-        line.askers.fetch_sub(1, SeqCst);
-        asking
+        turn_line.lock_waiters.fetch_add(1, SeqCst);
+        let lock = self.lock_contended();
+        turn_line.lock_waiters.fetch_sub(1, SeqCst);
+        lock
     }
 
-    /// For threads that are parked, whose wishes are known while they wait for the lock.
-    pub(crate) fn lock_parked(&self) -> Asking<'_> {
-        let word = &self.page().line.asking;
+    /// The lock for parked threads: their requests are known, so they do not count as waiters.
+    pub(crate) fn lock_parked(&self) -> RequestLock<'_> {
+        let word = &self.page().turn_line.request_lock;
         match word.compare_exchange(0, 1, Acquire, Relaxed) {
-            Ok(_) => Asking { word },
-            Err(_) => self.lock_waited_for(),
+            Ok(_) => RequestLock { word },
+            Err(_) => self.lock_contended(),
         }
     }
 
-    fn lock_waited_for(&self) -> Asking<'_> {
-        let word = &self.page().line.asking;
+    fn lock_contended(&self) -> RequestLock<'_> {
+        let word = &self.page().turn_line.request_lock;
         while word.swap(2, Acquire) != 0 {
             sleep_on(word, 2);
         }
-        Asking { word }
+        RequestLock { word }
     }
 }
 
@@ -446,21 +449,21 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
-/// The page's path in an environment.
+/// The value of [`VARIABLE`] in an environment.
 ///
 /// # Safety
-/// Strings, then null; or null.
-unsafe fn value_in(mut environment: *const *const c_char) -> Option<CString> {
+/// `environment` is null, or an array of C strings that ends with a null pointer.
+unsafe fn page_path_in(mut environment: *const *const c_char) -> Option<CString> {
     if environment.is_null() {
         return None;
     }
     loop {
-        // SAFETY: the caller's: not beyond the null.
+        // SAFETY: the loop has not passed the null pointer that ends the array.
         let text = unsafe { environment.read() };
         if text.is_null() {
             return None;
         }
-        // SAFETY: a string, as the caller says; and there is something after it.
+        // SAFETY: an entry that is not null is a C string, and the array has at least one more entry after it.
         let (text, next) = unsafe { (CStr::from_ptr(text), environment.add(1)) };
         if let Some(value) = text.to_bytes().strip_prefix(VARIABLE.as_bytes()).and_then(|rest| rest.strip_prefix(b"="))
         {
@@ -470,12 +473,12 @@ unsafe fn value_in(mut environment: *const *const c_char) -> Option<CString> {
     }
 }
 
-/// The thread that asks.
-pub(crate) struct Asking<'a> {
+/// Holds the lock under which a thread makes a request.
+pub(crate) struct RequestLock<'a> {
     word: &'a AtomicU32,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for RequestLock<'_> {
     fn drop(&mut self) {
         if self.word.swap(0, Release) == 2 {
             wake(self.word, 1);
@@ -483,10 +486,10 @@ impl Drop for Asking<'_> {
     }
 }
 
-/// The pipe that wakes a simulator which sleeps.
-pub(crate) fn bell_path(page: &CStr) -> CString {
+/// The path of the named pipe that wakes a sleeping simulator.
+pub(crate) fn wake_pipe_path(page: &CStr) -> CString {
     let mut path = page.to_bytes().to_vec();
-    path.extend_from_slice(b".bell");
+    path.extend_from_slice(b".wake");
     CString::new(path).unwrap_or_default()
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulator's end of the wire.
+//! The simulator's end of the protocol.
 //!
-//! [`SimEnd::give`] the turn; then [`SimEnd::has_asked`] until the rank has given it back, and sleep meanwhile, if at all, on what
-//! [`SimEnd::bell`] polls, after [`SimEnd::begin_sleep`]: a rank may also die, or say something elsewhere.
+//! Hand the turn to the rank with [`SimEnd::give`], then poll [`SimEnd::has_asked`] until the rank has handed it back. To sleep
+//! meanwhile, call [`SimEnd::begin_sleep`] and poll the descriptor [`SimEnd::wake_pipe`] together with the rank's other
+//! descriptors: the rank may also die, or write to its launcher connection.
 
 use std::ffi::{CString, OsString};
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -14,50 +15,44 @@ use crate::page::{
     COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VERSION,
     kind, turn,
 };
-use crate::rank::bell_path;
+use crate::rank::wake_pipe_path;
 use crate::system::{Shared, errno, wake};
 
-/// Why there is no page.
+/// A page could not be made.
 #[derive(Debug, thiserror::Error)]
-#[error("{path}: {error}")]
-pub struct ClockError {
+#[error("cannot make {path}: {error}")]
+pub struct CreateError {
     path: String,
     error: std::io::Error,
 }
 
-/// What a rank asks for.
+/// A rank's request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// An operation of its NIC `ni`, which is `origin` (nid << 32 | pid). The command as the NIC has it in memory.
-    Start {
-        ni: u32,
-        origin: u64,
-        command: Box<[u8; COMMAND_BYTES]>,
-        payload: Vec<u8>,
-    },
-    Wait {
-        until_ps: u64,
-    },
+    /// Start an operation of NIC `ni`, whose id is `origin` (nid << 32 | pid). The command has its layout in the NIC's memory.
+    Start { ni: u32, origin: u64, command: Box<[u8; COMMAND_BYTES]>, payload: Vec<u8> },
+    /// Wait until a NIC of the rank changes, or until a time.
+    Wait { until_ps: u64 },
+    /// A poll has found nothing: continue after a pause.
     Poll,
-    Sleep {
-        until_ps: u64,
-    },
+    /// Wait until a time, whatever happens.
+    Sleep { until_ps: u64 },
 }
 
-/// A request that is none.
+/// A request that the simulator cannot carry out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Rubbish {
+pub enum InvalidRequest {
     #[error("a request of the unknown kind {0}")]
     Kind(u32),
-    #[error("a payload of {bytes} bytes, which is more than {max}", max = PAYLOAD_BYTES_MAX)]
+    #[error("a payload of {bytes} bytes; at most {max} are allowed", max = PAYLOAD_BYTES_MAX)]
     Payload { bytes: u64 },
-    #[error("a payload of {bytes} bytes in a file that is shorter")]
+    #[error("a payload of {bytes} bytes, but the page's file is shorter")]
     Short { bytes: u64 },
-    #[error("a clock that goes back, or leaps out of range ({now_ps} ps)")]
+    #[error("a clock that goes back, or jumps out of range ({now_ps} ps)")]
     Clock { now_ps: u64 },
 }
 
-/// A NIC that a rank says it has open.
+/// A NIC that a rank has announced as open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nic {
     pub ni: u32,
@@ -66,55 +61,57 @@ pub struct Nic {
     pub path: PathBuf,
 }
 
-/// The simulator's end of a rank's wire. The files go with it.
+/// The simulator's end of a rank's page. Dropping it removes its files.
 #[derive(Debug)]
 pub struct SimEnd {
     shared: Shared,
     path: PathBuf,
-    bell: OwnedFd,
-    bell_path: PathBuf,
+    wake_pipe: OwnedFd,
+    wake_pipe_path: PathBuf,
     /// When the rank was last given the turn.
     given_ps: u64,
 }
 
-/// Beyond this no clock goes: half of what it could.
+/// The latest valid time: half of the range, so that sums of two times do not overflow.
 const TIME_PS_MAX: u64 = u64::MAX / 2;
 
 impl SimEnd {
     /// Makes a rank's page. The rank has the turn, at time 0.
-    pub fn create(path: &Path, costs: &Costs) -> Result<SimEnd, ClockError> {
-        let failed = |error: i32| ClockError {
+    pub fn create(path: &Path, costs: &Costs) -> Result<SimEnd, CreateError> {
+        let failed = |error: i32| CreateError {
             path: path.display().to_string(),
             error: std::io::Error::from_raw_os_error(error),
         };
         let name = CString::new(path.as_os_str().as_bytes()).map_err(|_| failed(libc::EINVAL))?;
-        let bell_name = bell_path(&name);
+        let wake_pipe_name = wake_pipe_path(&name);
         let size = PAYLOAD_AT + PAYLOAD_INLINE;
         let shared = Shared::open(&name, Some(size), size as usize).map_err(failed)?;
-        // SAFETY: plain system calls on strings of this frame; the descriptor is new.
-        let bell = unsafe {
-            if libc::mkfifo(bell_name.as_ptr(), 0o600) != 0 {
+        // SAFETY: `wake_pipe_name` is a C string that lives across both calls. `open` returns a new descriptor, which nothing else
+        // owns.
+        let wake_pipe = unsafe {
+            if libc::mkfifo(wake_pipe_name.as_ptr(), 0o600) != 0 {
                 return Err(failed(errno()));
             }
-            let fd = libc::open(bell_name.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC);
+            let fd = libc::open(wake_pipe_name.as_ptr(), libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC);
             if fd < 0 {
                 return Err(failed(errno()));
             }
             OwnedFd::from_raw_fd(fd)
         };
-        let bell_path = PathBuf::from(OsString::from_vec(bell_name.into_bytes()));
-        let end = SimEnd { shared, path: path.to_owned(), bell, bell_path, given_ps: 0 };
+        let wake_pipe_path = PathBuf::from(OsString::from_vec(wake_pipe_name.into_bytes()));
+        let end = SimEnd { shared, path: path.to_owned(), wake_pipe, wake_pipe_path, given_ps: 0 };
         let page = end.page();
         let prices = [costs.call_ps, costs.look_ps, costs.clock_ps, costs.compute_ppm];
         page.costs.iter().zip(prices).for_each(|(word, price)| word.store(price, Relaxed));
         page.version.store(VERSION, Relaxed);
-        page.line.turn.store(turn::RANK, Relaxed);
+        page.turn_line.turn.store(turn::RANK, Relaxed);
         page.magic.store(MAGIC, SeqCst);
         Ok(end)
     }
 
     fn page(&self) -> &Page {
-        // SAFETY: the file was made this long; all words are atomics.
+        // SAFETY: `create` made the file and its mapping longer than a `Page`, and the mapping is page-aligned. All words are atomics,
+        // so whatever the rank writes is a valid value.
         unsafe { &*self.shared.base.cast::<Page>() }
     }
 
@@ -123,50 +120,51 @@ impl SimEnd {
         &self.path
     }
 
-    /// Only this process may use the page.
+    /// Reserves the page for one process.
     pub fn reserve_for(&self, pid: u32) {
         self.page().owner_pid.store(pid, SeqCst);
     }
 
-    /// Gives the rank the turn.
+    /// Hands the turn to the rank at a time.
     pub fn give(&mut self, now_ps: u64) {
         self.given_ps = now_ps;
         let page = self.page();
         page.time.now_ps.store(now_ps, Relaxed);
-        // Pairs with the rank's announcement that it sleeps, then a look at the turn.
-        page.line.turn.store(turn::RANK, SeqCst);
-        if page.line.rank_sleeps.load(SeqCst) != 0 {
-            wake(&page.line.turn, 1);
+        // Store, then load: the rank sets `rank_sleeps` and then loads `turn`. Sequential consistency makes one side see the other's
+        // store, so no wake-up is lost.
+        page.turn_line.turn.store(turn::RANK, SeqCst);
+        if page.turn_line.rank_sleeps.load(SeqCst) != 0 {
+            wake(&page.turn_line.turn, 1);
         }
     }
 
-    /// Sets the time of a rank that has the turn, but is held up elsewhere.
+    /// Sets the time of a rank that has the turn but is blocked outside of this protocol.
     pub fn set_time(&mut self, now_ps: u64) {
         self.given_ps = now_ps;
         self.page().time.now_ps.store(now_ps, SeqCst);
     }
 
-    /// Whether the rank has given the turn back.
+    /// Whether the rank has handed the turn back.
     #[inline]
     pub fn has_asked(&self) -> bool {
-        self.page().line.turn.load(Acquire) == turn::SIMULATOR
+        self.page().turn_line.turn.load(Acquire) == turn::SIMULATOR
     }
 
-    /// The rank's time. `Err`: it cannot be right.
-    pub fn now_ps(&self) -> Result<u64, Rubbish> {
+    /// The rank's time. `Err`: the rank has written an impossible one.
+    pub fn now_ps(&self) -> Result<u64, InvalidRequest> {
         let now_ps = self.page().time.now_ps.load(Acquire);
         let sane = (self.given_ps..TIME_PS_MAX).contains(&now_ps);
-        if sane { Ok(now_ps) } else { Err(Rubbish::Clock { now_ps }) }
+        if sane { Ok(now_ps) } else { Err(InvalidRequest::Clock { now_ps }) }
     }
 
-    /// What of its time the rank did not wait.
+    /// The time that the rank did not wait.
     pub fn busy_ps(&self) -> u64 {
         let time = &self.page().time;
         time.now_ps.load(Relaxed).saturating_sub(time.idle_ps.load(Relaxed))
     }
 
-    /// What the rank asks for, when it has given the turn back.
-    pub fn request(&self) -> Result<Asked, Rubbish> {
+    /// The rank's request, once it has handed the turn back.
+    pub fn request(&self) -> Result<Asked, InvalidRequest> {
         let request = &self.page().request;
         let until_ps = request.until_ps.load(Relaxed);
         match request.kind.load(Relaxed) {
@@ -174,15 +172,15 @@ impl SimEnd {
             kind::WAIT => Ok(Asked::Wait { until_ps }),
             kind::POLL => Ok(Asked::Poll),
             kind::SLEEP => Ok(Asked::Sleep { until_ps }),
-            other => Err(Rubbish::Kind(other)),
+            other => Err(InvalidRequest::Kind(other)),
         }
     }
 
-    fn start(&self) -> Result<Asked, Rubbish> {
+    fn start(&self) -> Result<Asked, InvalidRequest> {
         let request = &self.page().request;
         let bytes = request.payload_bytes.load(Relaxed);
         if bytes > PAYLOAD_BYTES_MAX {
-            return Err(Rubbish::Payload { bytes });
+            return Err(InvalidRequest::Payload { bytes });
         }
         let mut command = Box::new([0; COMMAND_BYTES]);
         for (eight, word) in command.chunks_exact_mut(8).zip(&request.command) {
@@ -190,47 +188,49 @@ impl SimEnd {
         }
         let mut payload = vec![0; bytes as usize];
         if bytes <= PAYLOAD_INLINE {
-            // SAFETY: within what is mapped. The rank, which has not the turn, is not to write there; if it does, what is read is
-            // any bytes, as it might have sent.
+            // SAFETY: `bytes` is at most PAYLOAD_INLINE, and the mapping holds that many bytes from PAYLOAD_AT on. The rank does not
+            // have the turn, so it does not write here; if a broken rank does, the copied bytes are merely wrong, as if it had sent them.
             unsafe {
                 let from = self.shared.base.add(PAYLOAD_AT as usize);
                 std::ptr::copy_nonoverlapping(from, payload.as_mut_ptr(), payload.len());
             }
         } else if !self.shared.read(PAYLOAD_AT, &mut payload) {
-            return Err(Rubbish::Short { bytes });
+            return Err(InvalidRequest::Short { bytes });
         }
         let (ni, origin) = (request.ni.load(Relaxed), request.origin.load(Relaxed));
         Ok(Asked::Start { ni, origin, command, payload })
     }
 
-    /// Requests so far, and children forked.
+    /// The number of requests, and of children forked.
     pub fn counts(&self) -> (u64, u32) {
         let page = self.page();
-        (page.time.requests.load(Relaxed), page.line.forks.load(Relaxed))
+        (page.time.requests.load(Relaxed), page.turn_line.forks.load(Relaxed))
     }
 
-    /// Announces that the simulator is about to sleep on [`SimEnd::bell`]. False: the rank has asked meanwhile.
+    /// Announces that the simulator is about to sleep on [`SimEnd::wake_pipe`]. False: the rank has handed the turn back meanwhile.
     pub fn begin_sleep(&self) -> bool {
-        self.page().line.simulator_sleeps.store(1, SeqCst);
-        self.page().line.turn.load(SeqCst) == turn::RANK
+        self.page().turn_line.simulator_sleeps.store(1, SeqCst);
+        self.page().turn_line.turn.load(SeqCst) == turn::RANK
     }
 
-    /// The simulator sleeps no longer.
+    /// Announces that the simulator is awake, and empties the pipe.
     pub fn end_sleep(&self) {
-        self.page().line.simulator_sleeps.store(0, SeqCst);
+        self.page().turn_line.simulator_sleeps.store(0, SeqCst);
         let mut bytes = [0u8; 16];
-        // SAFETY: fills an array of this frame; the pipe does not block.
+        // SAFETY: `read` writes at most `bytes.len()` bytes into `bytes`, on a descriptor that `self` owns.
         unsafe {
-            while libc::read(std::os::fd::AsRawFd::as_raw_fd(&self.bell), bytes.as_mut_ptr().cast(), bytes.len()) > 0 {}
+            while libc::read(std::os::fd::AsRawFd::as_raw_fd(&self.wake_pipe), bytes.as_mut_ptr().cast(), bytes.len())
+                > 0
+            {}
         }
     }
 
-    /// Readable when the rank has given the turn back to a simulator that sleeps.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    /// A pipe that becomes readable when the rank hands the turn back to a simulator that sleeps.
+    pub fn wake_pipe(&self) -> BorrowedFd<'_> {
+        self.wake_pipe.as_fd()
     }
 
-    /// The NICs that the rank says it has open, in the order of their slots.
+    /// The NICs that the rank has announced, in the order of their slots.
     pub fn nics(&self) -> Vec<Nic> {
         (0..NICS).filter_map(|at| self.nic(at)).collect()
     }
@@ -250,6 +250,6 @@ impl SimEnd {
 impl Drop for SimEnd {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.path);
-        let _ = std::fs::remove_file(&self.bell_path);
+        let _ = std::fs::remove_file(&self.wake_pipe_path);
     }
 }

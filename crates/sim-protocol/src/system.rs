@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What both ends need of Linux, by plain system calls: nothing of the standard library that might read a clock, since one user
-//! of this answers for the clocks.
+//! Linux system calls that both ends need. They are made directly, and nothing here uses parts of the standard library that may
+//! read a clock, because the library that replaces the clocks uses this module.
 
 use std::ffi::CStr;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// A file, mapped and shared. Never unmapped where it is the process's own page.
+/// A file that is mapped shared. A process's own page is never unmapped.
 #[derive(Debug)]
 pub struct Shared {
     pub base: *mut u8,
@@ -14,16 +14,18 @@ pub struct Shared {
     pub fd: i32,
 }
 
-// SAFETY: an address of a mapping and a descriptor; who follows the address answers for the access.
+// SAFETY: the fields are an address and a descriptor, which are valid in every thread. Each dereference of the address has
+// its own SAFETY comment.
 unsafe impl Send for Shared {}
-// SAFETY: as above.
+// SAFETY: `&Shared` gives out only copies of an address and a descriptor; no method mutates the fields.
 unsafe impl Sync for Shared {}
 
 impl Shared {
     /// Opens or creates a file and maps room for `bytes` of it. `Err`: errno.
     pub fn open(path: &CStr, create: Option<u64>, bytes: usize) -> Result<Shared, i32> {
         let flags = libc::O_RDWR | libc::O_CLOEXEC | if create.is_some() { libc::O_CREAT | libc::O_EXCL } else { 0 };
-        // SAFETY: plain system calls on a string of this frame and on a descriptor that they gave.
+        // SAFETY: `path` is a C string that lives across `open`. The other calls use the descriptor that `open` returned, and the
+        // mapping is a new one at an address that the kernel chooses.
         unsafe {
             let fd = libc::open(path.as_ptr(), flags, 0o600);
             if fd < 0 {
@@ -32,7 +34,7 @@ impl Shared {
             let grown = create.is_none_or(|size| libc::ftruncate(fd, size as libc::off_t) == 0);
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             let base = match grown {
-                // Past the C library: other libraries put theirs in its functions' places, and ask for the time meanwhile.
+                // By a direct system call: some libraries replace `mmap` and read the clock in it.
                 true => libc::syscall(
                     libc::SYS_mmap,
                     ptr::null_mut::<u8>(),
@@ -53,28 +55,28 @@ impl Shared {
         }
     }
 
-    /// How long the file is.
+    /// The length of the file; 0 if it cannot be read.
     pub fn file_bytes(&self) -> u64 {
-        // SAFETY: zero is a value of this structure; fstat fills it.
+        // SAFETY: all bits zero is a valid `stat`, and `fstat` only fills it.
         unsafe {
             let mut about: libc::stat = std::mem::zeroed();
             if libc::fstat(self.fd, &mut about) == 0 { u64::try_from(about.st_size).unwrap_or(0) } else { 0 }
         }
     }
 
-    /// Makes the file at least so long. `Err`: errno.
+    /// Makes the file at least this long. `Err`: errno.
     pub fn grow(&self, bytes: u64) -> Result<(), i32> {
-        // SAFETY: a plain call on a descriptor that is open.
+        // SAFETY: `ftruncate` takes a descriptor that `self` owns and no pointers.
         let grown = self.file_bytes() >= bytes || unsafe { libc::ftruncate(self.fd, bytes as libc::off_t) } == 0;
         if grown { Ok(()) } else { Err(errno()) }
     }
 
-    /// Reads from the file. False: it is shorter.
+    /// Reads `into.len()` bytes at an offset of the file. False: the file is shorter.
     pub fn read(&self, at: u64, into: &mut [u8]) -> bool {
         let mut done = 0;
         while done < into.len() {
             let rest = &mut into[done..];
-            // SAFETY: writes at most the rest of the slice.
+            // SAFETY: `pread` writes at most `rest.len()` bytes into `rest`, which is borrowed mutably.
             let read = unsafe {
                 libc::pread(self.fd, rest.as_mut_ptr().cast(), rest.len(), (at + done as u64) as libc::off_t)
             };
@@ -89,7 +91,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // SAFETY: made by `open`; nobody has a reference that outlives the owner.
+        // SAFETY: `open` made the mapping and the descriptor, and `self` is their only owner. References into the mapping borrow
+        // from the owner, so none is left.
         unsafe {
             libc::munmap(self.base.cast(), self.bytes);
             libc::close(self.fd);
@@ -102,60 +105,62 @@ pub fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// Sleeps while the word holds `expected`, or for a reason of its own.
+/// Sleeps while the word holds `expected`. May return early.
 pub fn sleep_on(word: &AtomicU32, expected: u32) {
-    // SAFETY: a live, aligned word; the kernel only reads it.
+    // SAFETY: `word` is a live, aligned word, which the kernel only reads; a null time limit means none.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, ptr::null::<libc::timespec>());
     }
 }
 
-/// As [`sleep_on`], for so long at most.
+/// Sleeps as [`sleep_on`] does, for at most `limit_ns`.
 pub fn sleep_on_for(word: &AtomicU32, expected: u32, limit_ns: u32) {
     let limit = libc::timespec { tv_sec: 0, tv_nsec: limit_ns.into() };
-    // SAFETY: as above; the limit is this frame's.
+    // SAFETY: `word` is a live, aligned word, which the kernel only reads; `limit` lives across the call.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, expected, &limit);
     }
 }
 
-/// Wakes those who sleep on a word.
+/// Wakes up to `count` threads that sleep on a word.
 pub fn wake(word: &AtomicU32, count: i32) {
-    // SAFETY: the address is a name here.
+    // SAFETY: FUTEX_WAKE uses the address only to find its waiters, and dereferences nothing.
     unsafe {
         libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, count);
     }
 }
 
-/// The C library's byte that is not 0 as long as this process has had one thread only, which is what its own locks go by; one that is 0
-/// where it has none such. A thread reads it that may be the only one: what it finds holds until it makes another.
+/// The C library's byte `__libc_single_threaded`. It is not 0 as long as this process has had only one thread; where the C library
+/// has no such byte, a byte that is 0 stands in. A thread that reads "one thread" is that thread, so it holds until it makes another.
 pub fn one_thread() -> &'static AtomicU8 {
     static UNKNOWN: AtomicU8 = AtomicU8::new(0);
     static AT: AtomicPtr<AtomicU8> = AtomicPtr::new(ptr::null_mut());
     let mut at = AT.load(Relaxed);
     if at.is_null() {
-        // SAFETY: a string that lives for ever; the symbol is a variable of the C library.
+        // SAFETY: the name is a C string constant, and `dlsym` only reads it.
         at = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__libc_single_threaded".as_ptr()) }.cast();
         if at.is_null() {
             at = (&raw const UNKNOWN).cast_mut();
         }
         AT.store(at, Relaxed);
     }
-    // SAFETY: a byte of the C library's or of ours, which live as long as the process. It is only read.
+    // SAFETY: `at` points to a byte of the C library or to `UNKNOWN`, both of which live as long as the process. It is only
+    // read, and the C library changes it with a store of one byte.
     unsafe { &*at }
 }
 
-/// A clock of the real system, in nanoseconds, whoever answers for the clocks here.
+/// A real clock, in nanoseconds, even where a library replaces the clocks.
 pub fn real_clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills a structure of this frame.
+    // SAFETY: the call fills `time`, which lives across it.
     unsafe { libc::syscall(libc::SYS_clock_gettime, clock, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Writes a byte to a named pipe, if somebody has it open.
-pub fn ring(path: &CStr) {
-    // SAFETY: plain system calls on a string and a byte of ours.
+/// Writes a byte to a named pipe, if a process has it open for reading.
+pub fn write_to_pipe(path: &CStr) {
+    // SAFETY: `path` is a C string that lives across `open`. `write` reads one byte of an array of one, and the descriptor is
+    // ours alone.
     unsafe {
         let fd = libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_NONBLOCK | libc::O_CLOEXEC);
         if fd >= 0 {

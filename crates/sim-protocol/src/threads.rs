@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Ranks with several threads.
 //!
-//! A thread that waits is *parked*. The turn goes back to the simulator only when every other thread is parked, too, or sleeps in
-//! the kernel for a reason of its own (a lock, a condition, a join); the last one hands it over, for all of them: until the
-//! earliest time that any of them waits for. Who may go on with the next turn is woken, and looks.
+//! A thread that waits is *parked*. The turn goes to the simulator only when every other thread is parked too, or sleeps in
+//! the kernel for another reason (a lock, a condition, a join). The last running thread makes the request for all of them: the
+//! earliest time that any of them waits for. When the turn comes back, the threads that may continue are woken, and poll.
 //!
-//! Which of a rank's threads runs first within a turn is up to the system, as ever: a rank whose threads race is not the same in
-//! every run.
+//! The kernel decides which thread of a rank runs first within a turn. A rank whose threads race therefore differs from run to
+//! run.
 //!
 //! Invariants
-//! 1. Slots are changed under the page's lock of askers; only `go` is also looked at without it.
-//! 2. A thread that waits for its NICs is let look again when calls of other threads may have changed them since it looked.
-//! 3. A thread that waits for the lock of askers and is not parked yet is no thread that sleeps: it is counted while it does.
+//! 1. Slots are changed under the page's request lock; only `go` is also read without it.
+//! 2. A thread that waits for its NICs polls again if another thread's call may have changed them since its last poll.
+//! 3. A thread that waits for the request lock and is not parked yet does not count as asleep: `lock_waiters` counts it.
 //!
-//! Cost: none for processes with one thread. Otherwise a wait looks at the state of each thread in /proc, some 10 us each.
+//! Cost: none for processes with one thread. Otherwise each wait reads the state of every thread in /proc, some 10 us each.
 
 use std::fmt::Write as _;
 use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -22,25 +22,25 @@ use crate::page::{Parked, kind};
 use crate::rank::RankEnd;
 use crate::system::{one_thread, sleep_on_for, wake};
 
-/// How long a parked thread sleeps before it looks whether it is the last, at first and at most.
+/// How long a parked thread sleeps before it checks whether it is the last running one: at first, and at most.
 const NAP_NS: u32 = 20_000;
 const NAP_NS_MAX: u32 = 2_000_000;
-/// How often in a row threads look again for changes of each other's.
-const LOOKS_AGAIN: u32 = 16;
+/// How often in a row threads poll again because of each other's changes.
+const RECHECKS_MAX: u32 = 16;
 
 /// Whether this process may have several threads.
 pub(crate) fn are_several() -> bool {
     one_thread().load(Relaxed) == 0
 }
 
-/// Waits until the time has come, or, unless this is a sleep, the rank had a turn.
+/// Waits until the time has come or, unless `kind` is SLEEP, until the rank has had a turn.
 pub(crate) fn park(end: &RankEnd, kind: u32, until_ps: u64, changes: u64) {
-    // SAFETY: no memory is involved.
+    // SAFETY: `gettid` takes no arguments and cannot fail.
     let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let mut asking = Some(end.lock());
+    let mut lock = Some(end.lock());
     let slots = &end.page().parked;
     let Some(slot) = slots.iter().find(|slot| slot.thread.load(Relaxed) == 0) else {
-        // More threads than there is room for: this one is not waited for.
+        // There is no free slot: this thread hands the turn over without waiting for the others.
         end.hand_over(kind, until_ps, true);
         return;
     };
@@ -51,55 +51,55 @@ pub(crate) fn park(end: &RankEnd, kind: u32, until_ps: u64, changes: u64) {
     slot.thread.store(own, Relaxed);
     let (mut nap, mut again) = (NAP_NS, 0);
     while slot.go.load(Acquire) == 0 {
-        // Who waits to ask sleeps in the kernel, too.
-        if !others_are_quiet(slots, own) || end.is_asking_waited_for() {
-            drop(asking.take());
+        // A thread that waits for the request lock sleeps in the kernel, too, but is not idle.
+        if !others_are_asleep(slots, own) || end.is_lock_contended() {
+            drop(lock.take());
             sleep_on_for(&slot.go, 0, nap);
             nap = (nap * 2).min(NAP_NS_MAX);
-            asking = Some(end.lock_parked());
-        } else if again < LOOKS_AGAIN && let_look_again(end, slots) {
+            lock = Some(end.lock_parked());
+        } else if again < RECHECKS_MAX && release_stale(end, slots) {
             again += 1;
         } else {
             again = 0;
-            let (kind, until_ps) = of_all(slots);
+            let (kind, until_ps) = combined_request(slots);
             end.hand_over(kind, until_ps, true);
             let now = end.now_ps();
             for slot in slots.iter().filter(|slot| waits(slot)) {
                 if slot.kind.load(Relaxed) != kind::SLEEP || slot.until_ps.load(Relaxed) <= now {
-                    let_go(slot);
+                    release(slot);
                 }
             }
         }
     }
     slot.thread.store(0, Relaxed);
-    drop(asking);
+    drop(lock);
 }
 
-/// All that wait for their NICs look again. Under the lock of askers.
+/// Lets every thread that waits for its NICs poll again. Under the request lock.
 pub(crate) fn wake_all(end: &RankEnd) {
     let slots = end.page().parked.iter();
-    slots.filter(|slot| waits(slot) && slot.kind.load(Relaxed) != kind::SLEEP).for_each(let_go);
+    slots.filter(|slot| waits(slot) && slot.kind.load(Relaxed) != kind::SLEEP).for_each(release);
 }
 
 fn waits(slot: &Parked) -> bool {
     slot.thread.load(Relaxed) != 0 && slot.go.load(Relaxed) == 0
 }
 
-fn let_go(slot: &Parked) {
+fn release(slot: &Parked) {
     slot.go.store(1, SeqCst);
     wake(&slot.go, 1);
 }
 
-/// Lets those look again that looked before calls that may have changed what they look at. Whether there were any.
-fn let_look_again(end: &RankEnd, slots: &[Parked]) -> bool {
+/// Lets threads poll again whose last poll came before a call that may have changed their NICs. Whether there were any.
+fn release_stale(end: &RankEnd, slots: &[Parked]) -> bool {
     let changes = end.changes();
     let stale =
         |slot: &&Parked| waits(slot) && slot.kind.load(Relaxed) == kind::WAIT && slot.changes.load(Relaxed) != changes;
-    slots.iter().filter(stale).map(let_go).count() > 0
+    slots.iter().filter(stale).map(release).count() > 0
 }
 
-/// What the rank asks for, whose threads ask for these.
-fn of_all(slots: &[Parked]) -> (u32, u64) {
+/// The rank's request: that of all its threads together.
+fn combined_request(slots: &[Parked]) -> (u32, u64) {
     let parked = || slots.iter().filter(|slot| waits(slot));
     let is = |wanted: u32| move |slot: &Parked| slot.kind.load(Relaxed) == wanted;
     let until_ps = parked().map(|slot| slot.until_ps.load(Relaxed)).min().unwrap_or(u64::MAX);
@@ -112,26 +112,27 @@ fn of_all(slots: &[Parked]) -> (u32, u64) {
     }
 }
 
-/// Whether no other thread of this process does anything.
+/// Whether every other thread of this process is asleep.
 ///
-/// Two looks at all of them: whoever slept at both and has not run between slept at the moment between the looks. One look is not
-/// enough, for threads that wake each other can each be seen asleep.
-fn others_are_quiet(slots: &[Parked], own: u32) -> bool {
-    let first = look_at_others(slots, own);
-    first.is_some() && first == look_at_others(slots, own)
+/// Reads the states of all threads twice. A thread that slept at both readings and has not run in between slept at the moment
+/// between them. One reading is not enough: two threads that wake each other can each be seen asleep.
+fn others_are_asleep(slots: &[Parked], own: u32) -> bool {
+    let first = sleeps_of_others(slots, own);
+    first.is_some() && first == sleeps_of_others(slots, own)
 }
 
-/// What changes when one of the other threads has run; None where one is not asleep.
-fn look_at_others(slots: &[Parked], own: u32) -> Option<u64> {
+/// A hash of how often each other thread has gone to sleep, so that it changes when one has run. None: one is awake.
+fn sleeps_of_others(slots: &[Parked], own: u32) -> Option<u64> {
     let mut ran = 0u64;
-    // SAFETY: plain calls; the directory is this function's own, and its entries are read before the next is asked for.
+    // SAFETY: `opendir` gets a C string constant. `directory` is not null and belongs to this function until `closedir`. Each
+    // entry is valid until the next `readdir`, and its name is a C string.
     unsafe {
         let directory = libc::opendir(c"/proc/self/task".as_ptr());
         if directory.is_null() {
             return Some(0);
         }
-        let mut quiet = true;
-        while quiet {
+        let mut asleep = true;
+        while asleep {
             let entry = libc::readdir(directory);
             if entry.is_null() {
                 break;
@@ -142,23 +143,23 @@ fn look_at_others(slots: &[Parked], own: u32) -> Option<u64> {
                 continue;
             }
             match slots.iter().find(|slot| slot.thread.load(Relaxed) == thread) {
-                Some(slot) => quiet = slot.go.load(Relaxed) == 0,
+                Some(slot) => asleep = slot.go.load(Relaxed) == 0,
                 None => {
                     let sleeps = sleeps(thread);
-                    quiet = sleeps.is_some();
+                    asleep = sleeps.is_some();
                     ran = ran.wrapping_mul(31).wrapping_add(u64::from(thread)).wrapping_add(sleeps.unwrap_or(0));
                 }
             }
         }
         libc::closedir(directory);
-        quiet.then_some(ran)
+        asleep.then_some(ran)
     }
 }
 
-/// How often a thread of this process has gone to sleep, if it sleeps in the kernel now, or is gone.
+/// How often a thread of this process has gone to sleep, if it is asleep in the kernel or has ended. None: it is awake.
 ///
-/// The kernel counts when it has fallen asleep, and tells the state first: who sleeps at two looks and has the same count at both
-/// has slept from the first to the second.
+/// The status file gives the state before the counts, and the kernel counts when the thread has fallen asleep. So a thread that
+/// is asleep with the same count at two readings slept from the first to the second.
 fn sleeps(thread: u32) -> Option<u64> {
     let mut text = [0u8; 4096];
     let text = read(format_args!("/proc/self/task/{thread}/status\0"), &mut text);
@@ -178,11 +179,12 @@ fn sleeps(thread: u32) -> Option<u64> {
     Some(counts.into_iter().flat_map(values).map(number).fold(0, u64::wrapping_add))
 }
 
-/// Reads the beginning of a file; nothing if there is none.
+/// Reads the beginning of a file; empty if it cannot be opened.
 fn read<'a>(path: std::fmt::Arguments<'_>, text: &'a mut [u8]) -> &'a [u8] {
     let mut name = Path { bytes: [0; 64], used: 0 };
     let _ = name.write_fmt(path);
-    // SAFETY: a terminated string of this frame, and the caller's memory.
+    // SAFETY: the format strings end with a null byte, and `name` starts zeroed, so it is a C string. `read` writes at most
+    // `text.len()` bytes into `text`, and the descriptor is ours alone.
     let read = unsafe {
         let fd = libc::open(name.bytes.as_ptr().cast(), libc::O_RDONLY | libc::O_CLOEXEC);
         if fd < 0 {
@@ -195,7 +197,7 @@ fn read<'a>(path: std::fmt::Arguments<'_>, text: &'a mut [u8]) -> &'a [u8] {
     &text[..usize::try_from(read).unwrap_or(0)]
 }
 
-/// A path without an allocation.
+/// A path in a fixed buffer, so that formatting it allocates nothing.
 struct Path {
     bytes: [u8; 64],
     used: usize,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Both ends, with the rank in a forked process: requests arrive as they were sent, clocks are the simulator's, rubbish is an
-//! error, and children are left out.
+//! Both ends of the protocol, with the rank in a forked process: requests arrive as they were sent, clocks are the simulator's,
+//! an invalid request is an error, and children are not part of the simulation.
 
 use std::ffi::CString;
 use std::os::fd::AsFd;
@@ -8,11 +8,11 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use selvedge_sim_protocol::{Asked, Costs, PAYLOAD_BYTES_MAX, RankEnd, Rubbish, SimEnd};
+use selvedge_sim_protocol::{Asked, Costs, InvalidRequest, PAYLOAD_BYTES_MAX, RankEnd, SimEnd};
 
-/// A child that runs `work` and exits with what it gives.
+/// Forks a child that runs `work` and exits with the code that it returns.
 fn fork(work: impl FnOnce() -> i32) -> libc::pid_t {
-    // SAFETY: the child runs only `work` and ends without unwinding.
+    // SAFETY: this process has one thread that matters to `work`; the child runs only `work` and exits without unwinding.
     unsafe {
         match libc::fork() {
             0 => libc::_exit(work()),
@@ -23,14 +23,14 @@ fn fork(work: impl FnOnce() -> i32) -> libc::pid_t {
 
 fn exit_code(pid: libc::pid_t) -> i32 {
     let mut status = 0;
-    // SAFETY: a child of this test.
+    // SAFETY: `status` lives across the call; `pid` is a child that is not waited for yet.
     unsafe { libc::waitpid(pid, &mut status, 0) };
     if libc::WIFEXITED(status) { libc::WEXITSTATUS(status) } else { -1 }
 }
 
-/// Whether a child of this test has ended, which [`exit_code`] can be asked for still.
+/// Whether a child of this test has ended. It stays there for [`exit_code`].
 fn has_ended(pid: libc::pid_t) -> bool {
-    // SAFETY: plain data, all of it valid as zero; then a call that writes it.
+    // SAFETY: all bits zero is a valid `siginfo_t`, and `waitid` only fills it; with P_PID `si_pid` is the field that it sets.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         libc::waitid(libc::P_PID, pid as libc::id_t, &mut info, libc::WEXITED | libc::WNOHANG | libc::WNOWAIT);
@@ -42,16 +42,16 @@ fn open(path: &Path) -> RankEnd {
     RankEnd::open(&CString::new(path.as_os_str().as_bytes()).expect("a path")).expect("the page")
 }
 
-/// Waits for a request, asleep.
+/// Sleeps until the rank makes a request.
 fn await_request(end: &SimEnd) -> Asked {
     while !end.has_asked() {
         if end.begin_sleep() {
             let mut polled = libc::pollfd {
-                fd: std::os::fd::AsRawFd::as_raw_fd(&end.bell().as_fd()),
+                fd: std::os::fd::AsRawFd::as_raw_fd(&end.wake_pipe().as_fd()),
                 events: libc::POLLIN,
                 revents: 0,
             };
-            // SAFETY: one structure of this frame.
+            // SAFETY: `polled` is one `pollfd` that lives across the call.
             unsafe { libc::poll(&mut polled, 1, 10_000) };
         }
         end.end_sleep();
@@ -79,7 +79,7 @@ fn requests_arrive_and_time_passes() {
         rank.wait(90_000, rank.changes());
         rank.found_nothing();
         rank.sleep(80_000);
-        // Of 80,000 ps it was idle from 6,000 on.
+        // Of 80,000 ps the rank was idle from 6,000 on.
         if rank.busy_ps() != 7000 {
             return 2;
         }
@@ -114,12 +114,12 @@ fn requests_arrive_and_time_passes() {
     assert_eq!(exit_code(child), 42);
     assert_eq!(end.counts(), (6, 0));
     drop(end);
-    assert!(std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "its files went with it");
+    assert!(std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "dropping the end removes its files");
 }
 
-/// After long pauses in vain a program that has found something looks again at once, and one that goes on finding lets others go on.
+/// A program that finds something after long pauses polls again at once. One that goes on finding things still lets other ranks run.
 #[test]
-fn who_finds_something_does_not_pause_as_before() {
+fn a_program_that_finds_something_polls_again_soon() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("0.clock");
     let mut end = SimEnd::create(&path, &COSTS).expect("a page");
@@ -144,18 +144,18 @@ fn who_finds_something_does_not_pause_as_before() {
     end.give(2000);
     assert_eq!(await_request(&end), Asked::Poll);
     end.give(3000);
-    let Asked::Sleep { until_ps } = await_request(&end) else { panic!("others are let go on") };
+    let Asked::Sleep { until_ps } = await_request(&end) else { panic!("other ranks run") };
     assert_eq!(end.now_ps(), Ok(until_ps));
     end.give(until_ps);
     assert_eq!(exit_code(child), 0);
 }
 
 #[test]
-fn rubbish_is_an_error() {
+fn invalid_requests_are_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("0.clock");
     let mut end = SimEnd::create(&path, &COSTS).expect("a page");
-    // The words of the page, as a rank that has gone wrong writes them.
+    // Writes words of the page as a broken rank might.
     let write = |at: u64, bytes: &[u8]| {
         use std::os::unix::fs::FileExt;
         let file = std::fs::OpenOptions::new().write(true).open(&path).expect("the page");
@@ -163,25 +163,25 @@ fn rubbish_is_an_error() {
     };
     let request = 384;
     write(request, &77u32.to_le_bytes());
-    assert_eq!(end.request(), Err(Rubbish::Kind(77)));
+    assert_eq!(end.request(), Err(InvalidRequest::Kind(77)));
     write(request, &1u32.to_le_bytes());
     write(request + 24, &u64::MAX.to_le_bytes());
-    assert_eq!(end.request(), Err(Rubbish::Payload { bytes: u64::MAX }));
+    assert_eq!(end.request(), Err(InvalidRequest::Payload { bytes: u64::MAX }));
     write(request + 24, &PAYLOAD_BYTES_MAX.to_le_bytes());
-    assert_eq!(end.request(), Err(Rubbish::Short { bytes: PAYLOAD_BYTES_MAX }));
+    assert_eq!(end.request(), Err(InvalidRequest::Short { bytes: PAYLOAD_BYTES_MAX }));
     end.give(1000);
     write(256, &999u64.to_le_bytes());
-    assert_eq!(end.now_ps(), Err(Rubbish::Clock { now_ps: 999 }));
+    assert_eq!(end.now_ps(), Err(InvalidRequest::Clock { now_ps: 999 }));
     write(256, &(u64::MAX - 5).to_le_bytes());
     assert!(end.now_ps().is_err());
-    // A NIC whose path claims to be longer than there is room.
+    // A NIC whose path length is larger than the slot.
     write(768, &1u32.to_le_bytes());
     write(768 + 16, &u64::MAX.to_le_bytes());
     assert_eq!(end.nics().len(), 1);
 }
 
 #[test]
-fn threads_of_a_rank_ask_one_after_the_other() {
+fn threads_of_a_rank_make_requests_one_by_one() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("0.clock");
     let mut end = SimEnd::create(&path, &COSTS).expect("a page");
@@ -216,9 +216,9 @@ fn threads_of_a_rank_ask_one_after_the_other() {
     assert_eq!(exit_code(child), 0);
 }
 
-/// Of a rank's threads the one that sleeps for the shortest time decides how far time goes, also while it is only about to say so.
+/// The thread with the earliest wake-up time decides how far time advances, also while it is only about to make its request.
 #[test]
-fn no_thread_is_left_behind() {
+fn no_thread_misses_its_time() {
     const WAITING: usize = 12;
     const NAPS: u64 = 400;
     const FAR: u64 = 1 << 40;
@@ -249,7 +249,7 @@ fn no_thread_is_left_behind() {
             other => panic!("{other:?}"),
         }
     }
-    // Who was left behind, if anybody was, asks once more.
+    // A thread that missed its time makes one more request.
     end.give(FAR);
     while !has_ended(child) {
         if end.has_asked() {
@@ -260,7 +260,7 @@ fn no_thread_is_left_behind() {
     assert_eq!(exit_code(child), 0, "time went past a sleep that had begun");
 }
 
-/// Prints what a turn costs here; asserts only that turns come.
+/// Prints the cost of a turn on this machine; asserts only that turns come.
 #[test]
 fn round_trip() {
     let folder = tempfile::tempdir().expect("a folder");

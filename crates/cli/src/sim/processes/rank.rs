@@ -69,7 +69,7 @@ impl Rank {
     pub fn sleep(&self, signals: BorrowedFd<'_>, limit_ms: u32) -> Ready {
         let mut ready = Ready::default();
         let mut polled = vec![
-            PollFd::from_borrowed_fd(self.wire.bell(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.wire.wake_pipe(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.process.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(signals, PollFlags::IN),
         ];
