@@ -21,7 +21,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    assert!(job.under_our_launcher());
+    assert!(job.under_selvedge_run());
     let me = job.rank() == number(1);
     let done = match args.first().map_or("", String::as_str) {
         "hello" => hello(&job),

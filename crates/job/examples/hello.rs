@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Joins the job, whoever started it, exchanges, waits, and says what it saw. The integration tests of `selvedge run`,
+//! Joins the job under any launcher, exchanges, waits, and prints the result. The integration tests of `selvedge run`,
 //! `mpiexec.hydra` and `prterun` start it.
 //!
-//!     hello [bytes]          exchange so many bytes
+//!     hello [bytes]          exchange this many bytes
 //!     hello abort            rank 1 aborts the job with code 7
 //!     hello forget           no finalize
-//!     hello own              speak PMI-1 oneself, on the same socket, while in the job
+//!     hello own              use PMI-1 directly, on the same socket, while in the job
 
 use std::io::{BufRead, BufReader, Write};
 use std::mem::ManuallyDrop;
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match talk(&job, &what) {
+    match run(&job, &what) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("hello: rank {}: {error}", job.rank());
@@ -33,13 +33,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn talk(job: &Job, what: &str) -> Result<(), JobError> {
+fn run(job: &Job, what: &str) -> Result<(), JobError> {
     let (rank, size) = (job.rank(), job.size());
     if what == "abort" && rank == 1 % size {
         job.abort(7, "as asked");
     }
     if what == "own" {
-        speak_pmi();
+        use_pmi_directly();
         println!("rank {rank} of {size} job {} launcher {:?} spoke alone", job.name(), job.launcher());
         return job.finalize();
     }
@@ -56,7 +56,7 @@ fn talk(job: &Job, what: &str) -> Result<(), JobError> {
         "rank {rank} of {size} job {} launcher {:?} ours {} exchanged {length}",
         job.name(),
         job.launcher(),
-        job.under_our_launcher()
+        job.under_selvedge_run()
     );
     if what != "forget" {
         job.finalize()?;
@@ -64,11 +64,11 @@ fn talk(job: &Job, what: &str) -> Result<(), JobError> {
     Ok(())
 }
 
-/// As a program does that has a PMI library of its own. Every answer must be the answer to what was asked here, and
-/// whoever says goodbye after this finds the launcher gone.
-fn speak_pmi() {
+/// Acts as a program with its own PMI library. Every answer must belong to the request before it. After this finalize, another
+/// one finds the connection closed.
+fn use_pmi_directly() {
     let fd = std::env::var("PMI_FD").ok().and_then(|text| text.parse().ok()).expect("PMI_FD");
-    // SAFETY: the launcher gave it to this process; nothing closes it, this included.
+    // SAFETY: the launcher opened `fd` for this process, and neither `ManuallyDrop` nor the rest of the process closes it.
     let socket = ManuallyDrop::new(unsafe { UnixStream::from_raw_fd(fd) });
     let mut answers = BufReader::new(&*socket).lines();
     for (asked, answer) in [

@@ -2,11 +2,11 @@
 //! The exclusive right of a process to one Portals process id in a job.
 //!
 //! Portals 4.3, PtlNIInit: a process asks for a particular id or for any; two processes on a node never share one,
-//! while the interfaces of one process do. The right is a file `<pid>.claim` that holds the claimant's [`Identity`].
+//! but the interfaces of one process do. The right is a file `<pid>.claim` that holds the claimant's [`Identity`].
 //!
 //! Invariants
-//! 1. A claim file appears with its whole content, by `link`, so only one of many claimants makes it.
-//! 2. The claim of a dead process may be taken over, by one process only: removal happens under an exclusive lock on
+//! 1. A claim file appears with its whole content, by `link`, so only one of several claimants makes it.
+//! 2. The claim of a dead process may be taken over, by one process only: it is replaced under an exclusive lock on
 //!    the file `.claims`, which the kernel releases when its holder dies.
 //! 3. All claims of one process to one id in one directory are one claim, released when the last of them is dropped.
 //!    A forked child inherits the values but not the right: dropping them there changes nothing.
@@ -26,19 +26,19 @@ use crate::identity::Identity;
 /// Largest Portals process id that can be claimed: `PTL_PID_MAX`.
 pub const PORTALS_PID_MAX: u16 = 1024;
 
-/// Why an id cannot be had.
+/// Why an id cannot be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClaimError {
-    /// A living process has it.
+    /// A living process has claimed it.
     #[error("process id {pid} is in use by process {}", .by.pid)]
     InUse {
         /// The Portals process id.
         pid: u16,
-        /// Who has it.
+        /// The process that has claimed it.
         by: Identity,
     },
-    /// No such id can exist here.
-    #[error("process id {pid} is beyond {PORTALS_PID_MAX}")]
+    /// The id is larger than the largest possible one.
+    #[error("process id {pid} is larger than {PORTALS_PID_MAX}, the largest possible one")]
     OutOfRange {
         /// The Portals process id.
         pid: u16,
@@ -54,11 +54,11 @@ pub enum ClaimError {
 /// A Portals process id that belongs to this process until the value is dropped.
 #[derive(Clone, Debug)]
 pub struct Claim {
-    held: Arc<Held>,
+    held: Arc<HeldClaim>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldClaim {
     pid: u16,
     file: PathBuf,
     owner: Identity,
@@ -74,7 +74,7 @@ impl Claim {
     pub fn release(self) {}
 }
 
-impl Drop for Held {
+impl Drop for HeldClaim {
     fn drop(&mut self) {
         // In a forked child the claim is still the parent's.
         if std::process::id() == self.owner.pid && read(&self.file) == Some(self.owner) {
@@ -83,8 +83,8 @@ impl Drop for Held {
     }
 }
 
-/// What this process holds, so that a second claim to the same id is the first one again.
-static HELD: Mutex<Vec<Weak<Held>>> = Mutex::new(Vec::new());
+/// The claims of this process, so that a second claim to the same id is the first one again.
+static HELD: Mutex<Vec<Weak<HeldClaim>>> = Mutex::new(Vec::new());
 
 impl JobDirectory {
     /// Claims a Portals process id.
@@ -109,12 +109,12 @@ impl JobDirectory {
         if let Some(held) = mine(wanted) {
             return Ok(Claim { held });
         }
-        let _turn = self.take_turn()?;
+        let _lock = self.lock_claims()?;
         let pid = match wanted {
             Some(pid) => self.try_claim(pid, own)?.map_err(|by| ClaimError::InUse { pid, by }).map(|()| pid)?,
             None => self.claim_any(preferred, own)?,
         };
-        let claim = Arc::new(Held { pid, file: self.claim_file(pid), owner: own });
+        let claim = Arc::new(HeldClaim { pid, file: self.claim_file(pid), owner: own });
         held.push(Arc::downgrade(&claim));
         Ok(Claim { held: claim })
     }
@@ -129,7 +129,7 @@ impl JobDirectory {
         Err(ClaimError::Exhausted)
     }
 
-    /// The inner error names who has it.
+    /// The inner error is the process that has claimed the id.
     fn try_claim(&self, pid: u16, own: Identity) -> Result<Result<(), Identity>, DirectoryError> {
         let file = self.claim_file(pid);
         let content = own.to_line();
@@ -148,13 +148,13 @@ impl JobDirectory {
         if self.make_new(&file, content.as_bytes())? {
             return Ok(Ok(()));
         }
-        // There, but not in our form.
+        // The file exists but is malformed: replace it.
         self.replace(&file, content.as_bytes())?;
         Ok(Ok(()))
     }
 
-    /// One claimant at a time, among all processes.
-    pub(crate) fn take_turn(&self) -> Result<rustix::fd::OwnedFd, DirectoryError> {
+    /// Locks the claims and services of the directory, among all processes, until the result is dropped.
+    pub(crate) fn lock_claims(&self) -> Result<rustix::fd::OwnedFd, DirectoryError> {
         let path = self.path().join(".claims");
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)
@@ -164,7 +164,7 @@ impl JobDirectory {
     }
 }
 
-fn lock_registry() -> MutexGuard<'static, Vec<Weak<Held>>> {
+fn lock_registry() -> MutexGuard<'static, Vec<Weak<HeldClaim>>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Claims: one holder for each id, whoever tries, and whoever dies.
+//! Claims: each id has at most one living holder.
 
 use super::*;
 use crate::testing::{Other, Parent};
@@ -20,7 +20,7 @@ fn the_preferred_id_else_the_lowest() {
     give_to(&job, 5, other.identity);
     give_to(&job, 0, other.identity);
     assert_eq!(job.claim(None, 5).expect("1 is free").pid(), 1);
-    assert_eq!(job.claim(None, u16::MAX).expect("1 is free").pid(), 1, "a preference that cannot be");
+    assert_eq!(job.claim(None, u16::MAX).expect("1 is free").pid(), 1, "an impossible preference");
     other.end();
 }
 
@@ -115,7 +115,7 @@ fn a_claim_that_was_taken_over_is_not_removed() {
     other.end();
 }
 
-/// Threads of one process share claims, so the contest needs processes: see `tests/claims.rs`. Here, threads must all
+/// Threads of one process share claims, so competing claims need processes: see `tests/claims.rs`. Here, all threads must
 /// end up with the same claim.
 #[test]
 fn threads_get_one_claim() {

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where the files of a job lie, what they are called, and who may touch them.
+//! The directory of a job: where it is, how its files are called, and who may access them.
 //!
 //! `<parent>/selvedge-<uid>/<job>/`, where the parent is `SELVEDGE_DIR`, else `/dev/shm`, else `TMPDIR`, else `/tmp`.
 //!
 //! | name | what | made by |
 //! |---|---|---|
 //! | `job` | [`JobRecord`], one line of JSON | the launcher |
-//! | `<pid>.claim` | who has a Portals process id ([`crate::Claim`]) | the claimant |
+//! | `<pid>.claim` | the process that has a Portals process id ([`crate::Claim`]) | the claimant |
 //! | `<pid>.<ni>.nic` | a NIC's segment | the claimant |
 //! | `<ospid>.arena`, `<ospid>.<k>.spill` | a process's shared memory | that process |
 //! | `<ospid>.dead` | [`Tombstone`] | the launcher, when the process ends early |
 //!
 //! Invariants
-//! 1. Both directories are real directories of the effective user with no access for others; anything else is
-//!    refused, so nobody can lead us to files of their choosing.
+//! 1. Both directories are real directories of the effective user without access for others; anything else is
+//!    refused, so no other user can lead this process to other files.
 //! 2. Every process that has a job directory open holds a shared `flock` on it, which the kernel drops when the last
-//!    holder dies. Whoever clears or removes a directory holds the lock exclusively. After taking the lock the path is
-//!    compared with what was locked, so nobody works in a directory that was just removed.
+//!    holder dies. A process that clears or removes a directory holds the lock exclusively. After taking the lock a process
+//!    compares the path with the locked directory, so it never works in one that was just removed.
 //! 3. Files appear with their whole content or not at all (written under a temporary name, then linked or renamed).
 
 use std::fmt::Write as _;
@@ -47,28 +47,28 @@ pub enum DirectoryError {
         /// Where it would be.
         path: PathBuf,
     },
-    /// Something else bears the name.
+    /// A file of another kind has the name.
     #[error("{} is not a directory (a {what})", .path.display())]
     NotADirectory {
-        /// What was looked at.
+        /// The path that was checked.
         path: PathBuf,
-        /// What is there instead.
+        /// The kind of file that has the name.
         what: &'static str,
     },
-    /// Somebody else's directory; it may be a trap.
-    #[error("{} belongs to user {owner_uid}, not to user {own_uid}", .path.display())]
+    /// The directory belongs to another user, who may have put it there on purpose.
+    #[error("{} belongs to user {owner_uid}, not to user {own_uid}; set SELVEDGE_DIR to a directory of your own", .path.display())]
     NotOurs {
-        /// What was looked at.
+        /// The path that was checked.
         path: PathBuf,
         /// Its owner.
         owner_uid: u32,
         /// The effective user of this process.
         own_uid: u32,
     },
-    /// Others may enter or change it.
-    #[error("{} has mode {mode:04o}; others must have no access (0700)", .path.display())]
+    /// Other users may enter or change it.
+    #[error("{} has mode {mode:04o}, which gives other users access; run: chmod 700 {}", .path.display(), .path.display())]
     TooOpen {
-        /// What was looked at.
+        /// The path that was checked.
         path: PathBuf,
         /// Its permission bits.
         mode: u32,
@@ -76,11 +76,11 @@ pub enum DirectoryError {
     /// The operating system refused.
     #[error("cannot {doing} {}: {source}", .path.display())]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         doing: &'static str,
-        /// On what.
+        /// The file or directory that was accessed.
         path: PathBuf,
-        /// What the operating system said.
+        /// The operating system's error.
         source: io::Error,
     },
 }
@@ -109,7 +109,7 @@ pub(crate) fn user_directory(parent: &Path) -> PathBuf {
     parent.join(format!("selvedge-{}", rustix::process::geteuid().as_raw()))
 }
 
-/// An open job directory. While it is open, nobody sweeps it.
+/// An open job directory. No process sweeps it while it is open.
 #[derive(Debug)]
 pub struct JobDirectory {
     name: String,
@@ -135,9 +135,9 @@ impl JobDirectory {
         }
     }
 
-    /// Opens a job's directory below [`parent`], making it if it is not there.
+    /// Opens a job's directory below [`parent`], and makes it if it does not exist.
     ///
-    /// What dead processes left in a directory that nobody uses any more is cleared away.
+    /// Clears what dead processes left in a directory that no process uses.
     pub fn create(name: &str) -> Result<JobDirectory, DirectoryError> {
         JobDirectory::create_in(&parent(), name)
     }
@@ -150,11 +150,11 @@ impl JobDirectory {
             check(&user)?;
             make(&path)?;
             match check(&path) {
-                // A sweep came between.
+                // Another process has swept the directory since it was made.
                 Err(DirectoryError::Missing { .. }) => continue,
                 other => other?,
             }
-            match lock_shared(&path, &mut crate::sweep::clear_what_the_dead_left) {
+            match lock_shared(&path, &mut crate::sweep::clear_if_unused) {
                 Ok(Some(lock)) => return Ok(JobDirectory { name: name.to_owned(), path, lock }),
                 Ok(None) | Err(DirectoryError::Missing { .. }) => continue,
                 Err(error) => return Err(error),
@@ -182,22 +182,22 @@ impl JobDirectory {
         self.path.join(format!("{os_pid}.arena"))
     }
 
-    /// What the launcher says about a process that ended early.
+    /// The file for the [`Tombstone`] of an operating system process.
     pub fn tombstone(&self, os_pid: u32) -> PathBuf {
         self.path.join(format!("{os_pid}.dead"))
     }
 
-    /// Further shared memory of an operating system process, by number.
+    /// Additional shared memory of an operating system process, by number.
     pub fn spill(&self, os_pid: u32, k: u32) -> PathBuf {
         self.path.join(format!("{os_pid}.{k}.spill"))
     }
 
-    /// Who has a Portals process id.
+    /// The claim file of a Portals process id.
     pub fn claim_file(&self, pid: u16) -> PathBuf {
         self.path.join(format!("{pid}.claim"))
     }
 
-    /// Makes a file of the job with this content, replacing one of that name, all at once. Mode 0600.
+    /// Makes a file of the job with this content, or replaces the one of that name, in one step. Mode 0600.
     pub fn replace(&self, path: &Path, content: &[u8]) -> Result<(), DirectoryError> {
         let temporary = self.write_temporary(content)?;
         fs::rename(&temporary, path).map_err(|error| {
@@ -206,7 +206,7 @@ impl JobDirectory {
         })
     }
 
-    /// Makes a file of the job with this content, all at once, unless the name is taken: then `Ok(false)`. Mode 0600.
+    /// Makes a file of the job with this content in one step. `Ok(false)`: the name is taken. Mode 0600.
     pub(crate) fn make_new(&self, path: &Path, content: &[u8]) -> Result<bool, DirectoryError> {
         let temporary = self.write_temporary(content)?;
         let linked = fs::hard_link(&temporary, path);
@@ -234,17 +234,18 @@ impl JobDirectory {
         Ok(path)
     }
 
-    /// Removes the directory and all in it, whoever uses it. For the launcher, when its job has ended.
+    /// Removes the directory and its content, even while other processes use it. For the launcher, when its job has ended.
     pub fn remove(self) -> Result<(), DirectoryError> {
         crate::sweep::remove_directory(&self.path)
     }
 
-    /// Gives up this process's hold on the directory, and removes it if no other process has it open and no claim is
-    /// held by a living process. Of processes that leave at the same time, the last one removes it.
+    /// Releases this process's lock on the directory, and removes the directory if no other process has it open and no living process
+    /// has a claim in it. Of processes that leave at the same time, the last one removes it.
     ///
-    /// `own_claims_count` false: this process is ending, so its own claims keep nothing. True when removed.
+    /// `own_claims_count` false: this process is ending, so its own claims do not keep the directory. True when removed.
     pub fn leave(&self, own_claims_count: bool) -> bool {
-        // First let go, then try: were it one step, two that leave together would each see the other and both give up.
+        // Unlock first, then try the exclusive lock. With one combined step, two processes that leave together would each see the
+        // other's lock, and neither would remove the directory.
         let _ = flock(&self.lock, FlockOperation::NonBlockingUnlock);
         if flock(&self.lock, FlockOperation::NonBlockingLockExclusive).is_err() {
             return false;
@@ -262,12 +263,12 @@ impl JobDirectory {
         crate::claim::claimants_in(&self.path)
     }
 
-    /// What the launcher wrote about the job; `None` without a launcher of ours, or when unreadable.
+    /// The launcher's record of the job; `None` without a launcher of ours, or when unreadable.
     pub fn record(&self) -> Option<JobRecord> {
         JobRecord::read(&self.path)
     }
 
-    /// What the launcher wrote when this very process ended; `None` while it has written nothing.
+    /// The launcher's tombstone of this process; `None` if it has written none.
     pub fn tombstone_of(&self, who: Identity) -> Option<Tombstone> {
         Tombstone::read(&self.tombstone(who.pid)).filter(|stone| stone.who == who)
     }
@@ -289,7 +290,7 @@ fn make(path: &Path) -> Result<(), DirectoryError> {
     }
 }
 
-/// Refuses everything but a directory that is ours alone.
+/// Fails unless `path` is a directory that only this user can access.
 pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
     let path = path.to_owned();
     let meta = match fs::symlink_metadata(&path) {
@@ -312,9 +313,9 @@ pub(crate) fn check(path: &Path) -> Result<(), DirectoryError> {
     Ok(())
 }
 
-/// Opens and locks; `when_alone` runs while the lock is held exclusively, if nobody else has it.
+/// Opens a directory and locks it. `when_alone` runs under the exclusive lock, if no other process has the directory open.
 ///
-/// `Ok(None)`: the directory was removed meanwhile and must be looked up anew.
+/// `Ok(None)`: the directory was removed meanwhile and must be looked up again.
 fn lock_shared(path: &Path, when_alone: &mut dyn FnMut(&Path)) -> Result<Option<OwnedFd>, DirectoryError> {
     let fd = open_directory(path)?;
     if flock(&fd, FlockOperation::NonBlockingLockExclusive).is_ok() && is_locked_path(&fd, path) {
@@ -322,7 +323,7 @@ fn lock_shared(path: &Path, when_alone: &mut dyn FnMut(&Path)) -> Result<Option<
     }
     match flock(&fd, FlockOperation::LockShared) {
         Ok(()) => Ok(is_locked_path(&fd, path).then_some(fd)),
-        // A file system without locks: identities alone protect the directory there.
+        // The file system has no locks: only the identities in claims protect the directory there.
         Err(error) => {
             log::debug!("no lock on {}: {error}", path.display());
             Ok(Some(fd))
@@ -347,7 +348,7 @@ pub(crate) fn flock(fd: &OwnedFd, operation: FlockOperation) -> Result<(), Errno
     }
 }
 
-/// Whether the path still leads to what was opened.
+/// Whether the path still names the directory that was opened.
 pub(crate) fn is_locked_path(fd: &OwnedFd, path: &Path) -> bool {
     match (rustix::fs::fstat(fd), rustix::fs::lstat(path)) {
         (Ok(opened), Ok(named)) => opened.st_dev == named.st_dev && opened.st_ino == named.st_ino,
@@ -355,14 +356,14 @@ pub(crate) fn is_locked_path(fd: &OwnedFd, path: &Path) -> bool {
     }
 }
 
-/// What the launcher says about its job: the file `job`.
+/// The launcher's record of its job: the file `job`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobRecord {
-    /// The launcher itself. The job is over when it is.
+    /// The launcher's process. The job is over when it has ended.
     pub launcher: Identity,
     /// The job's name.
     pub name: String,
-    /// How many ranks.
+    /// Number of ranks.
     pub size: u32,
     /// The program as the user gave it.
     pub program: String,
@@ -395,14 +396,14 @@ impl JobRecord {
     }
 }
 
-/// What the launcher says about a process that ended early: the file `<ospid>.dead`.
+/// The launcher's record of a process that ended early: the file `<ospid>.dead`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {
-    /// Who ended.
+    /// The process that ended.
     pub who: Identity,
     /// Its rank in the job.
     pub rank: u32,
-    /// How, in words: `was killed by SIGSEGV`, `exited with status 3`.
+    /// How it ended, in words: `was killed by SIGSEGV`, `exited with status 3`.
     pub how: String,
 }
 
@@ -433,7 +434,7 @@ impl Tombstone {
 
 fn read_json(path: &Path) -> Option<serde_json::Value> {
     let meta = fs::symlink_metadata(path).ok()?;
-    // A line of JSON; anything larger is not ours.
+    // The file is one line of JSON; a larger one is not ours.
     if !meta.is_file() || meta.len() > 1 << 20 {
         return None;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Job directories: what is made, what is refused, when they go.
+//! Job directories: how they are made, which are refused, when they are removed.
 
 use super::*;
 use crate::testing::{Other, Parent};
@@ -58,7 +58,9 @@ fn a_directory_that_others_may_enter_is_refused() {
             set_mode(&path, open);
             for result in [JobDirectory::open_in(parent.path(), "a"), JobDirectory::create_in(parent.path(), "a")] {
                 match result {
-                    Err(DirectoryError::TooOpen { path: told, mode }) => assert_eq!((told, mode), (path.clone(), open)),
+                    Err(DirectoryError::TooOpen { path: named, mode }) => {
+                        assert_eq!((named, mode), (path.clone(), open))
+                    }
                     other => panic!("{other:?}"),
                 }
             }
@@ -136,7 +138,7 @@ fn damaged_records_are_no_records() {
 }
 
 #[test]
-fn what_the_dead_left_is_cleared_when_nobody_is_there() {
+fn an_unused_directory_is_cleared_of_files_of_dead_processes() {
     let parent = Parent::new();
     let first = JobDirectory::create_in(parent.path(), "solo").expect("made");
     let dead = Other::start().end();

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which operating system process is meant.
+//! The identity of an operating system process.
 //!
-//! A pid alone is reused; with the start time of the process (field 22 of `/proc/<pid>/stat`, in clock
-//! ticks since boot) it is not. Every record that names a process (locks, claims, job files) holds both.
+//! The kernel reuses pids. A pid together with the start time of the process (field 22 of `/proc/<pid>/stat`, in clock
+//! ticks since boot) is unique. Every record that names a process (locks, claims, job files) holds both.
 //!
 //! Invariants
-//! 1. A zombie is dead: it will never run again, whatever its pid still says. The one exception is a process
+//! 1. A zombie is dead: it will never run again, although its pid still exists. The one exception is a process
 //!    whose first thread has ended while others run on; the kernel shows it as a zombie with threads.
-//! 2. The answers do not depend on who owns the process: `stat` is readable by everybody, and where `/proc` hides
+//! 2. The answers do not depend on the owner of the process: everybody may read `stat`, and where `/proc` hides
 //!    other users' processes, signal 0 decides.
 //!
-//! Cost: one open, read and close of a `/proc` file per question (some microseconds), 1 KiB of stack.
+//! Cost: one open, read and close of a `/proc` file per query (some microseconds), 1 KiB of stack.
 
 use std::fs::File;
 use std::io::Read;
@@ -20,11 +20,11 @@ use std::io::Read;
 pub struct Identity {
     /// Operating system process id, in this pid namespace.
     pub pid: u32,
-    /// Start time in clock ticks since boot; 0 where `/proc` does not tell.
+    /// Start time in clock ticks since boot; 0 where `/proc` cannot be read.
     pub start: u64,
 }
 
-/// What `/proc/<pid>/stat` says that matters here.
+/// The fields of `/proc/<pid>/stat` that are used here.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: u8,
@@ -34,7 +34,7 @@ struct Stat {
 }
 
 impl Identity {
-    /// The calling process. Asked anew each time, because a fork changes the answer.
+    /// The calling process. Read again at each call, because a fork changes the answer.
     pub fn own() -> Identity {
         let pid = std::process::id();
         Identity::of(pid).unwrap_or(Identity { pid, start: 0 })
@@ -45,25 +45,25 @@ impl Identity {
         match read_stat(pid) {
             Some(stat) if stat.is_alive() => Some(Identity { pid, start: stat.start }),
             Some(_) => None,
-            None => answers_signals(pid).then_some(Identity { pid, start: 0 }),
+            None => accepts_signals(pid).then_some(Identity { pid, start: 0 }),
         }
     }
 
-    /// Whether this very process still runs.
+    /// Whether this process is still running; another process with the same pid does not count.
     pub fn is_alive(&self) -> bool {
         match read_stat(self.pid) {
             Some(stat) => self.is_running(&stat),
-            None => answers_signals(self.pid),
+            None => accepts_signals(self.pid),
         }
     }
 
-    /// The process that this one, if it still runs, is a child of: 1 where its own parent has ended.
+    /// The pid of this process's parent, if this process is still running: 1 if its own parent has ended.
     pub fn parent(&self) -> Option<u32> {
         read_stat(self.pid).filter(|stat| self.is_running(stat)).map(|stat| stat.parent)
     }
 
     fn is_running(&self, stat: &Stat) -> bool {
-        // A start of 0 was recorded where /proc gave none: then the pid is all there is to go by.
+        // A start of 0 was recorded where /proc could not be read: then the pid alone decides.
         stat.is_alive() && (self.start == 0 || stat.start == self.start)
     }
 
@@ -107,8 +107,8 @@ fn read_stat(pid: u32) -> Option<Stat> {
     parse_stat(&text[..filled])
 }
 
-/// The program's name stands in parentheses and may itself hold parentheses, spaces and newlines, so fields are
-/// counted from the last `)`: what follows is field 3.
+/// Parses a `stat` line. The program's name is in parentheses and may itself hold parentheses, spaces and newlines, so fields
+/// are counted from the last `)`: the next one is field 3.
 fn parse_stat(text: &[u8]) -> Option<Stat> {
     let end_of_name = text.iter().rposition(|&byte| byte == b')')?;
     let rest = std::str::from_utf8(&text[end_of_name + 1..]).ok()?;
@@ -120,8 +120,8 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
     Some(Stat { state, parent, thread_count, start })
 }
 
-/// Only asked where `/proc` says nothing: absent, or mounted to hide other users' processes.
-fn answers_signals(pid: u32) -> bool {
+/// Whether signal 0 finds the process. Used only where `/proc` is absent, or hides other users' processes.
+fn accepts_signals(pid: u32) -> bool {
     let Ok(raw) = i32::try_from(pid) else { return false };
     let Some(pid) = rustix::process::Pid::from_raw(raw) else { return false };
     match rustix::process::test_kill_process(pid) {
@@ -165,8 +165,8 @@ mod tests {
         while identity.is_alive() {
             std::thread::yield_now();
         }
-        assert_eq!(Identity::of(child.id()), None, "a zombie is nobody");
-        assert_eq!(identity.parent(), None, "and nobody's child");
+        assert_eq!(Identity::of(child.id()), None, "a zombie is dead");
+        assert_eq!(identity.parent(), None, "and has no parent");
         child.wait().expect("reaped once");
         assert!(!identity.is_alive());
     }

@@ -1,27 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Jobs without a launcher; those with one are in `tests/`.
+//! Jobs without a launcher. Jobs with one are tested in `tests/`.
 
 use super::*;
 use crate::testing::Parent;
 
 fn alone(parent: &Parent) -> Job {
     let directory = JobDirectory::create_in(parent.path(), "solo").expect("made");
-    Job { inner: Arc::new(inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Link::Solo)) }
+    Job { inner: Arc::new(inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo)) }
 }
 
 #[test]
-fn alone_everybody_is_here() {
+fn a_single_process_is_a_whole_job() {
     let parent = Parent::new();
     let job = alone(&parent);
     assert_eq!((job.rank(), job.size(), job.name()), (0, 1, "solo"));
-    assert!(!job.under_our_launcher());
+    assert!(!job.under_selvedge_run());
     job.barrier().expect("alone");
     assert_eq!(job.exchange(b"abc").expect("alone"), b"abc");
     assert_eq!(job.exchange_each(b"").expect("alone"), [b""]);
 }
 
 #[test]
-fn what_was_left_answers_no_more_and_is_removed() {
+fn a_left_job_refuses_calls_and_its_directory_is_removed() {
     let parent = Parent::new();
     let job = alone(&parent);
     job.finalize().expect("in order");
@@ -35,7 +35,7 @@ fn what_was_left_answers_no_more_and_is_removed() {
 fn a_fork_is_not_the_rank() {
     let parent = Parent::new();
     let directory = JobDirectory::create_in(parent.path(), "solo").expect("made");
-    let mut inner = inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Link::Solo);
+    let mut inner = inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo);
     inner.os_pid += 1;
     let job = Job { inner: Arc::new(inner) };
     assert!(matches!(job.barrier(), Err(JobError::Forked)));

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A process and its job.
 //!
-//! A job is a directory of segments, and names come from the launcher that started
-//! the job. This crate knows nothing of NICs. It gives
+//! A job is a directory of shared files, one for each job and machine; the launcher gives each process its rank. This crate
+//! knows nothing of NICs. It provides
 //!
-//! - [`Identity`]: which operating system process is meant, in a way that reuse of a pid cannot fool;
-//! - [`JobDirectory`]: where the files of a job lie, what they are called, and who may touch them;
+//! - [`Identity`]: an operating system process, told apart from a later process with the same pid;
+//! - [`JobDirectory`]: where the files of a job are, what they are called, and who may access them;
 //! - [`Claim`]: the exclusive right of a process to one Portals process id in a job;
-//! - [`Service`]: a number under which others find a process, as they would by a port;
+//! - [`Service`]: a number under which other processes find a process, as they would by a port;
 //! - [`Job`]: rank, size, barrier and exchange, through PMI-1 (`selvedge run`, `mpiexec.hydra`, `srun --mpi=pmi1`),
-//!   PMIx (`prterun`, `mpirun`, `srun --mpi=pmix`) or alone.
+//!   PMIx (`prterun`, `mpirun`, `srun --mpi=pmix`) or without a launcher.
 //!
 //! Invariants
-//! 1. Nothing here panics on what another process, a launcher or the environment says.
-//! 2. No file is followed through a symbolic link that another user could have placed.
-//! 3. A process that dies, at any point, leaves nothing that the next one must wait for.
+//! 1. Nothing here panics on input from another process, a launcher or the environment.
+//! 2. No file is opened through a symbolic link that another user could have placed.
+//! 3. A process that dies at any point leaves nothing that another process must wait for.
 
 #![warn(missing_docs)]
 
@@ -34,4 +34,4 @@ pub use identity::Identity;
 pub use job::{Job, JobError, JoinError, Launcher};
 pub use names::{base64url_decode, base64url_encode, job_name_from};
 pub use service::{Service, ServiceError};
-pub use sweep::{bury_dead_claimants, clear_dead_ids, sweep_stale};
+pub use sweep::{clear_dead_ids, sweep_stale, write_missing_tombstones};

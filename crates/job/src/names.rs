@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Text that travels: names of jobs, and bytes put into a launcher's key-value space.
+//! Text that passes through launchers: names of jobs, and bytes put into a launcher's key-value space.
 //!
 //! Invariants
 //! 1. A job name is one file name: 1 to 64 of `A-Z a-z 0-9 . _ -`, not starting with a dot. Two different
-//!    foreign names give two different job names (a hash stands for what was cut or replaced).
-//! 2. Encoded bytes hold no space, `=`, `;` or newline, which PMI-1's line format gives a meaning (base64 with
+//!    names given by launchers give two different job names: a hash of the original is appended if a byte was cut or replaced.
+//! 2. Encoded bytes hold no space, `=`, `;` or newline, which have a meaning in PMI-1's line format (base64 with
 //!    the URL alphabet, RFC 4648 section 5, without padding).
 
 /// Longest job name in bytes.
 pub(crate) const JOB_NAME_BYTES_MAX: usize = 64;
 
-/// Whether `name` can be a job's directory as it stands.
+/// Whether `name` can be the name of a job's directory without a change.
 pub(crate) fn is_job_name(name: &str) -> bool {
     (1..=JOB_NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('.')
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// The job name that stands for a launcher's own name of a job (PMI key-value space, PMIx namespace).
+/// The job name for a launcher's own name of a job (PMI key-value space, PMIx namespace).
 ///
-/// A name that is already fit is kept; otherwise unfit bytes become `_`, the rest is cut to length, and a hash of the
+/// A valid name is kept. Otherwise invalid bytes become `_`, the rest is cut to length, and a hash of the
 /// original is appended.
 pub fn job_name_from(foreign: &str) -> String {
     if is_job_name(foreign) {
@@ -55,12 +55,12 @@ pub fn base64url_encode(bytes: &[u8]) -> String {
     text
 }
 
-/// How many characters [`base64url_encode`] makes of so many bytes.
+/// The number of characters that [`base64url_encode`] makes of a number of bytes.
 pub(crate) fn base64url_chars(bytes: usize) -> usize {
     bytes / 3 * 4 + [0, 2, 3][bytes % 3]
 }
 
-/// Undoes [`base64url_encode`]; `None` for text that it cannot have made.
+/// Undoes [`base64url_encode`]; `None` for text that [`base64url_encode`] does not make.
 pub fn base64url_decode(text: &str) -> Option<Vec<u8>> {
     let mut bytes = Vec::with_capacity(text.len() / 4 * 3 + 2);
     for group in text.as_bytes().chunks(4) {
@@ -97,18 +97,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fit_names_are_kept() {
+    fn valid_names_are_kept() {
         for name in ["solo", "kvs_5779_0", "run-12-ab.c"] {
             assert_eq!(job_name_from(name), name);
         }
     }
 
     #[test]
-    fn unfit_names_become_fit_and_stay_apart() {
+    fn invalid_names_become_valid_and_stay_different() {
         let long = "x".repeat(300);
-        let unfit =
+        let invalid =
             ["", ".", "..", ".hidden", "prterun-host-5779@1", "prterun-host-5779#1", "a/b", "../../etc", "é", &long];
-        let names: Vec<String> = unfit.iter().map(|foreign| job_name_from(foreign)).collect();
+        let names: Vec<String> = invalid.iter().map(|foreign| job_name_from(foreign)).collect();
         for (at, name) in names.iter().enumerate() {
             assert!(is_job_name(name), "{name:?}");
             assert!(!names[..at].contains(name), "{name:?} twice");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_refuses_what_it_cannot_have_made() {
+    fn base64_refuses_text_that_it_does_not_make() {
         for bad in ["Z", "Zm9vY", "Zg==", "Z+", "Zh", "Zm9=", "a b", "Zm9"] {
             assert_eq!(base64url_decode(bad), None, "{bad:?}");
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The PMI-1 client against a launcher that is a thread, well behaved or not.
+//! The PMI-1 client against a launcher that is a thread of the test, correct or faulty.
 
 use super::*;
 use std::collections::HashMap;
@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::thread::JoinHandle;
 
-/// A launcher of one rank with this limit on values; returns what was put, when the rank has closed.
+/// Starts a launcher of one rank with this limit on values. The thread returns the values that were put, when the rank closes.
 fn launcher(vallen_max: usize) -> (RawFd, JoinHandle<HashMap<String, String>>) {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     let serve = move || {
@@ -33,7 +33,7 @@ fn launcher(vallen_max: usize) -> (RawFd, JoinHandle<HashMap<String, String>>) {
                 "finalize" => "cmd=finalize_ack".to_owned(),
                 other => panic!("{other}"),
             };
-            // In pieces, as a socket may deliver it.
+            // Send the answer in two pieces, as a socket may deliver it.
             let (start, end) = answer.split_at(answer.len() / 2);
             answers.write_all(start.as_bytes()).expect("sent");
             answers.write_all(format!("{end}\n").as_bytes()).expect("sent");
@@ -43,18 +43,18 @@ fn launcher(vallen_max: usize) -> (RawFd, JoinHandle<HashMap<String, String>>) {
     (theirs.into_raw_fd(), std::thread::spawn(serve))
 }
 
-/// A launcher that says these lines, whatever it is asked.
-fn says(lines: &str) -> RawFd {
+/// A launcher that sends these lines, whatever the requests are.
+fn sends(lines: &str) -> RawFd {
     let (mut ours, theirs) = UnixStream::pair().expect("a pair");
     ours.write_all(lines.as_bytes()).expect("sent");
-    // The other end closes after these lines, but goes on taking what is sent.
+    // The rank reads end-of-file after these lines, but can still send.
     ours.shutdown(std::net::Shutdown::Write).expect("ours");
     std::mem::forget(ours);
     theirs.into_raw_fd()
 }
 
 fn close(pmi: Pmi1) {
-    // SAFETY: made by into_raw_fd above, and not used again.
+    // SAFETY: the descriptor came from `into_raw_fd`, and `pmi` was its only user.
     drop(unsafe { std::os::fd::OwnedFd::from_raw_fd(pmi.fd()) });
 }
 
@@ -66,92 +66,92 @@ const GREETING: &str = "cmd=response_to_init rc=0\ncmd=maxes vallen_max=64\ncmd=
 fn bytes_of_any_number_come_back() {
     for vallen_max in [64, 1024] {
         let (fd, thread) = launcher(vallen_max);
-        let mut pmi = Pmi1::start(Wire::new(fd), 0, 1).expect("greeted");
+        let mut pmi = Pmi1::start(LineSocket::new(fd), 0, 1).expect("initialised");
         assert_eq!(pmi.kvs_name(), "kvs_0");
         for (nth, length) in
             [0, 1, 2, 40, 41, 42, 43, 44, 45, 46, 47, 48, 764, 765, 766, 10_000].into_iter().enumerate()
         {
             let bytes: Vec<u8> = (0..length).map(|at: usize| (at * 7) as u8).collect();
             pmi.put(nth as u64, 0, &bytes).expect("put");
-            pmi.barrier().expect("alone");
+            pmi.barrier().expect("one rank");
             assert_eq!(pmi.get(nth as u64, 0).expect("put"), bytes, "{length}");
         }
         close(pmi);
-        let keys = thread.join().expect("no complaint");
+        let keys = thread.join().expect("no panic");
         assert!(keys.values().any(|value| value.len() == vallen_max - 1), "the limit is used");
     }
 }
 
 #[test]
-fn place_and_job_are_known_without_a_word() {
+fn rank_and_job_are_known_without_a_message() {
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     ours.set_nonblocking(true).expect("a socket");
-    let first = Unspoken::new(theirs.as_raw_fd(), 1, 2).expect("made by this process");
+    let first = Uninitialised::new(theirs.as_raw_fd(), 1, 2).expect("made by this process");
     let (others, other) = UnixStream::pair().expect("a pair");
-    let second = Unspoken::new(other.as_raw_fd(), 0, 2).expect("made by this process");
+    let second = Uninitialised::new(other.as_raw_fd(), 0, 2).expect("made by this process");
     let own = Identity::own();
     assert_eq!((first.rank(), first.size(), first.fd()), (1, 2, theirs.as_raw_fd()));
     assert_eq!(first.job_name(), format!("pmi-{}-{}", own.pid, own.start));
     assert_eq!(first.job_name(), second.job_name(), "ranks of one launcher are in one job");
-    let heard = (&ours).read(&mut [0; 1]).map_err(|error| error.kind());
-    assert_eq!(heard, Err(io::ErrorKind::WouldBlock), "nothing was said");
+    let received = (&ours).read(&mut [0; 1]).map_err(|error| error.kind());
+    assert_eq!(received, Err(io::ErrorKind::WouldBlock), "nothing was sent");
     drop(others);
-    assert!(matches!(second.speak(), Err(JobError::LauncherGone)));
+    assert!(matches!(second.start(), Err(JobError::LauncherGone)));
 }
 
 #[test]
-fn a_launcher_that_cannot_be_known_must_be_asked() {
+fn without_a_known_launcher_process_the_messages_are_needed() {
     let (_ours, theirs) = UnixStream::pair().expect("a pair");
-    assert!(Unspoken::new(theirs.as_raw_fd(), 2, 2).is_none(), "rank 2 of 2");
+    assert!(Uninitialised::new(theirs.as_raw_fd(), 2, 2).is_none(), "rank 2 of 2");
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let stream = TcpStream::connect(listener.local_addr().expect("its address")).expect("connected");
-    assert!(Unspoken::new(stream.as_raw_fd(), 0, 2).is_none(), "a TCP connection");
-    assert!(Unspoken::new(-1, 0, 2).is_none(), "no descriptor");
+    assert!(Uninitialised::new(stream.as_raw_fd(), 0, 2).is_none(), "a TCP connection");
+    assert!(Uninitialised::new(-1, 0, 2).is_none(), "no descriptor");
 }
 
 #[test]
-fn speaking_greets_once_and_goes_on() {
+fn starting_late_works_like_starting_at_once() {
     let (fd, thread) = launcher(64);
-    let unspoken = Unspoken::new(fd, 0, 1).expect("made by this process");
-    let mut pmi = unspoken.speak().expect("greeted");
+    let uninitialised = Uninitialised::new(fd, 0, 1).expect("made by this process");
+    let mut pmi = uninitialised.start().expect("initialised");
     pmi.put(0, 0, b"abc").expect("put");
-    pmi.barrier().expect("alone");
+    pmi.barrier().expect("one rank");
     assert_eq!(pmi.get(0, 0).expect("put"), b"abc");
     close(pmi);
-    assert_eq!(thread.join().expect("no complaint").len(), 1);
+    assert_eq!(thread.join().expect("no panic").len(), 1);
 }
 
 #[test]
-fn nobody_there_and_nothing_put() {
+fn a_rank_that_put_nothing_is_an_error() {
     let (fd, thread) = launcher(64);
-    let mut pmi = Pmi1::start(Wire::new(fd), 0, 2).expect("greeted");
+    let mut pmi = Pmi1::start(LineSocket::new(fd), 0, 2).expect("initialised");
     assert!(matches!(pmi.get(0, 1), Err(JobError::PeerLost { rank: 1 })));
     close(pmi);
-    thread.join().expect("no complaint");
+    thread.join().expect("no panic");
 }
 
 #[test]
-fn a_launcher_that_is_gone_is_an_error_at_every_step() {
+fn a_closed_connection_is_an_error_at_every_step() {
     for greeting in ["", "cmd=response_to_init rc=0\n", "cmd=response_to_init rc=0\ncmd=maxes vallen_max=64\n"] {
-        let started = Pmi1::start(Wire::new(says(greeting)), 0, 1);
+        let started = Pmi1::start(LineSocket::new(sends(greeting)), 0, 1);
         assert!(matches!(started, Err(JobError::LauncherGone)), "{greeting:?}");
     }
-    let mut pmi = Pmi1::start(Wire::new(says(GREETING)), 0, 1).expect("greeted");
+    let mut pmi = Pmi1::start(LineSocket::new(sends(GREETING)), 0, 1).expect("initialised");
     assert!(matches!(pmi.barrier(), Err(JobError::LauncherGone)));
     // Both directions closed: without care, this would be SIGPIPE.
     let (ours, theirs) = UnixStream::pair().expect("a pair");
     drop(ours);
-    assert!(matches!(Pmi1::start(Wire::new(theirs.into_raw_fd()), 0, 1), Err(JobError::LauncherGone)));
+    assert!(matches!(Pmi1::start(LineSocket::new(theirs.into_raw_fd()), 0, 1), Err(JobError::LauncherGone)));
 }
 
 #[test]
-fn nonsense_is_an_error() {
+fn malformed_answers_are_errors() {
     let endless = "x".repeat(LINE_BYTES_MAX + 5000);
     for greeting in ["cmd=response_to_init rc=-1\n", "hello\n", "\n", "cmd=maxes\n", &endless] {
-        let started = Pmi1::start(Wire::new(says(greeting)), 0, 1);
+        let started = Pmi1::start(LineSocket::new(sends(greeting)), 0, 1);
         assert!(matches!(started, Err(JobError::Protocol { .. })), "{:.20}", greeting);
     }
-    assert!(matches!(Pmi1::start(Wire::new(-2), 3, 3), Err(JobError::Protocol { .. })), "rank 3 of 3");
+    assert!(matches!(Pmi1::start(LineSocket::new(-2), 3, 3), Err(JobError::Protocol { .. })), "rank 3 of 3");
 }
 
 #[test]
@@ -159,8 +159,9 @@ fn values_that_no_rank_has_put_are_errors() {
     for value in
         ["", "x", "5", "-1.AAAA", "4.AAAAAAAA", "4.A A", "1.A", "99999999999999999999999.A", "4.====", "8.AAAA"]
     {
-        let mut pmi = Pmi1::start(Wire::new(says(&format!("{GREETING}cmd=get_result rc=0 value={value}\n"))), 0, 2)
-            .expect("greeted");
+        let mut pmi =
+            Pmi1::start(LineSocket::new(sends(&format!("{GREETING}cmd=get_result rc=0 value={value}\n"))), 0, 2)
+                .expect("initialised");
         let got = pmi.get(0, 1);
         assert!(matches!(got, Err(JobError::Protocol { .. } | JobError::LauncherGone)), "{value:?}: {got:?}");
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Service numbers: names that programs agree on before they run, as ports are between hosts.
+//! Service numbers: names that programs agree on before they run, like ports between hosts.
 //!
-//! A process binds a number in a directory to words of its own (where it can be reached); others ask for them. A binding
-//! is a file `service.<number>`: the [`Identity`] of its process on the first line, its words on the second.
+//! A process binds a number in a directory to a line of text, which says where it can be reached; other processes look it up. A
+//! binding is a file `service.<number>`: the [`Identity`] of its process on the first line, its text on the second.
 //!
 //! Invariants
-//! 1. A living process's number is nobody else's; a dead one's is free.
+//! 1. The number of a living process belongs to no other process. The number of a dead process is free.
 //! 2. Binding happens under the directory's lock, and a file appears with its whole content.
-//! 3. A forked child inherits the value but not the number: dropping it there changes nothing.
+//! 3. A forked child inherits the value but not the number: dropping the value there changes nothing.
 //!
 //! Cost: a few system calls.
 
@@ -19,20 +19,20 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::directory::{DirectoryError, JobDirectory};
 use crate::identity::Identity;
 
-/// How a binding's file begins; its number follows.
+/// The name of a binding's file begins with this; its number follows.
 const PREFIX: &str = "service.";
-/// Of a binding's file; longer ones are not ours.
+/// The longest file of a binding; longer files are not ours.
 const BYTES_MAX: u64 = 512;
 
-/// Why a service number cannot be had.
+/// Why a service number cannot be bound.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// A living process has it.
+    /// A living process has bound it.
     #[error("service {service} is in use by process {}", .by.pid)]
     InUse {
         /// The number.
         service: u16,
-        /// Who has it.
+        /// The process that has bound it.
         by: Identity,
     },
     /// The operating system refused.
@@ -40,14 +40,14 @@ pub enum ServiceError {
     Io(#[from] DirectoryError),
 }
 
-/// A service number that is this process's until the value is dropped.
+/// A service number that belongs to this process until the value is dropped.
 #[derive(Debug)]
 pub struct Service {
     file: PathBuf,
     owner: Identity,
 }
 
-/// The files of this process's bindings, to tell them from what it left when it started this program by exec.
+/// The files of this program's bindings. They differ from bindings that an earlier program left in this process before `exec`.
 static BOUND: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 fn bound() -> MutexGuard<'static, BTreeSet<PathBuf>> {
@@ -65,24 +65,24 @@ impl Drop for Service {
 }
 
 impl JobDirectory {
-    /// Binds a service number to words that others shall get ([`JobDirectory::service`]): one line.
-    pub fn bind_service(&self, service: u16, words: &str) -> Result<Service, ServiceError> {
+    /// Binds a service number to one line of text, which other processes get from [`JobDirectory::service`].
+    pub fn bind_service(&self, service: u16, text: &str) -> Result<Service, ServiceError> {
         let (file, owner) = (self.service_file(service), Identity::own());
-        let _turn = self.take_turn()?;
+        let _lock = self.lock_claims()?;
         if let Some((by, _)) = read(&file) {
             let is_used = if by == owner { bound().contains(&file) } else { by.is_alive() };
             if is_used {
                 return Err(ServiceError::InUse { service, by });
             }
         }
-        self.replace(&file, format!("{}{words}\n", owner.to_line()).as_bytes())?;
+        self.replace(&file, format!("{}{text}\n", owner.to_line()).as_bytes())?;
         bound().insert(file.clone());
         Ok(Service { file, owner })
     }
 
-    /// What a living process has bound to a service number.
+    /// The text that a living process has bound to a service number.
     pub fn service(&self, service: u16) -> Option<String> {
-        read(&self.service_file(service)).filter(|(by, _)| by.is_alive()).map(|(_, words)| words)
+        read(&self.service_file(service)).filter(|(by, _)| by.is_alive()).map(|(_, text)| text)
     }
 
     fn service_file(&self, service: u16) -> PathBuf {
@@ -90,8 +90,8 @@ impl JobDirectory {
     }
 }
 
-/// Whether a file is a binding of a process that is gone.
-pub(crate) fn is_of_the_dead(file: &Path) -> bool {
+/// Whether a file is the binding of a dead process, or a malformed binding.
+pub(crate) fn is_dead_binding(file: &Path) -> bool {
     let is_binding = file.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(PREFIX));
     is_binding && read(file).is_none_or(|(by, _)| !by.is_alive())
 }
@@ -101,8 +101,8 @@ fn read(file: &Path) -> Option<(Identity, String)> {
     if !meta.is_file() || meta.len() > BYTES_MAX {
         return None;
     }
-    let text = fs::read_to_string(file).ok()?;
-    let mut lines = text.lines();
+    let content = fs::read_to_string(file).ok()?;
+    let mut lines = content.lines();
     Some((Identity::from_line(lines.next()?)?, lines.next()?.to_owned()))
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Clearing away what the dead left.
+//! Removal of what dead processes left.
 //!
 //! Invariants
-//! 1. A directory is removed only while its lock is held exclusively, so never under a process that has it open, and
-//!    never while another sweep is at it.
-//! 2. It is stale when its launcher is dead; without a launcher's record, when every claimant is dead.
-//! 3. A directory first gets a name that is no job's, then loses its files: nobody finds half of it.
+//! 1. A directory is removed only while its lock is held exclusively, so never while a process has it open, and
+//!    never by two sweeps at once.
+//! 2. A directory is stale when its launcher is dead; without a launcher's record, when every claimant is dead.
+//! 3. A directory first gets a name that no job has, then loses its files: no process finds half of it.
 
 use std::fs;
 use std::io;
@@ -21,12 +21,12 @@ use crate::directory::{
 use crate::identity::Identity;
 use crate::service;
 
-/// Names of directories that are being removed start so.
-const GONE: &str = ".gone-";
+/// The names of directories that are being removed begin with this.
+const REMOVED_PREFIX: &str = ".gone-";
 
 /// Removes this user's stale job directories below `parent`. Returns the names of the jobs that were removed.
 ///
-/// What cannot be looked at or removed is left, with a word in the log: somebody else's trouble must not keep a new
+/// A directory that cannot be checked or removed stays, and the log says so: such a directory must not keep a new
 /// job from starting.
 pub fn sweep_stale(parent: &Path) -> Vec<String> {
     let user = user_directory(parent);
@@ -42,7 +42,7 @@ pub fn sweep_stale(parent: &Path) -> Vec<String> {
     for entry in fs::read_dir(&user).into_iter().flatten().filter_map(io::Result::ok) {
         let path = entry.path();
         let name = entry.file_name().to_string_lossy().into_owned();
-        match sweep_one(&path, name.starts_with(GONE)) {
+        match sweep_one(&path, name.starts_with(REMOVED_PREFIX)) {
             Ok(true) => swept.push(name),
             Ok(false) => {}
             Err(error) => log::info!("not swept: {error}"),
@@ -58,7 +58,7 @@ fn sweep_one(path: &Path, half_removed: bool) -> Result<bool, DirectoryError> {
     match flock(&fd, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) if !is_locked_path(&fd, path) => return Ok(false),
         Err(rustix::io::Errno::WOULDBLOCK) => return Ok(false),
-        // A file system without locks: identities alone decide.
+        // The file system has no locks: only the identities in claims decide.
         Ok(()) | Err(_) => {}
     }
     if !half_removed && !is_stale(path) {
@@ -79,29 +79,29 @@ fn is_stale(path: &Path) -> bool {
 pub(crate) fn remove_directory(path: &Path) -> Result<(), DirectoryError> {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let nth = COUNT.fetch_add(1, Ordering::Relaxed);
-    let gone = path.with_file_name(format!("{GONE}{}-{nth}", std::process::id()));
+    let gone = path.with_file_name(format!("{REMOVED_PREFIX}{}-{nth}", std::process::id()));
     fs::rename(path, &gone).map_err(|error| DirectoryError::io("remove", path, error))?;
     fs::remove_dir_all(&gone).map_err(|error| DirectoryError::io("remove", &gone, error))
 }
 
-/// Empties a directory that the caller alone has open, unless a claim in it, or its launcher, is still alive.
-pub(crate) fn clear_what_the_dead_left(path: &Path) {
+/// Empties a directory that only the caller has open, unless its launcher or a claimant is alive.
+pub(crate) fn clear_if_unused(path: &Path) {
     let launcher_lives = JobRecord::read(path).is_some_and(|record| record.launcher.is_alive());
     if launcher_lives || claimants_in(path).iter().any(|(_, who)| who.is_alive()) {
         return;
     }
     for file in files_in(path) {
         if let Err(error) = fs::remove_file(&file) {
-            log::info!("left in place: {}: {error}", file.display());
+            log::info!("cannot remove {}: {error}", file.display());
         }
     }
 }
 
-/// Removes the memory of processes that are gone from a directory that others still use.
+/// Removes the shared memory of dead processes from a directory that other processes still use.
 ///
-/// NIC segments and claims stay: whoever takes over the id replaces them, and peers learn from them that the process
+/// NIC segments and claims stay: the next claimant of the id replaces them, and peers find in them that the process
 /// is dead.
-pub(crate) fn remove_memory_of_the_dead(directory: &JobDirectory) {
+pub(crate) fn remove_memory_of_dead_processes(directory: &JobDirectory) {
     for file in files_in(directory.path()) {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if !name.ends_with(".arena") && !name.ends_with(".spill") {
@@ -114,26 +114,26 @@ pub(crate) fn remove_memory_of_the_dead(directory: &JobDirectory) {
     }
 }
 
-/// Removes what processes that are gone have left in a directory that others still use: their claims, their service
-/// numbers, and the files of the ids that they had. For directories where nobody asks who had an id before.
+/// Removes the claims, service numbers and other files of dead processes from a directory that other processes still use. Only for
+/// directories in which no process looks up the former holder of an id.
 pub fn clear_dead_ids(directory: &JobDirectory) {
-    let Ok(_turn) = directory.take_turn() else { return };
+    let Ok(_lock) = directory.lock_claims() else { return };
     let dead: Vec<String> =
         directory.claimants().iter().filter(|(_, who)| !who.is_alive()).map(|(pid, _)| format!("{pid}.")).collect();
     for file in files_in(directory.path()) {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        // `<id>.<ni>.making.<os pid>`: its maker was about to give it its name.
+        // `<id>.<ni>.making.<os pid>`: a segment that its maker had not yet renamed to its final name.
         let maker = name.rsplit_once(".making.").and_then(|(_, pid)| pid.parse().ok());
-        let unmade = maker.is_some_and(|pid| Identity::of(pid).is_none());
-        if unmade || service::is_of_the_dead(&file) || dead.iter().any(|id| name.starts_with(id.as_str())) {
+        let is_unfinished = maker.is_some_and(|pid| Identity::of(pid).is_none());
+        if is_unfinished || service::is_dead_binding(&file) || dead.iter().any(|id| name.starts_with(id.as_str())) {
             let _ = fs::remove_file(&file);
         }
     }
 }
 
-/// Writes a tombstone for every dead claimant that has none: processes that a rank started, and that died with or
-/// without it. The rank given is the one they are put down to.
-pub fn bury_dead_claimants(directory: &JobDirectory, rank: u32) {
+/// Writes a tombstone for every dead claimant that has none: processes that a rank started. `rank` is the rank that the tombstones
+/// name.
+pub fn write_missing_tombstones(directory: &JobDirectory, rank: u32) {
     for (_, who) in directory.claimants() {
         if !who.is_alive() && directory.tombstone_of(who).is_none() {
             let stone = Tombstone { who, rank, how: "is gone".to_owned() };

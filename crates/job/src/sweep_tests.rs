@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sweeping: the stale goes, the living stays.
+//! Sweeping: stale directories are removed, directories in use stay.
 
 use super::*;
 use crate::testing::{Other, Parent};
@@ -22,7 +22,7 @@ fn names(parent: &Parent) -> Vec<String> {
 }
 
 #[test]
-fn nothing_there_is_nothing_to_do() {
+fn without_a_directory_nothing_is_swept() {
     let parent = Parent::new();
     assert!(sweep_stale(parent.path()).is_empty());
     assert!(sweep_stale(Path::new("/nonexistent")).is_empty());
@@ -30,7 +30,7 @@ fn nothing_there_is_nothing_to_do() {
 }
 
 #[test]
-fn jobs_of_dead_launchers_go_and_others_stay() {
+fn only_jobs_of_dead_launchers_are_removed() {
     let parent = Parent::new();
     let living = Other::start();
     let dead = Other::start().end();
@@ -60,7 +60,7 @@ fn without_a_launcher_the_claimants_decide() {
 }
 
 #[test]
-fn a_directory_that_somebody_has_open_stays() {
+fn an_open_directory_stays() {
     let parent = Parent::new();
     let dead = Other::start().end();
     let open = job_of(&parent, "open", dead);
@@ -70,7 +70,7 @@ fn a_directory_that_somebody_has_open_stays() {
 }
 
 #[test]
-fn what_a_sweep_left_half_done_is_finished() {
+fn an_unfinished_removal_is_finished() {
     let parent = Parent::new();
     drop(job_of(&parent, "a", Identity::own()));
     fs::rename(parent.user().join("a"), parent.user().join(".gone-1-0")).expect("renamed");
@@ -79,7 +79,7 @@ fn what_a_sweep_left_half_done_is_finished() {
 }
 
 #[test]
-fn what_is_not_a_job_directory_is_left_alone() {
+fn other_files_are_not_touched() {
     let parent = Parent::new();
     let outside = Parent::new();
     drop(JobDirectory::create_in(parent.path(), "a").expect("made"));
@@ -114,7 +114,7 @@ fn sweeps_and_starts_at_the_same_time_do_not_hurt_each_other() {
 }
 
 #[test]
-fn memory_of_the_dead_is_freed_and_that_of_the_living_is_not() {
+fn only_memory_of_dead_processes_is_removed() {
     let parent = Parent::new();
     let job = JobDirectory::create_in(parent.path(), "solo").expect("made");
     let dead = Other::start().end();
@@ -125,7 +125,7 @@ fn memory_of_the_dead_is_freed_and_that_of_the_living_is_not() {
     for file in kept.iter().chain(&freed) {
         fs::write(file, "x").expect("written");
     }
-    remove_memory_of_the_dead(&job);
+    remove_memory_of_dead_processes(&job);
     assert!(kept.iter().all(|file| file.exists()));
     assert!(!freed.iter().any(|file| file.exists()));
 }
@@ -139,16 +139,16 @@ fn dead_claimants_get_one_tombstone_each() {
     for (pid, who) in [(0, living.identity), (1, dead)] {
         fs::write(job.claim_file(pid), who.to_line()).expect("written");
     }
-    bury_dead_claimants(&job, 5);
+    write_missing_tombstones(&job, 5);
     assert_eq!(job.tombstone_of(living.identity), None);
     assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5));
-    bury_dead_claimants(&job, 6);
-    assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5), "the first word stands");
+    write_missing_tombstones(&job, 6);
+    assert_eq!(job.tombstone_of(dead).map(|stone| stone.rank), Some(5), "the first tombstone stays");
     living.end();
 }
 
 #[test]
-fn in_a_directory_in_use_only_the_dead_lose_their_files() {
+fn in_a_directory_in_use_only_files_of_dead_processes_are_removed() {
     let parent = Parent::new();
     let living = Other::start();
     let dead = Other::start().end();

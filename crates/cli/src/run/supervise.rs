@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use selvedge_job::{Identity, JobDirectory, Tombstone, bury_dead_claimants};
+use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_shm::segment::mark_dead;
 
 use super::Args;
@@ -323,7 +323,7 @@ impl Supervisor<'_> {
         if let Err(error) = stone.write(self.directory) {
             say(&error.to_string());
         }
-        bury_dead_claimants(self.directory, number);
+        write_missing_tombstones(self.directory, number);
         // Peers that use their NICs, or wait for them, learn of it now and not when they next ask. When the whole job
         // is ending, nobody is left to be told.
         if self.phase == Phase::Running {

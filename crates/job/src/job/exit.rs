@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What happens to the job when the process ends.
+//! What happens to the job when the process exits.
 //!
-//! `mpiexec.hydra` and `prterun` end the whole job when a process exits without having said goodbye, and an alone
-//! process is the last that could remove its directory. So a program that returns from `main` without
-//! `selvedge_finalize` says goodbye here. Under `selvedge run` it does not: that launcher looks at the exit code, and
-//! wants to know who left without a word.
+//! `mpiexec.hydra` and `prterun` end the whole job when a process exits without a finalize message, and a process without a
+//! launcher must remove its directory if it is the last. So the exit handler here leaves the job for a program that returns from
+//! `main` without `selvedge_finalize`. Under `selvedge run` it does not: that launcher checks the exit code, and
+//! has to see which ranks exit without leaving.
 //!
 //! Invariant: nothing here waits for a lock, because `exit` may be called while another thread is in a barrier.
 
@@ -12,15 +12,15 @@ use std::sync::{Once, TryLockError};
 
 use super::{JOINED, Job};
 
-/// Arranges for [`at_exit`] to run when the process exits. Once a process is enough, also for its forked children.
+/// Registers [`at_exit`] to run when the process exits. Once in a process is enough, also for its forked children.
 pub(super) fn leave_at_exit() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: `at_exit` is a function of this object; libc runs it at exit or when the object is unloaded,
-        // whichever is first, so it is there whenever it is called.
+        // whichever comes first, so the function is mapped whenever it is called.
         let refused = unsafe { libc::atexit(at_exit) } != 0;
         if refused {
-            log::debug!("no exit handler; the launcher may take a plain exit for a failure");
+            log::debug!("no exit handler could be registered; the launcher may take a normal exit for a failure");
         }
     });
 }
@@ -37,18 +37,18 @@ extern "C" fn at_exit() {
         if job.inner.os_pid != std::process::id() {
             return;
         }
-        let link = match job.inner.link.try_lock() {
-            Ok(link) => link,
-            Err(TryLockError::Poisoned(link)) => link.into_inner(),
+        let connection = match job.inner.connection.try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(connection)) => connection.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        let _ = job.leave(link, false);
+        let _ = job.leave(connection, false);
     });
 }
 
-/// Ends the process at once. A code that would read as success becomes 1.
+/// Ends the process at once. An exit code that would mean success becomes 1.
 pub(super) fn exit_now(code: i32) -> ! {
     let code = if code & 0xff == 0 { 1 } else { code };
-    // SAFETY: _exit has no preconditions.
+    // SAFETY: `_exit` takes a number and does not return; it has no preconditions.
     unsafe { libc::_exit(code) }
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The job this process is part of, whoever started it.
+//! The job that this process is part of, under any launcher.
 //!
 //! Chosen in this order: PMI-1 where `PMI_FD` is a socket or `PMI_PORT` is set (`selvedge run`, MPICH's
 //! `mpiexec.hydra`), PMIx where `PMIX_NAMESPACE` is set (`prterun`, Open MPI's `mpirun`, Slurm), else this process is
-//! rank 0 of 1 in the job named by `SELVEDGE_JOB`, else `solo`, which all such processes of the user share.
+//! rank 0 of 1 in the job named by `SELVEDGE_JOB`, or in `solo`, which all such processes of the user share.
 //!
 //! Invariants
-//! 1. One process joins once: later calls of [`Job::join`] give the same job.
-//! 2. All methods may be called from any thread; collective ones wait for each other. [`Job::abort`] waits for nobody.
-//! 3. Joining says nothing to a PMI-1 launcher that can be known without: the program may speak to it on the same socket.
-//!    The first barrier or exchange does.
+//! 1. One process joins once: later calls of [`Job::join`] return the same job.
+//! 2. All methods may be called from any thread; collective ones wait for each other. [`Job::abort`] waits for none.
+//! 3. Joining sends nothing to a PMI-1 launcher if the environment holds the answers, because the program may use the same
+//!    socket. The first barrier or exchange sends.
 //! 4. A forked child of a rank is not that rank: its calls fail with [`JobError::Forked`].
 //!
 //! Cost: a barrier is one round trip to the launcher; an exchange is one put for each 750 bytes or so under PMI-1, a
@@ -27,25 +27,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::directory::{DirectoryError, JobDirectory};
 use crate::names::job_name_from;
-use crate::sweep::remove_memory_of_the_dead;
+use crate::sweep::remove_memory_of_dead_processes;
 
-use pmi1::{Pmi1, Unspoken};
+use pmi1::{Pmi1, Uninitialised};
 use pmix::Pmix;
 
-/// Why this process has no job.
+/// Why this process cannot join a job.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
-    /// The launcher's environment says something impossible.
+    /// A launcher's environment variable has an impossible value.
     #[error("the environment variable {name}={value} is not {wanted}")]
     BadVariable {
         /// The variable's name.
         name: &'static str,
-        /// What it holds.
+        /// Its value.
         value: String,
-        /// What it should hold.
+        /// What the value should be.
         wanted: &'static str,
     },
-    /// The launcher does not answer as it should.
+    /// The launcher's answer is not that of its protocol.
     #[error(transparent)]
     Launcher(#[from] JobError),
     /// The job's directory cannot be used.
@@ -56,18 +56,18 @@ pub enum JoinError {
 /// Why a call on a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
-    /// The launcher closed the connection: it, and with it the job, is ending.
-    #[error("the launcher is gone")]
+    /// The launcher closed the connection: it is ending, and the job with it.
+    #[error("the launcher has closed the connection, so the job is ending")]
     LauncherGone,
     /// The connection to the launcher failed.
     #[error("cannot {doing} the launcher: {source}")]
     Io {
-        /// What was tried, as a verb.
+        /// The operation, as a verb.
         doing: &'static str,
-        /// What the operating system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// The launcher's answer makes no sense, or refuses.
+    /// The launcher's answer is malformed, or refuses the request.
     #[error("asked the launcher for `{asked}`, it answered `{answer}`")]
     Protocol {
         /// The request, shortened.
@@ -75,10 +75,10 @@ pub enum JobError {
         /// The reply, shortened.
         answer: String,
     },
-    /// PMIx was asked for, and its library cannot be used.
-    #[error("the launcher speaks PMIx, but {why} (SELVEDGE_PMIX_LIB may name the library)")]
+    /// The launcher uses PMIx, and its library cannot be used.
+    #[error("the launcher speaks PMIx, but {why}; set SELVEDGE_PMIX_LIB to the file of its libpmix")]
     PmixLibrary {
-        /// What is wrong, in words.
+        /// The reason, in words.
         why: String,
     },
     /// A PMIx call failed.
@@ -92,28 +92,28 @@ pub enum JobError {
     /// A rank has ended without taking part.
     #[error("rank {rank} has ended and gave nothing to the exchange")]
     PeerLost {
-        /// Who.
+        /// That rank.
         rank: u32,
     },
     /// Ranks gave different numbers of bytes where all must give the same.
     #[error("rank {rank} gave {theirs_bytes} bytes to the exchange, this rank {own_bytes}")]
     UnequalLengths {
-        /// Who.
+        /// That rank.
         rank: u32,
-        /// How much that rank gave.
+        /// The number of bytes that it gave.
         theirs_bytes: usize,
-        /// How much this one gave.
+        /// The number of bytes that this rank gave.
         own_bytes: usize,
     },
     /// The job was left by [`Job::finalize`].
     #[error("the job has been left")]
     Finalized,
-    /// This process is a fork of the one that joined.
+    /// This process is a forked child of the one that joined.
     #[error("this process was forked by a rank of the job and is not itself one")]
     Forked,
 }
 
-/// Who started this process.
+/// The kind of launcher that started this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Launcher {
     /// `selvedge run`.
@@ -122,11 +122,11 @@ pub enum Launcher {
     Pmi1,
     /// A launcher that speaks PMIx.
     Pmix,
-    /// None.
+    /// No launcher.
     Solo,
 }
 
-/// The job this process is part of. Clones are the same job.
+/// The job that this process is part of. Clones are the same job.
 #[derive(Clone)]
 pub struct Job {
     inner: Arc<Inner>,
@@ -139,20 +139,20 @@ struct Inner {
     directory: JobDirectory,
     os_pid: u32,
     abort: AbortPath,
-    link: Mutex<Link>,
+    connection: Mutex<Connection>,
 }
 
-/// The way to the launcher; one caller at a time.
-enum Link {
-    /// Nothing has been said yet.
-    Unspoken(Unspoken),
+/// The connection to the launcher, used by one caller at a time.
+enum Connection {
+    /// Nothing has been sent yet.
+    Uninitialised(Uninitialised),
     Pmi1(Pmi1),
     Pmix(Box<Pmix>),
     Solo,
     Left,
 }
 
-/// How to end the job without waiting for whoever holds the link.
+/// How to end the job without waiting for the thread that holds the connection.
 enum AbortPath {
     Pmi1(RawFd),
     Pmix(pmix::Library),
@@ -161,13 +161,13 @@ enum AbortPath {
 
 static JOINED: Mutex<Option<Job>> = Mutex::new(None);
 
-/// Numbers exchanges, so that no key is used twice; never reset, because a launcher's key space outlives `finalize`.
+/// Numbers exchanges, so that no key is used twice. Never reset, because a launcher's key space outlives `finalize`.
 static EXCHANGES: AtomicU64 = AtomicU64::new(0);
 
 impl Job {
-    /// Joins the job that this process was started in. Every later call gives the same job, also when it was left:
-    /// a launcher admits a process once. Only without a launcher does joining after leaving, or in a forked child,
-    /// start afresh.
+    /// Joins the job that this process was started in. Every later call returns the same job, even after it was left,
+    /// because a launcher admits a process once. Only without a launcher does a call after leaving, or in a forked child,
+    /// join again.
     pub fn join() -> Result<Job, JoinError> {
         let mut joined = lock(&JOINED);
         if let Some(job) = joined.as_ref() {
@@ -202,33 +202,33 @@ impl Job {
         self.inner.directory.name()
     }
 
-    /// Where the job's files lie on this machine.
+    /// The directory of the job's files on this machine.
     pub fn directory(&self) -> &JobDirectory {
         &self.inner.directory
     }
 
-    /// Who started this process.
+    /// The launcher that started this process.
     pub fn launcher(&self) -> Launcher {
         self.inner.launcher
     }
 
     /// Whether `selvedge run` started this process; then it also removes the directory and writes tombstones.
-    pub fn under_our_launcher(&self) -> bool {
+    pub fn under_selvedge_run(&self) -> bool {
         self.inner.launcher == Launcher::Selvedge
     }
 
-    /// Waits until every living rank is here.
+    /// Waits until every living rank has called it.
     pub fn barrier(&self) -> Result<(), JobError> {
         self.check_process()?;
-        match &mut *self.speaking()? {
-            Link::Pmi1(pmi) => pmi.barrier(),
-            Link::Pmix(pmix) => pmix.fence(false),
-            Link::Solo => Ok(()),
-            Link::Unspoken(_) | Link::Left => Err(JobError::Finalized),
+        match &mut *self.initialised()? {
+            Connection::Pmi1(pmi) => pmi.barrier(),
+            Connection::Pmix(pmix) => pmix.fence(false),
+            Connection::Solo => Ok(()),
+            Connection::Uninitialised(_) | Connection::Left => Err(JobError::Finalized),
         }
     }
 
-    /// Gives every rank the bytes of every rank, one after the other in rank order. All must give equally many.
+    /// Gathers the bytes of every rank at every rank, concatenated in rank order. All ranks must give the same number.
     pub fn exchange(&self, mine: &[u8]) -> Result<Vec<u8>, JobError> {
         let each = self.exchange_each(mine)?;
         for (rank, theirs) in (0..).zip(&each) {
@@ -239,31 +239,29 @@ impl Job {
         Ok(each.concat())
     }
 
-    /// Gives every rank the bytes of every rank, by rank; each may give as many as it likes.
+    /// Gathers the bytes of every rank at every rank, by rank. Each rank may give any number.
     pub fn exchange_each(&self, mine: &[u8]) -> Result<Vec<Vec<u8>>, JobError> {
         self.check_process()?;
-        let mut link = self.speaking()?;
+        let mut connection = self.initialised()?;
         let nth = EXCHANGES.fetch_add(1, Ordering::Relaxed);
         let (own, size) = (self.inner.rank, self.inner.size);
-        match &mut *link {
-            Link::Pmi1(pmi) => {
+        match &mut *connection {
+            Connection::Pmi1(pmi) => {
                 pmi.put(nth, own, mine)?;
                 pmi.barrier()?;
                 (0..size).map(|rank| if rank == own { Ok(mine.to_vec()) } else { pmi.get(nth, rank) }).collect()
             }
-            Link::Pmix(pmix) => {
+            Connection::Pmix(pmix) => {
                 pmix.put(nth, mine)?;
                 pmix.fence(true)?;
                 (0..size).map(|rank| if rank == own { Ok(mine.to_vec()) } else { pmix.get(nth, rank) }).collect()
             }
-            Link::Solo => Ok(vec![mine.to_vec()]),
-            Link::Unspoken(_) | Link::Left => Err(JobError::Finalized),
+            Connection::Solo => Ok(vec![mine.to_vec()]),
+            Connection::Uninitialised(_) | Connection::Left => Err(JobError::Finalized),
         }
     }
 
-    /// Ends the whole job, with this exit code for the launcher to give, and says why on standard error.
-    ///
-    /// Ends this process at once: no destructors, no exit handlers.
+    /// Ends the whole job with an exit code for the launcher to return, and prints the reason on standard error.
     pub fn abort(&self, code: i32, why: &str) -> ! {
         let rank = self.inner.rank;
         say(&format!("selvedge: rank {rank} aborts the job with code {code}: {why}\n"));
@@ -275,52 +273,52 @@ impl Job {
         exit::exit_now(code)
     }
 
-    /// Ends the whole job because the program says that it is done, with an exit code that may be 0.
+    /// Ends the whole job because the program has finished, with an exit code that may be 0.
     ///
-    /// Ends this process at once: no destructors, no exit handlers; but what it wrote to C's streams is written.
+    /// Ends this process at once: no destructors and no exit handlers run, but C's streams are flushed.
     pub fn end_all(&self, code: i32) -> ! {
-        // SAFETY: null: every stream.
+        // SAFETY: `fflush` of a null pointer flushes every open stream.
         unsafe { libc::fflush(std::ptr::null_mut()) };
         match &self.inner.abort {
             AbortPath::Pmi1(fd) => pmi1::send_end(*fd, code),
             AbortPath::Pmix(library) => library.abort(code, "the program has ended the job"),
             AbortPath::Solo => {}
         }
-        // SAFETY: _exit has no preconditions.
+        // SAFETY: `_exit` takes a number and does not return; it has no preconditions.
         unsafe { libc::_exit(code) }
     }
 
-    /// Leaves the job: tells the launcher that this rank ends in order, and removes the directory if this was the last
-    /// process in it and no launcher of ours will. Release claims before. Leaving twice is leaving once.
+    /// Leaves the job: sends the launcher this rank's finalize message, and removes the directory if this was the last
+    /// process in it and `selvedge run` does not remove it. Release claims first. Leaving twice has no further effect.
     pub fn finalize(&self) -> Result<(), JobError> {
         self.check_process()?;
-        self.leave(lock(&self.inner.link), true)
+        self.leave(lock(&self.inner.connection), true)
     }
 
-    fn leave(&self, mut link: MutexGuard<'_, Link>, own_claims_count: bool) -> Result<(), JobError> {
-        let told = match std::mem::replace(&mut *link, Link::Left) {
-            Link::Pmi1(pmi) => pmi.finalize(),
-            Link::Pmix(pmix) => pmix.finalize(),
-            Link::Unspoken(_) | Link::Solo => Ok(()),
-            Link::Left => return Ok(()),
+    fn leave(&self, mut connection: MutexGuard<'_, Connection>, own_claims_count: bool) -> Result<(), JobError> {
+        let sent = match std::mem::replace(&mut *connection, Connection::Left) {
+            Connection::Pmi1(pmi) => pmi.finalize(),
+            Connection::Pmix(pmix) => pmix.finalize(),
+            Connection::Uninitialised(_) | Connection::Solo => Ok(()),
+            Connection::Left => return Ok(()),
         };
-        if !self.under_our_launcher() {
+        if !self.under_selvedge_run() {
             self.inner.directory.leave(own_claims_count);
         }
-        told
+        sent
     }
 
-    /// The link, no longer [`Link::Unspoken`].
-    fn speaking(&self) -> Result<MutexGuard<'_, Link>, JobError> {
-        let mut link = lock(&self.inner.link);
-        if let Link::Unspoken(unspoken) = &*link {
-            *link = Link::Pmi1(unspoken.speak()?);
+    /// The connection, initialised.
+    fn initialised(&self) -> Result<MutexGuard<'_, Connection>, JobError> {
+        let mut connection = lock(&self.inner.connection);
+        if let Connection::Uninitialised(uninitialised) = &*connection {
+            *connection = Connection::Pmi1(uninitialised.start()?);
         }
-        Ok(link)
+        Ok(connection)
     }
 
     fn is_left(&self) -> bool {
-        matches!(*lock(&self.inner.link), Link::Left)
+        matches!(*lock(&self.inner.connection), Connection::Left)
     }
 
     fn check_process(&self) -> Result<(), JobError> {
@@ -336,10 +334,10 @@ impl fmt::Debug for Job {
 }
 
 fn join_launcher() -> Result<Inner, JoinError> {
-    if let Some(pmi) = Unspoken::from_environment()? {
+    if let Some(pmi) = Uninitialised::from_environment()? {
         let directory = enter(pmi.job_name())?;
         let (rank, size, abort) = (pmi.rank(), pmi.size(), AbortPath::Pmi1(pmi.fd()));
-        return Ok(inner(rank, size, Launcher::Pmi1, directory, abort, Link::Unspoken(pmi)));
+        return Ok(inner(rank, size, Launcher::Pmi1, directory, abort, Connection::Uninitialised(pmi)));
     }
     if let Some(pmi) = Pmi1::from_environment()? {
         let ours = env::var("SELVEDGE_JOB").is_ok_and(|name| name == pmi.kvs_name());
@@ -349,31 +347,38 @@ fn join_launcher() -> Result<Inner, JoinError> {
             (Launcher::Pmi1, enter(&job_name_from(pmi.kvs_name()))?)
         };
         let (rank, size, abort) = (pmi.rank(), pmi.size(), AbortPath::Pmi1(pmi.fd()));
-        return Ok(inner(rank, size, launcher, directory, abort, Link::Pmi1(pmi)));
+        return Ok(inner(rank, size, launcher, directory, abort, Connection::Pmi1(pmi)));
     }
     if env::var_os("PMIX_NAMESPACE").is_some() {
         let pmix = Pmix::init()?;
         let directory = enter(&job_name_from(&pmix.namespace()))?;
         let (rank, size, abort) = (pmix.rank(), pmix.size(), AbortPath::Pmix(pmix.library()));
-        return Ok(inner(rank, size, Launcher::Pmix, directory, abort, Link::Pmix(Box::new(pmix))));
+        return Ok(inner(rank, size, Launcher::Pmix, directory, abort, Connection::Pmix(Box::new(pmix))));
     }
     let name = env::var("SELVEDGE_JOB").ok().filter(|name| !name.is_empty());
     let directory = enter(name.as_deref().unwrap_or("solo"))?;
-    Ok(inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Link::Solo))
+    Ok(inner(0, 1, Launcher::Solo, directory, AbortPath::Solo, Connection::Solo))
 }
 
-fn inner(rank: u32, size: u32, launcher: Launcher, directory: JobDirectory, abort: AbortPath, link: Link) -> Inner {
-    Inner { rank, size, launcher, directory, os_pid: std::process::id(), abort, link: Mutex::new(link) }
+fn inner(
+    rank: u32,
+    size: u32,
+    launcher: Launcher,
+    directory: JobDirectory,
+    abort: AbortPath,
+    connection: Connection,
+) -> Inner {
+    Inner { rank, size, launcher, directory, os_pid: std::process::id(), abort, connection: Mutex::new(connection) }
 }
 
-/// Without a launcher of ours, processes make the directory themselves and clear what dead ones left.
+/// Opens the job's directory where there is no launcher of ours: processes make it themselves and clear what dead ones left.
 fn enter(name: &str) -> Result<JobDirectory, DirectoryError> {
     let directory = JobDirectory::create(name)?;
-    remove_memory_of_the_dead(&directory);
+    remove_memory_of_dead_processes(&directory);
     Ok(directory)
 }
 
-/// Reads a number that a launcher put into the environment.
+/// Reads a number that a launcher has put into the environment.
 fn number(name: &'static str) -> Result<Option<u32>, JoinError> {
     let Some(value) = env::var_os(name) else { return Ok(None) };
     let value = value.to_string_lossy().into_owned();
@@ -383,7 +388,7 @@ fn number(name: &'static str) -> Result<Option<u32>, JoinError> {
     }
 }
 
-/// Standard error may be closed or full; an abort goes on all the same.
+/// Prints on standard error, and ignores failures: an abort goes on even if the stream is closed or full.
 fn say(text: &str) {
     let _ = std::io::Write::write_all(&mut std::io::stderr(), text.as_bytes());
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The client side of PMI-1, the wire protocol of MPICH's launchers, which `selvedge run` speaks too.
+//! The client side of PMI-1, the protocol of MPICH's launchers, which `selvedge run` speaks too.
 //!
-//! A line of `key=value` words each way, over the socket `PMI_FD` or, with `PMI_PORT`, a TCP connection:
+//! One line of `key=value` words in each direction, over the socket `PMI_FD` or, with `PMI_PORT`, a TCP connection:
 //!
 //! | request | reply |
 //! |---|---|
@@ -14,17 +14,17 @@
 //! | `cmd=finalize` | `cmd=finalize_ack` |
 //! | `cmd=abort exitcode=..` | none |
 //!
-//! A program that uses MPI, or PMI itself, speaks on the same socket, and some do so from another thread or say goodbye
-//! before this library does. So nothing is sent before a barrier or an exchange is asked for: place and job are known
-//! from the environment and from who holds the other end ([`Unspoken`]), where that is enough.
+//! A program that uses MPI, or PMI itself, uses the same socket, and some do so from another thread or finalize
+//! before this library does. So nothing is sent before the first barrier or exchange. Until then rank, size and job come
+//! from the environment and from the process at the other end of the socket ([`Uninitialised`]), where that is enough.
 //!
-//! Values are short (`vallen_max`, often 1024), so bytes travel as base64 in parts; the first part starts with the
-//! number of all characters and a `.`.
+//! Values are short (`vallen_max`, often 1024), so bytes are sent as base64 in parts; the first part starts with the
+//! total number of characters and a `.`.
 //!
 //! Invariants
 //! 1. Each request is one `send`, so an abort from another thread never lands inside one.
 //! 2. A dead launcher is an error, never SIGPIPE.
-//! 3. What the launcher sends is bounded: a line has at most 64 KiB, a value at most what its first part announced.
+//! 3. Input from the launcher is bounded: a line has at most 64 KiB, a value at most the length that its first part announces.
 
 use std::env;
 use std::io;
@@ -42,37 +42,37 @@ use crate::names::{base64url_decode, base64url_encode};
 /// Longest line accepted, in bytes.
 const LINE_BYTES_MAX: usize = 64 << 10;
 
-/// A connection on which nothing has been said yet, of a job that is known all the same.
-pub(super) struct Unspoken {
+/// A connection on which nothing has been sent yet, of a job that is known without.
+pub(super) struct Uninitialised {
     fd: RawFd,
     rank: u32,
     size: u32,
     job_name: String,
 }
 
-impl Unspoken {
-    /// What the environment and the socket tell, if that settles it: all ranks must have the one launcher process, and
-    /// no other job may.
-    pub(super) fn from_environment() -> Result<Option<Unspoken>, JoinError> {
-        // A launcher of ours names the job. Processes that a job spawns later may share its launcher process.
+impl Uninitialised {
+    /// The job as the environment and the socket describe it. `None` if they do not settle it: all ranks must have the same launcher
+    /// process, and that process must have no other job.
+    pub(super) fn from_environment() -> Result<Option<Uninitialised>, JoinError> {
+        // `selvedge run` names the job in the environment. A spawned job may share its launcher process with the job that spawned it.
         let named = env::var_os("SELVEDGE_JOB").is_some();
         let spawned = env::var("PMI_SPAWNED").is_ok_and(|text| text != "0");
         if named || spawned {
             return Ok(None);
         }
         let (Some(rank), Some(size)) = (number("PMI_RANK")?, number("PMI_SIZE")?) else { return Ok(None) };
-        // Hydra has one process for each host that it was told of, and two names may be one machine.
+        // Hydra starts one process for each host name that it is given, and two names may be one machine.
         if number("MPI_LOCALNRANKS")?.is_some_and(|here| here != size) {
             return Ok(None);
         }
-        Ok(socket_given()?.and_then(|fd| Unspoken::new(fd, rank, size)))
+        Ok(socket_given()?.and_then(|fd| Uninitialised::new(fd, rank, size)))
     }
 
-    /// The job is named after the process that made the socket: the launcher, or its deputy on this machine.
-    fn new(fd: RawFd, rank: u32, size: u32) -> Option<Unspoken> {
+    /// Names the job handle_error the process that made the socket: the launcher, or its proxy on this machine.
+    fn new(fd: RawFd, rank: u32, size: u32) -> Option<Uninitialised> {
         let launcher = peer_of(fd).filter(|_| rank < size)?;
         let job_name = format!("pmi-{}-{}", launcher.pid, launcher.start);
-        Some(Unspoken { fd, rank, size, job_name })
+        Some(Uninitialised { fd, rank, size, job_name })
     }
 
     pub(super) fn rank(&self) -> u32 {
@@ -91,17 +91,17 @@ impl Unspoken {
         &self.job_name
     }
 
-    /// Begins to speak.
-    pub(super) fn speak(&self) -> Result<Pmi1, JobError> {
-        Pmi1::start(Wire::new(self.fd), self.rank, self.size)
+    /// Sends the first messages.
+    pub(super) fn start(&self) -> Result<Pmi1, JobError> {
+        Pmi1::start(LineSocket::new(self.fd), self.rank, self.size)
     }
 }
 
-/// Who made this socket pair; `None` if that is not a process of this machine that we can see.
+/// The process that made this socket pair; `None` if it is not a visible process of this machine.
 fn peer_of(fd: RawFd) -> Option<Identity> {
     let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut bytes = size_of::<libc::ucred>() as libc::socklen_t;
-    // SAFETY: `peer` has room for the `bytes` announced; a bad descriptor is an error.
+    // SAFETY: `peer` and `bytes` live across the call, and `bytes` is the size of `peer`. A bad descriptor is an error.
     let failed = unsafe {
         libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, (&raw mut peer).cast(), &raw mut bytes) != 0
     };
@@ -111,7 +111,7 @@ fn peer_of(fd: RawFd) -> Option<Identity> {
 
 /// A connection to a launcher, initialised.
 pub(super) struct Pmi1 {
-    wire: Wire,
+    socket: LineSocket,
     rank: u32,
     size: u32,
     kvs_name: String,
@@ -120,12 +120,12 @@ pub(super) struct Pmi1 {
 }
 
 impl Pmi1 {
-    /// Connects if the environment says that a launcher speaks PMI-1.
+    /// Connects if the environment names a PMI-1 launcher.
     pub(super) fn from_environment() -> Result<Option<Pmi1>, JoinError> {
         if let Some(fd) = socket_given()? {
             let need = |name| number(name)?.ok_or(JoinError::BadVariable { name, value: String::new(), wanted: "set" });
             let (rank, size) = (need("PMI_RANK")?, need("PMI_SIZE")?);
-            return Ok(Some(Pmi1::start(Wire::new(fd), rank, size)?));
+            return Ok(Some(Pmi1::start(LineSocket::new(fd), rank, size)?));
         }
         match env::var("PMI_PORT") {
             Ok(address) => Ok(Some(Pmi1::connect(&address)?)),
@@ -133,17 +133,17 @@ impl Pmi1 {
         }
     }
 
-    /// The older way: a TCP connection on which the launcher first says who we are.
+    /// Connects by the older method: a TCP connection on which the launcher first sends this process's rank and the job's size.
     fn connect(address: &str) -> Result<Pmi1, JoinError> {
         let id = number("PMI_ID")?.or(number("PMI_RANK")?).unwrap_or(0);
         let stream = TcpStream::connect(address).map_err(|source| JobError::Io { doing: "connect to", source })?;
         let _ = stream.set_nodelay(true);
-        let mut wire = Wire::new(stream.into_raw_fd());
-        wire.ask(&format!("cmd=initack pmiid={id}"), "initack")?;
+        let mut socket = LineSocket::new(stream.into_raw_fd());
+        socket.ask(&format!("cmd=initack pmiid={id}"), "initack")?;
         let (mut rank, mut size) = (id, None);
-        // Three lines `cmd=set name=value`: size, rank, debug.
+        // The launcher sends three lines `cmd=set name=value`: size, rank, debug.
         for _ in 0..3 {
-            let line = wire.line()?;
+            let line = socket.line()?;
             if let Some(given) = word(&line, "size") {
                 size = given.parse().ok();
             }
@@ -155,22 +155,22 @@ impl Pmi1 {
             Some(size) => size,
             None => number("PMI_SIZE")?.unwrap_or(1),
         };
-        Ok(Pmi1::start(wire, rank, size)?)
+        Ok(Pmi1::start(socket, rank, size)?)
     }
 
-    fn start(mut wire: Wire, rank: u32, size: u32) -> Result<Pmi1, JobError> {
+    fn start(mut socket: LineSocket, rank: u32, size: u32) -> Result<Pmi1, JobError> {
         if rank >= size {
             return Err(refused("PMI_SIZE", &format!("rank {rank} of {size}")));
         }
-        let init = wire.ask(&signed("cmd=init pmi_version=1 pmi_subversion=1"), "response_to_init")?;
+        let init = socket.ask(&marked("cmd=init pmi_version=1 pmi_subversion=1"), "response_to_init")?;
         check_rc("init", &init)?;
-        let maxes = wire.ask("cmd=get_maxes", "maxes")?;
+        let maxes = socket.ask("cmd=get_maxes", "maxes")?;
         let vallen = word(&maxes, "vallen_max").and_then(|text| text.parse::<usize>().ok()).unwrap_or(256);
-        let answer = wire.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let answer = socket.ask("cmd=get_my_kvsname", "my_kvsname")?;
         let kvs_name = word(&answer, "kvsname").ok_or_else(|| refused("get_my_kvsname", &answer))?.to_owned();
         // The limit may or may not count a terminating zero. Hydra's buffer holds the whole line in 64 KiB.
         let value_chars_max = vallen.saturating_sub(1).clamp(32, 32 << 10);
-        Ok(Pmi1 { wire, rank, size, kvs_name, value_chars_max })
+        Ok(Pmi1 { socket, rank, size, kvs_name, value_chars_max })
     }
 
     pub(super) fn rank(&self) -> u32 {
@@ -186,29 +186,29 @@ impl Pmi1 {
     }
 
     pub(super) fn fd(&self) -> RawFd {
-        self.wire.fd
+        self.socket.fd
     }
 
     pub(super) fn barrier(&mut self) -> Result<(), JobError> {
-        let answer = self.wire.ask("cmd=barrier_in", "barrier_out")?;
+        let answer = self.socket.ask("cmd=barrier_in", "barrier_out")?;
         check_rc("barrier_in", &answer)
     }
 
-    /// Publishes this rank's part of the `nth` exchange; others see it after the next barrier.
+    /// Publishes this rank's part of the `nth` exchange; others see it handle_error the next barrier.
     pub(super) fn put(&mut self, nth: u64, rank: u32, bytes: &[u8]) -> Result<(), JobError> {
         for (part, value) in split_value(bytes, self.value_chars_max).iter().enumerate() {
             let key = key(nth, rank, part);
             let request = format!("cmd=put kvsname={} key={key} value={value}", self.kvs_name);
-            let answer = self.wire.ask(&request, "put_result")?;
+            let answer = self.socket.ask(&request, "put_result")?;
             check_rc("put", &answer)?;
         }
         Ok(())
     }
 
-    /// What that rank published in the `nth` exchange.
+    /// The bytes that a rank published in the `nth` exchange.
     pub(super) fn get(&mut self, nth: u64, rank: u32) -> Result<Vec<u8>, JobError> {
         let first = self.get_part(nth, rank, 0)?;
-        let bad = || refused("get", "a value that no rank of ours has put");
+        let bad = || refused("get", "a value that no Selvedge rank has put");
         let (length, start) = first.split_once('.').ok_or_else(bad)?;
         let length: usize = length.parse().map_err(|_| bad())?;
         let mut text = start.to_owned();
@@ -230,8 +230,8 @@ impl Pmi1 {
 
     fn get_part(&mut self, nth: u64, rank: u32, part: usize) -> Result<String, JobError> {
         let request = format!("cmd=get kvsname={} key={}", self.kvs_name, key(nth, rank, part));
-        let answer = self.wire.ask(&request, "get_result")?;
-        // Absent after a barrier: that rank was dead when the barrier was completed without it.
+        let answer = self.socket.ask(&request, "get_result")?;
+        // Absent handle_error a barrier: the rank was dead when the barrier completed without it.
         if word(&answer, "rc").is_some_and(|rc| rc != "0") {
             return Err(JobError::PeerLost { rank });
         }
@@ -239,34 +239,34 @@ impl Pmi1 {
     }
 
     pub(super) fn finalize(mut self) -> Result<(), JobError> {
-        self.wire.ask(&signed("cmd=finalize"), "finalize_ack").map(|_| ())
+        self.socket.ask(&marked("cmd=finalize"), "finalize_ack").map(|_| ())
     }
 }
 
-/// A line that tells our launcher that not the program speaks but this library, on the wire that they share. Others are
-/// not told.
-fn signed(line: &str) -> String {
+/// Marks a line for `selvedge run` as sent by this library and not by the program, which uses the same socket. Other launchers
+/// get the line without the mark.
+fn marked(line: &str) -> String {
     let ours = std::env::var_os("SELVEDGE_JOB").is_some();
     if ours { format!("{line} library=selvedge") } else { line.to_owned() }
 }
 
-/// Tells the launcher to end the job. Nothing can be done if that fails.
+/// Asks the launcher to end the job. A failure is ignored, because this process ends next.
 pub(super) fn send_abort(fd: RawFd, code: i32) {
-    let _ = Wire::new(fd).send(&format!("cmd=abort exitcode={code}"));
+    let _ = LineSocket::new(fd).send(&format!("cmd=abort exitcode={code}"));
 }
 
-/// Tells the launcher that the job is at its end: ours then takes the code as it is, also 0.
+/// Reports to the launcher that the job is finished. `selvedge run` then exits with this code, even if it is 0.
 pub(super) fn send_end(fd: RawFd, code: i32) {
     let ours = std::env::var_os("SELVEDGE_JOB").is_some();
     let end = if ours { " end=asked" } else { "" };
-    let _ = Wire::new(fd).send(&format!("cmd=abort exitcode={code}{end}"));
+    let _ = LineSocket::new(fd).send(&format!("cmd=abort exitcode={code}{end}"));
 }
 
 fn key(nth: u64, rank: u32, part: usize) -> String {
     format!("selvedge-{nth}-{rank}-{part}")
 }
 
-/// Bytes as values of at most so many characters; the first announces how many there are in all.
+/// Bytes as values of at most `chars_max` characters; the first announces the total number.
 fn split_value(bytes: &[u8], chars_max: usize) -> Vec<String> {
     let text = base64url_encode(bytes);
     let head = format!("{}.", text.len());
@@ -276,12 +276,13 @@ fn split_value(bytes: &[u8], chars_max: usize) -> Vec<String> {
     values
 }
 
-/// The socket named by `PMI_FD`. A number that is no socket is a leftover from a launcher further up, which the one
-/// that started us did not clear away.
+/// The socket named by `PMI_FD`. A number that is not a socket was inherited from an outer launcher, whose variable
+/// the inner launcher did not remove.
 fn socket_given() -> Result<Option<RawFd>, JoinError> {
     let Some(number) = number("PMI_FD")? else { return Ok(None) };
     let Ok(raw) = RawFd::try_from(number) else { return Ok(None) };
-    // SAFETY: `raw` is not -1. Whether it is open is what fstat tells; nothing else is done with it here.
+    // SAFETY: `raw` came from an unsigned number, so it is not -1. The borrow is used only for `fstat`, which fails on a closed
+    // descriptor.
     let fd = unsafe { BorrowedFd::borrow_raw(raw) };
     let socket = rustix::fs::fstat(fd)
         .is_ok_and(|stat| rustix::fs::FileType::from_raw_mode(stat.st_mode) == rustix::fs::FileType::Socket);
@@ -308,16 +309,16 @@ fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     line.split_ascii_whitespace().find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
 }
 
-/// Lines over a socket. The socket is the process's for good: it is never closed here, because an MPI library in the
+/// Sends and receives lines over a socket. The socket stays open for the life of the process, because an MPI library in the
 /// same process may use it too.
-struct Wire {
+struct LineSocket {
     fd: RawFd,
     pending: Vec<u8>,
 }
 
-impl Wire {
-    fn new(fd: RawFd) -> Wire {
-        Wire { fd, pending: Vec::new() }
+impl LineSocket {
+    fn new(fd: RawFd) -> LineSocket {
+        LineSocket { fd, pending: Vec::new() }
     }
 
     fn ask(&mut self, request: &str, reply: &str) -> Result<String, JobError> {
@@ -332,7 +333,7 @@ impl Wire {
         while !rest.is_empty() {
             match rustix::net::send(self.borrow(), rest, SendFlags::NOSIGNAL) {
                 Ok(count) => rest = &rest[count..],
-                Err(error) => self.after(error, "write to", PollFlags::OUT)?,
+                Err(error) => self.handle_error(error, "write to", PollFlags::OUT)?,
             }
         }
         Ok(())
@@ -351,13 +352,13 @@ impl Wire {
             match rustix::net::recv(self.borrow(), &mut chunk[..], RecvFlags::empty()) {
                 Ok((0, _)) => return Err(JobError::LauncherGone),
                 Ok((count, _)) => self.pending.extend_from_slice(&chunk[..count.min(chunk.len())]),
-                Err(error) => self.after(error, "read from", PollFlags::IN)?,
+                Err(error) => self.handle_error(error, "read from", PollFlags::IN)?,
             }
         }
     }
 
-    /// Goes on after an interruption, waits if the socket was made non-blocking, else fails.
-    fn after(&self, error: Errno, doing: &'static str, ready: PollFlags) -> Result<(), JobError> {
+    /// Handles an error of the socket: continues handle_error an interruption, waits if the socket is non-blocking, else fails.
+    fn handle_error(&self, error: Errno, doing: &'static str, ready: PollFlags) -> Result<(), JobError> {
         match error {
             Errno::INTR => Ok(()),
             Errno::WOULDBLOCK => {
@@ -370,7 +371,8 @@ impl Wire {
     }
 
     fn borrow(&self) -> BorrowedFd<'_> {
-        // SAFETY: `fd` was found open, is not -1, and this crate never closes it.
+        // SAFETY: `fd` is the launcher's socket, checked open and not -1, or a TCP socket that this crate opened. It is never
+        // closed while the process lives.
         unsafe { BorrowedFd::borrow_raw(self.fd) }
     }
 }

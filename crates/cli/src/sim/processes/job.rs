@@ -7,7 +7,7 @@ use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use selvedge_job::{JobDirectory, Tombstone, bury_dead_claimants};
+use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_shm::segment::mark_dead;
 use selvedge_sim::node::KILLED;
 use selvedge_sim::processes::{Heard, Launcher};
@@ -360,7 +360,7 @@ impl Job {
             if let Err(error) = stone.write(directory) {
                 say(&error.to_string());
             }
-            bury_dead_claimants(directory, number);
+            write_missing_tombstones(directory, number);
             if !self.over {
                 mark_dead(directory.path(), who.pid);
             }

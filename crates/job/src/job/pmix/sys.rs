@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is used of `pmix.h`: types, values and prototypes of the PMIx standard, in its C layout.
+//! The part of `pmix.h` that is used: types, constants and prototypes of the PMIx standard, in its C layout.
 
 use std::ffi::{c_char, c_int};
 
@@ -96,15 +96,14 @@ impl Value {
         if self.kind != TYPE_BYTE_OBJECT {
             return None;
         }
-        // SAFETY: the type says that this member is the one that was written.
+        // SAFETY: `kind` is TYPE_BYTE_OBJECT, so `bytes` is the member that was written.
         let ByteObject { bytes, size } = unsafe { self.data.bytes };
         Some((bytes, size))
     }
 
     /// The number, if it is one that can count ranks.
     pub(crate) fn count(&self) -> Option<u32> {
-        // SAFETY: every member is written at the union's start in its own width, and the type says which; all bit
-        // patterns are integers.
+        // SAFETY: `kind` says which member was written. Every member starts at the union's start, and any bits are a valid integer.
         unsafe {
             match self.kind {
                 TYPE_UINT | TYPE_UINT32 => Some(self.data.uint32),
