@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sealed files in memory: what is shared lies in them.
+//! Sealed memory files, which hold shared memory.
 //!
-//! A file is as long as it will ever be from the beginning, and sealed: nobody can shorten it, so who maps it never finds it missing
-//! (SIGBUS). Pages that were not written yet have no memory behind them.
+//! A file has its final length from the beginning, and is sealed: no process can shorten it, so a mapping of it never faults
+//! (SIGBUS). Pages that were never written have no memory behind them.
 
 use std::ffi::CStr;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use rustix::fs::{MemfdFlags, Mode, SealFlags, SeekFrom};
 use rustix::process::{Resource, getrlimit};
 use selvedge_shm::os::program::make_private;
 
-/// Descriptors of the program's begin at 0; ours keep out of their way.
+/// Programs may rely on small descriptor numbers, so ours begin here.
 const DESCRIPTOR_MIN: i32 = 512;
 
 /// The longest file that this process may make.
@@ -20,13 +20,13 @@ pub fn longest() -> u64 {
     getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
 }
 
-/// Makes a file of zeroes; at most [`longest`] bytes, or a signal ends the process.
+/// Makes a file of `bytes` zeros. At most [`longest`] bytes, or the kernel ends the process with SIGXFSZ.
 pub fn sealed(name: &CStr, bytes: u64) -> rustix::io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
     rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
     rustix::fs::ftruncate(&file, bytes)?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-    // SAFETY: duplicates a descriptor; the duplicate, if there is one, is nobody else's.
+    // SAFETY: `fcntl` returns a new descriptor or -1, and nothing else owns the new one.
     Ok(unsafe {
         match libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) {
             -1 => file,
@@ -35,19 +35,19 @@ pub fn sealed(name: &CStr, bytes: u64) -> rustix::io::Result<OwnedFd> {
     })
 }
 
-/// In a forked child: puts a private copy in the place of pages at `start` that are a file's from `offset` on. False: there is no memory
-/// for it. What has no memory behind it in the file has none in the copy.
+/// In a forked child: replaces pages at `start`, which map the file from `offset` on, by a private copy. False: out of memory.
+/// Pages without memory in the file have none in the copy.
 ///
 /// # Safety
-/// As of [`make_private`].
-pub unsafe fn keep_private(file: BorrowedFd, offset: u64, start: *mut u8, bytes: u64) -> bool {
+/// The requirements of [`make_private`].
+pub unsafe fn copy_private(file: BorrowedFd, offset: u64, start: *mut u8, bytes: u64) -> bool {
     let parts = parts(file, offset..offset + bytes);
     let parts = parts.map(|part| (part.start - offset) as usize..(part.end - offset) as usize);
-    // SAFETY: the caller's.
+    // SAFETY: this function has the same requirements as `make_private`, and the parts lie within the range.
     unsafe { make_private(start, bytes as usize, parts) }
 }
 
-/// The parts of a range behind which there is memory, in order; the others read as zeroes.
+/// The parts of a range that have memory, in order; the others read as zeros.
 fn parts(file: BorrowedFd, range: Range<u64>) -> impl Iterator<Item = Range<u64>> {
     let mut at = range.start;
     std::iter::from_fn(move || {
@@ -57,7 +57,7 @@ fn parts(file: BorrowedFd, range: Range<u64>) -> impl Iterator<Item = Range<u64>
         let from = match rustix::fs::seek(file.as_fd(), SeekFrom::Data(at)) {
             Ok(from) => from,
             Err(rustix::io::Errno::NXIO) => range.end,
-            // It cannot say.
+            // The kernel does not support the query: treat all as data.
             Err(_) => at,
         };
         let end = rustix::fs::seek(file.as_fd(), SeekFrom::Hole(from)).unwrap_or(range.end).min(range.end);

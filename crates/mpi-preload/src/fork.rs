@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A forked child has its memory for itself, though the parent's is shared.
+//! A forked child gets private copies of the memory that its parent shares.
 //!
-//! The child copies what is shared before it goes on, and the parent waits for it: else it might write what the child is still
-//! copying. Children of `vfork` and `posix_spawn` have the parent's memory in any case, until they exec.
+//! The child copies the shared memory before it goes on, and the parent waits meanwhile; otherwise the parent might write to
+//! memory that the child is still copying. Children of `vfork` and `posix_spawn` use the parent's memory anyway, until they exec.
 //!
-//! The parent reads from a pipe that the child alone still has the other end of: it is closed when the child has its copy, when it
-//! dies, and when there is no child because the fork failed. So nobody waits for ever.
+//! The parent reads from a pipe whose other end only the child holds. It is closed when the child has made its copy, when the child
+//! dies, and when the fork failed and there is no child. So the parent never waits for ever.
 
 use std::cell::UnsafeCell;
 use std::os::fd::OwnedFd;
@@ -16,18 +16,18 @@ use rustix::pipe::PipeFlags;
 use crate::data;
 use crate::malloc::POOL;
 
-/// The pipe of the fork that is under way: read by the parent, closed by the child.
+/// The pipe of the fork that is in progress: read by the parent, closed by the child.
 struct Pipe(UnsafeCell<Option<(OwnedFd, OwnedFd)>>);
 
-// SAFETY: touched between `before` and `after`, in which the pool's lock is held.
+// SAFETY: the pipe is accessed only between `before` and the end of `in_parent` or `in_child`, while the pool's lock is held.
 unsafe impl Sync for Pipe {}
 
 static PIPE: Pipe = Pipe(UnsafeCell::new(None));
 
-/// To be called once there may be something that a child would have to copy.
+/// Registers the fork handlers. Called once there may be memory that a child must copy.
 pub fn install() {
     static INSTALLED: Once = Once::new();
-    // SAFETY: functions of this object, which stays loaded.
+    // SAFETY: the handlers are functions of this library, which is never unloaded.
     INSTALLED.call_once(|| unsafe {
         libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child));
     });
@@ -35,13 +35,13 @@ pub fn install() {
 
 unsafe extern "C" fn before() {
     if POOL.begin_hold() || data::shared().is_some() {
-        // SAFETY: the lock is held.
+        // SAFETY: `begin_hold` has taken the pool's lock, and keeps it.
         unsafe { *PIPE.0.get() = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).ok() };
     }
 }
 
 unsafe extern "C" fn in_parent() {
-    // SAFETY: the lock is held since `before`.
+    // SAFETY: this thread holds the pool's lock since `before`.
     if let Some((read, write)) = unsafe { (*PIPE.0.get()).take() } {
         drop(write);
         let mut byte = [0];
@@ -52,12 +52,12 @@ unsafe extern "C" fn in_parent() {
 
 unsafe extern "C" fn in_child() {
     let copied = POOL.make_private() && data::make_private();
-    // SAFETY: the lock is held since `before`, by this thread, the only one here.
+    // SAFETY: this thread, the only one of the child, holds the pool's lock since `before`.
     drop(unsafe { (*PIPE.0.get()).take() });
     POOL.end_hold();
     if !copied {
-        let words = b"selvedge: a forked child has no memory for its own copy of the parent's shared memory\n";
-        // SAFETY: writes that many bytes of a constant; `_exit` has no preconditions.
+        let words = b"selvedge: out of memory: a forked child cannot copy the parent's shared memory; set SELVEDGE_SHARED_MALLOC=0\n";
+        // SAFETY: `write` reads `words.len()` bytes of a constant; `_exit` takes a number and does not return.
         unsafe {
             libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
             libc::_exit(127);

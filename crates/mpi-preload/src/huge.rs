@@ -1,42 +1,42 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Huge pages: what the kernel gives private memory of its own accord, and shared memory perhaps not.
+//! HugePages pages. The kernel may give them to private memory unasked, and not to shared memory.
 //!
-//! Where it does, a large array in shared memory is some 10 % slower to compute with (first touch: five times), and most messages are
-//! short beside it: such arrays stay private, and what is sent of them goes by cross-memory attach.
+//! Then a large array in shared memory is some 10 % slower to compute with (first touch: five times), and share_bytes_max messages are
+//! short compared with it. So such arrays stay private, and messages from them go by cross-memory attach.
 
-/// The longest that is shared where only private memory has huge pages.
+/// The longest range that is shared where only private memory has huge pages.
 const SMALL_PAGES_BYTES: u64 = 64 << 20;
 
-/// What `/sys/kernel/mm/transparent_hugepage` says.
+/// The memory that gets huge pages, by `/sys/kernel/mm/transparent_hugepage`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Huge {
-    /// The kernel uses them where a program asks for them, or not at all.
-    Asked,
-    /// For private memory, and for shared memory that asks for them.
+pub enum HugePages {
+    /// None, or memory for which a program requests them.
+    OnRequest,
+    /// Private memory, and shared memory for which a program requests them.
     Both,
-    /// For private memory alone.
+    /// Private memory only.
     Private,
 }
 
-impl Huge {
-    pub fn here() -> Huge {
+impl HugePages {
+    pub fn of_kernel() -> HugePages {
         let setting = |name: &str| std::fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{name}"));
-        Huge::of(&setting("enabled").unwrap_or_default(), &setting("shmem_enabled").unwrap_or_default())
+        HugePages::of(&setting("enabled").unwrap_or_default(), &setting("shmem_enabled").unwrap_or_default())
     }
 
-    /// The setting in force stands in brackets.
-    fn of(private: &str, shared: &str) -> Huge {
+    /// Parses both settings. The active value of each is in brackets.
+    fn of(private: &str, shared: &str) -> HugePages {
         let is = |text: &str, value: &str| text.split_whitespace().any(|word| word == format!("[{value}]"));
         match () {
-            _ if !is(private, "always") => Huge::Asked,
-            _ if ["always", "within_size", "advise", "force"].iter().any(|value| is(shared, value)) => Huge::Both,
-            _ => Huge::Private,
+            _ if !is(private, "always") => HugePages::OnRequest,
+            _ if ["always", "within_size", "advise", "force"].iter().any(|value| is(shared, value)) => HugePages::Both,
+            _ => HugePages::Private,
         }
     }
 
-    /// The longest that is worth sharing.
-    pub fn most(self) -> u64 {
-        if self == Huge::Private { SMALL_PAGES_BYTES } else { u64::MAX }
+    /// The longest range that is worth sharing.
+    pub fn share_bytes_max(self) -> u64 {
+        if self == HugePages::Private { SMALL_PAGES_BYTES } else { u64::MAX }
     }
 }
 
@@ -45,17 +45,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernels_words_are_understood() {
+    fn the_kernels_settings_are_parsed() {
         let (always, asked) = ("[always] madvise never\n", "always [madvise] never\n");
         let (no, advise) =
             ("always within_size advise [never] deny force\n", "always within_size [advise] never deny force\n");
-        assert_eq!(Huge::of(always, no), Huge::Private);
-        assert_eq!(Huge::of(always, advise), Huge::Both);
-        assert_eq!(Huge::of(always, ""), Huge::Private);
+        assert_eq!(HugePages::of(always, no), HugePages::Private);
+        assert_eq!(HugePages::of(always, advise), HugePages::Both);
+        assert_eq!(HugePages::of(always, ""), HugePages::Private);
         assert_eq!(
-            (Huge::of(asked, no), Huge::of(asked, advise), Huge::of("", "")),
-            (Huge::Asked, Huge::Asked, Huge::Asked)
+            (HugePages::of(asked, no), HugePages::of(asked, advise), HugePages::of("", "")),
+            (HugePages::OnRequest, HugePages::OnRequest, HugePages::OnRequest)
         );
-        assert!(Huge::Private.most() < Huge::Both.most());
+        assert!(HugePages::Private.share_bytes_max() < HugePages::Both.share_bytes_max());
     }
 }

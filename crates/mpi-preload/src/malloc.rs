@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C library's `malloc`, but that large blocks lie where peers reach them in place.
+//! Replaces the C library's `malloc`: large blocks are shared memory that peers can map.
 //!
-//! Blocks of [`LARGE_BYTES`] (a page) and more are taken from a file in memory that the processes of a job map of each other
-//! ([`crate::pool`]). A long message between two unchanged programs is then one copy by the processor; by cross-memory attach, what
-//! else would be left, it costs three to four times as much, for the kernel looks up each page. Smaller blocks are the C library's, to
-//! which all calls are passed on.
+//! Blocks of [`LARGE_BYTES`] (a page) and more come from a memory file that the processes of a job map
+//! ([`crate::pool`]). A long message between two unchanged programs is then one copy by the processor. The alternative, cross-memory
+//! attach, costs three to four times as much, because the kernel looks up each page. Calls for smaller blocks go to the C library.
 //!
-//! Not shared: stacks, what a program maps itself, blocks that huge pages are worth more to ([`crate::huge`]); nothing at all where
-//! limits on address space or on the size of files (`ulimit -v`, `-f`) leave no room.
+//! Not shared: stacks, memory that a program maps itself, and blocks for which huge pages are worth more ([`crate::huge`]). Nothing is
+//! shared where limits on address space or file size (`ulimit -v`, `-f`) leave no room.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use crate::pool::{Block, Pool};
-use crate::{fork, keeping_errno, system, wanted};
+use crate::{fork, is_sharing_wanted, keeping_errno, system};
 
 /// Blocks of this many bytes and more are shared.
 pub const LARGE_BYTES: usize = 4 << 10;
@@ -22,12 +21,12 @@ pub static POOL: Pool = Pool::new();
 
 /// Makes the pool at its first use.
 pub fn begin() {
-    if POOL.begin(wanted) {
+    if POOL.begin(is_sharing_wanted) {
         fork::install();
     }
 }
 
-/// A large block, if this is one and there is room.
+/// Allocates a large block. None: the size is small, or there is no room.
 #[inline(always)]
 fn take(bytes: usize, align: usize) -> Option<Block> {
     if bytes < LARGE_BYTES { None } else { take_large(bytes, align) }
@@ -42,23 +41,23 @@ fn take_large(bytes: usize, align: usize) -> Option<Block> {
 }
 
 fn fail(error: c_int) -> *mut c_void {
-    // SAFETY: the thread's own word.
+    // SAFETY: the C library returns the address of this thread's `errno`, which is always valid.
     unsafe { *libc::__errno_location() = error };
     ptr::null_mut()
 }
 
-/// The program has given an address that begins no block: as the C library does, it is ended.
+/// Ends the process, as the C library does, because the program passed an address at which no block begins.
 #[cold]
 fn invalid(function: &str) -> ! {
     let text = [function.as_bytes(), b": invalid pointer (selvedge: no large block begins there)\n"].concat();
-    // SAFETY: writes that many bytes.
+    // SAFETY: `write` reads `text.len()` bytes of `text`, which lives across the call.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     std::process::abort()
 }
 
-/// The C library's functions (ISO C 7.24.3, POSIX `posix_memalign`, glibc's manual, "Replacing malloc").
+/// The functions that replace the C library's (ISO C 7.24.3, POSIX `posix_memalign`, glibc's manual, "Replacing malloc").
 ///
-/// In tests they are not put in the place of the system's.
+/// Tests use them under other names, and keep the C library's own.
 #[cfg_attr(test, allow(dead_code))]
 mod exported {
     use super::*;
@@ -67,7 +66,7 @@ mod exported {
     pub unsafe extern "C" fn malloc(bytes: usize) -> *mut c_void {
         match take(bytes, 1) {
             Some(block) => block.start.cast(),
-            // SAFETY: no preconditions.
+            // SAFETY: allocating has no preconditions.
             None => unsafe { system::malloc(bytes) },
         }
     }
@@ -78,12 +77,12 @@ mod exported {
         match take(all, 1) {
             Some(block) => {
                 if !block.zeroed {
-                    // SAFETY: a block of that many bytes.
+                    // SAFETY: the pool has just allocated a block of at least `all` bytes.
                     unsafe { ptr::write_bytes(block.start, 0, all) };
                 }
                 block.start.cast()
             }
-            // SAFETY: no preconditions.
+            // SAFETY: allocating has no preconditions.
             None => unsafe { system::calloc(count, bytes) },
         }
     }
@@ -92,11 +91,11 @@ mod exported {
     pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
         let large = POOL.holds(block.cast());
         if !large && (block.is_null() || bytes < LARGE_BYTES) {
-            // SAFETY: the caller's block is the C library's, or null.
+            // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
             return if block.is_null() { unsafe { malloc(bytes) } } else { unsafe { system::realloc(block, bytes) } };
         }
         if large && bytes == 0 {
-            // SAFETY: the caller's block.
+            // SAFETY: C requires `block` to be an allocated block, and it is not used again.
             unsafe { free(block) };
             return ptr::null_mut();
         }
@@ -106,18 +105,19 @@ mod exported {
         let held = if large {
             POOL.size(block.cast()).unwrap_or_else(|| invalid("realloc()"))
         } else {
-            // SAFETY: a block of the C library's.
+            // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the C library.
             unsafe { system::usable_size(block) }
         };
         let to = match take(bytes, 1) {
             Some(block) => block.start.cast(),
-            // SAFETY: the caller's block is the C library's.
+            // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the C library.
             None if !large => return unsafe { system::realloc(block, bytes) },
-            // SAFETY: no preconditions.
+            // SAFETY: allocating has no preconditions.
             None => unsafe { system::malloc(bytes) },
         };
         if !to.is_null() {
-            // SAFETY: both are as long as that; the old block is the caller's.
+            // SAFETY: the old block has `held` bytes and the new one at least `bytes`, and they do not overlap. C requires that
+            // the old block is allocated, and it is not used again.
             unsafe {
                 ptr::copy_nonoverlapping(block.cast::<u8>(), to.cast::<u8>(), held.min(bytes));
                 free(block);
@@ -129,7 +129,7 @@ mod exported {
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn reallocarray(block: *mut c_void, count: usize, bytes: usize) -> *mut c_void {
         match count.checked_mul(bytes) {
-            // SAFETY: the caller's block.
+            // SAFETY: this function has the contract of `realloc` for `block`.
             Some(all) => unsafe { realloc(block, all) },
             None => fail(libc::ENOMEM),
         }
@@ -138,7 +138,7 @@ mod exported {
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn free(block: *mut c_void) {
         if !POOL.holds(block.cast()) {
-            // SAFETY: the caller's block is the C library's, or null.
+            // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
             return unsafe { system::free(block) };
         }
         if !keeping_errno(|| POOL.give(block.cast())) {
@@ -148,13 +148,13 @@ mod exported {
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn free_sized(block: *mut c_void, _: usize) {
-        // SAFETY: the caller's block.
+        // SAFETY: this function has the contract of `free`.
         unsafe { free(block) }
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn free_aligned_sized(block: *mut c_void, _: usize, _: usize) {
-        // SAFETY: the caller's block.
+        // SAFETY: this function has the contract of `free`.
         unsafe { free(block) }
     }
 
@@ -163,7 +163,7 @@ mod exported {
         let block = if align.is_power_of_two() { take(bytes, align) } else { None };
         match block {
             Some(block) => block.start.cast(),
-            // SAFETY: no preconditions.
+            // SAFETY: allocating has no preconditions.
             None => unsafe { system::memalign(align, bytes) },
         }
     }
@@ -173,7 +173,7 @@ mod exported {
         if !align.is_power_of_two() {
             return fail(libc::EINVAL);
         }
-        // SAFETY: no preconditions.
+        // SAFETY: allocating has no preconditions.
         unsafe { memalign(align, bytes) }
     }
 
@@ -182,26 +182,26 @@ mod exported {
         if !align.is_power_of_two() || align % size_of::<usize>() != 0 {
             return libc::EINVAL;
         }
-        // SAFETY: no preconditions.
+        // SAFETY: allocating has no preconditions.
         let found = keeping_errno(|| unsafe { memalign(align, bytes) });
         if found.is_null() {
             return libc::ENOMEM;
         }
-        // SAFETY: the caller's.
+        // SAFETY: POSIX requires `block` to point to a place for the result.
         unsafe { block.write(found) };
         0
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn valloc(bytes: usize) -> *mut c_void {
-        // SAFETY: no preconditions.
+        // SAFETY: allocating has no preconditions.
         unsafe { memalign(rustix::param::page_size(), bytes) }
     }
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn pvalloc(bytes: usize) -> *mut c_void {
         match bytes.checked_next_multiple_of(rustix::param::page_size()) {
-            // SAFETY: no preconditions.
+            // SAFETY: allocating has no preconditions.
             Some(whole) => unsafe { valloc(whole) },
             None => fail(libc::ENOMEM),
         }
@@ -212,7 +212,7 @@ mod exported {
         if POOL.holds(block.cast()) {
             return POOL.size(block.cast()).unwrap_or_else(|| invalid("malloc_usable_size()"));
         }
-        // SAFETY: the caller's block is the C library's, or null.
+        // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
         unsafe { system::usable_size(block) }
     }
 }

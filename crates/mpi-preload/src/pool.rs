@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One file in memory, mapped shared, from which large blocks are taken in whole pages.
+//! One memory file, mapped shared, from which large blocks are allocated in whole pages.
 //!
 //! Invariants
-//! 1. Every page is in one of: a block (somebody's, or a short one that waits for its next taker), the dirty pages (they hold what
-//!    a block left), the clean ones (zero, and no memory is behind them).
-//! 2. All that is known of blocks lies in the process's own memory: no peer can mislead `malloc`.
-//! 3. The file is as long as its mapping from the beginning, and sealed ([`crate::file`]).
-//! 4. The range stays mapped while the process lives: an address in it is the pool's and nobody else's.
-//! 5. A forked child has its blocks for itself, as it would have had with private memory ([`crate::fork`]), and takes no
+//! 1. Every page belongs to exactly one of: a block (allocated, or a short free one that is kept for reuse), the dirty pages (free,
+//!    with old contents), the clean pages (free, zero, without memory behind them).
+//! 2. All bookkeeping is in the process's private memory: no peer can mislead `malloc`.
+//! 3. The file has its final length from the beginning, and is sealed ([`crate::file`]).
+//! 4. The range stays mapped while the process lives: an address in it always belongs to the pool.
+//! 5. A forked child gets private copies of its blocks, as with private memory ([`crate::fork`]), and allocates no
 //!    new ones here.
 //!
-//! Costs: a block that is taken again costs 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than the C
-//! library's of this size; pages are given back to the system when more are dirty
-//! than [`KEEP_BYTES`] and than are in use. The books are in memory of the C library's ([`crate::system::Allocator`]), so that they
-//! never wait for the lock that they are kept under.
+//! Costs: reusing a block takes 25 (up to eight pages, [`crate::blocks`]) to 150 ns and no page fault, less than the C
+//! library's allocator at this size. Pages go back to the kernel when the dirty ones exceed both [`KEEP_BYTES`] and the pages in use.
+//! The bookkeeping is allocated from the C library ([`crate::system::Allocator`]), so it never needs the lock that guards it.
 
 use std::cell::UnsafeCell;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -24,49 +23,49 @@ use rustix::mm::{MapFlags, ProtFlags};
 use selvedge_shm::extents::Extents;
 use selvedge_shm::os::shared::SharedRange;
 
-use crate::blocks::{Blocks, Given, PAGES_MAX};
+use crate::blocks::{Blocks, Freed, PAGES_MAX};
 use crate::file;
-use crate::huge::Huge;
+use crate::huge::HugePages;
 
-/// Dirty pages that are always kept.
+/// Up to this many bytes of dirty pages are always kept.
 const KEEP_BYTES: u64 = 64 << 20;
-/// Most address space that is asked for, and least that is worth it.
+/// The bytes_max address space that is reserved, and the least that is worth reserving.
 const RESERVE_BYTES_MAX: u64 = 128 << 30;
 const RESERVE_BYTES_MIN: u64 = 256 << 20;
 
 /// The process's blocks.
 pub struct Pool {
-    /// Where the range begins and its bytes; 0 until there is one.
+    /// The start and length of the range; 0 until it exists.
     base: AtomicU64,
     bytes: AtomicU64,
     lock: UnsafeCell<libc::pthread_mutex_t>,
     state: UnsafeCell<State>,
 }
 
-// SAFETY: `state` is touched with the lock held only.
+// SAFETY: `state` is only accessed through `Locked`, which holds the mutex. The other fields are atomics and a mutex.
 unsafe impl Sync for Pool {}
 
 enum State {
-    /// No large block was asked for yet.
+    /// No large block has been requested yet.
     Untried,
-    /// There can be none here: blocks are the system's.
+    /// The pool is off or could not be made: the C library allocates all blocks.
     Without,
     With(Books),
 }
 
-/// What is known of the pages.
+/// The bookkeeping of the pages.
 pub struct Books {
     file: OwnedFd,
     base: u64,
     bytes: u64,
     page: u64,
-    /// Longer blocks are the system's.
-    most: u64,
+    /// The longest block of the pool; the C library allocates longer ones.
+    bytes_max: u64,
     blocks: Blocks,
     dirty: Extents,
     dirty_pages: u64,
     clean: Extents,
-    /// This process is a child of the one whose range it is.
+    /// This process is a forked child of the process that made the range.
     inherited: bool,
 }
 
@@ -78,19 +77,20 @@ pub struct Block {
     pub zeroed: bool,
 }
 
-/// The lock, held.
-struct Held<'a>(&'a Pool);
+/// The pool with its lock held.
+struct Locked<'a>(&'a Pool);
 
-impl Drop for Held<'_> {
+impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // SAFETY: locked by this thread.
+        // SAFETY: a `Locked` exists only while this thread holds the mutex.
         unsafe { libc::pthread_mutex_unlock(self.0.lock.get()) };
     }
 }
 
-impl Held<'_> {
+impl Locked<'_> {
     fn state(&mut self) -> &mut State {
-        // SAFETY: the lock is held, and the borrow ends before it is let go.
+        // SAFETY: the mutex is held, so no other thread accesses the state. The borrow is tied to `self`, so it ends before the
+        // mutex is unlocked, and `&mut self` keeps it unique.
         unsafe { &mut *self.0.state.get() }
     }
 
@@ -112,10 +112,10 @@ impl Pool {
         }
     }
 
-    fn lock(&self) -> Held<'_> {
-        // SAFETY: an initialised mutex that never moves while anybody knows of it.
+    fn lock(&self) -> Locked<'_> {
+        // SAFETY: the mutex is initialised and does not move: the pool is a static, or is borrowed while it is locked.
         unsafe { libc::pthread_mutex_lock(self.lock.get()) };
-        Held(self)
+        Locked(self)
     }
 
     /// Whether an address is the pool's.
@@ -124,7 +124,7 @@ impl Pool {
         (address as u64).wrapping_sub(self.base.load(Relaxed)) < self.bytes.load(Relaxed)
     }
 
-    /// Makes the range if that was not tried yet and `wanted` says so; true if this call made it. Once there is one, a load.
+    /// Makes the range if that was not tried yet and `wanted` returns true. True: this call made it. Once it exists, this is one load.
     #[inline(always)]
     pub fn begin(&self, wanted: impl FnOnce() -> bool) -> bool {
         self.bytes.load(Relaxed) == 0 && self.begin_once(wanted)
@@ -146,34 +146,34 @@ impl Pool {
         true
     }
 
-    /// A block of at least `bytes` at a multiple of `align`, a power of two. None: the system is to give one.
+    /// Allocates a block of at least `bytes` at a multiple of `align`, a power of two. None: the C library must allocate it.
     pub fn take(&self, bytes: usize, align: usize) -> Option<Block> {
         self.lock().books()?.take(bytes as u64, align as u64)
     }
 
-    /// Gives a block back. False: none begins there.
+    /// Frees a block. False: no block begins there.
     pub fn give(&self, start: *mut u8) -> bool {
         self.lock().books().is_some_and(|books| books.give(start as u64))
     }
 
-    /// The bytes of the block that begins here.
+    /// The length of the block that begins here.
     pub fn size(&self, start: *const u8) -> Option<usize> {
         self.lock().books()?.size(start as u64)
     }
 
-    /// Makes a block longer or shorter where it is. False: it cannot be, and is as before.
+    /// Resizes a block in place. False: that is not possible, and the block is unchanged.
     pub fn resize(&self, start: *mut u8, bytes: usize) -> bool {
         self.lock().books().is_some_and(|books| books.resize(start as u64, bytes as u64))
     }
 
-    /// What peers have to know. None: there is no range, or it is another process's.
+    /// The range to report to peers. None: there is no range, or it belongs to the parent process.
     pub fn shared(&self) -> Option<SharedRange> {
         let mut held = self.lock();
         let books = held.books().filter(|books| !books.inherited)?;
         Some(SharedRange { base: books.base, bytes: books.bytes, descriptor: books.file.as_raw_fd() })
     }
 
-    /// Holds the lock until [`Pool::end_hold`], across a fork. True: there are blocks that the child must copy.
+    /// Takes the lock and keeps it until [`Pool::end_hold`], across a fork. True: there are blocks that the child must copy.
     pub fn begin_hold(&self) -> bool {
         let mut held = self.lock();
         let blocks = held.books().is_some_and(|books| !books.inherited && books.blocks.pages() != 0);
@@ -182,12 +182,12 @@ impl Pool {
     }
 
     pub fn end_hold(&self) {
-        drop(Held(self));
+        drop(Locked(self));
     }
 
-    /// In a forked child, the lock held: puts private copies in the place of all blocks. False: there is no memory for them.
+    /// In a forked child that holds the lock: replaces all blocks by private copies. False: out of memory.
     pub fn make_private(&self) -> bool {
-        let mut held = Held(self);
+        let mut held = Locked(self);
         let copied = held.books().is_none_or(Books::make_private);
         std::mem::forget(held);
         copied
@@ -197,15 +197,15 @@ impl Pool {
 impl Books {
     fn new() -> Option<Books> {
         let page = rustix::param::page_size() as u64;
-        // SAFETY: no preconditions.
+        // SAFETY: `sysconf` takes a number and has no preconditions.
         let memory = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64 * page;
         let reserve = RESERVE_BYTES_MAX.min(file::longest());
         let mut bytes = memory.next_multiple_of(1 << 30).min(reserve) / page * page;
-        let huge = Huge::here();
+        let huge = HugePages::of_kernel();
         while bytes >= RESERVE_BYTES_MIN {
             if let Ok((file, base)) = range(bytes) {
-                if huge == Huge::Both {
-                    // SAFETY: asks for larger pages.
+                if huge == HugePages::Both {
+                    // SAFETY: the range was just mapped, and MADV_HUGEPAGE does not change its contents.
                     unsafe { advise(base as *mut u8, bytes as usize, libc::MADV_HUGEPAGE) };
                 }
                 let mut clean = Extents::default();
@@ -215,7 +215,7 @@ impl Books {
                     base,
                     bytes,
                     page,
-                    most: huge.most().min(bytes).min(PAGES_MAX * page),
+                    bytes_max: huge.share_bytes_max().min(bytes).min(PAGES_MAX * page),
                     blocks: Blocks::new(bytes / page)?,
                     dirty: Extents::default(),
                     dirty_pages: 0,
@@ -229,11 +229,11 @@ impl Books {
     }
 
     fn take(&mut self, bytes: u64, align: u64) -> Option<Block> {
-        if self.inherited || bytes > self.most || align > self.bytes {
+        if self.inherited || bytes > self.bytes_max || align > self.bytes {
             return None;
         }
         let pages = bytes.div_ceil(self.page);
-        if let Some(first) = if align <= self.page { self.blocks.take_waiting(pages) } else { None } {
+        if let Some(first) = if align <= self.page { self.blocks.take_kept(pages) } else { None } {
             return Some(Block { start: self.address(first), zeroed: false });
         }
         let spare = (align / self.page).saturating_sub(1);
@@ -245,7 +245,7 @@ impl Books {
             None => match self.clean.take(pages + spare) {
                 Some(first) => (first, true),
                 None => {
-                    while let Some((first, pages)) = self.blocks.release_waiting() {
+                    while let Some((first, pages)) = self.blocks.release_kept() {
                         self.put_back(first, pages, false);
                     }
                     self.clear(0);
@@ -253,7 +253,7 @@ impl Books {
                 }
             },
         };
-        // What lies before and behind the aligned block goes back.
+        // The pages before and after the aligned block are freed again.
         let aligned = ((self.base + first * self.page).next_multiple_of(align) - self.base) / self.page;
         for (from, end) in [(first, aligned), (aligned + pages, first + pages + spare)] {
             if end > from {
@@ -267,13 +267,12 @@ impl Books {
     fn give(&mut self, start: u64) -> bool {
         let Some(first) = self.page_of(start) else { return false };
         let pages = match self.blocks.give(first, !self.inherited) {
-            Given::Kept => return true,
-            Given::Free(pages) => pages,
-            Given::None => return false,
+            Freed::Kept => return true,
+            Freed::Pages(pages) => pages,
+            Freed::None => return false,
         };
         if self.inherited {
-            // Private memory by now: the address stays ours, its contents need not.
-            // SAFETY: the pages of a block that nobody has any more.
+            // The pages are private copies: their addresses stay reserved, their contents are dropped.
             unsafe { advise(start as *mut u8, (pages * self.page) as usize, libc::MADV_DONTNEED) };
             return true;
         }
@@ -291,7 +290,7 @@ impl Books {
         let Some(first) = self.page_of(start) else { return false };
         let Some(pages) = self.blocks.get(first) else { return false };
         let wanted = bytes.div_ceil(self.page).max(1);
-        if self.inherited || bytes > self.most {
+        if self.inherited || bytes > self.bytes_max {
             return wanted <= pages;
         }
         if wanted > pages {
@@ -317,14 +316,15 @@ impl Books {
         }
     }
 
-    /// Gives dirty pages back to the system, the longest runs first, until no more than `keep` are left.
+    /// Gives dirty pages back to the kernel, the longest runs first, until at bytes_max `keep` are left.
     fn clear(&mut self, keep: u64) {
         while self.dirty_pages > keep {
             let Some((first, pages)) = self.dirty.take_longest() else { return };
             self.dirty_pages -= pages;
             let start = self.address(first);
             let bytes = (pages * self.page) as usize;
-            // SAFETY: pages of our own file that no block has. Where the system will not have them back, they are cleared by hand.
+            // SAFETY: these pages belong to our mapping and to no block, so nobody needs their contents. If the kernel refuses to
+            // take them back, they are zeroed here.
             unsafe {
                 if !advise(start, bytes, libc::MADV_REMOVE) {
                     ptr::write_bytes(start, 0, bytes);
@@ -338,8 +338,8 @@ impl Books {
         self.inherited = true;
         self.blocks.runs().all(|(first, pages)| {
             let (offset, bytes) = (first * self.page, pages * self.page);
-            // SAFETY: blocks, in a child in which nothing else runs yet.
-            unsafe { file::keep_private(self.file.as_fd(), offset, self.address(first), bytes) }
+            // SAFETY: the pages are a run of allocated blocks in our mapping of `file`, and the forked child has only this thread.
+            unsafe { file::copy_private(self.file.as_fd(), offset, self.address(first), bytes) }
         })
     }
 
@@ -353,21 +353,21 @@ impl Books {
     }
 }
 
-/// `madvise` by the bare call: Open MPI and others put functions of their own in the place of the C library's, which may free while
-/// the lock is held.
+/// `madvise` by a direct system call: Open MPI and other libraries replace the C library's function, and their version may call
+/// `free`, which would wait for the lock that is held here.
 ///
 /// # Safety
-/// Whole pages, whose contents nobody wants any more if it throws them away.
+/// The range consists of whole mapped pages. If `advice` drops contents, nobody uses them any more.
 unsafe fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: this function requires whole mapped pages whose contents may be dropped if `advice` does so.
     unsafe { libc::syscall(libc::SYS_madvise, start, bytes, advice) == 0 }
 }
 
-/// A file, and where it is mapped.
+/// Makes a file and maps it: the file, and the mapping's address.
 fn range(bytes: u64) -> rustix::io::Result<(OwnedFd, u64)> {
     let file = file::sealed(c"selvedge-malloc", bytes)?;
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
-    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
     let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes as usize, protection, flags, &file, 0)? };
     Ok((file, base as u64))
 }
@@ -386,7 +386,7 @@ mod tests {
     }
 
     fn bytes(block: Block, length: usize) -> &'static mut [u8] {
-        // SAFETY: a block of that many bytes, which the test gives back when it has no use for them any more.
+        // SAFETY: the block has at least `length` bytes, and the test frees it after the last use of this slice.
         unsafe { std::slice::from_raw_parts_mut(block.start, length) }
     }
 
@@ -407,14 +407,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_be_zero_is() {
+    fn blocks_reported_as_zero_are_zero() {
         let pool = pool();
         let first = pool.take(MIB, 1).unwrap();
         assert!(first.zeroed && bytes(first, MIB).iter().all(|byte| *byte == 0));
         bytes(first, MIB).fill(7);
         pool.give(first.start);
         assert!(!pool.take(MIB, 1).unwrap().zeroed, "used before");
-        // More than is kept: the system has the pages back, and they are zero when they come again.
+        // More than is kept: the kernel gets the pages back, and they are zero when they are allocated again.
         let large = KEEP_BYTES as usize + MIB;
         let all = pool.take(large, 1).unwrap();
         bytes(all, large).fill(7);
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn too_much_is_the_systems() {
+    fn blocks_that_are_too_long_are_left_to_the_c_library() {
         let pool = pool();
         let most = pool.shared().unwrap().bytes as usize;
         assert_eq!((pool.take(most + 1, 1), pool.take(usize::MAX, 1)), (None, None));
@@ -451,18 +451,18 @@ mod tests {
         let pool = pool();
         let SharedRange { bytes: length, descriptor, .. } = pool.shared().unwrap();
         assert_eq!(selvedge_shm::os::mapping::sealed_inode(descriptor).is_ok(), length > 0);
-        // SAFETY: a call on an open descriptor.
+        // SAFETY: `ftruncate` takes a descriptor and a length, and fails on a sealed file.
         assert_eq!(unsafe { libc::ftruncate(descriptor, 0) }, -1);
     }
 
-    /// What a forked child does, without the child's being one: the blocks are private afterwards, and nothing new is taken.
+    /// A forked child's blocks are private copies, and it allocates no new ones in the pool.
     #[test]
-    fn a_child_has_copies() {
+    fn a_forked_child_has_private_copies() {
         let pool = pool();
         let block = pool.take(MIB, 1).unwrap();
         bytes(block, MIB).fill(5);
         assert!(pool.begin_hold());
-        // SAFETY: the child only copies, compares and ends.
+        // SAFETY: the child uses only the pool, whose lock the parent held across the fork, and ends with `_exit`.
         let child = unsafe { libc::fork() };
         if child == 0 {
             let copied = pool.make_private();
@@ -470,12 +470,12 @@ mod tests {
             let same = bytes(block, MIB).iter().all(|byte| *byte == 5);
             bytes(block, MIB).fill(9);
             let refused = pool.take(MIB, 1).is_none() && pool.shared().is_none() && pool.give(block.start);
-            // SAFETY: ends the child.
+            // SAFETY: `_exit` takes a number and does not return.
             unsafe { libc::_exit(i32::from(!(copied && same && refused))) };
         }
         pool.end_hold();
         let mut status = 0;
-        // SAFETY: waits for our own child.
+        // SAFETY: `status` lives across the call.
         unsafe { libc::waitpid(child, &mut status, 0) };
         assert_eq!(status, 0);
         assert!(bytes(block, MIB).iter().all(|byte| *byte == 5), "the child wrote into its own");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C library's own allocator, by the names that glibc gives it beside the usual ones.
+//! The C library's own allocator, by the second names that glibc gives its functions.
 
 #[cfg(not(test))]
 use std::alloc::{GlobalAlloc, Layout};
@@ -19,19 +19,20 @@ unsafe extern "C" {
     pub fn free(block: *mut c_void);
 }
 
-/// Memory of the C library's for Rust.
+/// Allocates Rust's memory from the C library.
 #[cfg(not(test))]
 pub struct Allocator;
 
-/// What every block of the C library's is aligned to.
+/// The alignment of every block of the C library.
 #[cfg(not(test))]
 const ALIGN: usize = 16;
 
-// SAFETY: the C library's allocator, by the functions that go with each other.
+// SAFETY: every method calls the C library's allocator, whose blocks all go back to its `free`; `malloc` aligns to ALIGN, and
+// larger alignments use `memalign`.
 #[cfg(not(test))]
 unsafe impl GlobalAlloc for Allocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: no preconditions.
+        // SAFETY: allocating has no preconditions; `layout.align()` is a power of two.
         unsafe {
             if layout.align() <= ALIGN { malloc(layout.size()) } else { memalign(layout.align(), layout.size()) }.cast()
         }
@@ -39,10 +40,10 @@ unsafe impl GlobalAlloc for Allocator {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.align() <= ALIGN {
-            // SAFETY: no preconditions.
+            // SAFETY: allocating has no preconditions; `layout.align()` is a power of two.
             return unsafe { calloc(1, layout.size()).cast() };
         }
-        // SAFETY: the caller's; a block of that many bytes, if there is one.
+        // SAFETY: `alloc` returned null or a block of `layout.size()` bytes.
         unsafe {
             let block = self.alloc(layout);
             if !block.is_null() {
@@ -53,26 +54,26 @@ unsafe impl GlobalAlloc for Allocator {
     }
 
     unsafe fn dealloc(&self, block: *mut u8, _: Layout) {
-        // SAFETY: the caller's.
+        // SAFETY: `GlobalAlloc` requires that `block` came from this allocator, which always uses the C library's.
         unsafe { free(block.cast()) }
     }
 }
 
-/// `malloc_usable_size` has no second name.
+/// `malloc_usable_size` has no second name, so it is looked up in the libraries after this one.
 ///
 /// # Safety
-/// `block` is one of the C library's, or null.
+/// `block` is null or a block of the C library.
 pub unsafe fn usable_size(block: *mut c_void) -> usize {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
     let mut next = NEXT.load(Relaxed);
     if next.is_null() {
-        // SAFETY: a string that lives for ever.
+        // SAFETY: the name is a C string constant, and `dlsym` only reads it.
         next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc_usable_size".as_ptr()) };
         NEXT.store(next, Relaxed);
     }
     if next.is_null() {
         return 0;
     }
-    // SAFETY: the C library's function of this name has this type.
+    // SAFETY: the C library's function of this name has this type, and this function requires a block of the C library or null.
     unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn(*mut c_void) -> usize>(next)(block) }
 }

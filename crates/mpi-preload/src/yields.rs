@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `sched_yield`, most times without the kernel.
+//! Replaces `sched_yield`: most calls skip the kernel.
 //!
-//! MPICH yields after every look for a message, also after the one that finds it. Where every rank has a core there is nobody to yield
-//! to, and the system call (0.4 to 0.7 us) is most of what a small message costs. So the kernel is asked at every
-//! [`EVERY`]th call of a thread; a call in between is a hint to the core. Who spins on until another thread of the same core
+//! MPICH yields after every poll for a message, even one that finds it. Where every rank has a core there is no other process to
+//! yield to, and the system call (0.4 to 0.7 us) is most of the cost of a small message. So every [`EVERY`]th call of a thread enters
+//! the kernel, and the others only give the core a hint. A thread that yields until another thread of the same core
 //! has run still lets it run, some microseconds later.
 //!
-//! With more ranks than cores, or where the launcher does not say how many there are, every call is the kernel's.
+//! With more ranks than cores, or if the launcher does not say how many ranks there are, every call enters the kernel.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};
@@ -16,7 +16,7 @@ use selvedge_shm::os::ranks;
 
 use crate::variable;
 
-/// Calls for one of the kernel's.
+/// One call in this many enters the kernel.
 const EVERY: u32 = 32;
 
 thread_local! {
@@ -27,16 +27,16 @@ fn number(name: &CStr) -> Option<u32> {
     std::str::from_utf8(variable(name)?).ok()?.parse().ok()
 }
 
-/// By what is asked for, else by whether every rank has a core.
-fn rule(asked: Option<u32>, have_cores: Option<bool>) -> u32 {
-    match (asked, have_cores) {
-        (Some(asked), _) => asked.max(1),
+/// One call in how many enters the kernel: as requested, else by whether every rank has a core.
+fn rule(requested: Option<u32>, have_cores: Option<bool>) -> u32 {
+    match (requested, have_cores) {
+        (Some(requested), _) => requested.max(1),
         (None, Some(true)) => EVERY,
         _ => 1,
     }
 }
 
-/// Looked up at the first call; 0 until then.
+/// The result of [`rule`], which the first call computes.
 fn every() -> u32 {
     static KNOWN: AtomicU32 = AtomicU32::new(0);
     match KNOWN.load(Relaxed) {
@@ -55,7 +55,7 @@ pub extern "C" fn sched_yield() -> c_int {
     let calls = CALLS.get().wrapping_add(1);
     CALLS.set(calls);
     if calls % every() == 0 {
-        // SAFETY: no preconditions; the function of this name is ourselves.
+        // SAFETY: the system call takes no arguments. It is made directly, because the C function is replaced by this one.
         unsafe { libc::syscall(libc::SYS_sched_yield) };
     } else {
         std::hint::spin_loop();
@@ -68,20 +68,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_is_asked_where_cores_are_shared() {
+    fn every_call_enters_the_kernel_where_ranks_share_cores() {
         assert_eq!(rule(None, Some(true)), EVERY);
         assert_eq!(rule(None, Some(false)), 1);
-        assert_eq!(rule(None, None), 1, "who knows how many there are");
+        assert_eq!(rule(None, None), 1, "the number of ranks is unknown");
     }
 
     #[test]
-    fn what_is_asked_for_counts() {
+    fn the_environment_decides() {
         assert_eq!(rule(Some(4), Some(false)), 4);
         assert_eq!(rule(Some(0), Some(true)), 1);
     }
 
     #[test]
-    fn it_gives_what_posix_says() {
+    fn it_returns_0_as_posix_requires() {
         assert!((0..100).all(|_| sched_yield() == 0));
     }
 }

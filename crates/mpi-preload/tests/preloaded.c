@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* A program that runs with libselvedge_mpi_preload.so before the C library: the functions of malloc as their standards have them, threads
- * that share blocks, static data, and forked children. Its argument says how many ranges of memory are to be shared. */
+/* A program that runs with libselvedge_mpi_preload.so before the C library. It checks that the functions of malloc do what their
+ * standards require, and checks threads that share blocks, static data, and forked children. Its argument is the number of memory
+ * ranges that the library must share. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -114,7 +115,7 @@ static void threads(void)
         pthread_join(all_of_them[i], NULL);
 }
 
-/* What a peer would see of some bytes, which lie in one of the ranges. */
+/* Checks that a peer would see these bytes in the file of one of the ranges. */
 static void seen(const struct range *ranges, int count, const unsigned char *bytes, size_t length)
 {
     for (int i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A C program with the library before the C library (`preloaded.c`): with shared blocks, without, and where there is no room.
+//! Runs a C program (`preloaded.c`) with the library before the C library: with shared blocks, without, and where limits forbid them.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,7 +9,7 @@ fn library() -> PathBuf {
     let prefix = std::env::var_os("SELVEDGE_PREFIX").map(PathBuf::from);
     let prefix = prefix.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build"));
     let file = prefix.join("lib/libselvedge/libselvedge_mpi_preload.so");
-    assert!(file.is_file(), "{} is not there (make build)", file.display());
+    assert!(file.is_file(), "{} is missing; run: make build", file.display());
     file
 }
 
@@ -17,7 +17,7 @@ fn program() -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("preloaded");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/preloaded.c");
     let compiler = std::env::var_os("CC").unwrap_or_else(|| "cc".into());
-    // Without the optimiser, which knows what malloc and free amount to.
+    // Without optimisation, so that the compiler does not remove calls of malloc and free.
     let words = ["-std=gnu11", "-O0", "-Wall", "-Wextra", "-Wno-alloc-size-larger-than", "-pthread", "-o"];
     let compiled = Command::new(compiler).args(words).arg(&program).arg(source).status().expect("a C compiler");
     assert!(compiled.success());

@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of `pmix.h` that want a launcher.
+//! The functions of `pmix.h` that need a server.
 //!
-//! Calls that do not block in the standard (`.._nb`) have happened when they return, and have called back.
+//! Functions that are non-blocking in the standard (`.._nb`) finish, and run their callback, before they return.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 
-use crate::session::{self, NONSENSE, abort, begin, end, is_open, tell, within};
+use crate::session::{self, abort, begin, end, is_open, log_debug, within};
 use crate::store::Stored;
-use crate::sys::{Answered, Done, ERR_NOMEM, ERR_NOT_SUPPORTED, Got, Info, KEY_BYTES, Proc, RANK_WILDCARD, Registered};
+use crate::sys::{
+    Answered, Done, ERR_BAD_PARAM, ERR_NOMEM, ERR_NOT_SUPPORTED, Got, Info, KEY_BYTES, Proc, RANK_WILDCARD, Registered,
+};
 use crate::sys::{SUCCESS, Status, Value, key_at, slice_at};
 
-/// Of the array of results of [`PMIx_Group_construct`].
+/// The key of the context id in the results of [`PMIx_Group_construct`].
 const CONTEXT_ID: &[u8] = b"pmix.grp.ctxid";
 
 fn call_back(done: Done, data: *mut c_void, status: Status) -> Status {
     match done {
         Some(done) => {
-            // SAFETY: the caller's function with the caller's data.
+            // SAFETY: `pmix.h` gives the callback this type, and `data` is the argument that came with it.
             unsafe { done(status, data) };
             SUCCESS
         }
@@ -25,8 +27,8 @@ fn call_back(done: Done, data: *mut c_void, status: Status) -> Status {
     }
 }
 
-fn not_offered(call: &str) -> Status {
-    tell(|| format!("{call} is not offered by a launcher that speaks PMI-1"));
+fn not_supported(call: &str) -> Status {
+    log_debug(|| format!("{call} is not supported under selvedge sim"));
     ERR_NOT_SUPPORTED
 }
 
@@ -36,7 +38,7 @@ fn not_offered(call: &str) -> Status {
 pub unsafe extern "C" fn PMIx_Init(process: *mut Proc, _: *const Info, _: usize) -> Status {
     match begin() {
         Ok(own) => {
-            // SAFETY: null, or the caller's structure.
+            // SAFETY: `pmix.h` requires `process` to be null or to point to a `pmix_proc_t` that the call may fill.
             if let Some(process) = unsafe { process.as_mut() } {
                 *process = own;
             }
@@ -58,7 +60,7 @@ pub extern "C" fn PMIx_Finalize(_: *const Info, _: usize) -> Status {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Abort(code: c_int, message: *const c_char, _: *const Proc, _: usize) -> Status {
-    // SAFETY: null, or a string.
+    // SAFETY: `pmix.h` requires `message` to be null or a C string.
     let why = unsafe { key_at(message) }.filter(|why| !why.is_empty()).unwrap_or("the program has asked for it");
     abort(code, why)
 }
@@ -67,11 +69,11 @@ pub unsafe extern "C" fn PMIx_Abort(code: c_int, message: *const c_char, _: *con
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Put(_: u8, key: *const c_char, value: *mut Value) -> Status {
-    // SAFETY: null, or a string and a value.
-    let (Some(key), Some(value)) = (unsafe { (key_at(key), value.as_ref()) }) else { return NONSENSE };
-    // SAFETY: the caller's value.
+    // SAFETY: `pmix.h` requires `key` to be null or a C string, and `value` to be null or to point to a `pmix_value_t`.
+    let (Some(key), Some(value)) = (unsafe { (key_at(key), value.as_ref()) }) else { return ERR_BAD_PARAM };
+    // SAFETY: `pmix.h` requires the value's pointer, if its type has one, to be valid.
     let Some(stored) = (unsafe { Stored::of(value) }) else {
-        session::say(&format!("{key}: a value of type {} cannot be published", value.kind));
+        session::report(&format!("{key}: a value of type {} cannot be published", value.kind));
         return ERR_NOT_SUPPORTED;
     };
     within(|session| session.put(key, stored))
@@ -79,14 +81,14 @@ pub unsafe extern "C" fn PMIx_Put(_: u8, key: *const c_char, value: *mut Value) 
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Store_internal(process: *const Proc, key: *const c_char, value: *mut Value) -> Status {
-    // SAFETY: null, or a process, a string and a value.
+    // SAFETY: `pmix.h` requires each pointer to be null or to point to a `pmix_proc_t`, a C string and a `pmix_value_t`.
     let (process, key, value) = unsafe { (process.as_ref(), key_at(key), value.as_ref()) };
-    let (Some(key), Some(value)) = (key, value) else { return NONSENSE };
-    // SAFETY: the caller's value.
+    let (Some(key), Some(value)) = (key, value) else { return ERR_BAD_PARAM };
+    // SAFETY: `pmix.h` requires the value's pointer, if its type has one, to be valid.
     let Some(stored) = (unsafe { Stored::of(value) }) else { return ERR_NOT_SUPPORTED };
     within(|session| match session.rank_of(process) {
-        Some(rank) => session.keep(rank, key, stored),
-        None => NONSENSE,
+        Some(rank) => session.store(rank, key, stored),
+        None => ERR_BAD_PARAM,
     })
 }
 
@@ -97,8 +99,8 @@ pub extern "C" fn PMIx_Commit() -> Status {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn PMIx_Fence(procs: *const Proc, count: usize, _: *const Info, _: usize) -> Status {
-    tell(|| format!("fence of {count}"));
-    // SAFETY: the caller's array.
+    log_debug(|| format!("fence of {count}"));
+    // SAFETY: `pmix.h` requires `procs` to be null or to point to `count` entries.
     within(|session| session.fence(unsafe { slice_at(procs, count) }))
 }
 
@@ -111,28 +113,34 @@ pub unsafe extern "C" fn PMIx_Fence_nb(
     done: Done,
     data: *mut c_void,
 ) -> Status {
-    // SAFETY: the caller's.
+    // SAFETY: both functions have the same contract for these arguments in `pmix.h`.
     let status = unsafe { PMIx_Fence(procs, count, info, infos) };
     call_back(done, data, status)
 }
 
-/// The value, in memory of the C library's.
+/// Looks a value up and copies it into memory from the C library's allocator.
+///
+/// # Safety
+/// `process` is null or points to a `pmix_proc_t`; `key` is null or a C string.
 unsafe fn get(process: *const Proc, key: *const c_char) -> Result<*mut Value, Status> {
-    // SAFETY: null, or a process and a string.
+    // SAFETY: this function requires each pointer to be null or to point to a `pmix_proc_t` and a C string.
     let (process, key) = unsafe { (process.as_ref(), key_at(key)) };
-    let key = key.ok_or(NONSENSE)?;
-    let mut found = Err(NONSENSE);
+    let key = key.ok_or(ERR_BAD_PARAM)?;
+    let mut found = Err(ERR_BAD_PARAM);
     let status = within(|session| {
         found = session.get(process, key);
         SUCCESS
     });
     let rank = process.map_or(RANK_WILDCARD, |process| process.rank);
-    tell(|| format!("get {key} of {rank}: {}", if status == SUCCESS && found.is_ok() { "found" } else { "not found" }));
+    log_debug(|| {
+        format!("get {key} of {rank}: {}", if status == SUCCESS && found.is_ok() { "found" } else { "not found" })
+    });
     if status != SUCCESS {
         return Err(status);
     }
     let value = found?.to_value().ok_or(ERR_NOMEM)?;
-    // SAFETY: memory for one value, written whole before it is handed out.
+    // SAFETY: `malloc` returned memory for one `Value`, suitably aligned, or null, which is checked. It is written whole before it
+    // is handed out.
     unsafe {
         let memory = libc::malloc(size_of::<Value>()).cast::<Value>();
         if memory.is_null() {
@@ -152,9 +160,10 @@ pub unsafe extern "C" fn PMIx_Get(
     value: *mut *mut Value,
 ) -> Status {
     if value.is_null() {
-        return NONSENSE;
+        return ERR_BAD_PARAM;
     }
-    // SAFETY: the caller's; `value` is not null.
+    // SAFETY: `value` is not null, and `pmix.h` requires it to point to a pointer. `process` and `key` are as `get` requires,
+    // because `pmix.h` requires it.
     unsafe {
         match get(process, key) {
             Ok(found) => {
@@ -178,8 +187,9 @@ pub unsafe extern "C" fn PMIx_Get_nb(
     got: Got,
     data: *mut c_void,
 ) -> Status {
-    let Some(got) = got else { return NONSENSE };
-    // SAFETY: the caller's; the value, which stays ours, is freed after the caller's function has seen it.
+    let Some(got) = got else { return ERR_BAD_PARAM };
+    // SAFETY: `process` and `key` are as `get` requires, because `pmix.h` requires it, and `got` is a function of this type.
+    // `found` comes from `get` and is freed once, after the callback, which may only read it.
     unsafe {
         match get(process, key) {
             Ok(found) => {
@@ -196,7 +206,7 @@ pub unsafe extern "C" fn PMIx_Get_nb(
 /// Of [`get`].
 unsafe fn free(value: *mut Value) {
     use crate::sys::kind;
-    // SAFETY: what `get` made: one allocation, and one more where the type says so.
+    // SAFETY: `get` made `value` with malloc, and `kind` says which member points to a second allocation, if there is one.
     unsafe {
         match (*value).kind {
             kind::STRING => libc::free((*value).data.string.cast()),
@@ -222,7 +232,7 @@ pub unsafe extern "C" fn PMIx_Group_construct(
 ) -> Status {
     let mut number = 0;
     let status = within(|session| {
-        // SAFETY: the caller's array.
+        // SAFETY: `pmix.h` requires `procs` to be null or to point to `count` entries.
         match session.group(unsafe { slice_at(procs, count) }) {
             Ok(found) => {
                 number = found;
@@ -235,7 +245,8 @@ pub unsafe extern "C" fn PMIx_Group_construct(
         return status;
     }
     let Some(value) = Stored::size(number).to_value() else { return ERR_NOMEM };
-    // SAFETY: memory for one structure, zero at first, which the caller frees; places of the caller's, not null.
+    // SAFETY: `calloc` returned zeroed memory for one `Info`, suitably aligned, or null, which is checked. The key fits (asserted).
+    // `results` and `results_count` are not null, and `pmix.h` requires them to point to places for the results.
     unsafe {
         let info = libc::calloc(1, size_of::<Info>()).cast::<Info>();
         if info.is_null() {
@@ -274,7 +285,7 @@ pub unsafe extern "C" fn PMIx_Register_event_handler(
     });
     match done {
         Some(done) => {
-            // SAFETY: the caller's function with the caller's data.
+            // SAFETY: `pmix.h` gives the callback this type, and `data` is the argument that came with it.
             unsafe { done(status, number, data) };
             SUCCESS
         }
@@ -303,7 +314,8 @@ pub extern "C" fn PMIx_Notify_event(
 
 // ---- control of jobs ----
 
-/// What Open MPI asks for is that files be removed after the end of a process that has not done so itself.
+/// Does nothing. Open MPI uses it to have files removed when a process has ended without removing them; the job's directory
+/// is removed anyway.
 #[unsafe(no_mangle)]
 pub extern "C" fn PMIx_Job_control_nb(
     _: *const Proc,
@@ -314,24 +326,24 @@ pub extern "C" fn PMIx_Job_control_nb(
     data: *mut c_void,
 ) -> Status {
     if let Some(done) = done {
-        // SAFETY: the caller's function with the caller's data; there is nothing to be released.
+        // SAFETY: `pmix.h` gives the callback this type. A null array of 0 results and no release function are allowed.
         unsafe { done(SUCCESS, ptr::null_mut(), 0, data, None, ptr::null_mut()) };
     }
     SUCCESS
 }
 
-// ---- not offered ----
+// ---- not supported ----
 
-macro_rules! refused {
+macro_rules! unsupported {
     ($($name:ident($($argument:ty),*);)*) => {$(
         #[unsafe(no_mangle)]
         pub extern "C" fn $name($(_: $argument),*) -> Status {
-            not_offered(stringify!($name))
+            not_supported(stringify!($name))
         }
     )*};
 }
 type Any = *const c_void;
-refused! {
+unsupported! {
     PMIx_Publish(Any, usize);
     PMIx_Publish_nb(Any, usize, Any, Any);
     PMIx_Lookup(Any, usize, Any, usize);

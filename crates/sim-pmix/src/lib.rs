@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge_sim_pmix.so`: PMIx for ranks that `selvedge sim` starts.
 //!
-//! Open MPI learns its ranks from a PMIx server, and without one takes itself for a job of one. Our launcher is none: it speaks
-//! PMI-1. Put before the system's libraries (`LD_PRELOAD`), this answers for the calls of `libpmix` by which a program finds its
-//! job: who it is, what its peers have published, fences, the end. What needs no server (values, lists of directives) stays with
-//! `libpmix`. No thread is started, and nothing is read from a socket but at a fence, so that a rank in virtual time does the same
-//! in every run.
+//! Open MPI finds its ranks through a PMIx server, and without one it runs as a job of one rank. `selvedge sim` has no such server:
+//! it speaks PMI-1. This library is loaded before `libpmix` (`LD_PRELOAD`) and replaces the calls by which a program finds its
+//! job: its rank, the values that its peers have published, fences, finalize. Calls that need no server (values, lists of directives)
+//! stay with `libpmix`. The library starts no thread, and reads from a socket only in a fence, so a rank in virtual time does the
+//! same in every run.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`calls`] | the functions of `pmix.h` |
-//! | [`session`] | this rank in its job: places, what is published |
-//! | [`store`] | what ranks have published, and how it travels |
+//! | [`session`] | this rank in its job: its place, and the published values |
+//! | [`store`] | values that ranks publish, and their encoding |
 //! | [`sys`] | structures of `pmix.h`, in its layout |
 //!
 //! Invariants
-//! 1. What comes from a caller is taken as `pmix.h` says; what comes from peers is checked.
-//! 2. Memory that is handed out is the C library's: who gets it frees it.
-//! 3. No lock is held while a function of the caller's runs.
+//! 1. Arguments are trusted to be as `pmix.h` says; input from peers is checked.
+//! 2. Memory that is handed out comes from the C library's allocator: the receiver frees it.
+//! 3. No lock is held while a callback runs.
 //!
-//! Not offered, and refused as such: fences and groups of some of the ranks, spawning, connecting, publishing by name, queries.
+//! Not supported (`PMIX_ERR_NOT_SUPPORTED`): fences and groups of a subset of the ranks, spawning, connecting, publishing by name,
+//! queries.
 //!
-//! Each rank is on a node of its own, as the launcher tells programs of MPICH, too: all messages go to the simulated network.
+//! Each rank is on a node of its own, as for MPICH, so that all messages go to the simulated network.
 
 mod calls;
 mod session;

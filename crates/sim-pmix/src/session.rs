@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This rank in its job: what is known of places, and what ranks have published.
+//! This rank in its job: its place, and the values that ranks have published.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,17 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use selvedge_job::Job;
 
 use crate::store::{Published, Stored};
-use crate::sys::{ERR_BAD_PARAM, ERR_INIT, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, NSPACE_BYTES, Proc};
+use crate::sys::{ERR_INIT, ERR_NOT_FOUND, ERR_NOT_SUPPORTED, ERROR, NSPACE_BYTES, Proc};
 use crate::sys::{RANK_UNDEF, RANK_WILDCARD, SUCCESS, Status, text_in};
 
-/// Between `PMIx_Init` and `PMIx_Finalize`.
+/// The state between `PMIx_Init` and `PMIx_Finalize`.
 pub struct Session {
     job: Job,
-    /// Inits without their finalizes.
+    /// Number of inits without their finalize.
     users: u32,
-    /// Put, and not yet passed on by a fence.
+    /// Values that were put and that no fence has sent yet.
     pending: Published,
-    /// By rank; [`RANK_WILDCARD`] is the job's.
+    /// Known values by rank; [`RANK_WILDCARD`] holds those of the job.
     known: BTreeMap<u32, Published>,
     handlers: usize,
     groups: usize,
@@ -29,12 +29,12 @@ fn lock() -> MutexGuard<'static, Option<Session>> {
     SESSION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Does something in the session, if there is one.
+/// Runs `work` in the session, if there is one.
 pub fn within(work: impl FnOnce(&mut Session) -> Status) -> Status {
     lock().as_mut().map_or(ERR_INIT, work)
 }
 
-/// Joins the job, or counts one more who does.
+/// Joins the job, or counts one more init.
 pub fn begin() -> Result<Proc, Status> {
     let mut session = lock();
     if let Some(session) = session.as_mut() {
@@ -42,14 +42,14 @@ pub fn begin() -> Result<Proc, Status> {
         return Ok(session.own());
     }
     let job = Job::join().map_err(|error| {
-        say(&error.to_string());
+        report(&error.to_string());
         ERROR
     })?;
     let new = Session { job, users: 1, pending: Published::default(), known: BTreeMap::new(), handlers: 0, groups: 0 };
     Ok(session.insert(new).own())
 }
 
-/// The last one leaves the job.
+/// Counts a finalize; the last one leaves the job.
 pub fn end() -> Status {
     let mut session = lock();
     let Some(open) = session.as_mut() else { return ERR_INIT };
@@ -68,7 +68,7 @@ pub fn is_open() -> bool {
 
 pub fn abort(code: i32, why: &str) -> Status {
     let job = lock().as_ref().map(|session| session.job.clone());
-    // Without the lock: another thread may wait in a fence.
+    // The lock is released, because another thread may hold it in a fence.
     job.map_or(ERR_INIT, |job| job.abort(code, why))
 }
 
@@ -82,7 +82,7 @@ impl Session {
         Proc { nspace, rank: self.job.rank() }
     }
 
-    /// Whether these are all ranks of the job: none said, the wildcard, or each of them.
+    /// Whether `procs` names all ranks of the job: empty, the wildcard, or each rank.
     fn are_all(&self, procs: &[Proc]) -> bool {
         if procs.is_empty() || procs.iter().any(|one| one.rank == RANK_WILDCARD) {
             return true;
@@ -90,10 +90,10 @@ impl Session {
         (0..self.job.size()).all(|rank| procs.iter().any(|one| one.rank == rank))
     }
 
-    /// Waits for all ranks, and passes on what each has put.
+    /// Waits for all ranks, and gives every rank the values that each has put.
     pub fn fence(&mut self, procs: &[Proc]) -> Status {
         if !self.are_all(procs) {
-            say("a fence of some of the ranks is not offered by a launcher that speaks PMI-1");
+            report("a fence of a subset of the ranks is not supported under selvedge sim; use all ranks");
             return ERR_NOT_SUPPORTED;
         }
         let own = std::mem::take(&mut self.pending).to_bytes();
@@ -103,13 +103,13 @@ impl Session {
         };
         for (rank, bytes) in (0..).zip(&all) {
             if !self.known.entry(rank).or_default().add(bytes) {
-                return status_of(Err(format!("rank {rank} published what makes no sense")));
+                return status_of(Err(format!("rank {rank} has published malformed values")));
             }
         }
         SUCCESS
     }
 
-    /// Waits for all ranks, and numbers what they make together.
+    /// Waits for all ranks, and returns the number of a new group.
     pub fn group(&mut self, procs: &[Proc]) -> Result<usize, Status> {
         match self.fence(procs) {
             SUCCESS => {
@@ -120,19 +120,19 @@ impl Session {
         }
     }
 
-    /// Publishes with the next fence; this rank's own at once.
+    /// Publishes a value: at once for this rank, with the next fence for the others.
     pub fn put(&mut self, key: &str, value: Stored) -> Status {
         self.pending.values.insert(key.to_owned(), value.clone());
-        self.keep(self.job.rank(), key, value)
+        self.store(self.job.rank(), key, value)
     }
 
-    /// Keeps a value of some rank's for this process only.
-    pub fn keep(&mut self, rank: u32, key: &str, value: Stored) -> Status {
+    /// Stores a value of a rank for this process only.
+    pub fn store(&mut self, rank: u32, key: &str, value: Stored) -> Status {
         self.known.entry(rank).or_default().values.insert(key.to_owned(), value);
         SUCCESS
     }
 
-    /// The rank that a caller means; None: of another job.
+    /// The rank that a `pmix_proc_t` names; None: it is of another job.
     pub fn rank_of(&self, process: Option<&Proc>) -> Option<u32> {
         let Some(process) = process else { return Some(self.job.rank()) };
         let name = text_in(&process.nspace);
@@ -141,13 +141,13 @@ impl Session {
 
     pub fn get(&self, process: Option<&Proc>, key: &str) -> Result<Stored, Status> {
         let rank = self.rank_of(process).ok_or(ERR_NOT_FOUND)?;
-        let kept = self.known.get(&rank).and_then(|published| published.values.get(key));
-        // Of whichever rank has put it.
-        let anyone = || {
+        let stored = self.known.get(&rank).and_then(|published| published.values.get(key));
+        // Without a rank: the value of any rank that has put it.
+        let of_any_rank = || {
             let wild = rank == RANK_UNDEF || rank == RANK_WILDCARD;
             self.known.values().filter(|_| wild).find_map(|published| published.values.get(key))
         };
-        if let Some(value) = kept.or_else(anyone) {
+        if let Some(value) = stored.or_else(of_any_rank) {
             return Ok(value.clone());
         }
         if DIRECTORIES.contains(&key) {
@@ -163,10 +163,10 @@ impl Session {
     }
 }
 
-/// Where a program may keep files: all the job's own directory, which is removed with it.
+/// Keys of directories for a program's files. All are the job's own directory, which is removed with the job.
 const DIRECTORIES: [&str; 3] = ["pmix.tmpdir", "pmix.nsdir", "pmix.pdir"];
 
-/// What a launcher tells of a rank's place: each rank on a node of its own.
+/// A rank's place in the job, by key: each rank is on a node of its own.
 fn place(key: &str, rank: u32, size: u32, job: &str) -> Option<Stored> {
     if rank >= size {
         return None;
@@ -196,42 +196,39 @@ fn status_of(result: Result<(), String>) -> Status {
     match result {
         Ok(()) => SUCCESS,
         Err(why) => {
-            say(&why);
+            report(&why);
             ERROR
         }
     }
 }
 
-/// On standard error, which may be closed.
-pub fn say(text: &str) {
+/// Prints on standard error. A failure is ignored, because the stream may be closed.
+pub fn report(text: &str) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "selvedge: PMIx: {text}");
 }
 
-/// With `SELVEDGE_LOG=debug`.
-pub fn tell(text: impl FnOnce() -> String) {
+/// Prints on standard error with `SELVEDGE_LOG=debug` or `trace`.
+pub fn log_debug(text: impl FnOnce() -> String) {
     static WANTED: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     let wanted = || std::env::var("SELVEDGE_LOG").is_ok_and(|level| matches!(level.as_str(), "debug" | "trace"));
     if *WANTED.get_or_init(wanted) {
-        say(&text());
+        report(&text());
     }
 }
-
-/// The status of a call that names what makes no sense.
-pub const NONSENSE: Status = ERR_BAD_PARAM;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn places_are_told_to_ranks_of_the_job_only() {
-        let told = |key| place(key, 2, 4, "job");
-        assert_eq!(told("pmix.job.size"), Some(Stored::uint32(4)));
-        assert_eq!(told("pmix.local.size"), Some(Stored::uint32(1)), "each on a node of its own");
-        assert_eq!(told("pmix.lpeers"), Some(Stored::text("2")));
-        assert_eq!(told("pmix.hname"), Some(Stored::text("node2")));
-        assert_eq!(told("pmix.unheard.of"), None);
+    fn only_ranks_of_the_job_have_a_place() {
+        let value = |key| place(key, 2, 4, "job");
+        assert_eq!(value("pmix.job.size"), Some(Stored::uint32(4)));
+        assert_eq!(value("pmix.local.size"), Some(Stored::uint32(1)), "each on a node of its own");
+        assert_eq!(value("pmix.lpeers"), Some(Stored::text("2")));
+        assert_eq!(value("pmix.hname"), Some(Stored::text("node2")));
+        assert_eq!(value("pmix.unheard.of"), None);
         assert_eq!(place("pmix.job.size", 4, 4, "job"), None);
     }
 }

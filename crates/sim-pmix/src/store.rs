@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What ranks have published: values under keys, as bytes, and how they travel.
+//! Values that ranks publish under keys, and their encoding as bytes.
 //!
-//! A value is its type and the bytes of its member of the union; of one that points somewhere, what it points to.
+//! A stored value is its type and the bytes of its member of the union; for a pointer, the bytes that it points to.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
 
 use crate::sys::{ByteObject, Data, Proc, Value, kind};
 
-/// A value that holds no pointers.
+/// A value without pointers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
     pub kind: u16,
     pub bytes: Vec<u8>,
 }
 
-/// Bytes of the types whose value is in the union itself; None for the others.
+/// The width in bytes of a type whose value is in the union itself; None for the others.
 fn width(kind: u16) -> Option<usize> {
     Some(match kind {
         // Bool, byte, 8 bits.
@@ -54,12 +54,13 @@ impl Stored {
         Stored { kind: kind::SIZE, bytes: number.to_ne_bytes().to_vec() }
     }
 
-    /// None: it is of a type that cannot be published.
+    /// Copies a value. None: values of its type cannot be published.
     ///
     /// # Safety
-    /// A value as `pmix.h` has it: what it points to is there.
+    /// `value` is as `pmix.h` requires: its pointer, if its type has one, is valid.
     pub unsafe fn of(value: &Value) -> Option<Stored> {
-        // SAFETY: the type says which member was written; the caller's for what it points to.
+        // SAFETY: `kind` says which member was written. This function requires that a pointer in it is valid: a string is a C string,
+        // a byte object has `size` bytes, and a process is a `pmix_proc_t`. `width` is at most 8 bytes, which `data` holds.
         let bytes = unsafe {
             match value.kind {
                 kind::STRING if value.data.string.is_null() => Vec::new(),
@@ -80,7 +81,7 @@ impl Stored {
         Some(Stored { kind: value.kind, bytes })
     }
 
-    /// As `pmix.h` has it, with memory of the C library's. None: there is none left, or the bytes are none of the type.
+    /// Makes a `pmix_value_t`, with memory from the C library's allocator. None: out of memory, or the bytes do not fit the type.
     pub fn to_value(&self) -> Option<Value> {
         let mut value = Value { kind: self.kind, data: Data { words: [0; 3] } };
         match self.kind {
@@ -94,7 +95,7 @@ impl Stored {
             kind if width(kind) == Some(self.bytes.len()) => {
                 let mut words = [0u8; 24];
                 words[..self.bytes.len()].copy_from_slice(&self.bytes);
-                // A flag is read as one: other bytes than 0 and 1 are none.
+                // A `bool` may only be 0 or 1.
                 if kind == kind::BOOL {
                     words[0] = u8::from(words[0] != 0);
                 }
@@ -107,9 +108,9 @@ impl Stored {
     }
 }
 
-/// Memory of the C library's with these bytes, and zeros after them.
+/// Copies bytes into memory from the C library's allocator, followed by zeros.
 fn copied(bytes: &[u8], zeros: usize) -> Option<*mut u8> {
-    // SAFETY: as many bytes as are written; null is looked at.
+    // SAFETY: `calloc` returned at least `bytes.len()` bytes, or null, which is checked. New memory does not overlap `bytes`.
     unsafe {
         let memory = libc::calloc(1, (bytes.len() + zeros).max(1)).cast::<u8>();
         if memory.is_null() {
@@ -120,14 +121,14 @@ fn copied(bytes: &[u8], zeros: usize) -> Option<*mut u8> {
     }
 }
 
-/// What one rank has published.
+/// The values that one rank has published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Published {
     pub values: BTreeMap<String, Stored>,
 }
 
 impl Published {
-    /// Lengths of key and value, type, then both.
+    /// Encodes each entry as the lengths of key and value, the type, the key and the value.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for (key, value) in &self.values {
@@ -140,7 +141,7 @@ impl Published {
         out
     }
 
-    /// Adds what a rank has sent. False: it makes no sense from some point on.
+    /// Adds the entries of a rank. False: the bytes are malformed, and entries before that point were added.
     pub fn add(&mut self, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let Some((entry, rest)) = entry_in(bytes) else { return false };
@@ -176,18 +177,18 @@ mod tests {
     }
 
     #[test]
-    fn what_was_published_arrives() {
+    fn published_values_arrive() {
         let mut there = Published::default();
         assert!(there.add(&published().to_bytes()));
         assert_eq!(there, published());
-        // Once more under a key: the last one counts.
+        // A second value under the same key replaces the first.
         let again = Published { values: [("b".to_owned(), Stored::uint32(8))].into() };
         assert!(there.add(&again.to_bytes()));
         assert_eq!(there.values["b"], Stored::uint32(8));
     }
 
     #[test]
-    fn what_makes_no_sense_is_said_to() {
+    fn malformed_bytes_are_refused() {
         let whole = published().to_bytes();
         for end in 1..whole.len() {
             let mut there = Published::default();
@@ -199,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_as_they_were() {
+    fn values_survive_a_round_trip() {
         let mut process = Proc { nspace: [0; 256], rank: 3 };
         process.nspace[..3].copy_from_slice(b"job");
         let mut bytes = [1u8, 2, 0, 4];
@@ -212,14 +213,14 @@ mod tests {
             Value { kind: kind::BYTE_OBJECT, data: Data { bytes: ByteObject { bytes: bytes.as_mut_ptr(), size: 4 } } },
         ];
         for value in &values {
-            // SAFETY: values of this frame.
+            // SAFETY: each value's pointer, if it has one, points to a variable of this function or to a constant.
             let stored = unsafe { Stored::of(value) }.expect("of a type that can be published");
             let back = stored.to_value().expect("there is memory");
-            // SAFETY: as above; what it points to was just made.
+            // SAFETY: `to_value` has just allocated what `back` points to.
             assert_eq!(unsafe { Stored::of(&back) }, Some(stored), "type {}", value.kind);
         }
         let pointer = Value { kind: 31, data: Data { words: [1, 0, 0] } };
-        // SAFETY: as above.
+        // SAFETY: the value is refused for its type, so its words are not read as a pointer.
         assert_eq!(unsafe { Stored::of(&pointer) }, None, "addresses mean nothing elsewhere");
         assert!(Stored { kind: kind::UINT32, bytes: vec![1] }.to_value().is_none());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is used of `pmix.h`: the same from version 2 of the standard on.
+//! The part of `pmix.h` that is used. It is the same from version 2 of the standard on.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -94,23 +94,23 @@ pub fn text_in(bytes: &[u8]) -> &str {
     std::str::from_utf8(&bytes[..end]).unwrap_or_default()
 }
 
-/// A key as callers pass it.
+/// The text of a C string; None: it is null or not UTF-8.
 ///
 /// # Safety
-/// Null, or a string.
+/// `key` is null or a C string that stays valid for `'a`.
 pub unsafe fn key_at<'a>(key: *const c_char) -> Option<&'a str> {
-    // SAFETY: the caller's.
+    // SAFETY: `key` is not null, so this function requires it to be a C string that lives for `'a`.
     if key.is_null() { None } else { unsafe { CStr::from_ptr(key) }.to_str().ok() }
 }
 
-/// The elements of an array that may be null when it is empty.
+/// The elements of an array, whose pointer may be null when it is empty.
 ///
 /// # Safety
-/// Null, or an array of so many.
+/// `start` is null or points to `count` elements that stay valid and unchanged for `'a`.
 pub unsafe fn slice_at<'a, T>(start: *const T, count: usize) -> &'a [T] {
     if start.is_null() || count == 0 {
         return &[];
     }
-    // SAFETY: the caller's.
+    // SAFETY: `start` is not null, so this function requires it to point to `count` elements that live for `'a`.
     unsafe { std::slice::from_raw_parts(start, count) }
 }
