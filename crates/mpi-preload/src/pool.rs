@@ -273,6 +273,7 @@ impl Books {
         };
         if self.inherited {
             // The pages are private copies: their addresses stay reserved, their contents are dropped.
+            // SAFETY: the pages belong to a block that was just freed, so nobody uses their contents.
             unsafe { advise(start as *mut u8, (pages * self.page) as usize, libc::MADV_DONTNEED) };
             return true;
         }
