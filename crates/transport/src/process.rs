@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! This process in its job: its place, its ids, its arena, and the exchange that a program needs at start-up.
+//! This process in its job: its rank, its ids, its arena, and the exchange that a program needs at start-up.
 //!
 //! Invariants
-//! 1. There is one [`Process`] in a process, made at the first use. Under `selvedge run` it is made from the
-//!    environment alone: the launcher's wire is joined only for barriers and exchanges, so that a program that speaks
-//!    PMI itself has the wire to itself.
-//! 2. All interfaces of a process share the arena; each tells peers where it is and how much of it exists.
+//! 1. There is one [`Process`] in a process, made at first use. Under `selvedge run` it is made from the
+//!    environment alone. The connection to the launcher is used only for barriers and exchanges, so that a program that uses
+//!    PMI itself has the connection to itself.
+//! 2. All interfaces of a process share the arena; each reports to peers where it is and how much of it exists.
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -22,7 +22,7 @@ use selvedge_shm::{Config, Interface, Mode, OpenError, Path};
 
 use crate::settings::Settings;
 
-/// Why this process has no place in a job, or no NIC.
+/// Why this process cannot join a job or open a NIC.
 #[derive(Debug, thiserror::Error)]
 pub enum ProcessError {
     #[error(transparent)]
@@ -37,8 +37,8 @@ pub enum ProcessError {
     Open(#[from] OpenError),
 }
 
-/// How long waits spin where every process has a core, and where not. Waking a core that sleeps takes from 5 us to, in a virtual machine,
-/// 200: as long as a put of some megabytes, which the first is longer than.
+/// How long waits spin where every process has a core, and where not. Waking a sleeping core takes from 5 us to, in a virtual
+/// machine, 200 us: as long as a put of some megabytes. The first constant is longer than that.
 const SPIN_NS: u64 = 2_000_000;
 const SPIN_NS_CROWDED: u64 = 2_000;
 
@@ -53,9 +53,9 @@ pub struct Process {
     interfaces: Mutex<Vec<Weak<Interface>>>,
 }
 
-/// How the process knows its job.
+/// Where the process has its rank and job from.
 enum Place {
-    /// From the environment; the launcher's wire is joined when it is needed.
+    /// From the environment; the connection to the launcher is made when it is needed.
     Environment {
         directory: JobDirectory,
         job: OnceLock<Job>,
@@ -64,7 +64,7 @@ enum Place {
     Joined(Job),
 }
 
-/// An interface that was opened, and the process id that it keeps claimed.
+/// An open interface, and the claim to its process id.
 pub struct Opened {
     pub interface: Arc<Interface>,
     claim: Claim,
@@ -81,7 +81,7 @@ static PROCESS: Mutex<Option<Arc<Process>>> = Mutex::new(None);
 static LOGGING: AtomicBool = AtomicBool::new(false);
 
 impl Process {
-    /// The process; the first call finds its job.
+    /// The process. The first call joins its job.
     pub fn current() -> Result<Arc<Process>, ProcessError> {
         let mut current = PROCESS.lock().unwrap_or_else(|poison| poison.into_inner());
         if let Some(process) = current.as_ref() {
@@ -113,7 +113,7 @@ impl Process {
         Ok(process)
     }
 
-    /// The process, if it has been asked for before.
+    /// The process, if [`Process::current`] has been called.
     pub fn existing() -> Option<Arc<Process>> {
         PROCESS.lock().unwrap_or_else(|poison| poison.into_inner()).clone()
     }
@@ -134,12 +134,12 @@ impl Process {
         }
     }
 
-    /// Opens a NIC; `pid` None takes the id that the process has, else its rank, else any that is free.
+    /// Opens a NIC. `pid` None takes the id that the process has, else its rank, else any free one.
     pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
         self.open_as(ni, pid, limits, self.arena_range(), TICK)
     }
 
-    /// Opens a NIC that offers other memory than the process's arena, and whose waits sleep no longer than `nap`.
+    /// Opens a NIC that offers peers other memory than the process's arena, and whose waits sleep no longer than `nap`.
     pub fn open_as(
         &self,
         ni: u32,
@@ -183,12 +183,14 @@ impl Process {
         interfaces.iter().filter_map(Weak::upgrade).collect()
     }
 
-    /// Memory that peers reach in place.
+    /// Allocates memory that peers map.
     pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
         let made = self.arena.get_or_init(|| {
             let path = self.directory().arena(std::process::id());
             let _ = std::fs::remove_file(&path);
-            Arena::create(&path, self.settings.heap_bytes).map_err(|error| log::error!("no shared arena: {error}")).ok()
+            Arena::create(&path, self.settings.heap_bytes)
+                .map_err(|error| log::error!("cannot make the shared arena: {error}"))
+                .ok()
         });
         let arena = made.as_ref()?;
         let before = arena.committed_bytes();
@@ -202,7 +204,7 @@ impl Process {
         Some(memory)
     }
 
-    /// Gives memory of [`Process::alloc`] back.
+    /// Frees memory of [`Process::alloc`].
     pub fn free(&self, memory: NonNull<u8>) {
         let freed = match self.arena.get() {
             Some(Some(arena)) => arena.free(memory).map_err(|error| error.to_string()),
@@ -217,7 +219,7 @@ impl Process {
         match &self.place {
             Place::Joined(job) => Ok(job.clone()),
             Place::Environment { job, joining, .. } => {
-                let _turn = joining.lock().unwrap_or_else(|poison| poison.into_inner());
+                let _joining = joining.lock().unwrap_or_else(|poison| poison.into_inner());
                 if let Some(job) = job.get() {
                     return Ok(job.clone());
                 }
@@ -227,22 +229,22 @@ impl Process {
         }
     }
 
-    /// Joins the launcher's wire, if that has not happened yet.
+    /// Connects to the launcher, if that has not happened yet.
     pub fn join(&self) -> Result<(), ProcessError> {
         self.job().map(|_| ())
     }
 
-    /// Waits until every living rank is here; the process's interfaces are kept going.
+    /// Waits until every living rank has called it; the process's interfaces make progress meanwhile.
     pub fn barrier(&self) -> Result<(), ProcessError> {
         let job = self.job()?;
-        self.keep_going(move || job.barrier()).map_err(ProcessError::from)
+        self.with_progress(move || job.barrier()).map_err(ProcessError::from)
     }
 
-    /// Gives every rank the bytes of every rank, in rank order.
+    /// Gathers the bytes of every rank at every rank, in rank order.
     pub fn exchange(&self, mine: &[u8]) -> Result<Vec<u8>, ProcessError> {
         let job = self.job()?;
         let mine = mine.to_vec();
-        self.keep_going(move || job.exchange(&mine)).map_err(ProcessError::from)
+        self.with_progress(move || job.exchange(&mine)).map_err(ProcessError::from)
     }
 
     /// Ends the whole job.
@@ -250,7 +252,7 @@ impl Process {
         match self.job() {
             Ok(job) => job.abort(code, why),
             Err(error) => {
-                eprintln!("selvedge: {why} (and the launcher cannot be told: {error})");
+                eprintln!("selvedge: {why} (and the launcher cannot be notified: {error})");
                 std::process::exit(code)
             }
         }
@@ -261,7 +263,7 @@ impl Process {
         match self.job() {
             Ok(job) => job.end_all(code),
             Err(error) => {
-                eprintln!("selvedge: the launcher cannot be told that the job ends: {error}");
+                eprintln!("selvedge: cannot notify the launcher that the job ends: {error}");
                 std::process::exit(code)
             }
         }
@@ -272,8 +274,8 @@ impl Process {
         std::process::id() != self.os_pid
     }
 
-    /// Runs something that blocks, keeping meanwhile the interfaces going that depend on this process's program.
-    fn keep_going<T: Send + 'static>(&self, blocking: impl FnOnce() -> T + Send + 'static) -> T {
+    /// Runs a call that blocks. Meanwhile, interfaces that depend on calls by this process's program make progress.
+    fn with_progress<T: Send + 'static>(&self, blocking: impl FnOnce() -> T + Send + 'static) -> T {
         let interfaces = self.open_interfaces();
         let depends = |interface: &Arc<Interface>| {
             interface.config.mode == Mode::Host
@@ -296,7 +298,7 @@ impl Process {
         }
     }
 
-    /// Leaves the job: the arena's file goes, peers that mapped it keep it.
+    /// Leaves the job and removes the arena's file; peers that have mapped it keep the memory.
     pub fn finalize(&self) {
         let _ = std::fs::remove_file(self.directory().arena(std::process::id()));
         let job = match &self.place {
@@ -309,7 +311,7 @@ impl Process {
     }
 }
 
-/// What `selvedge run` says; nothing where another launcher, started by it, has spoken since.
+/// Job, rank and size that `selvedge run` put into the environment. None if another launcher, started under it, has set its own since.
 fn place_in_environment() -> Option<(String, u32, u32)> {
     let number = |name: &str| std::env::var(name).ok()?.parse::<u32>().ok();
     let same = |ours: &str, theirs: &str| number(theirs).is_none_or(|theirs| Some(theirs) == number(ours));
@@ -329,10 +331,10 @@ fn start_logging() {
     }
 }
 
-/// Every peer's segment takes a descriptor: lets the process have as many as it may.
+/// Raises the limit of open files to the hard limit, because each peer's segment takes a descriptor.
 fn raise_file_limit() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: plain calls on a structure of this frame.
+    // SAFETY: `limit` lives across both calls; getrlimit fills it and setrlimit reads it.
     unsafe {
         if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max {
             limit.rlim_cur = limit.rlim_max;
@@ -341,8 +343,8 @@ fn raise_file_limit() {
     }
 }
 
-/// The user that this process acts for.
+/// The effective user id of this process.
 pub fn own_uid() -> u32 {
-    // SAFETY: geteuid only reads.
+    // SAFETY: `geteuid` takes no arguments and cannot fail.
     unsafe { libc::geteuid() }
 }

@@ -1,33 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every environment variable that the library reads, in one table (shown by `selvedge info`).
+//! All environment variables that the library reads, in one table. `selvedge info` and docs/environment.md show it.
 //!
-//! A value that cannot be understood is reported once on standard error and replaced by the default.
+//! A malformed value is reported on standard error and replaced by the default.
 
 use selvedge_shm::{Mode, Path};
 
 /// An environment variable.
 pub struct Variable {
     pub name: &'static str,
-    /// The values that it takes.
+    /// The valid values.
     pub values: &'static str,
     pub default: &'static str,
     pub text: &'static str,
 }
 
-/// All of them.
+/// All environment variables.
 pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SELVEDGE_MODE",
         values: "nic | host",
         default: "nic",
-        text: "Who runs a NIC: whoever sends, or only its owner's program when it calls in.",
+        text: "Who runs a NIC: nic: the sender of a message; host: only the NIC's owner, when its program calls the library.",
     },
     Variable {
         name: "SELVEDGE_PATH",
         values: "auto | shared | cma | bounce",
         default: "auto",
-        text: "How other processes' memory is reached: in place where it is shared and else by cross-memory attach or, \
-               where the kernel forbids that, through the owner; or only one of these (shared refuses other memory).",
+        text: "How the memory of other processes is accessed. auto: mapped where it is shared, else by cross-memory attach or, where the \
+               kernel forbids that, copied by the owner; the others: only one of these (shared refuses memory that is not shared).",
     },
     Variable {
         name: "SELVEDGE_SPIN_US",
@@ -38,59 +38,59 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SELVEDGE_CORES",
         values: "a number",
-        default: "given by the launcher; all of the machine's without one",
-        text: "Cores that the job's processes share: with more processes than these, waits sleep sooner.",
+        default: "given by the launcher; without one, all cores of the machine",
+        text: "The number of cores that the job's processes share. With more processes than cores, waits sleep sooner.",
     },
     Variable {
         name: "SELVEDGE_HEAP_BYTES",
         values: "bytes, with K, M, G or T",
         default: "16G",
-        text: "The most that selvedge_alloc hands out in one process: address space, taken up only as it is used.",
+        text: "The most memory that selvedge_alloc gives one process. This reserves address space; memory is used only as it is touched.",
     },
     Variable {
         name: "SELVEDGE_SHMEM_COUNTERS",
         values: "a number",
         default: "4096",
-        text: "OpenSHMEM: counters of counting puts that there may be at once, the same at every PE.",
+        text: "OpenSHMEM: the most counters of counting puts at once, the same at every PE.",
     },
     Variable {
         name: "SELVEDGE_FI_LANE_MAX",
         values: "bytes, with K, M, G or T",
         default: "16K",
-        text: "libfabric: the longest message that is left in a lane of its target, at most 32K; longer ones are moved once, \
-               by whoever has both ends. 0: all are.",
+        text: "libfabric: the longest message that is copied into a ring of its target, at most 32K; longer ones are copied once, from the \
+               sender's buffer into the receiver's. 0: all messages are.",
     },
     Variable {
         name: "SELVEDGE_FI_SMALL_MAX",
         values: "bytes, with K, M, G or T",
         default: "2K",
-        text: "libfabric: longer messages are put into their receive at once where one is posted in memory that its sender reaches \
-               in place, and left in a lane otherwise.",
+        text: "libfabric: longer messages are copied directly into a posted receive if its buffer is memory that the sender has mapped, and \
+               into a ring otherwise.",
     },
     Variable {
         name: "SELVEDGE_SHARED_MALLOC",
         values: "0 | 1",
         default: "1",
-        text: "libselvedge_mpi_preload.so, which mpirun and env put before the C library: blocks of 4K and more and the program's static \
-               data lie where the job's other processes reach them in place.",
+        text: "libselvedge_mpi_preload.so, which mpirun and env load before the C library: blocks of 4K and more and the program's static \
+               data are shared memory that the job's other processes map.",
     },
     Variable {
         name: "SELVEDGE_YIELD_EVERY",
         values: "a number",
         default: "32, or 1 with more ranks than cores",
-        text: "libselvedge_mpi_preload.so: how many calls of sched_yield there are for one that asks the kernel.",
+        text: "libselvedge_mpi_preload.so: one in this many calls of sched_yield enters the kernel.",
     },
     Variable {
         name: "SHMEM_SYMMETRIC_SIZE",
         values: "bytes or a fraction, with K, M, G or T",
         default: "512M",
-        text: "OpenSHMEM: the symmetric heap of each PE; memory is taken up only as it is used. SMA_SYMMETRIC_SIZE likewise.",
+        text: "OpenSHMEM: the size of each PE's symmetric heap; memory is used only as it is touched. Also SMA_SYMMETRIC_SIZE.",
     },
     Variable {
         name: "SHMEM_DEBUG",
         values: "anything",
         default: "not set",
-        text: "OpenSHMEM: report every call that is refused, with its PE and argument; without it only a process's first.",
+        text: "OpenSHMEM: report every refused call, with its PE and argument; otherwise only the first of each process.",
     },
     Variable {
         name: "SHMEM_INFO",
@@ -108,19 +108,19 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_LOG",
         values: "off | error | warn | info | debug | trace",
         default: "warn",
-        text: "What is reported on standard error.",
+        text: "The least severe messages that are printed on standard error.",
     },
     Variable {
         name: "SELVEDGE_DIR",
         values: "a directory",
         default: "/dev/shm, else $TMPDIR or /tmp",
-        text: "Where jobs have their directories.",
+        text: "The parent of the job directories.",
     },
     Variable {
         name: "SELVEDGE_JOB",
         values: "a name",
         default: "given by the launcher; solo without one",
-        text: "The job that this process belongs to: the name of its directory.",
+        text: "The job of this process: the name of its directory.",
     },
     Variable {
         name: "SELVEDGE_RANK",
@@ -132,7 +132,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_SIZE",
         values: "a number",
         default: "given by the launcher; 1 without one",
-        text: "How many processes the job has.",
+        text: "The number of processes of the job.",
     },
     Variable {
         name: "SELVEDGE_PMIX_LIB",
@@ -144,16 +144,16 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_PREFIX",
         values: "a directory",
         default: "where the selvedge command is installed",
-        text: "The tree that the selvedge command takes its library and its benchmark programs from.",
+        text: "The directory tree in which the selvedge command finds its libraries and benchmark programs.",
     },
 ];
 
-/// What the variables say.
+/// The values of the variables.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub mode: Mode,
     pub path: Path,
-    /// None: as the number of processes and cores suggests.
+    /// How long a wait spins. None: it depends on the numbers of processes and cores.
     pub spin_ns: Option<u64>,
     pub heap_bytes: u64,
     /// Cores that the job's processes share.
@@ -183,9 +183,10 @@ impl Settings {
     }
 }
 
-/// The machine's cores. Not this process's: its launcher may have pinned it to one and its peers to others.
+/// The number of cores of the machine. The cores of this process alone do not count, because its launcher may have pinned it to one
+/// and its peers to others.
 fn cores_of_machine() -> usize {
-    // SAFETY: sysconf only reads.
+    // SAFETY: `sysconf` takes a number and has no preconditions.
     let online = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) };
     usize::try_from(online).unwrap_or(1).max(1)
 }
@@ -196,12 +197,12 @@ fn read<T>(name: &str, default: T, parse: impl FnOnce(&str) -> Option<T>) -> T {
     let known = VARIABLES.iter().find(|variable| variable.name == name);
     parse(text.trim()).unwrap_or_else(|| {
         let values = known.map_or("?", |variable| variable.values);
-        eprintln!("selvedge: {name}={text} is not understood; it takes {values}; the default is used");
+        eprintln!("selvedge: {name}={text} is not a valid value; the default is used; valid: {values}");
         default
     })
 }
 
-/// Bytes, with K, M, G or T for powers of 1024.
+/// Parses a number of bytes, with K, M, G or T for powers of 1024.
 pub fn parse_bytes(text: &str) -> Option<u64> {
     let (digits, shift) = match text.as_bytes().last()? {
         b'K' | b'k' => (&text[..text.len() - 1], 10),
@@ -213,7 +214,8 @@ pub fn parse_bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift).filter(|&bytes| bytes > 0)
 }
 
-/// A size as OpenSHMEM writes it (1.6, "Environment Variables"): an integer or a decimal fraction, and at most one suffix that counts.
+/// Parses a size as in OpenSHMEM 1.6, "Environment Variables": an integer or a decimal fraction, and a suffix. Only the suffix's first
+/// character counts.
 pub fn parse_symmetric_size(text: &str) -> Option<u64> {
     let text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -238,7 +240,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_as_openshmem_says() {
+    fn sizes_are_parsed_as_openshmem_requires() {
         for (text, bytes) in [
             ("20m", 20_971_520),
             ("3.1M", 3_250_586),
@@ -257,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_take_binary_suffixes_and_refuse_nonsense() {
+    fn sizes_take_binary_suffixes() {
         assert_eq!(parse_bytes("4096"), Some(4096));
         assert_eq!(parse_bytes("2k"), Some(2048));
         assert_eq!(parse_bytes("3G"), Some(3 << 30));
