@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The `selvedge` command.
 //!
-//! Each subcommand is a module with `Args` and `main(Args) -> anyhow::Result<ExitCode>`; here they are only named.
-//! Exit codes: 2 for a command line that makes no sense, 1 for an error of the command itself; `run` has more
-//! (see [`run`]).
+//! Each subcommand is a module with `Args` and `main(Args) -> anyhow::Result<ExitCode>`; this file only lists them.
+//! Exit codes: 2 for an invalid command line, 1 for an error of the command itself; `run` has more (see [`run`]).
 
 mod bench;
 mod env;

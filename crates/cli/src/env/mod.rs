@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge env`: prints the environment that makes an installed MPI, or any program on libfabric, use our provider.
 //!
-//! Nothing is built and nothing is started: the lines are for `eval "$(selvedge env openmpi)"`. `selvedge mpirun` sets the
+//! It builds and starts nothing: its output is for `eval "$(selvedge env openmpi)"`. `selvedge mpirun` sets the
 //! same variables, from the same table ([`mod@variables`]).
 //!
-//! Invariants: 1. only lines for the shell go to standard output. 2. Nothing is printed unless the provider is there: an
-//! MPI that is told to use a provider that it cannot find fails with a message that does not say why.
+//! Invariants: 1. only lines for the shell go to standard output. 2. Nothing is printed if the provider is missing, because an
+//! MPI that cannot find its provider fails with an error that does not say why.
 
 mod shell;
 mod variables;
@@ -18,7 +18,7 @@ use anyhow::{Context, Result, bail};
 pub use shell::{Shell, shell_word};
 pub use variables::{Target, Variable, mpi_preload, variables};
 
-/// Below the prefix. It has a directory of its own because libfabric loads every provider in the directory it is given.
+/// The provider's directory below the prefix. It holds no other library of libfabric's, because libfabric loads every provider in it.
 const PROVIDER_DIRECTORY: &str = "lib/libselvedge";
 const PROVIDER_FILE: &str = "libselvedge-fi.so";
 
@@ -26,11 +26,11 @@ const PROVIDER_FILE: &str = "libselvedge-fi.so";
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// For whom
+    /// The MPI or library that the environment is for
     #[arg(value_enum, value_name = "WHOM")]
     target: Target,
 
-    /// Whose syntax
+    /// The syntax of the output
     #[arg(long, value_enum, default_value_t = Shell::Sh)]
     shell: Shell,
 }
@@ -55,21 +55,21 @@ pub fn main(args: Args) -> Result<ExitCode> {
 /// `SELVEDGE_PREFIX`, else the tree around this executable.
 pub fn prefix() -> Result<PathBuf> {
     if let Some(prefix) = std::env::var_os("SELVEDGE_PREFIX").filter(|prefix| !prefix.is_empty()) {
-        return std::path::absolute(prefix).context("SELVEDGE_PREFIX names no place");
+        return std::path::absolute(prefix).context("SELVEDGE_PREFIX is not a valid path");
     }
-    let selvedge = std::env::current_exe().context("where is this program?")?;
+    let selvedge = std::env::current_exe().context("cannot find the file of this program")?;
     match selvedge.parent().and_then(Path::parent) {
         Some(prefix) => Ok(prefix.to_owned()),
-        None => bail!("{} is in no installed tree; SELVEDGE_PREFIX can name one", selvedge.display()),
+        None => bail!("{} is not in an installed tree; set SELVEDGE_PREFIX to one", selvedge.display()),
     }
 }
 
-/// What `FI_PROVIDER_PATH` has to name.
+/// The directory for `FI_PROVIDER_PATH`.
 pub fn provider_directory(prefix: &Path) -> Result<PathBuf> {
     let directory = prefix.join(PROVIDER_DIRECTORY);
     let file = directory.join(PROVIDER_FILE);
     if !file.is_file() {
-        bail!("{} is not there; `make build` builds it, SELVEDGE_PREFIX names the tree it is in", file.display());
+        bail!("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", file.display());
     }
     Ok(directory)
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Assignments as a shell reads them, or as JSON. Quoted so that no value can be anything but a value.
+//! Assignments in a shell's syntax, or as JSON, quoted so that the shell never interprets a value.
 
 use anyhow::{Result, anyhow};
 use clap::ValueEnum;
@@ -19,7 +19,7 @@ pub enum Shell {
 }
 
 impl Shell {
-    /// One line for each, ready to be evaluated.
+    /// One line for each variable, ready to be evaluated.
     pub fn lines(self, variables: &[Variable]) -> Result<String> {
         if self == Shell::Json {
             let mut object = serde_json::Map::new();
@@ -42,7 +42,7 @@ impl Shell {
 
 fn text(variable: &Variable) -> Result<&str> {
     let value = &variable.value;
-    value.to_str().ok_or_else(|| anyhow!("{} is no text: {}", variable.name, value.to_string_lossy()))
+    value.to_str().ok_or_else(|| anyhow!("{} is not valid UTF-8: {}", variable.name, value.to_string_lossy()))
 }
 
 /// A word of a command line for sh.
@@ -50,8 +50,8 @@ pub fn shell_word(word: &str) -> String {
     quoted(word, "'\\''", &[])
 }
 
-/// As it is where no shell reads anything into it, else between single quotes. `escapes` come before `quote`, which
-/// stands for a single quote.
+/// The value unchanged if no shell interprets any of its characters, else in single quotes. `escapes` are applied first; `quote`
+/// replaces a single quote.
 fn quoted(value: &str, quote: &str, escapes: &[(&str, &str)]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-,+@%".contains(c);
     if !value.is_empty() && value.chars().all(plain) {
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn each_shell_has_its_word_for_it() {
+    fn each_shell_has_its_syntax() {
         assert_eq!(lines(Shell::Sh, "cm"), "export SOME_NAME=cm\n");
         assert_eq!(lines(Shell::Csh, "^ucx"), "setenv SOME_NAME '^ucx';\n");
         assert_eq!(lines(Shell::Fish, "a b"), "set -gx SOME_NAME 'a b';\n");
@@ -81,11 +81,11 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_gets_back_what_went_in() {
+    fn a_shell_reads_back_the_value() {
         for value in ["/opt/my tree/lib", "it's", "$(touch /nowhere)", "a;b`c`\"d\"\\", "", "two\nlines", "^ucx"] {
             let script = lines(Shell::Sh, value) + "printf %s \"$SOME_NAME\"";
-            let said = Command::new("sh").args(["-c", &script]).output().unwrap();
-            assert_eq!(String::from_utf8_lossy(&said.stdout), value);
+            let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+            assert_eq!(String::from_utf8_lossy(&output.stdout), value);
         }
     }
 }

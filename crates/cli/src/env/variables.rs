@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which variables each MPI is told by, and why these.
+//! The variables for each MPI, and the reasons for them.
 //!
-//! libfabric: `FI_PROVIDER_PATH` says where providers lie, `FI_PROVIDER` which of them is to be seen at all.
+//! libfabric: `FI_PROVIDER_PATH` is the directory of providers, and `FI_PROVIDER` hides all providers but one.
 //!
-//! Open MPI (4.1 and 5 know the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
-//! `btl ofi`. For ranks of one host Open MPI 5 would rather take `osc sm`, which needs no network; its priority is put
-//! below that of `osc rdma`, so that it is still there for `MPI_Win_allocate_shared`, which only it can do. `osc ucx`
-//! would find UCX whatever the provider is. Which provider: both the MTL and the BTL ask the same list, which has a name
+//! Open MPI (4.1 and 5 use the same names): two-sided through `pml cm` and `mtl ofi`; one-sided through `osc rdma` over
+//! `btl ofi`. For ranks of one host Open MPI 5 prefers `osc sm`, which needs no network. Its priority is set
+//! below that of `osc rdma`, so that it is still available for `MPI_Win_allocate_shared`, which only it supports. `osc ucx`
+//! would use UCX whatever the provider is. For the provider, both the MTL and the BTL read the same list, which has a name
 //! for each of them and one for both.
 //!
-//! MPICH: `CH4_NETMOD` because builds have UCX too; `NOLOCAL` because it never gives the messages of one host to a network
-//! otherwise. `NOLOCAL` makes each rank a host of its own: `MPI_COMM_TYPE_SHARED` has one rank. A variable of its own for the
-//! provider (`MPIR_CVAR_OFI_USE_PROVIDER`) does nothing any more but print a complaint.
+//! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise it never gives messages within one host to a
+//! network. `NOLOCAL` makes each rank a host of its own: `MPI_COMM_TYPE_SHARED` has one rank. MPICH's own variable for the
+//! provider (`MPIR_CVAR_OFI_USE_PROVIDER`) has no effect but a warning.
 //!
-//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`mpi_preload`]); behind it stays what was there. In a
-//! simulated machine `LD_PRELOAD` is the simulator's.
+//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`mpi_preload`]), and keeps the libraries that it names
+//! already. In a simulated machine the simulator sets `LD_PRELOAD`.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -22,7 +22,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
-/// Whom the environment is for.
+/// The MPI or library that the environment is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Target {
     /// Open MPI, 4.1 and later
@@ -40,7 +40,7 @@ pub struct Variable {
     pub value: OsString,
 }
 
-/// The provider's name, as `fi_info -l` has it.
+/// The provider's name, as `fi_info -l` prints it.
 pub const PROVIDER: &str = "selvedge";
 
 const OPENMPI: &[(&str, &str)] = &[
@@ -60,7 +60,10 @@ const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi"), ("MPIR_CVAR_NO
 /// The whole environment, in the order in which it is printed.
 pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variable>> {
     if provider_directory.as_os_str().as_encoded_bytes().contains(&b':') {
-        bail!("libfabric would take the ':' in {} for two directories", provider_directory.display());
+        bail!(
+            "libfabric would read the ':' in {} as two directories; use a tree without one",
+            provider_directory.display()
+        );
     }
     let own: &[(&str, &str)] = match target {
         Target::Openmpi => OPENMPI,
@@ -77,8 +80,8 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
 
 const MPI_PRELOAD_FILE: &str = "libselvedge_mpi_preload.so";
 
-/// What puts our library for ranks before the C library. None: it is not in this tree, or the loader could not be told of it (which
-/// takes a space or a colon for the end of a name).
+/// The variable that loads our library before the C library. None: the library is missing from this tree, or its path has a space or
+/// a colon, at which the loader would end the name.
 pub fn mpi_preload(provider_directory: &Path) -> Option<Variable> {
     let file = provider_directory.join(MPI_PRELOAD_FILE);
     if !file.is_file() || file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
@@ -88,7 +91,7 @@ pub fn mpi_preload(provider_directory: &Path) -> Option<Variable> {
     Some(Variable { name: "LD_PRELOAD", value: preloaded(&file, &before) })
 }
 
-/// A library before those that are preloaded already.
+/// The value that loads a library before those that are preloaded already.
 fn preloaded(file: &Path, before: &OsStr) -> OsString {
     let mut value = OsString::from(file);
     let others = before.to_string_lossy();
@@ -104,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_preloaded_stays_behind_ours() {
+    fn preloaded_libraries_stay_after_ours() {
         let value = |before: &str| preloaded(Path::new("/opt/m.so"), OsStr::new(before));
         assert_eq!(value(""), "/opt/m.so");
         assert_eq!(value("/a.so /b.so:/opt/m.so"), "/opt/m.so:/a.so:/b.so");
@@ -121,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn all_are_told_where_the_provider_is() {
+    fn every_target_gets_the_providers_directory() {
         for target in [Target::Openmpi, Target::Mpich, Target::Ofi] {
             let found = variables(target, Path::new("/opt/lib/libselvedge")).unwrap();
             assert_eq!((found[0].name, found[0].value.to_str()), ("FI_PROVIDER_PATH", Some("/opt/lib/libselvedge")));
@@ -131,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mpi_has_only_its_own() {
+    fn each_mpi_gets_only_its_own_variables() {
         assert!(names(Target::Openmpi).contains(&"OMPI_MCA_osc_sm_priority"));
         assert!(names(Target::Openmpi).iter().all(|name| !name.starts_with("MPIR_")));
         assert_eq!(names(Target::Mpich)[2..], ["MPIR_CVAR_CH4_NETMOD", "MPIR_CVAR_NOLOCAL"]);

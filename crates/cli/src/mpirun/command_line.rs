@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was typed behind `selvedge mpirun`: options of ours anywhere before the program, the launcher's, the program.
+//! The command line after `selvedge mpirun`: our options anywhere before the program, the launcher's options, the program.
 //!
-//! Where the launcher's options end nobody but the launcher knows for certain. The common ones that take values are listed;
-//! behind one that is not, a word counts as the program only if such a program can be found. A wrong guess costs no more
-//! than that the MPI is not recognised, or that an option of ours is left to the launcher.
+//! Only the launcher knows for certain where its options end. The table holds the common options that take values.
+//! After an unknown option, a word counts as the program only if such a program can be found. A wrong guess means only
+//! that the MPI is not recognised, or that the launcher gets one of our options.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use anyhow::{Result, anyhow};
 
 use crate::run::find_program;
 
-/// Launchers' options with values, without their dashes, and how many.
+/// Options of launchers that take values, without their dashes, and the number of values.
 const VALUES: &[(&str, usize)] = &[
     ("n", 1),
     ("np", 1),
@@ -63,7 +63,7 @@ const VALUES: &[(&str, usize)] = &[
     ("errfile-pattern", 1),
 ];
 
-/// The words, and how many of them stand before the program's name.
+/// The words of the command line.
 pub struct CommandLine {
     words: Vec<OsString>,
 }
@@ -77,7 +77,7 @@ impl CommandLine {
         self.words
     }
 
-    /// Takes an option of ours out. Only before the program: behind it, it is the program's.
+    /// Removes an option of ours and returns whether it was there. After the program's name it belongs to the program.
     pub fn take_flag(&mut self, name: &str) -> bool {
         match self.position(|word| word == name) {
             Some(at) => {
@@ -88,7 +88,7 @@ impl CommandLine {
         }
     }
 
-    /// The same for one with a value, given as `--name value` or `--name=value`.
+    /// Removes an option of ours with its value, given as `--name value` or `--name=value`, and returns the value.
     pub fn take_value(&mut self, name: &str) -> Result<Option<OsString>> {
         let joined = format!("{name}=");
         if let Some(at) = self.position(|word| word.starts_with(&joined)) {
@@ -98,13 +98,13 @@ impl CommandLine {
         }
         let Some(at) = self.position(|word| word == name) else { return Ok(None) };
         if at + 1 >= self.words.len() {
-            return Err(anyhow!("{name} wants a value"));
+            return Err(anyhow!("{name} needs a value"));
         }
         self.words.remove(at);
         Ok(Some(self.words.remove(at)))
     }
 
-    /// The file that the program's name stands for; `None` when there is no such file.
+    /// The file of the program; `None` when it is not found.
     pub fn program(&self, search_path: &OsStr) -> Option<PathBuf> {
         let at = self.options_end(search_path)?;
         find_program(&self.words[at], search_path).ok()
@@ -116,10 +116,10 @@ impl CommandLine {
         self.words[..end].iter().position(|word| word.to_str().is_some_and(&wanted))
     }
 
-    /// Where the program's name stands.
+    /// The position of the program's name.
     fn options_end(&self, search_path: &OsStr) -> Option<usize> {
         let mut at = 0;
-        let mut doubtful = false; // behind an option that may or may not take a value
+        let mut uncertain = false; // after an option that may or may not take a value
         while at < self.words.len() {
             let word = self.words[at].to_string_lossy();
             let option = word.trim_start_matches('-');
@@ -130,10 +130,10 @@ impl CommandLine {
                 let ours = ["--mpi", "--launcher"].contains(&word.as_ref());
                 let values = VALUES.iter().find(|(name, _)| *name == option).map(|(_, count)| *count);
                 at += 1 + if ours { 1 } else { values.unwrap_or(0) };
-                doubtful = values.is_none() && !ours && !option.contains('=');
-            } else if doubtful && find_program(&self.words[at], search_path).is_err() {
+                uncertain = values.is_none() && !ours && !option.contains('=');
+            } else if uncertain && find_program(&self.words[at], search_path).is_err() {
                 at += 1;
-                doubtful = false;
+                uncertain = false;
             } else {
                 return Some(at);
             }
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn the_program_is_found_behind_the_launchers_options() {
+    fn the_program_is_found_after_the_launchers_options() {
         assert_eq!(program_at("-n 2 ./nowhere -n 3"), Some(2));
         assert_eq!(program_at("--mca pml cm -np 4 --bind-to core sh -c true"), Some(7));
         assert_eq!(program_at("-genv A 1 -n 2 sh"), Some(5));
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_are_taken_before_the_program_only() {
+    fn our_options_are_removed_before_the_program_only() {
         let mut typed = line("-n 2 --verbose --mpi=mpich --launcher /x/mpirun sh --verbose --mpi openmpi");
         assert!(typed.take_flag("--verbose"));
         assert!(!typed.take_flag("--verbose") && !typed.take_flag("--dry-run"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which MPI something belongs to: a program by the library it is linked to, a launcher by what it says of itself.
+//! Finds the MPI of a program, by the library that it is linked to, and of a launcher, by its `--version`.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,20 +11,20 @@ use super::Family;
 pub struct Library {
     /// "libmpi.so.40"
     name: String,
-    /// `None`: the loader does not find it.
+    /// `None`: the loader does not find the file.
     file: Option<PathBuf>,
 }
 
-/// Names of launchers; the ones with a dot are Debian's, where several MPIs may be installed.
+/// Names of launchers. Those with a dot are Debian's, where several MPIs may be installed.
 const LAUNCHERS: [&str; 5] = ["mpirun", "mpiexec", "mpirun.openmpi", "mpirun.mpich", "mpiexec.hydra"];
 
-/// What the loader says of the program; `None` for scripts, interpreters and programs without MPI.
+/// The MPI library that the loader finds for the program; `None` for scripts, interpreters and programs without MPI.
 pub fn library_of(program: &Path) -> Option<Library> {
-    let said = Command::new("ldd").arg(program).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
-    library_in(&String::from_utf8_lossy(&said.stdout))
+    let output = Command::new("ldd").arg(program).env("LC_ALL", "C").stdin(Stdio::null()).output().ok()?;
+    library_in(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// In lines such as `libmpi.so.40 => /lib/libmpi.so.40 (0x7f..)` or `libmpi.so.12 => not found`.
+/// Parses lines such as `libmpi.so.40 => /lib/libmpi.so.40 (0x7f..)` or `libmpi.so.12 => not found`.
 fn library_in(ldd: &str) -> Option<Library> {
     ldd.lines().find_map(|line| {
         let (name, place) = line.trim().split_once(" => ")?;
@@ -35,7 +35,7 @@ fn library_in(ldd: &str) -> Option<Library> {
 }
 
 impl Library {
-    /// By the number of its ABI. The standard's own ABI (`libmpi_abi`) is anybody's.
+    /// The MPI with this ABI number. The standard's own ABI (`libmpi_abi`) may belong to any MPI.
     pub fn family(&self) -> Option<Family> {
         match self.name.strip_prefix("libmpi.so.")? {
             "12" => Some(Family::Mpich),
@@ -44,7 +44,7 @@ impl Library {
         }
     }
 
-    /// Where its launcher may lie: in a `bin` beside one of the directories that the library is below, the nearest first.
+    /// Files that may be its launcher: in a `bin` beside one of the directories above the library, the nearest first.
     pub fn launchers_beside(&self) -> Vec<PathBuf> {
         let Some(file) = &self.file else { return Vec::new() };
         let real = file.canonicalize().unwrap_or_else(|_| file.clone());
@@ -64,18 +64,18 @@ pub fn launchers_in(directory: &Path) -> impl Iterator<Item = PathBuf> + use<> {
     LAUNCHERS.into_iter().map(move |name| directory.join(name))
 }
 
-/// By its `--version`.
+/// The MPI of a launcher, by its `--version`.
 pub fn of_launcher(launcher: &Path) -> Option<Family> {
     let mut ask = Command::new(launcher);
-    // It may ask who runs it before it answers.
+    // Some launchers refuse to run as root even with --version.
     ask.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    let said = ask.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
-    of_version(&String::from_utf8_lossy(&said.stdout))
+    let output = ask.arg("--version").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    of_version(&String::from_utf8_lossy(&output.stdout))
 }
 
-fn of_version(said: &str) -> Option<Family> {
-    let openmpi = ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| said.contains(name));
-    let mpich = ["HYDRA", "MPICH"].iter().any(|name| said.contains(name));
+fn of_version(output: &str) -> Option<Family> {
+    let openmpi = ["Open MPI", "OpenRTE", "PRRTE"].iter().any(|name| output.contains(name));
+    let mpich = ["HYDRA", "MPICH"].iter().any(|name| output.contains(name));
     match (openmpi, mpich) {
         (true, _) => Some(Family::Openmpi),
         (false, true) => Some(Family::Mpich),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_are_looked_for_from_the_library_upwards() {
+    fn launchers_are_searched_from_the_library_upwards() {
         let library = Library::from(("libmpi.so.40", Some("/nowhere/prefix/lib/arch/libmpi.so.40")));
         let found = library.launchers_beside();
         let at = |path: &str| found.iter().position(|found| found == Path::new(path)).unwrap();
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn launchers_say_whose_they_are() {
+    fn launchers_are_recognised_by_their_version() {
         assert_eq!(of_version("mpirun (Open MPI) 5.0.11\n"), Some(Family::Openmpi));
         assert_eq!(of_version("mpirun.openmpi (OpenRTE) 4.1.4\n"), Some(Family::Openmpi));
         assert_eq!(of_version("HYDRA build details:\n    Version:  5.0.2\n"), Some(Family::Mpich));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What ranks that died have left in this user's directory, and who they were.
+//! Files that dead ranks have left in this user's directory.
 //!
-//! A rank that ends in order gives its claim back and removes what it made. One that was killed cannot; its MPI's launcher
+//! A rank that ends normally releases its claim and removes its files. A killed one cannot, and its MPI's launcher
 //! knows nothing of our files, so they are removed here.
 
 use std::fs;
@@ -11,35 +11,35 @@ use std::time::{Duration, Instant};
 
 use selvedge_job::{Identity, JobDirectory, sweep_stale};
 
-/// The jobs that were there before ours began, and the processes in them: none of them is ours.
+/// The jobs, and the processes in them, that existed before ours began: none of them is ours.
 pub struct Leftovers {
     parent: PathBuf,
     before: Vec<String>,
     processes: Vec<Identity>,
 }
 
-/// How long ranks that their launcher has killed are given to end.
-const PATIENCE: Duration = Duration::from_secs(1);
-const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// How long to wait for ranks that their launcher has killed to end.
+const END_WAIT: Duration = Duration::from_secs(1);
+const CHECK_EVERY: Duration = Duration::from_millis(5);
 
 impl Leftovers {
-    /// Sweeps first, so that what an earlier job left is not taken for ours.
+    /// Records the existing jobs, after a sweep, so that leftovers of an earlier job are not taken for ours.
     pub fn before(parent: &Path) -> Leftovers {
         sweep_stale(parent);
         Leftovers { parent: parent.to_owned(), before: jobs(parent), processes: claimants(parent) }
     }
 
-    /// A launcher that kills its ranks may end before they have: what is theirs can be removed when they are gone.
-    pub fn wait_for_the_dying(&self) {
+    /// Waits for killed ranks to end, because a launcher may end before its ranks do and their files can be removed only after.
+    pub fn wait_for_killed_ranks(&self) {
         let began = Instant::now();
         let is_orphan = |who: &Identity| who.parent() == Some(1);
         let ours = |who: &Identity| !self.processes.contains(who) && is_orphan(who);
-        while began.elapsed() < PATIENCE && claimants(&self.parent).iter().any(ours) {
-            thread::sleep(LOOK_EVERY);
+        while began.elapsed() < END_WAIT && claimants(&self.parent).iter().any(ours) {
+            thread::sleep(CHECK_EVERY);
         }
     }
 
-    /// Reports the dead, if nobody else did, and removes what is theirs.
+    /// Reports dead processes, if `report`, and removes their files.
     pub fn sweep(&self, report: bool, verbose: bool) {
         for name in jobs(&self.parent).into_iter().filter(|name| !self.before.contains(name)) {
             let Ok(directory) = JobDirectory::open_in(&self.parent, &name) else { continue };
@@ -51,7 +51,7 @@ impl Leftovers {
         }
         for name in sweep_stale(&self.parent) {
             if verbose {
-                super::say(&format!("removed what was left of job {name}"));
+                super::say(&format!("removed the files of job {name}"));
             }
         }
     }

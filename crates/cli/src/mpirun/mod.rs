@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge mpirun`: an MPI's own launcher, with the environment that makes its MPI use our provider.
+//! `selvedge mpirun`: starts an MPI's own launcher, with the environment that makes its MPI use our provider.
 //!
-//! It decides three things, and nothing else: which MPI the program belongs to ([`family`]), which launcher to start, and
-//! with which variables ([`crate::env`]). How ranks are placed, started and ended stays the launcher's business; what is not
-//! ours on the command line reaches it untouched ([`command_line`]).
+//! It decides three things: which MPI the program belongs to ([`family`]), which launcher to start, and
+//! with which variables ([`crate::env`]). The launcher places, starts and ends the ranks. Options on the command line that are not
+//! ours reach it unchanged ([`command_line`]).
 //!
 //! Exit code: the launcher's; 128 + the signal's number if a signal ended it; 126 and 127 for a launcher that cannot be
-//! started or found; 1 when it is not known which MPI is meant, or the provider is missing.
+//! started or found; 1 when the MPI cannot be determined, or the provider is missing.
 //!
-//! Invariants: 1. nothing of ours goes to standard output but `--dry-run`. 2. When the launcher has ended, what dead
-//! processes left in this user's directory is gone.
+//! Invariants: 1. only `--dry-run` writes to standard output. 2. After the launcher has ended, the files of dead
+//! processes in this user's directory are removed.
 
 mod command_line;
 pub(crate) mod family;
@@ -43,12 +43,12 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
 
-    /// Say which MPI and launcher were taken, and what is set
+    /// Report the MPI and launcher that were chosen, and the variables that are set
     #[arg(long)]
     verbose: bool,
 
     /// The launcher's own options, the program and its arguments
-    // One list: what clap does not know here is the launcher's.
+    // One list: options that clap does not know here belong to the launcher.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true,
           allow_hyphen_values = true)]
     command: Vec<OsString>,
@@ -62,7 +62,7 @@ Scripts and interpreters (python with mpi4py) do not tell which MPI they use: --
 
 Example:  selvedge mpirun -n 2 ./a.out";
 
-/// A family of MPIs: one launcher, one set of variables.
+/// A family of MPIs, which share a launcher and a set of variables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Family {
     /// Open MPI
@@ -87,8 +87,8 @@ impl Family {
     }
 }
 
-/// What is to be started, decided.
-struct Plan {
+/// The launcher to start, its variables and its arguments.
+struct LaunchPlan {
     family: Family,
     launcher: PathBuf,
     variables: Vec<Variable>,
@@ -104,7 +104,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Some(name) => Some(family_named(&name)?),
         None => args.mpi,
     };
-    let plan = match Plan::make(mpi, launcher, line, verbose) {
+    let plan = match LaunchPlan::make(mpi, launcher, line, verbose) {
         Ok(plan) => plan,
         Err(error) if error.is::<relay::NotStarted>() => return not_started(&error),
         Err(error) => return Err(error),
@@ -124,9 +124,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
         Err(error) => return Err(error),
     };
     if ended.exit_code() != 0 {
-        before.wait_for_the_dying();
+        before.wait_for_killed_ranks();
     }
-    before.sweep(ended.was_silent(), verbose);
+    before.sweep(ended.cannot_have_reported(), verbose);
     Ok(ExitCode::from(ended.exit_code()))
 }
 
@@ -145,8 +145,8 @@ fn family_named(name: &OsStr) -> Result<Family> {
     known.ok_or_else(|| anyhow!("--mpi takes openmpi or mpich, not '{}'", name.to_string_lossy()))
 }
 
-impl Plan {
-    fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine, verbose: bool) -> Result<Plan> {
+impl LaunchPlan {
+    fn make(mpi: Option<Family>, launcher: Option<PathBuf>, line: CommandLine, verbose: bool) -> Result<LaunchPlan> {
         let path = std::env::var_os("PATH").unwrap_or_default();
         let program = line.program(&path);
         let library = program.as_deref().and_then(family::library_of);
@@ -157,12 +157,12 @@ impl Plan {
         variables.extend(env::mpi_preload(&provider));
         if family == Family::Openmpi && rustix::process::geteuid().is_root() {
             if verbose {
-                say("Open MPI refuses to run as root unless told twice: so it is told");
+                say("Open MPI refuses to run as root unless two variables allow it: they are set");
             }
-            let twice = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
-            variables.extend(twice.map(|name| Variable { name, value: "1".into() }));
+            let allow_root = ["OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"];
+            variables.extend(allow_root.map(|name| Variable { name, value: "1".into() }));
         }
-        Ok(Plan { family, launcher, variables, arguments: line.into_arguments() })
+        Ok(LaunchPlan { family, launcher, variables, arguments: line.into_arguments() })
     }
 
     fn command(&self) -> Command {
@@ -181,56 +181,59 @@ impl Plan {
         }
     }
 
-    /// As one would type it.
+    /// The command line as a user would type it.
     fn command_line(&self) -> String {
         let words = std::iter::once(self.launcher.as_os_str()).chain(self.arguments.iter().map(OsString::as_os_str));
         words.map(|word| env::shell_word(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")
     }
 }
 
-/// What was asked for counts first, then what the program is linked to, then the virtual environment that it is of, then
-/// what comes first in PATH.
+/// Chooses the MPI and its launcher: by the user's options, else by the program's MPI library, else by the program's Python virtual
+/// environment, else by PATH.
 fn choose(
     mpi: Option<Family>,
     launcher: Option<PathBuf>,
     library: Option<family::Library>,
-    home: Option<&Path>,
+    environment_bin: Option<&Path>,
     path: &OsStr,
 ) -> Result<(Family, PathBuf)> {
     let linked = library.as_ref().and_then(family::Library::family);
-    if let (Some(asked), Some(linked)) = (mpi, linked) {
-        if asked != linked {
-            bail!("the program is linked to {}, not to {}", linked.name(), asked.name());
+    if let (Some(requested), Some(linked)) = (mpi, linked) {
+        if requested != linked {
+            bail!("the program is linked to {}, not to {}", linked.name(), requested.name());
         }
     }
     if let Some(launcher) = launcher {
         let launcher = crate::run::find_program(launcher.as_os_str(), path).map_err(relay::NotStarted::from)?;
         let family = mpi.or(linked).or_else(|| family::of_launcher(&launcher));
         let family = family.ok_or_else(|| {
-            anyhow!("{} does not say that it is Open MPI's or MPICH's; --mpi can say it", launcher.display())
+            anyhow!(
+                "{} is neither Open MPI's nor MPICH's launcher by its --version; name the MPI with --mpi",
+                launcher.display()
+            )
         })?;
         return Ok((family, launcher));
     }
     let wanted = mpi.or(linked);
     let beside = library.iter().flat_map(|library| library.launchers_beside());
-    let at_home = home.into_iter().flat_map(family::launchers_in);
+    let in_environment = environment_bin.into_iter().flat_map(family::launchers_in);
     let in_path = std::env::split_paths(path).flat_map(|directory| family::launchers_in(&directory));
-    let candidates = beside.chain(at_home).chain(in_path).filter(|candidate| is_executable(candidate));
-    for candidate in candidates.map(at_real_place) {
+    let candidates = beside.chain(in_environment).chain(in_path).filter(|candidate| is_executable(candidate));
+    for candidate in candidates.map(with_real_directory) {
         match family::of_launcher(&candidate) {
             Some(found) if wanted.is_none_or(|wanted| wanted == found) => return Ok((found, candidate)),
             _ => {}
         }
     }
     bail!(
-        "no launcher of {} was found beside the program's MPI library or in PATH; --launcher can name it",
+        "no launcher of {} was found beside the program's MPI library or in PATH; name it with --launcher",
         wanted.map_or("Open MPI or MPICH", Family::name)
     )
 }
 
-/// The same name in the directory that its own is a link to, as /bin is to /usr/bin: Open MPI 4 takes its prefix from the
-/// path that it was started by, and there is none before /bin.
-fn at_real_place(launcher: PathBuf) -> PathBuf {
+/// The launcher with the links of its directory resolved, as /bin is a link to /usr/bin. Open MPI 4 derives its prefix from the
+/// path that it was started by, and /bin has none.
+fn with_real_directory(launcher: PathBuf) -> PathBuf {
     let real = launcher.parent().and_then(|directory| directory.canonicalize().ok());
     match (real, launcher.file_name()) {
         (Some(directory), Some(name)) => directory.join(name),
@@ -238,7 +241,7 @@ fn at_real_place(launcher: PathBuf) -> PathBuf {
     }
 }
 
-/// The directory of a program in a virtual environment of Python's: an MPI may have been installed there too.
+/// The `bin` directory of a program in a Python virtual environment, where an MPI may be installed, too.
 fn virtual_environment(program: &Path) -> Option<&Path> {
     let bin = program.parent()?;
     bin.parent()?.join("pyvenv.cfg").is_file().then_some(bin)

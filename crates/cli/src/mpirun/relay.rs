@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the launcher to its end and passes on what is sent to us.
+//! Runs the launcher to its end and passes signals on to it.
 //!
 //! Invariants
-//! 1. A signal sent to this process reaches the launcher; one that the terminal sends reaches it anyhow, being in our
-//!    process group, and is not sent twice: launchers take a second interrupt for impatience.
-//! 2. The launcher starts with the signal mask that we were started with, and is told to end when we die.
+//! 1. A signal sent to this process reaches the launcher. A signal from the terminal reaches the launcher anyway, because it is in
+//!    our process group, and is not sent a second time: launchers take a second interrupt as a request to kill the ranks.
+//! 2. The launcher starts with the signal mask that this process was started with, and gets SIGTERM if this process dies.
 
 use std::fmt;
 use std::io;
@@ -29,13 +29,13 @@ impl Ended {
         u8::try_from(self.0.code().unwrap_or_else(of_signal)).unwrap_or(1)
     }
 
-    /// Whether it cannot have said anything of ranks that died: it believes that all is well, or was itself killed.
-    pub fn was_silent(self) -> bool {
+    /// Whether the launcher cannot have reported dead ranks: it exited with success, or was killed itself.
+    pub fn cannot_have_reported(self) -> bool {
         self.0.success() || self.0.signal().is_some()
     }
 }
 
-/// There is no such launcher, or it may not be started.
+/// The launcher does not exist, or may not be started.
 #[derive(Debug)]
 pub struct NotStarted {
     message: String,
@@ -63,10 +63,10 @@ impl From<ProgramError> for NotStarted {
 }
 
 pub fn run(command: &mut Command) -> Result<Ended> {
-    let signals = Signals::block().context("cannot take signals")?;
+    let signals = Signals::block().context("cannot block and read signals")?;
     let mask = signals.mask_before;
-    // SAFETY: between fork and exec only calls that may be made there: sigprocmask with a set that was filled, prctl with
-    // a number.
+    // SAFETY: the closure makes only system calls between fork and exec: prctl with numbers, and sigprocmask with an initialised
+    // set that it owns. A null pointer for the old set is allowed.
     unsafe {
         command.pre_exec(move || {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
@@ -92,12 +92,12 @@ pub fn run(command: &mut Command) -> Result<Ended> {
 
 fn pass_on(child: &Child, signal: i32) {
     if let Ok(pid) = i32::try_from(child.id()) {
-        // SAFETY: no memory is involved; the child has not been waited for, so the number is still its own.
+        // SAFETY: `kill` takes numbers. The child has not been waited for, so the pid still belongs to it.
         unsafe { libc::kill(pid, signal) };
     }
 }
 
-/// Signals as something to read; unblocked again at the end.
+/// Blocked signals, which are read one by one. Dropping it unblocks them.
 struct Signals {
     fd: OwnedFd,
     mask_before: libc::sigset_t,
@@ -108,7 +108,7 @@ impl Signals {
         let mut taken = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set before it is used; the numbers are signals; sigprocmask fills
-        // `before` before it is read; the process has one thread.
+        // `before` before it is read; the process has one thread; the descriptor is new, so nothing else owns it.
         unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::sigemptyset(taken.as_mut_ptr());
@@ -127,14 +127,14 @@ impl Signals {
         }
     }
 
-    /// Waits for the next; `None`: one that is not to be passed on (a child ended, the terminal told everybody).
+    /// Waits for the next signal. `None`: it is not to be passed on (a child ended, or the terminal sent it to the whole group).
     fn next(&self) -> io::Result<Option<i32>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();
-        // SAFETY: the buffer has the size given; a read of that size fills it whole.
+        // SAFETY: the buffer has `bytes` bytes, which is the most that the call writes.
         let read = unsafe { libc::read(self.fd.as_raw_fd(), info.as_mut_ptr().cast(), bytes) };
         if usize::try_from(read).is_ok_and(|read| read == bytes) {
-            // SAFETY: filled, as just found.
+            // SAFETY: the read returned the size of the structure, so all of it is initialised.
             let info = unsafe { info.assume_init() };
             let from_terminal = info.ssi_code == libc::SI_KERNEL;
             let signal = i32::try_from(info.ssi_signo).ok();
@@ -149,7 +149,7 @@ impl Signals {
 
 impl Drop for Signals {
     fn drop(&mut self) {
-        // SAFETY: the set was filled when it was taken.
+        // SAFETY: `mask_before` was filled by sigprocmask in `block`.
         unsafe { libc::sigprocmask(libc::SIG_SETMASK, &self.mask_before, std::ptr::null_mut()) };
     }
 }
@@ -161,8 +161,8 @@ mod tests {
     #[test]
     fn exit_codes_are_the_launchers() {
         let ended = |raw| Ended(ExitStatus::from_raw(raw));
-        assert_eq!((ended(0).exit_code(), ended(0).was_silent()), (0, true));
-        assert_eq!((ended(7 << 8).exit_code(), ended(7 << 8).was_silent()), (7, false));
-        assert_eq!((ended(9).exit_code(), ended(9).was_silent()), (137, true));
+        assert_eq!((ended(0).exit_code(), ended(0).cannot_have_reported()), (0, true));
+        assert_eq!((ended(7 << 8).exit_code(), ended(7 << 8).cannot_have_reported()), (7, false));
+        assert_eq!((ended(9).exit_code(), ended(9).cannot_have_reported()), (137, true));
     }
 }

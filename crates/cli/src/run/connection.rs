@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank's PMI socket: lines in, lines out, never waiting.
+//! A rank's PMI socket: receives and sends lines, and never blocks.
 //!
 //! Invariants
-//! 1. What a rank does not read is kept and sent later; it cannot hold up the launcher.
-//! 2. A rank that sends a line without end loses its connection, not the launcher its memory.
+//! 1. Lines that a rank does not read are kept and sent later, so a rank cannot block the launcher.
+//! 2. A rank that sends a line without end loses its connection, so it cannot use up the launcher's memory.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,13 +19,13 @@ pub(crate) struct Connection {
     outgoing: Vec<u8>,
 }
 
-/// Whether more can come.
+/// Whether more lines can arrive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Link {
+pub(crate) enum ConnectionState {
     Open,
     Closed,
-    /// Closed by us, for a line without end.
-    Abused,
+    /// The rank has sent a line that is too long.
+    TooLong,
 }
 
 impl Connection {
@@ -37,31 +37,31 @@ impl Connection {
         self.socket.as_fd()
     }
 
-    /// What to poll for.
+    /// The events to poll for.
     pub(crate) fn interest(&self) -> PollFlags {
         if self.outgoing.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT }
     }
 
-    /// Takes all that has come; whole lines go to `lines`.
-    pub(crate) fn receive(&mut self, lines: &mut Vec<String>) -> Link {
+    /// Reads all bytes that have arrived, and appends whole lines to `lines`.
+    pub(crate) fn receive(&mut self, lines: &mut Vec<String>) -> ConnectionState {
         let mut chunk = [0u8; 16 << 10];
         loop {
-            let link = match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::DONTWAIT) {
-                Ok((0, _)) => Link::Closed,
+            let state = match rustix::net::recv(&self.socket, &mut chunk[..], RecvFlags::DONTWAIT) {
+                Ok((0, _)) => ConnectionState::Closed,
                 Ok((count, _)) => {
                     self.incoming.extend_from_slice(&chunk[..count.min(chunk.len())]);
-                    Link::Open
+                    ConnectionState::Open
                 }
                 Err(Errno::INTR) => continue,
-                Err(Errno::WOULDBLOCK) => return Link::Open,
-                Err(_) => Link::Closed,
+                Err(Errno::WOULDBLOCK) => return ConnectionState::Open,
+                Err(_) => ConnectionState::Closed,
             };
             self.cut(lines);
-            if link == Link::Closed {
-                return Link::Closed;
+            if state == ConnectionState::Closed {
+                return ConnectionState::Closed;
             }
             if self.incoming.len() > LINE_BYTES_MAX {
-                return Link::Abused;
+                return ConnectionState::TooLong;
             }
         }
     }
@@ -74,23 +74,23 @@ impl Connection {
     }
 
     /// Sends a line, or keeps it until the rank reads.
-    pub(crate) fn send(&mut self, line: &str) -> Link {
+    pub(crate) fn send(&mut self, line: &str) -> ConnectionState {
         self.outgoing.extend_from_slice(line.as_bytes());
         self.outgoing.push(b'\n');
         self.flush()
     }
 
-    /// Sends what is kept, as far as possible.
-    pub(crate) fn flush(&mut self) -> Link {
+    /// Sends kept lines as far as possible without blocking.
+    pub(crate) fn flush(&mut self) -> ConnectionState {
         while !self.outgoing.is_empty() {
             match rustix::net::send(&self.socket, &self.outgoing, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
                 Ok(count) => drop(self.outgoing.drain(..count)),
                 Err(Errno::INTR) => {}
-                Err(Errno::WOULDBLOCK) => return Link::Open,
-                Err(_) => return Link::Closed,
+                Err(Errno::WOULDBLOCK) => return ConnectionState::Open,
+                Err(_) => return ConnectionState::Closed,
             }
         }
-        Link::Open
+        ConnectionState::Open
     }
 }
 
@@ -106,52 +106,52 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_whole_however_they_come() {
+    fn lines_are_whole_wherever_they_are_cut() {
         let (mut connection, mut rank) = pair();
         let mut lines = Vec::new();
         for (piece, expected) in [("cmd=in", 0), ("it\ncmd=get_", 1), ("maxes\n\ncmd=finalize\n", 4)] {
             rank.write_all(piece.as_bytes()).expect("sent");
-            assert_eq!(connection.receive(&mut lines), Link::Open);
+            assert_eq!(connection.receive(&mut lines), ConnectionState::Open);
             assert_eq!(lines.len(), expected);
         }
         assert_eq!(lines, ["cmd=init", "cmd=get_maxes", "", "cmd=finalize"]);
         rank.write_all(b"cmd=abort\n").expect("sent");
         drop(rank);
-        assert_eq!(connection.receive(&mut lines), Link::Closed);
-        assert_eq!(lines.last().map(String::as_str), Some("cmd=abort"), "said before it closed");
+        assert_eq!(connection.receive(&mut lines), ConnectionState::Closed);
+        assert_eq!(lines.last().map(String::as_str), Some("cmd=abort"), "sent before it closed");
     }
 
     #[test]
-    fn a_line_without_end_is_cut_off() {
+    fn a_line_without_end_closes_the_connection() {
         let (mut connection, mut rank) = pair();
         let writer = std::thread::spawn(move || rank.write_all(&vec![b'x'; 4 * LINE_BYTES_MAX]));
         let mut lines = Vec::new();
-        let link = loop {
+        let state = loop {
             match connection.receive(&mut lines) {
-                Link::Open => std::thread::yield_now(),
+                ConnectionState::Open => std::thread::yield_now(),
                 other => break other,
             }
         };
-        assert_eq!(link, Link::Abused);
+        assert_eq!(state, ConnectionState::TooLong);
         drop(connection);
         assert!(writer.join().expect("no panic").is_err(), "its socket is closed");
         assert!(lines.is_empty());
     }
 
     #[test]
-    fn a_rank_that_does_not_read_holds_up_nobody() {
+    fn a_rank_that_does_not_read_blocks_nothing() {
         let (mut connection, rank) = pair();
         let line = "x".repeat(1000);
         let mut sent = 0;
         while connection.interest() == PollFlags::IN {
-            assert_eq!(connection.send(&line), Link::Open);
+            assert_eq!(connection.send(&line), ConnectionState::Open);
             sent += 1;
         }
-        assert_eq!(connection.send(&line), Link::Open, "kept");
+        assert_eq!(connection.send(&line), ConnectionState::Open, "kept");
         sent += 1;
         let reader = std::thread::spawn(move || BufReader::new(rank).lines().count());
         while !connection.outgoing.is_empty() {
-            assert_eq!(connection.flush(), Link::Open);
+            assert_eq!(connection.flush(), ConnectionState::Open);
             std::thread::yield_now();
         }
         drop(connection);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run`: starts a job of N processes on this machine and looks after it to its end.
+//! `selvedge run`: starts a job of N processes on this machine and supervises it to its end.
 //!
-//! DESIGN.md, "live": a job starts on one machine with nothing installed, and its launcher speaks PMI-1.
+//! DESIGN.md, "Live": a job starts on one machine with nothing installed, and its launcher speaks PMI-1.
 //!
 //! Exit code: 0 when every rank exited with 0; else that of the first rank that failed (128 + the signal's number if
 //! a signal killed it); the code given to an abort; 124 after the time limit; 126 and 127 for a program that cannot be
-//! started or found; 2 for a command line that makes no sense; 1 when the job could not be set up.
+//! started or found; 2 for an invalid command line; 1 when the job could not be set up.
 //!
 //! Invariants
-//! 1. The launcher is one thread around one `poll`; the ranks' deaths, the PMI sockets, the output and the signals
+//! 1. The launcher is one thread around one `poll`: deaths of ranks, PMI sockets, output and signals
 //!    all arrive there, in [`supervise`].
-//! 2. When the launcher ends, however it ends, no rank stays behind; the directory stays only after a SIGKILL, and
+//! 2. When the launcher ends, for any reason, no rank stays behind. The directory stays only after a SIGKILL, and
 //!    the next run sweeps it.
 
 pub(crate) mod connection;
@@ -42,19 +42,19 @@ pub struct Args {
           value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX) + 1))]
     ranks: u32,
 
-    /// Pin each rank to a core, in order [default: core while there are cores enough]
+    /// Pin each rank to a core, in order [default: core if there are at least as many cores as ranks]
     #[arg(long, value_enum)]
-    bind: Option<Bind>,
+    bind: Option<Binding>,
 
-    /// Who runs a NIC: whoever sends to it, or only the process it belongs to
+    /// Who runs a NIC: the sender of a message, or only the process that owns the NIC
     #[arg(long, value_enum)]
-    mode: Option<Mode>,
+    mode: Option<NicMode>,
 
-    /// How ordinary memory of another process is reached
+    /// How the memory of another process is accessed
     #[arg(long, value_enum)]
-    path: Option<Path>,
+    path: Option<MemoryPath>,
 
-    /// Set an environment variable in the ranks; may be given again
+    /// Set an environment variable in the ranks; may be given several times
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = assignment)]
     pub(crate) env: Vec<(String, String)>,
 
@@ -62,16 +62,16 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     timeout: Option<Duration>,
 
-    /// Write the ranks' output as whole lines, each marked with its rank
+    /// Write the ranks' output in whole lines, each marked with its rank
     #[arg(long)]
     tag_output: bool,
 
-    /// Let the other ranks go on when one fails
+    /// Let the other ranks continue when one fails
     #[arg(long)]
     keep_going: bool,
 
     /// The program and its arguments
-    // One list, so that everything after the program's name is the program's, also what looks like an option of ours.
+    // One list, so that everything after the program's name belongs to the program, even what looks like one of our options.
     #[arg(value_name = "PROGRAM [ARGS]", required = true, num_args = 1.., trailing_var_arg = true)]
     command: Vec<OsString>,
 }
@@ -81,7 +81,7 @@ impl Args {
         self.command.first().map_or(OsStr::new(""), OsString::as_os_str)
     }
 
-    /// Of ranks that a simulator starts.
+    /// The arguments for ranks that the simulator starts.
     pub(crate) fn simulated(
         ranks: u32,
         command: Vec<OsString>,
@@ -89,11 +89,11 @@ impl Args {
         tag_output: bool,
         keep_going: bool,
     ) -> Args {
-        let bind = Some(Bind::None);
+        let bind = Some(Binding::None);
         Args { ranks, bind, mode: None, path: None, env, timeout: None, tag_output, keep_going, command }
     }
 
-    /// The program's file.
+    /// Finds the program's file.
     pub(crate) fn executable(&self) -> Result<PathBuf, ProgramError> {
         let given = self.env.iter().rev().find(|(name, _)| name == "PATH").map(|(_, value)| OsString::from(value));
         let search_path = given.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
@@ -109,28 +109,28 @@ Exit code: that of the first rank that failed (128 + signal number if killed), 1
 126 or 127 if the program cannot be started or found.";
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Bind {
-    /// Rank i on the i-th core this command may use, starting again when they run out
+enum Binding {
+    /// Rank i on the i-th core that this command may use, starting again after the last core
     Core,
-    /// Leave it to the system
+    /// Leave it to the kernel
     None,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Mode {
+enum NicMode {
     /// A sender runs the target's NIC itself
     Nic,
-    /// A NIC runs when its own program calls in
+    /// A NIC runs when its own program calls the library
     Host,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
-enum Path {
-    /// The best that works
+enum MemoryPath {
+    /// The fastest path that works
     Auto,
-    /// Only memory from selvedge_alloc, in place
+    /// Only memory from selvedge_alloc, which is mapped
     Shared,
-    /// The kernel copies between processes
+    /// The kernel copies between processes (cross-memory attach)
     Cma,
     /// Through slots in shared memory
     Bounce,
@@ -139,7 +139,7 @@ enum Path {
 fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
-        _ => Err("NAME=VALUE is wanted".to_owned()),
+        _ => Err("write NAME=VALUE".to_owned()),
     }
 }
 
@@ -147,10 +147,10 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().filter(|&seconds: &f64| seconds > 0.0);
     seconds
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-        .ok_or_else(|| "a number of seconds above 0 is wanted".to_owned())
+        .ok_or_else(|| "give a number of seconds above 0".to_owned())
 }
 
-/// Runs the job.
+/// Runs the job, and returns its exit code.
 pub fn main(args: Args) -> Result<ExitCode> {
     let executable = match args.executable() {
         Ok(path) => path,
@@ -159,9 +159,9 @@ pub fn main(args: Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(error.exit_code()));
         }
     };
-    let signals = signals::Signals::block().context("cannot take signals")?;
+    let signals = signals::Signals::block().context("cannot block and read signals")?;
     let (parent, directory) = make_directory(&args)?;
-    let plan = spawn::Plan::new(&args, executable, &directory, &parent)?;
+    let plan = spawn::SpawnPlan::new(&args, executable, &directory, &parent)?;
     let ended = supervise::supervise(&plan, signals, &directory, &supervise::Rules::from(&args));
     if let Err(error) = directory.remove() {
         report::say(&error.to_string());
@@ -169,18 +169,18 @@ pub fn main(args: Args) -> Result<ExitCode> {
     ended.map(ExitCode::from)
 }
 
-/// Makes the job's directory, and gives where it is.
+/// Makes the job's directory. Returns its parent, and the directory.
 pub(crate) fn make_directory(args: &Args) -> Result<(PathBuf, JobDirectory)> {
     let parent = std::path::absolute(selvedge_job::parent()).context("cannot find the parent of job directories")?;
     for name in sweep_stale(&parent) {
-        log::info!("removed what was left of job {name}");
+        log::info!("removed the files of job {name}, whose launcher is dead");
     }
     let launcher = Identity::own();
-    // Unique as long as the machine is up, and readable.
+    // The name is readable, and unique until the machine restarts.
     let name = format!("run-{}-{}", launcher.pid, launcher.start);
     let directory = JobDirectory::create_in(&parent, &name).context("cannot make the job's directory")?;
     let program = args.program().to_string_lossy().into_owned();
     let record = JobRecord { launcher, name, size: args.ranks, program };
-    record.write(&directory).context("cannot describe the job")?;
+    record.write(&directory).context("cannot write the record of the job")?;
     Ok((parent, directory))
 }

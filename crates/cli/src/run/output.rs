@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `--tag-output`: the ranks' output as whole lines, each marked with its rank.
+//! `--tag-output`: the ranks' output in whole lines, each marked with its rank.
 //!
 //! Invariants
 //! 1. Lines of different ranks are never mixed, and each is written in one piece.
-//! 2. A last line without a newline gets one; a line of more than 1 MiB is written in pieces of that size, so that a
+//! 2. A last line without a newline gets one. A line of more than 1 MiB is written in pieces of that size, so that a
 //!    rank cannot use up the launcher's memory.
 
 use std::io::Write;
@@ -24,7 +24,7 @@ impl Tagger {
         Tagger { tag: format!("[{rank}] "), pending: Vec::new() }
     }
 
-    /// Takes bytes; whole lines are appended to `out`, marked.
+    /// Adds bytes of the stream. Whole lines are appended to `out`, marked.
     pub(crate) fn take(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
         let mut rest = bytes;
         while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
@@ -40,7 +40,7 @@ impl Tagger {
         }
     }
 
-    /// No more bytes will come.
+    /// Ends the stream.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         if !self.pending.is_empty() {
             self.put_line(out);
@@ -54,9 +54,9 @@ impl Tagger {
     }
 }
 
-/// Where a rank's stream ends up.
+/// The launcher's stream that a rank's stream goes to.
 #[derive(Clone, Copy)]
-pub(crate) enum Target {
+pub(crate) enum StandardStream {
     Stdout,
     Stderr,
 }
@@ -64,12 +64,12 @@ pub(crate) enum Target {
 /// A rank's standard output or error.
 pub(crate) struct Stream {
     pipe: OwnedFd,
-    target: Target,
+    target: StandardStream,
     tagger: Tagger,
 }
 
 impl Stream {
-    pub(crate) fn new(pipe: OwnedFd, target: Target, rank: usize) -> Stream {
+    pub(crate) fn new(pipe: OwnedFd, target: StandardStream, rank: usize) -> Stream {
         let _ = rustix::io::ioctl_fionbio(&pipe, true);
         Stream { pipe, target, tagger: Tagger::new(rank) }
     }
@@ -78,12 +78,12 @@ impl Stream {
         self.pipe.as_fd()
     }
 
-    /// Passes on what has come. False when no more will, or nobody reads ours any more: then the pipe is to be closed,
-    /// and the rank learns of it as it would from a pipe of its own.
+    /// Passes on bytes that have arrived. False: the stream has ended, or ours is closed. Then the pipe is to be closed, which the
+    /// rank notices as with any pipe.
     pub(crate) fn pass_on(&mut self) -> bool {
         let mut chunk = [0u8; 16 << 10];
         let mut out = Vec::new();
-        // One poll's worth, so that a rank that writes without pause does not keep the others waiting.
+        // One read for each poll, so that a rank that writes without pause does not delay the others.
         let open = loop {
             match rustix::io::read(&self.pipe, &mut chunk[..]) {
                 Ok(0) => break false,
@@ -102,7 +102,7 @@ impl Stream {
         self.write(&out) && open
     }
 
-    /// Passes on all that has come so far. False: as for [`Stream::pass_on`].
+    /// Passes on all bytes that have arrived. False: as for [`Stream::pass_on`].
     pub(crate) fn pass_all_on(&mut self) -> bool {
         loop {
             match rustix::io::ioctl_fionread(&self.pipe) {
@@ -113,7 +113,7 @@ impl Stream {
         }
     }
 
-    /// Writes what came of a last line.
+    /// Writes the last line, if it is not whole.
     pub(crate) fn close(mut self) {
         let mut out = Vec::new();
         self.tagger.end(&mut out);
@@ -125,11 +125,11 @@ impl Stream {
             return true;
         }
         let written = match self.target {
-            Target::Stdout => {
+            StandardStream::Stdout => {
                 let mut stdout = std::io::stdout().lock();
                 stdout.write_all(out).and_then(|()| stdout.flush())
             }
-            Target::Stderr => std::io::stderr().lock().write_all(out),
+            StandardStream::Stderr => std::io::stderr().lock().write_all(out),
         };
         written.is_ok()
     }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_marked_however_they_come() {
+    fn lines_are_marked_wherever_they_are_cut() {
         let whole: &[u8] = b"one\n\ntwo\nlast";
         let expected = b"[3] one\n[3] \n[3] two\n[3] last\n";
         assert_eq!(tagged(&[whole]), expected);

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The server side of PMI-1, as state and lines: no I/O.
+//! The server side of PMI-1, as a state machine over lines, without I/O.
 //!
-//! What MPICH's launchers answer, this answers, so that an MPICH program also runs under `selvedge run`: `init`,
+//! It answers the requests that MPICH's launchers answer, so that an MPICH program also runs under `selvedge run`: `init`,
 //! `get_maxes`, `get_appnum`, `get_my_kvsname`, `get_universe_size`, `put`, `get`, `getbyidx`, `barrier_in`,
 //! `finalize`, `abort`. Refused: name publishing and spawning.
 //!
 //! Invariants
-//! 1. A barrier never waits for a rank that has ended or left: it is complete when every other is in.
-//! 2. A rank may run one program after another (a shell script does). Each `init` after the first begins a new
-//!    generation, with a key space and barriers of its own, and is answered when no rank is still in an earlier one.
-//!    So keys of one program are never taken for keys of the other.
-//! 3. No line, however odd, does more than get its sender an answer with `rc=-1`.
+//! 1. A barrier never waits for a rank that has ended or left: it completes when all others have entered it.
+//! 2. A rank may run several programs one after another (a shell script does). Each `init` after the first begins a new
+//!    generation, with a key space and barriers of its own, and is answered when no rank is in an earlier one.
+//!    So keys of one program are never taken for keys of another.
+//! 3. The worst effect of a malformed line is an answer with `rc=-1` to its sender.
 //!
 //! Cost: a request O(log keys); barriers, finalizes and deaths O(ranks).
 
@@ -20,18 +20,18 @@ const KVS_NAME_CHARS_MAX: usize = 256;
 const KEY_CHARS_MAX: usize = 64;
 const VALUE_CHARS_MAX: usize = 1024;
 
-/// The state of a job's PMI.
+/// The state of a job's PMI server.
 pub(crate) struct Server {
     name: String,
     members: Vec<Member>,
     keys: BTreeMap<(u32, String), String>,
     /// Each rank is on a node of its own.
-    apart: bool,
+    separate_nodes: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
-    /// Has said nothing yet.
+    /// Has sent nothing yet.
     Fresh,
     Active,
     Left,
@@ -43,23 +43,23 @@ struct Member {
     state: State,
     generation: u32,
     in_barrier: bool,
-    /// Its `init` waits for others to leave the generation before.
+    /// Its `init` waits until other ranks leave the generation before.
     init_held: bool,
     /// Between `mcmd=` and `endcmd`.
     in_long_command: bool,
-    /// Who of the rank has said `init` and not yet `finalize`: the program, and a library of ours in it.
-    speakers: [bool; 2],
+    /// Which of the rank's two clients (the program, and our library in it) have sent `init` and not yet `finalize`.
+    clients: [bool; 2],
 }
 
-/// Lines to be sent, in order: to which rank, what (without the newline).
+/// Lines to send, in order: the rank, and the text without the newline.
 pub(crate) type Replies = Vec<(usize, String)>;
 
-/// A rank has asked for the end of the job.
+/// A rank's request to end the job.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Abort {
     pub(crate) code: i32,
-    /// The program is done, and says with which code; else something has gone wrong.
-    pub asked: bool,
+    /// The program has finished, with this code; otherwise it has failed.
+    pub finished: bool,
 }
 
 impl Server {
@@ -70,36 +70,36 @@ impl Server {
             in_barrier: false,
             init_held: false,
             in_long_command: false,
-            speakers: [false; 2],
+            clients: [false; 2],
         };
         Server {
             name: name.to_owned(),
             members: (0..size).map(|_| member()).collect(),
             keys: BTreeMap::new(),
-            apart: false,
+            separate_nodes: false,
         }
     }
 
-    /// Tells the ranks that each is on a node of its own: they share no memory.
-    pub(crate) fn set_apart(&mut self) {
-        self.apart = true;
+    /// Reports every rank as alone on its node, so that they share no memory.
+    pub(crate) fn set_separate_nodes(&mut self) {
+        self.separate_nodes = true;
     }
 
-    /// Whether the rank has left in order.
+    /// Whether the rank has finalized.
     pub(crate) fn has_left(&self, rank: usize) -> bool {
         self.members[rank].state == State::Left
     }
 
-    /// The rank's process has ended.
-    pub(crate) fn gone(&mut self, rank: usize, replies: &mut Replies) {
+    /// Handles the end of a rank's process.
+    pub(crate) fn rank_ended(&mut self, rank: usize, replies: &mut Replies) {
         let member = &mut self.members[rank];
         member.state = State::Gone;
         member.in_barrier = false;
         member.init_held = false;
-        self.go_on(replies);
+        self.answer_waiting(replies);
     }
 
-    /// A line has come from a rank.
+    /// Handles a line from a rank.
     pub(crate) fn line(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
         if self.members[rank].in_long_command {
             if line.trim() == "endcmd" {
@@ -119,7 +119,7 @@ impl Server {
             "finalize" => return self.finalize(rank, line, replies),
             "abort" => {
                 let code = word(line, "exitcode").and_then(|code| code.parse().ok()).unwrap_or(1);
-                return Some(Abort { code, asked: word(line, "end") == Some("asked") });
+                return Some(Abort { code, finished: word(line, "end") == Some("asked") });
             }
             "get_maxes" => format!(
                 "cmd=maxes rc=0 kvsname_max={KVS_NAME_CHARS_MAX} keylen_max={KEY_CHARS_MAX} vallen_max={VALUE_CHARS_MAX}"
@@ -146,35 +146,35 @@ impl Server {
             return None;
         }
         let member = &mut self.members[rank];
-        let speaker = speaker(line);
+        let client = client(line);
         match member.state {
             State::Fresh => {
                 member.state = State::Active;
-                member.speakers[speaker] = true;
+                member.clients[client] = true;
                 replies.push((rank, INIT_ANSWER.to_owned()));
                 return None;
             }
-            // The program and its library share the wire: both are of this generation.
-            State::Active if !member.speakers[speaker] => {
-                member.speakers[speaker] = true;
+            // The program and its library share the connection, and both belong to this generation.
+            State::Active if !member.clients[client] => {
+                member.clients[client] = true;
                 replies.push((rank, INIT_ANSWER.to_owned()));
                 return None;
             }
-            // The program before this one ended without a word.
+            // The program before this one ended without finalize.
             State::Active => member.state = State::Left,
             State::Left | State::Gone => {}
         }
         member.init_held = true;
-        member.speakers = [false; 2];
-        member.speakers[speaker] = true;
-        self.go_on(replies);
+        member.clients = [false; 2];
+        member.clients[client] = true;
+        self.answer_waiting(replies);
         None
     }
 
     fn barrier_in(&mut self, rank: usize, replies: &mut Replies) -> Option<Abort> {
         if self.members[rank].state == State::Active {
             self.members[rank].in_barrier = true;
-            self.go_on(replies);
+            self.answer_waiting(replies);
         } else {
             replies.push((rank, "cmd=barrier_out rc=-1 msg=not_initialised".to_owned()));
         }
@@ -183,18 +183,18 @@ impl Server {
 
     fn finalize(&mut self, rank: usize, line: &str, replies: &mut Replies) -> Option<Abort> {
         let member = &mut self.members[rank];
-        member.speakers[speaker(line)] = false;
-        if member.speakers == [false; 2] {
+        member.clients[client(line)] = false;
+        if member.clients == [false; 2] {
             member.state = State::Left;
             member.in_barrier = false;
         }
         replies.push((rank, "cmd=finalize_ack rc=0".to_owned()));
-        self.go_on(replies);
+        self.answer_waiting(replies);
         None
     }
 
-    /// Answers what waited and need not wait any more.
-    fn go_on(&mut self, replies: &mut Replies) {
+    /// Answers requests that waited and can be answered.
+    fn answer_waiting(&mut self, replies: &mut Replies) {
         for rank in 0..self.members.len() {
             let next = self.members[rank].generation + 1;
             let busy = self.members.iter().any(|other| other.state == State::Active && other.generation < next);
@@ -250,9 +250,9 @@ impl Server {
             return format!("cmd=get_result rc=0 msg=success value={value}");
         }
         match key {
-            // All ranks are on one node: MPICH then uses shared memory.
+            // All ranks are on one node, so that MPICH uses shared memory, unless each is on a node of its own.
             "PMI_process_mapping" => {
-                let (nodes, each) = if self.apart { (self.members.len(), 1) } else { (1, self.members.len()) };
+                let (nodes, each) = if self.separate_nodes { (self.members.len(), 1) } else { (1, self.members.len()) };
                 format!("cmd=get_result rc=0 msg=success value=(vector,(0,{nodes},{each}))")
             }
             _ => "cmd=get_result rc=-1 msg=key_not_found".to_owned(),
@@ -283,7 +283,7 @@ fn word<'a>(line: &'a str, key: &str) -> Option<&'a str> {
 #[path = "pmi_server_tests.rs"]
 mod tests;
 
-/// Who of a rank speaks: 0 the program, 1 a library of ours in it, which says so.
-fn speaker(line: &str) -> usize {
+/// Which client of a rank has sent a line: 0 the program, 1 our library in it, which marks its lines.
+fn client(line: &str) -> usize {
     usize::from(word(line, "library") == Some("selvedge"))
 }

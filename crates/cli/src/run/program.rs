@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Finding the program before anything is started, so that a wrong name is one clear line and not one for each rank.
+//! Finds the program before anything is started, so that a wrong name gives one clear error instead of one for each rank.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Access, access};
 
-/// Why there is no program to start.
+/// Why the program cannot be started.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ProgramError {
     NotFound { program: PathBuf },
@@ -18,7 +18,7 @@ pub enum ProgramError {
 }
 
 impl ProgramError {
-    /// As shells have it: 127 not found, 126 found but not to be executed.
+    /// As shells define it: 127 for a program that is not found, 126 for one that may not be executed.
     pub fn exit_code(&self) -> u8 {
         match self {
             ProgramError::NotFound { .. } | ProgramError::NotInPath { .. } => 127,
@@ -30,20 +30,22 @@ impl ProgramError {
 impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ProgramError::NotFound { program } => write!(f, "there is no {}", program.display()),
-            ProgramError::NotInPath { program, here: false } => write!(f, "{} is not in PATH", program.display()),
+            ProgramError::NotFound { program } => write!(f, "{} does not exist", program.display()),
+            ProgramError::NotInPath { program, here: false } => {
+                write!(f, "{} is not in PATH; give its path", program.display())
+            }
             ProgramError::NotInPath { program, here: true } => {
                 write!(f, "{0} is not in PATH (to run the one in this folder: ./{0})", program.display())
             }
             ProgramError::Directory { path } => write!(f, "{} is a directory, not a program", path.display()),
             ProgramError::NotExecutable { path } => {
-                write!(f, "{} may not be executed (chmod +x?)", path.display())
+                write!(f, "{} is not executable; run: chmod +x", path.display())
             }
         }
     }
 }
 
-/// The executable file that a program name stands for, as a shell would find it.
+/// Finds the executable file of a program name, as a shell does.
 pub fn find(program: &OsStr, search_path: &OsStr) -> Result<PathBuf, ProgramError> {
     let name = Path::new(program);
     if program.as_encoded_bytes().contains(&b'/') {
@@ -64,7 +66,7 @@ pub fn find(program: &OsStr, search_path: &OsStr) -> Result<PathBuf, ProgramErro
         .unwrap_or_else(|| ProgramError::NotInPath { program: name.to_owned(), here }))
 }
 
-/// `None` when nothing is there.
+/// Checks one file. `None`: there is no such file.
 fn check(path: &Path) -> Option<Result<PathBuf, ProgramError>> {
     let meta = fs::metadata(path).ok()?;
     let path = path.to_owned();
@@ -105,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_looked_for_in_path() {
+    fn names_are_searched_in_path() {
         let folder = folder("names");
         let path = std::env::join_paths([Path::new("/nonexistent"), &folder]).expect("no colons");
         let find = |name: &str| find(OsStr::new(name), &path);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the launcher says, and how it calls things.
+//! Messages of the launcher, and the words and exit codes for how a process ended.
 
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
-/// One line on standard error. Nobody may be listening; that is no reason to fail.
+/// Prints one line on standard error. Failures are ignored, because the stream may be closed.
 pub(crate) fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge run: {text}");
 }
@@ -20,7 +20,7 @@ pub(crate) fn how(status: ExitStatus) -> String {
     }
 }
 
-/// The exit code that stands for how a process ended, as shells have it.
+/// The exit code for how a process ended, as shells define it.
 pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     let code = match status.signal() {
         Some(signal) => 128 + signal,
@@ -29,7 +29,7 @@ pub(crate) fn exit_code(status: ExitStatus) -> u8 {
     u8::try_from(code & 0xff).unwrap_or(1)
 }
 
-/// The exit code that stands for a program that could not be started, as shells have it.
+/// The exit code for a program that could not be started, as shells define it.
 pub(crate) fn start_code(error: &std::io::Error) -> u8 {
     match error.raw_os_error() {
         Some(libc::ENOENT) => 127,
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_started_has_the_codes_of_shells() {
+    fn programs_that_cannot_be_started_get_the_codes_of_shells() {
         let code = |error| start_code(&std::io::Error::from_raw_os_error(error));
         assert_eq!([libc::ENOENT, libc::EACCES, libc::ENOEXEC, libc::ENOMEM].map(code), [127, 126, 126, 1]);
         assert_eq!(start_code(&std::io::Error::other("of our own")), 1);

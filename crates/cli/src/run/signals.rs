@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Signals as something to poll.
+//! Signals through a descriptor that can be polled.
 //!
 //! Invariants
-//! 1. The signals are blocked before the first rank is started, so none is missed and none interrupts anything.
-//! 2. Ranks start with the mask and limits that the launcher was started with.
+//! 1. The signals are blocked before the first rank is started, so none is missed and none interrupts a call.
+//! 2. Ranks start with the signal mask that the launcher was started with.
 //!
-//! What was ignored when the launcher started (`nohup`, a shell's background job) stays ignored, here and in the ranks;
-//! only SIGCHLD is taken back, because a launcher that ignores it never learns of a death.
+//! A signal that was ignored when the launcher started (`nohup`, a shell's background job) stays ignored, here and in the ranks.
+//! SIGCHLD alone is reset to its default, because a launcher that ignores it is not notified of deaths.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,7 +14,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 const TAKEN: [i32; 6] = [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGTSTP, libc::SIGCONT];
 
-/// The taken signals, readable one by one.
+/// Blocked signals, which are read one by one.
 pub(crate) struct Signals {
     fd: OwnedFd,
     mask_before: libc::sigset_t,
@@ -25,7 +25,7 @@ impl Signals {
         let mut taken = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
         // SAFETY: sigemptyset initialises the set before it is used; the numbers are signals; sigprocmask fills
-        // `before` before it is read; the process has one thread.
+        // `before` before it is read; the process has one thread; the descriptor is new, so nothing else owns it.
         unsafe {
             libc::signal(libc::SIGCHLD, libc::SIG_DFL);
             libc::sigemptyset(taken.as_mut_ptr());
@@ -43,7 +43,7 @@ impl Signals {
         }
     }
 
-    /// The mask to give back to the ranks.
+    /// The mask that ranks start with.
     pub(crate) fn mask_before(&self) -> libc::sigset_t {
         self.mask_before
     }
@@ -52,27 +52,27 @@ impl Signals {
         self.fd.as_fd()
     }
 
-    /// The next signal that came; `None` when there is none.
+    /// The next pending signal; `None` when there is none.
     pub(crate) fn next(&self) -> Option<i32> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let bytes = size_of::<libc::signalfd_siginfo>();
-        // SAFETY: the buffer has the size given; a read of that size fills it whole.
+        // SAFETY: the buffer has `bytes` bytes, which is the most that the call writes.
         let read = unsafe { libc::read(self.fd.as_raw_fd(), info.as_mut_ptr().cast(), bytes) };
         if usize::try_from(read).ok()? < bytes {
             return None;
         }
-        // SAFETY: filled, as just found.
+        // SAFETY: the read returned the size of the structure, so all of it is initialised.
         i32::try_from(unsafe { info.assume_init() }.ssi_signo).ok()
     }
 }
 
-/// Sends a signal to a rank and what it has started: to its process group, or, where the rank has left that (a shell
-/// with job control does), to the rank alone. One that has ended meanwhile is as good.
+/// Sends a signal to a rank and the processes that it has started: to its process group or, if the rank has left that (a shell
+/// with job control does), to the rank alone. It is no error if the rank has ended.
 pub(crate) fn signal_rank(pid: u32, signal: i32) {
     let Ok(pid) = i32::try_from(pid) else { return };
-    // kill(0) and kill(-1) mean other things.
+    // kill(0) and kill(-1) address other processes.
     if pid > 1 {
-        // SAFETY: no memory is involved. The caller has not reaped the process, so the number is still its own.
+        // SAFETY: `kill` takes numbers. Callers signal only ranks that they have not reaped, so the pid still belongs to the rank.
         unsafe {
             if libc::kill(-pid, signal) != 0 {
                 libc::kill(pid, signal);
@@ -81,8 +81,8 @@ pub(crate) fn signal_rank(pid: u32, signal: i32) {
     }
 }
 
-/// Stops this process, as the terminal's Ctrl-Z would have.
+/// Stops this process, as Ctrl-Z at the terminal does.
 pub(crate) fn stop_self() {
-    // SAFETY: no memory is involved.
+    // SAFETY: `raise` takes a number.
     unsafe { libc::raise(libc::SIGSTOP) };
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Starting a rank: its environment, its sockets and pipes, its place.
+//! Starts a rank: its environment, its sockets and pipes, its core.
 //!
 //! Invariants
-//! 1. A rank dies with the launcher, whatever kills that (`PR_SET_PDEATHSIG`).
-//! 2. A rank leads a process group of its own. So a signal from the terminal reaches the launcher only, which passes
-//!    it on once, and what a failed rank had started can be ended with it.
-//! 3. A rank inherits its own PMI socket and standard streams, and nothing else of the launcher's.
+//! 1. A rank dies with the launcher, whatever kills the launcher (`PR_SET_PDEATHSIG`).
+//! 2. A rank leads a process group of its own. So a signal from the terminal reaches only the launcher, which passes
+//!    it on once, and the launcher can end processes that a failed rank has started.
+//! 3. A rank inherits its own PMI socket and standard streams, and no other descriptor of the launcher.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -22,11 +22,11 @@ use rustix::thread::CpuSet;
 use selvedge_job::{Identity, JobDirectory};
 
 use super::connection::Connection;
-use super::output::{Stream, Target};
-use super::{Args, Bind};
+use super::output::{StandardStream, Stream};
+use super::{Args, Binding};
 
-/// What is the same for all ranks.
-pub(crate) struct Plan {
+/// The settings that are the same for all ranks.
+pub(crate) struct SpawnPlan {
     executable: PathBuf,
     name: OsString,
     args: Vec<OsString>,
@@ -34,16 +34,16 @@ pub(crate) struct Plan {
     set: BTreeMap<OsString, OsString>,
     unset: Vec<OsString>,
     tag_output: bool,
-    /// Standard input is a terminal: a rank, being in another process group, may not read it itself.
-    pub(crate) pump_stdin: bool,
-    /// Where to pin ranks, if at all.
+    /// Standard input is a terminal, so the launcher forwards it: a rank is in another process group and may not read it.
+    pub(crate) forward_stdin: bool,
+    /// The cores to pin ranks to; empty: ranks are not pinned.
     cores: Vec<usize>,
     open_files: libc::rlimit,
-    /// Time is virtual: addresses are to be the same in every run.
+    /// Time is virtual, and addresses must be the same in every run.
     simulated: bool,
 }
 
-/// A rank that runs.
+/// A rank that was started.
 pub(crate) struct Started {
     pub(crate) who: Identity,
     pub(crate) connection: Connection,
@@ -51,32 +51,32 @@ pub(crate) struct Started {
     pub(crate) stdin: Option<OwnedFd>,
 }
 
-impl Plan {
-    pub(crate) fn new(args: &Args, executable: PathBuf, directory: &JobDirectory, parent: &Path) -> Result<Plan> {
+impl SpawnPlan {
+    pub(crate) fn new(args: &Args, executable: PathBuf, directory: &JobDirectory, parent: &Path) -> Result<SpawnPlan> {
         let size = args.ranks as usize;
-        Ok(Plan {
+        Ok(SpawnPlan {
             executable,
             name: args.program().to_owned(),
             args: args.command.iter().skip(1).cloned().collect(),
             size,
             set: environment(args, directory, parent),
-            unset: other_launchers_variables(),
+            unset: variables_of_outer_launchers(),
             tag_output: args.tag_output,
-            pump_stdin: io::stdin().is_terminal(),
+            forward_stdin: io::stdin().is_terminal(),
             cores: cores(args.bind, size),
             open_files: allow_open_files(if args.tag_output { 3 } else { 1 } * size + 64)?,
             simulated: false,
         })
     }
 
-    /// Of ranks in virtual time, each with these libraries before the others, on a machine where each has a core.
+    /// Changes the plan to ranks in virtual time, each with these libraries loaded first, on a machine where each rank has a core.
     pub(crate) fn simulate(&mut self, preloads: &[PathBuf]) -> io::Result<()> {
         let name = OsString::from("LD_PRELOAD");
         let given = self.set.get(&name).cloned().or_else(|| std::env::var_os(&name)).unwrap_or_default();
         let given = Some(given).filter(|given| !given.is_empty());
         let all: Vec<OsString> = preloads.iter().map(|preload| preload.clone().into()).chain(given).collect();
         self.set.insert(name, all.join(OsStr::new(":")));
-        // Beside sockets and pipes: a rank's page, bell, process and NICs.
+        // In addition to sockets and pipes: a rank's page, wake-up pipe, process and NICs.
         self.open_files = allow_open_files(12 * self.size + 64)?;
         self.simulated = true;
         Ok(())
@@ -105,7 +105,7 @@ impl Plan {
         command.env("SELVEDGE_CORES", cores.to_string());
         command.env("PMI_FD", theirs.as_raw_fd().to_string());
         command.stdin(match rank {
-            0 if self.pump_stdin => Stdio::piped(),
+            0 if self.forward_stdin => Stdio::piped(),
             0 => Stdio::inherit(),
             _ => Stdio::null(),
         });
@@ -124,7 +124,7 @@ impl Plan {
                 set
             }),
         };
-        // SAFETY: `run` only makes system calls, which is what may be done between fork and exec.
+        // SAFETY: `run` only makes system calls and allocates nothing, so it may run between fork and exec.
         unsafe { command.pre_exec(move || preparation.run()) };
         let mut child = command.spawn()?;
         let who = Identity::of(child.id()).unwrap_or(Identity { pid: child.id(), start: 0 });
@@ -132,15 +132,15 @@ impl Plan {
             who,
             connection: Connection::new(ours),
             streams: [
-                child.stdout.take().map(|pipe| Stream::new(pipe.into(), Target::Stdout, rank)),
-                child.stderr.take().map(|pipe| Stream::new(pipe.into(), Target::Stderr, rank)),
+                child.stdout.take().map(|pipe| Stream::new(pipe.into(), StandardStream::Stdout, rank)),
+                child.stderr.take().map(|pipe| Stream::new(pipe.into(), StandardStream::Stderr, rank)),
             ],
             stdin: child.stdin.take().map(OwnedFd::from),
         })
     }
 }
 
-/// What a rank does to itself before it becomes the program.
+/// The changes that a rank makes to itself before it executes the program.
 struct Preparation {
     launcher: rustix::process::Pid,
     socket: i32,
@@ -151,10 +151,10 @@ struct Preparation {
 }
 
 impl Preparation {
-    /// Between fork and exec: system calls only, no allocation.
+    /// Runs between fork and exec: system calls only, no allocation.
     fn run(&self) -> io::Result<()> {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
-        // The launcher may have died before that.
+        // The launcher may have died before the call above.
         if rustix::process::getppid() != Some(self.launcher) {
             return Err(io::Error::from_raw_os_error(libc::ESRCH));
         }
@@ -162,10 +162,10 @@ impl Preparation {
             rustix::thread::sched_setaffinity(None, core)?;
         }
         if self.simulated {
-            // SAFETY: no memory is involved. Where it is refused, addresses differ from run to run.
+            // SAFETY: `personality` takes a number. If the kernel refuses, addresses differ from run to run.
             unsafe { libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong) };
         }
-        // SAFETY: the socket is open in this process, and the set and the limit are what the system gave.
+        // SAFETY: `fcntl` takes numbers; `open_files` and `mask` are fields of `self`, initialised and alive across the calls.
         let failed = unsafe {
             libc::fcntl(self.socket, libc::F_SETFD, 0) < 0
                 || libc::setrlimit(libc::RLIMIT_NOFILE, &self.open_files) < 0
@@ -203,7 +203,7 @@ fn environment(args: &Args, directory: &JobDirectory, parent: &Path) -> BTreeMap
 
 const LIBRARY_PATH: &str = "LD_LIBRARY_PATH";
 
-/// The folder of `libportals.so` that belongs to this command, if it is there.
+/// The folder of `libportals.so` that belongs to this command, if it exists.
 pub(crate) fn library_folder() -> Option<PathBuf> {
     let beside =
         std::env::current_exe().ok().and_then(|exe| Some(exe.canonicalize().ok()?.parent()?.parent()?.to_owned()));
@@ -214,7 +214,7 @@ pub(crate) fn library_folder() -> Option<PathBuf> {
     folders.find(|folder| folder.join("libportals.so").exists())
 }
 
-/// The search path with this folder first; `None` when nothing need change.
+/// The search path with this folder first; `None` if it contains the folder already.
 fn with_folder(folder: &Path, given: Option<&OsStr>) -> Option<OsString> {
     let given = given.filter(|given| !given.is_empty());
     let before: Vec<PathBuf> = given.map(|given| std::env::split_paths(given).collect()).unwrap_or_default();
@@ -224,8 +224,8 @@ fn with_folder(folder: &Path, given: Option<&OsStr>) -> Option<OsString> {
     std::env::join_paths([folder.to_owned()].into_iter().chain(before)).ok()
 }
 
-/// Variables by which a launcher around this one would be taken for the ranks' own.
-fn other_launchers_variables() -> Vec<OsString> {
+/// Variables of an outer launcher, by which ranks would take it for their own.
+fn variables_of_outer_launchers() -> Vec<OsString> {
     let foreign = |name: &str| {
         ["PMI_PORT", "PMI_ID", "PMI_SPAWNED", "PMIX_NAMESPACE", "PMIX_RANK"].contains(&name)
             || name.starts_with("PMIX_SERVER_URI")
@@ -233,30 +233,30 @@ fn other_launchers_variables() -> Vec<OsString> {
     std::env::vars_os().map(|(name, _)| name).filter(|name| name.to_str().is_some_and(foreign)).collect()
 }
 
-/// The cores to pin ranks to; none when they are not to be pinned.
-fn cores(bind: Option<Bind>, size: usize) -> Vec<usize> {
-    if bind == Some(Bind::None) {
+/// The cores to pin ranks to; empty if they are not to be pinned.
+fn cores(bind: Option<Binding>, size: usize) -> Vec<usize> {
+    if bind == Some(Binding::None) {
         return Vec::new();
     }
     let Ok(allowed) = rustix::thread::sched_getaffinity(None) else {
-        log::warn!("ranks are not pinned: the allowed cores are unknown");
+        log::warn!("ranks are not pinned, because the kernel does not report the allowed cores");
         return Vec::new();
     };
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core)).collect();
     if bind.is_none() && size > cores.len() { Vec::new() } else { cores }
 }
 
-/// Makes room for so many files; returns the limits as they were, for the ranks.
+/// Raises the limit of open files to at least `needed`, if allowed. Returns the limit before, for the ranks.
 fn allow_open_files(needed: usize) -> io::Result<libc::rlimit> {
     let mut before = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: fills the structure given.
+    // SAFETY: getrlimit fills `before`, which lives across the call.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0 {
         return Err(io::Error::last_os_error());
     }
     let needed = needed as libc::rlim_t;
     if before.rlim_cur < needed {
         let wanted = libc::rlimit { rlim_cur: needed.min(before.rlim_max), ..before };
-        // SAFETY: reads the structure given. Refused: starting a rank will say what is wrong.
+        // SAFETY: setrlimit reads `wanted`, which lives across the call. If it fails, starting a rank reports the reason.
         unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &wanted) };
     }
     Ok(before)
@@ -278,11 +278,11 @@ mod tests {
 
     #[test]
     fn binding_follows_the_number_of_cores() {
-        let all = cores(Some(Bind::Core), 1);
+        let all = cores(Some(Binding::Core), 1);
         assert!(!all.is_empty());
-        assert_eq!(cores(Some(Bind::Core), 10 * all.len()), all, "asked for: they are shared");
+        assert_eq!(cores(Some(Binding::Core), 10 * all.len()), all, "requested explicitly: cores are shared");
         assert_eq!(cores(None, all.len()), all);
         assert!(cores(None, all.len() + 1).is_empty());
-        assert!(cores(Some(Bind::None), 1).is_empty());
+        assert!(cores(Some(Binding::None), 1).is_empty());
     }
 }

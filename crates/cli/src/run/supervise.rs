@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Looking after the ranks: one thread, one `poll`.
+//! Supervises the ranks: one thread, one `poll`.
 //!
 //! Invariants
-//! 1. What a rank said before it died is heard before its death is.
-//! 2. The tombstone of a rank that ended early is written, and its NICs are marked dead, before anything else is done
-//!    about its death.
-//! 3. A rank's process group is signalled only while the rank is not reaped, so its number cannot have been given to
-//!    somebody else.
-//! 4. Only the first failure decides the exit code; what dies because the job is being ended is not reported.
+//! 1. PMI requests that a rank sent before it died are handled before its death.
+//! 2. The tombstone of a rank that ended early is written, and its NICs are marked dead, before its death has any other
+//!    effect.
+//! 3. A rank's process group is signalled only while the rank is not reaped, so the kernel cannot have given its number to
+//!    another process.
+//! 4. Only the first failure decides the exit code. Deaths after the job has begun to end are not reported.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -21,23 +21,23 @@ use selvedge_job::{Identity, JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_shm::segment::mark_dead;
 
 use super::Args;
-use super::connection::{Connection, Link};
+use super::connection::{Connection, ConnectionState};
 use super::output::Stream;
 use super::pmi_server::{Abort, Replies, Server};
 use super::report::{exit_code, how, say, signal_name, start_code};
 use super::signals::{Signals, signal_rank, stop_self};
-use super::spawn::Plan;
+use super::spawn::SpawnPlan;
 
-/// From SIGTERM to SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
-/// How long output is waited for that somebody else still holds open when all ranks have ended.
+/// How long the launcher waits for output after all ranks have ended, while another process holds the pipe open.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
-/// How often it is looked whether this command is in the terminal's foreground (again) and may read from it.
+/// How often the launcher checks whether it is in the terminal's foreground again and may read from it.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(300);
 
 const EXIT_TIMEOUT: u8 = 124;
 
-/// How the user wants failures treated.
+/// How failures are treated, as the user has chosen.
 pub(super) struct Rules {
     timeout: Option<Duration>,
     keep_going: bool,
@@ -59,15 +59,15 @@ struct Rank {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
-    /// Told to end; killed when the time comes.
+    /// The ranks got SIGTERM, and get SIGKILL at this time.
     Ending {
         kill_at: Instant,
     },
     Killed,
 }
 
-/// The terminal's input on its way to rank 0.
-struct Pump {
+/// Forwards the terminal's input to rank 0.
+struct StdinForward {
     pipe: OwnedFd,
     pending: Vec<u8>,
 }
@@ -89,7 +89,7 @@ struct Supervisor<'a> {
     program: String,
     server: Server,
     ranks: Vec<Rank>,
-    pump: Option<Pump>,
+    stdin_forward: Option<StdinForward>,
     phase: Phase,
     deadline: Option<Instant>,
     interrupted: bool,
@@ -98,7 +98,7 @@ struct Supervisor<'a> {
 }
 
 /// Starts all ranks, and returns the job's exit code when all have ended.
-pub(super) fn supervise(plan: &Plan, signals: Signals, directory: &JobDirectory, rules: &Rules) -> Result<u8> {
+pub(super) fn supervise(plan: &SpawnPlan, signals: Signals, directory: &JobDirectory, rules: &Rules) -> Result<u8> {
     let mut supervisor = Supervisor {
         directory,
         rules,
@@ -106,7 +106,7 @@ pub(super) fn supervise(plan: &Plan, signals: Signals, directory: &JobDirectory,
         program: plan.program(),
         server: Server::new(directory.name(), plan.size),
         ranks: Vec::with_capacity(plan.size),
-        pump: None,
+        stdin_forward: None,
         phase: Phase::Running,
         deadline: rules.timeout.and_then(|timeout| Instant::now().checked_add(timeout)),
         interrupted: false,
@@ -121,14 +121,14 @@ pub(super) fn supervise(plan: &Plan, signals: Signals, directory: &JobDirectory,
 }
 
 impl Supervisor<'_> {
-    fn start_all(&mut self, plan: &Plan) {
+    fn start_all(&mut self, plan: &SpawnPlan) {
         let mask = self.signals.mask_before();
         for rank in 0..plan.size {
             match plan.start(rank, mask, &[]) {
                 Ok(started) => {
                     if let Some(pipe) = started.stdin {
                         let _ = rustix::io::ioctl_fionbio(&pipe, true);
-                        self.pump = Some(Pump { pipe, pending: Vec::new() });
+                        self.stdin_forward = Some(StdinForward { pipe, pending: Vec::new() });
                     }
                     self.ranks.push(Rank {
                         who: started.who,
@@ -147,7 +147,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Waits for something to happen, and deals with it.
+    /// Waits for an event, and handles it.
     fn turn(&mut self, until: Option<Instant>) -> Result<()> {
         let ready = self.wait(until)?;
         for (source, flags) in ready {
@@ -172,11 +172,15 @@ impl Supervisor<'_> {
             sources.push(source);
             polled.push(PollFd::from_borrowed_fd(fd, flags));
         };
-        let in_foreground = self.pump.is_none() || may_read_terminal();
-        if let Some(pump) = &self.pump {
-            let blocked = !pump.pending.is_empty();
-            // Also without anything to write, to learn that rank 0 has closed it.
-            add(Source::StdinPipe, pump.pipe.as_fd(), if blocked { PollFlags::OUT } else { PollFlags::empty() });
+        let in_foreground = self.stdin_forward.is_none() || may_read_terminal();
+        if let Some(stdin_forward) = &self.stdin_forward {
+            let blocked = !stdin_forward.pending.is_empty();
+            // Poll even without anything to write, to detect that rank 0 has closed the pipe.
+            add(
+                Source::StdinPipe,
+                stdin_forward.pipe.as_fd(),
+                if blocked { PollFlags::OUT } else { PollFlags::empty() },
+            );
             if !blocked && in_foreground {
                 add(Source::Stdin, stdin, PollFlags::IN);
             }
@@ -191,8 +195,8 @@ impl Supervisor<'_> {
                 }
             }
         }
-        let look_again = (!in_foreground).then(|| Instant::now() + FOREGROUND_CHECK);
-        let timeout = [until, look_again, self.next_deadline()].into_iter().flatten().min().map(time_until);
+        let check_again = (!in_foreground).then(|| Instant::now() + FOREGROUND_CHECK);
+        let timeout = [until, check_again, self.next_deadline()].into_iter().flatten().min().map(time_until);
         match poll(&mut polled, timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
@@ -237,17 +241,17 @@ impl Supervisor<'_> {
                     self.kill();
                 }
                 signal => {
-                    say(&format!("{} passed on to the ranks (once more to kill them)", signal_name(signal)));
+                    say(&format!("{} passed on to the ranks; send it again to kill them", signal_name(signal)));
                     self.interrupted = true;
                     self.signal_all(signal);
-                    // A stopped rank could not act on it.
+                    // A stopped rank must run to handle the signal.
                     self.signal_all(libc::SIGCONT);
                 }
             }
         }
     }
 
-    /// Ends the job: SIGTERM, and SIGKILL when the grace is over.
+    /// Ends the job: SIGTERM, and SIGKILL after the grace time.
     fn end(&mut self) {
         if self.phase == Phase::Running {
             self.phase = Phase::Ending { kill_at: Instant::now() + GRACE };
@@ -267,25 +271,25 @@ impl Supervisor<'_> {
         }
     }
 
-    /// Takes every death that has happened.
+    /// Handles and reaps every rank that has died.
     fn reap(&mut self) {
         while let Some((pid, status)) = next_dead() {
             if let Some(rank) = self.ranks.iter().position(|rank| rank.alive && rank.who.pid == pid) {
                 self.rank_ended(rank, status);
             }
-            // SAFETY: a child that is dead and not reaped, as just found; no status is asked for.
+            // SAFETY: a null status pointer is allowed; `pid` is a dead child that only this code reaps.
             unsafe { libc::waitpid(pid as libc::pid_t, std::ptr::null_mut(), 0) };
         }
     }
 
-    /// The rank is dead, and not yet reaped.
+    /// Handles the death of a rank that is not reaped yet.
     fn rank_ended(&mut self, rank: usize, status: ExitStatus) {
-        self.hear(rank);
-        let in_order = status.success() && self.server.has_left(rank);
-        if in_order {
-            self.mark_what_it_left_open(rank);
+        self.receive_requests(rank);
+        let orderly = status.success() && self.server.has_left(rank);
+        if orderly {
+            self.mark_open_nics(rank);
         } else {
-            self.bury(rank, status);
+            self.write_tombstones(rank, status);
         }
         if !status.success() {
             signal_rank(self.ranks[rank].who.pid, libc::SIGKILL);
@@ -293,13 +297,13 @@ impl Supervisor<'_> {
         self.ranks[rank].alive = false;
         self.ranks[rank].connection = None;
         if rank == 0 {
-            self.pump = None;
+            self.stdin_forward = None;
         }
         let mut replies = Replies::new();
-        self.server.gone(rank, &mut replies);
+        self.server.rank_ended(rank, &mut replies);
         self.deliver(replies);
         if !status.success() && self.phase == Phase::Running {
-            say(&format!("{} {}", self.rank_in_words(rank), how(status)));
+            say(&format!("{} {}", self.describe(rank), how(status)));
             self.failure.get_or_insert(exit_code(status));
             if !self.rules.keep_going {
                 self.end();
@@ -307,10 +311,10 @@ impl Supervisor<'_> {
         }
     }
 
-    fn bury(&self, rank: usize, status: ExitStatus) {
+    fn write_tombstones(&self, rank: usize, status: ExitStatus) {
         let number = u32::try_from(rank).unwrap_or(u32::MAX);
         let who = self.ranks[rank].who;
-        // The process that took part may have been a child of the rank's own (a script's program).
+        // The process that joined the job may have been a child of the rank (the program of a script).
         let claimants = self.directory.claimants().into_iter().map(|(_, who)| who);
         let mut dead: Vec<u32> = claimants
             .filter(|&who| !who.is_alive() && self.directory.tombstone_of(who).is_none())
@@ -324,23 +328,23 @@ impl Supervisor<'_> {
             say(&error.to_string());
         }
         write_missing_tombstones(self.directory, number);
-        // Peers that use their NICs, or wait for them, learn of it now and not when they next ask. When the whole job
-        // is ending, nobody is left to be told.
+        // Marking the NICs notifies peers that use them or wait for them at once, before they check by themselves. When the whole job
+        // is ending, no peer needs it.
         if self.phase == Phase::Running {
             dead.iter().for_each(|&os_pid| mark_dead(self.directory.path(), os_pid));
         }
     }
 
-    /// A rank that has left in order, and has ended without closing its NICs. One that has closed them has given its
-    /// Portals process id back, so that an end in order costs no look at everybody's segments.
-    fn mark_what_it_left_open(&self, rank: usize) {
+    /// Marks the NICs of a rank that has finalized and has ended without closing them. A rank that has closed them has also
+    /// released its Portals process id, so a normal end needs no search through all segments.
+    fn mark_open_nics(&self, rank: usize) {
         let claimed = u16::try_from(rank).is_ok_and(|pid| self.directory.claim_file(pid).exists());
         if claimed && self.phase == Phase::Running {
             mark_dead(self.directory.path(), self.ranks[rank].who.pid);
         }
     }
 
-    fn rank_in_words(&self, rank: usize) -> String {
+    fn describe(&self, rank: usize) -> String {
         format!("rank {rank} (pid {}, {})", self.ranks[rank].who.pid, self.program)
     }
 
@@ -351,44 +355,44 @@ impl Supervisor<'_> {
             }
         }
         if flags.intersects(PollFlags::IN | PollFlags::HUP | PollFlags::ERR) {
-            self.hear(rank);
+            self.receive_requests(rank);
         }
     }
 
-    /// Takes what the rank has said over PMI.
-    fn hear(&mut self, rank: usize) {
+    /// Handles the requests that the rank has sent over PMI.
+    fn receive_requests(&mut self, rank: usize) {
         let Some(connection) = &mut self.ranks[rank].connection else { return };
         let mut lines = Vec::new();
-        let link = connection.receive(&mut lines);
+        let state = connection.receive(&mut lines);
         for line in lines {
             let mut replies = Replies::new();
             let abort = self.server.line(rank, &line, &mut replies);
             self.deliver(replies);
             match abort {
-                Some(Abort { code, asked: true }) => self.asked_to_end(code),
-                Some(Abort { code, asked: false }) => self.aborted(rank, code),
+                Some(Abort { code, finished: true }) => self.finish(code),
+                Some(Abort { code, finished: false }) => self.aborted(rank, code),
                 None => {}
             }
         }
-        if link == Link::Abused {
-            say(&format!("{} does not speak PMI on its PMI socket; closed", self.rank_in_words(rank)));
+        if state == ConnectionState::TooLong {
+            say(&format!("{} sent an endless line on its PMI socket, which is now closed", self.describe(rank)));
         }
-        if link != Link::Open {
+        if state != ConnectionState::Open {
             self.ranks[rank].connection = None;
         }
     }
 
     fn aborted(&mut self, rank: usize, code: i32) {
         if self.phase == Phase::Running {
-            say(&format!("{} aborted the job with code {code}", self.rank_in_words(rank)));
+            say(&format!("{} aborted the job with code {code}", self.describe(rank)));
             let code = u8::try_from(code & 0xff).ok().filter(|&code| code != 0).unwrap_or(1);
             self.failure.get_or_insert(code);
             self.end();
         }
     }
 
-    /// A rank's program says that the job is done.
-    fn asked_to_end(&mut self, code: i32) {
+    /// A rank's program has reported that the job is finished.
+    fn finish(&mut self, code: i32) {
         if self.phase == Phase::Running {
             self.failure.get_or_insert((code & 0xff) as u8);
             self.end();
@@ -398,7 +402,7 @@ impl Supervisor<'_> {
     fn deliver(&mut self, replies: Replies) {
         for (rank, line) in replies {
             if let Some(connection) = &mut self.ranks[rank].connection {
-                // A closed one is noticed when it is next read.
+                // A closed connection is detected at the next read.
                 connection.send(&line);
             }
         }
@@ -411,7 +415,7 @@ impl Supervisor<'_> {
         }
     }
 
-    /// All ranks have ended; what they wrote may still be in the pipes.
+    /// Passes on output that is still in the pipes after all ranks have ended.
     fn take_last_output(&mut self) -> Result<()> {
         let until = Instant::now() + LAST_OUTPUT;
         while self.ranks.iter().any(|rank| rank.streams.iter().any(Option::is_some)) && Instant::now() < until {
@@ -422,32 +426,32 @@ impl Supervisor<'_> {
     }
 
     fn read_stdin(&mut self) {
-        let Some(pump) = &mut self.pump else { return };
+        let Some(stdin_forward) = &mut self.stdin_forward else { return };
         let mut chunk = [0u8; 4096];
         match rustix::io::read(rustix::stdio::stdin(), &mut chunk[..]) {
-            Ok(0) => self.pump = None,
+            Ok(0) => self.stdin_forward = None,
             Ok(count) => {
-                pump.pending.extend_from_slice(&chunk[..count]);
+                stdin_forward.pending.extend_from_slice(&chunk[..count]);
                 self.feed_rank_0(PollFlags::OUT);
             }
             Err(Errno::INTR | Errno::WOULDBLOCK) => {}
-            Err(_) => self.pump = None,
+            Err(_) => self.stdin_forward = None,
         }
     }
 
     fn feed_rank_0(&mut self, flags: PollFlags) {
-        let Some(pump) = &mut self.pump else { return };
+        let Some(stdin_forward) = &mut self.stdin_forward else { return };
         if flags.contains(PollFlags::ERR) {
-            self.pump = None;
+            self.stdin_forward = None;
             return;
         }
-        while !pump.pending.is_empty() {
-            match rustix::io::write(&pump.pipe, &pump.pending) {
-                Ok(count) => drop(pump.pending.drain(..count)),
+        while !stdin_forward.pending.is_empty() {
+            match rustix::io::write(&stdin_forward.pipe, &stdin_forward.pending) {
+                Ok(count) => drop(stdin_forward.pending.drain(..count)),
                 Err(Errno::INTR) => {}
                 Err(Errno::WOULDBLOCK) => return,
                 Err(_) => {
-                    self.pump = None;
+                    self.stdin_forward = None;
                     return;
                 }
             }
@@ -455,9 +459,10 @@ impl Supervisor<'_> {
     }
 }
 
-/// A child that has ended, left for `waitpid`.
+/// A child that has ended and is not reaped yet.
 fn next_dead() -> Option<(u32, ExitStatus)> {
-    // SAFETY: all-zero is a valid siginfo_t; waitid fills it, and leaves it as it is when no child has ended.
+    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged when no child has ended. `si_pid` is then
+    // the pid, or 0.
     let info = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -466,7 +471,7 @@ fn next_dead() -> Option<(u32, ExitStatus)> {
         }
         info
     };
-    // SAFETY: filled for a child that ended.
+    // SAFETY: waitid filled the structure for a child, so these are the fields that are set.
     let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
     let raw = match info.si_code {
         libc::CLD_EXITED => (status & 0xff) << 8,
@@ -476,13 +481,13 @@ fn next_dead() -> Option<(u32, ExitStatus)> {
     Some((u32::try_from(pid).ok()?, ExitStatus::from_raw(raw)))
 }
 
-/// A command in the background that reads from the terminal would be stopped.
+/// Whether this command is in the terminal's foreground. The kernel would stop it if it read from the terminal in the background.
 fn may_read_terminal() -> bool {
     rustix::termios::tcgetpgrp(rustix::stdio::stdin()).is_ok_and(|group| group == rustix::process::getpgrp())
 }
 
 fn time_until(when: Instant) -> Timespec {
-    // Rounded up to a millisecond: waking too early would only mean waiting again.
+    // Rounded up to a millisecond, because waking too early would only mean waiting again.
     let wait = when.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
     Timespec { tv_sec: i64::try_from(wait.as_secs()).unwrap_or(i64::MAX), tv_nsec: i64::from(wait.subsec_nanos()) }
 }

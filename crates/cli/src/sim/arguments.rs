@@ -4,7 +4,7 @@
 use selvedge_sim::node::Death;
 use selvedge_sim::time::Time;
 
-/// "10us", "1.5 ms", "200ns", "3s". A number alone has no meaning, and is refused.
+/// Parses a time such as "10us", "1.5 ms", "200ns" or "3s". A number without a unit is refused.
 pub fn time(text: &str) -> Result<Time, String> {
     let text = text.trim();
     let at = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
@@ -15,36 +15,36 @@ pub fn time(text: &str) -> Result<Time, String> {
         "us" => 1e3,
         "ms" => 1e6,
         "s" => 1e9,
-        "" => return Err(format!("'{text}' has no unit; ps, ns, us, ms or s, as in 10us")),
-        other => return Err(format!("there is no unit '{other}'; there are ps, ns, us, ms and s")),
+        "" => return Err(format!("'{text}' has no unit; add ps, ns, us, ms or s, as in 10us")),
+        other => return Err(format!("'{other}' is not a unit; the units are ps, ns, us, ms and s")),
     };
     let value: f64 =
-        number.parse().map_err(|_| format!("'{number}' is not a number; a time is one with a unit, as in 10us"))?;
+        number.parse().map_err(|_| format!("'{number}' is not a number; write a number with a unit, as in 10us"))?;
     if !(value >= 0.0 && value * ns < 1e16) {
-        return Err(format!("'{text}' cannot be: a time lies between 0 and 1e7 s"));
+        return Err(format!("'{text}' is out of range: a time is between 0 and 1e7 s"));
     }
     Ok(Time::from_ns_f64(value * ns))
 }
 
-/// `section.key=value`.
+/// Parses `section.key=value`.
 pub fn assignment(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((key, value)) if key.contains('.') && !value.trim().is_empty() => {
             Ok((key.trim().to_owned(), value.trim().to_owned()))
         }
-        _ => Err("section.key=value is wanted, as in link.latency_ns=20".to_owned()),
+        _ => Err("write section.key=value, as in link.latency_ns=20".to_owned()),
     }
 }
 
-/// `name=value`.
+/// Parses `name=value`.
 pub fn parameter(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().to_owned(), value.trim().to_owned())),
-        _ => Err("NAME=VALUE is wanted, as in bytes=64".to_owned()),
+        _ => Err("write NAME=VALUE, as in bytes=64".to_owned()),
     }
 }
 
-/// `none`, or what each second of a processor here is there.
+/// Virtual seconds for each second of CPU time here; `none` is 0.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Compute(pub f64);
 
@@ -54,7 +54,7 @@ pub fn compute(text: &str) -> Result<Compute, String> {
     }
     match text.parse() {
         Ok(factor) if factor > 0.0 && factor <= 1e6 => Ok(Compute(factor)),
-        _ => Err("none, or a factor above 0 and up to 1000000, is wanted".to_owned()),
+        _ => Err("give none, or a factor above 0 and up to 1000000".to_owned()),
     }
 }
 
@@ -64,24 +64,24 @@ impl Compute {
     }
 }
 
-/// A probability.
+/// Parses a probability.
 pub fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("a number from 0 to 1 is wanted".to_owned()),
+        _ => Err("give a number from 0 to 1".to_owned()),
     }
 }
 
 /// A link between two routers that fails, and perhaps comes back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedLink {
-    /// Both ends, as they were written: numbers or names of routers. More than one reading where names have dashes.
+    /// Both ends as written: numbers or names of routers. Several readings where names contain dashes.
     pub ends: Vec<(String, String)>,
     pub at: Time,
     pub until: Option<Time>,
 }
 
-/// `A-B@time` or `A-B@time-time`.
+/// Parses `A-B@time` or `A-B@time-time`.
 pub fn failed_link(text: &str) -> Result<FailedLink, String> {
     let wanted = || format!("'{text}' is not of the form A-B@TIME or A-B@TIME-TIME, as in 0-1@10us-20us");
     let (link, times) = text.rsplit_once('@').ok_or_else(wanted)?;
@@ -94,14 +94,14 @@ pub fn failed_link(text: &str) -> Result<FailedLink, String> {
     Ok(FailedLink { ends, at, until })
 }
 
-/// `time` or `time-time`.
+/// Parses `time` or `time-time`.
 fn from_until(text: &str, times: &str) -> Result<(Time, Option<Time>), String> {
     let (at, until) = match times.split_once('-') {
         Some((at, until)) => (time(at)?, Some(time(until)?)),
         None => (time(times)?, None),
     };
     if until.is_some_and(|until| until <= at) {
-        return Err(format!("'{text}': it comes back before it fails"));
+        return Err(format!("'{text}': the second time must be after the first"));
     }
     Ok((at, until))
 }
@@ -109,13 +109,13 @@ fn from_until(text: &str, times: &str) -> Result<(Time, Option<Time>), String> {
 /// A node that is cut off from its router, and perhaps joined to it again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedNode {
-    /// As it was written: a number or a name.
+    /// The node as written: a number or a name.
     pub node: String,
     pub at: Time,
     pub until: Option<Time>,
 }
 
-/// `NODE@time` or `NODE@time-time`.
+/// Parses `NODE@time` or `NODE@time-time`.
 pub fn failed_node(text: &str) -> Result<FailedNode, String> {
     let (node, times) = text
         .rsplit_once('@')
@@ -125,7 +125,7 @@ pub fn failed_node(text: &str) -> Result<FailedNode, String> {
     Ok(FailedNode { node: node.to_owned(), at, until })
 }
 
-/// `RANK@time`.
+/// Parses `RANK@time`.
 pub fn death(text: &str) -> Result<Death, String> {
     let wanted = || format!("'{text}' is not of the form RANK@TIME, as in 3@10us");
     let (rank, at) = text.split_once('@').ok_or_else(wanted)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge sim --describe`: a machine before anything runs on it.
+//! `selvedge sim --describe`: describes a machine without running anything on it.
 
 use anyhow::Result;
 use selvedge_sim::machine::Machine;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Links and nodes that are to fail, as channels and times; ranks that are to die.
+//! Translates links and nodes that fail into channels and times, and checks ranks that die.
 
 use selvedge_fabric::{NodeId, RouterId, Topology};
 use selvedge_sim::node::{Death, Fault};
@@ -8,7 +8,7 @@ use selvedge_sim::time::Time;
 use super::Usage;
 use super::arguments::{FailedLink, FailedNode};
 
-/// Both directions of every link between each pair of routers, and of each node's to its router, in order of time.
+/// The changes of channels, in order of time: both directions of every link between each pair of routers, and of each node's link.
 pub fn changes(topology: &Topology, links: &[FailedLink], nodes: &[FailedNode]) -> Result<Vec<Fault>, Usage> {
     let mut changes = Vec::new();
     let mut fail = |channels: Vec<u32>, at, until: Option<Time>| {
@@ -51,31 +51,31 @@ fn channels(topology: &Topology, link: &FailedLink) -> Result<Vec<u32>, Usage> {
         let (a, b) = &link.ends[0];
         let example = topology.router_name(RouterId(0));
         format!(
-            "--fail-link: {a} and {b} are not two routers of this machine: it has routers 0 to {}, of which the first is called {example}",
+            "--fail-link: {a} and {b} are not two routers of this machine: it has routers 0 to {}, of which the first is number_of {example}",
             topology.routers() - 1
         )
     })))
 }
 
-/// The one of `count` things that a text names, by its number or by its name.
-fn called(text: &str, count: u32, name: impl Fn(u32) -> String) -> Option<u32> {
+/// The number below `count` that a text names, by the number or by its name.
+fn number_of(text: &str, count: u32, name: impl Fn(u32) -> String) -> Option<u32> {
     let number = text.parse().ok().filter(|number| *number < count);
     number.or_else(|| (0..count).find(|number| name(*number) == text))
 }
 
 fn router(topology: &Topology, text: &str) -> Option<RouterId> {
-    called(text, topology.routers(), |router| topology.router_name(RouterId(router))).map(RouterId)
+    number_of(text, topology.routers(), |router| topology.router_name(RouterId(router))).map(RouterId)
 }
 
 fn node(topology: &Topology, text: &str) -> Result<NodeId, Usage> {
-    let found = called(text, topology.nodes(), |node| topology.node_name(NodeId(node)));
+    let found = number_of(text, topology.nodes(), |node| topology.node_name(NodeId(node)));
     found.map(NodeId).ok_or_else(|| {
         let last = topology.nodes() - 1;
         Usage(format!("--fail-node: {text} is no node of this machine: it has nodes 0 to {last}"))
     })
 }
 
-/// Ranks that die, in order of time: each of the job's, and once.
+/// Ranks that die, in order of time. Each must be a rank of the job and die once.
 pub fn deaths(ranks: u32, given: &[Death]) -> Result<Vec<Death>, Usage> {
     let mut deaths = given.to_vec();
     deaths.sort_unstable();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_link_is_refused() {
+    fn an_unknown_link_is_refused() {
         let mesh = Topology::mesh(&[3, 3], 1).unwrap();
         let error = |text: &str| changes(&mesh, &[failed_link(text).unwrap()], &[]).unwrap_err().0;
         assert!(error("0-8@1us").contains("no link joins"), "{}", error("0-8@1us"));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where machines are: a path, or the name of one that comes with Selvedge.
+//! Finds machines: by the path of a file, or by the name of a machine that comes with Selvedge.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::Usage;
 
-/// The folder of machines, in a tree.
+/// The folder of machines in a source tree.
 const FOLDER: &str = "machines";
 const INSTALLED: &str = "share/selvedge/machines";
 
@@ -25,7 +25,7 @@ pub fn find(given: &str) -> Result<PathBuf, Usage> {
     })
 }
 
-/// All machines that have names: the first folder that has a name wins.
+/// All machines by name. The first folder that has a name wins.
 pub fn known() -> BTreeMap<String, PathBuf> {
     let mut known = BTreeMap::new();
     for folder in folders() {
@@ -41,7 +41,7 @@ pub fn known() -> BTreeMap<String, PathBuf> {
     known
 }
 
-/// Here, the installed tree, and every tree around the executable: it may stand in a build folder of the repository.
+/// The current folder, the installed tree, and every folder above the executable, which may be in a build folder of the repository.
 fn folders() -> Vec<PathBuf> {
     let mut folders = vec![PathBuf::from(FOLDER)];
     let prefix = crate::env::prefix().ok();
@@ -55,7 +55,7 @@ fn folders() -> Vec<PathBuf> {
 
 fn names(known: &BTreeMap<String, PathBuf>) -> String {
     if known.is_empty() {
-        return "none here (SELVEDGE_PREFIX can name the tree that has them)".to_owned();
+        return "none found; set SELVEDGE_PREFIX to the tree that has them".to_owned();
     }
     known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
 }

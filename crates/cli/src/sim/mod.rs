@@ -1,31 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge sim`: programs, traffic and studies on machines that need not exist, in virtual time.
+//! `selvedge sim`: runs programs, traffic and studies on simulated machines, in virtual time.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`arguments`], [`faults`], [`machines`] | what the command line means |
-//! | [`ready`] | built-in programs |
-//! | [`real`], [`processes`] | real ones: the run, and the processes themselves |
-//! | [`runner`] | what both share: ranks on a machine, and their report |
-//! | [`describe`] | the machine itself |
+//! | [`arguments`], [`faults`], [`machines`] | values of the command line |
+//! | [`builtin`] | built-in programs |
+//! | [`real`], [`processes`] | unmodified programs: the run, and their processes |
+//! | [`runner`] | common to both: ranks on a machine, and their report |
+//! | [`describe`] | describes the machine itself |
 //! | [`traffic`] | traffic on the network alone; the study of seed 002 |
-//! | [`progress`], [`output`], [`text`] | how far it is; where results go; tables for a terminal |
+//! | [`progress`], [`output`], [`text`] | progress; where results go; tables for a terminal |
 //!
-//! Exit code: the first of the ranks' that is not 0 (137 for one that --kill killed); 1 when ranks are stuck (a table says who waits for what) or
-//! something of the command's own failed; 2 for a command line or a machine that makes no sense; 124 at the limit of
-//! virtual time; 130 after Ctrl-C, and the report is written still; 126 and 127 for a program that cannot be started
+//! Exit code: the first exit code of a rank that is not 0 (137 for a rank that --kill killed); 1 when ranks are stuck (a table shows
+//! what each waits for) or the command itself failed; 2 for an invalid command line or machine; 124 at the limit of
+//! virtual time; 130 after Ctrl-C, with the report still written; 126 and 127 for a program that cannot be started
 //! or found.
 //!
-//! Invariant: what is written is the same in two runs, but for lines that begin with "wall" and JSON under "wall".
+//! Invariant: two runs write the same, except lines that begin with "wall" and JSON under "wall".
 
 mod arguments;
+mod builtin;
 mod describe;
 mod faults;
 mod machines;
 mod output;
 pub mod processes;
 mod progress;
-mod ready;
 mod real;
 mod runner;
 mod text;
@@ -42,7 +42,7 @@ use selvedge_sim::time::Time;
 
 use arguments::{Compute, FailedLink, FailedNode};
 use output::Output;
-use runner::{Network, Placement, Plan};
+use runner::{NetworkModel, Placement, RunPlan};
 
 const EXIT_USAGE: u8 = 2;
 
@@ -52,23 +52,23 @@ const EXIT_USAGE: u8 = 2;
 #[command(group = clap::ArgGroup::new("what").required(true)
           .args(["command", "program", "traffic", "study", "describe", "list"]))]
 pub struct Args {
-    /// The machine: a TOML file, or the name of one that comes with Selvedge
+    /// The machine: a TOML file, or the name of a machine that comes with Selvedge
     #[arg(short, long, value_name = "MACHINE", required_unless_present_any = ["list", "study"])]
     machine: Option<String>,
 
-    /// Run a built-in program; --list names them
+    /// Run a built-in program; --list shows them
     #[arg(long, value_name = "NAME", help_heading = "What to simulate")]
     program: Option<String>,
 
-    /// Send traffic of a pattern through the network alone; --list names patterns
+    /// Send traffic of a pattern through the network alone; --list shows the patterns
     #[arg(long, value_name = "PATTERN", help_heading = "What to simulate")]
     traffic: Option<String>,
 
-    /// Blocking and deadlock on mesh and torus, by routing and locality (seed 002, figures 2-20 to 2-22)
+    /// Run the study of blocking and deadlock on mesh and torus, by routing and locality (seed 002, figures 2-20 to 2-22)
     #[arg(long, help_heading = "What to simulate")]
     study: bool,
 
-    /// Describe the machine: topology, latencies, deadlock freedom, every number with its source
+    /// Describe the machine: topology, latencies, deadlock freedom, each number with its source
     #[arg(long, help_heading = "What to simulate")]
     describe: bool,
 
@@ -81,7 +81,7 @@ pub struct Args {
     ranks: Option<u32>,
 
     #[command(flatten)]
-    program_options: ready::ProgramOptions,
+    program_options: builtin::ProgramOptions,
 
     #[command(flatten)]
     traffic_options: traffic::TrafficOptions,
@@ -90,47 +90,47 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     ranks_per_node: u32,
 
-    /// Which ranks share a node, and on which nodes they are
+    /// Which ranks share a node, and which nodes they use
     #[arg(long, value_enum, default_value_t)]
     placement: Placement,
 
-    /// What all that is random is drawn from
+    /// The seed of all random numbers
     #[arg(long, value_name = "SEED", default_value_t = 1)]
     seed: u64,
 
     /// Programs: how the network is simulated
     #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
-    network: Network,
+    network: NetworkModel,
 
     /// End the run at this virtual time, as in 10ms, with exit code 124
     #[arg(long, value_name = "TIME", value_parser = arguments::time)]
     time_limit: Option<Time>,
 
-    /// Real processes: what computing costs, in virtual time for each second of this processor
+    /// Real processes: virtual seconds for each second of CPU time that a rank uses here
     #[arg(long, value_name = "none|FACTOR", default_value = "none", value_parser = arguments::compute)]
     compute: Compute,
 
-    /// Real processes: set an environment variable in the ranks; may be given again
+    /// Real processes: set an environment variable in the ranks; may be given several times
     #[arg(long = "env", value_name = "NAME=VALUE", value_parser = arguments::parameter)]
     env: Vec<(String, String)>,
 
-    /// Real processes: write the ranks' output as whole lines, each marked with its rank
+    /// Real processes: write the ranks' output in whole lines, each marked with its rank
     #[arg(long)]
     tag_output: bool,
 
-    /// Let the link between two routers fail at a time, and come back: 0-1@10us-20us; may be given again
+    /// Let the link between two routers fail at a time, and come back: 0-1@10us-20us; may be given several times
     #[arg(long, value_name = "A-B@TIME[-TIME]", value_parser = arguments::failed_link, help_heading = "Machine")]
     fail_link: Vec<FailedLink>,
 
-    /// Cut a node off from its router at a time, and join it again: 3@10us-20us; may be given again
+    /// Cut a node off from its router at a time, and join it again: 3@10us-20us; may be given several times
     #[arg(long, value_name = "NODE@TIME[-TIME]", value_parser = arguments::failed_node, help_heading = "Machine")]
     fail_node: Vec<FailedNode>,
 
-    /// Kill a rank at a time: 3@10us; may be given again, for other ranks
+    /// Kill a rank at a time: 3@10us; may be given several times, for different ranks
     #[arg(long, value_name = "RANK@TIME", value_parser = arguments::death, help_heading = "Machine")]
     kill: Vec<Death>,
 
-    /// Let the other ranks go on when one dies
+    /// Let the other ranks continue when one dies
     #[arg(long)]
     keep_going: bool,
 
@@ -142,7 +142,7 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", value_parser = arguments::share, help_heading = "Machine")]
     corruption: Option<f64>,
 
-    /// Give a key of the machine another value, as in link.latency_ns=20; may be given again
+    /// Change a key of the machine, as in link.latency_ns=20; may be given several times
     #[arg(long = "set", value_name = "SECTION.KEY=VALUE", value_parser = arguments::assignment, help_heading = "Machine")]
     set: Vec<(String, String)>,
 
@@ -162,13 +162,13 @@ selvedge sim -n N --machine MACHINE [OPTIONS] -- PROGRAM [ARGS]...
        selvedge sim --study | --list";
 
 const AFTER_HELP: &str = "\
-Times on standard output are virtual but for lines that begin with `wall`; everything else is the same in each run. With --json \
-and no file, JSON takes the place of the tables. Ctrl-C ends a simulation with what it has; a second one ends it at once.
+Times on standard output are virtual, except in lines that begin with `wall`; everything else is the same in each run. With --json \
+and no file, JSON replaces the tables. Ctrl-C ends a simulation and writes its results so far; a second one ends it at once.
 
-Exit code: the first of the ranks' that is not 0, 137 for one that was killed; 1 when ranks are stuck; 2 for a command line or machine that makes no sense; \
+Exit code: the first exit code of a rank that is not 0, 137 for a killed rank; 1 when ranks are stuck; 2 for an invalid command line or machine; \
 124 at the limit of virtual time; 130 after Ctrl-C; 126 or 127 for a program that cannot be started or found.";
 
-/// A command line or a machine that makes no sense, and what to change.
+/// An invalid command line or machine, and what to change.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Usage(pub String);
 
@@ -193,20 +193,29 @@ pub fn main(args: Args) -> Result<ExitCode> {
 
 fn dispatch(args: &Args) -> Result<u8> {
     if args.list {
-        return ready::list();
+        return builtin::list();
     }
     if args.program.is_none() && !args.program_options.is_empty() {
-        return Err(Usage("parameters of programs (--param and its like) are for --program".to_owned()).into());
+        return Err(Usage(
+            "parameters of programs, such as --param, are for --program; add --program, or leave them out".to_owned(),
+        )
+        .into());
     }
     if args.program.is_none() && args.command.is_empty() && (args.keep_going || !args.kill.is_empty()) {
-        return Err(Usage("--kill and --keep-going are for programs: nothing else has ranks".to_owned()).into());
+        return Err(Usage(
+            "--kill and --keep-going are for programs, because only programs have ranks; leave them out".to_owned(),
+        )
+        .into());
     }
     if (args.study || args.describe) && !(args.fail_link.is_empty() && args.fail_node.is_empty()) {
-        return Err(Usage("--fail-link and --fail-node are for programs and --traffic".to_owned()).into());
+        return Err(
+            Usage("--fail-link and --fail-node are for programs and --traffic; leave them out".to_owned()).into()
+        );
     }
-    if args.network != Network::Packet && args.program.is_none() && args.command.is_empty() {
+    if args.network != NetworkModel::Packet && args.program.is_none() && args.command.is_empty() {
         return Err(Usage(
-            "--network message is for programs: --traffic and --study are about packets; leave it out".to_owned(),
+            "--network message is for programs, because --traffic and --study simulate packets; leave it out"
+                .to_owned(),
         )
         .into());
     }
@@ -221,16 +230,16 @@ fn dispatch(args: &Args) -> Result<u8> {
         return traffic::run(args, &machine, pattern);
     }
     match &args.program {
-        Some(name) => ready::run(args, machine, name),
+        Some(name) => builtin::run(args, machine, name),
         None => real::run(args, machine),
     }
 }
 
 impl Args {
-    /// The machine, with what this command line changes.
+    /// Loads the machine, with the changes of this command line.
     fn load_machine(&self) -> Result<Arc<Machine>, Usage> {
         let Some(name) = &self.machine else {
-            return Err(Usage("--machine names the machine; --list names those that there are".to_owned()));
+            return Err(Usage("give a machine with --machine; --list shows the known ones".to_owned()));
         };
         let path = machines::find(name)?;
         let mut overrides = self.set.clone();
@@ -241,18 +250,18 @@ impl Args {
         Ok(Arc::new(machine))
     }
 
-    /// What built-in and real programs have in common.
+    /// The plan that built-in and real programs have in common.
     fn plan(
         &self,
         machine: &Arc<Machine>,
         program: String,
         parameters: Vec<(String, String)>,
         ranks: u32,
-    ) -> Result<Plan> {
+    ) -> Result<RunPlan> {
         let faults = faults::changes(&machine.topology, &self.fail_link, &self.fail_node)?;
         let deaths = faults::deaths(ranks, &self.kill)?;
         Model::from(self.network).check(machine, &faults).map_err(|error| Usage(error.to_string()))?;
-        let plan = Plan {
+        let plan = RunPlan {
             machine: machine.clone(),
             program,
             parameters,
@@ -267,12 +276,12 @@ impl Args {
             keep_going: self.keep_going,
             options: self.options(),
         };
-        // Before anything is started.
+        // Checks the placement before any process is started.
         runner::place(&plan)?;
         Ok(plan)
     }
 
-    /// Options that a reader of the report needs to know.
+    /// Options that the report shows.
     fn options(&self) -> Vec<(String, String)> {
         let mut options = vec![("seed".to_owned(), self.seed.to_string())];
         let mut add = |name: &str, value: String| options.push((name.to_owned(), value));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where results go: a table, JSON, pictures, a page, a timeline.
+//! The outputs of a simulation: tables, JSON, plots, a page, a timeline.
 //!
-//! Files are checked for before a simulation begins, so that an hour's work is not lost to a folder that does not
+//! Output paths are checked before a simulation begins, so that its results are not lost because a folder does not
 //! exist.
 
 use std::fs::File;
@@ -14,21 +14,21 @@ use serde_json::Value;
 
 use super::{Usage, text};
 
-/// Standard output, in place of a file.
+/// The file name that stands for standard output.
 const STANDARD: &str = "-";
 
-/// Where results go.
+/// The outputs of a simulation.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub struct Output {
-    /// Write JSON to FILE; without one, to standard output in place of the tables
+    /// Write JSON to FILE; without FILE, to standard output in place of the tables
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = STANDARD, help_heading = "Output")]
     json: Option<PathBuf>,
 
-    /// Write a page: one file, for any browser
+    /// Write a page, as one file for any browser
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     html: Option<PathBuf>,
 
-    /// Write the plots as SVG into a folder, which is made
+    /// Write the plots as SVG into a folder, which is made if missing
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     svg: Option<PathBuf>,
 
@@ -36,7 +36,7 @@ pub struct Output {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub trace: Option<PathBuf>,
 
-    /// Spans that the timeline keeps at most
+    /// The most spans that the timeline keeps
     #[arg(long, value_name = "SPANS", default_value_t = 1_000_000, help_heading = "Output",
           value_parser = clap::value_parser!(u32).range(1..))]
     pub trace_limit: u32,
@@ -51,7 +51,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// Whether files can be where they shall be.
+    /// Checks that the output files can be written.
     pub fn check(&self) -> Result<(), Usage> {
         let files = [("--json", &self.json), ("--html", &self.html), ("--trace", &self.trace)];
         for (option, file) in files {
@@ -66,18 +66,18 @@ impl Output {
         }
         match &self.svg {
             Some(folder) if folder.exists() && !folder.is_dir() => {
-                Err(Usage(format!("--svg {} is no folder", folder.display())))
+                Err(Usage(format!("--svg {} is no folder; name a folder", folder.display())))
             }
             _ => Ok(()),
         }
     }
 
-    /// Spans to keep: none unless a timeline is wanted.
+    /// The number of spans to keep: none without a timeline.
     pub fn spans(&self) -> usize {
         if self.trace.is_some() { self.trace_limit as usize } else { 0 }
     }
 
-    /// All but the timeline. The JSON is made only where it is wanted.
+    /// Writes all outputs but the timeline. `json` is called only if JSON is written.
     pub fn write(&self, document: &Document, json: impl FnOnce() -> Value) -> Result<()> {
         if let Some(file) = &self.html {
             write_file(file, html::page(document).as_bytes())?;
@@ -103,7 +103,7 @@ impl Output {
     }
 }
 
-/// On standard output; whoever reads it may have seen enough.
+/// Prints on standard output. It is no error if the reader has closed it.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -116,7 +116,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// A file that is written piece by piece.
+/// Writes a file piece by piece.
 pub fn stream<T>(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> Result<T> {
     let context = || format!("cannot write {}", path.display());
     let mut out = BufWriter::with_capacity(1 << 20, File::create(path).with_context(context)?);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How far a simulation is, on a terminal; and Ctrl-C, which ends it with what it has.
+//! The progress of a simulation, on a terminal; and Ctrl-C, which ends a simulation and keeps its results so far.
 //!
-//! A second Ctrl-C ends the command as if nobody listened.
+//! A second Ctrl-C ends the command at once.
 
 use std::io::IsTerminal;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use selvedge_sim::node::Progress;
 use selvedge_sim::report::words;
 
-/// Between two updates.
+/// Time between two updates.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Set by SIGINT and SIGTERM.
@@ -24,10 +24,10 @@ impl Interrupt {
     pub fn listen() -> Result<Interrupt> {
         let interrupt = Interrupt::default();
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-            // Checked before it is set: the second signal ends the process.
+            // This handler runs before the flag is set, so the second signal ends the process.
             signal_hook::flag::register_conditional_default(signal, interrupt.0.clone())
                 .and_then(|_| signal_hook::flag::register(signal, interrupt.0.clone()))
-                .context("cannot take signals")?;
+                .context("cannot handle signals")?;
         }
         Ok(interrupt)
     }
@@ -37,15 +37,15 @@ impl Interrupt {
     }
 }
 
-/// A line on standard error that changes, if that is a terminal.
-pub struct Line {
+/// A line of progress on standard error, if that is a terminal.
+pub struct ProgressLine {
     bar: Option<ProgressBar>,
     started: Instant,
     shown: Instant,
 }
 
-impl Line {
-    pub fn new(quiet: bool) -> Line {
+impl ProgressLine {
+    pub fn new(quiet: bool) -> ProgressLine {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {wide_msg}") {
@@ -54,21 +54,21 @@ impl Line {
             bar
         });
         let now = Instant::now();
-        Line { bar, started: now, shown: now }
+        ProgressLine { bar, started: now, shown: now }
     }
 
-    /// Shows how far a run of ranks is.
+    /// Shows the progress of a run.
     pub fn show(&mut self, progress: &Progress) {
-        self.say(|seconds| {
+        self.update(|seconds| {
             let rate = progress.events as f64 / seconds;
             let messages = words::count(progress.messages);
-            let ended = format!("{} of {} ranks at their end", progress.ranks_ended, progress.ranks);
+            let ended = format!("{} of {} ranks ended", progress.ranks_ended, progress.ranks);
             format!("{} virtual, {} events, {messages} messages, {ended}", progress.time, words::rate(rate))
         });
     }
 
-    /// Shows any words; they are made only when it is time, out of the seconds since the start.
-    pub fn say(&mut self, words: impl FnOnce(f64) -> String) {
+    /// Shows a text. `words` makes it, from the seconds since the start, and is called only when an update is due.
+    pub fn update(&mut self, words: impl FnOnce(f64) -> String) {
         let Some(bar) = &self.bar else { return };
         if self.shown.elapsed() >= INTERVAL {
             self.shown = Instant::now();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge sim -- PROGRAM`: unmodified programs as the ranks.
+//! `selvedge sim -- PROGRAM`: runs unmodified programs as the ranks.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
             return Ok(error.exit_code());
         }
     };
-    // Its signals belong to the launcher: Ctrl-C ends the job, and with it the run.
+    // The launcher handles signals here: Ctrl-C ends the job, and with it the run.
     let finished = runner::simulate(&plan, processes, &args.output, &Interrupt::default())?;
     let (mut run, job) = (finished.run, finished.ranks.into_launcher());
     let overhead = job.overhead();

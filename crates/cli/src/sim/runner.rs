@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs ranks on a machine, whoever they are, and makes the report: what real processes and built-in programs share.
+//! Runs ranks on a machine and makes the report, for real processes and for built-in programs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,13 +19,13 @@ use selvedge_sim::time::Time;
 
 use super::Usage;
 use super::output::{Output, stream};
-use super::progress::{Interrupt, Line};
+use super::progress::{Interrupt, ProgressLine};
 
-/// Events between two looks at the clock and at the signals; also the finest step of what is plotted over virtual time.
+/// Events between two checks of the clock and of signals; also the finest step of plots over virtual time.
 const OBSERVE_EVERY: u64 = 1 << 10;
-/// After the limit of virtual time, as `selvedge run` has it after that of real time.
+/// The exit code at the limit of virtual time, the same as that of `selvedge run` at its time limit.
 pub const EXIT_TIME_LIMIT: u8 = 124;
-/// 128 + SIGINT.
+/// The exit code after Ctrl-C: 128 + SIGINT.
 pub const EXIT_INTERRUPTED: u8 = 130;
 
 /// Which ranks share a node.
@@ -42,25 +42,25 @@ pub enum Placement {
 
 /// How the network is simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Network {
+pub enum NetworkModel {
     /// Packet by packet, with credits and virtual channels
     #[default]
     Packet,
-    /// Each message as a whole: faster, and nearly as exact where channels are not full
+    /// Message by message: faster, and nearly as exact where channels are not full
     Message,
 }
 
-impl From<Network> for Model {
-    fn from(network: Network) -> Model {
+impl From<NetworkModel> for Model {
+    fn from(network: NetworkModel) -> Model {
         match network {
-            Network::Packet => Model::Packet,
-            Network::Message => Model::Message,
+            NetworkModel::Packet => Model::Packet,
+            NetworkModel::Message => Model::Message,
         }
     }
 }
 
-/// What is to be run, but for the ranks themselves.
-pub struct Plan {
+/// The run's settings, without the ranks themselves.
+pub struct RunPlan {
     pub machine: Arc<Machine>,
     pub program: String,
     pub parameters: Vec<(String, String)>,
@@ -79,7 +79,7 @@ pub struct Plan {
 }
 
 /// The node of each rank.
-pub fn place(plan: &Plan) -> Result<Vec<u32>, Usage> {
+pub fn place(plan: &RunPlan) -> Result<Vec<u32>, Usage> {
     let (ranks, each) = (plan.ranks, plan.ranks_per_node.max(1));
     let (used, nodes) = (ranks.div_ceil(each), plan.machine.topology.nodes());
     if used > nodes {
@@ -97,7 +97,7 @@ pub fn place(plan: &Plan) -> Result<Vec<u32>, Usage> {
         Placement::Random => {
             let mut all: Vec<u32> = (0..nodes).collect();
             let mut random = Random::new(plan.seed, PLACEMENT_STREAM);
-            // The first of a shuffle (Fisher and Yates).
+            // The first steps of a shuffle (Fisher and Yates).
             for at in 0..used as usize {
                 let other = at + random.below(u64::from(nodes) - at as u64) as usize;
                 all.swap(at, other);
@@ -107,18 +107,18 @@ pub fn place(plan: &Plan) -> Result<Vec<u32>, Usage> {
     })
 }
 
-/// Placement draws from a stream of its own, so that nothing else that is random changes with it.
+/// Placement draws from a random stream of its own, so that a change of it changes no other random number.
 const PLACEMENT_STREAM: u64 = 0x706c_6163;
 
-/// A run that is over.
+/// A finished run.
 pub struct Finished<R> {
     pub run: Run,
     pub ranks: R,
     pub exit_code: u8,
 }
 
-/// Runs the ranks, and writes the timeline.
-pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &Interrupt) -> Result<Finished<R>> {
+/// Runs the ranks, makes the report, and writes the timeline.
+pub fn simulate<R: Ranks>(plan: &RunPlan, ranks: R, output: &Output, interrupt: &Interrupt) -> Result<Finished<R>> {
     let placement = place(plan)?;
     let options = Options {
         network: plan.network,
@@ -135,7 +135,7 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
         SimulationError::Network(error) => Usage(format!("{}: {error}", plan.machine.name)),
         other => Usage(other.to_string()),
     })?;
-    let (mut line, mut samples) = (Line::new(output.quiet), Samples::default());
+    let (mut line, mut samples) = (ProgressLine::new(output.quiet), Samples::default());
     let started = Instant::now();
     samples.add(&simulation.progress());
     let outcome = simulation.run(&mut |progress| {
@@ -148,7 +148,7 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
     line.finish();
     let exit_code = exit_code(&outcome, interrupt);
     if output.quiet {
-        say_why(&outcome, plan.time_limit);
+        print_reason(&outcome, plan.time_limit);
     }
     let mut run = Run {
         machine: plan.machine.clone(),
@@ -164,7 +164,7 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
         samples,
         pairs: pairs_of(simulation.trace()),
         spans: None,
-        notes: plan.deaths.iter().filter_map(|death| in_vain(death, &outcome)).collect(),
+        notes: plan.deaths.iter().filter_map(|death| not_killed(death, &outcome)).collect(),
         wall: Some(Wall { seconds, memory_peak_bytes: memory_peak_bytes(), more: Vec::new() }),
         outcome,
     };
@@ -181,21 +181,22 @@ pub fn simulate<R: Ranks>(plan: &Plan, ranks: R, output: &Output, interrupt: &In
         run.spans = Some((written.spans, written.left_out));
         if written.left_out > 0 {
             let left_out = selvedge_sim::report::words::count(written.left_out);
-            run.notes.push(format!("{left_out} spans are not in {}: --trace-limit keeps more", path.display()));
+            run.notes
+                .push(format!("{left_out} spans are not in {}; a larger --trace-limit keeps more", path.display()));
         }
     }
     Ok(Finished { run, exit_code, ranks: simulation.into_ranks() })
 }
 
-/// Why a run has not come to its end, where no table says so.
-fn say_why(outcome: &Outcome, limit: Option<Time>) {
+/// Prints why a run has not completed, where no table shows it.
+fn print_reason(outcome: &Outcome, limit: Option<Time>) {
     match &outcome.end {
         End::Stuck(waiting) => {
             let ranks = outcome.ended.len();
             let first = waiting.first().map_or(String::new(), |first| format!(": rank {} {}", first.rank, first.what));
             eprintln!(
-                "selvedge sim: stuck at {}: nothing is left that could happen, and {} of {ranks} ranks wait{first}; without --quiet a \
-                 table says what each waits for",
+                "selvedge sim: stuck at {}: no event is left, and {} of {ranks} ranks wait{first}; without --quiet a \
+                 table shows what each waits for",
                 outcome.time,
                 waiting.len()
             );
@@ -207,8 +208,8 @@ fn say_why(outcome: &Outcome, limit: Option<Time>) {
     }
 }
 
-/// Why a rank was not killed that was to be.
-fn in_vain(death: &Death, outcome: &Outcome) -> Option<String> {
+/// The note on a rank that was not killed although --kill names it.
+fn not_killed(death: &Death, outcome: &Outcome) -> Option<String> {
     let Death { at, rank } = death;
     match outcome.ended.get(*rank as usize).copied().flatten() {
         Some(ended) if ended == *at => None,
@@ -222,17 +223,17 @@ fn exit_code(outcome: &Outcome, interrupt: &Interrupt) -> u8 {
         End::Interrupted if interrupt.came() => EXIT_INTERRUPTED,
         End::Interrupted => EXIT_TIME_LIMIT,
         End::Completed | End::Died => byte(outcome.code()),
-        // A rank that failed says more than those that wait for it.
+        // A failed rank explains more than the ranks that wait for it.
         End::Stuck(_) => byte(outcome.code()).max(1),
     }
 }
 
-/// An exit code as the system has it; what is not 0 stays so.
+/// An exit code as the kernel reports it; a code that is not 0 stays different from 0.
 fn byte(code: i32) -> u8 {
     if code == 0 { 0 } else { ((code & 0xff) as u8).max(1) }
 }
 
-/// The most memory that this process had, from the kernel.
+/// The most memory that this process has used, from the kernel.
 pub fn memory_peak_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

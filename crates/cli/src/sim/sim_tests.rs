@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Command lines that make no sense, and where ranks come to be.
+//! Invalid command lines, and the placement of ranks.
 
 use clap::Parser;
 use selvedge_sim::machine::load::from_text;
@@ -7,17 +7,17 @@ use selvedge_sim::machine::load::from_text;
 use super::*;
 
 #[derive(Parser)]
-struct Alone {
+struct Command {
     #[command(flatten)]
     args: Args,
 }
 
 fn parse(line: &str) -> Result<Args, String> {
     let words = std::iter::once("sim").chain(line.split_whitespace());
-    Alone::try_parse_from(words).map(|alone| alone.args).map_err(|error| error.to_string())
+    Command::try_parse_from(words).map(|command| command.args).map_err(|error| error.to_string())
 }
 
-/// What a command line is refused with, by the parser or after it.
+/// The error of a command line, from the parser or after it.
 fn refused(line: &str) -> String {
     let args = match parse(line) {
         Err(words) => return words,
@@ -30,15 +30,15 @@ fn refused(line: &str) -> String {
     }
 }
 
-/// Of the repository.
+/// A machine's file in the repository.
 fn machine_file(name: &str) -> String {
     format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
 #[test]
-fn the_parser_is_whole() {
+fn the_parser_is_consistent() {
     use clap::CommandFactory;
-    Alone::command().debug_assert();
+    Command::command().debug_assert();
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn exactly_one_thing_is_simulated() {
 }
 
 #[test]
-fn a_machine_that_is_not_there_is_named_with_those_that_are() {
+fn an_unknown_machine_is_reported_with_the_known_ones() {
     let words = refused("--machine no-such-machine --describe");
     assert!(words.contains("'no-such-machine'") && words.contains("there are"), "{words}");
     assert!(refused("--machine ./no/such.toml --describe").contains("no file ./no/such.toml"));
@@ -71,7 +71,7 @@ fn overrides_are_checked_as_the_file_is() {
 }
 
 #[test]
-fn programs_and_patterns_that_are_not_there_are_named() {
+fn unknown_programs_and_patterns_are_reported() {
     let machine = machine_file("pac");
     let refused = |more: &str| refused(&format!("--machine {machine} {more}"));
     assert!(refused("--program no-such").contains("ping-pong"), "{}", refused("--program no-such"));
@@ -116,7 +116,7 @@ fn only_ranks_of_the_job_are_killed_and_each_once() {
 }
 
 #[test]
-fn files_are_looked_at_before_the_simulation() {
+fn files_are_checked_before_the_simulation() {
     let machine = machine_file("pac");
     let refused = |more: &str| refused(&format!("--machine {machine} --describe {more}"));
     assert!(refused("--html /no/such/folder/page.html").contains("there is no folder /no/such/folder"));
@@ -130,7 +130,7 @@ fn files_are_looked_at_before_the_simulation() {
 fn json_takes_a_file_or_none() {
     let args = parse("--machine m --describe --json out.json").unwrap();
     assert!(args.describe);
-    // What follows a bare --json is not its file.
+    // An option after a bare --json is not its file.
     let args = parse("--machine m --json --program ping-pong").unwrap();
     assert_eq!(args.program.as_deref(), Some("ping-pong"));
     let args = parse("--machine m --json -- ./program --json").unwrap();
@@ -152,7 +152,7 @@ fn parameters_of_programs_are_options() {
 }
 
 #[test]
-fn messages_as_wholes_are_for_what_they_can_do() {
+fn the_message_model_is_refused_where_it_does_not_apply() {
     let machine = machine_file("pac");
     let refused = |rest: &str| refused(&format!("--machine {machine} --network message {rest}"));
     for what in ["--traffic uniform", "--describe"] {
@@ -164,13 +164,13 @@ fn messages_as_wholes_are_for_what_they_can_do() {
     assert!(refused(&format!("{program} --set switch.switching=wormhole")).contains("switch.switching=cut-through"));
     assert!(parse("--machine m --program p --network flits").is_err());
     let options = parse("--machine m --program p --network message").map(|args| args.network);
-    assert_eq!(options, Ok(Network::Message));
+    assert_eq!(options, Ok(NetworkModel::Message));
 }
 
-fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Plan {
+fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> RunPlan {
     let text = std::fs::read_to_string(machine_file("pac")).unwrap();
     let machine = from_text(std::path::Path::new("pac.toml"), &text, &[]).unwrap();
-    Plan {
+    RunPlan {
         machine: Arc::new(machine),
         program: String::new(),
         parameters: Vec::new(),
@@ -204,7 +204,7 @@ fn ranks_are_placed_as_asked() {
 }
 
 #[test]
-fn the_report_says_what_was_asked_for() {
+fn the_report_shows_the_options() {
     let line = "--machine m --program p --ranks-per-node 2 --set link.latency_ns=5 --loss 0.01 --fail-link 0-1@1us-2us --fail-link 2-3@4us --fail-node 3@2us --kill 3@5us --kill 1@6us --keep-going --time-limit 3ms";
     let options = parse(line).unwrap().options();
     let words: Vec<String> = options.iter().map(|(name, value)| format!("{name}: {value}")).collect();

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A report for a terminal: its summary, or all of its tables.
+//! A report as text for a terminal: its summary, or all of its tables.
 //!
-//! Invariant: each table is laid out by itself, and no line ends in blanks; so a line that does not depend on the
+//! Invariant: each table is laid out by itself, and no line ends in blanks. So a line that does not depend on the
 //! wall clock is the same in two runs.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, TableComponent};
 use selvedge_sim::report::{Block, Document, Table};
 
-/// `all`: also what only the page has.
+/// The report as text. `all`: also the sections and tables that are not in the summary.
 pub fn text(document: &Document, all: bool) -> String {
     let mut out = String::new();
     for section in document.sections.iter().filter(|section| all || section.summary) {
@@ -17,7 +17,7 @@ pub fn text(document: &Document, all: bool) -> String {
         for block in &section.blocks {
             match block {
                 Block::Text(text) => body.push_str(&format!("  {}\n", printable(text))),
-                // Of several tables, the first is the summary.
+                // The first of several tables is the summary.
                 Block::Table(shown) if all || tables == 0 => {
                     tables += 1;
                     body.push_str(&table(shown));
@@ -26,7 +26,7 @@ pub fn text(document: &Document, all: bool) -> String {
             }
         }
         if !body.is_empty() {
-            // What the wall clock says begins with the word, on every line.
+            // Every line about the wall clock begins with "wall".
             let mark = if section.wall && !section.title.starts_with("Wall") { "Wall clock: " } else { "" };
             out.push_str(&format!("{}{mark}{}\n{body}", if out.is_empty() { "" } else { "\n" }, section.title));
         }
@@ -52,7 +52,7 @@ fn table(table: &Table) -> String {
     drawn.to_string().lines().map(|line| format!("  {}\n", line.trim_end())).collect()
 }
 
-/// Names come from files and programs.
+/// Replaces control characters, because names come from files and programs.
 fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
@@ -63,7 +63,7 @@ mod tests {
     use selvedge_sim::report::{Section, Wall};
 
     #[test]
-    fn lines_of_the_clock_can_be_told_from_the_others() {
+    fn lines_of_the_wall_clock_can_be_recognised() {
         let document = |seconds, more: &[(&str, f64)]| {
             let mut values = Table::of_values();
             values.value("virtual time", "1.000 us");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge sim --traffic` and `--study`: the network alone.
+//! `selvedge sim --traffic` and `--study`: the network alone, without ranks.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ use selvedge_sim::time::Time;
 use selvedge_sim::traffic::study::{CURVES, StudyConfig, StudyError, study as all_points};
 use selvedge_sim::traffic::{Pattern, Stop, TrafficConfig, TrafficError, run as one_load};
 
-use super::progress::{Interrupt, Line};
+use super::progress::{Interrupt, ProgressLine};
 use super::runner::{EXIT_INTERRUPTED, memory_peak_bytes};
 use super::{Args, Usage, arguments, faults};
 
-/// Patterns, as they are written; for `--list`.
+/// Patterns as written on the command line, for `--list`.
 pub const PATTERNS: [(&str, &str); 7] = [
     ("uniform", "every other node is equally likely"),
     ("locality:SHARE", "this share to nodes next door, the rest anywhere; 0.7 if left out"),
@@ -28,15 +28,15 @@ pub const PATTERNS: [(&str, &str); 7] = [
     ("tornado", "nearly half way round each dimension"),
 ];
 
-/// Of `--traffic`.
+/// Options of `--traffic`.
 #[derive(clap::Args, Clone, Debug)]
 pub struct TrafficOptions {
-    /// Share of the injection channels' time that messages take; several, for a curve: 0.1,0.2,0.3
+    /// Share of the time that messages occupy the injection channels; several, for a curve: 0.1,0.2,0.3
     #[arg(long, value_name = "SHARE[,SHARE]", value_delimiter = ',', default_value = "0.3", value_parser = arguments::share,
           help_heading = "Traffic")]
     load: Vec<f64>,
 
-    /// Payload of each message
+    /// Payload of each message, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 256, help_heading = "Traffic")]
     message_bytes: u32,
 
@@ -48,11 +48,11 @@ pub struct TrafficOptions {
     #[arg(long, value_name = "TIME", default_value = "200us", value_parser = arguments::time, help_heading = "Traffic")]
     measured: Time,
 
-    /// How long what is under way then is waited for
+    /// Virtual time after that in which messages under way may still arrive
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = arguments::time, help_heading = "Traffic")]
     drain: Time,
 
-    /// End at the first deadlock and name its cycle, instead of taking a packet out
+    /// End at the first deadlock and show its cycle, instead of removing a packet from it
     #[arg(long, help_heading = "Traffic")]
     stop_at_deadlock: bool,
 }
@@ -81,13 +81,13 @@ pub fn run(args: &Args, machine: &Arc<Machine>, pattern: &str) -> Result<u8> {
     let mut loads = given.load.clone();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
-    let (interrupt, mut line) = (Interrupt::listen()?, Line::new(args.output.quiet));
+    let (interrupt, mut line) = (Interrupt::listen()?, ProgressLine::new(args.output.quiet));
     let started = Instant::now();
     let mut results = Vec::new();
     for &load in &loads {
         let config = TrafficConfig { load, ..config.clone() };
         let mut progress = |progress: selvedge_sim::traffic::Progress| {
-            line.say(|seconds| {
+            line.update(|seconds| {
                 let rate = words::rate(progress.hops as f64 / seconds);
                 format!("load {}: {} of {}, {rate} packet hops", words::percent(load), progress.now, progress.until)
             });
@@ -114,12 +114,12 @@ pub fn study(args: &Args) -> Result<u8> {
         return Err(Usage("--study has its own machines, mesh and torus; leave --machine out".to_owned()).into());
     }
     let config = StudyConfig { seed: args.seed, ..StudyConfig::default() };
-    let (interrupt, mut line) = (Interrupt::listen()?, Line::new(args.output.quiet));
+    let (interrupt, mut line) = (Interrupt::listen()?, ProgressLine::new(args.output.quiet));
     let started = Instant::now();
     let mut missing = 0;
     let points = all_points(&config, &CURVES, &mut |point, left| {
         missing = left;
-        line.say(|_| format!("{} points to come; {}, {}", left, point.topology, point.routing));
+        line.update(|_| format!("{} points left; {}, {}", left, point.topology, point.routing));
         if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     let points = points.map_err(|error: StudyError| Usage(error.to_string()))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The ranks of a job in virtual time: whose turn it is, what they say, how they end.
+//! The ranks of a job in virtual time: their turns, their requests, their ends.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
@@ -14,64 +14,71 @@ use selvedge_sim::processes::{Heard, Launcher};
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Asked, Costs, SimEnd, VARIABLE};
 
-use super::outside::{Seen, Watch};
-use super::rank::{Rank, Standing};
-use crate::run::connection::Link;
+use super::rank::{RankProcess, Standing};
+use super::watchdog::{Activity, Watchdog};
+use crate::run::connection::ConnectionState;
 use crate::run::output::Stream;
 use crate::run::pmi_server::{Abort, Replies, Server};
 use crate::run::report::{exit_code, how, signal_name, start_code};
 use crate::run::signals::{Signals, signal_rank, stop_self};
-use crate::run::spawn::Plan;
+use crate::run::spawn::SpawnPlan;
 
-/// Looks for a rank's answer before this sleeps: some tens of microseconds.
-const LOOKS: u32 = 2000;
-/// Turns between looks at the signals.
-const TURNS_UNHEARD: u64 = 1024;
-/// What a rank may use of the processor without a call before it is taken to wait for memory to change; after that, and in the end.
+/// How often the rank's page is polled before the launcher sleeps: some tens of microseconds.
+const POLLS: u32 = 2000;
+/// Turns between checks for signals.
+const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1024;
+/// The CPU time that a rank may use without a call before it counts as one that polls memory: at first, after an interruption, and
+/// the least.
 const SPIN_FIRST: Duration = Duration::from_secs(2);
 const SPIN_AGAIN: Duration = Duration::from_millis(20);
 const SPIN_LEAST: Duration = Duration::from_millis(1);
-/// How often a rank is interrupted before its next time is half as long.
+/// After this many interruptions the time is halved.
 const SPINS_HALVED_AFTER: u32 = 16;
-/// From SIGTERM to SIGKILL.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What handing the turn over has cost, in real time.
+/// The real time that turns have taken.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overhead {
     pub turns: u64,
-    /// From giving the turn to getting it back: both hand-overs, and what the rank did between them.
+    /// From handing the turn over to getting it back: both hand-overs, and the rank's own time between them.
     pub wall_ns: u64,
-    /// The least that it took.
+    /// The shortest turn.
     pub least_ns: u64,
 }
 
-/// The ranks of a job.
-pub struct Job {
-    plan: Plan,
+/// The ranks of a job in virtual time.
+pub struct SimulatedJob {
+    plan: SpawnPlan,
     directory: Option<JobDirectory>,
     costs: Costs,
     keep_going: bool,
     signals: Signals,
     server: Server,
-    ranks: Vec<Option<Rank>>,
+    ranks: Vec<Option<RankProcess>>,
     released: VecDeque<u32>,
     /// The exit code, once something has failed.
     failure: Option<u8>,
     over: bool,
     notes: Vec<String>,
     overhead: Overhead,
-    /// Ranks that were interrupted in what they compute, and how often since their last call.
+    /// Ranks that were interrupted while computing, and how often since their last call.
     spins: BTreeMap<u32, u32>,
-    /// Ranks that have said something to the launcher.
-    heard: BTreeSet<u32>,
+    /// Ranks that have sent a line to the launcher.
+    has_sent: BTreeSet<u32>,
 }
 
-impl Job {
-    pub(super) fn new(plan: Plan, directory: JobDirectory, signals: Signals, costs: Costs, keep_going: bool) -> Job {
+impl SimulatedJob {
+    pub(super) fn new(
+        plan: SpawnPlan,
+        directory: JobDirectory,
+        signals: Signals,
+        costs: Costs,
+        keep_going: bool,
+    ) -> SimulatedJob {
         let mut server = Server::new(directory.name(), plan.size);
-        server.set_apart();
-        Job {
+        server.set_separate_nodes();
+        SimulatedJob {
             ranks: (0..plan.size).map(|_| None).collect(),
             plan,
             directory: Some(directory),
@@ -84,27 +91,27 @@ impl Job {
             over: false,
             notes: Vec::new(),
             spins: BTreeMap::new(),
-            heard: BTreeSet::new(),
+            has_sent: BTreeSet::new(),
             overhead: Overhead { least_ns: u64::MAX, ..Overhead::default() },
         }
     }
 
-    /// The job is to end before its ranks have: one failed or aborted, or the user interrupted it. With this exit code.
+    /// The job's exit code, if the job is to end before its ranks have: one failed or aborted, or the user interrupted it.
     pub fn over(&self) -> Option<u8> {
         self.over.then(|| self.failure.unwrap_or(1))
     }
 
-    /// What handing the turn over has cost.
+    /// The real time that turns have taken.
     pub fn overhead(&self) -> Overhead {
         self.overhead
     }
 
-    /// What the user should know of how the ranks behaved.
+    /// Notes for the user on how ranks behaved.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
 
-    /// Ends what still runs, and gives the job's exit code.
+    /// Ends ranks that still run, and returns the job's exit code.
     pub fn finish(mut self) -> u8 {
         self.end_all();
         for rank in self.ranks.iter_mut().flatten() {
@@ -120,24 +127,24 @@ impl Job {
 
     // ---- a rank's turn ----
 
-    /// Gives a rank the turn. `Err`: its process could not be started, and why is said.
-    fn give(&mut self, number: u32, now: Time) -> Result<(), i32> {
+    /// Hands the turn to a rank. `Err`: its process could not be started, and the reason is printed.
+    fn give_turn(&mut self, number: u32, now: Time) -> Result<(), i32> {
         if self.ranks[number as usize].is_none() {
             return self.start(number, now);
         }
         let Some(rank) = &mut self.ranks[number as usize] else { return Ok(()) };
         match rank.standing {
             Standing::Ended => {}
-            Standing::Turns => rank.wire.give(now.0),
+            Standing::Turns => rank.page.give(now.0),
             Standing::Stopped => {
-                rank.wire.set_time(now.0);
-                rank.go_on();
+                rank.page.set_time(now.0);
+                rank.resume();
             }
             Standing::Blocked => {
                 rank.standing = Standing::Turns;
-                rank.wire.set_time(now.0);
-                for line in std::mem::take(&mut rank.held) {
-                    rank.say(&line);
+                rank.page.set_time(now.0);
+                for line in std::mem::take(&mut rank.held_lines) {
+                    rank.send_line(&line);
                 }
             }
         }
@@ -161,39 +168,39 @@ impl Job {
         }
     }
 
-    fn try_start(&self, number: u32, now: Time) -> Result<Rank> {
+    fn try_start(&self, number: u32, now: Time) -> Result<RankProcess> {
         let directory = self.directory.as_ref().context("the job has no directory")?;
         let path = directory.path().join(format!("{number}.clock"));
-        let mut wire = SimEnd::create(&path, &self.costs)?;
-        wire.set_time(now.0);
-        let own = [(VARIABLE, wire.path().as_os_str())];
+        let mut page = SimEnd::create(&path, &self.costs)?;
+        page.set_time(now.0);
+        let own = [(VARIABLE, page.path().as_os_str())];
         let started = self.plan.start(number as usize, self.signals.mask_before(), &own)?;
-        wire.reserve_for(started.who.pid);
-        Ok(Rank::new(started.who, wire, started.connection, started.streams)?)
+        page.reserve_for(started.who.pid);
+        Ok(RankProcess::new(started.who, page, started.connection, started.streams)?)
     }
 
-    /// Hears a rank that has the turn, until it gives it back, blocks, or ends.
-    fn listen(&mut self, number: u32) -> Heard {
-        let mut watch = None;
-        let patience = self.patience(number);
-        let mut looks = LOOKS;
+    /// Serves a rank that has the turn, until it hands the turn back, blocks, or ends.
+    fn serve(&mut self, number: u32) -> Heard {
+        let mut watchdog = None;
+        let cpu_time_max = self.cpu_time_max(number);
+        let mut polls = POLLS;
         loop {
             let Some(rank) = &mut self.ranks[number as usize] else { return Heard::Ended(1) };
-            while looks > 0 && !rank.wire.has_asked() {
+            while polls > 0 && !rank.page.has_asked() {
                 std::hint::spin_loop();
-                looks -= 1;
+                polls -= 1;
             }
-            if rank.wire.has_asked() {
+            if rank.page.has_asked() {
                 rank.pass_output();
                 self.spins.remove(&number);
-                return match rank.wire.request() {
+                return match rank.page.request() {
                     Ok(asked) => Heard::Asked(asked),
                     Err(why) => Heard::Ended(self.accuse(number, &format!("it sent {why}"))),
                 };
             }
             let pid = rank.who.pid;
-            let watch = watch.get_or_insert_with(|| Watch::new(pid, patience));
-            let ready = rank.sleep(self.signals.fd(), watch.look_ms());
+            let watchdog = watchdog.get_or_insert_with(|| Watchdog::new(pid, cpu_time_max));
+            let ready = rank.sleep(self.signals.fd(), watchdog.check_ms());
             if ready.output {
                 rank.pass_output();
             }
@@ -203,7 +210,7 @@ impl Job {
                     return Heard::Ended(self.end_now(number));
                 }
             }
-            if ready.connection && self.hear(number) {
+            if ready.connection && self.receive_lines(number) {
                 return Heard::Blocked("a barrier of the launcher's");
             }
             if self.over {
@@ -212,17 +219,17 @@ impl Job {
             if ready.process {
                 return Heard::Ended(self.ended(number));
             }
-            if !ready.wire && !ready.connection && !ready.output {
-                match watch.look(pid) {
-                    Seen::Working => {}
-                    Seen::Spinning => {
+            if !ready.request && !ready.connection && !ready.output {
+                match watchdog.check(pid) {
+                    Activity::Working => {}
+                    Activity::Spinning => {
                         if let Some(heard) = self.interrupt(number) {
                             return heard;
                         }
                     }
-                    Seen::Blocked(call) => {
+                    Activity::Blocked(call) => {
                         let why = format!(
-                            "it blocks outside of the library, in {call}: in virtual time nobody else runs until it goes on"
+                            "it blocks outside of the library, in {call}: in virtual time no other rank runs until it continues"
                         );
                         return Heard::Ended(self.accuse(number, &why));
                     }
@@ -231,32 +238,32 @@ impl Job {
         }
     }
 
-    /// How much of the processor a rank may use in this turn before others have one.
-    fn patience(&self, number: u32) -> Duration {
+    /// The CPU time that a rank may use in this turn before other ranks have one.
+    fn cpu_time_max(&self, number: u32) -> Duration {
         match self.spins.get(&number) {
             None => SPIN_FIRST,
             Some(times) => (SPIN_AGAIN / 2u32.pow((times / SPINS_HALVED_AFTER).min(8))).max(SPIN_LEAST),
         }
     }
 
-    /// A rank has used the processor for long without a call: it is taken to look at memory in vain, as a poll does, and is stopped
-    /// until there may be more to see. None: it has called at the last moment.
+    /// A rank has used much CPU time without a call. It is taken to poll memory, so it is stopped and handled as a poll that found
+    /// nothing. None: it has made a request at the last moment.
     fn interrupt(&mut self, number: u32) -> Option<Heard> {
         let rank = self.ranks[number as usize].as_mut()?;
         if !rank.stop() {
             rank.standing = Standing::Turns;
             return None;
         }
-        if rank.wire.has_asked() {
-            rank.go_on();
+        if rank.page.has_asked() {
+            rank.resume();
             return None;
         }
         let times = self.spins.entry(number).or_insert(0);
         *times = times.saturating_add(1);
         if *times == 1 {
             let note = format!(
-                "rank {number} used the processor for {} s without calling the library: from then on it was taken to look at memory \
-                 in vain, and others ran",
+                "rank {number} used the processor for {} s without calling the library: from then on it counted as polling memory that does not \
+                 change, and other ranks ran",
                 SPIN_FIRST.as_secs()
             );
             self.notes.push(note);
@@ -264,15 +271,15 @@ impl Job {
         Some(Heard::Asked(Asked::Poll))
     }
 
-    /// Takes what a rank has said over PMI. True: it waits for others, and has no answer yet.
-    fn hear(&mut self, number: u32) -> bool {
+    /// Handles the lines that a rank has sent over PMI. True: it waits for other ranks, and has no answer yet.
+    fn receive_lines(&mut self, number: u32) -> bool {
         let Some(rank) = &mut self.ranks[number as usize] else { return false };
-        let (lines, link) = rank.hear();
+        let (lines, state) = rank.receive_lines();
         if !lines.is_empty() {
-            self.heard.insert(number);
+            self.has_sent.insert(number);
         }
-        if link == Link::Abused {
-            say(&format!("{} does not speak PMI on its PMI socket; closed", self.in_words(number)));
+        if state == ConnectionState::TooLong {
+            say(&format!("{} sent an endless line on its PMI socket, which is now closed", self.describe(number)));
         }
         let mut waits = false;
         for line in lines {
@@ -285,77 +292,77 @@ impl Job {
                 }
             }
             self.pass_replies(replies);
-            if let Some(Abort { code, asked }) = abort {
-                self.aborted(number, code, asked);
+            if let Some(Abort { code, finished }) = abort {
+                self.aborted(number, code, finished);
             }
         }
         waits && !self.over
     }
 
-    /// Answers: at once to who has the turn, to who is blocked when it has it next.
+    /// Sends answers: at once to the rank that has the turn; to a blocked rank at its next turn.
     fn pass_replies(&mut self, replies: Replies) {
         for (to, line) in replies {
             let Some(rank) = &mut self.ranks[to] else { continue };
             match rank.standing {
                 Standing::Blocked => {
-                    if rank.held.is_empty() {
+                    if rank.held_lines.is_empty() {
                         self.released.push_back(to as u32);
                     }
-                    rank.held.push(line);
+                    rank.held_lines.push(line);
                 }
-                Standing::Turns | Standing::Stopped => rank.say(&line),
+                Standing::Turns | Standing::Stopped => rank.send_line(&line),
                 Standing::Ended => {}
             }
         }
     }
 
-    fn aborted(&mut self, number: u32, code: i32, asked: bool) {
+    fn aborted(&mut self, number: u32, code: i32, finished: bool) {
         let code = (code & 0xff) as u8;
-        if asked {
+        if finished {
             self.failure.get_or_insert(code);
             self.over = true;
         } else {
-            say(&format!("{} aborted the job with code {code}", self.in_words(number)));
+            say(&format!("{} aborted the job with code {code}", self.describe(number)));
             self.fail(code.max(1));
         }
     }
 
     // ---- ends ----
 
-    /// A rank's process has ended by itself.
+    /// Handles the end of a rank's process.
     fn ended(&mut self, number: u32) -> i32 {
-        self.hear(number);
+        self.receive_lines(number);
         let Some(rank) = &mut self.ranks[number as usize] else { return 1 };
         let status = rank.reap();
         rank.pass_output();
-        let (_, forks) = rank.wire.counts();
+        let (_, forks) = rank.page.counts();
         if forks > 0 {
             let note =
                 format!("rank {number} started {forks} processes: they are not simulated, and their clocks are real");
             say(&note);
             self.notes.push(note);
         }
-        self.bury(number, status);
+        self.mark_dead_rank(number, status);
         if !status.success() {
             if !self.over {
-                say(&format!("{} {}", self.in_words(number), how(status)));
+                say(&format!("{} {}", self.describe(number), how(status)));
             }
             self.failure.get_or_insert(exit_code(status));
             self.over |= !self.keep_going;
-        } else if !self.heard.contains(&number)
-            && self.ranks[number as usize].as_ref().is_some_and(|rank| rank.wire.counts().0 == 0)
+        } else if !self.has_sent.contains(&number)
+            && self.ranks[number as usize].as_ref().is_some_and(|rank| rank.page.counts().0 == 0)
         {
             self.notes.push(format!("rank {number} ended without having called the library"));
         }
         exit_code(status).into()
     }
 
-    /// Others find it dead.
-    fn bury(&mut self, number: u32, status: ExitStatus) {
+    /// Marks a rank as dead for the others.
+    fn mark_dead_rank(&mut self, number: u32, status: ExitStatus) {
         let Some(rank) = &self.ranks[number as usize] else { return };
         let who = rank.who;
-        let in_order = status.success() && self.server.has_left(number as usize);
-        if let Some(directory) = self.directory.as_ref().filter(|_| !in_order) {
+        let orderly = status.success() && self.server.has_left(number as usize);
+        if let Some(directory) = self.directory.as_ref().filter(|_| !orderly) {
             let stone = Tombstone { who, rank: number, how: how(status) };
             if let Err(error) = stone.write(directory) {
                 say(&error.to_string());
@@ -368,10 +375,10 @@ impl Job {
         self.leave_barriers(number);
     }
 
-    /// Nobody waits for it in the launcher's barriers.
+    /// Removes a rank from the launcher's barriers.
     fn leave_barriers(&mut self, number: u32) {
         let mut replies = Replies::new();
-        self.server.gone(number as usize, &mut replies);
+        self.server.rank_ended(number as usize, &mut replies);
         self.pass_replies(replies);
     }
 
@@ -384,13 +391,13 @@ impl Job {
         signal_rank(rank.who.pid, libc::SIGKILL);
         let status = rank.reap();
         rank.pass_output();
-        self.bury(number, status);
+        self.mark_dead_rank(number, status);
         exit_code(status).into()
     }
 
-    /// Ends all ranks that still live: SIGTERM, and SIGKILL when the grace is over.
+    /// Ends all living ranks: SIGTERM, and SIGKILL after the grace time.
     fn end_all(&mut self) {
-        let living = |job: &Job| -> Vec<u32> {
+        let living = |job: &SimulatedJob| -> Vec<u32> {
             let ranks = job.ranks.iter().flatten().filter(|rank| rank.standing != Standing::Ended);
             ranks.map(|rank| rank.who.pid).collect()
         };
@@ -427,7 +434,7 @@ impl Job {
         }
     }
 
-    fn in_words(&self, number: u32) -> String {
+    fn describe(&self, number: u32) -> String {
         match &self.ranks[number as usize] {
             Some(rank) => format!("rank {number} (pid {}, {})", rank.who.pid, self.plan.program()),
             None => format!("rank {number} (not yet started, {})", self.plan.program()),
@@ -435,7 +442,7 @@ impl Job {
     }
 }
 
-impl Drop for Job {
+impl Drop for SimulatedJob {
     fn drop(&mut self) {
         for number in 0..self.ranks.len() as u32 {
             self.end_now(number);
@@ -447,7 +454,7 @@ impl Drop for Job {
     }
 }
 
-/// Whether who said this waits for others. Also whoever completes a barrier does: it goes on when all do.
+/// Whether the rank that sent this line waits for others. A rank that completes a barrier also waits: it continues when all do.
 fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
     let answered = replies.iter().any(|(to, _)| *to == number as usize);
     match line.split_ascii_whitespace().find_map(|word| word.strip_prefix("cmd=")) {
@@ -459,7 +466,7 @@ fn waits_for_others(replies: &Replies, number: u32, line: &str) -> bool {
 
 /// Whether a child has ended; it is not reaped.
 fn has_ended(pid: u32) -> bool {
-    // SAFETY: all-zero is a valid siginfo_t, which waitid fills or leaves.
+    // SAFETY: all bits zero is a valid siginfo_t; waitid fills it, or leaves it unchanged, and `si_pid` is then the pid or 0.
     unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();
         let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -472,30 +479,30 @@ fn say(text: &str) {
     let _ = writeln!(std::io::stderr(), "selvedge sim: {text}");
 }
 
-impl Launcher for Job {
+impl Launcher for SimulatedJob {
     fn size(&self) -> u32 {
         self.ranks.len() as u32
     }
 
     fn run(&mut self, rank: u32, now: Time) -> (Time, Heard) {
         self.overhead.turns += 1;
-        if self.overhead.turns % TURNS_UNHEARD == 0 {
+        if self.overhead.turns % TURNS_BETWEEN_SIGNAL_CHECKS == 0 {
             self.take_signals();
         }
         if self.over {
             return (now, Heard::Ended(self.end_now(rank)));
         }
         let start = Instant::now();
-        if let Err(code) = self.give(rank, now) {
+        if let Err(code) = self.give_turn(rank, now) {
             return (now, Heard::Ended(code));
         }
-        let heard = self.listen(rank);
+        let heard = self.serve(rank);
         let spent = start.elapsed().as_nanos() as u64;
         self.overhead.wall_ns += spent;
         if matches!(heard, Heard::Asked(_)) {
             self.overhead.least_ns = self.overhead.least_ns.min(spent);
         }
-        let at = self.ranks[rank as usize].as_ref().map(|rank| rank.wire.now_ps());
+        let at = self.ranks[rank as usize].as_ref().map(|rank| rank.page.now_ps());
         match at {
             Some(Ok(at)) => (Time(at), heard),
             Some(Err(why)) if !matches!(heard, Heard::Ended(_)) => {
@@ -506,7 +513,7 @@ impl Launcher for Job {
     }
 
     fn kill(&mut self, rank: u32) -> i32 {
-        say(&format!("{} is killed, as --kill has it", self.in_words(rank)));
+        say(&format!("{} is killed by --kill", self.describe(rank)));
         self.failure.get_or_insert(KILLED as u8);
         self.over |= !self.keep_going;
         match self.ranks[rank as usize] {
@@ -526,11 +533,11 @@ impl Launcher for Job {
 
     fn wire(&self, rank: u32) -> Option<(&SimEnd, u32)> {
         let rank = self.ranks.get(rank as usize)?.as_ref()?;
-        Some((&rank.wire, rank.who.pid))
+        Some((&rank.page, rank.who.pid))
     }
 
     fn accuse(&mut self, rank: u32, why: &str) -> i32 {
-        say(&format!("{} is ended: {why}", self.in_words(rank)));
+        say(&format!("{} is ended: {why}", self.describe(rank)));
         self.failure.get_or_insert(1);
         self.over |= !self.keep_going;
         self.end_now(rank);

@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Processes in virtual time: started, heard and ended.
+//! Processes in virtual time: how they are started, served and ended.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`job`] | the ranks of a job: whose turn it is, what they say, how they end |
-//! | [`rank`] | one of them |
-//! | [`outside`] | a rank that has the turn and does nothing: in which system call it blocks |
-//! | [`surroundings`] | what MPI libraries and libfabric are told, so that they come to our NIC |
+//! | [`job`] | the ranks of a job: their turns, their requests, their ends |
+//! | [`rank`] | one rank's process |
+//! | [`watchdog`] | detects a rank that has the turn and blocks, or computes without end |
+//! | [`mpi_environment`] | variables that make MPI libraries and libfabric use our NIC |
 //!
 //! Invariants
-//! 1. One rank runs at a time. A rank's process is started when it is first given the turn, so ranks start one after the other.
-//! 2. A rank that blocks in the launcher's barrier is not running; it goes on when it is given the turn again, not when the
+//! 1. One rank runs at a time. A rank's process is started at its first turn, so ranks start one after another.
+//! 2. A rank that blocks in the launcher's barrier is not running. It continues at its next turn, not when the
 //!    barrier is complete.
-//! 3. When this ends, however it ends, no rank stays behind.
+//! 3. When the job ends, for any reason, no rank stays behind.
 //!
-//! What the barrier of the launcher costs is no machine's: it takes no virtual time.
+//! The launcher's barrier is no part of the simulated machine, so it takes no virtual time.
 
 mod job;
-mod outside;
-mod rank;
-mod surroundings;
 #[cfg(test)]
-mod twin;
+mod minimal_engine;
+mod mpi_environment;
+mod rank;
+mod watchdog;
 
-pub use job::Job;
+pub use job::SimulatedJob;
 
 use std::ffi::OsString;
 
@@ -33,30 +33,30 @@ use selvedge_sim_protocol::Costs;
 
 use crate::mpirun::Family;
 use crate::run::signals::Signals;
-use crate::run::spawn::{Plan, library_folder};
+use crate::run::spawn::{SpawnPlan, library_folder};
 use crate::run::{self, ProgramError};
 
-/// What is to be started.
+/// The job to start.
 #[derive(Clone, Debug, Default)]
 pub struct Launch {
     pub ranks: u32,
     /// The program and its arguments.
     pub command: Vec<OsString>,
     pub env: Vec<(String, String)>,
-    /// Write the ranks' output as whole lines, each marked with its rank.
+    /// Write the ranks' output in whole lines, each marked with its rank.
     pub tag_output: bool,
-    /// Let the other ranks go on when one fails.
+    /// Let the other ranks continue when one fails.
     pub keep_going: bool,
     pub costs: Costs,
 }
 
-/// Why no job was started.
+/// Why the job could not be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     #[error("{0}")]
     Program(ProgramError),
     #[error(
-        "there is no {0}, which simulated programs need: build and install Selvedge whole, or set SELVEDGE_PREFIX to where it is"
+        "{0} is missing, and simulated programs need it: run make build, or set SELVEDGE_PREFIX to the tree that has it"
     )]
     Preload(String),
     #[error("{0:#}")]
@@ -64,7 +64,7 @@ pub enum LaunchError {
 }
 
 impl LaunchError {
-    /// As `selvedge run` has it: 126 and 127 for programs that cannot be started or found.
+    /// As for `selvedge run`: 126 and 127 for programs that cannot be started or found.
     pub fn exit_code(&self) -> u8 {
         match self {
             LaunchError::Program(error) => error.exit_code(),
@@ -79,34 +79,34 @@ impl From<anyhow::Error> for LaunchError {
     }
 }
 
-/// Where the library is that answers for the clocks.
+/// The library that replaces the clocks.
 const PRELOAD: &str = "libselvedge/libselvedge_sim_preload.so";
-/// Where the library is that answers for PMIx.
+/// The library that replaces PMIx.
 const PMIX: &str = "libselvedge/libselvedge_sim_pmix.so";
-/// Where libfabric finds our provider.
+/// The directory in which libfabric finds our provider.
 const PROVIDERS: &str = "libselvedge";
 
-/// Makes ready what the ranks need. None of them runs yet.
-pub fn launch(launch: Launch) -> Result<Processes<Job>, LaunchError> {
+/// Prepares a job. No rank is started yet.
+pub fn launch(launch: Launch) -> Result<Processes<SimulatedJob>, LaunchError> {
     let Launch { ranks, command, env, tag_output, keep_going, costs } = launch;
     let mut args = run::Args::simulated(ranks, command, env, tag_output, keep_going);
     let executable = args.executable().map_err(LaunchError::Program)?;
-    let mpi = surroundings::mpi_of(&executable);
+    let mpi = mpi_environment::mpi_of(&executable);
     let folder = library_folder().ok_or_else(|| LaunchError::Preload(PRELOAD.to_owned()))?;
     let mut preloads = vec![folder.join(PRELOAD)];
     preloads.extend((mpi != Some(Family::Mpich)).then(|| folder.join(PMIX)));
     if let Some(missing) = preloads.iter().find(|preload| !preload.exists()) {
         return Err(LaunchError::Preload(missing.display().to_string()));
     }
-    surroundings::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
-    let signals = Signals::block().context("cannot take signals")?;
+    mpi_environment::add(mpi, &folder.join(PROVIDERS), &mut args.env)?;
+    let signals = Signals::block().context("cannot block and read signals")?;
     let (parent, directory) = run::make_directory(&args)?;
-    let plan = Plan::new(&args, executable, &directory, &parent).and_then(|mut plan| {
+    let plan = SpawnPlan::new(&args, executable, &directory, &parent).and_then(|mut plan| {
         plan.simulate(&preloads)?;
         Ok(plan)
     });
     match plan {
-        Ok(plan) => Ok(Processes::new(Job::new(plan, directory, signals, costs, keep_going))),
+        Ok(plan) => Ok(Processes::new(SimulatedJob::new(plan, directory, signals, costs, keep_going))),
         Err(error) => {
             let _ = directory.remove();
             Err(error.into())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank: its process, its wire, what it says and is told.
+//! A rank's process: its page, its PMI connection and its output.
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
@@ -9,51 +9,51 @@ use rustix::event::{PollFd, PollFlags, poll};
 use selvedge_job::Identity;
 use selvedge_sim_protocol::SimEnd;
 
-use crate::run::connection::{Connection, Link};
+use crate::run::connection::{Connection, ConnectionState};
 use crate::run::output::Stream;
 
-/// A rank whose process has been started.
-pub(super) struct Rank {
+/// The process of a rank that has been started.
+pub(super) struct RankProcess {
     pub who: Identity,
-    pub wire: SimEnd,
-    /// Readable when the process has ended.
+    pub page: SimEnd,
+    /// A descriptor of the process, readable when it has ended.
     process: OwnedFd,
     pub connection: Option<Connection>,
     pub streams: [Option<Stream>; 2],
-    /// Said to it when it next has the turn.
-    pub held: Vec<String>,
+    /// Lines to send to it at its next turn.
+    pub held_lines: Vec<String>,
     pub standing: Standing,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
-    /// It has asked for something, and waits for the turn; or has it.
+    /// It has the turn, or has made a request and waits for the turn.
     Turns,
-    /// In a call of the launcher's.
+    /// It is blocked in a PMI call.
     Blocked,
-    /// It computes, and has been stopped so that others have a turn.
+    /// It computes, and is stopped so that other ranks have a turn.
     Stopped,
     Ended,
 }
 
-/// What there is to be heard of a rank.
+/// What a rank has ready to be handled.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Ready {
-    pub wire: bool,
+    pub request: bool,
     pub process: bool,
     pub connection: bool,
     pub output: bool,
     pub signals: bool,
 }
 
-impl Rank {
+impl RankProcess {
     pub fn new(
         who: Identity,
-        wire: SimEnd,
+        page: SimEnd,
         connection: Connection,
         streams: [Option<Stream>; 2],
-    ) -> std::io::Result<Rank> {
-        // SAFETY: no memory is involved; a new descriptor, ours.
+    ) -> std::io::Result<RankProcess> {
+        // SAFETY: `pidfd_open` takes numbers, and returns a new descriptor or an error, so nothing else owns it.
         let process = unsafe {
             let fd = libc::syscall(libc::SYS_pidfd_open, who.pid, 0) as i32;
             if fd < 0 {
@@ -61,15 +61,15 @@ impl Rank {
             }
             OwnedFd::from_raw_fd(fd)
         };
-        let (connection, held) = (Some(connection), Vec::new());
-        Ok(Rank { who, wire, process, connection, streams, held, standing: Standing::Turns })
+        let (connection, held_lines) = (Some(connection), Vec::new());
+        Ok(RankProcess { who, page, process, connection, streams, held_lines, standing: Standing::Turns })
     }
 
-    /// Sleeps until there is something to hear, for so many milliseconds at most.
+    /// Sleeps until the rank or a signal needs handling, at most `limit_ms`.
     pub fn sleep(&self, signals: BorrowedFd<'_>, limit_ms: u32) -> Ready {
         let mut ready = Ready::default();
         let mut polled = vec![
-            PollFd::from_borrowed_fd(self.wire.wake_pipe(), PollFlags::IN),
+            PollFd::from_borrowed_fd(self.page.wake_pipe(), PollFlags::IN),
             PollFd::from_borrowed_fd(self.process.as_fd(), PollFlags::IN),
             PollFd::from_borrowed_fd(signals, PollFlags::IN),
         ];
@@ -80,12 +80,12 @@ impl Rank {
             tv_sec: i64::from(limit_ms / 1000),
             tv_nsec: i64::from(limit_ms % 1000) * 1_000_000,
         };
-        if self.wire.begin_sleep() {
-            // An interrupted poll says nothing, and is made again by the caller.
+        if self.page.begin_sleep() {
+            // An interrupted poll reports nothing, and the caller calls again.
             let _ = poll(&mut polled, Some(&limit));
         }
-        self.wire.end_sleep();
-        ready.wire = self.wire.has_asked();
+        self.page.end_sleep();
+        ready.request = self.page.has_asked();
         let is_ready: Vec<bool> = polled.iter().map(|polled| !polled.revents().is_empty()).collect();
         (ready.process, ready.signals) = (is_ready[1], is_ready[2]);
         let rest = &is_ready[3..];
@@ -95,27 +95,27 @@ impl Rank {
         ready
     }
 
-    /// The lines that it has said over PMI; whether it goes on doing so.
-    pub fn hear(&mut self) -> (Vec<String>, Link) {
+    /// The lines that it has sent over PMI, and the state of the connection.
+    pub fn receive_lines(&mut self) -> (Vec<String>, ConnectionState) {
         let mut lines = Vec::new();
-        let link = self.connection.as_mut().map_or(Link::Closed, |connection| {
+        let state = self.connection.as_mut().map_or(ConnectionState::Closed, |connection| {
             connection.flush();
             connection.receive(&mut lines)
         });
-        if link != Link::Open {
+        if state != ConnectionState::Open {
             self.connection = None;
         }
-        (lines, link)
+        (lines, state)
     }
 
-    pub fn say(&mut self, line: &str) {
+    pub fn send_line(&mut self, line: &str) {
         if let Some(connection) = &mut self.connection {
-            // A closed one is noticed when it is next read.
+            // A closed connection is detected at the next read.
             connection.send(line);
         }
     }
 
-    /// Passes on what it has written so far.
+    /// Passes on the output that it has written so far.
     pub fn pass_output(&mut self) {
         for stream in &mut self.streams {
             if stream.as_mut().is_some_and(|stream| !stream.pass_all_on()) {
@@ -128,7 +128,8 @@ impl Rank {
     pub fn stop(&mut self) -> bool {
         self.standing = Standing::Stopped;
         let pid = self.who.pid as libc::pid_t;
-        // SAFETY: a child of ours that is not reaped; all-zero is a valid siginfo_t, which waitid fills.
+        // SAFETY: the process is our child and not reaped, so its pid is still its own. All bits zero is a valid siginfo_t, which
+        // waitid fills.
         unsafe {
             libc::kill(pid, libc::SIGSTOP);
             let mut info: libc::siginfo_t = std::mem::zeroed();
@@ -142,18 +143,18 @@ impl Rank {
         }
     }
 
-    /// Lets it go on that was stopped.
-    pub fn go_on(&mut self) {
+    /// Continues the stopped process.
+    pub fn resume(&mut self) {
         self.standing = Standing::Turns;
-        // SAFETY: as above.
+        // SAFETY: the process is our child and not reaped, so its pid is still its own.
         unsafe { libc::kill(self.who.pid as libc::pid_t, libc::SIGCONT) };
     }
 
-    /// Takes the process's status, which has ended.
+    /// Reaps the process, and returns its status.
     pub fn reap(&mut self) -> ExitStatus {
         self.standing = Standing::Ended;
         let mut status = 0;
-        // SAFETY: a child of ours; the status is this frame's.
+        // SAFETY: the process is our child, and `status` lives across the call.
         let reaped = unsafe { libc::waitpid(self.who.pid as libc::pid_t, &mut status, 0) };
         if reaped < 0 { ExitStatus::from_raw(1 << 8) } else { ExitStatus::from_raw(status) }
     }

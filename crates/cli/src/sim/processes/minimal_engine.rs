@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The smallest engine that runs processes: a network without latency, hosts without cost. What is started is delivered at once
-//! and answered at once; who waits is let go on, round robin. For tests: what fails here is no matter of time.
+//! The smallest engine that runs processes, for tests: a network without latency, hosts without cost. Operations are delivered and
+//! answered at once, and waiting ranks continue round robin. A failure here is independent of timing.
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{Fault, NoMemory, Step};
@@ -8,7 +8,7 @@ use selvedge_sim::node::{Ask, Meter, Ranks};
 use selvedge_sim::processes::Processes;
 use selvedge_sim::time::Time;
 
-use super::{Job, Launch, launch};
+use super::{Launch, SimulatedJob, launch};
 
 struct Free;
 
@@ -18,7 +18,7 @@ impl Meter for Free {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Its turn comes at this time; sooner, if its NIC changes before.
+    /// Its turn comes at this time, or when its NIC changes before.
     Waits {
         until: Time,
         nic: bool,
@@ -32,7 +32,7 @@ const PAUSE_LONGEST: Time = Time::from_ns(10_000_000);
 
 const READY: State = State::Waits { until: Time::ZERO, nic: false };
 
-pub struct Ended {
+pub struct Outcome {
     pub code: u8,
     pub hash: u64,
     pub turns: u64,
@@ -43,25 +43,25 @@ pub struct Ended {
     pub overhead: super::job::Overhead,
 }
 
-struct Twin {
-    ranks: Processes<Job>,
+struct Engine {
+    ranks: Processes<SimulatedJob>,
     states: Vec<State>,
     clocks: Vec<Time>,
-    /// How long each rests after a look in vain: longer each time.
+    /// How long each rank pauses after a poll that found nothing; doubles each time.
     pauses: Vec<Time>,
     hash: u64,
     turns: u64,
 }
 
-/// A process launches one job at a time: its directory is named after it.
+/// A process launches one job at a time, because the job's directory is named after the process.
 static ONE: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
 /// Runs a job to its end.
-pub fn run(what: Launch) -> Ended {
+pub fn run(what: Launch) -> Outcome {
     let _one = ONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let ranks = launch(what).expect("a job");
     let size = ranks.size() as usize;
-    let mut twin = Twin {
+    let mut engine = Engine {
         ranks,
         states: vec![READY; size],
         clocks: vec![Time::ZERO; size],
@@ -69,18 +69,18 @@ pub fn run(what: Launch) -> Ended {
         hash: 0xcbf2_9ce4_8422_2325,
         turns: 0,
     };
-    let stuck = twin.run();
-    let codes = twin.states.iter().map(|state| if let State::Ended(code) = state { *code } else { -1 }).collect();
-    let time = twin.clocks.iter().copied().max().unwrap_or(Time::ZERO);
-    let job = twin.ranks.into_launcher();
+    let stuck = engine.run();
+    let codes = engine.states.iter().map(|state| if let State::Ended(code) = state { *code } else { -1 }).collect();
+    let time = engine.clocks.iter().copied().max().unwrap_or(Time::ZERO);
+    let job = engine.ranks.into_launcher();
     let (notes, overhead) = (job.notes().to_vec(), job.overhead());
-    Ended { code: job.finish(), hash: twin.hash, turns: twin.turns, codes, time, stuck, notes, overhead }
+    Outcome { code: job.finish(), hash: engine.hash, turns: engine.turns, codes, time, stuck, notes, overhead }
 }
 
-impl Twin {
-    /// The rank whose turn is next goes first. True: nobody's is, and not all have ended.
+impl Engine {
+    /// Runs the rank whose turn is next. True: no rank has a next turn, and not all have ended.
     fn run(&mut self) -> bool {
-        let mut in_vain = 0;
+        let mut found_nothing = 0;
         while self.ranks.launcher().over().is_none() {
             let due = |rank: usize| match self.states[rank] {
                 State::Waits { until, .. } if until != Time::MAX => Some((until.max(self.clocks[rank]), rank)),
@@ -90,8 +90,8 @@ impl Twin {
                 return self.states.iter().any(|state| !matches!(state, State::Ended(_)));
             };
             self.clocks[rank] = at;
-            in_vain = if self.turn(rank as u32) { in_vain + 1 } else { 0 };
-            if in_vain > 100_000 {
+            found_nothing = if self.turn(rank as u32) { found_nothing + 1 } else { 0 };
+            if found_nothing > 100_000 {
                 return true;
             }
         }
@@ -104,7 +104,7 @@ impl Twin {
         }
     }
 
-    /// Whether it was a look in vain.
+    /// Runs one turn of a rank. Returns whether it was a poll that found nothing.
     fn turn(&mut self, rank: u32) -> bool {
         let at = rank as usize;
         self.states[at] = READY;
@@ -115,8 +115,8 @@ impl Twin {
         if std::env::var_os("SELVEDGE_TWIN_TRACE").is_some() {
             eprintln!("{rank} {:?} {:?}", turn.at, turn.ask);
         }
-        let in_vain = matches!(turn.ask, Ask::Poll);
-        if !in_vain {
+        let found_nothing = matches!(turn.ask, Ask::Poll);
+        if !found_nothing {
             self.pauses[at] = PAUSE;
         }
         match turn.ask {
@@ -154,7 +154,7 @@ impl Twin {
             self.states[released as usize] = READY;
             self.clocks[released as usize] = self.clocks[released as usize].max(turn.at);
         }
-        in_vain
+        found_nothing
     }
 
     fn wake(&mut self, rank: u32, now: Time) {
@@ -229,7 +229,7 @@ impl Twin {
     }
 }
 
-/// A C program, compiled for a test. None: there is no library to run it with (`make build`, or SELVEDGE_PREFIX).
+/// Compiles a C program for a test. None: there is no library to run it with (run `make build`, or set SELVEDGE_PREFIX).
 fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
     let workspace = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let prefix = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), Into::into);
@@ -255,8 +255,8 @@ fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
     Some(made)
 }
 
-/// Runs a C program that tells by its exit code what was wrong.
-fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Ended> {
+/// Runs a C program whose exit code says which check failed.
+fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Outcome> {
     let folder = tempfile::tempdir().expect("a folder");
     let made = program(folder.path(), text)?;
     let costs = selvedge_sim_protocol::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
@@ -315,7 +315,7 @@ fn clocks_and_sleeps_are_virtual() {
     assert_eq!((ended.hash, ended.turns, ended.time), (again.hash, again.turns, again.time));
 }
 
-/// Shells and wrappers: children, and what a rank executes in its own place, run as ever.
+/// Shells and wrappers: children of a rank, and a program that it executes in its own place, run normally.
 #[test]
 fn a_rank_may_start_other_programs() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -327,8 +327,8 @@ fn a_rank_may_start_other_programs() {
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
 }
 
-/// Rank 1 looks at its memory and nothing else; rank 0 waits, and puts 42 there.
-fn a_put_that_is_looked_for(how_rank_1_looks: &str, how_rank_0_waits: &str) -> String {
+/// Rank 1 only polls its memory; rank 0 waits, then puts 42 there.
+fn program_that_polls_for_a_put(how_rank_1_polls: &str, how_rank_0_waits: &str) -> String {
     let text = r#"
 #include <portals4.h>
 #include <selvedge.h>
@@ -357,24 +357,24 @@ int main(void)
     return PtlCTWait(ct, 1, &event) || event.success != 1;
 }
 "#;
-    text.replace("LOOKS", how_rank_1_looks).replace("WAITS", how_rank_0_waits)
+    text.replace("LOOKS", how_rank_1_polls).replace("WAITS", how_rank_0_waits)
 }
 
-/// As long as it reads the clock only, and never calls.
+/// Rank 1 reads the clock, and makes no other call.
 #[test]
-fn who_reads_the_clock_lets_others_go_on() {
-    let looks = r#"
+fn reading_the_clock_lets_other_ranks_run() {
+    let polls = r#"
         long long began = now(), until = began + 30000000;
         while (cell != 42)
             if (now() > until) return 8;
         long long took = now() - began;
         return took > 9000000 && took < 11000000 ? 0 : 9; /* it is seen when it comes */
 "#;
-    let Some(ended) = run_text(2, false, &a_put_that_is_looked_for(looks, "usleep(10000);")) else { return };
+    let Some(ended) = run_text(2, false, &program_that_polls_for_a_put(polls, "usleep(10000);")) else { return };
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
 }
 
-/// Whose loaders read the processor's counter; and the rank's own is virtual before, between and after.
+/// Loaders of programs read the processor's counter. The rank's own counter is virtual before, between and after.
 #[test]
 fn programs_that_a_rank_starts_have_the_processors_counter() {
     let text = r#"
@@ -458,7 +458,7 @@ int main(void)
 }
 
 #[test]
-fn what_cannot_be_is_an_error_of_its_rank() {
+fn a_rank_that_cannot_continue_fails_alone() {
     let text = r#"
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -482,16 +482,16 @@ int main(void)
 }
 
 #[test]
-fn a_put_to_memory_that_is_only_looked_at_is_seen() {
-    let looks = "while (cell != 42) ; /* nobody is called */ return 0;";
-    let Some(ended) = run_text(2, false, &a_put_that_is_looked_for(looks, "sleep(1);")) else { return };
+fn a_put_to_memory_that_is_only_polled_is_seen() {
+    let polls = "while (cell != 42) ; /* no call */ return 0;";
+    let Some(ended) = run_text(2, false, &program_that_polls_for_a_put(polls, "sleep(1);")) else { return };
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
     assert!(ended.notes.iter().any(|note| note.starts_with("rank 1 used the processor")), "{:?}", ended.notes);
 }
 
-/// `SELVEDGE_TWIN="4 program args"`: runs that, for a look.
+/// `SELVEDGE_TWIN="4 program args"` runs that program, to look at the result.
 #[test]
-fn runs_what_is_asked_for() {
+fn runs_the_program_of_the_environment() {
     let Ok(line) = std::env::var("SELVEDGE_TWIN") else { return };
     let mut words = line.split_ascii_whitespace();
     let ranks = words.next().and_then(|word| word.parse().ok()).expect("ranks");

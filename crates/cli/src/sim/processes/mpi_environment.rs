@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What MPI libraries and libfabric are told, so that they come to our NIC: what `selvedge env` prints, and what each needs in
-//! virtual time.
+//! Variables that make MPI libraries and libfabric use our NIC: those that `selvedge env` prints, and what each MPI needs in
+//! addition in virtual time.
 //!
-//! Ranks are told of each other by PMI-1, which MPICH speaks. Open MPI speaks PMIx: `libselvedge_sim_pmix.so` answers in its place.
-//! A program that is linked to neither (a script, an interpreter, one that is not of MPI) is told what both need: of what is not
-//! its own it takes no notice.
+//! Ranks find each other by PMI-1, which MPICH speaks. Open MPI needs PMIx, for which `libselvedge_sim_pmix.so` stands in.
+//! A program that is linked to neither (a script, an interpreter, a program without MPI) gets the variables of both; each MPI
+//! ignores those of the other.
 //!
-//! Invariant: what is set stays, by `--env` or in the environment.
+//! Invariant: a variable that is set, by `--env` or in the environment, keeps its value.
 
 use std::path::Path;
 
@@ -20,11 +20,11 @@ pub fn mpi_of(program: &Path) -> Option<Family> {
     family::library_of(program)?.family()
 }
 
-/// Beside what `selvedge env` prints. Open MPI 4.1 asks whether its launcher is one that it knows, and takes this for Flux, whose
-/// ranks are started as ours are: without a daemon of Open MPI's. Of its ways to ask for its peers it is to take PMIx.
+/// In addition to the variables of `selvedge env`. Open MPI 4.1 checks for launchers that it knows. With this variable it takes ours
+/// for Flux, which also starts ranks without a daemon of Open MPI. The second makes it find its peers by PMIx.
 const OPENMPI: [(&str, &str); 2] = [("FLUX_JOB_ID", "1"), ("OMPI_MCA_pmix", "^flux,isolated")];
 
-/// Adds what a program of this MPI, or of one that is not known, is to be told.
+/// Adds the variables for a program of this MPI, or of an unknown one.
 pub fn add(mpi: Option<Family>, providers: &Path, env: &mut Vec<(String, String)>) -> Result<()> {
     let targets = match mpi {
         Some(family) => vec![family.target()],
@@ -40,7 +40,7 @@ pub fn add(mpi: Option<Family>, providers: &Path, env: &mut Vec<(String, String)
             OPENMPI.iter().for_each(|(name, value)| add(name, (*value).to_owned()));
         }
         for variable in variables(target, providers)? {
-            add(variable.name, variable.value.into_string().ok().context("the path of this tree is no text")?);
+            add(variable.name, variable.value.into_string().ok().context("the path of this tree is not valid UTF-8")?);
         }
     }
     Ok(())
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mpi_is_told_its_own_and_who_is_neither_of_both() {
+    fn each_mpi_gets_its_own_variables_and_an_unknown_program_gets_all() {
         let (mpich, openmpi) = (names(Some(Family::Mpich), &[]), names(Some(Family::Openmpi), &[]));
         assert_eq!(value(&mpich, "MPIR_CVAR_NOLOCAL"), ["1"]);
         assert!(value(&mpich, "OMPI_MCA_pml").is_empty() && value(&mpich, "FLUX_JOB_ID").is_empty());
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_user_sets_stays() {
+    fn variables_of_the_user_stay() {
         let env = names(None, &[("OMPI_MCA_pml", "ob1"), ("FI_PROVIDER", "")]);
         assert_eq!((value(&env, "OMPI_MCA_pml"), value(&env, "FI_PROVIDER")), (vec!["ob1"], vec![""]));
         assert_eq!(value(&env, "OMPI_MCA_mtl"), ["ofi"]);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `selvedge sim --program` and `--list`: built-in programs.
 //!
-//! Their parameters are options of this command: `--bytes 64`. Which there are the programs themselves say, so the
-//! command line's parser is given every parameter that any program has; whether it is one of the chosen program's is
-//! seen later.
+//! Parameters of programs are options of this command, such as `--bytes 64`. The programs declare them, so the
+//! parser is given every parameter that any program has. Whether a parameter belongs to the chosen program is
+//! checked later.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub struct ProgramOptions {
 const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
-/// The command's own options, and names of the parser's: a parameter of the same name is set with --param.
-const OWN: [&str; 39] = [
+/// The command's own options, and the parser's names. A parameter with one of these names is set with --param.
+const RESERVED: [&str; 39] = [
     "ranks",
     "command",
     "what",
@@ -69,11 +69,11 @@ const OWN: [&str; 39] = [
     "help",
 ];
 
-/// Name and what it is, once for each name.
+/// Each parameter's name, with the programs that have it.
 fn parameters() -> BTreeMap<&'static str, Vec<&'static str>> {
     let mut all: BTreeMap<&'static str, Vec<&'static str>> = BTreeMap::new();
     for program in ready::all() {
-        for parameter in program.parameters.iter().filter(|parameter| !OWN.contains(&parameter.name)) {
+        for parameter in program.parameters.iter().filter(|parameter| !RESERVED.contains(&parameter.name)) {
             all.entry(parameter.name).or_default().push(program.name);
         }
     }
@@ -132,11 +132,11 @@ impl ProgramOptions {
 /// Runs a built-in program.
 pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let program: &Ready = ready::find(name).map_err(|error| Usage(format!("--program: {error}")))?;
-    // By default the whole machine, where that is not absurd.
-    let most = machine.topology.nodes().saturating_mul(args.ranks_per_node);
-    let ranks = args.ranks.unwrap_or(most.min(RANKS_DEFAULT_MAX));
+    // By default one rank on each node of the machine, up to a limit.
+    let room = machine.topology.nodes().saturating_mul(args.ranks_per_node);
+    let ranks = args.ranks.unwrap_or(room.min(RANKS_DEFAULT_MAX));
     let mut given = args.program_options.given.clone();
-    // One seed for everything, unless the program has another.
+    // The command's seed is also the program's, unless the program is given another.
     let has = |parameters: &[(String, String)], name| parameters.iter().any(|(given, _)| given == name);
     if program.parameters.iter().any(|parameter| parameter.name == "seed") && !has(&given, "seed") {
         given.push(("seed".to_owned(), args.seed.to_string()));
@@ -155,10 +155,10 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     Ok(finished.exit_code)
 }
 
-/// Ranks without `-n`.
+/// The room ranks without `-n`.
 const RANKS_DEFAULT_MAX: u32 = 1024;
 
-/// Machines, programs with their parameters, patterns.
+/// Lists machines, programs with their parameters, and patterns.
 pub fn list() -> Result<u8> {
     let mut machines_table = Table::with_heads(&["machine", "file"]);
     for (name, path) in machines::known() {
@@ -170,7 +170,7 @@ pub fn list() -> Result<u8> {
         programs.row([program.name, program.about, program.over]);
         for parameter in program.parameters {
             let about = format!("{}: {}", parameter.about, parameter.kind);
-            let option = if OWN.contains(&parameter.name) { "--param " } else { "--" };
+            let option = if RESERVED.contains(&parameter.name) { "--param " } else { "--" };
             let default = if parameter.default.is_empty() { "(must be given)" } else { parameter.default };
             parameters.row([program.name, &format!("{option}{}", parameter.name), default, &about]);
         }

@@ -1,67 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank that has the turn and does nothing: nobody but itself runs, so what it blocks in will not end.
+//! Watches a rank that has the turn. If it blocks, it never continues, because no other rank runs meanwhile.
 
 use std::fs;
 use std::time::{Duration, Instant};
 
-/// How long a rank may do nothing while it has the turn.
-const PATIENCE: Duration = Duration::from_secs(2);
-/// How often a rank that takes its time is looked at.
-const LOOK_MS: u32 = 100;
+/// How long a rank that has the turn may be idle.
+const IDLE_MAX: Duration = Duration::from_secs(2);
+/// How often a rank that takes long is checked.
+const CHECK_MS: u32 = 100;
 
-/// What a rank does while it has the turn.
+/// Watches a rank while it has the turn.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
+pub(super) struct Watchdog {
     idle_since: Instant,
-    /// What it had used of the processor at first, and at the last look.
+    /// The CPU time that it had used at first, and at the last check.
     first: Duration,
     used: Duration,
-    patience: Duration,
+    cpu_time_max: Duration,
 }
 
-/// What a look showed.
+/// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Seen {
+pub(super) enum Activity {
     Working,
-    /// It has used the processor for longer than it may.
+    /// It has used more CPU time than it may.
     Spinning,
     /// It blocks in this system call.
     Blocked(String),
 }
 
-impl Watch {
-    /// Of a rank that may use so much of the processor.
-    pub fn new(pid: u32, patience: Duration) -> Watch {
+impl Watchdog {
+    /// Watches a rank that may use this much CPU time.
+    pub fn new(pid: u32, cpu_time_max: Duration) -> Watchdog {
         let used = used(pid);
-        Watch { idle_since: Instant::now(), first: used, used, patience }
+        Watchdog { idle_since: Instant::now(), first: used, used, cpu_time_max }
     }
 
-    /// When to look again.
-    pub fn look_ms(&self) -> u32 {
-        LOOK_MS.min(self.patience.as_millis() as u32)
+    /// How long to wait until the next check.
+    pub fn check_ms(&self) -> u32 {
+        CHECK_MS.min(self.cpu_time_max.as_millis() as u32)
     }
 
-    pub fn look(&mut self, pid: u32) -> Seen {
+    pub fn check(&mut self, pid: u32) -> Activity {
         let now = Instant::now();
         let used = used(pid);
         if used != self.used || !all_sleep(pid) {
             (self.used, self.idle_since) = (used, now);
         }
-        if now - self.idle_since >= PATIENCE {
-            Seen::Blocked(system_call(pid))
-        } else if used.saturating_sub(self.first) >= self.patience {
-            Seen::Spinning
+        if now - self.idle_since >= IDLE_MAX {
+            Activity::Blocked(system_call(pid))
+        } else if used.saturating_sub(self.first) >= self.cpu_time_max {
+            Activity::Spinning
         } else {
-            Seen::Working
+            Activity::Working
         }
     }
 }
 
-/// What a process has used of the processor.
+/// The CPU time that a process has used.
 fn used(pid: u32) -> Duration {
     let mut clock: libc::clockid_t = 0;
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: fills variables of this frame.
+    // SAFETY: both calls fill variables that live across them.
     let known = unsafe {
         libc::clock_getcpuclockid(pid as libc::pid_t, &mut clock) == 0 && libc::clock_gettime(clock, &mut time) == 0
     };
@@ -73,18 +73,18 @@ fn all_sleep(pid: u32) -> bool {
     let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return false };
     threads.flatten().all(|thread| {
         let Ok(stat) = fs::read_to_string(thread.path().join("stat")) else { return true };
-        // After the name, which may hold anything.
+        // The fields after the name, which may hold any characters.
         let state = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().next().map(str::to_owned));
         matches!(state.as_deref(), Some("S" | "T" | "t"))
     })
 }
 
-/// In which system call its first thread is, as far as that can be told.
+/// The system call that its first thread is in, as far as it is known.
 fn system_call(pid: u32) -> String {
     let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
     let mut words = text.split_ascii_whitespace();
     let Some(number) = words.next().and_then(|word| word.parse::<i64>().ok()) else {
-        return "a system call that cannot be told".to_owned();
+        return "an unknown system call".to_owned();
     };
     let first = words.next().unwrap_or("0x0").trim_start_matches("0x");
     let first = u64::from_str_radix(first, 16).unwrap_or(0);
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sleeper_is_asleep_and_named() {
+    fn a_blocked_process_is_found_with_its_system_call() {
         let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
         while !all_sleep(child.id()) || !system_call(child.id()).contains("read") {
             std::thread::sleep(Duration::from_millis(5));
