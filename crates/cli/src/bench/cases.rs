@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The catalogue: what can be measured, with which program, how long, and at which sizes. There are two groups: the
+//! The catalogue of cases: what they measure, with which program, how long, and at which sizes. There are two groups: the
 //! Portals interface (here) and OpenSHMEM ([`super::shmem`]).
 //!
-//! Invariants: 1. every name is unique. 2. Every name that a [`super::record::rules`] entry is held against is
-//! measured by some case (see [`Case::yields`]). 3. How long a case takes follows from [`Scale`] alone.
+//! Invariants: 1. every name is unique. 2. Every baseline of a [`super::record::rules`] entry is
+//! measured by some case (see [`Case::yields`]). 3. The duration of a case depends on [`Scale`] alone.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 use super::record::rules;
 use super::shmem;
 
-/// What is measured in one go and has a page of its own.
+/// Cases that are measured together and have a page of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Group {
     Portals,
@@ -22,52 +22,52 @@ pub enum Group {
 impl Group {
     pub const ALL: [Group; 2] = [Group::Portals, Group::Shmem];
 
-    /// Of a case, or of a baseline that is measured along with one.
+    /// The group of a case, or of a baseline that is measured with one.
     pub fn of(name: &str) -> Group {
         let shmem = name.starts_with("shmem_") || name.starts_with("oshmem:");
         if shmem { Group::Shmem } else { Group::Portals }
     }
 }
 
-/// Whose OpenSHMEM a program is compiled with.
+/// The OpenSHMEM library that a program is compiled with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Library {
     Ours,
-    /// Ours, each PE running its own interface: puts are messages, as in a network, not stores into the other's memory.
+    /// Ours in host mode: each PE runs its own interface, so puts are messages, as in a network, and not stores into the target's memory.
     OursHost,
     OpenMpi,
 }
 
-/// Ends the names of [`Library::OursHost`]; the programs do not know it.
+/// The suffix of names of [`Library::OursHost`] cases; the programs do not know it.
 pub const HOST_SUFFIX: &str = "_host";
 
-/// Who runs a case.
+/// How a case is run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Runner {
-    /// Two processes without any library of ours.
+    /// Two processes that use no library of ours.
     Raw,
-    /// `selvedge run` with a rank program of ours; once for each number of processes.
+    /// `selvedge run` with a program of bench, once for each number of processes.
     Ranks { program: &'static str, processes: &'static [usize], environment: &'static [(&'static str, &'static str)] },
     /// Debian's ucx_perftest.
     Ucx,
     /// The program of bench/mpi with this MPI.
     Mpi { family: &'static str, what: &'static str },
-    /// A program of bench/shmem, once for each number of PEs. Neighbours in the catalogue with the same program are
-    /// measured in one loop.
+    /// A program of bench/shmem, once for each number of PEs. Adjacent cases of the catalogue with the same program are
+    /// measured in one run.
     Pes { library: Library, program: &'static str, counts: &'static [usize] },
-    /// Instructions of one call, counted by valgrind.
+    /// Counts the instructions of one call with valgrind.
     Instructions,
 }
 
-/// What a case goes over.
+/// The parameter that a case varies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Over {
+pub enum Varies {
     Nothing,
     /// From eight bytes to 4 MB.
     LatencySizes,
     /// From 64 KB to 16 MB.
     BandwidthSizes,
-    /// The same, as far as two buffers of it stay in the caches.
+    /// The same, but only sizes of which two buffers fit into the caches.
     HotSizes,
     /// From eight bytes to 64 KB.
     ExchangeSizes,
@@ -78,12 +78,12 @@ pub struct Case {
     pub name: &'static str,
     pub about: &'static str,
     pub runner: Runner,
-    pub over: Over,
-    /// Baselines that are measured in the same loop.
+    pub varies: Varies,
+    /// Baselines that are measured in the same run.
     pub yields: &'static [&'static str],
-    /// How many budgets one size or depth takes.
+    /// How many budgets of time one size or depth takes.
     pub weight: f64,
-    /// Measured in several short turns, between which its peer or its floor has its own; else in one.
+    /// Measured in several short turns that alternate with its peer or baseline; otherwise in one.
     pub turns: bool,
 }
 
@@ -95,18 +95,24 @@ const fn ranks(program: &'static str, environment: &'static [(&'static str, &'st
     Runner::Ranks { program, processes: &[2], environment }
 }
 
-pub const fn case(name: &'static str, about: &'static str, runner: Runner, over: Over) -> Case {
-    Case { name, about, runner, over, yields: &[], weight: 1.0, turns: false }
+pub const fn case(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
+    Case { name, about, runner, varies, yields: &[], weight: 1.0, turns: false }
 }
 
-/// In turns with the others that are held against the same floor: two cores of a virtual machine are near each other for a while,
-/// and then far.
-const fn in_turns(name: &'static str, about: &'static str, runner: Runner, over: Over) -> Case {
-    Case { turns: true, ..case(name, about, runner, over) }
+/// A case that alternates with others of the same baseline, because the distance of two cores of a virtual machine changes over
+/// time.
+const fn in_turns(name: &'static str, about: &'static str, runner: Runner, varies: Varies) -> Case {
+    Case { turns: true, ..case(name, about, runner, varies) }
 }
 
-const fn mpi(name: &'static str, about: &'static str, family: &'static str, what: &'static str, over: Over) -> Case {
-    case(name, about, Runner::Mpi { family, what }, over)
+const fn mpi(
+    name: &'static str,
+    about: &'static str,
+    family: &'static str,
+    what: &'static str,
+    varies: Varies,
+) -> Case {
+    case(name, about, Runner::Mpi { family, what }, varies)
 }
 
 pub const CASES: &[Case] = &[
@@ -114,23 +120,28 @@ pub const CASES: &[Case] = &[
         "raw_flag",
         "half a round trip of one cache line between two cores: the floor",
         Runner::Raw,
-        Over::Nothing,
+        Varies::Nothing,
     ),
-    in_turns("counting_put", "half a round trip, put and counter, shared memory", LATENCY, Over::LatencySizes),
-    case("counting_put_ordinary", "the same, ordinary memory", LATENCY, Over::LatencySizes),
-    in_turns("put_flag", "the same without counters: put, fence, flag increment, polling", LATENCY, Over::LatencySizes),
-    in_turns("matched_put_event", "half a round trip, match entry and event queue", LATENCY, Over::Nothing),
-    in_turns("get", "8 bytes fetched from a target that does not call the library", LATENCY, Over::Nothing),
-    in_turns("fetch_atomic", "8 bytes fetched and added to, likewise", LATENCY, Over::Nothing),
-    case("message_rate", "8-byte puts a second, 64 in flight", ranks("rate", &[]), Over::Nothing),
+    in_turns("counting_put", "half a round trip, put and counter, shared memory", LATENCY, Varies::LatencySizes),
+    case("counting_put_ordinary", "the same, ordinary memory", LATENCY, Varies::LatencySizes),
+    in_turns(
+        "put_flag",
+        "the same without counters: put, fence, flag increment, polling",
+        LATENCY,
+        Varies::LatencySizes,
+    ),
+    in_turns("matched_put_event", "half a round trip, match entry and event queue", LATENCY, Varies::Nothing),
+    in_turns("get", "8 bytes fetched from a target that does not call the library", LATENCY, Varies::Nothing),
+    in_turns("fetch_atomic", "8 bytes fetched and added to, likewise", LATENCY, Varies::Nothing),
+    case("message_rate", "8-byte puts a second, 64 in flight", ranks("rate", &[]), Varies::Nothing),
     Case {
         yields: &["memcpy_shared"],
         weight: 2.0,
-        ..case("bandwidth_shared", "large puts, shared memory", BANDWIDTH, Over::BandwidthSizes)
+        ..case("bandwidth_shared", "large puts, shared memory", BANDWIDTH, Varies::BandwidthSizes)
     },
     Case {
         yields: &["memcpy_shared_hot"],
-        ..case("bandwidth_shared_hot", "the same, two buffers that stay in the caches", BANDWIDTH, Over::HotSizes)
+        ..case("bandwidth_shared_hot", "the same, two buffers that stay in the caches", BANDWIDTH, Varies::HotSizes)
     },
     Case {
         yields: &["memcpy_ordinary", "process_vm_writev"],
@@ -139,11 +150,11 @@ pub const CASES: &[Case] = &[
             "bandwidth_cma",
             "large puts, ordinary memory, by cross-memory attach",
             ranks("bandwidth", &[("SELVEDGE_PATH", "cma")]),
-            Over::BandwidthSizes,
+            Varies::BandwidthSizes,
         )
     },
-    case("match_posted", "each message matches the last of Q posted entries", MATCHING, Over::Depths),
-    case("match_unexpected", "each receive matches the last of Q unexpected messages", MATCHING, Over::Depths),
+    case("match_posted", "each message matches the last of Q posted entries", MATCHING, Varies::Depths),
+    case("match_unexpected", "each receive matches the last of Q unexpected messages", MATCHING, Varies::Depths),
     Case {
         yields: &["overlap_target:alone", "overlap_target:memcpy"],
         weight: 6.0,
@@ -151,7 +162,7 @@ pub const CASES: &[Case] = &[
             "overlap_target",
             "what a computing target keeps of its speed under 1 MB puts",
             ranks("overlap", &[("SELVEDGE_MODE", "nic")]),
-            Over::Nothing,
+            Varies::Nothing,
         )
     },
     Case {
@@ -161,13 +172,13 @@ pub const CASES: &[Case] = &[
             "overlap_target_host",
             "the same when the target runs its own interface",
             ranks("overlap", &[("SELVEDGE_MODE", "host")]),
-            Over::Nothing,
+            Varies::Nothing,
         )
     },
     Case {
         yields: &["host_barrier"],
         weight: 2.0,
-        ..case("triggered_barrier", "barrier by triggered operations, 2 and 4 processes", COLLECTIVES, Over::Nothing)
+        ..case("triggered_barrier", "barrier by triggered operations, 2 and 4 processes", COLLECTIVES, Varies::Nothing)
     },
     Case {
         yields: &["host_allreduce"],
@@ -176,40 +187,40 @@ pub const CASES: &[Case] = &[
             "triggered_allreduce",
             "8-byte sum by triggered operations, 2 and 4 processes",
             COLLECTIVES,
-            Over::Nothing,
+            Varies::Nothing,
         )
     },
-    case("ucx:am_lat", "UCX active message, half a round trip", Runner::Ucx, Over::Nothing),
-    case("ucx:put_lat", "UCX put, half a round trip, memory polled", Runner::Ucx, Over::Nothing),
-    case("ucx:am_rate", "UCX 8-byte active messages a second", Runner::Ucx, Over::Nothing),
-    case("ucx:put_bw", "UCX put, one buffer over and over", Runner::Ucx, Over::HotSizes),
-    mpi("openmpi:pingpong", "Open MPI, half a round trip", "openmpi", "pingpong", Over::LatencySizes),
-    mpi("openmpi:bandwidth", "Open MPI, large messages", "openmpi", "bandwidth", Over::BandwidthSizes),
-    mpi("openmpi:match_posted", "Open MPI, the same pattern", "openmpi", "match_posted", Over::Depths),
-    mpi("openmpi:match_unexpected", "Open MPI, the same pattern", "openmpi", "match_unexpected", Over::Depths),
-    mpi("mpich:pingpong", "MPICH, half a round trip", "mpich", "pingpong", Over::LatencySizes),
-    mpi("mpich:bandwidth", "MPICH, large messages", "mpich", "bandwidth", Over::BandwidthSizes),
-    mpi("mpich:match_posted", "MPICH, the same pattern", "mpich", "match_posted", Over::Depths),
-    mpi("mpich:match_unexpected", "MPICH, the same pattern", "mpich", "match_unexpected", Over::Depths),
+    case("ucx:am_lat", "UCX active message, half a round trip", Runner::Ucx, Varies::Nothing),
+    case("ucx:put_lat", "UCX put, half a round trip, memory polled", Runner::Ucx, Varies::Nothing),
+    case("ucx:am_rate", "UCX 8-byte active messages a second", Runner::Ucx, Varies::Nothing),
+    case("ucx:put_bw", "UCX put, one buffer over and over", Runner::Ucx, Varies::HotSizes),
+    mpi("openmpi:pingpong", "Open MPI, half a round trip", "openmpi", "pingpong", Varies::LatencySizes),
+    mpi("openmpi:bandwidth", "Open MPI, large messages", "openmpi", "bandwidth", Varies::BandwidthSizes),
+    mpi("openmpi:match_posted", "Open MPI, the same pattern", "openmpi", "match_posted", Varies::Depths),
+    mpi("openmpi:match_unexpected", "Open MPI, the same pattern", "openmpi", "match_unexpected", Varies::Depths),
+    mpi("mpich:pingpong", "MPICH, half a round trip", "mpich", "pingpong", Varies::LatencySizes),
+    mpi("mpich:bandwidth", "MPICH, large messages", "mpich", "bandwidth", Varies::BandwidthSizes),
+    mpi("mpich:match_posted", "MPICH, the same pattern", "mpich", "match_posted", Varies::Depths),
+    mpi("mpich:match_unexpected", "MPICH, the same pattern", "mpich", "match_unexpected", Varies::Depths),
 ];
 
 const COLLECTIVES: Runner = Runner::Ranks { program: "collectives", processes: &[2, 4], environment: &[] };
 
-/// Both groups.
+/// The cases of both groups.
 pub fn all() -> impl Iterator<Item = &'static Case> {
     CASES.iter().chain(shmem::CASES)
 }
 
-/// What one run of a program measures; never empty.
+/// The cases that one run of a program measures; never empty.
 pub type Batch = Vec<&'static Case>;
 
-/// Neighbours that share a program of bench/shmem, and every other case by itself.
+/// Puts adjacent cases that share a program of bench/shmem into one batch, and every other case into its own.
 pub fn batches(chosen: &[&'static Case]) -> Vec<Batch> {
     let together = |a: &&Case, b: &&Case| matches!(a.runner, Runner::Pes { .. }) && a.runner == b.runner;
     chosen.chunk_by(together).map(<[_]>::to_vec).collect()
 }
 
-/// How long the runs of one turn take, roughly, start of the programs included; what the plan is made with.
+/// The estimated time of one turn, including the start of the programs; the plan is made with it.
 pub fn estimate(batch: &[&Case], scale: &Scale) -> Duration {
     let (runs, start_ms) = match batch[0].runner {
         Runner::Raw => (1.0, 20.0),
@@ -234,60 +245,60 @@ impl Case {
         Group::of(self.name)
     }
 
-    /// As its program knows it: without the library's name.
+    /// The name that its program knows: without the library's name.
     pub fn bare_name(&self) -> &'static str {
         let name = self.name.strip_suffix(HOST_SUFFIX).unwrap_or(self.name);
         name.strip_prefix("shmem_").or_else(|| name.strip_prefix("oshmem:")).unwrap_or(name)
     }
 
-    /// For one size or depth of one turn.
+    /// The time for one size or depth in one turn.
     pub fn budget_ms(&self, scale: &Scale) -> f64 {
         scale.budget_ms * self.weight / if self.turns { f64::from(scale.turns) } else { 1.0 }
     }
 
-    /// Its own name, that of a baseline measured along with it, its family's, or its group's.
-    fn answers_to(&self, name: &str) -> bool {
+    /// Whether `name` selects this case: by its own name, a baseline measured with it, its family, or its group.
+    fn is_selected_by(&self, name: &str) -> bool {
         let family = || self.name.split_once(':').map(|(family, _)| family);
         let group = name == "shmem" && self.group() == Group::Shmem;
         self.name == name || self.yields.contains(&name) || family() == Some(name) || group
     }
 
-    /// What the repetitions at one depth may take. Ours are always measured to the end of the list: that its length does
-    /// not matter is the point.
+    /// The most time for the repetitions at one depth. Our cases are always measured to the longest list, to show that its length does
+    /// not matter.
     pub fn limit_ms(&self, scale: &Scale) -> f64 {
         if self.is_peer() { scale.peer_limit_ms } else { Scale::FULL.peer_limit_ms }
     }
 
     pub fn sizes(&self, scale: &Scale) -> Vec<u64> {
-        match self.over {
-            Over::LatencySizes => scale.latency_sizes.to_vec(),
-            Over::BandwidthSizes => scale.bandwidth_sizes.to_vec(),
-            Over::HotSizes => scale.bandwidth_sizes.iter().copied().filter(|s| *s <= 1 << 20).collect(),
-            Over::ExchangeSizes => scale.exchange_sizes.to_vec(),
-            Over::Nothing | Over::Depths => Vec::new(),
+        match self.varies {
+            Varies::LatencySizes => scale.latency_sizes.to_vec(),
+            Varies::BandwidthSizes => scale.bandwidth_sizes.to_vec(),
+            Varies::HotSizes => scale.bandwidth_sizes.iter().copied().filter(|s| *s <= 1 << 20).collect(),
+            Varies::ExchangeSizes => scale.exchange_sizes.to_vec(),
+            Varies::Nothing | Varies::Depths => Vec::new(),
         }
     }
 
     pub fn depths(&self, scale: &Scale) -> Vec<u64> {
-        if self.over == Over::Depths { scale.depths.to_vec() } else { Vec::new() }
+        if self.varies == Varies::Depths { scale.depths.to_vec() } else { Vec::new() }
     }
 }
 
-/// How long and how far.
+/// Durations and sizes of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Scale {
-    /// For one size or depth of one case.
+    /// The time for one size or depth of one case.
     pub budget_ms: f64,
-    /// A queue length at which a peer's repetitions would take longer is left out, with a word.
+    /// A peer's queue length whose repetitions would take longer is left out and reported.
     pub peer_limit_ms: f64,
-    /// Everything of one group; what does not fit is left out, with a word.
+    /// The time of one group; cases that do not fit are left out and reported.
     pub total: Option<Duration>,
     pub ring_bytes: u64,
     pub latency_sizes: &'static [u64],
     pub bandwidth_sizes: &'static [u64],
     pub exchange_sizes: &'static [u64],
     pub depths: &'static [u64],
-    /// Of the cases that take turns with a peer or a floor.
+    /// The number of turns of cases that alternate with a peer or a baseline.
     pub turns: u32,
 }
 
@@ -313,7 +324,7 @@ impl Scale {
         turns: 3,
         ..Scale::FULL
     };
-    /// Only to see that everything runs.
+    /// Only checks that everything runs.
     pub const SMOKE: Scale = Scale {
         budget_ms: 2.0,
         peer_limit_ms: 1000.0,
@@ -327,27 +338,27 @@ impl Scale {
     };
 }
 
-/// The cases that `names` ask for and those they are held against, in the order of the catalogue. A name may be a
-/// case, a baseline that a case brings along, the family before a colon, or `shmem` for that group. No names: all of
+/// The cases that `names` select, and their baselines, in the order of the catalogue. A name may be a
+/// case, a baseline that a case measures too, the family before a colon, or `shmem` for that group. Without names: all of
 /// the Portals group.
 pub fn choose(names: &[String]) -> Result<Vec<&'static Case>> {
     let mut chosen: Vec<bool> = all().map(|case| names.is_empty() && case.group() == Group::Portals).collect();
     for name in names {
         let mut known = false;
         for (case, chosen) in all().zip(&mut chosen) {
-            let found = case.answers_to(name);
+            let found = case.is_selected_by(name);
             *chosen |= found;
             known |= found;
         }
         if !known {
-            bail!("there is no case '{name}'; `selvedge bench --list` names them all");
+            bail!("there is no case '{name}'; `selvedge bench --list` shows all");
         }
     }
     while add_baselines(&mut chosen) {}
     Ok(all().zip(chosen).filter_map(|(case, chosen)| chosen.then_some(case)).collect())
 }
 
-/// Whether any was added.
+/// Adds the baselines of chosen cases. Whether any was added.
 fn add_baselines(chosen: &mut [bool]) -> bool {
     let mut added = false;
     for rule in rules() {
@@ -397,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_group_is_asked_for_by_name() {
+    fn the_other_group_is_selected_by_name() {
         assert_eq!(names("shmem").len(), shmem::CASES.len());
         let with_its_peers = ["shmem_raw", "shmem_counting_put", "shmem_put_signal", "oshmem:put_flag"];
         assert_eq!(names("shmem_put_signal")[..], with_its_peers);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The pages `benchmarks.md` and, for OpenSHMEM, `benchmarks-shmem.md`: host, date, how it was measured, tables by subject, plots. Written by the run that measured,
-//! so no figure in it is typed by hand.
+//! The pages `benchmarks.md` and, for OpenSHMEM, `benchmarks-shmem.md`: host, date, method, tables by subject, plots. The run that
+//! measures writes them, so no figure is typed by hand.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -25,11 +25,11 @@ pub struct Page<'a> {
     pub quick: bool,
 }
 
-/// A part of the page. They are listed from the last to the first: the last takes what no other has.
+/// A part of the page. The parts are listed from last to first, and the last of the list takes the remaining cases.
 pub struct Subject {
     pub title: &'static str,
     pub about: &'static str,
-    /// Whether a case belongs here; the first subject that says so has it.
+    /// Whether a case belongs here. It goes to the first subject for which this holds.
     pub has: fn(&str) -> bool,
     pub plots: &'static [Plot],
 }
@@ -37,8 +37,8 @@ pub struct Subject {
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Matching",
-        about: "Messages are sent with descending tags and received with ascending ones, so that an engine that walks \
-                its list finds each message at the far end. Depth is the number of entries or messages; the time is that of \
+        about: "Messages are sent with descending tags and received with ascending ones, so that an engine that \
+                searches its list in order finds each message at the end. Depth is the number of entries or messages; the time is that of \
                 one message.",
         has: |case| case.contains("match_posted") || case.contains("match_unexpected"),
         plots: &[
@@ -58,8 +58,8 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "Bandwidth",
-        about: "Buffers are taken in turn from rings of equal length, by every way alike, and the ways take turns in one \
-                loop. The `_hot` cases and `ucx:put_bw` use so few that they stay in the caches.",
+        about: "Every method takes its buffers in turn from pools of equal length, and the methods take turns in one \
+                loop. The `_hot` cases and `ucx:put_bw` use so few buffers that they stay in the caches.",
         has: |case| ["bandwidth", "memcpy_", "process_vm", "put_bw"].iter().any(|part| case.contains(part)),
         plots: &[Plot {
             file: "bandwidth.svg",
@@ -84,15 +84,16 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "Computing targets",
-        about: "One process computes while the other puts 1 MB buffers into its memory at a fixed pace. The rate is pieces \
-                of work a second; its ratio is the part that is left. The time is what one put costs its initiator.",
+        about: "One process computes while the other puts 1 MB buffers into its memory at a fixed pace. The rate is \
+                pieces of work a second; its ratio is the share of the undisturbed rate. The time is the cost of one \
+                put at its initiator.",
         has: |case| case.starts_with("overlap_target"),
         plots: &[],
     },
     Subject {
         title: "Collectives",
-        about: "Depth is the number of processes. The host-driven ones are the same algorithms with the program sending \
-                every message. More processes than cores share them.",
+        about: "Depth is the number of processes. In the host-driven cases the program sends every message of the same \
+                algorithms. With more processes than cores, processes share cores.",
         has: |case| case.contains("barrier") || case.contains("allreduce"),
         plots: &[],
     },
@@ -104,9 +105,9 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "Latency",
-        about: "Half a round trip, but for `get` and `fetch_atomic`, which are whole operations on a target that does not \
-                call the library. What is held against `raw_flag` takes turns with it in several runs, of which the quickest \
-                one counts.",
+        about: "Half a round trip, except `get` and `fetch_atomic`, which are whole operations on a target that does \
+                not call the library. Cases that are compared with `raw_flag` take turns with it in several runs, of \
+                which the quickest one counts.",
         has: |_| true,
         plots: &[Plot {
             file: "latency.svg",
@@ -168,8 +169,8 @@ impl Page<'_> {
             Group::Shmem => (
                 "Benchmarks of OpenSHMEM",
                 " shmem",
-                " What Open MPI's OpenSHMEM does too takes turns with it, in several runs of the same program, of which \
-                 the quickest one counts; ways to do one thing take turns inside a run.",
+                " Cases that Open MPI's OpenSHMEM has, too, take turns with it, in several runs of the same program, \
+                of which the quickest one counts; methods for the same task take turns inside a run.",
             ),
         };
         let quick = if self.quick { " --quick" } else { "" };
@@ -179,15 +180,16 @@ impl Page<'_> {
              | | |\n|---|---|\n| host | {} |\n| date | {} |\n| peers | {peers} |\n\n\
              Everything is measured side by side in one run, by processes pinned to a core each (unless there are more \
              of them than cores). A figure is the median, or the 99th percentile, of many batches after warming up. \
-             A ratio is this case's figure divided by that of the case it stands against: for times, less than one is \
-             faster; for rates and bandwidths, more than one is. A case that stands against two others has two lines.{turns}\n\n",
+             A ratio is this case's figure divided by that of the case in the column `against`: for times, less than \
+             one is faster; for rates and bandwidths, more than one is. A case that is compared with two others has \
+             two lines.{turns}\n\n",
             self.host.describe(),
             self.host.date,
         )
     }
 }
 
-/// The page's last part: what could not be measured, and why.
+/// The page's last part: cases that could not be measured, and the reasons.
 pub fn left_out(notes: &[String]) -> String {
     if notes.is_empty() {
         return String::new();
@@ -197,7 +199,7 @@ pub fn left_out(notes: &[String]) -> String {
     format!("## Left out\n\n{list}")
 }
 
-/// A subject's plots, drawn into `directory`, and its table.
+/// Draws a subject's plots into `directory`, and returns the text with its table.
 pub fn part(subject: &Subject, records: &[&Record], measurements: &[Measurement], directory: &Path) -> Result<String> {
     let mut out = format!("## {}\n\n{}\n\n", subject.title, subject.about);
     for plot in subject.plots {

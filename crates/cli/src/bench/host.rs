@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machine that figures were taken on: which processors to pin to, and how to describe it beside the figures.
+//! The machine on which figures were measured: the processors to pin to, and a description for reports.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What a reader of figures wants to know of the machine.
+/// The description of the machine.
 #[derive(Debug, Clone)]
 pub struct Host {
     pub cpu: String,
-    /// Cores that this process may use, and of each the first processor.
+    /// The first processor of each core that this process may use.
     pub cores: Vec<usize>,
     pub kernel: String,
     pub memory_bytes: Option<u64>,
@@ -36,7 +36,7 @@ impl Host {
         }
     }
 
-    /// One line.
+    /// The description in one line.
     pub fn describe(&self) -> String {
         let mut out = format!("{}, {} core", self.cpu, self.cores.len());
         if self.cores.len() != 1 {
@@ -74,7 +74,7 @@ fn cores() -> Vec<usize> {
     processors.filter(|cpu| seen.insert(core_of(*cpu))).collect()
 }
 
-/// Package and core, or the processor itself where the system does not say.
+/// Package and core of a processor; the processor itself if they are unknown.
 fn core_of(cpu: usize) -> (String, String) {
     let topology = |name| read_line(&format!("/sys/devices/system/cpu/cpu{cpu}/topology/{name}"));
     match (topology("physical_package_id"), topology("core_id")) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How many instructions one `shmem_long_p` takes: `bench/shmem/p_count.c` under `valgrind --tool=callgrind`, whose profile is
-//! read here. What the figure is made of stands in that program.
+//! Counts the instructions of one `shmem_long_p`: runs `bench/shmem/p_count.c` under `valgrind --tool=callgrind` and reads its
+//! profile. That program explains what the figure contains.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,14 +13,15 @@ use super::peers::HELPER_LIMIT;
 use super::process::{Tree, output};
 use super::record::Measurement;
 
-/// As p_count.c has it.
+/// The same numbers as in p_count.c.
 const CALLS: f64 = 256.0;
 const CALL_AND_RETURN: f64 = 2.0;
 
-/// What valgrind says it is; an error where it is not installed.
+/// The version of valgrind; an error where it is not installed.
 pub fn valgrind() -> Result<String> {
-    let said = output(Command::new("valgrind").arg("--version"), HELPER_LIMIT).context("valgrind is not installed")?;
-    Ok(said.trim().to_owned())
+    let printed =
+        output(Command::new("valgrind").arg("--version"), HELPER_LIMIT).context("valgrind is not installed")?;
+    Ok(printed.trim().to_owned())
 }
 
 pub fn measure(tree: &Tree, limit: Duration) -> Result<Vec<Measurement>> {
@@ -44,17 +45,17 @@ pub fn measure(tree: &Tree, limit: Duration) -> Result<Vec<Measurement>> {
     bail!("no profile has burst_p in it")
 }
 
-/// `None` in the profile of a PE that made none.
+/// The instructions of one call; `None` in the profile of a PE that made no calls.
 fn instructions_of_a_call(profile: &str) -> Option<f64> {
     let inclusive = inclusive_costs(profile).ok()?;
     let (p, empty) = (inclusive.get("burst_p")?, inclusive.get("burst_return")?);
     (p > empty).then(|| (p - empty) as f64 / CALLS + CALL_AND_RETURN)
 }
 
-/// Instructions of each function and of what it calls (for one that calls itself they count twice). A line that begins with
-/// a place ends with a cost: after a `calls=` line that of the callee, else the function's own.
+/// The instructions of each function, including the functions that it calls (counted twice in a recursion). A line that begins with
+/// a position ends with a cost: after a `calls=` line that of the callee, else the function's own.
 fn inclusive_costs(profile: &str) -> Result<BTreeMap<&str, i64>> {
-    let mut names = BTreeMap::new(); // a name stands with its number once, then the number alone
+    let mut names = BTreeMap::new(); // a name appears with its number once, then the number alone
     let (mut costs, mut function) = (BTreeMap::new(), None);
     for line in profile.lines() {
         if let Some(rest) = line.strip_prefix("fn=").or_else(|| line.strip_prefix("cfn=")) {
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_profile_is_understood() {
+    fn a_profile_is_parsed() {
         let profile = "version: 1\nevents: Ir\n\nfl=(1) p_count.c\nfn=(3) burst_p\n24 6\n+1 256\ncob=(2)\ncfn=(7) shmem_long_p\n\
                        calls=256 -25\n* 5120\n\nfn=(4) burst_return\n30 6\n* 256\ncfn=(9) only_return\ncalls=256 2\n* 256\n\n\
                        fn=(7)\n1 5120\n\ntotals: 10000\n";

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench`: measures this machine's live interface beside the bare hardware and beside its peers, in one run.
+//! `selvedge bench`: measures this machine's live interface beside the bare hardware and its peers, in one run.
 //!
-//! The work is in C programs written to the public interfaces (`bench/*.c`, `bench/shmem/*.c`), which this module starts in
-//! pinned processes one after the other, so that nothing else of ours runs while one measures. It then holds every case
-//! against its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
+//! The measuring programs are C programs that use the public interfaces (`bench/*.c`, `bench/shmem/*.c`). This module starts them
+//! in pinned processes, one program after another, so that no other process of ours runs while one measures. It then compares every
+//! case with its baseline ([`record::rules`]) and prints a table, or JSON, or pages with plots.
 //!
 //! `selvedge bench` measures the Portals interface, `selvedge bench shmem` OpenSHMEM, `selvedge bench mpi` ([`mpi`]) stock MPIs
 //! over our libfabric provider, `selvedge bench sim` ([`sim`]) the simulator beside SimGrid's.
 //!
-//! Invariants: 1. figures go to standard output, everything else to standard error. 2. What could not be measured is said,
-//! never left out in silence. 3. A case of ours that fails makes the exit code 1; a peer's only with `--peers required`.
+//! Invariants: 1. figures go to standard output, everything else to standard error. 2. A case that could not be measured is
+//! reported, with the reason. 3. A case of ours that fails makes the exit code 1; a peer's case only with `--peers required`.
 
 mod cases;
 mod docs;
@@ -39,15 +39,15 @@ use host::Host;
 use oshmem::Oshmem;
 use peers::{Mpi, Ucx};
 use process::Tree;
-use record::{Beside, Measurement, rules};
+use record::{Counterpart, Measurement, rules};
 
-/// A program that takes this much longer than planned is ended.
-const PATIENCE: Duration = Duration::from_secs(20);
-const PATIENCE_FACTOR: u32 = 4;
-/// The same for one of several turns, where others still want theirs.
-const PATIENCE_OF_TURNS: Duration = Duration::from_secs(6);
-/// What a case may take beyond the deadline of the whole run.
-const LAST_MOMENTS: Duration = Duration::from_secs(3);
+/// A program may take its planned time times the factor, plus the extra time, before it is ended.
+const EXTRA_TIME: Duration = Duration::from_secs(20);
+const EXTRA_FACTOR: u32 = 4;
+/// The extra time of a case that is measured in several turns.
+const EXTRA_TIME_OF_TURNS: Duration = Duration::from_secs(6);
+/// The time that a case may take beyond the deadline of the whole run.
+const OVERTIME: Duration = Duration::from_secs(3);
 
 /// Measure the live interface beside the bare hardware and its peers.
 #[derive(Debug, clap::Args)]
@@ -55,17 +55,17 @@ const LAST_MOMENTS: Duration = Duration::from_secs(3);
 pub struct Args {
     #[command(subcommand)]
     group: Option<Subcommands>,
-    /// Cases to run, with what they are held against; all of Portals when none is named. A family such as `ucx` stands for
+    /// Cases to run, with their baselines; all of Portals when none is named. A family such as `ucx` stands for
     /// all its cases, `shmem` for all of OpenSHMEM.
     #[arg(value_name = "CASE")]
     cases: Vec<String>,
-    /// Everything in under a minute: shorter runs, fewer sizes.
+    /// Run everything in less than a minute: shorter runs, fewer sizes.
     #[arg(long)]
     quick: bool,
-    /// Only see that everything runs; the figures mean nothing.
+    /// Only check that everything runs; the figures mean nothing.
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
-    /// One JSON array of records instead of the table.
+    /// Print one JSON array of records instead of the table.
     #[arg(long)]
     json: bool,
     /// Whether to measure UCX, Open MPI (and its OpenSHMEM) and MPICH too.
@@ -74,7 +74,7 @@ pub struct Args {
     /// Also write DIR/benchmarks.md, or DIR/benchmarks-shmem.md, and its plots.
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
-    /// Name the cases and stop.
+    /// List the cases and stop.
     #[arg(long)]
     list: bool,
 }
@@ -87,11 +87,11 @@ enum Subcommands {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PeerChoice {
-    /// Those that are installed.
+    /// Measure the installed ones.
     Auto,
-    /// None of them.
+    /// Measure none of them.
     None,
-    /// All of them, or fail.
+    /// Measure all of them, or fail.
     Required,
 }
 
@@ -138,7 +138,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// One run of the command: where things are, what was found so far.
+/// One run of the command: the programs, the host, and the results so far.
 struct Session {
     tree: Tree,
     host: Host,
@@ -150,12 +150,12 @@ struct Session {
     mpich: OnceCell<Result<Mpi, String>>,
     oshmem: OnceCell<Result<Oshmem, String>>,
     progress: ProgressBar,
-    /// What is being measured.
+    /// The group that is being measured.
     group: Group,
     done: Vec<Measurement>,
-    /// Taken again and again over the whole run; the quickest one counts.
+    /// Runs of the hardware baseline, repeated over the whole run; the quickest one counts.
     raw_runs: Vec<Measurement>,
-    /// Of each group, in the order of [`Group::ALL`].
+    /// Notes of each group, in the order of [`Group::ALL`].
     notes: [Vec<String>; 2],
     failed: bool,
 }
@@ -198,9 +198,9 @@ impl Session {
         self.progress = progress_bar(turning.len() * self.scale.turns as usize + once.len());
         self.deadline = self.scale.total.map(|total| Instant::now() + total);
         if self.host.cores.len() < 2 {
-            self.note("only one core: nothing can be pinned, and the figures say little".into());
+            self.note("only one core: nothing can be pinned, and the figures are not reliable".into());
         }
-        let mut failed = Vec::new(); // by number; they get no second turn
+        let mut failed = Vec::new(); // by number; they get no other turn
         for turn in 0..self.scale.turns {
             for (at, batch) in turning.iter().enumerate() {
                 if !failed.contains(&at) && !self.run_batch(batch, turn) {
@@ -221,7 +221,7 @@ impl Session {
         self.done.sort_by_key(place);
     }
 
-    /// Whether it was measured, or may yet be in another turn.
+    /// Measures a batch. False: it failed, and gets no other turn.
     fn run_batch(&mut self, batch: &[&'static Case], turn: u32) -> bool {
         let (case, names) = (batch[0], batch.iter().map(|case| case.name).collect::<Vec<_>>().join(", "));
         self.progress.set_message(case.name);
@@ -248,11 +248,11 @@ impl Session {
                 self.note(format!("{names}: failed: {error:#}"));
             }
         }
-        self.raw_again(case);
+        self.repeat_raw(case);
         succeeded
     }
 
-    /// The outer error says why it cannot be measured here at all.
+    /// Measures a batch. The outer error is the reason why it cannot be measured here at all.
     fn measure(&self, batch: &[&'static Case]) -> Result<Result<Vec<Measurement>>, String> {
         let (case, limit) = (batch[0], self.limit(batch));
         match case.runner {
@@ -272,10 +272,10 @@ impl Session {
         }
     }
 
-    /// The floor is measured once more beside each case that is held against it: machines have moods.
-    fn raw_again(&mut self, case: &Case) {
-        let held_against_raw = rules().any(|r| r.case == case.name && r.beside == Beside::OnlyForEightBytes);
-        if held_against_raw && case.group() == Group::Portals {
+    /// Measures the hardware baseline again beside each case that is compared with it, because the machine's speed varies.
+    fn repeat_raw(&mut self, case: &Case) {
+        let compared_with_raw = rules().any(|r| r.case == case.name && r.counterpart == Counterpart::OnlyForEightBytes);
+        if compared_with_raw && case.group() == Group::Portals {
             self.raw_runs.extend(self.raw(case).into_iter().flatten());
         }
     }
@@ -303,15 +303,15 @@ impl Session {
         &self.notes[group as usize]
     }
 
-    /// How long a program may take before it is ended.
+    /// The time that a program may take before it is ended.
     fn limit(&self, batch: &[&Case]) -> Duration {
         let case = batch[0];
         let depths = case.depths(&self.scale).len() as u32;
         let deep = Duration::from_secs_f64(case.limit_ms(&self.scale) / 1000.0) * depths;
-        let limit = cases::estimate(batch, &self.scale) * PATIENCE_FACTOR
+        let limit = cases::estimate(batch, &self.scale) * EXTRA_FACTOR
             + deep
-            + if case.turns { PATIENCE_OF_TURNS } else { PATIENCE };
-        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) + LAST_MOMENTS);
+            + if case.turns { EXTRA_TIME_OF_TURNS } else { EXTRA_TIME };
+        let left = self.deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()) + OVERTIME);
         left.map_or(limit, |left| left.min(limit))
     }
 
@@ -357,7 +357,7 @@ impl Session {
         Ok(all)
     }
 
-    /// The outer error says why the peer cannot be measured at all.
+    /// Measures a peer's case. The outer error is the reason why the peer cannot be measured at all.
     fn peer(&self, case: &Case) -> Result<Result<Vec<Measurement>>, String> {
         let pinned = self.host.cores.len() >= 2;
         let limit = self.limit(&[case]);
@@ -389,7 +389,7 @@ impl Session {
         }
     }
 
-    /// Ratios are worth most when both sides ran on the same core.
+    /// Notes a case that ran on another core than the first. Ratios are most meaningful when both sides ran on the same core.
     fn check_processors(&mut self) {
         if self.host.cores.len() < 2 {
             return;

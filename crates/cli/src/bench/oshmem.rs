@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The peer of the OpenSHMEM group: that of Open MPI (Debian: `openmpi-bin`, `libopenmpi-dev`). The programs of `bench/shmem`
-//! are carried in this one and compiled with its `oshcc`, so both libraries run the same source.
+//! The peer of the OpenSHMEM group: Open MPI's OpenSHMEM (Debian: `openmpi-bin`, `libopenmpi-dev`). The programs of `bench/shmem`
+//! are part of this command and compiled with its `oshcc`, so both libraries run the same source.
 //!
-//! It is looked for in the prefix that `SELVEDGE_OSHMEM` names, else in `peers/oshmem` of the installed tree or of `build`
-//! here, else in PATH. An `oshrun` that does not say it is Open MPI's is passed over: ours has the same name.
+//! It is searched in the prefix that `SELVEDGE_OSHMEM` names, else in `peers/oshmem` of the installed tree or of `build`
+//! below the current folder, else in PATH. An `oshrun` that does not report Open MPI is skipped, because ours has the same name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -65,7 +65,7 @@ impl Oshmem {
         Ok(Oshmem { bin, version, directory })
     }
 
-    /// Each number of PEs in turn, pinned where there is a core for each.
+    /// Measures with each number of PEs, pinned if each has a core.
     pub fn measure(
         &self,
         program: &str,
@@ -85,7 +85,7 @@ impl Oshmem {
             };
             command.arg(self.directory.path().join(program)).args(["--prefix", "oshmem"]);
             command.args(program_arguments(batch, scale));
-            // It refuses to run as root, as it does in a container, unless told twice.
+            // Open MPI refuses to run as root, the user of many containers, unless both variables allow it.
             command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
             command.env("PATH", path_with(&self.bin));
             all.extend(measurements(&mut command, limit)?);
@@ -94,10 +94,10 @@ impl Oshmem {
     }
 }
 
-/// What the `oshrun` beside this `oshcc` says it is, if it is Open MPI's.
+/// The version of the `oshrun` beside this `oshcc`, if it is Open MPI's.
 fn version_of(bin: &Path) -> Option<String> {
-    let said = output(Command::new(bin.join("oshrun")).arg("--version"), HELPER_LIMIT).ok()?;
-    let line = said.lines().find(|l| l.contains("Open MPI") || l.contains("OpenRTE"))?;
+    let printed = output(Command::new(bin.join("oshrun")).arg("--version"), HELPER_LIMIT).ok()?;
+    let line = printed.lines().find(|l| l.contains("Open MPI") || l.contains("OpenRTE"))?;
     let number = line.split_ascii_whitespace().last()?;
     Some(format!("Open MPI {number} (OpenSHMEM)"))
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The peers: UCX through Debian's `ucx_perftest`, Open MPI and MPICH through the program of `bench/mpi`, whose source is
-//! carried in this one and compiled with the peer's own `mpicc`. What is not installed is left out, with a word.
+//! part of this command and compiled with the peer's own `mpicc`. A peer that is not installed is left out and reported.
 //!
-//! A peer MPI is looked for in: the prefix that `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH` names; `peers/<family>` in the
-//! installed tree, or `build/peers/<family>` here (where `bench/get-peers.sh` puts them); PATH.
+//! A peer MPI is searched in the prefix that `SELVEDGE_OPENMPI` or `SELVEDGE_MPICH` names; otherwise in `peers/<family>` of the
+//! installed tree, in `build/peers/<family>` below the current folder (where `bench/get-peers.sh` puts them), and in PATH.
 
 use std::ffi::OsString;
 use std::fs;
@@ -38,7 +38,7 @@ const PEER_SOURCES: [(&str, &str); 9] = [
     source!("mpi/collectives.c"),
 ];
 
-/// For a compiler, or for a program that only says its version.
+/// The time limit of a compiler, and of a program that prints its version.
 pub const HELPER_LIMIT: Duration = Duration::from_secs(60);
 
 // ---- MPI ----
@@ -78,15 +78,15 @@ impl Mpi {
         };
         command.arg(&self.program).args(["--prefix", self.family, "--what", what]);
         command.args(program_arguments(&[case], scale));
-        // Open MPI refuses to run as root, as it does in a container, unless told twice.
+        // Open MPI refuses to run as root, the user of many containers, unless both variables allow it.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.env("PATH", path_with(&self.bin));
         measurements(&mut command, limit)
     }
 }
 
-/// Every one of this family that can be measured: its `bin` directory and what it says it is. One that is found by two
-/// ways is there once.
+/// Every installed MPI of this family: its `bin` directory and its version. One that is found twice is
+/// listed once.
 pub fn installed(family: &str, tree_prefix: &Path) -> Vec<(PathBuf, String)> {
     let mut found: Vec<(PathBuf, String)> = Vec::new();
     for bin in places(family, tree_prefix).into_iter().filter(|bin| bin.join("mpicc").is_file()) {
@@ -96,7 +96,8 @@ pub fn installed(family: &str, tree_prefix: &Path) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The measuring program for the MPI in this directory, and the directory that it goes with.
+/// Compiles the measuring program for the MPI in this directory. Returns a temporary directory, which must outlive the program, and
+/// the program.
 pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
     let directory = tempfile::Builder::new().prefix("selvedge-bench-").tempdir()?;
     fs::create_dir(directory.path().join("mpi"))?;
@@ -112,7 +113,7 @@ pub fn compile(bin: &Path) -> Result<(TempDir, PathBuf)> {
     Ok((directory, program))
 }
 
-/// The `bin` directories to look in, first the one that was asked for.
+/// The `bin` directories to search, in order. A prefix that the user names is the only one.
 pub fn places(family: &str, tree_prefix: &Path) -> Vec<PathBuf> {
     let named = std::env::var_os(format!("SELVEDGE_{}", family.to_uppercase()));
     if let Some(prefix) = named {
@@ -132,24 +133,24 @@ pub fn path_with(bin: &Path) -> OsString {
     std::env::join_paths(all).unwrap_or(rest)
 }
 
-/// What the launcher beside this mpicc says it is, if that is the family looked for.
+/// The version of the launcher beside this mpicc, if it is of the family.
 fn version_of(family: &str, bin: &Path) -> Option<String> {
-    let said = output(Command::new(bin.join("mpiexec")).arg("--version"), HELPER_LIMIT).ok()?;
+    let printed = output(Command::new(bin.join("mpiexec")).arg("--version"), HELPER_LIMIT).ok()?;
     let number = |line: &str| line.split_ascii_whitespace().last().map(str::to_owned);
     match family {
         "openmpi" => {
-            let line = said.lines().find(|l| l.contains("Open MPI") || l.contains("OpenRTE"))?;
+            let line = printed.lines().find(|l| l.contains("Open MPI") || l.contains("OpenRTE"))?;
             Some(format!("Open MPI {}", number(line)?))
         }
         _ => {
-            said.contains("HYDRA").then_some(())?;
-            let line = said.lines().find(|l| l.trim_start().starts_with("Version:"))?;
+            printed.contains("HYDRA").then_some(())?;
+            let line = printed.lines().find(|l| l.trim_start().starts_with("Version:"))?;
             Some(format!("MPICH {}", number(line)?))
         }
     }
 }
 
-/// What every program that includes rank.h takes. Programs of bench/shmem are also told which cases to measure.
+/// The arguments of every program that includes rank.h. Programs of bench/shmem also get the cases to measure.
 pub fn program_arguments(batch: &[&Case], scale: &Scale) -> Vec<String> {
     let mut out = Vec::new();
     let mut option = |name: &str, value: String| out.extend([name.to_owned(), value]);
@@ -182,7 +183,7 @@ struct UcxTest {
     layout: &'static str,
 }
 
-/// Where the client finds the server is not known; it is asked again so often.
+/// How often, and at which interval, the client tries to connect to the server.
 const CONNECT_TRIES: u32 = 40;
 const CONNECT_PAUSE: Duration = Duration::from_millis(50);
 const MIB: f64 = 1_048_576.0;
@@ -194,8 +195,8 @@ impl Ucx {
             .map(|directory| directory.join("ucx_perftest"))
             .find(|program| program.is_file())
             .ok_or_else(|| anyhow!("not installed (Debian: ucx-utils)"))?;
-        let said = output(Command::new("ucx_info").arg("-v"), HELPER_LIMIT).unwrap_or_default();
-        let number = said.lines().next().and_then(|line| line.split_ascii_whitespace().last()).unwrap_or("?");
+        let printed = output(Command::new("ucx_info").arg("-v"), HELPER_LIMIT).unwrap_or_default();
+        let number = printed.lines().next().and_then(|line| line.split_ascii_whitespace().last()).unwrap_or("?");
         Ok(Ucx { program, version: format!("UCX {number}") })
     }
 
@@ -232,8 +233,8 @@ struct UcxLine {
 }
 
 impl UcxPair<'_> {
-    /// Half round trips. The program gives one quantile a run, so it runs twice; should the machine have been so much
-    /// quieter the second time that the 99th percentile lies below the first median, there is none.
+    /// Half round trips. The program reports one quantile a run, so it runs twice. If the machine is so much
+    /// quieter the second time that the 99th percentile is below the first median, no percentile is reported.
     fn latency(&self, name: &str, test: &UcxTest, budget_ns: f64, limit: Duration) -> Result<Vec<Measurement>> {
         const STEP_NS: f64 = 500.0;
         let iterations = count(budget_ns, STEP_NS);
@@ -277,7 +278,7 @@ impl UcxPair<'_> {
         }
     }
 
-    /// A server and a client on this machine, each on its core.
+    /// Runs a server and a client on this machine, each on its core.
     fn run(&self, test: &UcxTest, size: u64, iterations: u64, quantile: f64, limit: Duration) -> Result<UcxLine> {
         let port = free_port()?.to_string();
         let mut server = Command::new(self.program);
@@ -288,20 +289,20 @@ impl UcxPair<'_> {
         client.args(["-t", test.test, "-d", "memory", "-x", "posix", "-D", test.layout]);
         client.args(["-s", &size.to_string(), "-n", &iterations.to_string(), "-w", &(iterations / 10 + 1).to_string()]);
         client.args(["-R", &quantile.to_string()]);
-        let said = self.connect(&mut client, limit);
+        let printed = self.connect(&mut client, limit);
         server.end();
-        let said = said?;
-        said.lines().rev().find_map(ucx_line).ok_or_else(|| anyhow!("its output is not understood:\n{said}"))
+        let printed = printed?;
+        printed.lines().rev().find_map(ucx_line).ok_or_else(|| anyhow!("its output has no line of results:\n{printed}"))
     }
 
-    /// The server may not listen yet.
+    /// Runs the client, again as long as the server does not listen yet.
     fn connect(&self, client: &mut Command, limit: Duration) -> Result<String> {
         let until = Instant::now() + limit;
         for tried in 1.. {
             thread::sleep(CONNECT_PAUSE);
             let left = until.saturating_duration_since(Instant::now());
             match output(client, left) {
-                Ok(said) => return Ok(said),
+                Ok(printed) => return Ok(printed),
                 Err(error) if tried == CONNECT_TRIES || left.is_zero() => return Err(error),
                 Err(error) if !error.to_string().contains("Connection refused") => return Err(error),
                 Err(_) => {}
@@ -319,7 +320,7 @@ fn free_port() -> Result<u16> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }
 
-/// Iterations; quantile, average, overall in microseconds; then MiB/s and messages/s, average and overall.
+/// Parses: iterations; quantile, average, overall in microseconds; then MiB/s and messages/s, each average and overall.
 fn ucx_line(line: &str) -> Option<UcxLine> {
     let numbers: Vec<f64> = line.split(',').map(|n| n.trim().parse().ok()).collect::<Option<_>>()?;
     let [_, quantile_us, _, overall_us, _, mib_per_s, _, messages_per_s] = numbers[..] else { return None };
@@ -332,7 +333,7 @@ mod tests {
     use crate::bench::cases::CASES;
 
     #[test]
-    fn what_ucx_prints_is_understood() {
+    fn the_output_of_ucx_is_parsed() {
         let line = ucx_line("5000,1.704,1.733,1.734,36064.27,36064.28,577144,577145").unwrap();
         let wanted = UcxLine { quantile_us: 1.704, overall_us: 1.734, mib_per_s: 36064.28, messages_per_s: 577145.0 };
         assert_eq!(line, wanted);
@@ -341,14 +342,14 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_told_what_the_case_goes_over() {
+    fn programs_get_the_sizes_or_depths_of_the_case() {
         let case = CASES.iter().find(|c| c.name == "match_posted").unwrap();
         let arguments = program_arguments(&[case], &Scale::SMOKE).join(" ");
         assert!(arguments.contains("--depths 1,16,64") && !arguments.contains("--sizes"), "{arguments}");
     }
 
     #[test]
-    fn programs_of_openshmem_are_told_which_cases() {
+    fn programs_of_openshmem_get_the_cases() {
         let batch: Vec<_> = crate::bench::shmem::CASES.iter().filter(|c| c.name.starts_with("shmem_put")).collect();
         let arguments = program_arguments(&batch, &Scale::SMOKE).join(" ");
         assert!(arguments.contains("--what put,put_flag") && arguments.contains("--sizes 8,4096"), "{arguments}");

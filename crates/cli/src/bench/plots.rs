@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Plots of measurements as SVG, both axes logarithmic. Text is left to whoever shows the file: no fonts are needed here.
+//! Plots of measurements as SVG, both axes logarithmic. The viewer renders the text, so no fonts are needed here.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,7 +10,7 @@ use plotters::prelude::*;
 use super::record::Measurement;
 
 const SIZE: (u32, u32) = (860, 520);
-/// The legend stands above the lines.
+/// The factor by which the vertical axis is extended, so that the legend is above the lines.
 const LEGEND_ROOM: f64 = 2.5;
 const FONT: &str = "sans-serif";
 const COLORS: [RGBColor; 7] = [
@@ -23,18 +23,18 @@ const COLORS: [RGBColor; 7] = [
     RGBColor(80, 60, 30),
 ];
 
-/// One picture: for each case a line.
+/// One plot, with a line for each case.
 pub struct Plot {
     pub file: &'static str,
     pub title: &'static str,
     pub x_label: &'static str,
     pub y_label: &'static str,
     pub cases: &'static [&'static str],
-    /// Where a measurement lies; `None`: not in this picture.
+    /// The point of a measurement; `None`: it is not in this plot.
     pub point: fn(&Measurement) -> Option<(f64, f64)>,
     pub x_text: fn(f64) -> String,
     pub y_text: fn(f64) -> String,
-    /// A grid line at each power of this: of sizes and depths mostly four.
+    /// The axes have a grid line at each power of these.
     pub x_base: f64,
     pub y_base: f64,
 }
@@ -45,7 +45,7 @@ struct Line {
 }
 
 impl Plot {
-    /// Whether there was anything to draw: at least two points of one line.
+    /// Draws the plot. False: no case has at least two points.
     pub fn draw(&self, all: &[Measurement], directory: &Path) -> Result<bool> {
         let lines: Vec<Line> = self.cases.iter().filter_map(|name| self.line(name, all)).collect();
         if lines.is_empty() {
@@ -114,7 +114,7 @@ fn failed(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("cannot draw: {error}")
 }
 
-/// From the least to the greatest, with some air.
+/// The range of the values, with a margin.
 fn extent(lines: &[Line], coordinate: fn(&(f64, f64)) -> f64) -> Range<f64> {
     let values = || lines.iter().flat_map(|line| line.points.iter().map(coordinate));
     let least = values().fold(f64::INFINITY, f64::min);

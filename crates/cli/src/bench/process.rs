@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs the measuring programs: where they are, how long they may take, and what they said.
+//! Runs the measuring programs: finds them, limits their time, and reads their output.
 //!
-//! Invariant: a program never outlives its time. It has a process group of its own, which is ended as a whole: asked
-//! first, so that a launcher can clean up behind its ranks, then made to.
+//! Invariant: no program outlives its time limit. It has a process group of its own, which is ended as a whole: first by SIGTERM,
+//! so that a launcher can clean up after its ranks, then by SIGKILL.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -17,12 +17,12 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::record::Measurement;
 
-/// How often a running program is looked at.
+/// Time between two checks of a running program.
 const POLL: Duration = Duration::from_millis(5);
-/// Between asking a program to end and ending it.
+/// The time between SIGTERM and SIGKILL.
 const GRACE: Duration = Duration::from_millis(500);
-/// How much of what a failed program said is shown.
-const COMPLAINT_LINES: usize = 6;
+/// The number of lines of a failed program's errors that are shown.
+const ERROR_LINES: usize = 6;
 
 /// The installed tree that this program belongs to.
 pub struct Tree {
@@ -33,12 +33,12 @@ pub struct Tree {
 impl Tree {
     /// `SELVEDGE_PREFIX`, else the tree around this executable.
     pub fn find() -> Result<Tree> {
-        let selvedge = std::env::current_exe().context("where is this program?")?;
+        let selvedge = std::env::current_exe().context("cannot find the file of this program")?;
         let prefix = match std::env::var_os("SELVEDGE_PREFIX") {
             Some(prefix) => PathBuf::from(prefix),
             None => match selvedge.parent().and_then(Path::parent) {
                 Some(prefix) => prefix.to_owned(),
-                None => bail!("{} is in no installed tree", selvedge.display()),
+                None => bail!("{} is not in an installed tree; set SELVEDGE_PREFIX to one", selvedge.display()),
             },
         };
         Ok(Tree { prefix, selvedge })
@@ -48,16 +48,16 @@ impl Tree {
         &self.prefix
     }
 
-    /// A measuring program. Says which are missing and how they come about.
+    /// Finds a measuring program.
     pub fn program(&self, name: &str) -> Result<PathBuf> {
         let path = self.prefix.join("libexec/selvedge").join(name);
         if !path.is_file() {
-            bail!("{} is not there; `make build` builds it, SELVEDGE_PREFIX names the tree it is in", path.display());
+            bail!("{} is not there; run make build, or set SELVEDGE_PREFIX to the tree that has it", path.display());
         }
         Ok(path)
     }
 
-    /// `selvedge run` for `processes` ranks of `program`, its arguments still to be given.
+    /// `selvedge run` for `processes` ranks of `program`; the caller adds the program's arguments.
     pub fn launch(&self, program: &str, processes: usize, pinned: bool) -> Result<Command> {
         let program = self.program(program)?;
         let mut command = self.launcher(processes, pinned);
@@ -72,8 +72,8 @@ impl Tree {
         command
     }
 
-    /// The same, the program still to be given. Modes are compared by cases of their own; what the caller's environment says
-    /// would mix them up.
+    /// `selvedge run` for `processes` ranks; the caller adds the program. Modes are compared by cases of their own, so the user's
+    /// settings of them are overridden.
     pub fn launcher(&self, processes: usize, pinned: bool) -> Command {
         let mut command = Command::new(&self.selvedge);
         command.args(["run", "-n", &processes.to_string(), "--bind", if pinned { "core" } else { "none" }]);
@@ -93,29 +93,29 @@ pub fn measurements(command: &mut Command, limit: Duration) -> Result<Vec<Measur
     Ok(found)
 }
 
-/// A line that holds a result, whatever a launcher put before it.
+/// Parses a line that contains a result, after any prefix of a launcher.
 fn measurement(line: &str) -> Option<Result<Measurement>> {
     let start = line.find("{\"case\"")?;
     Some(serde_json::from_str(&line[start..]).with_context(|| format!("not a result: {line}")))
 }
 
-/// Standard output of a program that succeeded within `limit`.
+/// The standard output of a program that succeeds within `limit`.
 pub fn output(command: &mut Command, limit: Duration) -> Result<String> {
     let mut running = Running::start(command)?;
     let status = running.wait(limit)?;
-    let (output, complaint) = (running.output(), running.complaint());
+    let (output, error_lines) = (running.output(), running.error_lines());
     match status {
         Some(status) if status.success() => Ok(output),
-        Some(status) => Err(anyhow!("{status}{complaint}")),
-        None => Err(anyhow!("not done after {:.0} s{complaint}", limit.as_secs_f64())),
+        Some(status) => Err(anyhow!("{status}{error_lines}")),
+        None => Err(anyhow!("not done after {:.0} s{error_lines}", limit.as_secs_f64())),
     }
 }
 
-/// A child in a process group of its own, its output being read.
+/// A child in a process group of its own, whose output threads read.
 pub struct Running {
     child: Child,
     output: mpsc::Receiver<String>,
-    complaints: mpsc::Receiver<String>,
+    errors: mpsc::Receiver<String>,
 }
 
 impl Running {
@@ -125,11 +125,11 @@ impl Running {
         let mut child =
             command.spawn().with_context(|| format!("cannot start {}", command.get_program().to_string_lossy()))?;
         let output = reader(child.stdout.take());
-        let complaints = reader(child.stderr.take());
-        Ok(Running { child, output, complaints })
+        let errors = reader(child.stderr.take());
+        Ok(Running { child, output, errors })
     }
 
-    /// `None` when the time was up; then the group is gone too.
+    /// Waits for the child. `None`: the time limit was reached, and the process group has been ended.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
         let until = Instant::now() + limit;
         while Instant::now() < until {
@@ -144,7 +144,7 @@ impl Running {
 
     fn signal(&self, signal: Signal) {
         if let Some(group) = Pid::from_raw(self.child.id() as i32) {
-            let _ = kill_process_group(group, signal); // it may just have ended by itself
+            let _ = kill_process_group(group, signal); // the group may have ended meanwhile
         }
     }
 
@@ -166,13 +166,13 @@ impl Running {
     }
 
     fn output(&self) -> String {
-        said(&self.output).fold(String::new(), |all, line| all + &line + "\n")
+        printed_lines(&self.output).fold(String::new(), |all, line| all + &line + "\n")
     }
 
-    /// The last of what it said on standard error, as a tail for a message.
-    pub fn complaint(&self) -> String {
-        let lines: Vec<String> = said(&self.complaints).filter(|l| !l.trim().is_empty()).collect();
-        let from = lines.len().saturating_sub(COMPLAINT_LINES);
+    /// The last lines of its standard error, to append to a message.
+    pub fn error_lines(&self) -> String {
+        let lines: Vec<String> = printed_lines(&self.errors).filter(|l| !l.trim().is_empty()).collect();
+        let from = lines.len().saturating_sub(ERROR_LINES);
         lines[from..].iter().map(|line| format!("\n    {line}")).collect()
     }
 }
@@ -183,8 +183,9 @@ impl Drop for Running {
     }
 }
 
-/// What a program that ended has said. A daemon that it left behind may hold the stream open: that is not waited for.
-fn said(lines: &mpsc::Receiver<String>) -> impl Iterator<Item = String> + '_ {
+/// The lines that a program has printed before it ended. A daemon that it has started may keep the stream open; this does not wait
+/// for it.
+fn printed_lines(lines: &mpsc::Receiver<String>) -> impl Iterator<Item = String> + '_ {
     std::iter::from_fn(|| lines.recv_timeout(GRACE).ok())
 }
 
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_says_what_the_program_said() {
+    fn a_failure_contains_the_programs_error() {
         let error = output(&mut shell("echo so that is why >&2; exit 3"), LONG).unwrap_err().to_string();
         assert!(error.contains("3") && error.contains("so that is why"), "{error}");
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What was measured, what it is held against, and the records that come out.
+//! Measurements, the rules by which they are compared, and the resulting records.
 //!
-//! A rank program prints a [`Measurement`] a line. [`rules`] says which case is held against which, by which figure and
+//! A measuring program prints a [`Measurement`] a line. [`rules`] lists which case is compared with which, by which figure and
 //! at which size or depth. Every rule that finds both sides gives one [`Record`]; a measurement that no rule
 //! applies to gives one without a ratio.
 //!
@@ -27,7 +27,7 @@ pub struct Measurement {
     pub rate_per_s: Option<f64>,
     #[serde(default, rename = "bandwidth_Bps")]
     pub bandwidth_bytes_per_s: Option<f64>,
-    /// Instructions of one call: no figure of a record, but a ratio to one instruction.
+    /// Instructions of one call. A record shows them as the ratio to one instruction.
     #[serde(default)]
     pub instructions: Option<f64>,
     /// The processor that rank 0 ran on.
@@ -53,7 +53,7 @@ pub struct Record {
     pub ratio: Option<f64>,
 }
 
-/// Which figure of two measurements is divided.
+/// The figure by which two measurements are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Figure {
     Time,
@@ -72,9 +72,9 @@ impl Figure {
     }
 }
 
-/// Which measurement of the other case stands beside this one.
+/// Which measurement of the other case is compared with this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Beside {
+pub enum Counterpart {
     /// The only one there is.
     Only,
     /// The only one there is, and only for eight bytes here.
@@ -91,104 +91,104 @@ pub struct Rule {
     pub case: &'static str,
     pub against: &'static str,
     pub figure: Figure,
-    pub beside: Beside,
-    /// The other's figure is multiplied by this.
+    pub counterpart: Counterpart,
+    /// The other case's figure is multiplied by this.
     pub factor: f64,
 }
 
-pub const fn rule(case: &'static str, against: &'static str, figure: Figure, beside: Beside) -> Rule {
-    Rule { case, against, figure, beside, factor: 1.0 }
+pub const fn rule(case: &'static str, against: &'static str, figure: Figure, counterpart: Counterpart) -> Rule {
+    Rule { case, against, figure, counterpart, factor: 1.0 }
 }
 
 pub const fn two_crossings(case: &'static str, raw: &'static str) -> Rule {
-    Rule { case, against: raw, figure: Figure::Time, beside: Beside::OnlyForEightBytes, factor: 2.0 }
+    Rule { case, against: raw, figure: Figure::Time, counterpart: Counterpart::OnlyForEightBytes, factor: 2.0 }
 }
 
-/// Everything that is held against something, of both groups.
+/// The rules of both groups.
 pub fn rules() -> impl Iterator<Item = &'static Rule> {
     RULES.iter().chain(shmem::RULES)
 }
 
-/// Those of the Portals group.
+/// The rules of the Portals group.
 pub const RULES: &[Rule] = &[
-    rule("counting_put", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
-    rule("counting_put_ordinary", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
-    rule("counting_put_ordinary", "counting_put", Figure::Time, Beside::SameSize),
-    rule("put_flag", "counting_put", Figure::Time, Beside::SameSize),
-    rule("matched_put_event", "raw_flag", Figure::Time, Beside::OnlyForEightBytes),
+    rule("counting_put", "raw_flag", Figure::Time, Counterpart::OnlyForEightBytes),
+    rule("counting_put_ordinary", "raw_flag", Figure::Time, Counterpart::OnlyForEightBytes),
+    rule("counting_put_ordinary", "counting_put", Figure::Time, Counterpart::SameSize),
+    rule("put_flag", "counting_put", Figure::Time, Counterpart::SameSize),
+    rule("matched_put_event", "raw_flag", Figure::Time, Counterpart::OnlyForEightBytes),
     two_crossings("get", "raw_flag"),
     two_crossings("fetch_atomic", "raw_flag"),
-    rule("message_rate", "ucx:am_rate", Figure::Rate, Beside::Only),
-    rule("bandwidth_shared", "memcpy_shared", Figure::Bandwidth, Beside::SameSize),
-    rule("bandwidth_shared_hot", "memcpy_shared_hot", Figure::Bandwidth, Beside::SameSize),
-    rule("bandwidth_cma", "memcpy_ordinary", Figure::Bandwidth, Beside::SameSize),
-    rule("bandwidth_cma", "process_vm_writev", Figure::Bandwidth, Beside::SameSize),
-    rule("match_posted", "match_posted", Figure::Time, Beside::DepthSixteen),
-    rule("match_unexpected", "match_unexpected", Figure::Time, Beside::DepthSixteen),
-    rule("overlap_target", "overlap_target:alone", Figure::Rate, Beside::Only),
-    rule("overlap_target", "overlap_target:memcpy", Figure::Time, Beside::Only),
-    rule("overlap_target_host", "overlap_target_host:alone", Figure::Rate, Beside::Only),
-    rule("overlap_target_host", "overlap_target_host:memcpy", Figure::Time, Beside::Only),
-    rule("triggered_barrier", "host_barrier", Figure::Time, Beside::SameDepth),
-    rule("triggered_allreduce", "host_allreduce", Figure::Time, Beside::SameDepth),
-    rule("ucx:am_lat", "counting_put", Figure::Time, Beside::SameSize),
-    rule("ucx:put_lat", "counting_put", Figure::Time, Beside::SameSize),
-    rule("ucx:put_bw", "bandwidth_shared_hot", Figure::Bandwidth, Beside::SameSize),
-    rule("openmpi:pingpong", "matched_put_event", Figure::Time, Beside::SameSizeOfEightBytes),
-    rule("openmpi:pingpong", "counting_put_ordinary", Figure::Time, Beside::SameSize),
-    rule("openmpi:bandwidth", "bandwidth_cma", Figure::Bandwidth, Beside::SameSize),
-    rule("openmpi:match_posted", "openmpi:match_posted", Figure::Time, Beside::DepthSixteen),
-    rule("openmpi:match_posted", "match_posted", Figure::Time, Beside::SameDepth),
-    rule("openmpi:match_unexpected", "openmpi:match_unexpected", Figure::Time, Beside::DepthSixteen),
-    rule("openmpi:match_unexpected", "match_unexpected", Figure::Time, Beside::SameDepth),
-    rule("mpich:pingpong", "matched_put_event", Figure::Time, Beside::SameSizeOfEightBytes),
-    rule("mpich:pingpong", "counting_put_ordinary", Figure::Time, Beside::SameSize),
-    rule("mpich:bandwidth", "bandwidth_cma", Figure::Bandwidth, Beside::SameSize),
-    rule("mpich:match_posted", "mpich:match_posted", Figure::Time, Beside::DepthSixteen),
-    rule("mpich:match_posted", "match_posted", Figure::Time, Beside::SameDepth),
-    rule("mpich:match_unexpected", "mpich:match_unexpected", Figure::Time, Beside::DepthSixteen),
-    rule("mpich:match_unexpected", "match_unexpected", Figure::Time, Beside::SameDepth),
+    rule("message_rate", "ucx:am_rate", Figure::Rate, Counterpart::Only),
+    rule("bandwidth_shared", "memcpy_shared", Figure::Bandwidth, Counterpart::SameSize),
+    rule("bandwidth_shared_hot", "memcpy_shared_hot", Figure::Bandwidth, Counterpart::SameSize),
+    rule("bandwidth_cma", "memcpy_ordinary", Figure::Bandwidth, Counterpart::SameSize),
+    rule("bandwidth_cma", "process_vm_writev", Figure::Bandwidth, Counterpart::SameSize),
+    rule("match_posted", "match_posted", Figure::Time, Counterpart::DepthSixteen),
+    rule("match_unexpected", "match_unexpected", Figure::Time, Counterpart::DepthSixteen),
+    rule("overlap_target", "overlap_target:alone", Figure::Rate, Counterpart::Only),
+    rule("overlap_target", "overlap_target:memcpy", Figure::Time, Counterpart::Only),
+    rule("overlap_target_host", "overlap_target_host:alone", Figure::Rate, Counterpart::Only),
+    rule("overlap_target_host", "overlap_target_host:memcpy", Figure::Time, Counterpart::Only),
+    rule("triggered_barrier", "host_barrier", Figure::Time, Counterpart::SameDepth),
+    rule("triggered_allreduce", "host_allreduce", Figure::Time, Counterpart::SameDepth),
+    rule("ucx:am_lat", "counting_put", Figure::Time, Counterpart::SameSize),
+    rule("ucx:put_lat", "counting_put", Figure::Time, Counterpart::SameSize),
+    rule("ucx:put_bw", "bandwidth_shared_hot", Figure::Bandwidth, Counterpart::SameSize),
+    rule("openmpi:pingpong", "matched_put_event", Figure::Time, Counterpart::SameSizeOfEightBytes),
+    rule("openmpi:pingpong", "counting_put_ordinary", Figure::Time, Counterpart::SameSize),
+    rule("openmpi:bandwidth", "bandwidth_cma", Figure::Bandwidth, Counterpart::SameSize),
+    rule("openmpi:match_posted", "openmpi:match_posted", Figure::Time, Counterpart::DepthSixteen),
+    rule("openmpi:match_posted", "match_posted", Figure::Time, Counterpart::SameDepth),
+    rule("openmpi:match_unexpected", "openmpi:match_unexpected", Figure::Time, Counterpart::DepthSixteen),
+    rule("openmpi:match_unexpected", "match_unexpected", Figure::Time, Counterpart::SameDepth),
+    rule("mpich:pingpong", "matched_put_event", Figure::Time, Counterpart::SameSizeOfEightBytes),
+    rule("mpich:pingpong", "counting_put_ordinary", Figure::Time, Counterpart::SameSize),
+    rule("mpich:bandwidth", "bandwidth_cma", Figure::Bandwidth, Counterpart::SameSize),
+    rule("mpich:match_posted", "mpich:match_posted", Figure::Time, Counterpart::DepthSixteen),
+    rule("mpich:match_posted", "match_posted", Figure::Time, Counterpart::SameDepth),
+    rule("mpich:match_unexpected", "mpich:match_unexpected", Figure::Time, Counterpart::DepthSixteen),
+    rule("mpich:match_unexpected", "match_unexpected", Figure::Time, Counterpart::SameDepth),
 ];
 
-/// What a message rate or a small latency is measured with.
+/// The size with which message rates and small latencies are measured.
 const EIGHT_BYTES: Option<u64> = Some(8);
 
 impl Rule {
     fn applies(&self, m: &Measurement) -> bool {
-        let eight_only = matches!(self.beside, Beside::OnlyForEightBytes | Beside::SameSizeOfEightBytes);
+        let eight_only = matches!(self.counterpart, Counterpart::OnlyForEightBytes | Counterpart::SameSizeOfEightBytes);
         m.case == self.case && (!eight_only || m.size_bytes == EIGHT_BYTES)
     }
 
-    fn stands_beside(&self, m: &Measurement, other: &Measurement) -> bool {
+    fn is_counterpart(&self, m: &Measurement, other: &Measurement) -> bool {
         other.case == self.against
-            && match self.beside {
-                Beside::Only | Beside::OnlyForEightBytes => true,
-                Beside::SameSize | Beside::SameSizeOfEightBytes => other.size_bytes == m.size_bytes,
-                Beside::SameDepth => other.depth == m.depth,
-                Beside::SameSizeAndDepth => (other.size_bytes, other.depth) == (m.size_bytes, m.depth),
-                Beside::DepthSixteen => other.depth == Some(16),
+            && match self.counterpart {
+                Counterpart::Only | Counterpart::OnlyForEightBytes => true,
+                Counterpart::SameSize | Counterpart::SameSizeOfEightBytes => other.size_bytes == m.size_bytes,
+                Counterpart::SameDepth => other.depth == m.depth,
+                Counterpart::SameSizeAndDepth => (other.size_bytes, other.depth) == (m.size_bytes, m.depth),
+                Counterpart::DepthSixteen => other.depth == Some(16),
             }
     }
 
     fn label(&self) -> String {
-        let name = match self.beside {
-            Beside::DepthSixteen => format!("{} Q=16", self.against),
+        let name = match self.counterpart {
+            Counterpart::DepthSixteen => format!("{} Q=16", self.against),
             _ => self.against.to_owned(),
         };
         if self.factor == 1.0 { name } else { format!("{} x {name}", self.factor) }
     }
 
-    /// The other side's name, and this figure divided by that one.
+    /// The other case's name, and this figure divided by the other.
     fn compare(&self, m: &Measurement, all: &[Measurement]) -> Option<(String, f64)> {
         if !self.applies(m) {
             return None;
         }
-        let other = all.iter().find(|other| self.stands_beside(m, other))?;
+        let other = all.iter().find(|other| self.is_counterpart(m, other))?;
         Some((self.label(), self.figure.of(m)? / (self.figure.of(other)? * self.factor)))
     }
 }
 
-/// One record for every comparison that could be made, in the order of the measurements.
+/// One record for every possible comparison, in the order of the measurements.
 pub fn records(all: &[Measurement]) -> Vec<Record> {
     let mut out = Vec::new();
     for m in all.iter().filter(|m| m.skipped.is_none()) {
@@ -217,15 +217,14 @@ fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
     }
 }
 
-/// Several runs of one thing: the one with the least median. The cores of a virtual machine lie now nearer to each other and now
-/// farther, for seconds at a time, and a line takes 40 or 200 ns between them: middle runs may compare what was near with what was
-/// far. `None` when there is no run.
+/// The run with the smallest median. The distance of a virtual machine's cores varies over seconds, and a cache line then takes 40 or
+/// 200 ns between them, so medians of runs could compare near cores with far ones. `None` when there is no run.
 pub fn quickest_run(runs: Vec<Measurement>) -> Option<Measurement> {
     let median = |m: &Measurement| m.median_ns.unwrap_or(f64::INFINITY);
     runs.into_iter().filter(|m| m.median_ns.is_some()).min_by(|a, b| median(a).total_cmp(&median(b)))
 }
 
-/// Each thing once, with its quickest run, in the order in which they came first.
+/// One measurement of each case, size and depth: its quickest run, in the order of their first runs.
 pub fn quickest_runs(all: Vec<Measurement>) -> Vec<Measurement> {
     let mut groups: Vec<Vec<Measurement>> = Vec::new();
     for m in all {
@@ -295,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_divided_by_nothing() {
+    fn zero_is_no_divisor() {
         let all = [time("raw_flag", 8, None, 0.0), time("counting_put", 8, None, 150.0)];
         assert_eq!(records(&all)[1].ratio, None);
         let skipped = Measurement { skipped: Some("why".into()), ..time("get", 8, None, 1.0) };
@@ -311,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn turns_become_one() {
+    fn the_quickest_turn_is_kept() {
         let counted = Measurement { instructions: Some(9.0), ..time("shmem_p_instructions", 8, None, 0.0) };
         let counted = Measurement { median_ns: None, ..counted };
         let of = |ns| time("shmem_put", 8, None, ns);
@@ -323,14 +322,14 @@ mod tests {
     }
 
     #[test]
-    fn exchanges_are_held_against_those_of_as_many() {
+    fn exchanges_are_compared_at_the_same_number_of_pes() {
         let of = |way: &str, depth, ns| time(&format!("shmem_alltoall_{way}"), 64, Some(depth), ns);
         let all = [of("counting", 2, 10.0), of("counting", 4, 20.0), of("flags", 4, 30.0)];
         assert_eq!(records(&all)[2].ratio, Some(1.5));
     }
 
     #[test]
-    fn a_line_of_a_rank_program_is_understood() {
+    fn a_line_of_a_measuring_program_is_parsed() {
         let line = r#"{"case":"get","size_bytes":8,"depth":null,"median_ns":1.5,"p99_ns":2.0,"rate_per_s":null,"bandwidth_Bps":null,"samples":3,"cpu":1}"#;
         let m: Measurement = serde_json::from_str(line).unwrap();
         assert_eq!((m.case.as_str(), m.size_bytes, m.depth, m.median_ns), ("get", Some(8), None, Some(1.5)));

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Records as a table to read and as JSON to compute with.
+//! Formats records as a table and as JSON.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table, TableComponent};
 
 use super::record::Record;
 
-/// Column heads, in order; what [`row`] fills.
+/// Column heads, in the order of [`row`].
 pub const COLUMNS: [&str; 9] = ["case", "size", "depth", "median", "p99", "rate", "bandwidth", "against", "ratio"];
 const TEXT_COLUMNS: [usize; 2] = [0, 7];
 
@@ -28,7 +28,7 @@ pub fn table(records: &[Record]) -> String {
     table.to_string()
 }
 
-/// One record for people; "" where something does not apply.
+/// The cells of one record; empty where a figure does not apply.
 pub fn row(r: &Record) -> [String; 9] {
     let or_empty = |value: Option<String>| value.unwrap_or_default();
     [
@@ -44,7 +44,7 @@ pub fn row(r: &Record) -> [String; 9] {
     ]
 }
 
-/// "8 B", "64 KiB".
+/// A size as text, such as "8 B" or "64 KiB".
 pub fn size(bytes: u64) -> String {
     let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     match units.iter().find(|(unit, _)| bytes >= *unit && bytes % unit == 0) {
@@ -53,7 +53,7 @@ pub fn size(bytes: u64) -> String {
     }
 }
 
-/// Three significant digits.
+/// A number with three significant digits.
 fn digits(value: f64) -> String {
     match value {
         v if v >= 100.0 => format!("{v:.0}"),
@@ -71,7 +71,7 @@ fn time(ns: f64) -> String {
     }
 }
 
-/// With a decimal prefix.
+/// A number with a decimal prefix and a unit.
 fn scaled(value: f64, unit: &str) -> String {
     match value {
         v if v >= 1e9 => format!("{} G{unit}", digits(v / 1e9)),

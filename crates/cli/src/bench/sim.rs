@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench sim`: how fast simulated machines run, beside SimGrid's SMPI, in one run.
+//! `selvedge bench sim`: measures the speed of simulated machines beside SimGrid's SMPI, in one run.
 //!
 //! | measurement | what |
 //! |---|---|
-//! | `allreduce` | 128 ranks, 1,000 allreduces of 8 bytes by recursive doubling on `cluster`: our program, with the network packet by packet and with each message as a whole, and the C program of `bench/sim` under `smpirun`, which is told to use the same algorithm and to leave computing out |
+//! | `allreduce` | 128 ranks, 1,000 allreduces of 8 bytes by recursive doubling on `cluster`: our program, with the network packet by packet and message by message; and the C program of `bench/sim` under `smpirun`, with the same algorithm and without computing |
 //! | `hops` | packet-hop events a second of the network alone: a 16 x 16 torus under uniform traffic |
 //!
-//! All are whole commands, start to end, one after the other in turns; the middle turn counts. SMPI is
-//! Debian's package libsimgrid-dev; without it there is nothing to compare with, and that is said.
+//! Whole commands are measured, from start to end, one after another in turns; the median turn counts. SMPI is
+//! Debian's package libsimgrid-dev; without it a message says that there is no comparison.
 
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -40,7 +40,7 @@ const PROGRAM: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../b
 const PLATFORM: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../bench/sim/platform.xml"));
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// The program, compiled for SMPI, and what it needs beside it.
+/// The program, compiled for SMPI, with its platform and hosts files.
 struct Smpi {
     directory: TempDir,
     version: String,
@@ -48,8 +48,8 @@ struct Smpi {
 
 impl Smpi {
     fn find(ranks: u32) -> Result<Smpi> {
-        let said = output(Command::new("smpirun").arg("--version"), Duration::from_secs(30)).unwrap_or_default();
-        let version = said.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
+        let printed = output(Command::new("smpirun").arg("--version"), Duration::from_secs(30)).unwrap_or_default();
+        let version = printed.split_whitespace().find(|word| word.starts_with(|first: char| first.is_ascii_digit()));
         let version = version.map_or("of unknown version".to_owned(), |word| word.trim_end_matches(',').to_owned());
         let directory = tempfile::Builder::new().prefix("selvedge-bench-").tempdir()?;
         let at = |name: &str| directory.path().join(name);
@@ -73,14 +73,14 @@ impl Smpi {
     }
 }
 
-/// A command from start to end: how long it took, and what it said.
+/// Runs a command: its duration, and its output.
 fn timed(command: &mut Command) -> Result<(Duration, String)> {
     let began = Instant::now();
-    let said = output(command, LIMIT)?;
-    Ok((began.elapsed(), said))
+    let printed = output(command, LIMIT)?;
+    Ok((began.elapsed(), printed))
 }
 
-/// As `--network` has them.
+/// The values of `--network`.
 const MODELS: [&str; 2] = ["packet", "message"];
 
 fn ours(tree: &Tree, args: &Args, model: &str) -> Command {
@@ -114,22 +114,22 @@ pub fn main(args: Args) -> Result<ExitCode> {
         eprintln!("selvedge: SMPI is not measured: {error:#}");
     }
     let (mut own, mut peer) = ([const { Vec::new() }; MODELS.len()], Vec::new());
-    let (mut own_said, mut peer_said) = (String::new(), String::new());
+    let (mut own_output, mut peer_output) = (String::new(), String::new());
     for turn in 0..args.turns {
         eprintln!("turn {} of {}", turn + 1, args.turns);
         for (model, times) in MODELS.iter().zip(&mut own) {
-            let (time, said) = timed(&mut ours(&tree, &args, model)).context("selvedge sim")?;
+            let (time, printed) = timed(&mut ours(&tree, &args, model)).context("selvedge sim")?;
             times.push(time);
-            own_said = said;
+            own_output = printed;
         }
         if let Ok(smpi) = &smpi {
-            let (time, said) = smpi.run(&args).context("smpirun")?;
+            let (time, printed) = smpi.run(&args).context("smpirun")?;
             peer.push(time);
-            peer_said = said;
+            peer_output = printed;
         }
     }
-    let report: serde_json::Value = serde_json::from_str(&own_said).context("what selvedge sim printed")?;
-    let (network_time, network_said) = timed(tree.command().args([
+    let report: serde_json::Value = serde_json::from_str(&own_output).context("what selvedge sim printed")?;
+    let (network_time, network_output) = timed(tree.command().args([
         "sim",
         "--machine",
         "torus16",
@@ -141,7 +141,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
         "--quiet",
     ]))
     .context("selvedge sim --traffic")?;
-    let network: serde_json::Value = serde_json::from_str(&network_said)?;
+    let network: serde_json::Value = serde_json::from_str(&network_output)?;
     let hops = find_number(&network, "packet_hops_per_s");
     let (own, peer) = (own.map(middle), (!peer.is_empty()).then(|| middle(peer)));
     let ratio = |own: Duration| peer.map(|time| time.as_secs_f64() / own.as_secs_f64());
@@ -167,7 +167,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
     match (&smpi, peer) {
         (Ok(smpi), Some(peer)) => {
-            println!("  SMPI {:25} {:8.3} s   ({})", smpi.version, peer.as_secs_f64(), peer_said.trim());
+            println!("  SMPI {:25} {:8.3} s   ({})", smpi.version, peer.as_secs_f64(), peer_output.trim());
         }
         _ => println!("  SMPI: not measured: apt install libsimgrid-dev"),
     }
@@ -181,7 +181,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The number under this key, wherever it is.
+/// The first number under this key, at any depth.
 fn find_number(value: &serde_json::Value, key: &str) -> Option<f64> {
     match value {
         serde_json::Value::Object(map) => map

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What this machine allows, found out by trying where that can be tried.
+//! What this machine allows, found by trying where possible.
 //!
-//! Cost: two short-lived forked children. `info` has one thread, so what a child may do after a fork is not restricted.
+//! Cost: two short-lived forked children. `info` has one thread, so a forked child may do anything.
 
 use std::fs;
 use std::io::Read;
@@ -42,7 +42,7 @@ pub fn text(value: &Value) -> String {
     };
     let cma = match &value["cma_error"] {
         Value::Null => "yes".to_owned(),
-        error => format!("no ({}): ordinary memory goes through its owner's program", plain(error)),
+        error => format!("no ({}): memory that is not shared is copied by its owner", plain(error)),
     };
     let yama = match &value["yama_ptrace_scope"] {
         Value::Null => "not there".to_owned(),
@@ -61,7 +61,7 @@ pub fn text(value: &Value) -> String {
         ("cores allowed", plain(&value["cores_allowed"])),
         ("cross-memory attach", cma),
         ("Yama ptrace scope", yama),
-        ("membarrier, global", yes("membarrier_global_expedited", "sleepers wake every millisecond to look")),
+        ("membarrier, global", yes("membarrier_global_expedited", "sleeping threads poll every millisecond")),
         ("MADV_POPULATE", yes("madv_populate", "addresses are checked in slower ways")),
         ("open files", format!("{}, at most {}", unlimited("open_files"), unlimited("open_files_max"))),
         ("shared memory", space("shared_memory")),
@@ -86,62 +86,62 @@ fn space(path: &Path) -> Option<Value> {
     }))
 }
 
-/// A byte at an address that forked children have too.
+/// A byte at an address that is the same in forked children.
 static KNOWN: u8 = 0x5e;
 
-/// Whether the kernel can be asked to bring pages in (Linux 5.14).
+/// Whether the kernel supports MADV_POPULATE_READ (Linux 5.14).
 fn populates() -> bool {
     const POPULATE_READ: libc::c_int = 22;
     let page_bytes = rustix::param::page_size();
     let page = (&raw const KNOWN) as usize & !(page_bytes - 1);
-    // SAFETY: the page is mapped, as it holds a static of ours; populating it for reading changes no byte.
+    // SAFETY: the page is mapped, because it holds a static of this program. Populating it for reading changes no byte.
     unsafe { libc::madvise(page as *mut libc::c_void, page_bytes, POPULATE_READ) == 0 }
 }
 
-/// Whether one child of this process reaches another's memory, as ranks of a job do. In words why not.
+/// Whether one child of this process can read another's memory, as ranks of a job do. `Err`: the reason.
 fn attach_between_siblings() -> Result<(), String> {
-    let (ready, tell) = rustix::pipe::pipe().map_err(|error| error.to_string())?;
-    let offering = Child::fork(|| {
+    let (ready, notify) = rustix::pipe::pipe().map_err(|error| error.to_string())?;
+    let target = Child::fork(|| {
         cma::admit_peers();
         let byte = [1u8];
-        let _ = rustix::io::write(&tell, &byte);
+        let _ = rustix::io::write(&notify, &byte);
         loop {
-            // SAFETY: pause has no preconditions.
+            // SAFETY: `pause` takes no arguments and has no preconditions.
             unsafe { libc::pause() };
         }
     })?;
-    drop(tell);
+    drop(notify);
     if fs::File::from(ready).read_exact(&mut [0u8]).is_err() {
-        return Err("the child to be reached has ended".into());
+        return Err("the child whose memory is to be read has ended".into());
     }
-    let reaching = Child::fork(|| {
+    let reader = Child::fork(|| {
         let mut byte = 0u8;
-        // SAFETY: one byte of this frame.
-        match unsafe { cma::read(offering.pid as u32, (&raw const KNOWN) as u64, &mut byte, 1) } {
+        // SAFETY: `byte` is one byte that lives across the call, and one byte is read.
+        match unsafe { cma::read(target.pid as u32, (&raw const KNOWN) as u64, &mut byte, 1) } {
             Ok(()) if byte == KNOWN => 0,
             Err(CmaError::NotPermitted) => 1,
             Err(CmaError::Unsupported) => 2,
             _ => 3,
         }
     })?;
-    match reaching.wait() {
+    match reader.wait() {
         Some(0) => Ok(()),
         Some(1) => Err(CmaError::NotPermitted.to_string()),
         Some(2) => Err(CmaError::Unsupported.to_string()),
-        other => Err(format!("the child that reaches for it ended with {other:?}")),
+        other => Err(format!("the child that reads it ended with {other:?}")),
     }
 }
 
-/// A forked child; killed and reaped when dropped, killed also when this process ends before.
+/// A forked child. It is killed and reaped when dropped, and killed when this process ends before.
 struct Child {
     pid: libc::pid_t,
 }
 
 impl Child {
     fn fork(body: impl FnOnce() -> i32) -> Result<Child, String> {
-        // SAFETY: this process has one thread, so the child finds everything as the parent left it.
+        // SAFETY: this process has one thread, so no lock is held by a thread that does not exist in the child.
         match unsafe { libc::fork() } {
-            // SAFETY: integers only; by _exit nothing of the parent's is dropped or flushed twice.
+            // SAFETY: both calls take integers. `_exit` skips destructors and buffers, so nothing of the parent is flushed twice.
             0 => unsafe {
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0);
                 libc::_exit(body())
@@ -160,7 +160,7 @@ impl Child {
 
     fn reap(&self) -> i32 {
         let mut status = 0;
-        // SAFETY: the child is ours and not reaped; the status is of this frame. Repeated when a signal interrupts.
+        // SAFETY: the child is ours and not reaped; `status` lives across the call. Repeated after an interruption.
         while unsafe { libc::waitpid(self.pid, &mut status, 0) } < 0
             && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR)
         {}
@@ -170,7 +170,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // SAFETY: the child is ours and not reaped, so the pid is its own.
+        // SAFETY: `kill` takes numbers. The child is ours and not reaped, so the pid is its own.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
         self.reap();
     }

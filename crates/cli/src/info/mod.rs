@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge info`: what this build is, what a NIC may hold, what the environment says, what this machine allows.
+//! `selvedge info`: shows the build, the limits of a NIC, the environment variables, and what this machine allows.
 //!
-//! Each section is one JSON value and its text is made from that, so the two never disagree.
+//! Each section is one JSON value, and its text is made from that value, so that the two always agree.
 
 mod machine;
 mod sections;
@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(value_enum, value_name = "SECTION")]
     sections: Vec<Section>,
 
-    /// One JSON object with a member for each section
+    /// Print one JSON object with a member for each section
     #[arg(long)]
     json: bool,
 }
@@ -32,11 +32,11 @@ pub struct Args {
 enum Section {
     /// Version, target, profile
     Build,
-    /// What a NIC may hold, and its bytes
+    /// The limits of a NIC, and its size in bytes
     Limits,
-    /// Environment variables and the values in force
+    /// Environment variables and their current values
     Variables,
-    /// What this kernel and this user's limits allow; the directory that jobs are kept in
+    /// What this kernel and this user's limits allow, and the directory of jobs
     Machine,
     /// The counters that every NIC keeps
     Registers,
@@ -95,7 +95,7 @@ pub fn main(args: Args) -> Result<ExitCode> {
     }
 }
 
-/// Lines of cells, indented, in columns; the text is whole lines.
+/// Rows as text: indented columns, in whole lines.
 fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut table = Table::new();
     table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -105,8 +105,8 @@ fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> Strin
     table.lines().map(|line| format!(" {}\n", line.trim_end())).collect()
 }
 
-/// A JSON value as a reader wants it: strings without quotes, null as nothing. Without control characters, which
-/// somebody may have put into the environment.
+/// A JSON value as text: strings without quotes, null as nothing, and no control characters, which may come from the
+/// environment.
 fn plain(value: &Value) -> String {
     let text = match value {
         Value::Null => String::new(),

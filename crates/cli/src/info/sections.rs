@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The sections that follow from the build alone: what it is, a NIC's limits and bytes, its registers.
+//! The sections that depend on the build alone: the build, a NIC's limits and size, its registers.
 
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::{Limits, Register, layout};
@@ -18,7 +18,7 @@ pub fn build() -> Value {
     })
 }
 
-/// The target in the form in which compilers name it.
+/// The target, as compilers name it.
 fn target() -> String {
     let environment = match () {
         () if cfg!(target_env = "musl") => "-musl",
@@ -39,10 +39,10 @@ pub fn build_text(value: &Value) -> String {
     ])
 }
 
-/// A limit: its name, how to get it, what it limits.
+/// A limit: its name, its getter, and what it limits.
 type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
 
-/// All of them, in the order of [`Limits`].
+/// All limits, in the order of [`Limits`].
 const LIMITS: [Limit; 14] = [
     ("entries", |l| l.entries, "list entries and match entries"),
     ("headers", |l| l.headers, "unexpected headers"),
@@ -62,7 +62,7 @@ const LIMITS: [Limit; 14] = [
 
 const _: () = assert!(LIMITS.len() * size_of::<u32>() == size_of::<Limits>());
 
-/// The most that a NIC may ask for.
+/// The largest limits that a NIC may have.
 fn largest() -> Limits {
     let all = u32::MAX;
     Limits {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The environment variables, what they are set to, and what holds: for a program that is started from here.
+//! The environment variables: their settings, and the values that a program started from here would use.
 //!
-//! The values in force are those that the library itself reads ([`Settings`]), which also says on standard error what
-//! it does not understand.
+//! The values in force are those that the library itself reads ([`Settings`]). The library also reports malformed values
+//! on standard error.
 
 use std::path::{Path as FilePath, PathBuf};
 
@@ -32,7 +32,7 @@ fn one(variable: &Variable, settings: &Settings) -> Value {
     })
 }
 
-/// Whether the library takes this value, by the kind of values that the table gives the variable.
+/// Whether the library accepts this value, by the kind of values that the table gives for the variable.
 fn is_understood(variable: &Variable, text: &str) -> bool {
     let text = text.trim();
     match variable.values {
@@ -42,12 +42,12 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         "bytes, with K, M, G or T" => parse_bytes(text).is_some(),
         "a number" if variable.name == "SELVEDGE_CORES" => text.parse::<u32>().is_ok_and(|cores| cores > 0),
         "a number" => text.parse::<u32>().is_ok(),
-        // Empty is as good as not set.
+        // An empty value counts as not set.
         "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
         "a file" => text.is_empty() || FilePath::new(text).is_file(),
         "a name" => selvedge_job::job_name_from(text) == text,
         words if variable.name == "SELVEDGE_LOG" => {
-            // Also `target=level`, several with commas between.
+            // Also `target=level`, and several of them separated by commas.
             let is_level = |level: &str| words.split(" | ").any(|word| word.eq_ignore_ascii_case(level.trim()));
             text.split(',').all(|part| is_level(part.rsplit('=').next().unwrap_or(part)))
         }
@@ -106,7 +106,7 @@ pub fn text(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    /// Every kind of values in the table is one that is checked here, not taken for a list of words.
+    /// Every kind of values in the table is checked by its own rule, and not as a list of words.
     #[test]
     fn every_kind_of_values_is_known() {
         let cases = [

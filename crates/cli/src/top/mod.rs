@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge top`: the jobs, NICs and counters of this user on this machine, as they change.
+//! `selvedge top`: shows the jobs, NICs and counters of this user on this machine, and their changes.
 //!
-//! It only reads: the jobs cannot tell that they are watched. On a terminal it draws again and again until it is
-//! interrupted; else it prints once. Rates need two looks, so printing once takes one interval, unless that is 0.
+//! It only reads, so watched jobs are not affected. On a terminal it redraws until it is
+//! interrupted; otherwise it prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
 
-mod look;
 mod show;
+mod snapshot;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-pub use look::user_directory;
-use look::{Look, Rates};
+pub use snapshot::user_directory;
+use snapshot::{Rates, Snapshot};
 
-/// Between two draws at least.
+/// The shortest time between two draws.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);
 
 /// Watch this user's jobs, network interfaces and their counters.
@@ -29,11 +29,11 @@ pub struct Args {
     #[arg(long)]
     json: bool,
 
-    /// Print once and end; also what happens when standard output is no terminal
+    /// Print once and end; the default when standard output is not a terminal
     #[arg(long)]
     once: bool,
 
-    /// Time between two looks; 0 with --once or --json: one look, without rates
+    /// Time between two snapshots; 0 with --once or --json: one snapshot, without rates
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds)]
     interval: Duration,
 
@@ -46,18 +46,18 @@ const AFTER_HELP: &str = "\
 Columns: ni: its number, with (me) or without (le) matching, logical or physical; recv: requests that arrived; B in and B out: bytes written to its memory, \
 and read from it for others; match: requests that met a list entry; unexp: headers on unexpected lists now; drop: messages dropped; fired: \
 triggered operations; flow: times that flow control disabled a portal table entry; mail: packets that wait for the \
-process; sleep: its threads that wait asleep. State `dead`: the process has ended, and peers know; `gone`: nobody has \
-noticed yet.";
+process; sleep: its threads that sleep in a wait. State `dead`: the process has ended, and its NIC is marked; `gone`: it has ended, and no \
+process has marked its NIC yet.";
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| "a number of seconds is wanted".to_owned())
+    seconds.ok_or_else(|| "give a number of seconds".to_owned())
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
     let parent = selvedge_job::parent();
     let only = args.job.as_deref();
-    let first = Look::new(&parent, only);
+    let first = Snapshot::new(&parent, only);
     if let (Some(name), true) = (only, first.jobs.is_empty()) {
         bail!("there is no job {name} in {}", user_directory(&parent).display());
     }
@@ -67,18 +67,18 @@ pub fn main(args: Args) -> Result<ExitCode> {
         watch(&args, &parent, first)
     };
     match written {
-        // Whoever read it has seen enough.
+        // The reader has closed the stream, which is no error.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         written => Ok(written.map(|()| ExitCode::SUCCESS)?),
     }
 }
 
-fn print_once(args: &Args, parent: &Path, first: Look) -> io::Result<()> {
+fn print_once(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
     let (earlier, now) = if args.interval.is_zero() {
         (None, first)
     } else {
         sleep(args.interval);
-        (Some(first), Look::new(parent, args.job.as_deref()))
+        (Some(first), Snapshot::new(parent, args.job.as_deref()))
     };
     let rates = Rates::between(earlier.as_ref(), &now);
     let mut out = io::stdout().lock();
@@ -89,10 +89,10 @@ fn print_once(args: &Args, parent: &Path, first: Look) -> io::Result<()> {
     }
 }
 
-fn watch(args: &Args, parent: &Path, first: Look) -> io::Result<()> {
+fn watch(args: &Args, parent: &Path, first: Snapshot) -> io::Result<()> {
     let mut now = first;
-    let mut earlier: Option<Look> = None;
-    // Clear once; later draws go over the earlier one, which does not flicker.
+    let mut earlier: Option<Snapshot> = None;
+    // Clear the screen once. Later draws overwrite the earlier one, which does not flicker.
     io::stdout().write_all(b"\x1b[2J")?;
     loop {
         let text = show::text(&now, &Rates::between(earlier.as_ref(), &now));
@@ -100,11 +100,11 @@ fn watch(args: &Args, parent: &Path, first: Look) -> io::Result<()> {
         draw(&format!("{head}: {text}"))?;
         sleep(args.interval.max(INTERVAL_MIN));
         earlier = Some(now);
-        now = Look::new(parent, args.job.as_deref());
+        now = Snapshot::new(parent, args.job.as_deref());
     }
 }
 
-/// Draws the lines over what is there, cut to the terminal.
+/// Draws the lines over the earlier ones, cut to the terminal's size.
 fn draw(text: &str) -> io::Result<()> {
     let (columns, rows) = terminal_size();
     let count = text.lines().count();
@@ -126,7 +126,7 @@ fn draw(text: &str) -> io::Result<()> {
     out.flush()
 }
 
-/// Columns and rows; where the terminal does not say, as many as it takes.
+/// Columns and rows of the terminal; without a limit if they are unknown.
 fn terminal_size() -> (usize, usize) {
     match rustix::termios::tcgetwinsize(io::stdout()) {
         Ok(size) if size.ws_col > 0 && size.ws_row > 0 => (size.ws_col.into(), size.ws_row.into()),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A look as a table to read and as JSON to compute with.
+//! Formats a snapshot as a table and as JSON.
 //!
-//! Invariant: what somebody else wrote (job names, programs, file names) reaches a terminal without control characters.
+//! Invariant: text from other processes (job names, programs, file names) is printed without control characters.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
@@ -9,36 +9,36 @@ use selvedge_nic::Register;
 use selvedge_nic::registers::COUNT;
 use serde_json::{Map, Value, json};
 
-use super::look::{Job, Look, Nic, Rates};
+use super::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot};
 
-/// Column heads, in order; what [`row`] fills.
+/// Column heads, in the order of [`row`].
 const COLUMNS: [&str; 17] = [
     "rank", "pid", "os pid", "ni", "state", "mode", "recv/s", "B in/s", "B out/s", "match", "unexp", "drop", "fired",
     "flow", "mail", "sleep", "job",
 ];
 const TEXT_COLUMNS: [usize; 4] = [3, 4, 5, 16];
 
-/// The table, and below it what was refused.
-pub fn text(look: &Look, rates: &Rates) -> String {
-    let mut lines = vec![summary(look)];
-    lines.extend(look.jobs.iter().map(job_line));
-    if look.nic_count() > 0 {
+/// The table, and below it the files that were refused.
+pub fn text(snapshot: &Snapshot, rates: &Rates) -> String {
+    let mut lines = vec![summary(snapshot)];
+    lines.extend(snapshot.jobs.iter().map(job_line));
+    if snapshot.nic_count() > 0 {
         lines.push(String::new());
-        lines.extend(table(look, rates).lines().map(|line| line.trim_end().to_owned()));
+        lines.extend(table(snapshot, rates).lines().map(|line| line.trim_end().to_owned()));
     }
-    for job in &look.jobs {
+    for job in &snapshot.jobs {
         let refused = job.refused.iter().map(|refused| format!("{}/{}: {}", job.name, refused.file, refused.why));
         lines.extend(refused.map(|line| printable(&line)));
     }
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
-fn summary(look: &Look) -> String {
+fn summary(snapshot: &Snapshot) -> String {
     let plural = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    format!("{}, {}", plural(look.jobs.len(), "job"), plural(look.nic_count(), "NIC"))
+    format!("{}, {}", plural(snapshot.jobs.len(), "job"), plural(snapshot.nic_count(), "NIC"))
 }
 
-fn job_line(job: &Job) -> String {
+fn job_line(job: &JobSnapshot) -> String {
     let about = match &job.record {
         Some(record) => {
             let gone = if job.launcher_alive { "" } else { ", which is gone" };
@@ -49,7 +49,7 @@ fn job_line(job: &Job) -> String {
     printable(&format!("  {}: {about}", job.name))
 }
 
-fn table(look: &Look, rates: &Rates) -> String {
+fn table(snapshot: &Snapshot, rates: &Rates) -> String {
     let mut table = Table::new();
     table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled).set_header(COLUMNS);
     for (at, column) in table.column_iter_mut().enumerate() {
@@ -57,13 +57,13 @@ fn table(look: &Look, rates: &Rates) -> String {
         column.set_cell_alignment(if text { CellAlignment::Left } else { CellAlignment::Right });
         column.set_padding((0, 1));
     }
-    for (job, nic) in look.jobs.iter().flat_map(|job| job.nics.iter().map(move |nic| (job, nic))) {
+    for (job, nic) in snapshot.jobs.iter().flat_map(|job| job.nics.iter().map(move |nic| (job, nic))) {
         table.add_row(row(job, nic, rates));
     }
     table.to_string()
 }
 
-fn row(job: &Job, nic: &Nic, rates: &Rates) -> [String; COLUMNS.len()] {
+fn row(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> [String; COLUMNS.len()] {
     let rate = |register| rates.per_second(job, nic, register).map_or("-".to_owned(), short);
     let seen = &nic.seen;
     let count = |register| short(seen.register(register) as f64);
@@ -88,20 +88,20 @@ fn row(job: &Job, nic: &Nic, rates: &Rates) -> [String; COLUMNS.len()] {
     ]
 }
 
-fn addressing(nic: &Nic) -> &'static str {
+fn addressing(nic: &NicSnapshot) -> &'static str {
     if nic.is_logical() { "log" } else { "phys" }
 }
 
-/// Messages that matched an entry of either list.
-fn matched(nic: &Nic) -> u64 {
+/// The number of messages that matched an entry of either list.
+fn matched(nic: &NicSnapshot) -> u64 {
     nic.seen.register(Register::MatchedPriority).wrapping_add(nic.seen.register(Register::MatchedOverflow))
 }
 
-/// At most five characters up to 10^15: "999", "9.99k", "123M".
+/// A number in at most five characters, up to 10^15: "999", "9.99k", "123M".
 fn short(value: f64) -> String {
     let units = ["", "k", "M", "G", "T", "P", "E"];
     let (mut value, mut unit) = (value, 0);
-    // 999.5 would be rounded to 1000.
+    // 999.5 would be printed as 1000.
     while value >= 999.5 && unit + 1 < units.len() {
         (value, unit) = (value / 1000.0, unit + 1);
     }
@@ -119,9 +119,9 @@ fn printable(text: &str) -> String {
 }
 
 /// One record for each NIC, and for each file that was refused.
-pub fn json(look: &Look, rates: &Rates) -> Value {
+pub fn json(snapshot: &Snapshot, rates: &Rates) -> Value {
     let mut records = Vec::new();
-    for job in &look.jobs {
+    for job in &snapshot.jobs {
         records.extend(job.nics.iter().map(|nic| record(job, nic, rates)));
         records.extend(
             job.refused.iter().map(|refused| json!({"job": job.name, "file": refused.file, "refused": refused.why})),
@@ -130,7 +130,7 @@ pub fn json(look: &Look, rates: &Rates) -> Value {
     Value::Array(records)
 }
 
-fn record(job: &Job, nic: &Nic, rates: &Rates) -> Value {
+fn record(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> Value {
     let seen = &nic.seen;
     let by_name = |value: &dyn Fn(Register) -> Value| -> Map<String, Value> {
         Register::ALL.iter().map(|&register| (register.name().to_owned(), value(register))).collect()

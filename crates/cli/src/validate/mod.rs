@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge validate`: what the source documents claim, against what the simulator predicts.
+//! `selvedge validate`: compares claims of the source documents with predictions of the simulator.
 //!
-//! Exit code 0 also when predictions miss, since a miss is a result; 1 when an experiment does not run. The output has no times of
-//! this computer in it: two runs print the same.
+//! The exit code is 0 even when predictions miss, since a miss is a result; it is 1 when an experiment does not run. The output
+//! contains no times of this computer, so two runs print the same.
 
 use std::fs;
 use std::io::{self, ErrorKind, IsTerminal, Write};
@@ -26,7 +26,7 @@ use serde_json::json;
 /// predictions miss.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Claims of these documents only
+    /// Check only the claims of these documents
     #[arg(long, value_enum, value_delimiter = ',', value_name = "DOCUMENT")]
     only: Vec<Only>,
 
@@ -57,9 +57,9 @@ enum Only {
     Counting,
 }
 
-/// Where plots lie beside the page.
-const PICTURES: &str = "validation";
-/// Columns of text where no terminal says how many there are.
+/// The directory of the plots, beside the page.
+const PLOTS: &str = "validation";
+/// Width of the text in columns where there is no terminal.
 const WIDTH: u16 = 150;
 
 pub fn main(args: Args) -> Result<ExitCode> {
@@ -82,8 +82,8 @@ pub fn main(args: Args) -> Result<ExitCode> {
         draw(&all, folder)?;
     }
     if let Some(folder) = &args.docs {
-        draw(&all, &folder.join(PICTURES))?;
-        write(&folder.join("validation.md"), &markdown(&all, args.quick, PICTURES))?;
+        draw(&all, &folder.join(PLOTS))?;
+        write(&folder.join("validation.md"), &markdown(&all, args.quick, PLOTS))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -165,7 +165,7 @@ fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// A reader that goes away early is no error.
+/// Prints on standard output. It is no error if the reader has closed it.
 fn print(text: &str) -> Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error).context("cannot write to standard output"),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What one run of the measuring program measures. Names of measurements are those of `bench/mpi/main.c`.
+//! Batches: the measurements of one run of the program. Their names are those of `bench/mpi/main.c`.
 
 use clap::builder::PossibleValuesParser;
 
-use super::Scale;
+use super::MpiScale;
 
 #[derive(Debug, Clone, Copy)]
 pub struct Batch {
@@ -45,13 +45,13 @@ pub const ALL: &[Batch] = &[
         sizes: &[8, 4 * KIB, 64 * KIB],
         ..TWO
     },
-    // By itself: Open MPI 4.1.4 ends with a segmentation fault on its own path.
+    // In a batch of its own, because Open MPI 4.1.4 ends with a segmentation fault over its own transport.
     Batch { name: "one-sided", what: &["compare_swap"], ..TWO },
     Batch { name: "overlap", what: &["overlap_recv", "overlap_window", "overlap_created"], ..TWO },
     Batch { name: "collectives", what: &["allreduce", "alltoall"], processes: 16, sizes: &[8, 4 * KIB], depths: &[] },
 ];
 
-/// Both ways a message can go, over the sizes between which one overtakes the other.
+/// Both protocols of our provider, over the sizes at which their curves cross.
 pub const PROTOCOLS: Batch = Batch {
     name: "protocols",
     what: &["pingpong"],
@@ -59,12 +59,12 @@ pub const PROTOCOLS: Batch = Batch {
     ..TWO
 };
 
-/// `fi_pingpong`: no MPI at all.
+/// `fi_pingpong`, without an MPI.
 pub const FABRIC: &str = "fabric";
 
 const TWO: Batch = Batch { name: "", what: &[], processes: 2, sizes: &[], depths: &[] };
 
-/// What can be asked for.
+/// The names for the command line.
 pub fn names() -> PossibleValuesParser {
     let mut names: Vec<_> = ALL.iter().map(|batch| batch.name).chain([PROTOCOLS.name, FABRIC]).collect();
     names.dedup();
@@ -72,32 +72,32 @@ pub fn names() -> PossibleValuesParser {
 }
 
 impl Batch {
-    pub fn sizes(&self, scale: &Scale) -> &'static [u64] {
+    pub fn sizes(&self, scale: &MpiScale) -> &'static [u64] {
         first_of(self.sizes, scale)
     }
 
-    pub fn depths(&self, scale: &Scale) -> &'static [u64] {
+    pub fn depths(&self, scale: &MpiScale) -> &'static [u64] {
         first_of(self.depths, scale)
     }
 
-    pub fn processes(&self, scale: &Scale) -> usize {
+    pub fn processes(&self, scale: &MpiScale) -> usize {
         if scale.tiny { self.processes.min(4) } else { self.processes }
     }
 
-    /// What one turn takes, roughly, start and end of the program included.
-    pub fn estimate_ms(&self, scale: &Scale) -> f64 {
+    /// The estimated time of one turn, including start and end of the program.
+    pub fn estimate_ms(&self, scale: &MpiScale) -> f64 {
         const START_MS: f64 = 2500.0;
         let points = self.sizes(scale).len().max(self.depths(scale).len()).max(1) * self.what.len();
         START_MS + points as f64 * turn_ms(scale) * 1.5
     }
 }
 
-/// The part of a budget that one turn has.
-pub fn turn_ms(scale: &Scale) -> f64 {
+/// The part of the time budget for one turn.
+pub fn turn_ms(scale: &MpiScale) -> f64 {
     scale.budget_ms / f64::from(scale.turns)
 }
 
-fn first_of(all: &'static [u64], scale: &Scale) -> &'static [u64] {
+fn first_of(all: &'static [u64], scale: &MpiScale) -> &'static [u64] {
     if scale.tiny { &all[..all.len().min(2)] } else { all }
 }
 
@@ -114,8 +114,8 @@ mod tests {
 
     #[test]
     fn a_smoke_run_is_small() {
-        let biggest = ALL.iter().map(|batch| batch.processes(&Scale::SMOKE)).max();
+        let biggest = ALL.iter().map(|batch| batch.processes(&MpiScale::SMOKE)).max();
         assert_eq!(biggest, Some(4));
-        assert!(ALL.iter().all(|batch| batch.sizes(&Scale::SMOKE).len() <= 2));
+        assert!(ALL.iter().all(|batch| batch.sizes(&MpiScale::SMOKE).len() <= 2));
     }
 }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is held against what. Over our provider against the same MPI's own path, at the same size and depth; what is
-//! left of a computing process's speed against its undisturbed speed; the price of a message against one memcpy;
-//! `fi_pingpong` against `shm`; one protocol against the other.
+//! Comparisons: an MPI over our provider with the same MPI over its own transport, at the same size and depth; the speed
+//! of a disturbed computing process with its undisturbed speed; the cost of a message with one memcpy;
+//! `fi_pingpong` with `shm`; one protocol with the other.
 
 use super::super::record::{Figure, Measurement, Record};
 use super::super::report::size;
 
 const OWN: &str = "_own";
 
-/// One record for every comparison that could be made, in the order of the measurements.
+/// One record for every possible comparison, sorted.
 pub fn records(all: &[Measurement]) -> Vec<Record> {
     let mut sorted: Vec<&Measurement> = all.iter().collect();
-    sorted.sort_by_key(|m| (what_of(&m.case).to_owned(), m.size_bytes, m.depth, place_of(&m.case)));
+    sorted.sort_by_key(|m| (measurement_of(&m.case).to_owned(), m.size_bytes, m.depth, sort_key_of(&m.case)));
     let mut out = Vec::new();
     for m in sorted {
-        let compared: Vec<_> = against(&m.case).into_iter().filter_map(|rival| compare(m, &rival, all)).collect();
+        let compared: Vec<_> =
+            against(&m.case).into_iter().filter_map(|other_case| compare(m, &other_case, all)).collect();
         if compared.is_empty() {
             out.push(record(m, None));
         }
@@ -23,13 +24,13 @@ pub fn records(all: &[Measurement]) -> Vec<Record> {
     out
 }
 
-/// "pingpong" of "openmpi5_own:pingpong".
-fn what_of(case: &str) -> &str {
+/// The measurement's name, such as "pingpong" of "openmpi5_own:pingpong".
+fn measurement_of(case: &str) -> &str {
     case.split_once(':').map_or(case, |(_, what)| what)
 }
 
-/// An MPI's own path comes before ours.
-fn place_of(case: &str) -> String {
+/// The sort key of a side: an MPI's own transport comes before our provider.
+fn sort_key_of(case: &str) -> String {
     let side = case.split_once(':').map_or(case, |(side, _)| side);
     match side.strip_suffix(OWN) {
         Some(label) => format!("{label} 0"),
@@ -37,7 +38,7 @@ fn place_of(case: &str) -> String {
     }
 }
 
-/// Names of cases, and which figure is divided.
+/// The cases to compare with, and the figures.
 fn against(case: &str) -> Vec<(String, Figure)> {
     let Some((side, what)) = case.split_once(':') else { return Vec::new() };
     if what.ends_with(":alone") || what.ends_with(":memcpy") {
@@ -75,11 +76,11 @@ fn value(figure: Figure, m: &Measurement) -> Option<f64> {
     value.filter(|value| value.is_finite() && *value > 0.0)
 }
 
-fn compare(m: &Measurement, (rival, figure): &(String, Figure), all: &[Measurement]) -> Option<(String, f64)> {
+fn compare(m: &Measurement, (other_case, figure): &(String, Figure), all: &[Measurement]) -> Option<(String, f64)> {
     let same =
-        |other: &&Measurement| other.case == *rival && (other.size_bytes, other.depth) == (m.size_bytes, m.depth);
+        |other: &&Measurement| other.case == *other_case && (other.size_bytes, other.depth) == (m.size_bytes, m.depth);
     let other = all.iter().find(same)?;
-    Some((rival.clone(), value(*figure, m)? / value(*figure, other)?))
+    Some((other_case.clone(), value(*figure, m)? / value(*figure, other)?))
 }
 
 fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
@@ -97,11 +98,11 @@ fn record(m: &Measurement, compared: Option<(String, f64)>) -> Record {
     }
 }
 
-/// Equal times are found to differ by so much.
+/// Times that differ by less than this factor count as equal.
 const NOISE: f64 = 1.03;
 
-/// Sentences on where the curves of the two protocols cross: the size from which on going directly is not slower by more than what
-/// measurements differ by.
+/// A sentence on where the curves of the two protocols cross: the size from which on the direct protocol is not slower, beyond
+/// the differences between measurements.
 pub fn crossings(all: &[Measurement]) -> Vec<String> {
     let curve = |name: &str| {
         let mut points: Vec<(u64, f64)> =
@@ -109,10 +110,10 @@ pub fn crossings(all: &[Measurement]) -> Vec<String> {
         points.sort_by_key(|point| point.0);
         points
     };
-    let (lane, direct) = (curve("lane:pingpong"), curve("direct:pingpong"));
+    let (ring, direct) = (curve("lane:pingpong"), curve("direct:pingpong"));
     let both: Vec<(u64, bool)> = direct
         .iter()
-        .filter_map(|(size, ns)| Some((*size, *ns <= NOISE * lane.iter().find(|point| point.0 == *size)?.1)))
+        .filter_map(|(size, ns)| Some((*size, *ns <= NOISE * ring.iter().find(|point| point.0 == *size)?.1)))
         .collect();
     if both.is_empty() {
         return Vec::new();
@@ -120,9 +121,12 @@ pub fn crossings(all: &[Measurement]) -> Vec<String> {
     let after = both.iter().rposition(|(_, direct_wins)| !direct_wins).map_or(0, |at| at + 1);
     vec![match both.get(after) {
         Some((bytes, _)) => {
-            format!("From {} on, a message that moves directly is not slower than one through the lane.", size(*bytes))
+            format!(
+                "From {} on, a message that is copied directly is not slower than one through a ring.",
+                size(*bytes)
+            )
         }
-        None => "At no size measured did a message that moves directly beat one through the lane.".to_owned(),
+        None => "At no size measured was a message that is copied directly faster than one through a ring.".to_owned(),
     }]
 }
 
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_held_against_quiet_work_and_a_memcpy() {
+    fn overlap_is_compared_with_undisturbed_work_and_a_memcpy() {
         let rate = |case: &str, per_s: f64, ns: Option<f64>| Measurement {
             case: case.into(),
             rate_per_s: Some(per_s),
@@ -171,22 +175,22 @@ mod tests {
     }
 
     #[test]
-    fn the_providers_are_held_against_each_other() {
+    fn the_providers_are_compared() {
         let all = [time("fi_pingpong:shm", 64, 100.0), time("fi_pingpong:selvedge", 64, 40.0)];
         assert_eq!(records(&all).into_iter().find_map(|r| r.ratio), Some(0.4));
     }
 
     #[test]
     fn the_crossing_is_where_direct_stays_ahead() {
-        let curve = |lane: [f64; 4], direct: [f64; 4]| {
+        let curve = |ring: [f64; 4], direct: [f64; 4]| {
             let sizes = [1024, 4096, 16384, 65536];
             let of = |name: &str, ns: [f64; 4]| {
                 sizes.into_iter().zip(ns).map(|(size, ns)| time(name, size, ns)).collect::<Vec<_>>()
             };
-            crossings(&[of("lane:pingpong", lane), of("direct:pingpong", direct)].concat()).join("")
+            crossings(&[of("lane:pingpong", ring), of("direct:pingpong", direct)].concat()).join("")
         };
-        let said = curve([1.0, 3.0, 3.0, 9.0], [2.0, 2.0, 4.0, 5.0]);
-        assert!(said.contains("From 64 KiB on"), "ahead at 4 KiB by chance: {said}");
+        let sentence = curve([1.0, 3.0, 3.0, 9.0], [2.0, 2.0, 4.0, 5.0]);
+        assert!(sentence.contains("From 64 KiB on"), "ahead at 4 KiB by chance: {sentence}");
         assert!(curve([1.0; 4], [2.0; 4]).contains("At no size"));
         assert!(crossings(&[]).is_empty());
     }

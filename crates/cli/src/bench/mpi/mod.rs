@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench mpi`: each installed MPI on its own path against the same MPI over our libfabric provider, in one run.
+//! `selvedge bench mpi`: measures each installed MPI over its own transport and over our libfabric provider, in one run.
 //!
-//! One program (`bench/mpi`), compiled with each MPI's own `mpicc`, runs on both sides; only the environment differs, and ours is
-//! what `selvedge env` prints. The sides take turns, batch by batch, and of several turns the quickest one counts
-//! ([`super::record::quickest_runs`]). Two ranks are pinned to a core each. Beside them: Debian's `fi_pingpong` over our provider and
-//! over `shm`, and the two ways a message can go through our provider, forced one after the other, whose curves cross at the
-//! threshold that the provider should have.
+//! One program (`bench/mpi`), compiled with each MPI's own `mpicc`, runs on both sides. Only the environment differs, and ours is
+//! what `selvedge env` prints. The sides alternate, batch by batch, and of several turns the quickest one counts
+//! ([`super::record::quickest_runs`]). Two ranks are pinned to a core each. In addition: Debian's `fi_pingpong` over our provider
+//! and over `shm`, and the two protocols of our provider (through a ring, or directly), forced one after the other. Their curves
+//! cross at the best threshold for the provider.
 //!
-//! Names: `openmpi5:pingpong` is Open MPI 5 over our provider, `openmpi5_own:pingpong` Open MPI 5 as it comes.
+//! Names: `openmpi5:pingpong` is Open MPI 5 over our provider, `openmpi5_own:pingpong` Open MPI 5 over its own transport.
 //!
-//! Invariants: 1. figures go to standard output or a file, everything else to standard error. 2. What could not be measured is
-//! said. 3. A measurement of ours that fails makes the exit code 1, unless it fails on
-//! the MPI's own path too.
+//! Invariants: 1. figures go to standard output or a file, everything else to standard error. 2. A case that could not be measured
+//! is reported. 3. A measurement of ours that fails makes the exit code 1, unless it also fails over
+//! the MPI's own transport.
 
 mod batch;
 mod compare;
@@ -25,26 +25,26 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 
 use self::batch::Batch;
-use self::side::{Provider, Side, Stock};
+use self::side::{InstalledMpi, Provider, Transport};
 use super::host::Host;
 use super::process::Tree;
 use super::record::{Measurement, quickest_runs};
 use super::report;
 use crate::mpirun::Family;
 
-/// Measure the installed MPIs over Selvedge beside their own paths.
+/// Measure the installed MPIs over Selvedge beside their own transports.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Only this MPI; may be given again [default: all that are installed]
+    /// Only this MPI; may be given several times [default: all that are installed]
     #[arg(long, value_enum, value_name = "MPI")]
     mpi: Vec<Family>,
-    /// Only these: latency, flow, matching, one-sided, overlap, collectives, protocols, fabric [default: all]
+    /// Only these measurements: latency, flow, matching, one-sided, overlap, collectives, protocols, fabric [default: all]
     #[arg(value_name = "WHAT", value_parser = batch::names())]
     what: Vec<String>,
     /// Shorter runs, one turn each
     #[arg(long)]
     quick: bool,
-    /// Only see that everything runs; the figures mean nothing
+    /// Only check that everything runs; the figures mean nothing
     #[arg(long, hide = true, conflicts_with = "quick")]
     smoke: bool,
     /// Also write the records to FILE, as one JSON array
@@ -53,40 +53,42 @@ pub struct Args {
     /// Also write DIR/benchmarks-mpi.md and its plots
     #[arg(long, value_name = "DIR")]
     docs: Option<PathBuf>,
-    /// Another libfabric provider in the place of ours, such as tcp
+    /// Use another libfabric provider instead of ours, such as tcp
     #[arg(long, value_name = "NAME", conflicts_with = "docs")]
     provider: Option<String>,
 }
 
-/// How long.
+/// Durations of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Scale {
-    /// For one size or depth of one measurement, in all turns together.
+pub struct MpiScale {
+    /// The time for one size or depth of one measurement, in all turns together.
     pub budget_ms: f64,
     pub turns: u32,
-    /// Only the first of the sizes and depths, and few ranks.
+    /// Only the first sizes and depths, and few ranks.
     pub tiny: bool,
 }
 
-impl Scale {
-    const FULL: Scale = Scale { budget_ms: 500.0, turns: 5, tiny: false };
-    const QUICK: Scale = Scale { budget_ms: 80.0, turns: 1, tiny: false };
-    const SMOKE: Scale = Scale { budget_ms: 2.0, turns: 1, tiny: true };
+impl MpiScale {
+    const FULL: MpiScale = MpiScale { budget_ms: 500.0, turns: 5, tiny: false };
+    const QUICK: MpiScale = MpiScale { budget_ms: 80.0, turns: 1, tiny: false };
+    const SMOKE: MpiScale = MpiScale { budget_ms: 2.0, turns: 1, tiny: true };
 }
 
 pub fn main(args: Args) -> Result<ExitCode> {
     let scale = match (args.smoke, args.quick) {
-        (true, _) => Scale::SMOKE,
-        (_, true) => Scale::QUICK,
-        _ => Scale::FULL,
+        (true, _) => MpiScale::SMOKE,
+        (_, true) => MpiScale::QUICK,
+        _ => MpiScale::FULL,
     };
     let tree = Tree::find()?;
     let provider = Provider::find(args.provider.as_deref(), tree.prefix())?;
     let mut session =
-        Session { host: Host::here(), scale, wanted: args.what, done: Vec::new(), notes: Vec::new(), failed: false };
+        MpiSession { host: Host::here(), scale, wanted: args.what, done: Vec::new(), notes: Vec::new(), failed: false };
     let stock = session.installed(&args.mpi, tree.prefix());
     if stock.is_empty() {
-        bail!("no MPI to measure: `make peers` installs some, SELVEDGE_OPENMPI and SELVEDGE_MPICH name prefixes");
+        bail!(
+            "no MPI to measure; run make peers to install some, or set SELVEDGE_OPENMPI or SELVEDGE_MPICH to a prefix"
+        );
     }
     session.run(&stock, &provider);
 
@@ -114,24 +116,24 @@ pub fn main(args: Args) -> Result<ExitCode> {
     Ok(if session.failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-struct Session {
+struct MpiSession {
     host: Host,
-    scale: Scale,
+    scale: MpiScale,
     wanted: Vec<String>,
     done: Vec<Measurement>,
     notes: Vec<String>,
     failed: bool,
 }
 
-impl Session {
-    /// Those that are there and compile.
-    fn installed(&mut self, wanted: &[Family], prefix: &std::path::Path) -> Vec<Stock> {
+impl MpiSession {
+    /// The installed MPIs for which the program compiles.
+    fn installed(&mut self, wanted: &[Family], prefix: &std::path::Path) -> Vec<InstalledMpi> {
         let mut out = Vec::new();
         for family in [Family::Openmpi, Family::Mpich] {
             if !wanted.is_empty() && !wanted.contains(&family) {
                 continue;
             }
-            for found in Stock::find(family, prefix) {
+            for found in InstalledMpi::find(family, prefix) {
                 match found {
                     Ok(stock) => out.push(stock),
                     Err(error) => self.note(format!("{error:#}")),
@@ -145,10 +147,10 @@ impl Session {
         self.wanted.is_empty() || self.wanted.iter().any(|wanted| wanted == name)
     }
 
-    fn run(&mut self, stock: &[Stock], provider: &Provider) {
+    fn run(&mut self, stock: &[InstalledMpi], provider: &Provider) {
         let pinned = self.host.cores.len() >= 2;
         if !pinned {
-            self.note("only one core: nothing can be pinned, and the figures say little".into());
+            self.note("only one core: nothing can be pinned, and the figures are not reliable".into());
         }
         let batches: Vec<Batch> = batch::ALL.iter().filter(|batch| self.wants(batch.name)).cloned().collect();
         let protocols = self.wants(batch::PROTOCOLS.name) && provider.is_ours();
@@ -156,18 +158,18 @@ impl Session {
         let steps = (stock.len() * batches.len() * 2 + usize::from(protocols) * 2 + usize::from(fabric) * 2)
             * self.scale.turns as usize;
         let progress = super::progress_bar(steps);
-        let mut given_up: Vec<String> = Vec::new();
+        let mut failed_names: Vec<String> = Vec::new();
         for _ in 0..self.scale.turns {
             for stock in stock {
                 for batch in &batches {
-                    for side in [Side::Own, Side::Over(provider)] {
-                        self.turn(&progress, &mut given_up, stock, &side, batch, pinned);
+                    for side in [Transport::Own, Transport::Over(provider)] {
+                        self.turn(&progress, &mut failed_names, stock, &side, batch, pinned);
                     }
                 }
             }
-            // What forces a protocol is the provider's; any MPI shows it.
-            for side in Side::protocols(provider).into_iter().filter(|_| protocols) {
-                self.turn(&progress, &mut given_up, &stock[0], &side, &batch::PROTOCOLS, pinned);
+            // The provider's settings force a protocol, so any MPI can be used.
+            for side in Transport::protocols(provider).into_iter().filter(|_| protocols) {
+                self.turn(&progress, &mut failed_names, &stock[0], &side, &batch::PROTOCOLS, pinned);
             }
             for provider in fabric::providers(provider).into_iter().filter(|_| fabric) {
                 let name = format!("fi_pingpong:{}", provider.name());
@@ -175,7 +177,7 @@ impl Session {
                 let (scale, cores) = (self.scale, self.host.cores.clone());
                 let measured = || fabric::measure(provider, &scale, &cores);
                 let ours = !provider.is_shm();
-                self.take(&progress, &mut given_up, name, ours, measured);
+                self.take(&progress, &mut failed_names, name, ours, measured);
             }
         }
         progress.finish_and_clear();
@@ -184,32 +186,32 @@ impl Session {
     fn turn(
         &mut self,
         progress: &indicatif::ProgressBar,
-        given_up: &mut Vec<String>,
-        stock: &Stock,
-        side: &Side,
+        failed_names: &mut Vec<String>,
+        stock: &InstalledMpi,
+        side: &Transport,
         batch: &Batch,
         pinned: bool,
     ) {
         let name = format!("{} {}", side.prefix(stock), batch.what.join(", "));
         progress.set_message(name.clone());
         let scale = self.scale;
-        // What the MPI cannot do on its own path either is no failure of ours.
-        let own = format!("{} {}", Side::Own.prefix(stock), batch.what.join(", "));
-        let ours = !matches!(side, Side::Own) && !given_up.contains(&own);
-        self.take(progress, given_up, name, ours, || stock.measure(side, batch, &scale, pinned));
+        // A measurement that also fails over the MPI's own transport is no failure of ours.
+        let own = format!("{} {}", Transport::Own.prefix(stock), batch.what.join(", "));
+        let ours = !matches!(side, Transport::Own) && !failed_names.contains(&own);
+        self.take(progress, failed_names, name, ours, || stock.measure(side, batch, &scale, pinned));
     }
 
-    /// What failed once gets no other turn.
+    /// Takes one measurement. One that has failed gets no other turn.
     fn take(
         &mut self,
         progress: &indicatif::ProgressBar,
-        given_up: &mut Vec<String>,
+        failed_names: &mut Vec<String>,
         name: String,
         ours: bool,
         measure: impl FnOnce() -> Result<Vec<Measurement>>,
     ) {
         progress.inc(1);
-        if given_up.contains(&name) {
+        if failed_names.contains(&name) {
             return;
         }
         match measure() {
@@ -223,7 +225,7 @@ impl Session {
             Err(error) => {
                 self.failed |= ours;
                 progress.suspend(|| self.note(format!("{name}: failed: {error:#}")));
-                given_up.push(name);
+                failed_names.push(name);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::bench::report::size;
 
 pub struct Page<'a> {
     pub host: &'a Host,
-    /// What each MPI says it is.
+    /// The version of each MPI.
     pub stock: Vec<String>,
     pub measurements: &'a [Measurement],
     pub records: &'a [Record],
@@ -36,12 +36,13 @@ macro_rules! sides {
     };
 }
 
-/// In the order of the page; the first that has a case takes it.
+/// A case goes to the first subject that takes it.
 const SUBJECTS: &[Subject] = &[
     Subject {
         title: "Protocols",
-        about: "Half a round trip with every message made to go one way (SELVEDGE_FI_LANE_MAX, SELVEDGE_FI_SMALL_MAX): through the lane, written by the \
-                sender and copied out by the receiver, or directly, moved once.",
+        about: "Half a round trip with one protocol forced for every message (SELVEDGE_FI_LANE_MAX, \
+                SELVEDGE_FI_SMALL_MAX). `lane`: through a ring, which the sender copies into and the receiver copies \
+                out of. `direct`: copied once, from the sender's buffer into the receiver's.",
         has: |case| case.starts_with("lane:") || case.starts_with("direct:"),
         plots: &[Plot {
             file: "mpi-protocols.svg",
@@ -52,16 +53,17 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "fi_pingpong",
-        about: "Debian's own program, tagged messages, our provider against libfabric's shared-memory provider. Means, as the \
-                program says them.",
+        about: "Debian's own program, tagged messages, our provider against libfabric's shared-memory provider. The \
+                figures are means, as the program reports them.",
         has: |case| case.starts_with("fi_pingpong"),
         plots: &[],
     },
     Subject {
         title: "Latency",
-        about: "Half a round trip of MPI_Send and MPI_Recv. In `pingpong` nobody looks at what comes; in `pingpong_used` one buffer goes \
-                to and fro, and each end reads every word of it and writes it anew, as programs do, in the time that is measured. `exchange`: each \
-                end sends four messages, then receives four, as neighbours do that exchange halos; the time of all eight.",
+        about: "Half a round trip of MPI_Send and MPI_Recv. In `pingpong` neither rank reads the data. In \
+                `pingpong_used` one buffer goes back and forth, and each rank reads every word of it and writes it \
+                again within the measured time, as programs do. `exchange`: each rank sends four messages, then \
+                receives four, as in an exchange of halos; the time is that of all eight.",
         has: |case| [":pingpong", ":pingpong_used", ":exchange"].iter().any(|what| case.ends_with(what)),
         plots: &[
             Plot { file: "mpi-latency.svg", title: "Half a round trip", cases: sides!("pingpong"), ..BY_SIZE },
@@ -90,9 +92,9 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "Matching",
-        about: "Depth is the number of messages, or receives, that are passed over and stay where they are. `last_unexpected`: one \
-                MPI_Recv of a message that has arrived behind them. `last_posted`: half a round trip whose answer matches a \
-                receive behind them.",
+        about: "Depth is the number of messages, or receives, that are searched before the match and stay queued. \
+                `last_unexpected`: one MPI_Recv of a message that has arrived after them. `last_posted`: half a round \
+                trip whose answer matches a receive posted after them.",
         has: |case| case.contains(":last_"),
         plots: &[
             Plot {
@@ -111,9 +113,10 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "Overlap with computation",
-        about: "1 MB. `overlap_recv`: MPI_Irecv is posted, the receiver computes for twice the time that the message alone takes, \
-                calling nothing, and waits. `overlap_window`: the owner of a window computes and calls nothing while another puts into \
-                it at a fixed pace; in `overlap_created` the window is the program's own memory. The rate is pieces of work a second; its ratio to `:alone` is the availability. The time is what \
+        about: "1 MB. `overlap_recv`: MPI_Irecv is posted, the receiver computes for twice the time that the message \
+                alone takes, without calling MPI, and waits. `overlap_window`: the owner of a window computes without \
+                calling MPI while another rank puts into it at a fixed pace; in `overlap_created` the window is the \
+                program's own memory. The rate is pieces of work a second; its ratio to `:alone` is the availability. The time is what \
                 one MPI_Send, or MPI_Put with its flush, costs the active side; its ratio is to one memcpy of as many bytes.",
         has: |case| case.contains(":overlap_"),
         plots: &[],
@@ -126,9 +129,9 @@ const SUBJECTS: &[Subject] = &[
     },
     Subject {
         title: "One-sided",
-        about: "Each operation flushed before the next: its whole cost. The target waits in MPI_Recv. Memory is from \
-                MPI_Win_allocate, which an MPI may place where ranks of one host reach it without any network, as Open MPI does; \
-                in `_created` it is the program's own (MPI_Win_create).",
+        about: "Each operation is flushed before the next, so the time is its whole cost. The target waits in \
+                MPI_Recv. Memory is from MPI_Win_allocate, which an MPI may make shared between ranks of one host \
+                without any network, as Open MPI does; in `_created` it is the program's own (MPI_Win_create).",
         has: |_| true,
         plots: &[],
     },
@@ -150,7 +153,7 @@ const BY_SIZE: Plot = Plot {
 const BY_DEPTH: Plot =
     Plot { x_label: "Q", point: |m| Some((m.depth? as f64, m.median_ns?)), x_text: |x| format!("{x}"), ..BY_SIZE };
 
-/// Parts in this order, whatever the order in which a case finds its subject.
+/// The order of the parts on the page.
 const ORDER: [&str; 8] = [
     "Latency",
     "Message rate and bandwidth",
@@ -188,11 +191,12 @@ impl Page<'_> {
         format!(
             "# Benchmarks of MPI over Selvedge\n\nWritten by `selvedge bench mpi{quick} --docs DIR`; not edited by hand.\n\n\
              | | |\n|---|---|\n| host | {} |\n| date | {} |\n| MPIs | {} |\n\n\
-             Each installed MPI as it comes (`_own`), and the same MPI over our libfabric provider, told by the environment that \
-             `selvedge env` prints. One program runs on both sides; they take turns, and of several turns the quickest one counts: the cores \
-             of a virtual machine lie now nearer to each other and now farther, for seconds at a time. Two ranks are pinned to a core each. A figure is the median, or the 99th percentile, of many batches after warming \
-             up. A ratio is this case's figure divided by that of the case it stands against: for times, less than one is faster; \
-             for rates and bandwidths, more than one is.\n\n",
+             Each installed MPI over its own transport (`_own`), and the same MPI over our libfabric provider, with \
+             the environment that `selvedge env` prints. One program runs on both sides; they take turns, and of \
+             several turns the quickest one counts, because the distance of a virtual machine's cores varies over \
+             seconds. Two ranks are pinned to a core each. A figure is the median, or the 99th percentile, of many batches after warming \
+             up. A ratio is this case's figure divided by that of the case in the column `against`: for times, less \
+             than one is faster; for rates and bandwidths, more than one is.\n\n",
             self.host.describe(),
             self.host.date,
             self.stock.join(", "),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The installed MPIs, and the two sides on which each is measured: as it comes, and over a libfabric provider.
+//! The installed MPIs, and the two sides on which each is measured: over its own transport, and over a libfabric provider.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use tempfile::TempDir;
 
-use super::Scale;
+use super::MpiScale;
 use super::batch::{Batch, turn_ms};
 use crate::bench::peers::{compile, installed, path_with};
 use crate::bench::process::measurements;
@@ -16,24 +16,24 @@ use crate::bench::record::Measurement;
 use crate::env::{Target, Variable, mpi_preload, provider_directory, variables};
 use crate::mpirun::Family;
 
-/// A run that takes this much longer than estimated is ended.
-const PATIENCE_FACTOR: f64 = 6.0;
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The provider's thresholds between its two ways: nothing, or everything, goes through the lane.
+/// A run may take its estimated time times the factor, plus the extra time, before it is ended.
+const EXTRA_FACTOR: f64 = 6.0;
+const EXTRA_TIME: Duration = Duration::from_secs(60);
+/// The provider's thresholds between its two protocols, and the values with which no message, or every message, goes through a ring.
 const THRESHOLDS: [&str; 2] = ["SELVEDGE_FI_LANE_MAX", "SELVEDGE_FI_SMALL_MAX"];
-const LANE_NEVER: &str = "0";
-const LANE_ALWAYS: &str = "4294967296";
+const RING_NEVER: &str = "0";
+const RING_ALWAYS: &str = "4294967296";
 
-/// What stands in `FI_PROVIDER`.
+/// The provider of `FI_PROVIDER`.
 #[derive(Debug)]
 pub struct Provider {
-    /// `None`: one of libfabric's own.
+    /// `None`: it is one of libfabric's own.
     directory: Option<PathBuf>,
     name: String,
 }
 
 impl Provider {
-    /// Ours, unless another is named.
+    /// Finds our provider, unless another is named.
     pub fn find(name: Option<&str>, prefix: &Path) -> Result<Provider> {
         Ok(match name {
             Some(name) => Provider { directory: None, name: name.to_owned() },
@@ -49,7 +49,7 @@ impl Provider {
         &self.name
     }
 
-    /// Ours as `selvedge env` has it; of another, the name wherever ours would stand.
+    /// The variables of `selvedge env` for our provider; for another, the same with its name instead of ours.
     pub fn variables(&self, target: Target) -> Result<Vec<Variable>> {
         let place = self.directory.as_deref().unwrap_or(Path::new(""));
         let mut all = variables(target, place)?;
@@ -63,47 +63,51 @@ impl Provider {
     }
 }
 
-/// How an MPI is to send.
-pub enum Side<'a> {
+/// The transport that an MPI is measured over.
+pub enum Transport<'a> {
     Own,
     Over(&'a Provider),
-    /// Ours, with one way for every message: `lane` or `direct`.
+    /// Our provider with one protocol for every message: `lane` (through a ring) or `direct`.
     Forced {
         provider: &'a Provider,
-        way: &'static str,
-        lane_max: &'static str,
+        protocol: &'static str,
+        ring_max: &'static str,
     },
 }
 
-impl<'a> Side<'a> {
-    pub fn protocols(provider: &'a Provider) -> [Side<'a>; 2] {
-        [("lane", LANE_ALWAYS), ("direct", LANE_NEVER)].map(|(way, lane_max)| Side::Forced { provider, way, lane_max })
+impl<'a> Transport<'a> {
+    pub fn protocols(provider: &'a Provider) -> [Transport<'a>; 2] {
+        [("lane", RING_ALWAYS), ("direct", RING_NEVER)].map(|(protocol, ring_max)| Transport::Forced {
+            provider,
+            protocol,
+            ring_max,
+        })
     }
 
-    /// What stands before the colon in its cases' names.
-    pub fn prefix(&self, stock: &Stock) -> String {
+    /// The part of its cases' names before the colon.
+    pub fn prefix(&self, stock: &InstalledMpi) -> String {
         match self {
-            Side::Own => format!("{}_own", stock.label),
-            Side::Over(_) => stock.label.clone(),
-            Side::Forced { way, .. } => (*way).to_owned(),
+            Transport::Own => format!("{}_own", stock.label),
+            Transport::Over(_) => stock.label.clone(),
+            Transport::Forced { protocol, .. } => (*protocol).to_owned(),
         }
     }
 
     fn set(&self, command: &mut Command, target: Target) -> Result<()> {
         let provider = match self {
-            Side::Own => {
-                // What the caller has set for itself must not make this side ours.
+            Transport::Own => {
+                // Variables of the user must not make this side use our provider.
                 for Variable { name, .. } in variables(target, Path::new("/"))? {
                     command.env_remove(name);
                 }
                 return Ok(());
             }
-            Side::Over(provider) | Side::Forced { provider, .. } => provider,
+            Transport::Over(provider) | Transport::Forced { provider, .. } => provider,
         };
         command.envs(provider.variables(target)?.into_iter().map(|variable| (variable.name, variable.value)));
         for threshold in THRESHOLDS {
             match self {
-                Side::Forced { lane_max, .. } => command.env(threshold, lane_max),
+                Transport::Forced { ring_max, .. } => command.env(threshold, ring_max),
                 _ => command.env_remove(threshold),
             };
         }
@@ -112,19 +116,19 @@ impl<'a> Side<'a> {
 }
 
 /// An installed MPI with the measuring program compiled for it.
-pub struct Stock {
+pub struct InstalledMpi {
     family: Family,
     bin: PathBuf,
-    /// "Open MPI 5.0.11"
+    /// Such as "Open MPI 5.0.11".
     pub version: String,
-    /// "openmpi5"
+    /// Such as "openmpi5".
     pub label: String,
     program: PathBuf,
     _directory: TempDir,
 }
 
-impl Stock {
-    pub fn find(family: Family, prefix: &Path) -> Vec<Result<Stock>> {
+impl InstalledMpi {
+    pub fn find(family: Family, prefix: &Path) -> Vec<Result<InstalledMpi>> {
         let name = match family {
             Family::Openmpi => "openmpi",
             Family::Mpich => "mpich",
@@ -134,12 +138,12 @@ impl Stock {
             .map(|(bin, version)| {
                 let (directory, program) = compile(&bin).with_context(|| version.clone())?;
                 let label = label(name, &version);
-                Ok(Stock { family, bin, version, label, program, _directory: directory })
+                Ok(InstalledMpi { family, bin, version, label, program, _directory: directory })
             })
             .collect()
     }
 
-    pub fn measure(&self, side: &Side, batch: &Batch, scale: &Scale, pinned: bool) -> Result<Vec<Measurement>> {
+    pub fn measure(&self, side: &Transport, batch: &Batch, scale: &MpiScale, pinned: bool) -> Result<Vec<Measurement>> {
         let (processes, list) =
             (batch.processes(scale), |values: &[u64]| values.iter().map(u64::to_string).collect::<Vec<_>>().join(","));
         let mut command = Command::new(self.bin.join("mpiexec"));
@@ -158,10 +162,10 @@ impl Stock {
             }
         }
         side.set(&mut command, target)?;
-        // Open MPI refuses to run as root, as it does in a container, unless told twice.
+        // Open MPI refuses to run as root, the user of many containers, unless both variables allow it.
         command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
         command.env("PATH", path_with(&self.bin));
-        let limit = Duration::from_secs_f64(batch.estimate_ms(scale) * PATIENCE_FACTOR / 1000.0) + PATIENCE;
+        let limit = Duration::from_secs_f64(batch.estimate_ms(scale) * EXTRA_FACTOR / 1000.0) + EXTRA_TIME;
         measurements(&mut command, limit)
     }
 
@@ -173,7 +177,7 @@ impl Stock {
     }
 }
 
-/// Open MPI 4 and 5 differ in what they are; of MPICH one is enough.
+/// The label of an MPI. Open MPI 4 and 5 are measured apart, because they differ much; of MPICH one is enough.
 fn label(name: &str, version: &str) -> String {
     let number = version.split_ascii_whitespace().last().and_then(|number| number.split('.').next());
     match (name, number) {

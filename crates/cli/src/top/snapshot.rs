@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One look at all jobs of this user below one parent directory.
+//! A snapshot of all jobs of this user below one parent directory.
 //!
-//! Invariants: 1. only directories and files that are this user's alone are entered or read; no directory's lock is taken,
-//! so looking never keeps a job from being swept. 2. What vanishes between being listed and being read was not there.
-//! 3. A file that is no sound segment is reported, and the others are shown all the same.
+//! Invariants: 1. only directories and files that only this user can access are read. No directory is locked,
+//! so a snapshot never keeps a job from being swept. 2. A file that vanishes between being listed and being read is ignored.
+//! 3. A malformed segment is reported, and the others are still shown.
 //!
-//! Cost: a directory listing for each job, a look (`selvedge_shm::inspect`) and a `/proc` file for each NIC.
+//! Cost: a directory listing for each job; an inspection (`selvedge_shm::inspect`) and a `/proc` file for each NIC.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,25 +20,25 @@ use selvedge_shm::inspect::{Inspection, State, inspect};
 use selvedge_shm::os::mapping::MapError;
 use selvedge_shm::segment::SegmentError;
 
-/// What there was at one time.
-pub struct Look {
+/// The jobs at one time.
+pub struct Snapshot {
     pub when: Instant,
     /// By name.
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<JobSnapshot>,
 }
 
-pub struct Job {
+pub struct JobSnapshot {
     pub name: String,
-    /// What its launcher wrote; None without one of ours.
+    /// The launcher's record; None without a launcher of ours.
     pub record: Option<JobRecord>,
     pub launcher_alive: bool,
     /// By file: Portals process id, interface.
-    pub nics: Vec<Nic>,
-    /// What could not be read, and why.
+    pub nics: Vec<NicSnapshot>,
+    /// Files that could not be read, and the reasons.
     pub refused: Vec<Refused>,
 }
 
-pub struct Nic {
+pub struct NicSnapshot {
     pub seen: Inspection,
     pub owner_alive: bool,
 }
@@ -48,12 +48,12 @@ pub struct Refused {
     pub why: String,
 }
 
-impl Nic {
-    /// One word for how it is.
+impl NicSnapshot {
+    /// The state in one word.
     pub fn state(&self) -> &'static str {
         match self.seen.state {
             State::Ready if self.owner_alive => "ready",
-            // Nobody has noticed yet: no launcher of ours, and nobody has sent to it.
+            // No process has marked the segment yet: there is no launcher of ours, and no process has sent to it.
             State::Ready => "gone",
             State::Closed => "closed",
             State::Dead => "dead",
@@ -79,23 +79,23 @@ pub fn user_directory(parent: &Path) -> PathBuf {
     parent.join(format!("selvedge-{}", rustix::process::geteuid().as_raw()))
 }
 
-impl Look {
-    /// Looks at the job named, or at all.
-    pub fn new(parent: &Path, only: Option<&str>) -> Look {
+impl Snapshot {
+    /// Reads the job `only`, or all jobs.
+    pub fn new(parent: &Path, only: Option<&str>) -> Snapshot {
         let when = Instant::now();
         let user = user_directory(parent);
-        let mut jobs: Vec<Job> = Vec::new();
-        if is_ours_alone(&user) {
+        let mut jobs: Vec<JobSnapshot> = Vec::new();
+        if is_private(&user) {
             for (name, path) in listed(&user) {
-                // A name with a dot in front is a directory on its way out.
+                // A directory whose name begins with a dot is being removed.
                 let wanted = !name.starts_with('.') && only.is_none_or(|only| only == name);
-                if wanted && is_ours_alone(&path) {
-                    jobs.push(Job::new(name, &path));
+                if wanted && is_private(&path) {
+                    jobs.push(JobSnapshot::new(name, &path));
                 }
             }
         }
         jobs.sort_by(|a, b| a.name.cmp(&b.name));
-        Look { when, jobs }
+        Snapshot { when, jobs }
     }
 
     pub fn nic_count(&self) -> usize {
@@ -103,19 +103,19 @@ impl Look {
     }
 }
 
-impl Job {
-    fn new(name: String, path: &Path) -> Job {
+impl JobSnapshot {
+    fn new(name: String, path: &Path) -> JobSnapshot {
         let record = JobRecord::read(path);
         let launcher_alive = record.as_ref().is_some_and(|record| record.launcher.is_alive());
-        let mut job = Job { name, record, launcher_alive, nics: Vec::new(), refused: Vec::new() };
+        let mut job = JobSnapshot { name, record, launcher_alive, nics: Vec::new(), refused: Vec::new() };
         for (file, path) in listed(path).into_iter().filter(|(file, _)| file.ends_with(".nic")) {
             match inspect(&path) {
                 Ok(seen) if file == format!("{}.{}.nic", seen.pid, seen.ni) => {
                     let owner_alive = seen.owner.is_alive();
-                    job.nics.push(Nic { seen, owner_alive });
+                    job.nics.push(NicSnapshot { seen, owner_alive });
                 }
                 Ok(seen) => {
-                    let why = format!("it says that it is NIC {} of process {}", seen.ni, seen.pid);
+                    let why = format!("its header names NIC {} of process {}", seen.ni, seen.pid);
                     job.refused.push(Refused { file, why });
                 }
                 Err(SegmentError::Map(MapError::Io { source, .. })) if source.kind() == ErrorKind::NotFound => {}
@@ -128,7 +128,7 @@ impl Job {
     }
 }
 
-/// The file is named beside the message.
+/// The message without the path, because the file is printed before it.
 fn without_path(message: &str, path: &Path) -> String {
     message.strip_prefix(&format!("{}: ", path.display())).unwrap_or(message).to_owned()
 }
@@ -138,7 +138,7 @@ fn listed(path: &Path) -> Vec<(String, PathBuf)> {
     entries.filter_map(|entry| Some((entry.file_name().into_string().ok()?, entry.path()))).collect()
 }
 
-fn is_ours_alone(path: &Path) -> bool {
+fn is_private(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|status| {
         status.is_dir()
             && status.uid() == rustix::process::geteuid().as_raw()
@@ -146,33 +146,33 @@ fn is_ours_alone(path: &Path) -> bool {
     })
 }
 
-/// A NIC in the life of one process: the key under which two looks are compared.
+/// Identifies a NIC of one process, to compare it in two snapshots.
 type Key<'a> = (&'a str, u32, u32, u32, u64);
 
-fn key<'a>(job: &'a Job, nic: &Nic) -> Key<'a> {
+fn key<'a>(job: &'a JobSnapshot, nic: &NicSnapshot) -> Key<'a> {
     (&job.name, nic.seen.pid, nic.seen.ni, nic.seen.owner.pid, nic.seen.owner.start)
 }
 
-/// How fast registers grew between two looks.
+/// The rates at which registers grew between two snapshots.
 pub struct Rates<'a> {
     earlier: BTreeMap<Key<'a>, &'a Inspection>,
     seconds: f64,
 }
 
 impl<'a> Rates<'a> {
-    /// Without an earlier look nothing is known.
-    pub fn between(earlier: Option<&'a Look>, later: &Look) -> Rates<'a> {
+    /// Rates between two snapshots; without an earlier one no rate is known.
+    pub fn between(earlier: Option<&'a Snapshot>, later: &Snapshot) -> Rates<'a> {
         let Some(earlier) = earlier else { return Rates { earlier: BTreeMap::new(), seconds: 1.0 } };
         let seconds = later.when.saturating_duration_since(earlier.when).as_secs_f64().max(1e-3);
         let nics = earlier.jobs.iter().flat_map(|job| job.nics.iter().map(|nic| (key(job, nic), &nic.seen)));
         Rates { earlier: nics.collect(), seconds }
     }
 
-    /// Counts of a register in a second; None if the NIC was not there before, or if somebody set the register back.
-    pub fn per_second(&self, job: &Job, nic: &Nic, register: Register) -> Option<f64> {
+    /// The growth of a register in a second; None if the NIC was not in the earlier snapshot, or if a process reset the register.
+    pub fn per_second(&self, job: &JobSnapshot, nic: &NicSnapshot, register: Register) -> Option<f64> {
         let before = self.earlier.get(&key(job, nic))?.register(register);
         let grown = nic.seen.register(register).wrapping_sub(before);
-        // More than half of the range is a step back.
+        // A growth of more than half of the range means that the register was reset.
         (grown < 1 << 63).then(|| grown as f64 / self.seconds)
     }
 }
