@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-#   make demo      installs what is missing, builds, and shows what communication costs on this machine
-#   make test      installs what it needs, builds, and runs every test
+#   make demo      installs missing packages, builds, and shows what communication costs on this machine
+#   make test      installs missing packages, builds, and runs every test
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
 #   make build     builds into build/: bin, lib, include, libexec, examples
 #   make install   copies that tree to PREFIX (default /usr/local)
 #   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
-#   make peers     installs what the benchmark compares with: UCX, Open MPI, MPICH
+#   make peers     installs the peers of the benchmark: UCX, Open MPI, MPICH
 
 PREFIX ?= /usr/local
 CARGO ?= cargo
@@ -14,24 +14,24 @@ CC ?= cc
 TREE := build
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -1)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-# What the tests are built with: a profile of Cargo.toml.
+# The profile of Cargo.toml that tests are built with.
 TEST_PROFILE ?= checked
 CFLAGS_PROGRAM := -std=gnu11 -O2 -g -Wall -Wextra -Iinclude
 LINK := -L$(TREE)/lib -lportals -Wl,-rpath,'$$ORIGIN/../lib' -Wl,-rpath,'$$ORIGIN/../../lib' -lm -lpthread
 
-# OpenSHMEM programs are compiled as a user compiles them, and look for libsma.so within the tree.
+# OpenSHMEM programs are compiled as a user compiles them, and find libsma.so within the tree.
 OSHCC := OSHCC_CC="$(CC)" OSHCC_RPATH='$$ORIGIN/../../lib:$$ORIGIN/../../../lib' $(TREE)/bin/oshcc
 
-# libfabric loads every *-fi.so of the directory that FI_PROVIDER_PATH names: it has one of its own.
+# libfabric loads every *-fi.so of the directory that FI_PROVIDER_PATH names, so the provider has a directory of its own.
 PROVIDER := $(TREE)/lib/libselvedge/libselvedge-fi.so
 
-# What tells simulated ranks the time: `selvedge sim` puts it before their other libraries.
+# The virtual clocks of simulated ranks: `selvedge sim` loads this library before the ranks' other libraries.
 SIM_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_sim_preload.so
 
-# What `selvedge mpirun` and `selvedge env` put before the C library of ranks: a malloc whose large blocks are shared, cheaper yields.
+# `selvedge mpirun` and `selvedge env` load this library before the C library: a malloc with shared large blocks, cheaper yields.
 MPI_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpi_preload.so
 
-# What answers for PMIx in simulated ranks of Open MPI.
+# PMIx for simulated ranks of Open MPI.
 SIM_PMIX := $(TREE)/lib/libselvedge/libselvedge_sim_pmix.so
 
 EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c))
@@ -58,7 +58,7 @@ $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_
 	@cmp -s $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX) || install -m 755 $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX)
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
-# The functions that the table has, each also as pshmem_..; nothing else is seen from outside.
+# Exports the functions of the table, each also as pshmem_.., and no other symbols.
 $(TREE)/lib/libsma.so.1: $(TARGET)/release/libsma.a packaging/libsma.ld packaging/libsma.map
 	$(CC) -shared -o $@ packaging/libsma.ld $(TARGET)/release/libsma.a -Wl,--version-script=packaging/libsma.map \
 		-Wl,-soname,libsma.so.1 -Wl,--gc-sections -Wl,-z,defs -Wl,-z,relro -Wl,-z,now -lgcc_s -lm -lrt -lpthread -ldl -lc
@@ -71,7 +71,7 @@ headers: | $(TREE)/lib/libportals.so
 	@install -m 644 include/*.h $(TREE)/include/
 	@install -m 644 include/mpp/*.h $(TREE)/include/mpp/
 
-# $(call package,TREE): what packaging/ has, for a tree. The wrappers find their tree themselves.
+# $(call package,TREE): installs the files of packaging/ into a tree. The wrappers find their tree themselves.
 define package
 	@for name in portals4 sma; do \
 		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(1)/lib/pkgconfig/$$name.pc; done
@@ -102,7 +102,7 @@ demo: setup build
 test: setup build check-examples
 	$(CARGO) test --profile $(TEST_PROFILE) --workspace
 
-# Each example ends with an error when a byte is wrong. The programs in README.md are among them.
+# Runs the examples and the programs of README.md. Each exits with an error when a byte is wrong.
 check-examples: build
 	@awk '/^```c$$/ { n++; inside = 1; next } /^```$$/ { inside = 0 } inside { print > "$(TREE)/examples/readme" n ".c" }' README.md
 	OSHCC_CC="$(CC)" $(TREE)/bin/oshcc -std=gnu11 -Wall -Wextra -Werror $(TREE)/examples/readme1.c -o $(TREE)/examples/readme1
@@ -132,8 +132,8 @@ lint:
 docs:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
-# docs/environment.md, docs/registers.md and the memory layout in docs/design/memory.md, from the program's own tables; shmem.h and
-# what else comes from the table of OpenSHMEM functions.
+# Generates docs/environment.md, docs/registers.md and the memory layout in docs/design/memory.md from the program's own tables, and
+# shmem.h and other files from the table of OpenSHMEM functions.
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
 	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-shmem --test generated

@@ -1,20 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Sees to it that this machine can build Selvedge; `make demo` and `make test` begin with it. The one place that says
-# what is needed of the system:
+# Makes sure that this machine can build Selvedge; `make demo` and `make test` begin with it. This is the one list of
+# what the system must have:
 #
 #   a C compiler with the C library's headers    the examples, the benchmark programs, the conformance suites
 #   a C++ compiler                               the C++ side of the OpenSHMEM suite
-#   make                                         to put it all together
-#   libfabric's headers, and libclang             the provider for stock MPI: its types are made from the headers
+#   make                                         runs the build
+#   libfabric's headers, and libclang             the provider for stock MPI: its types are generated from the headers
 #   Rust (cargo), as new as Cargo.toml says       everything else
 #
-# It does nothing when all of it is there. What is missing is installed through apt-get as root or by sudo, after saying
-# so; where that cannot be done, it says what to install and fails.
+# It does nothing when everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a
+# message. Where that is not possible, it prints what to install and fails.
 #
-# Not needed, but used where there: python3 (a PMI-1 client in the tests; with its venv, shmem4py's own test suite in
-# .ci/run), and what bench/get-peers.sh installs to be measured beside.
+# Optional: python3 (a PMI-1 client in the tests; with its venv, shmem4py's own test suite in .ci/run), and the peers that
+# bench/get-peers.sh installs for comparison.
 set -eu
 
 cd "$(dirname "$0")"
@@ -37,13 +37,13 @@ c_works() {
     return $works
 }
 
-# The same in C++.
+# Whether a C++ program can be compiled.
 cxx_works() {
     command -v "${CXX:-c++}" >/dev/null 2>&1 || return 1
     printf '#include <cstddef>\nint main() {}\n' | "${CXX:-c++}" -x c++ - -fsyntax-only >/dev/null 2>&1
 }
 
-# at_least WANTED VERSION: of "major.minor" and more.
+# at_least WANTED VERSION: whether VERSION is WANTED ("major.minor") or newer.
 at_least() {
     wanted_minor=${1#*.}
     major=${2%%.*}
@@ -55,7 +55,7 @@ at_least() {
 
 rust_version() { cargo --version 2>/dev/null | sed -n 's/^cargo \([0-9][0-9.]*\).*/\1/p'; }
 
-# Runs a command as root; without a terminal only where no password is asked for.
+# Runs a command as root. Without a terminal it fails where sudo needs a password.
 as_root() {
     if [ "$(id -u)" -eq 0 ]; then
         "$@"
@@ -69,21 +69,21 @@ as_root() {
 # Installs Debian packages.
 install_packages() {
     command -v apt-get >/dev/null 2>&1 ||
-        fail "this system has no apt-get; please install what Debian calls: $*"
+        fail "this system has no apt-get; install what Debian calls: $*"
     [ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null 2>&1 ||
-        fail "neither root nor sudo; please have installed: $*"
+        fail "neither root nor sudo is available; have an administrator install: $*"
     say "installing $* with apt-get"
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@" ||
         { as_root apt-get update -q && as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -q "$@"; } ||
         fail "apt-get could not install: $*"
 }
 
-# Whether libfabric's headers, and the libclang that bindgen reads them with, are there.
+# Whether libfabric's headers, and the libclang with which bindgen reads them, are installed.
 fabric_works() { printf '#include <rdma/fabric.h>\n' | "${CC:-cc}" -x c - -fsyntax-only >/dev/null 2>&1; }
 clang_works() {
     [ -n "${LIBCLANG_PATH:-}" ] && return 0
     for place in /usr/lib/llvm*/lib /usr/lib64 /usr/lib /usr/lib/*-linux-gnu /usr/local/lib; do
-        # Its own headers (stddef.h and the like) come with it in Debian's libclang-dev.
+        # libclang needs its own headers (stddef.h and others), which are in Debian's libclang-dev, too.
         set -- "$place"/libclang.so* "$place"/libclang-*.so*
         { [ -e "$1" ] || [ -e "$2" ]; } || continue
         set -- /usr/lib/llvm*/lib/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h
@@ -109,12 +109,12 @@ if ! command -v cargo >/dev/null 2>&1; then
     if [ -x "$cargo_home/bin/cargo" ]; then
         fail "cargo is installed but not in PATH; run: . \"$cargo_home/env\""
     fi
-    # Debian's own is good enough from Debian 13 on.
+    # Debian's own cargo is new enough from Debian 13 on.
     offered=$(apt-cache policy cargo 2>/dev/null | sed -n 's/^ *Candidate: //p') || offered=
     if at_least "$rust_wanted" "${offered:-none}"; then
         install_packages cargo
     else
-        fail "Rust $rust_wanted or newer is needed; the usual way to get it is rustup (https://rustup.rs)"
+        fail "Rust $rust_wanted or newer is needed; install it with rustup (https://rustup.rs)"
     fi
 fi
 have=$(rust_version)

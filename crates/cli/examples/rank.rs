@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A rank for the tests of `selvedge run`.
 //!
-//!     rank hello           exchanges, waits, says what it saw, leaves
+//!     rank hello           exchanges, waits, prints the result, leaves
 //!     rank leave           joins and leaves
 //!     rank die N           joins; rank N is killed by SIGKILL in the job; the others wait and exchange without it
 //!     rank silent N        joins; rank N exits with 0 without leaving; the others wait
@@ -27,7 +27,7 @@ fn main() -> ExitCode {
         "hello" => hello(&job),
         "leave" => job.finalize(),
         "die" if me => job.barrier().map(|()| die()),
-        "die" => go_on_without_one(&job),
+        "die" => continue_without_one(&job),
         "silent" if me => job.barrier(),
         "silent" => job.barrier().and_then(|()| job.barrier()).and_then(|()| job.finalize()),
         "abort" if me => job.abort(i32::try_from(number(2)).unwrap_or(1), "as asked"),
@@ -58,9 +58,9 @@ fn hello(job: &Job) -> Result<(), JobError> {
     job.finalize()
 }
 
-fn go_on_without_one(job: &Job) -> Result<(), JobError> {
+fn continue_without_one(job: &Job) -> Result<(), JobError> {
     job.barrier()?;
-    // Complete when the launcher has noticed the death.
+    // This barrier completes when the launcher has detected the death.
     job.barrier()?;
     match job.exchange(b"x") {
         Err(JobError::PeerLost { rank }) => println!("rank {} misses rank {rank}", job.rank()),

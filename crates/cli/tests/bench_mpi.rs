@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge bench mpi`: what is missing is said before anything is measured; and, where an MPI and libfabric are installed,
-//! that an MPI's own path and a libfabric provider are both measured and held against each other. The provider is
-//! libfabric's `tcp`, so that no built tree is needed; no time is held against any limit.
+//! `selvedge bench mpi`: missing parts are reported before anything is measured; and where an MPI and libfabric are installed,
+//! the MPI over its own transport and over a libfabric provider are both measured and compared. The provider is
+//! libfabric's `tcp`, so that no built tree is needed. No test checks a time against a limit.
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -12,20 +12,20 @@ fn bench(arguments: &[&str], environment: &[(&str, &Path)]) -> Output {
     command.output().expect("the program starts")
 }
 
-fn said(output: &Output) -> String {
+fn errors_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 #[test]
-fn a_missing_provider_is_said_first() {
+fn a_missing_provider_is_reported_first() {
     let tree = tempfile::tempdir().unwrap();
     let output = bench(&["--smoke"], &[("SELVEDGE_PREFIX", tree.path())]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("libselvedge-fi.so is not there"), "{}", said(&output));
+    assert!(errors_of(&output).contains("libselvedge-fi.so is not there"), "{}", errors_of(&output));
 }
 
 #[test]
-fn without_an_mpi_it_says_where_they_come_from() {
+fn without_an_mpi_it_reports_how_to_get_one() {
     let tree = tempfile::tempdir().unwrap();
     let nowhere = [
         ("SELVEDGE_PREFIX", tree.path()),
@@ -34,7 +34,7 @@ fn without_an_mpi_it_says_where_they_come_from() {
     ];
     let output = bench(&["--smoke", "--provider", "tcp"], &nowhere);
     assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("make peers"), "{}", said(&output));
+    assert!(errors_of(&output).contains("make peers"), "{}", errors_of(&output));
     assert_eq!(bench(&["--smoke", "no-such-thing"], &nowhere).status.code(), Some(2));
 }
 
@@ -49,7 +49,7 @@ fn both_sides_are_measured_and_compared() {
     let json = tree.path().join("records.json");
     let arguments = ["--smoke", "--provider", "tcp", "--mpi", "mpich", "latency", "--json", json.to_str().unwrap()];
     let output = bench(&arguments, &[("SELVEDGE_PREFIX", tree.path()), ("SELVEDGE_MPICH", &prefix)]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", errors_of(&output));
     let records: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(json).unwrap()).unwrap();
     let records = records.as_array().unwrap();
     let compared = |record: &&serde_json::Value| record["against"] == "mpich_own:pingpong";

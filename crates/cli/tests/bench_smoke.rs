@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every benchmark case runs, tiny, and says something sane. No time is held against any limit: only what cannot be, such
-//! as a median above the 99th percentile, or a case that is missing, fails.
+//! Every benchmark case runs in a tiny version and prints plausible figures. No test checks a time against a limit. Only an impossible
+//! result fails, such as a median above the 99th percentile, or a missing case.
 //!
 //! Needs a built tree (`make build`): the one that SELVEDGE_PREFIX names, else `build/` of this repository.
 
@@ -25,14 +25,15 @@ fn bench(arguments: &[&str]) -> Output {
     command.output().expect("the program starts")
 }
 
-fn said(output: &Output) -> String {
+fn errors_of(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 type Row = Map<String, Value>;
 
 fn rows(output: &Output) -> Vec<Row> {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("not an array of records: {e}\n{}", said(output)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|e| panic!("not an array of records: {e}\n{}", errors_of(output)))
 }
 
 fn number(row: &Row, field: &str) -> Option<f64> {
@@ -61,7 +62,7 @@ fn check(row: &Row) {
     assert_eq!(row["against"].is_null(), row["ratio"].is_null(), "{row:?}");
 }
 
-/// What must be held against what, and for which sizes or depths there must be a row.
+/// The comparisons that must exist, and the sizes or depths that must have a row.
 const EXPECTED: &[(&str, Option<&str>, usize)] = &[
     ("raw_flag", None, 1),
     ("counting_put", Some("raw_flag"), 1),
@@ -87,12 +88,12 @@ const EXPECTED: &[(&str, Option<&str>, usize)] = &[
 #[test]
 fn every_case_runs() {
     let output = bench(&["--smoke", "--json", "--peers", "none"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", errors_of(&output));
     let rows = rows(&output);
     rows.iter().for_each(check);
     for (case, against, count) in EXPECTED {
         let found = rows.iter().filter(|r| r["case"] == *case && r["against"].as_str() == *against).count();
-        assert_eq!(found, *count, "{case} against {against:?}\n{}", said(&output));
+        assert_eq!(found, *count, "{case} against {against:?}\n{}", errors_of(&output));
     }
     let rate = rows.iter().find(|r| r["case"] == "message_rate").expect("message_rate");
     assert!(number(rate, "rate_per_s").is_some() && rate["depth"] == 64);
@@ -100,7 +101,7 @@ fn every_case_runs() {
     assert_eq!(number(matched, "ratio"), Some(1.0), "against itself");
 }
 
-/// The same for OpenSHMEM.
+/// The comparisons that must exist for OpenSHMEM.
 const EXPECTED_SHMEM: &[(&str, Option<&str>, usize)] = &[
     ("shmem_raw", None, 1),
     ("shmem_put", Some("shmem_raw"), 1),
@@ -131,31 +132,31 @@ fn every_openshmem_case_runs() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let output = bench(&["shmem", "--smoke", "--json", "--peers", "none", "--docs", path]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", errors_of(&output));
     let rows = rows(&output);
     rows.iter().for_each(check);
     for (case, against, count) in EXPECTED_SHMEM {
         let found = rows.iter().filter(|r| r["case"] == *case && r["against"].as_str() == *against).count();
-        assert_eq!(found, *count, "{case} against {against:?}\n{}", said(&output));
+        assert_eq!(found, *count, "{case} against {against:?}\n{}", errors_of(&output));
     }
     let counted = rows.iter().any(|r| r["case"] == "shmem_p_instructions" && r["against"] == "1 instruction");
-    assert!(counted || said(&output).contains("valgrind"), "{}", said(&output));
+    assert!(counted || errors_of(&output).contains("valgrind"), "{}", errors_of(&output));
     let page = std::fs::read_to_string(directory.path().join("benchmarks-shmem.md")).unwrap();
     assert!(page.contains("| shmem_counting_put | 8 B |") && page.contains("shmem-latency.svg"), "{page}");
     assert!(!directory.path().join("benchmarks.md").exists(), "nothing of the other group was measured");
 }
 
-/// Peers that are installed run; those that are not are named, and are no failure.
+/// Installed peers run. Others are reported, which is no failure.
 #[test]
-fn peers_run_or_are_named() {
+fn peers_run_or_are_reported() {
     let output = bench(&["ucx", "openmpi:pingpong", "mpich:match_unexpected", "oshmem:put", "--smoke", "--json"]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", errors_of(&output));
     let rows = rows(&output);
     rows.iter().for_each(check);
     let ucx = ["ucx:am_lat", "ucx:put_lat", "ucx:am_rate", "ucx:put_bw"];
     for peer in ucx.into_iter().chain(["openmpi:pingpong", "mpich:match_unexpected", "oshmem:put"]) {
         let measured = rows.iter().any(|r| r["case"] == peer);
-        assert!(measured || said(&output).contains(peer), "{peer} is neither measured nor named");
+        assert!(measured || errors_of(&output).contains(peer), "{peer} is neither measured nor named");
     }
 }
 
@@ -164,7 +165,7 @@ fn a_page_is_written() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("docs");
     let output = bench(&["counting_put", "--smoke", "--docs", path.to_str().unwrap()]);
-    assert!(output.status.success(), "{}", said(&output));
+    assert!(output.status.success(), "{}", errors_of(&output));
     let page = std::fs::read_to_string(path.join("benchmarks.md")).unwrap();
     assert!(page.contains("| counting_put | 8 B |") && page.contains("latency.svg"));
     assert!(path.join("latency.svg").is_file());
@@ -173,10 +174,10 @@ fn a_page_is_written() {
 }
 
 #[test]
-fn mistakes_are_named() {
+fn wrong_arguments_are_reported() {
     let output = Command::new(env!("CARGO_BIN_EXE_selvedge")).args(["bench", "no_such_case"]).output().unwrap();
     assert!(!output.status.success());
-    assert!(said(&output).contains("no_such_case"));
+    assert!(errors_of(&output).contains("no_such_case"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge info` and `selvedge top` as their user sees them, and what peers learn when a rank dies, in jobs of two
+//! `selvedge info` and `selvedge top` from the view of their user, and how peers find a dead rank, in jobs of two
 //! processes.
 //!
 //! The job's program is C, compiled here against the built tree (`make build`): the one that SELVEDGE_PREFIX names,
@@ -20,19 +20,19 @@ use selvedge_nic::Register;
 use selvedge_shm::segment::SegmentHeader;
 use serde_json::Value;
 
-/// Puts of `PROGRAM` that match, that come unexpected, and that nothing takes; and the bytes of each.
+/// The numbers of `PROGRAM`'s puts that match, that are unexpected, and that are dropped; and the bytes of each.
 const MATCHED: u64 = 5;
 const UNEXPECTED: u64 = 3;
 const DROPPED: u64 = 2;
 const BYTES: u64 = 16;
-/// Those of a stream.
+/// The number of puts of a stream.
 const STREAMED: u64 = 5000;
 
 /// `traffic`: rank 0 puts to rank 1 as above, then both wait for the file `stop`.
 /// `stream`: before that, rank 0 makes many small puts, all of which match and are only counted.
-/// `death`: rank 1 is killed by SIGKILL after the first put; rank 0 goes on until a put is undeliverable, and then
-/// wants the next ones to be so too. `idle`: rank 1 is killed and rank 0 touches no interface any more; `leave`: rank 1
-/// leaves the job in order and ends, but never closes its interface.
+/// `death`: rank 1 is killed by SIGKILL after the first put; rank 0 continues until a put is undeliverable, and then
+/// expects the next ones to be undeliverable, too. `idle`: rank 1 is killed and rank 0 calls no interface any more; `leave`: rank 1
+/// leaves the job normally and ends, but never closes its interface.
 const PROGRAM: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -218,14 +218,14 @@ fn program() -> &'static str {
             .expect("a C compiler");
         let _ = fs::remove_file(&source);
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        // One name, however often the tests run; another run that goes on keeps the file that it has.
+        // The name is the same in every run of the tests; another run that is still going on keeps the file that it has opened.
         let program = path.with_file_name("info-top");
         fs::rename(&path, &program).expect("renamed");
         program.to_string_lossy().into_owned()
     })
 }
 
-/// A job of the program, ended with the test.
+/// A job of the program, which ends with the test.
 struct Job<'a> {
     place: &'a Place,
     launcher: Option<Child>,
@@ -239,7 +239,7 @@ impl<'a> Job<'a> {
         Job { place, launcher: Some(command.spawn().expect("the launcher starts")) }
     }
 
-    /// Lets the ranks end, and waits for that.
+    /// Lets the ranks end, and waits for their end.
     fn end(mut self) -> Ended {
         fs::write(self.place.file("stop"), "").expect("a file");
         Ended::from(self.launcher.take().expect("not ended yet").wait_with_output().expect("the launcher ends"))
@@ -271,14 +271,14 @@ fn json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("not JSON: {error}\n{said}"))
 }
 
-/// What `top` shows at the moment: the NICs, by rank, and the files that it refused.
+/// The current output of `top`: the NICs, by rank, and the refused files.
 fn top(place: &Place) -> (Vec<Value>, Vec<Value>) {
     let shown = json(&output(place, &["top", "--json", "--interval", "0"]));
     let records = shown.as_array().expect("an array").clone();
     records.into_iter().partition(|record| record["refused"].is_null())
 }
 
-/// A job of `traffic` that has done its puts.
+/// A job of `traffic` that has made its puts.
 fn traffic<'a>(place: &'a Place, options: &[&str]) -> Job<'a> {
     let job = Job::start(place, options, "traffic");
     place.wait_for_line("0");
@@ -319,7 +319,7 @@ fn top_shows_what_the_ranks_have_done() {
             "one look: no rates"
         );
     }
-    // Messages that were dropped may count as requests or not.
+    // Dropped messages may count as requests or not.
     assert!(to["registers"]["requests"].as_u64() >= Some(MATCHED + UNEXPECTED));
     assert_eq!(from["registers"]["requests"], 0);
     for (register, count) in [
@@ -333,7 +333,7 @@ fn top_shows_what_the_ranks_have_done() {
     }
     assert_eq!((&to["unexpected_now"], &to["entries"]), (&UNEXPECTED.into(), &3.into()));
     assert_eq!((&to["portals_enabled"], &to["portals_disabled"]), (&2.into(), &0.into()));
-    // The program asked for no limits.
+    // The program requests no limits.
     let limits = json(&output(&place, &["info", "limits", "--json"]));
     assert_eq!(limits["limits"]["default"]["nic_bytes"], to["file_bytes"]);
     assert_eq!(job.end().code, Some(0));
@@ -384,9 +384,9 @@ fn top_prints_a_table_once_where_there_is_no_terminal() {
 }
 
 #[test]
-fn two_looks_give_rates() {
+fn two_snapshots_give_rates() {
     let place = Place::new("rates");
-    // Nothing moves any more: every rate is known, and 0.
+    // There is no traffic any more, so every rate is known and 0.
     let job = traffic(&place, &[]);
     let shown = json(&output(&place, &["top", "--json", "--interval", "0.05"]));
     for nic in shown.as_array().expect("an array") {
@@ -397,7 +397,7 @@ fn two_looks_give_rates() {
 }
 
 #[test]
-fn top_survives_whatever_lies_in_a_job_directory() {
+fn top_survives_any_file_in_a_job_directory() {
     let place = Place::new("hostile");
     let job = traffic(&place, &[]);
     let directory = place.jobs().remove(0);
@@ -418,7 +418,7 @@ fn top_survives_whatever_lies_in_a_job_directory() {
     write("\x1b[31m.nic", b"", 0o600);
     let pipe = directory.join("10.0.nic");
     assert!(Command::new("mkfifo").args(["-m", "600"]).arg(&pipe).status().is_ok_and(|made| made.success()));
-    // Sound to the end of its header, and garbage from there on.
+    // A valid header, followed by garbage.
     let mut corrupt = sound.clone();
     corrupt[512..].iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 151 % 251) as u8);
     let ni = std::mem::offset_of!(SegmentHeader, ni);
@@ -445,7 +445,7 @@ fn top_survives_whatever_lies_in_a_job_directory() {
     let text = output(&place, &["top", "--once", "--interval", "0"]);
     assert!(text.status.success() && !text.stdout.contains(&0x1b));
     assert!(String::from_utf8_lossy(&text.stdout).contains("7.0.nic: mode 0640 where 0600 is required"));
-    // Whoever looks at a directory that others may enter is led nowhere.
+    // A directory that other users may enter is not read.
     let stranger = directory.with_file_name("open");
     fs::create_dir(&stranger).expect("a folder");
     assert!(Command::new("chmod").arg("755").arg(&stranger).status().is_ok_and(|done| done.success()));
@@ -472,7 +472,7 @@ fn jobs_may_come_and_go_meanwhile() {
 }
 
 #[test]
-fn on_a_terminal_top_draws_again_and_again() {
+fn on_a_terminal_top_redraws() {
     let place = Place::new("terminal");
     let (mut screen, terminal) = pty(10, 60);
     let mut command = selvedge(&place, &["top", "--interval", "0.05"]);
@@ -491,11 +491,11 @@ fn on_a_terminal_top_draws_again_and_again() {
     assert!(frame.contains("selvedge-") && frame.split("\r\n").all(|line| line.len() <= 60 + 6), "{frame:?}");
 }
 
-/// A terminal of this size: its screen, and its end for a program.
+/// A pseudo-terminal of this size: the end that reads its screen, and the end for a program.
 fn pty(rows: u16, columns: u16) -> (File, OwnedFd) {
     let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let (mut screen, mut terminal) = (-1, -1);
-    // SAFETY: openpty fills the two descriptors, which nobody else has; no name and no settings are passed.
+    // SAFETY: openpty fills the two descriptors, which nothing else owns. Null pointers for the name and the settings are allowed.
     unsafe {
         let made = libc::openpty(&mut screen, &mut terminal, std::ptr::null_mut(), std::ptr::null(), &size);
         assert_eq!(made, 0, "{}", std::io::Error::last_os_error());
@@ -503,7 +503,7 @@ fn pty(rows: u16, columns: u16) -> (File, OwnedFd) {
     }
 }
 
-/// Nobody but the launcher can have marked it: rank 0 touches no interface after the first put.
+/// Only the launcher can have marked it, because rank 0 calls no interface after the first put.
 #[test]
 fn the_launcher_marks_the_nics_of_a_dead_rank() {
     for (mode, code) in [("idle", 137), ("leave", 0)] {
@@ -530,7 +530,7 @@ fn puts_to_a_dead_rank_are_undeliverable_within_a_second() {
 }
 
 #[test]
-fn info_tells_the_limits_and_registers() {
+fn info_shows_the_limits_and_registers() {
     let place = Place::new("info");
     let shown = json(&output(&place, &["info", "--json"]));
     assert_eq!(shown["build"]["version"], env!("CARGO_PKG_VERSION"));
@@ -565,7 +565,7 @@ fn info_tells_the_limits_and_registers() {
 }
 
 #[test]
-fn info_tells_which_variables_hold() {
+fn info_shows_the_variables_in_force() {
     let place = Place::new("variables");
     let mut command = selvedge(&place, &["info", "variables", "--json"]);
     for name in ["SELVEDGE_PATH", "SELVEDGE_JOB", "SELVEDGE_RANK", "SELVEDGE_LOG"] {

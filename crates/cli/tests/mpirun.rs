@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge env` and `selvedge mpirun` as their user sees them. The launcher is a script that says what it was given;
-//! the provider is an empty file: nobody loads it here.
+//! `selvedge env` and `selvedge mpirun` from the view of their user. The launcher is a script that prints its arguments and variables.
+//! The provider is an empty file, because nothing loads it here.
 
 mod common;
 
@@ -11,7 +11,7 @@ use std::process::{Command, Stdio};
 
 use common::{Ended, Place, runs, wait_until};
 
-/// Says that it is Open MPI's, or what it was given; ends as it is told.
+/// A launcher script: reports that it is Open MPI's, or its arguments; exits with the given code.
 const LAUNCHER: &str = r#"#!/bin/sh
 if test "$1" = --version; then echo "mpirun (VERSION) 5.0"; exit 0; fi
 for word in "$@"; do echo "word:$word"; done
@@ -54,7 +54,7 @@ impl Tree {
         self.place.file(name)
     }
 
-    /// Only the launchers named first in PATH, then the system's tools.
+    /// A PATH with only these launchers first, then the system's tools.
     fn command(&self, first: &str, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
         let mut path = vec![self.file(first)];
@@ -86,13 +86,13 @@ fn a_shell_can_evaluate_the_environment() {
     assert_eq!(serde_json::from_str::<serde_json::Value>(&json).unwrap()["FI_PROVIDER"], "selvedge");
 }
 
-/// Before what the caller preloads, and only if the tree has it.
+/// It comes before libraries that the user preloads, and only if the tree has it.
 #[test]
 fn the_library_for_ranks_is_preloaded() {
     let tree = Tree::new("preload");
     let said = |arguments: &[&str]| {
         let mut command = tree.command("openmpi", arguments);
-        // A library that the loader does not find is no reason for it to end; ours is an empty file here.
+        // The loader only warns about a library that it cannot load; ours is an empty file here.
         Ended::from(command.env("LD_PRELOAD", "/nowhere/libother.so").output().unwrap()).out
     };
     assert!(!said(&["env", "openmpi"]).contains("LD_PRELOAD"));
@@ -116,7 +116,7 @@ fn a_tree_without_the_provider_prints_nothing() {
 }
 
 #[test]
-fn the_first_launcher_in_path_says_which_mpi_a_script_uses() {
+fn the_first_launcher_in_path_decides_the_mpi_of_a_script() {
     let tree = Tree::new("path");
     let said = tree.output("openmpi", &["mpirun", "-n", "2", "--tag-output", "true", "--verbose"]);
     assert_eq!(said.code, Some(0), "{}", said.err);
@@ -167,7 +167,7 @@ fn a_dry_run_only_prints() {
 }
 
 #[test]
-fn what_is_set_is_said_when_asked() {
+fn verbose_prints_the_variables() {
     let tree = Tree::new("verbose");
     let mut command = tree.command("openmpi", &["mpirun", "--verbose", "-n", "1", "true"]);
     let said = Ended::from(command.env("FI_PROVIDER", "tcp").output().unwrap());

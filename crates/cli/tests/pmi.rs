@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run` as its ranks see it: PMI-1, barriers without the dead, tombstones, aborts.
+//! `selvedge run` from the view of its ranks: PMI-1, barriers without dead ranks, tombstones, aborts.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::process::Command;
 use common::{Place, example};
 
 #[test]
-fn a_client_of_another_make() {
+fn another_implementation_of_the_client_works() {
     let place = Place::new("wire");
     if Command::new("python3").arg("--version").output().is_err() {
         println!("skipped: python3 is not installed");
@@ -30,7 +30,7 @@ fn one_program_after_another() {
 }
 
 #[test]
-fn survivors_pass_barriers_and_learn_who_is_missing() {
+fn survivors_pass_barriers_and_find_which_rank_is_missing() {
     let place = Place::new("survivors");
     let ended = place.output(&["-n", "4", "--keep-going", &example("rank"), "die", "2"]);
     assert_eq!(ended.code, Some(137), "{ended:?}");
@@ -40,14 +40,14 @@ fn survivors_pass_barriers_and_learn_who_is_missing() {
 }
 
 #[test]
-fn a_rank_that_goes_without_a_word_holds_up_nobody() {
+fn a_rank_that_exits_without_leaving_blocks_no_other() {
     let place = Place::new("silent");
     let ended = place.output(&["-n", "3", &example("rank"), "silent", "1"]);
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[test]
-fn an_abort_ends_everybody_with_its_code() {
+fn an_abort_ends_all_ranks_with_its_code() {
     let place = Place::new("abort");
     for keep_going in [&[][..], &["--keep-going"]] {
         for (asked, code) in [("9", 9), ("0", 1), ("256", 1)] {
@@ -62,7 +62,7 @@ fn an_abort_ends_everybody_with_its_code() {
     }
 }
 
-/// Rank 0 is a shell that waits until rank 1 has ended, and shows the tombstones.
+/// Rank 0 is a shell that waits until rank 1 has ended, and prints the tombstones.
 fn tombstones_after(place: &Place, rank_1: &str) -> Vec<String> {
     let script = format!(
         "if test $SELVEDGE_RANK = 1; then echo $$ > $PLACE/pid; {rank_1}; fi; \
@@ -77,7 +77,7 @@ fn tombstones_after(place: &Place, rank_1: &str) -> Vec<String> {
 }
 
 #[test]
-fn tombstones_of_those_who_ended_early() {
+fn ranks_that_ended_early_have_tombstones() {
     let place = Place::new("tombstones");
     for (rank_1, how) in [
         ("kill -KILL $$", "was killed by SIGKILL"),
@@ -95,7 +95,7 @@ fn tombstones_of_those_who_ended_early() {
 #[test]
 fn a_dead_claimant_below_a_rank_gets_a_tombstone_too() {
     let place = Place::new("claimant");
-    // What a process that claimed an id under a script leaves when it is killed: 2^22 is beyond every pid.
+    // The claim of a killed process that a script had started: 2^22 is larger than every pid.
     let rank_1 = "cd $SELVEDGE_DIR/selvedge-$(id -u)/$SELVEDGE_JOB; echo 4194305 1 > 5.claim; exit 9";
     let stones = tombstones_after(&place, rank_1);
     assert_eq!(stones.len(), 2, "{stones:?}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge run` as its user sees it: exit codes, reports, output, environment.
+//! `selvedge run` from the view of its user: exit codes, reports, output, environment.
 
 mod common;
 
@@ -42,14 +42,14 @@ fn the_first_failure_ends_the_job_and_is_the_only_one_reported() {
     assert_eq!(ended.reports().len(), 1, "{ended:?}");
     assert!(ended.reports()[0].contains("rank 1 (pid "));
     for rank in ["0", "2"] {
-        // One that was ended before it wrote its pid is as dead.
+        // A rank that was ended before it wrote its pid is dead, too.
         let pid = std::fs::read_to_string(place.file(rank)).unwrap_or_default();
         assert!(pid.is_empty() || !runs(pid.trim()), "rank {rank}");
     }
 }
 
 #[test]
-fn ranks_that_do_not_end_when_told_are_killed() {
+fn ranks_that_ignore_sigterm_are_killed() {
     let place = Place::new("stubborn");
     let script = "trap '' TERM; echo $$ > $PLACE/$SELVEDGE_RANK; \
                   if test $SELVEDGE_RANK = 1; then while ! test -s $PLACE/0; do sleep 0.02; done; exit 5; fi; \
@@ -60,7 +60,7 @@ fn ranks_that_do_not_end_when_told_are_killed() {
 }
 
 #[test]
-fn what_a_failed_rank_had_started_ends_with_it() {
+fn processes_of_a_failed_rank_end_with_it() {
     let place = Place::new("group");
     let ended = place.output(&["sh", "-c", "sleep 1000 & echo $! > $PLACE/sleep; exit 3"]);
     assert_eq!(ended.code, Some(3));
@@ -113,7 +113,7 @@ fn a_program_whose_interpreter_is_missing() {
 }
 
 #[test]
-fn command_lines_that_make_no_sense() {
+fn invalid_command_lines() {
     let place = Place::new("usage");
     for args in [
         &[][..],
@@ -138,7 +138,7 @@ fn command_lines_that_make_no_sense() {
 }
 
 #[test]
-fn what_follows_the_program_is_the_programs() {
+fn arguments_after_the_program_belong_to_it() {
     let place = Place::new("args");
     assert_eq!(place.output(&["echo", "-n", "7", "--timeout", "x", "--help"]).out, "7 --timeout x --help");
     assert_eq!(place.output(&["-n", "1", "--", "echo", "--", "a"]).out, "-- a\n");
@@ -158,7 +158,7 @@ fn environment_of_a_rank() {
 }
 
 #[test]
-fn the_job_is_described_while_it_runs() {
+fn the_job_has_a_record_while_it_runs() {
     let place = Place::new("record");
     let ended = place.output(&["-n", "2", "sh", "-c", "cat $SELVEDGE_DIR/selvedge-$(id -u)/$SELVEDGE_JOB/job"]);
     let line = ended.lines()[0];
@@ -198,7 +198,7 @@ fn much_output_is_complete() {
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_the_job_as_in_a_pipe() {
+fn a_reader_that_closes_the_pipe_ends_the_job() {
     let place = Place::new("reader");
     let mut child =
         place.run(&["--tag-output", "yes"]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("starts");
@@ -304,10 +304,10 @@ fn a_running_job_is_not_swept() {
 }
 
 #[test]
-fn a_launcher_started_with_child_signals_ignored_still_learns_of_deaths() {
+fn a_launcher_started_with_sigchld_ignored_still_detects_deaths() {
     let place = Place::new("sigchld");
     let mut command = place.run(&["sh", "-c", "exit 4"]);
-    // SAFETY: one system call between fork and exec.
+    // SAFETY: the closure makes one system call between fork and exec.
     unsafe {
         command.pre_exec(|| {
             libc::signal(libc::SIGCHLD, libc::SIG_IGN);

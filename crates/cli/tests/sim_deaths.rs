@@ -7,7 +7,7 @@ fn machine(name: &str) -> String {
     format!("{}/../../machines/{name}.toml", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Exit code, and what was printed but for the wall clock.
+/// The exit code, and the output without lines of the wall clock.
 fn sim(line: &str) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
     command.args(["sim", "--machine", &machine("pac")]).args(line.split_whitespace());
@@ -17,7 +17,7 @@ fn sim(line: &str) -> (Option<i32>, String) {
     (output.status.code(), lines.map(|line| format!("{line}\n")).collect())
 }
 
-/// A row of a table.
+/// Whether a table has this row.
 fn has(text: &str, name: &str, value: &str) -> bool {
     text.lines().any(|line| line.trim_start().strip_prefix(name).is_some_and(|rest| rest.trim() == value))
 }
@@ -32,7 +32,7 @@ fn a_death_ends_the_run_with_137() {
 }
 
 #[test]
-fn with_keep_going_those_are_named_that_wait_for_the_dead() {
+fn with_keep_going_the_ranks_that_wait_for_a_dead_one_are_listed() {
     let (code, text) = sim("-n 8 --program allreduce --kill 3@2us --keep-going");
     assert_eq!(code, Some(137), "{text}");
     assert!(has(&text, "end", "stuck, with 1 of 8 ranks at their end"), "{text}");
@@ -41,7 +41,7 @@ fn with_keep_going_those_are_named_that_wait_for_the_dead() {
 }
 
 #[test]
-fn a_node_that_is_cut_off_is_waited_for_or_lost() {
+fn messages_to_a_node_that_is_cut_off_wait_or_are_lost() {
     let time = |more: &str| {
         let (code, text) = sim(&format!("-n 2 --program ping-pong --sizes 8K {more}"));
         let line = text.lines().find(|line| line.trim_start().starts_with("virtual time")).expect("a time");
@@ -58,13 +58,13 @@ fn a_node_that_is_cut_off_is_waited_for_or_lost() {
 }
 
 #[test]
-fn deaths_that_did_not_happen_are_told() {
+fn deaths_that_did_not_happen_are_reported() {
     let (code, text) = sim("-n 2 --program ping-pong --kill 1@1000s --keep-going");
     assert_eq!(code, Some(0), "{text}");
     assert!(text.contains("rank 1 was to be killed at 1000.000 s, and had ended by then"), "{text}");
     let (code, text) = sim("-n 8 --program allreduce --kill 3@2us --kill 2@3us");
     assert_eq!(code, Some(137), "{text}");
     assert!(text.contains("rank 2 was to be killed at 3.000 us, and the run ended before that"), "{text}");
-    // The faults of a report that says nothing of them are none.
+    // Without --kill the report does not mention deaths.
     assert!(!sim("-n 2 --program ping-pong").1.contains("kill"));
 }

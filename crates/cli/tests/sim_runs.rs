@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whole runs of `selvedge sim`: as much memory as a node may cost, and the same run again on a computer that is busy
-//! with other things.
+//! Whole runs of `selvedge sim`: memory for each node, and the same result on a computer that is busy
+//! with other work.
 
 mod common;
 
@@ -26,8 +26,8 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}:\n{text}"))
 }
 
-/// A network alone has no NIC tables: what a node costs is its router, its links and the packets on them. 64 KiB a
-/// node is what a machine of this size may cost with everything on it; its network keeps to an eighth of that.
+/// A network alone has no NIC tables: a node costs its router, its links and the packets on them. A machine of this size may cost
+/// 64 KiB a node with everything on it; its network must stay below an eighth of that.
 #[test]
 fn a_network_of_65536_nodes_takes_few_bytes_for_each() {
     const NODES: u64 = 65_536;
@@ -38,7 +38,7 @@ fn a_network_of_65536_nodes_takes_few_bytes_for_each() {
     let report = json(&ended.out);
     assert_eq!(report["machine"]["nodes"], NODES);
     let result = &report["results"][0];
-    // Half way across 32 x 32 x 64 there are 8 + 8 + 16 links, and so 33 routers.
+    // The longest path across 32 x 32 x 64 has 8 + 8 + 16 links, and so 33 routers.
     let hops = result["hops_mean"].as_f64().expect("a mean");
     assert!((32.0..34.0).contains(&hops), "{hops} hops");
     assert!(result["packets"].as_u64() > Some(NODES / 20) && result["stopped"].is_null(), "{result}");
@@ -47,12 +47,12 @@ fn a_network_of_65536_nodes_takes_few_bytes_for_each() {
         whole["injected"].as_u64(),
         Some(whole["delivered"].as_u64().unwrap() + whole["under_way"].as_u64().unwrap())
     );
-    // The command reads the peak of its own process (VmHWM) when it is done.
+    // The command reads the peak memory of its own process (VmHWM) at its end.
     let peak = report["wall"]["memory_peak_bytes"].as_u64().expect("Linux tells it");
     assert!(peak / NODES <= 8 << 10, "{} bytes for each node", peak / NODES);
 }
 
-/// Keeps every processor busy until it is dropped, with twice as many threads as there are.
+/// Keeps every processor busy until it is dropped, with two threads for each.
 struct Load {
     over: &'static AtomicBool,
     threads: Vec<std::thread::JoinHandle<u64>>,
@@ -82,15 +82,15 @@ impl Drop for Load {
     }
 }
 
-/// What a run left, but for what the clock of this computer says.
+/// The results of a run, without those of the wall clock.
 #[derive(PartialEq)]
-struct Left {
+struct Results {
     printed: String,
     report: Value,
     timeline: Vec<u8>,
 }
 
-fn run_example(place: &Place, name: &str, args: &[&str]) -> Left {
+fn run_example(place: &Place, name: &str, args: &[&str]) -> Results {
     let tree = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace().join("build"), PathBuf::from);
     let program = tree.join("examples").join(name);
     assert!(program.exists(), "{} is missing: run `make build`, or set SELVEDGE_PREFIX", program.display());
@@ -101,7 +101,7 @@ fn run_example(place: &Place, name: &str, args: &[&str]) -> Left {
     assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{name}");
     let mut report = json(&std::fs::read_to_string(report).expect("a report"));
     report.as_object_mut().expect("an object").remove("wall").expect("what the clock says");
-    Left { printed: ended.out, report, timeline: std::fs::read(timeline).expect("a timeline") }
+    Results { printed: ended.out, report, timeline: std::fs::read(timeline).expect("a timeline") }
 }
 
 #[test]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of `selvedge run` share.
+//! Helpers that the tests of `selvedge run` share.
 
 #![allow(dead_code, reason = "not every test uses all of it")]
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-/// A job directories' parent of its own, removed at the end, and a place for files of the test.
+/// A parent of job directories for one test, removed at the end, and a place for the test's files.
 pub struct Place(PathBuf);
 
 impl Place {
@@ -24,21 +24,21 @@ impl Place {
         self.0.join(name)
     }
 
-    /// `selvedge run` with these arguments, its jobs below this place.
+    /// `selvedge run` with these arguments, with its job directories in this place.
     pub fn run(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
         command.arg("run").args(args).env("SELVEDGE_DIR", &self.0).env("PLACE", &self.0).stdin(Stdio::null());
-        // SAFETY: signal is among what may be called between fork and exec.
-        unsafe { command.pre_exec(heed_interrupts) };
+        // SAFETY: `signal` is a system call, which is allowed between fork and exec.
+        unsafe { command.pre_exec(reset_sigint) };
         command
     }
 
-    /// The same, to its end.
+    /// Runs it to its end.
     pub fn output(&self, args: &[&str]) -> Ended {
         Ended::from(self.run(args).output().expect("the command starts"))
     }
 
-    /// The job directories that are there now.
+    /// The job directories that exist.
     pub fn jobs(&self) -> Vec<PathBuf> {
         let inside = |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path());
         let users = inside(&self.0).filter(|path| path.to_string_lossy().contains("/selvedge-") && path.is_dir());
@@ -48,7 +48,7 @@ impl Place {
         users.iter().flat_map(|user| inside(user)).collect()
     }
 
-    /// Waits until a file is there and holds a whole line; returns that.
+    /// Waits until a file exists and holds a whole line, and returns the line.
     pub fn wait_for_line(&self, name: &str) -> String {
         let mut line = String::new();
         wait_until(&format!("{name} is written"), || {
@@ -91,13 +91,13 @@ impl Ended {
         lines
     }
 
-    /// What the launcher itself said.
+    /// The messages of the launcher itself.
     pub fn reports(&self) -> Vec<&str> {
         self.err.lines().filter(|line| line.starts_with("selvedge run: ")).collect()
     }
 }
 
-/// Waits for something that another process does. The limit only keeps a failing test from hanging.
+/// Waits until another process has done something. The limit only keeps a failing test from hanging.
 pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     for _ in 0..6000 {
         if done() {
@@ -108,9 +108,9 @@ pub fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     panic!("still not so: {what}");
 }
 
-/// A shell's background jobs ignore SIGINT, and so would all that these tests start when they run in one.
-fn heed_interrupts() -> std::io::Result<()> {
-    // SAFETY: sets a disposition of this process.
+/// Resets SIGINT to its default. Background jobs of a shell ignore it, and so would all processes that these tests start there.
+fn reset_sigint() -> std::io::Result<()> {
+    // SAFETY: `signal` sets the disposition of a valid signal to its default.
     unsafe { libc::signal(libc::SIGINT, libc::SIG_DFL) };
     Ok(())
 }
