@@ -87,8 +87,8 @@ fn programs_that_cannot_be_started() {
     let plain = plain.to_string_lossy();
     for (program, code, said) in [
         ("no-such-program-anywhere", 127, "is not in PATH"),
-        ("./no-such-program-here", 127, "there is no ./no-such-program-here"),
-        (&*plain, 126, "may not be executed"),
+        ("./no-such-program-here", 127, "./no-such-program-here does not exist"),
+        (&*plain, 126, "is not executable"),
         ("/", 126, "is a directory"),
     ] {
         let ended = place.output(&["-n", "3", program]);
@@ -248,7 +248,7 @@ fn signals_are_passed_on_once() {
     kill(child.id(), "INT");
     let ended = Ended::from(child.wait_with_output().expect("ends"));
     assert_eq!(ended.code, Some(0), "both dealt with it: {ended:?}");
-    assert_eq!(ended.reports(), ["selvedge run: SIGINT passed on to the ranks (once more to kill them)"]);
+    assert_eq!(ended.reports(), ["selvedge run: SIGINT passed on to the ranks; send it again to kill them"]);
     for rank in ["got-0", "got-1"] {
         assert_eq!(std::fs::read_to_string(place.file(rank)).expect("written"), "x\n");
     }

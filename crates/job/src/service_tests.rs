@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Service numbers: one living process has a number, whoever died with it before.
+//! Service numbers: at most one living process has a number, and a dead process has none.
 
 use super::*;
 use crate::testing::{Other, Parent};
