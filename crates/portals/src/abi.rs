@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C types of `portals4.h`, and its constants that are not the NIC's. Layouts are asserted below.
+//! The C types of `portals4.h` (Portals 4.3, "Base Types" and the clause of each structure), and those of its constants that the
+//! NIC does not define.
+//!
+//! Invariant: sizes and offsets are those of the C header; the assertions below check them when the crate is compiled.
 
 use std::ffi::c_void;
 

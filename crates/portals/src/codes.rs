@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Return codes, and the one place where errors become them.
+//! Return codes (Portals 4.3, "Return Codes"), and the one place where errors become codes.
+//!
+//! Invariant: each error of the NIC and of the live home has exactly one code; the test below lists all of them.
 
 use selvedge_transport::nic::Full;
 use selvedge_transport::nic::portals::append::{AppendError, UnlinkError};
@@ -29,10 +31,10 @@ pub enum Code {
     Interrupted = 16,
 }
 
-/// What API functions end with.
+/// The result of an API function: a value, or the code that C gets.
 pub type Outcome<T = ()> = Result<T, Code>;
 
-/// The C return value.
+/// The return value for C.
 pub fn code(outcome: Outcome) -> i32 {
     match outcome {
         Ok(()) => Code::Ok as i32,

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Initialisation, interfaces, identities, logical maps (Portals 4.3, "Initialization", "Network Interfaces").
+//! Initialisation, interfaces, identities, logical maps (Portals 4.3, "Initialization and Cleanup", "Network Interfaces",
+//! "User Identification", "Process Identification").
 //!
-//! Limits: what a program asks for is granted exactly, up to what a table can hold (2^20 records; 2^16 portal table
-//! indices; the index never below 63, the least that the specification allows). A limit of zero is granted as zero,
-//! but for those that programs older than them leave at zero, unknowing: triggered operations, and the size of fetching
-//! atomics, which is then that of other atomics.
+//! Invariants
+//! 1. A program gets exactly the limits that it asks for, up to what a table can hold: 2^20 records, 2^16 portal table indices.
+//!    `max_pt_index` is never below 63, the least that the specification allows.
+//! 2. A limit of zero is granted as zero, with two exceptions. Programs written before `max_triggered_ops` and
+//!    `max_fetch_atomic_size` existed leave them at zero. They get the default number of triggered operations, and fetching
+//!    atomics as large as other atomics.
+//! 3. Interfaces are opened and closed one at a time, under a mutex of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -15,11 +19,13 @@ use selvedge_transport::{OpenError, Process as HostProcess};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
-use crate::state::{Kind, Ni, changing, empty, fill, find_ni, given, initialised, inits, out, slot};
+use crate::state::{
+    Kind, Ni, REFERENCE, find_ni, initialised, inits, input, lock_openings, open_interface, out, publish, withdraw,
+};
 
-/// The largest message: what addresses can hold.
+/// The largest message that can be asked for. It is beyond any address.
 const MSG_BYTES_MAX: u64 = 1 << 62;
-/// The largest atomic by default, and ever: it is done under the target's lock.
+/// The largest atomic by default, and the largest that can be asked for. The target's lock is held for all of it.
 const ATOMIC_BYTES_DEFAULT: u64 = 64 << 10;
 const ATOMIC_BYTES_MAX: u64 = 1 << 30;
 /// The smallest granted `max_pt_index`.
@@ -27,7 +33,7 @@ const PT_INDEX_MIN: i32 = 63;
 
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlInit() -> i32 {
-    let _turn = changing();
+    let _openings = lock_openings();
     if HostProcess::current().map_err(|error| log::error!("PtlInit: {error}")).is_err() {
         return Code::Fail as i32;
     }
@@ -39,7 +45,7 @@ pub extern "C" fn PtlInit() -> i32 {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlFini() {
-    let _turn = changing();
+    let _openings = lock_openings();
     match inits().load(SeqCst) {
         0 => {}
         1 => {
@@ -58,7 +64,7 @@ pub extern "C" fn PtlFini() {
 pub extern "C" fn PtlAbort() {
     selvedge_transport::abort_waits();
     for number in 0..crate::state::INTERFACES as u32 {
-        if let Some(ni) = slot(number) {
+        if let Some(ni) = open_interface(number) {
             ni.interface().wake();
         }
     }
@@ -99,10 +105,10 @@ fn ni_init(
     if pid > PID_MAX && pid != PID_ANY {
         return Err(Code::ArgInvalid);
     }
-    let (limits, granted) = grant(given(desired).ok())?;
+    let (limits, actual_limits) = limits_for(input(desired).ok())?;
     let number = u32::from(!matching) | u32::from(!logical) << 1;
-    let _turn = changing();
-    let ni = match slot(number) {
+    let _openings = lock_openings();
+    let ni = match open_interface(number) {
         Some(ni) => {
             ni.openings.fetch_add(1, SeqCst);
             ni
@@ -111,7 +117,7 @@ fn ni_init(
             let process = HostProcess::current().map_err(|error| failed("PtlNIInit", &error))?;
             let wanted = (pid != PID_ANY).then_some(pid as u16);
             let opened = process.open(number, wanted, &limits).map_err(|error| failed("PtlNIInit", &error))?;
-            fill(Box::new(Ni::new(opened, number, logical, matching, granted, own_uid())))
+            publish(Box::new(Ni::new(opened, number, logical, matching, actual_limits, own_uid())))
         }
     };
     if let Ok(actual) = out(actual) {
@@ -121,6 +127,7 @@ fn ni_init(
     Ok(())
 }
 
+/// The code of a failure to open. The return code says all of a pid in use; other errors are logged, too.
 fn failed(call: &str, error: &ProcessError) -> Code {
     use selvedge_transport::process::ClaimError;
     let code = match error {
@@ -139,11 +146,11 @@ fn own_uid() -> u32 {
     selvedge_transport::process::own_uid()
 }
 
-/// The NIC's limits for a program's wishes, and what the program is told.
-fn grant(desired: Option<&NiLimits>) -> Outcome<(Limits, NiLimits)> {
+/// The NIC's limits for the limits that a program asks for, and those limits in the form that the program gets.
+fn limits_for(desired: Option<&NiLimits>) -> Outcome<(Limits, NiLimits)> {
     let default = Limits::DEFAULT;
     let Some(desired) = desired else {
-        return Ok((default, told(&default, None)));
+        return Ok((default, granted(&default, None)));
     };
     let wish = |value: i32| u32::try_from(value).map_err(|_| Code::ArgInvalid);
     let limits = Limits {
@@ -162,10 +169,11 @@ fn grant(desired: Option<&NiLimits>) -> Outcome<(Limits, NiLimits)> {
         ..default
     }
     .clamped();
-    Ok((limits, told(&limits, Some(desired))))
+    Ok((limits, granted(&limits, Some(desired))))
 }
 
-fn told(limits: &Limits, desired: Option<&NiLimits>) -> NiLimits {
+/// The limits in the C form. Sizes of messages have no table in the NIC, so they are taken from `desired`.
+fn granted(limits: &Limits, desired: Option<&NiLimits>) -> NiLimits {
     let size = |wish: fn(&NiLimits) -> u64, default: u64, most: u64| desired.map_or(default, |d| wish(d).min(most));
     let count = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
     NiLimits {
@@ -195,7 +203,7 @@ fn told(limits: &Limits, desired: Option<&NiLimits>) -> NiLimits {
 pub extern "C" fn PtlNIFini(ni_handle: u32) -> i32 {
     code((|| {
         initialised()?;
-        let _turn = changing();
+        let _openings = lock_openings();
         let ni = find_ni(ni_handle)?;
         if ni.openings.fetch_sub(1, SeqCst) == 1 {
             close(ni.number);
@@ -204,11 +212,11 @@ pub extern "C" fn PtlNIFini(ni_handle: u32) -> i32 {
     })())
 }
 
-/// Closes an interface: waits in other threads end, then everything goes.
+/// Closes an interface: first ends the waits of other threads, then frees its objects.
 fn close(number: u32) {
-    let Some(ni) = slot(number) else { return };
+    let Some(ni) = open_interface(number) else { return };
     ni.interface().shut();
-    if let Some(ni) = empty(number) {
+    if let Some(ni) = withdraw(number) {
         let interface = Arc::clone(&ni.opened.interface);
         drop(ni);
         drop(interface);
@@ -236,8 +244,8 @@ pub extern "C" fn PtlNIHandle(handle: u32, ni_handle: *mut u32) -> i32 {
     code((|| {
         initialised()?;
         let result = out(ni_handle)?;
-        let ni = slot(handle >> 27 & 3).ok_or(Code::ArgInvalid)?;
-        let reference = handle & 0x07ff_ffff;
+        let ni = open_interface(handle >> 27 & 3).ok_or(Code::ArgInvalid)?;
+        let reference = handle & REFERENCE;
         let signals = ni.interface().signals();
         let live = match handle >> 29 {
             kind if kind == Kind::Ni as u32 => reference == 0,
@@ -267,7 +275,7 @@ pub extern "C" fn PtlSetMap(ni_handle: u32, map_size: u64, mapping: *const Proce
         if !selvedge_transport::memory_is_readable(mapping as u64, map_size * size_of::<Process>() as u64) {
             return Err(Code::ArgInvalid);
         }
-        // SAFETY: just found readable, and the caller's as C has it.
+        // SAFETY: not null, and `map_size` elements were just found readable. The clause of `PtlSetMap` gives them to the call to read.
         let mapping = unsafe { std::slice::from_raw_parts(mapping, map_size as usize) };
         ni.set_map(mapping.iter().map(|process| u64::from(process.nid) << 32 | u64::from(process.pid)).collect())
     })())
@@ -282,7 +290,8 @@ pub extern "C" fn PtlGetMap(ni_handle: u32, map_size: u64, mapping: *mut Process
         }
         let map: &[u64] = ni.map().map_or(&[], |map| map);
         for (index, id) in map.iter().enumerate().take(usize::try_from(map_size).unwrap_or(usize::MAX)) {
-            // SAFETY: the caller gave room for map_size processes.
+            // SAFETY: not null where `map_size` is above zero, and the index is below `map_size`: the clause of `PtlGetMap` says that
+            // `mapping` has room for so many elements.
             unsafe { mapping.add(index).write(Process { nid: (id >> 32) as u32, pid: *id as u32 }) };
         }
         if let Ok(actual) = out(actual_map_size) {
@@ -305,7 +314,7 @@ pub extern "C" fn PtlGetUid(ni_handle: u32, uid: *mut u32) -> i32 {
 pub extern "C" fn PtlGetId(ni_handle: u32, id: *mut Process) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
-        *out(id)? = ni.process(ni.presents());
+        *out(id)? = ni.process(ni.initiator_id());
         Ok(())
     })())
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `selvedge_*`: rank, size, start-up exchange and shared memory for programs without a runtime of their own
-//! (`include/selvedge.h`). Errors are negative numbers, after errno.
+//! `selvedge_*` (`include/selvedge.h`): rank, size, start-up exchange and shared memory, for Portals programs without a runtime of
+//! their own.
+//!
+//! Invariant: a function that returns int returns 0, or the number asked for, on success, and a negative errno value on failure.
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
@@ -67,10 +69,11 @@ pub extern "C" fn selvedge_exchange(mine: *const c_void, bytes: usize, all: *mut
         if mine.is_null() || all.is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: not null; the caller gave `bytes` bytes.
+        // SAFETY: not null; `selvedge.h` says that `mine` has `bytes` bytes, which do not change during the call.
         let own = unsafe { std::slice::from_raw_parts(mine.cast::<u8>(), bytes) };
         let everyone = process.exchange(own).map_err(|error| report(&error))?;
-        // SAFETY: not null; the caller gave room for `bytes` from every rank, and the exchange gives exactly that.
+        // SAFETY: not null; `selvedge.h` says that `all` has room for `bytes` of every rank, and the exchange returns as many. The
+        // result is memory of this function, so the two do not overlap.
         unsafe { std::ptr::copy_nonoverlapping(everyone.as_ptr(), all.cast::<u8>(), everyone.len()) };
         Ok(())
     })())
@@ -94,7 +97,7 @@ pub extern "C" fn selvedge_abort(status: i32, why: *const c_char) {
     let why = if why.is_null() {
         "no reason given".into()
     } else {
-        // SAFETY: not null; a string of the caller.
+        // SAFETY: not null; `selvedge.h` says that it is a string, which ends with a zero and does not change during the call.
         unsafe { CStr::from_ptr(why) }.to_string_lossy()
     };
     match Process::current() {

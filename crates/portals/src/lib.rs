@@ -14,13 +14,15 @@
 //! | [`lists`] | list and match entries: append, unlink, search |
 //! | [`objects`] | memory descriptors, counting events, event queues |
 //! | [`operations`] | put, get, atomics, and their triggered forms |
-//! | [`shortcuts`] | puts that are like the one before |
+//! | [`route_cache`] | what a put found out, kept for the next one to the same target |
 //! | [`job`] | selvedge_* |
 //!
-//! Every function may be called from any thread. Pointers are the caller's promise, as in any C API; what can be
-//! checked of them (null, range, being mapped) is.
+//! Invariants
+//! 1. Every function may be called from any thread.
+//! 2. A function checks each argument that it can check: handles, ranges, null pointers, and whether memory is mapped. That a
+//!    pointer of C leads to an object of its type is the program's promise, as in any C API.
 
-// Who calls is C: its pointers are its promise, and its argument lists are the specification's.
+// C programs call these functions: a pointer cannot be checked further, and the specification sets the argument lists.
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments)]
 
 pub mod abi;
@@ -30,6 +32,6 @@ pub mod job;
 pub mod lists;
 pub mod objects;
 pub mod operations;
-pub mod shortcuts;
+pub mod route_cache;
 pub mod state;
 pub mod table;

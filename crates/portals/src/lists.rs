@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! List entries and match entries: append, unlink, search (Portals 4.3, "List Entries and Lists", "Matching List
-//! Entries and Matching Lists"). A list entry is a match entry that ignores everything.
+//! Entries and Matching Lists").
+//!
+//! Invariants
+//! 1. A list entry is a match entry that ignores all match bits and every source, so both kinds share one path.
+//! 2. An entry of C is checked before anything of it enters the NIC. If the append then fails, its I/O vector is freed again.
 
 use selvedge_transport::ListBus;
 use selvedge_transport::nic::handle::NONE;
@@ -8,13 +12,13 @@ use selvedge_transport::nic::portals::{EntrySpec, options};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
-use crate::state::{Kind, Ni, find, find_ni, given, out, within_addresses};
+use crate::state::{Kind, Ni, find, find_ni, input, out, within_addresses};
 
-/// Lists and searches, with the values of the API.
+/// Values of `ptl_list_t` and `ptl_search_op_t`.
 const OVERFLOW_LIST: u8 = 1;
 const SEARCH_DELETE: u8 = 1;
 
-/// What the caller said of an entry, I/O vector not yet copied.
+/// A checked entry of C. Its I/O vector is still outside the NIC.
 pub struct Draft {
     spec: EntrySpec,
     vectors: Option<Vec<(u64, u64)>>,
@@ -24,11 +28,11 @@ impl Draft {
     /// From a list entry.
     #[inline(always)]
     fn of_le(ni: &Ni, le: *const Le, user_ptr: u64) -> Outcome<Draft> {
-        let le = given(le)?;
+        let le = input(le)?;
         if ni.matching || le.options & !options::LE_MASK != 0 {
             return Err(Code::ArgInvalid);
         }
-        let everything = EntrySpec {
+        let spec = EntrySpec {
             options: le.options,
             start: le.start as u64,
             length: le.length,
@@ -43,13 +47,13 @@ impl Draft {
             counter: ni.counter(le.ct_handle)?,
             uid: le.uid,
         };
-        Draft { spec: everything, vectors: None }.with_memory(ni)
+        Draft { spec, vectors: None }.with_memory(ni)
     }
 
     /// From a match entry.
     #[inline(always)]
     pub fn of_me(ni: &Ni, me: *const Me, user_ptr: u64) -> Outcome<Draft> {
-        let me = given(me)?;
+        let me = input(me)?;
         if !ni.matching || me.options & !options::ME_MASK != 0 {
             return Err(Code::ArgInvalid);
         }
@@ -72,7 +76,7 @@ impl Draft {
         Draft { spec, vectors: None }.with_memory(ni)
     }
 
-    /// Reads the I/O vector; checks memory that is said to be accessible.
+    /// Reads the I/O vector, and checks that memory under `PTL_ME_IS_ACCESSIBLE` is mapped.
     #[inline(always)]
     fn with_memory(mut self, ni: &Ni) -> Outcome<Draft> {
         if self.spec.options & options::IOVEC != 0 {
@@ -83,11 +87,11 @@ impl Draft {
             self.vectors = Some(vectors);
             return Ok(self);
         }
-        let nowhere = self.spec.start == 0 && self.spec.length != 0 && self.spec.length != u64::MAX;
+        let null = self.spec.start == 0 && self.spec.length != 0 && self.spec.length != u64::MAX;
         self.spec.length = within_addresses(self.spec.start, self.spec.length);
         let accessible = self.spec.options & options::IS_ACCESSIBLE == 0
             || selvedge_transport::memory_is_readable(self.spec.start, self.spec.length);
-        if nowhere || !accessible { Err(Code::ArgInvalid) } else { Ok(self) }
+        if null || !accessible { Err(Code::ArgInvalid) } else { Ok(self) }
     }
 
     /// Copies the I/O vector into the NIC, just before the entry is made.
@@ -117,7 +121,7 @@ fn source_of(ni: &Ni, id: Process) -> (u64, u64) {
     (source, ignore)
 }
 
-/// Reads an I/O vector of `count` elements from the program's memory; gives it and its bytes in all.
+/// Reads an I/O vector of `count` elements from the program's memory; returns it and the bytes that it covers.
 pub fn read_vectors(ni: &Ni, start: u64, count: u64) -> Outcome<(Vec<(u64, u64)>, u64)> {
     if count > ni.limits.max_iovecs.max(0) as u64 {
         return Err(Code::ArgInvalid);
@@ -129,7 +133,8 @@ pub fn read_vectors(ni: &Ni, start: u64, count: u64) -> Outcome<(Vec<(u64, u64)>
     let mut vectors = Vec::with_capacity(count as usize);
     let mut total = 0u64;
     for index in 0..count as usize {
-        // SAFETY: the range was just found readable and is aligned.
+        // SAFETY: `start` is aligned and `count` elements from it were just found readable; the clause of the call that got the
+        // vector lets it read them.
         let vector = unsafe { (start as *const IoVec).add(index).read() };
         total = total.checked_add(vector.length).ok_or(Code::ArgInvalid)?;
         vectors.push((vector.base as u64, vector.length));
@@ -137,7 +142,7 @@ pub fn read_vectors(ni: &Ni, start: u64, count: u64) -> Outcome<(Vec<(u64, u64)>
     Ok((vectors, total))
 }
 
-/// Copies an I/O vector into the NIC's heap, which may grow for it.
+/// Copies an I/O vector into the NIC's heap. The heap grows if it is full and can grow.
 pub fn store_vectors(ni: &Ni, vectors: &[(u64, u64)]) -> Outcome<u32> {
     loop {
         match ni.interface().lock().store_iov(vectors.iter().copied()) {

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory descriptors, counting events, event queues (Portals 4.3, the parts of those names).
+//! Memory descriptors, counting events, event queues (Portals 4.3, "Memory Descriptors", "Lightweight Counting Events", "Events
+//! and Event Queues").
 //!
-//! Reading a counter or an empty queue takes no lock and no system call. A wait for a counter ends when successes
-//! and failures together reach the test, as the specification has it.
+//! Invariant: a wait for a counter ends when successes plus failures reach the test.
+//!
+//! Costs: reading a counter or an empty queue takes no lock and makes no system call.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -17,7 +19,7 @@ use selvedge_transport::nic::signals::Counter;
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
 use crate::lists::{read_vectors, store_vectors};
-use crate::state::{Kind, Ni, find, find_ni, given, out, within_addresses};
+use crate::state::{Kind, Ni, find, find_ni, input, out, within_addresses};
 
 // ---- Memory descriptors ------------------------------------------------------------------------------------------
 
@@ -25,7 +27,7 @@ use crate::state::{Kind, Ni, find, find_ni, given, out, within_addresses};
 pub extern "C" fn PtlMDBind(ni_handle: u32, md: *const Md, md_handle: *mut u32) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
-        let (md, handle) = (given(md)?, out(md_handle)?);
+        let (md, handle) = (input(md)?, out(md_handle)?);
         if md.options & !(options::MD_MASK) != 0 {
             return Err(Code::ArgInvalid);
         }
@@ -98,7 +100,7 @@ pub extern "C" fn PtlCTCancelTriggered(ct_handle: u32) -> i32 {
     })())
 }
 
-/// What a counter holds.
+/// The value of a counter.
 #[inline(always)]
 fn value_of(counter: &Counter) -> CtEvent {
     CtEvent { success: counter.arrived(), failure: counter.failure.load(Acquire) }
@@ -115,7 +117,7 @@ pub extern "C" fn PtlCTGet(ct_handle: u32, event: *mut CtEvent) -> i32 {
     })())
 }
 
-/// The counter's value, once it has reached the test; an error once it is gone.
+/// The counter's value, if it has reached the test; an error if the counter was freed.
 #[inline(always)]
 fn reached(counter: &Counter, live: u32, test: u64) -> Option<Outcome<CtEvent>> {
     if counter.slot.load(Acquire) != live {
@@ -131,22 +133,22 @@ pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
         let event = out(event)?;
         let (counter, live) = ni.interface().signals().counter_record(reference).ok_or(Code::ArgInvalid)?;
-        let look = || reached(counter, live, test);
+        let poll = || reached(counter, live, test);
         let mut watch = counter.watch();
-        *event = ni.interface().wait_watching(None, || watch.is_due(), look)??;
+        *event = ni.interface().wait_watching(None, || watch.is_due(), poll)??;
         Ok(())
     })())
 }
 
-/// Where the next poll of several objects starts: round robin.
-static TURN: AtomicU32 = AtomicU32::new(0);
+/// The object with which the next poll of several starts: round robin, so that none of them starves.
+static FIRST: AtomicU32 = AtomicU32::new(0);
 
-/// Waits so many milliseconds for what `look` finds.
-fn wait_ms<T>(ni: &Ni, timeout_ms: u32, look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+/// Waits until `poll` finds something, or for so many milliseconds.
+fn wait_ms<T>(ni: &Ni, timeout_ms: u32, poll: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
     match timeout_ms {
-        0 => ni.interface().look_once(look),
-        TIME_FOREVER => ni.interface().wait(None, look),
-        _ => ni.interface().wait(Some(Instant::now() + Duration::from_millis(timeout_ms.into())), look),
+        0 => ni.interface().look_once(poll),
+        TIME_FOREVER => ni.interface().wait(None, poll),
+        _ => ni.interface().wait(Some(Instant::now() + Duration::from_millis(timeout_ms.into())), poll),
     }
 }
 
@@ -156,7 +158,7 @@ fn references(handles: *const u32, size: u32, kind: Kind) -> Outcome<(&'static N
     if handles.is_null() || size == 0 {
         return Err(Code::ArgInvalid);
     }
-    // SAFETY: not null; the caller gave `size` handles.
+    // SAFETY: not null; the clauses of `PtlCTPoll` and `PtlEQPoll` say that the array has `size` handles.
     let handles = unsafe { std::slice::from_raw_parts(handles, size as usize) };
     let (ni, _) = find(handles[0], kind)?;
     let references = handles.iter().map(|&handle| ni.reference(handle, kind, None)).collect::<Outcome<Vec<u32>>>()?;
@@ -178,12 +180,12 @@ pub extern "C" fn PtlCTPoll(
         if tests.is_null() {
             return Err(Code::ArgInvalid);
         }
-        // SAFETY: not null; the caller gave `size` tests.
+        // SAFETY: not null; the clause of `PtlCTPoll` says that the array has `size` tests.
         let tests = unsafe { std::slice::from_raw_parts(tests, size as usize) };
-        let first = TURN.fetch_add(1, Relaxed) as usize;
+        let first = FIRST.fetch_add(1, Relaxed) as usize;
         let count = references.len();
         let signals = ni.interface().signals();
-        let look = || {
+        let poll = || {
             (0..count).map(|step| (first + step) % count).find_map(|index| {
                 match signals.counter_record(references[index]) {
                     Some((counter, live)) => Some(reached(counter, live, tests[index])?.map(|value| (index, value))),
@@ -191,7 +193,7 @@ pub extern "C" fn PtlCTPoll(
                 }
             })
         };
-        let (index, value) = wait_ms(ni, timeout_ms, look)??;
+        let (index, value) = wait_ms(ni, timeout_ms, poll)??;
         (*event, *which) = (value, index as u32);
         Ok(())
     })())
@@ -210,7 +212,7 @@ pub extern "C" fn PtlCTInc(ct_handle: u32, increment: CtEvent) -> i32 {
     code(change(ct_handle, |guard, reference| guard.count(reference, increment.success, increment.failure)))
 }
 
-/// Changes a counter, and runs what that sets off.
+/// Changes a counter, and runs the triggered operations that reach their threshold.
 fn change(ct_handle: u32, how: impl FnOnce(&mut selvedge_transport::nic::Nic<'_>, u32)) -> Outcome {
     let (ni, reference) = find(ct_handle, Kind::Ct)?;
     let interface = ni.interface();
@@ -263,9 +265,9 @@ pub extern "C" fn PtlEQFree(eq_handle: u32) -> i32 {
     })())
 }
 
-/// An event as the C API has it.
+/// The C form of an event.
 #[inline(always)]
-fn told(ni: &Ni, event: &portals::Event) -> Event {
+fn c_event(ni: &Ni, event: &portals::Event) -> Event {
     Event {
         start: event.start as *mut _,
         user_ptr: event.user_ptr as *mut _,
@@ -285,7 +287,7 @@ fn told(ni: &Ni, event: &portals::Event) -> Event {
     }
 }
 
-/// Takes an event off a queue, if there is one: what its taker is told (`PTL_EQ_DROPPED` where others were lost before it).
+/// Takes an event off a queue, if there is one. The outcome is `PTL_EQ_DROPPED` where others before it were lost.
 #[inline(always)]
 fn take(ni: &Ni, reference: u32, into: &mut Event) -> Option<Outcome> {
     let signals = ni.interface().signals();
@@ -293,7 +295,7 @@ fn take(ni: &Ni, reference: u32, into: &mut Event) -> Option<Outcome> {
         Taken::Empty => None,
         Taken::Gone => Some(Err(Code::ArgInvalid)),
         Taken::Event(event, lost) => {
-            *into = told(ni, &event);
+            *into = c_event(ni, &event);
             if signals.queue(reference).is_some_and(|queue| queue.disabled_events.load(Acquire) != 0) {
                 ni.interface().lock().post_waiting_disabled(reference);
             }
@@ -326,7 +328,7 @@ pub extern "C" fn PtlEQWait(eq_handle: u32, event: *mut Event) -> i32 {
         let signals = ni.interface().signals();
         loop {
             ni.interface().wait(None, || signals.has_event(reference).is_none_or(|has| has).then_some(()))?;
-            // Nothing where another thread was faster.
+            // None if another thread has taken the event.
             if let Some(taken) = take(ni, reference, event) {
                 return taken;
             }
@@ -345,14 +347,14 @@ pub extern "C" fn PtlEQPoll(
     code((|| {
         let (ni, references) = references(eq_handles, size, Kind::Eq)?;
         let (event, which) = (out(event)?, out(which)?);
-        let first = TURN.fetch_add(1, Relaxed) as usize;
+        let first = FIRST.fetch_add(1, Relaxed) as usize;
         let count = references.len();
-        let look = || {
+        let poll = || {
             (0..count)
                 .map(|step| (first + step) % count)
                 .find_map(|index| Some((index, take(ni, references[index], event)?)))
         };
-        let waited = wait_ms(ni, timeout_ms, look).map_err(|end| match Code::from(end) {
+        let waited = wait_ms(ni, timeout_ms, poll).map_err(|end| match Code::from(end) {
             Code::CtNoneReached => Code::EqEmpty,
             other => other,
         });

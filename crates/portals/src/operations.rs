@@ -2,8 +2,16 @@
 //! Put, get, atomics and swaps, at once and triggered (Portals 4.3, "Data Movement Operations", "Triggered
 //! Operations").
 //!
-//! A call checks its arguments, makes a [`Command`] of what the descriptors say now, and starts it, or arms it on a
-//! counter. An operation whose own memory is not mapped is refused (`PTL_ARG_INVALID`) before it has any effect.
+//! A call checks its arguments, makes a [`Command`] from them and from the descriptors, and starts it or arms it on a counter.
+//!
+//! A put has three paths, tried in this order:
+//! 1. over a cached route ([`crate::route_cache`]), where an earlier put with the same key has found one;
+//! 2. without a command, where the initiator gets counting events at most and the target's memory is directly mapped;
+//! 3. by a command, as all other operations go.
+//!
+//! Invariants
+//! 1. An operation whose own memory is not mapped is refused (`PTL_ARG_INVALID`) before it has any effect.
+//! 2. The paths of a put have the same effects and events; they differ in cost only.
 
 use std::ffi::c_void;
 
@@ -18,10 +26,10 @@ use selvedge_transport::{Course, Express, Told};
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
 use crate::lists::Draft;
-use crate::shortcuts::{How, Likeness, Origin};
-use crate::state::{Kind, Ni, REFERENCE, find, find_ni, initialised, out, slot};
+use crate::route_cache::{Origin, Protocol, RouteKey};
+use crate::state::{Kind, Ni, REFERENCE, find, find_ni, initialised, open_interface, out};
 
-/// Where an operation goes.
+/// The target of an operation: process, portal table index, match bits and offset.
 #[derive(Clone, Copy)]
 struct Target {
     process: Process,
@@ -31,7 +39,7 @@ struct Target {
 }
 
 impl Target {
-    /// Checks what all kinds of operations have in common; gives where the target is.
+    /// Checks what all kinds of operations have in common; returns the target's nid << 32 | pid.
     #[inline(always)]
     fn check(&self, ni: &Ni, length: u64) -> Outcome<u64> {
         if self.pt_index > ni.limits.max_pt_index as u32 || length > ni.limits.max_msg_size {
@@ -40,15 +48,15 @@ impl Target {
         ni.physical(self.process)
     }
 
-    /// What puts here have in common.
+    /// The key under which the route of a put here is cached.
     #[inline(always)]
-    fn likeness(&self, ni: &Ni, md_handle: u32, ack: u8) -> Likeness {
+    fn route_key(&self, ni: &Ni, md_handle: u32, ack: u8) -> RouteKey {
         let process = u64::from(self.process.pid) << 32 | u64::from(self.process.nid);
-        Likeness { md_handle, pt_index: self.pt_index, process, map: ni.map_pointer(), ack }
+        RouteKey { md_handle, pt_index: self.pt_index, process, map: ni.map_pointer(), ack }
     }
 }
 
-/// What an operation carries besides its memory.
+/// The words that an operation carries back to its events, and the acknowledgement that it asks for.
 #[derive(Clone, Copy)]
 struct Tag {
     user_ptr: u64,
@@ -56,7 +64,7 @@ struct Tag {
     ack: u8,
 }
 
-/// A descriptor of the caller and the part of it that an operation uses.
+/// A memory descriptor, and the part of it that an operation reads or writes.
 struct Part {
     ni: &'static Ni,
     view: DescriptorView,
@@ -84,14 +92,14 @@ impl Part {
         Ok(Part { ni, view, side })
     }
 
-    /// Whether the buffer may change as soon as the call returns: up to `max_volatile_size`.
+    /// Refuses a message beyond `max_volatile_size` from a descriptor whose buffer may change as soon as the call returns.
     #[inline(always)]
     fn check_volatile(&self, length: u64) -> Outcome {
         let volatile = self.view.options & options::MD_VOLATILE != 0;
         if volatile && length > self.ni.limits.max_volatile_size { Err(Code::ArgInvalid) } else { Ok(()) }
     }
 
-    /// Whether an acknowledgement may be asked for.
+    /// Refuses an acknowledgement that the descriptor has no place for.
     #[inline(always)]
     fn check_ack(&self, wanted: u8) -> Outcome {
         let missing = match wanted {
@@ -106,7 +114,7 @@ impl Part {
     }
 }
 
-/// What an operation is, beyond what its caller said: checked, and its descriptors looked up.
+/// A checked operation, with the memory of its descriptors.
 struct Plan {
     ni: &'static Ni,
     kind: u8,
@@ -117,14 +125,14 @@ struct Plan {
     operand: [u64; 4],
 }
 
-/// The operation of an atomic.
+/// Operation and datatype of an atomic.
 #[derive(Clone, Copy)]
 struct Arithmetic {
     operation: u8,
     datatype: u8,
 }
 
-/// Of operations that are none.
+/// Of operations that are not atomics.
 const NO_ARITHMETIC: Arithmetic = Arithmetic { operation: 0, datatype: 0 };
 
 impl Plan {
@@ -133,14 +141,14 @@ impl Plan {
         Ok(Plan::to(ni, kind, target.check(ni, length)?))
     }
 
-    /// To a target that was checked.
+    /// A plan for a checked target.
     #[inline(always)]
     fn to(ni: &'static Ni, kind: u8, physical: u64) -> Plan {
         let (source, sink, what) = (Side::NOWHERE, Side::NOWHERE, NO_ARITHMETIC);
         Plan { ni, kind, physical, source, sink, what, operand: [0; 4] }
     }
 
-    /// The command: every field is written once, in place.
+    /// The command of the plan. Each field is written once, directly into the result.
     #[inline(always)]
     fn command(&self, length: u64, target: &Target, tag: &Tag) -> Command {
         Command {
@@ -152,7 +160,7 @@ impl Plan {
                 portal: target.pt_index,
                 uid: self.ni.uid,
                 reserved: 0,
-                initiator: self.ni.presents(),
+                initiator: self.ni.initiator_id(),
                 match_bits: target.match_bits,
                 remote_offset: target.remote_offset,
                 header_data: tag.hdr_data,
@@ -167,7 +175,7 @@ impl Plan {
     }
 }
 
-/// The memory of a put, checked.
+/// The checked memory of a put.
 #[inline(always)]
 fn put_part(md: u32, offset: u64, length: u64, ack: u8) -> Outcome<Part> {
     let part = Part::of(md, offset, length)?;
@@ -181,17 +189,17 @@ fn put(md: u32, offset: u64, length: u64, target: &Target, tag: &Tag) -> Outcome
     Ok(Plan { source: part.side, ..Plan::new(part.ni, kind::PUT, length, target)? })
 }
 
-/// A put that is like one before it, done by shortcut if there is one. False: nothing has happened.
+/// Puts over a cached route. False: there is none, and nothing has happened.
 #[inline(always)]
-fn put_by_shortcut(md: u32, offset: u64, length: u64, target: &Target, ack: u8, header_data: u64) -> bool {
-    let Some(ni) = slot(md >> 27 & 3) else { return false };
+fn put_by_route(md: u32, offset: u64, length: u64, target: &Target, ack: u8, header_data: u64) -> bool {
+    let Some(ni) = open_interface(md >> 27 & 3) else { return false };
     let place = (target.match_bits, target.remote_offset);
-    ni.shortcuts.put(ni.interface(), &target.likeness(ni, md, ack), (offset, length), place, header_data)
+    ni.routes.put(ni.interface(), &target.route_key(ni, md, ack), (offset, length), place, header_data)
 }
 
-/// A put that no shortcut leads to; the arguments are those of `PtlPut`, where they are.
+/// A put without a cached route. The arguments are those of `PtlPut` in the same registers, so that the call is a jump.
 #[inline(never)]
-extern "C" fn put_usual(
+extern "C" fn put_uncached(
     md: u32,
     offset: u64,
     length: u64,
@@ -212,29 +220,31 @@ extern "C" fn put_usual(
     };
     let (ni, source) = (part.ni, &part.side);
     let interface = ni.interface();
-    let Some(told) = told(source, tag.ack) else { return put_by_command(&part, physical, length, target, tag) };
+    let Some(counts) = initiator_counts(source, tag.ack) else {
+        return put_by_command(&part, physical, length, target, tag);
+    };
     let put = Put {
         portal: target.pt_index,
         uid: ni.uid,
-        initiator: ni.presents(),
+        initiator: ni.initiator_id(),
         match_bits: target.match_bits,
         remote_offset: target.remote_offset,
         header_data: tag.hdr_data,
         length,
     };
-    let like = target.likeness(ni, md, tag.ack);
-    match interface.put_express(physical, &put, source.start, &told) {
+    let key = target.route_key(ni, md, tag.ack);
+    match interface.put_express(physical, &put, source.start, &counts) {
         Express::Done => {
-            if ni.shortcuts.are_wanted(&like) {
+            if ni.routes.replaces(&key) {
                 let Put { portal, uid, initiator, .. } = put;
-                keep_shortcut(ni, md, like, How::Locked(Course { target: physical, portal, uid, initiator }));
+                cache_route(ni, md, key, Protocol::Lock(Course { target: physical, portal, uid, initiator }));
             }
         }
-        Express::Leased(pass) => keep_shortcut(ni, md, like, How::Leased(pass)),
+        Express::Leased(pass) => cache_route(ni, md, key, Protocol::Grant(pass)),
         Express::No => {
             let code = put_by_command(&part, physical, length, target, tag);
-            if told != Told::NOTHING {
-                interface.note_put(physical, &put, &told);
+            if counts != Told::NOTHING {
+                interface.note_put(physical, &put, &counts);
             }
             return code;
         }
@@ -242,15 +252,16 @@ extern "C" fn put_usual(
     Code::Ok as i32
 }
 
-/// A checked put of any kind.
+/// A checked put, by a command.
 #[inline(never)]
 fn put_by_command(part: &Part, physical: u64, length: u64, target: &Target, tag: &Tag) -> i32 {
     start(Ok(Plan { source: part.side, ..Plan::to(part.ni, kind::PUT, physical) }), length, target, tag)
 }
 
-/// What an initiator is told of a put that goes well, where that is counts at most.
+/// The counting events that the initiator of a successful put gets. None: it gets full events, too, or needs a command for its I/O
+/// vector.
 #[inline(always)]
-fn told(source: &Side, ack: u8) -> Option<Told> {
+fn initiator_counts(source: &Side, ack: u8) -> Option<Told> {
     if source.queue != NONE || source.iov != NONE || !matches!(ack, ack::NONE | ack::COUNTING) {
         return None;
     }
@@ -262,9 +273,9 @@ fn told(source: &Side, ack: u8) -> Option<Told> {
     Some(Told { counter: source.counter, send, ack, in_bytes: flag(options::MD_EVENT_CT_BYTES) })
 }
 
-/// Remembers how a put went that others like it may follow.
+/// Caches the route of a put that was just made.
 #[cold]
-fn keep_shortcut(ni: &Ni, md: u32, like: Likeness, how: How) {
+fn cache_route(ni: &Ni, md: u32, key: RouteKey, protocol: Protocol) {
     let signals = ni.interface().signals();
     let found = signals.descriptor_slot(md & REFERENCE).zip(signals.descriptor(md & REFERENCE));
     let Some(((slot, live), view)) = found else { return };
@@ -272,7 +283,7 @@ fn keep_shortcut(ni: &Ni, md: u32, like: Likeness, how: How) {
     let most = if volatile { ni.limits.max_msg_size.min(ni.limits.max_volatile_size) } else { ni.limits.max_msg_size };
     let in_shared = ni.interface().is_own_shared(view.start, view.length);
     let origin = Origin { slot, live, start: view.start, in_shared, length: view.length, most };
-    ni.shortcuts.keep(like, origin, how);
+    ni.routes.insert(key, origin, protocol);
 }
 
 #[inline(always)]
@@ -281,7 +292,8 @@ fn get(md: u32, offset: u64, length: u64, target: &Target) -> Outcome<Plan> {
     Ok(Plan { sink: part.side, ..Plan::new(part.ni, kind::GET, length, target)? })
 }
 
-/// An operation and datatype that the specification allows together, for this many bytes.
+/// Refuses an operation and a datatype that the specification does not allow together, and lengths beyond `most` or of part of an
+/// item.
 fn check_atomic(family: Family, what: Arithmetic, length: u64, most: u64) -> Outcome {
     let operation = Operation::from_u32(what.operation.into()).ok_or(Code::ArgInvalid)?;
     let datatype = Datatype::from_u32(what.datatype.into()).ok_or(Code::ArgInvalid)?;
@@ -323,7 +335,8 @@ fn swap(pair: &Pair, length: u64, target: &Target, operand: *const c_void, what:
             return Err(Code::ArgInvalid);
         }
         let mut bytes = [0u8; 32];
-        // SAFETY: just found readable; at most 32 bytes.
+        // SAFETY: `size` bytes at `operand` were just found readable, and at most 32 of them are copied into 32. The clause of `PtlSwap`
+        // gives the call one item there.
         unsafe { std::ptr::copy_nonoverlapping(operand.cast::<u8>(), bytes.as_mut_ptr(), size.min(32)) };
         for (word, eight) in plan.operand.iter_mut().zip(bytes.chunks_exact(8)) {
             *word = u64::from_le_bytes(eight.try_into().unwrap_or_default());
@@ -332,7 +345,7 @@ fn swap(pair: &Pair, length: u64, target: &Target, operand: *const c_void, what:
     Ok(plan)
 }
 
-/// Starts what was planned.
+/// Starts a planned operation.
 #[inline(always)]
 fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag) -> i32 {
     match plan {
@@ -344,7 +357,7 @@ fn start(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag) -> i32 {
     }
 }
 
-/// Arms what was planned on a counter.
+/// Arms a planned operation on a counter.
 fn arm(plan: Outcome<Plan>, length: u64, target: &Target, tag: &Tag, trig_ct_handle: u32, threshold: u64) -> i32 {
     code((|| {
         let plan = plan?;
@@ -367,7 +380,7 @@ fn arm_action(ni: &Ni, trig_ct_handle: u32, threshold: u64, action: Action<'_>) 
     Ok(())
 }
 
-// ---- At once -----------------------------------------------------------------------------------------------------
+// ---- Immediate ---------------------------------------------------------------------------------------------------
 
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlPut(
@@ -383,10 +396,10 @@ pub extern "C" fn PtlPut(
     hdr_data: u64,
 ) -> i32 {
     let target = Target { process, pt_index, match_bits, remote_offset };
-    if put_by_shortcut(md_handle, local_offset, length, &target, ack_req, hdr_data) {
+    if put_by_route(md_handle, local_offset, length, &target, ack_req, hdr_data) {
         return Code::Ok as i32;
     }
-    put_usual(
+    put_uncached(
         md_handle,
         local_offset,
         length,
@@ -484,7 +497,8 @@ pub extern "C" fn PtlSwap(
     start(swap(&pair, length, &target, operand, what), length, &target, &tag)
 }
 
-/// Atomics are done by cores under the target's lock: memory is coherent as soon as they are complete.
+/// A core carries out an atomic, under the target's lock, so memory is coherent as soon as the atomic is complete. A fence orders the
+/// program's own accesses after it.
 #[unsafe(no_mangle)]
 pub extern "C" fn PtlAtomicSync() -> i32 {
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);

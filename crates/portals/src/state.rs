@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The open interfaces of this process, and handles.
 //!
-//! A handle is 32 bits: kind (3), interface (2), reference to the NIC's record (27). Interfaces lie in four slots, by
-//! their kind: bit 0 of the number says non-matching, bit 1 physical.
+//! A handle is 32 bits: kind (3), interface (2), reference to the NIC's record (27); its meaning is Selvedge's own (Portals 4.3,
+//! "Operations on Handles"). A process has one interface of each of four kinds at most. The number of an interface says its kind:
+//! bit 0 is set for non-matching, bit 1 for physical.
 //!
 //! Invariants
-//! 1. A slot's pointer is null or to an [`Ni`] that lives until its last `PtlNIFini`; calls that run in other threads
-//!    at that moment are counted, and it waits for them.
+//! 1. A slot's pointer is null, or points to an [`Ni`] that lives until its last `PtlNIFini`. That call first ends the waits of
+//!    other threads.
 //! 2. No live handle equals a constant of the API (see `selvedge_nic::handle`).
 
 use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -17,9 +18,9 @@ use selvedge_transport::{Interface, Opened};
 
 use crate::abi::{self, CT_NONE, EQ_NONE, NiLimits, Process};
 use crate::codes::{Code, Outcome};
-use crate::shortcuts::Shortcuts;
+use crate::route_cache::RouteCache;
 
-/// What a handle is of.
+/// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Kind {
@@ -45,27 +46,28 @@ pub struct Ni {
     pub matching: bool,
     pub limits: NiLimits,
     pub uid: u32,
-    /// How many `PtlNIInit` it has had.
+    /// Calls of `PtlNIInit` without their `PtlNIFini`.
     pub openings: AtomicU32,
-    /// Rank to nid << 32 | pid.
+    /// The logical map, from rank to nid << 32 | pid.
     map: AtomicPtr<Vec<u64>>,
+    /// Every map that was set. A replaced map is kept, because another thread may still read it.
     maps: Mutex<Vec<*mut Vec<u64>>>,
     /// This process's rank in the map.
     rank: AtomicU32,
-    pub shortcuts: Shortcuts,
+    pub routes: RouteCache,
 }
 
 static SLOTS: [AtomicPtr<Ni>; INTERFACES] = [const { AtomicPtr::new(std::ptr::null_mut()) }; INTERFACES];
 static INITS: AtomicU32 = AtomicU32::new(0);
-/// Held while interfaces are opened and closed.
-static CHANGES: Mutex<()> = Mutex::new(());
+/// Held while an interface is opened or closed.
+static OPENINGS: Mutex<()> = Mutex::new(());
 
-/// Serialises opening and closing.
-pub fn changing() -> MutexGuard<'static, ()> {
-    CHANGES.lock().unwrap_or_else(|poison| poison.into_inner())
+/// Lets one thread at a time open and close interfaces.
+pub fn lock_openings() -> MutexGuard<'static, ()> {
+    OPENINGS.lock().unwrap_or_else(|poison| poison.into_inner())
 }
 
-/// `PtlInit` and `PtlFini` calls that are open.
+/// Calls of `PtlInit` without their `PtlFini`.
 pub fn inits() -> &'static AtomicU32 {
     &INITS
 }
@@ -78,25 +80,25 @@ pub fn initialised() -> Outcome {
 
 /// The open interface with this number.
 #[inline(always)]
-pub fn slot(number: u32) -> Option<&'static Ni> {
-    // SAFETY: null, or an interface that lives until its slot is emptied; a program that closes an interface while it
-    // uses it in another thread breaks the API's rules (waits excepted, which closing ends first).
+pub fn open_interface(number: u32) -> Option<&'static Ni> {
+    // SAFETY: null, or an interface from `publish`, which lives until `withdraw`. The API forbids a program to close an interface
+    // while another thread uses it; waits are the exception, and `PtlNIFini` ends them before it withdraws the interface.
     unsafe { SLOTS[number as usize % INTERFACES].load(Acquire).as_ref() }
 }
 
-/// Puts an interface into its slot.
-pub fn fill(ni: Box<Ni>) -> &'static Ni {
+/// Puts an interface into its slot, where [`open_interface`] finds it.
+pub fn publish(ni: Box<Ni>) -> &'static Ni {
     let number = ni.number as usize;
     let pointer = Box::into_raw(ni);
     SLOTS[number].store(pointer, SeqCst);
-    // SAFETY: just made; lives until `empty`.
+    // SAFETY: made from a box just above; it lives until `withdraw`.
     unsafe { &*pointer }
 }
 
-/// Takes an interface out of its slot and gives it up.
-pub fn empty(number: u32) -> Option<Box<Ni>> {
+/// Takes an interface out of its slot.
+pub fn withdraw(number: u32) -> Option<Box<Ni>> {
     let pointer = SLOTS[number as usize % INTERFACES].swap(std::ptr::null_mut(), SeqCst);
-    // SAFETY: made by `fill`; the swap makes it ours alone.
+    // SAFETY: `publish` made the pointer from a box, and the swap lets one caller only have it back.
     (!pointer.is_null()).then(|| unsafe { Box::from_raw(pointer) })
 }
 
@@ -107,7 +109,7 @@ pub fn find(handle: u32, kind: Kind) -> Outcome<(&'static Ni, u32)> {
     if handle >> 29 != kind as u32 {
         return Err(Code::ArgInvalid);
     }
-    let ni = slot(handle >> 27 & 3).ok_or(Code::ArgInvalid)?;
+    let ni = open_interface(handle >> 27 & 3).ok_or(Code::ArgInvalid)?;
     Ok((ni, handle & REFERENCE))
 }
 
@@ -131,7 +133,7 @@ impl Ni {
             map: AtomicPtr::default(),
             maps: Mutex::new(Vec::new()),
             rank: AtomicU32::new(abi::RANK_ANY),
-            shortcuts: Shortcuts::default(),
+            routes: RouteCache::default(),
         }
     }
 
@@ -179,9 +181,9 @@ impl Ni {
         self.map().and_then(|map| map.get(target.nid as usize)).copied().ok_or(Code::ArgInvalid)
     }
 
-    /// How this process presents itself: rank, or nid << 32 | pid.
+    /// How this process names itself as an initiator: its rank, or nid << 32 | pid.
     #[inline(always)]
-    pub fn presents(&self) -> u64 {
+    pub fn initiator_id(&self) -> u64 {
         if self.logical { self.rank.load(Relaxed).into() } else { self.interface().id() }
     }
 
@@ -194,7 +196,7 @@ impl Ni {
         }
     }
 
-    /// Which logical map it is; null: none was set.
+    /// The logical map's address, which tells maps apart; null: none was set.
     #[inline(always)]
     pub fn map_pointer(&self) -> *const Vec<u64> {
         self.map.load(Acquire)
@@ -203,7 +205,7 @@ impl Ni {
     /// The logical map, if one was set.
     #[inline(always)]
     pub fn map(&self) -> Option<&Vec<u64>> {
-        // SAFETY: maps live until the interface is dropped.
+        // SAFETY: null, or a map of `maps`, which keeps every map until the interface is dropped.
         unsafe { self.map.load(Acquire).as_ref() }
     }
 
@@ -222,30 +224,32 @@ impl Ni {
 impl Drop for Ni {
     fn drop(&mut self) {
         for map in self.maps.get_mut().unwrap_or_else(|poison| poison.into_inner()).drain(..) {
-            // SAFETY: made by Box::into_raw in `set_map`, dropped once.
+            // SAFETY: `set_map` made the pointer from a box and put it into `maps` once; draining takes it out once.
             drop(unsafe { Box::from_raw(map) });
         }
     }
 }
 
-// SAFETY: the raw pointers are to maps that only change under the mutex and live as long as the interface.
+// SAFETY: the raw pointers are to maps on the heap, which belong to no thread.
 unsafe impl Send for Ni {}
-// SAFETY: as above.
+// SAFETY: a map is only read after `set_map` has stored its pointer with release; the list of maps is under its mutex.
 unsafe impl Sync for Ni {}
 
 /// The object that an out-parameter points to.
 pub fn out<'a, T>(pointer: *mut T) -> Outcome<&'a mut T> {
-    // SAFETY: null, or memory that the caller gave for the result, as C has it.
+    // SAFETY: null, or the C object that the call's clause says is written with the result. It outlives the call, and no other
+    // thread uses it meanwhile: only such arguments of a running call come here.
     unsafe { pointer.as_mut() }.ok_or(Code::ArgInvalid)
 }
 
-/// What of a range of memory lies below the end of all addresses: nothing is reached from its other end.
+/// Cuts the length of a range so that it ends where addresses end.
 pub fn within_addresses(start: u64, length: u64) -> u64 {
     length.min(u64::MAX - start)
 }
 
 /// The object that an in-parameter points to.
-pub fn given<'a, T>(pointer: *const T) -> Outcome<&'a T> {
-    // SAFETY: null, or an object that the caller gave, as C has it.
+pub fn input<'a, T>(pointer: *const T) -> Outcome<&'a T> {
+    // SAFETY: null, or the C structure that the call's clause says is read. It outlives the call, and nobody changes it meanwhile:
+    // only such arguments of a running call come here.
     unsafe { pointer.as_ref() }.ok_or(Code::ArgInvalid)
 }

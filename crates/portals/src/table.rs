@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Portal table entries (Portals 4.3, "Portal Table Entries").
+//!
+//! Invariant: an index is closed, disabled or enabled only after this process has delivered the messages that its NIC already
+//! holds, so their events come first.
 
 use selvedge_transport::nic::handle::NONE;
 use selvedge_transport::nic::portals::options;
