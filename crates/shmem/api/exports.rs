@@ -57,6 +57,7 @@ fn export(text: &mut String, function: &Function) {
     writeln!(
         text,
         "\n/// {}\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}){returns} {{\n    \
+         // SAFETY: the contract of the C function is that of the Rust function.\n    \
          unsafe {{ {}(\"{name}\"{comma}{arguments}) }}\n}}",
         row.says(),
         parameters.join(", "),

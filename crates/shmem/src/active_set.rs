@@ -1,47 +1,50 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collectives of active sets (OpenSHMEM, "Collective Routines", what is deprecated since 1.5).
+//! Collectives of active sets (OpenSHMEM, "Collective Routines", those that are deprecated since 1.5).
 //!
-//! The members are a first PE, a power of two from each to the next, and a number. They meet in `pSync`, an array of theirs
-//! that is zero between calls: in round r each adds 1 to word r at the member 2^r ahead, waits until its own word r is not
-//! zero, and subtracts 1 (a dissemination barrier). Data are fetched between two such meetings, as by teams.
+//! The members are a first PE, a distance from each to the next that is a power of two, and a size. They synchronise in
+//! `pSync`, an array of the program that is zero between calls. In round r each member adds 1 to word r at the member
+//! 2^r ahead, waits until its own word r is not zero, and subtracts 1 (a dissemination barrier). Data are fetched
+//! between two such syncs, as by teams.
 //!
-//! An active set that is the whole world uses the world team's ways, which are faster, unless threads of this job may be in
-//! two collectives at once.
+//! An active set of all PEs uses the faster algorithms of the world team, unless threads of this job may be in two
+//! collectives at once.
 //!
 //! Invariants
-//! 1. Word r of a member counts the arrivals of one other member, of this call and, if that one is fast, of the next: both
-//!    are counted, and each call subtracts its own. So the words are zero again when nobody is ahead.
-//! 2. Word 15 is a member's own, for what it contributes to a collect; it is read between two meetings.
+//! 1. Word r of a member counts the arrivals of one other member: those of this call, and, if that member is fast,
+//!    those of the next. Each call subtracts its own arrival, so the words are zero again when no member is ahead.
+//! 2. Word 15 is a member's own. It holds the bytes that the member contributes to a collect, and is read between two
+//!    syncs.
 //!
-//! Costs: a meeting takes log2 n rounds of one atomic each, two in all; up to 1,024 members fit into 10 words.
+//! Costs: a sync takes log2 n rounds, each of one atomic at another member and one at this one. Up to 1,024 members fit
+//! into 10 words.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicI64, Ordering::Acquire, Ordering::Relaxed};
 
-use crate::collective::alltoall::{Strides, alltoall_among, turn, turn_strided};
-use crate::collective::broadcast::{broadcast_among, checked_root, fetch};
-use crate::collective::collect::{checked_source, collect_among, collect_sized, fcollect_among, gather, size_at};
-use crate::collective::crew::{Crew, Members, await_that};
+use crate::collective::alltoall::{Strides, alltoall_among, fetch_blocks, fetch_strided_blocks};
+use crate::collective::broadcast::{broadcast_among, checked_root, fetch_from_root};
+use crate::collective::collect::{checked_source, collect_among, collect_sized, fcollect_among, fetch_all, size_at};
+use crate::collective::members::{Members, TeamMembers, await_condition};
 use crate::collective::op::{Kernel, Operator};
 use crate::collective::reduce::{reduce_among, reduce_by_blocks};
 use crate::collective::{Buffers, bytes_of};
 use crate::team::Span;
 use crate::types::Element;
-use crate::{Call, Ctx, Place, World, amo, check, order, world};
+use crate::{Call, Ctx, SymAddress, World, amo, check, order, world};
 
-/// Words of every `pSync`.
+/// Words of a `pSync`.
 const WORDS: usize = 16;
-/// The word for a member's size.
+/// The word for the bytes that a member contributes.
 const SIZE_WORD: usize = 15;
 
-/// An active set that this PE is in.
+/// An active set of which this PE is a member.
 struct ActiveSet {
     call: Call,
     world: &'static World,
     span: Span,
     me: usize,
     words: *mut c_long,
-    place: Place,
+    place: SymAddress,
 }
 
 impl ActiveSet {
@@ -49,7 +52,7 @@ impl ActiveSet {
         let world = world(call)?;
         let everyone = Span { start: 0, stride: 1, size: world.n_pes() as c_int };
         let stride = u32::try_from(log_stride).ok().and_then(|log| 1i32.checked_shl(log)).filter(|stride| *stride > 0);
-        // Of one PE alone the stride does not matter.
+        // The stride of one PE alone may be any number.
         let stride = if size == 1 { Some(1) } else { stride };
         let Some(span) = stride.and_then(|stride| everyone.part(start, stride, size)) else {
             let why = format_args!("start {start}, stride 2^{log_stride}, size {size}: not in {} PEs", world.n_pes());
@@ -68,29 +71,32 @@ impl ActiveSet {
         Some(ActiveSet { call, world, span, me: me as usize, words: psync, place })
     }
 
-    /// The world's team, if that will do.
-    fn everyone(&self) -> Option<Crew<'static>> {
+    /// The world's team, if this set is all PEs and may use it.
+    fn as_world_team(&self) -> Option<TeamMembers<'static>> {
         let whole = self.span.size as usize == self.world.n_pes() && !self.world.multiple.load(Relaxed);
-        whole.then(|| self.world.teams.everyone(self.world))
+        whole.then(|| self.world.teams.world_members(self.world))
     }
 
     /// This PE's own copy of a word.
     fn word(&self, index: usize) -> &AtomicI64 {
-        // SAFETY: one of the words of pSync, which was checked.
+        // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
+        // index is below that. All PEs access it by atomics.
         unsafe { AtomicI64::from_ptr(self.words.add(index)) }
     }
 
     /// Adds to a word of a member.
     fn add(&self, index: usize, value: c_long, member: usize) {
         let pe = self.pe(member) as c_int;
-        // SAFETY: as above.
+        // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
+        // index is below that. The atomic checks the rest.
         unsafe { amo::add(self.call, Ctx::DEFAULT, self.words.add(index), value, pe) };
     }
 
-    /// The same, done when it returns.
+    /// As `add`, complete when it returns.
     fn add_now(&self, index: usize, value: c_long, member: usize) {
         let pe = self.pe(member) as c_int;
-        // SAFETY: as above.
+        // SAFETY: `ActiveSet::find` has found `pSync` aligned in this PE's symmetric memory, with `WORDS` words; the
+        // index is below that. The atomic checks the rest.
         unsafe { amo::fetch_add(self.call, Ctx::DEFAULT, self.words.add(index), value, pe) };
     }
 }
@@ -120,7 +126,7 @@ impl Members for ActiveSet {
             }
             self.add(round, 1, (self.me + ahead) % self.n());
             let word = self.word(round);
-            await_that(self.world, || word.load(Acquire) > 0);
+            await_condition(self.world, || word.load(Acquire) > 0);
             self.add_now(round, -1, self.me);
             ahead *= 2;
         }
@@ -129,15 +135,15 @@ impl Members for ActiveSet {
 
 pub unsafe fn sync(call: Call, start: c_int, log_stride: c_int, size: c_int, psync: *mut c_long) {
     let Some(set) = ActiveSet::find(call, start, log_stride, size, psync) else { return };
-    match set.everyone() {
-        Some(crew) => crew.sync(),
+    match set.as_world_team() {
+        Some(members) => members.sync(),
         None => set.sync(),
     }
 }
 
 pub unsafe fn barrier(call: Call, start: c_int, log_stride: c_int, size: c_int, psync: *mut c_long) {
     order::quiet(call, Ctx::DEFAULT);
-    // SAFETY: the caller's promise.
+    // SAFETY: `sync` checks all of its arguments.
     unsafe { sync(call, start, log_stride, size, psync) };
 }
 
@@ -156,12 +162,13 @@ pub unsafe fn broadcast<T: Element>(
     let Some(root) = checked_root(call, root, set.n()) else { return };
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: what is symmetric is checked before it is used.
+    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
+    // covers their lengths.
     unsafe {
-        if let Some(crew) = set.everyone() {
-            broadcast_among(call, &crew, dest, source, bytes, root);
+        if let Some(members) = set.as_world_team() {
+            broadcast_among(call, &members, dest, source, bytes, root);
         } else if let Some(buffers) = Buffers::checked(call, set.world, dest, bytes, source, bytes) {
-            fetch(&set, root, buffers.source, dest, bytes);
+            fetch_from_root(&set, root, buffers.source, dest, bytes);
         }
     }
 }
@@ -180,12 +187,13 @@ pub unsafe fn fcollect<T: Element>(
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let Some(all) = bytes_of(call, bytes, set.n()) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: what is symmetric is checked before it is used.
+    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
+    // covers their lengths.
     unsafe {
-        if let Some(crew) = set.everyone() {
-            fcollect_among(call, &crew, dest, source, bytes);
+        if let Some(members) = set.as_world_team() {
+            fcollect_among(call, &members, dest, source, bytes);
         } else if let Some(buffers) = Buffers::checked(call, set.world, dest, all, source, bytes) {
-            gather(&set, buffers.source, dest, bytes);
+            fetch_all(&set, buffers.source, dest, bytes);
         }
     }
 }
@@ -203,10 +211,11 @@ pub unsafe fn collect<T: Element>(
     let Some(set) = ActiveSet::find(call, start, log_stride, size, psync) else { return };
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()) else { return };
     let (dest, source) = (dest.cast::<u8>(), source.cast::<u8>());
-    // SAFETY: what is symmetric is checked before it is used.
+    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
+    // covers their lengths.
     unsafe {
-        if let Some(crew) = set.everyone() {
-            collect_among(call, &crew, dest, source, bytes);
+        if let Some(members) = set.as_world_team() {
+            collect_among(call, &members, dest, source, bytes);
         } else if let Ok(source) = checked_source(call, &set, source, bytes) {
             set.word(SIZE_WORD).store(bytes as i64, Relaxed);
             set.sync();
@@ -232,12 +241,13 @@ pub unsafe fn alltoall<T: Element>(
     let Some(bytes) = bytes_of(call, nelems, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let Some(all) = bytes_of(call, bytes, set.n()) else { return };
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: what is symmetric is checked before it is used.
+    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
+    // covers their lengths.
     unsafe {
-        if let Some(crew) = set.everyone() {
-            alltoall_among(call, &crew, dest, source, bytes);
+        if let Some(members) = set.as_world_team() {
+            alltoall_among(call, &members, dest, source, bytes);
         } else if let Some(buffers) = Buffers::checked(call, set.world, dest, all, source, all) {
-            turn(&set, buffers.source, dest, bytes);
+            fetch_blocks(&set, buffers.source, dest, bytes);
         }
     }
 }
@@ -257,16 +267,16 @@ pub unsafe fn alltoalls<T: Element>(
     let Some(set) = ActiveSet::find(call, start, log_stride, size, psync) else { return };
     let (dest, source) = ((dest.cast(), dst), (source.cast(), sst));
     let Some(shape) = Strides::checked(call, &set, dest, source, nelems, size_of::<T>()) else { return };
-    // SAFETY: checked.
+    // SAFETY: `Strides::checked` has found all of the strided source and dest in symmetric memory.
     unsafe {
-        match set.everyone() {
-            Some(crew) => turn_strided(&crew, &shape),
-            None => turn_strided(&set, &shape),
+        match set.as_world_team() {
+            Some(members) => fetch_strided_blocks(&members, &shape),
+            None => fetch_strided_blocks(&set, &shape),
         }
     }
 }
 
-/// `pwrk` is not needed.
+/// `pwrk` is not used.
 pub unsafe fn to_all<T: Element, O: Operator<T>>(
     call: Call,
     dest: *mut T,
@@ -286,10 +296,11 @@ pub unsafe fn to_all<T: Element, O: Operator<T>>(
     let Some(bytes) = bytes_of(call, count, size_of::<T>()).filter(|bytes| *bytes > 0) else { return };
     let kernel = Kernel::of::<T, O>();
     let (dest, source) = (dest.cast(), source.cast());
-    // SAFETY: what is symmetric is checked before it is used.
+    // SAFETY: the functions called check symmetric arguments before they use them; the contract of the C function
+    // covers their lengths.
     unsafe {
-        if let Some(crew) = set.everyone() {
-            reduce_among(call, &crew, dest, source, count, kernel);
+        if let Some(members) = set.as_world_team() {
+            reduce_among(call, &members, dest, source, count, kernel);
         } else if let Some(buffers) = Buffers::checked(call, set.world, dest, bytes, source, bytes) {
             reduce_by_blocks(&set, buffers, bytes, kernel);
         }

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Atomics on symmetric objects (OpenSHMEM 1.6, "Atomic Memory Operations", with their older names).
 //!
-//! In place, an atomic is the processor's own on the peer's mapping, and then a look whether the peer sleeps: the
-//! express way (`hand.rs`). What is not at hand ends in a function named `.._elsewhere`. By commands it is an atomic of
-//! the NIC, which runs under the lock of the target's NIC. All PEs reach an object the same way, so the two never meet
-//! on one.
+//! On directly mapped memory, an atomic is the processor's own, followed by a wake-up if the peer sleeps. This is the
+//! short path (`mapped.rs`). What it cannot do goes to a function named `.._general`. By commands, it is an atomic of
+//! the NIC, under the lock of the target's NIC. All PEs reach an object in the same way, so the two kinds of atomics
+//! never meet on one object.
 //!
 //! Invariants
-//! 1. An object is aligned to its size, or the call is refused: the processor would not keep it whole.
+//! 1. An object is aligned to its size, or the call is refused: the processor does not change a misaligned one
+//!    atomically.
 //! 2. Floating point moves as bits. Integers wrap.
-//! 3. An update releases what the caller wrote before it, a fetch acquires what was written before the value.
-//! 4. A fetching call that is refused gives 0; a non-blocking one then leaves its result alone.
+//! 3. An update releases what the caller wrote before it. A fetch acquires what was written before the value.
+//! 4. A fetching call that is refused returns 0. A non-blocking one that is refused does not write its result.
 //! 5. Non-blocking calls are complete when they return, which the standard allows.
 //!
-//! Costs, in place: the checks of the arguments, one locked instruction (`fetch`: a load; `set`: a store) and a load
-//! of the line that says whether the peer sleeps. No system call, lock or allocation.
+//! Costs, on mapped memory: the checks of the arguments, one locked instruction (`fetch`: a load; `set`: a store), and
+//! a load of the line that says whether the peer sleeps. No system call, lock or allocation.
 
 use std::ffi::c_int;
 use std::ptr::null;
@@ -22,18 +23,18 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquir
 
 use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 
-use crate::hand::{Hand, at_hand};
+use crate::mapped::{Mapped, find_mapped};
 use crate::{Call, Ctx, Reach, World, check, world};
 
-/// What the processor does atomically: bits of 4 or 8 bytes.
+/// Bits of 4 or 8 bytes, which the processor changes atomically.
 ///
 /// # Safety
-/// Of every function: `at` is aligned and may be read and written, by other processes too, as an atomic of this size.
+/// Of every function: `at` is aligned and may be read and written as an atomic of this size, by other processes too.
 pub trait Word: Copy + 'static {
     unsafe fn load(at: *mut Self) -> Self;
     unsafe fn store(at: *mut Self, value: Self);
     unsafe fn swap(at: *mut Self, value: Self) -> Self;
-    /// What was there, whether it was `cond` or not.
+    /// Returns the old value, whether it was `cond` or not.
     unsafe fn compare_swap(at: *mut Self, cond: Self, value: Self) -> Self;
     unsafe fn add(at: *mut Self, value: Self) -> Self;
     unsafe fn and(at: *mut Self, value: Self) -> Self;
@@ -43,40 +44,47 @@ pub trait Word: Copy + 'static {
 
 macro_rules! word {
     ($($word:ty: $atomic:ty),*) => {$(
-        // SAFETY: of each body: the caller's promise is the one that `from_ptr` asks for.
         impl Word for $word {
             #[inline(always)]
             unsafe fn load(at: *mut Self) -> Self {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.load(Acquire)
             }
             #[inline(always)]
             unsafe fn store(at: *mut Self, value: Self) {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.store(value, Release)
             }
             #[inline(always)]
             unsafe fn swap(at: *mut Self, value: Self) -> Self {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.swap(value, AcqRel)
             }
             #[inline(always)]
             unsafe fn compare_swap(at: *mut Self, cond: Self, value: Self) -> Self {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 match unsafe { <$atomic>::from_ptr(at) }.compare_exchange(cond, value, AcqRel, Acquire) {
                     Ok(old) | Err(old) => old,
                 }
             }
             #[inline(always)]
             unsafe fn add(at: *mut Self, value: Self) -> Self {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.fetch_add(value, AcqRel)
             }
             #[inline(always)]
             unsafe fn and(at: *mut Self, value: Self) -> Self {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.fetch_and(value, AcqRel)
             }
             #[inline(always)]
             unsafe fn or(at: *mut Self, value: Self) -> Self {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.fetch_or(value, AcqRel)
             }
             #[inline(always)]
             unsafe fn xor(at: *mut Self, value: Self) -> Self {
+                // SAFETY: the contract of the trait is that of `from_ptr`.
                 unsafe { <$atomic>::from_ptr(at) }.fetch_xor(value, AcqRel)
             }
         }
@@ -88,7 +96,7 @@ word!(u32: AtomicU32, u64: AtomicU64);
 pub trait Atomic: Copy + 'static {
     type Word: Word;
     const DATATYPE: Datatype;
-    /// What a refused fetch gives.
+    /// The result of a refused fetch.
     const ZERO: Self;
     fn bits(self) -> Self::Word;
     fn from_bits(bits: Self::Word) -> Self;
@@ -132,11 +140,11 @@ macro_rules! real {
 }
 real!(f32: u32, Float; f64: u64, Double);
 
-/// What an atomic with one operand does, said to the processor and to the NIC.
+/// An atomic with one operand, in the terms of the processor and of the NIC.
 trait Update {
     const OPERATION: Operation;
     /// # Safety
-    /// As of [`Word`].
+    /// As [`Word`].
     unsafe fn run<W: Word>(at: *mut W, value: W) -> W;
 }
 
@@ -147,7 +155,7 @@ macro_rules! update {
             const OPERATION: Operation = Operation::$operation;
             #[inline(always)]
             unsafe fn run<W: Word>(at: *mut W, value: W) -> W {
-                // SAFETY: as promised by the caller.
+                // SAFETY: the contract of this function is that of `Word`.
                 unsafe { W::$run(at, value) }
             }
         }
@@ -155,16 +163,16 @@ macro_rules! update {
 }
 update!(Swap: Swap, swap; Add: Sum, add; And: Band, and; Or: Bor, or; Xor: Bxor, xor);
 
-/// An object at hand. None: it goes the general way.
+/// A directly mapped object. None: the general path decides.
 #[inline(always)]
-fn near<T: Atomic>(ctx: Ctx, object: *const T, pe: c_int) -> Option<(*mut T::Word, Hand)> {
+fn find_mapped_object<T: Atomic>(ctx: Ctx, object: *const T, pe: c_int) -> Option<(*mut T::Word, Mapped)> {
     if !object.is_aligned() {
         return None;
     }
-    at_hand(ctx, object.cast(), size_of::<T>(), pe).map(|hand| (hand.at.cast(), hand))
+    find_mapped(ctx, object.cast(), size_of::<T>(), pe).map(|mapped| (mapped.at.cast(), mapped))
 }
 
-/// Where an atomic goes, checked.
+/// The checked target of an atomic.
 struct Target {
     world: &'static World,
     pe: usize,
@@ -184,7 +192,7 @@ impl Target {
     }
 }
 
-/// Reports an object that nothing could change atomically.
+/// Reports a misaligned object, which nothing could change atomically.
 #[cold]
 pub(crate) fn misaligned(call: Call, argument: &'static str, object: *const u8, bytes: usize) {
     check::refuse(call, argument, format_args!("{object:p}: not aligned to the {bytes} bytes of its type"));
@@ -192,72 +200,79 @@ pub(crate) fn misaligned(call: Call, argument: &'static str, object: *const u8, 
 
 #[inline(always)]
 unsafe fn update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
-    match near(ctx, dest, pe) {
-        Some((at, hand)) => {
-            // SAFETY: a symmetric object of this size, and aligned.
+    match find_mapped_object(ctx, dest, pe) {
+        Some((at, mapped)) => {
+            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
+            // memory, mapped here; all PEs change it by such atomics.
             unsafe { U::run(at, value.bits()) };
-            hand.ring();
+            mapped.wake();
         }
-        None => update_elsewhere::<T, U>(call, ctx, dest, value, pe),
+        None => update_general::<T, U>(call, ctx, dest, value, pe),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn update_elsewhere<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
+fn update_general<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
     let Some(Target { world, pe, reach }) = Target::of(call, ctx, "dest", dest, pe) else { return };
     match reach {
-        Reach::InPlace(at) => {
-            // SAFETY: a symmetric object of this size, and aligned.
+        Reach::Mapped(at) => {
+            // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
+            // mapped here; all PEs change it by such atomics.
             unsafe { U::run(at.cast::<T::Word>(), value.bits()) };
-            world.ring(pe);
+            world.wake(pe);
         }
-        Reach::Nic(spot) => {
+        Reach::Nic(remote) => {
             let operand = (&raw const value).cast();
-            // SAFETY: the operand lies on this stack, and has been read when the call returns.
-            unsafe { world.nic_atomic(ctx, spot, U::OPERATION, T::DATATYPE, operand) };
+            // SAFETY: the operand is on this stack, and the NIC has read it when the call returns. `Target::of` has
+            // checked the context.
+            unsafe { world.nic_atomic(ctx, remote, U::OPERATION, T::DATATYPE, operand) };
         }
     }
 }
 
 #[inline(always)]
 unsafe fn fetch_update<T: Atomic, U: Update>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) -> Option<T> {
-    match near(ctx, dest, pe) {
-        Some((at, hand)) => {
-            // SAFETY: a symmetric object of this size, and aligned.
+    match find_mapped_object(ctx, dest, pe) {
+        Some((at, mapped)) => {
+            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
+            // memory, mapped here; all PEs change it by such atomics.
             let old = unsafe { U::run(at, value.bits()) };
-            hand.ring();
+            mapped.wake();
             Some(T::from_bits(old))
         }
         None => {
-            // SAFETY: promised by `fetch_elsewhere`.
+            // SAFETY: `fetch_general` calls this only with an aligned object of the word's size in mapped symmetric
+            // memory.
             let in_place = move |at| unsafe { U::run(at, value.bits()) };
-            fetch_elsewhere(call, ctx, dest, pe, in_place, U::OPERATION, value, None)
+            fetch_general(call, ctx, dest, pe, in_place, U::OPERATION, value, None)
         }
     }
 }
 
 #[inline(always)]
 unsafe fn swap_if<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, cond: T, value: T, pe: c_int) -> Option<T> {
-    match near(ctx, dest, pe) {
-        Some((at, hand)) => {
-            // SAFETY: a symmetric object of this size, and aligned.
+    match find_mapped_object(ctx, dest, pe) {
+        Some((at, mapped)) => {
+            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
+            // memory, mapped here; all PEs change it by such atomics.
             let old = unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
-            hand.ring();
+            mapped.wake();
             Some(T::from_bits(old))
         }
         None => {
-            // SAFETY: promised by `fetch_elsewhere`.
+            // SAFETY: `fetch_general` calls this only with an aligned object of the word's size in mapped symmetric
+            // memory.
             let in_place = move |at| unsafe { T::Word::compare_swap(at, cond.bits(), value.bits()) };
-            fetch_elsewhere(call, ctx, dest, pe, in_place, Operation::CompareSwap, value, Some(cond))
+            fetch_general(call, ctx, dest, pe, in_place, Operation::CompareSwap, value, Some(cond))
         }
     }
 }
 
-/// Runs `in_place` on a symmetric object of the right size, aligned; or has the NIC do the same.
+/// Runs `in_place` on an aligned object of the word's size in mapped symmetric memory, or has the NIC do the same.
 #[cold]
 #[inline(never)]
-fn fetch_elsewhere<T: Atomic>(
+fn fetch_general<T: Atomic>(
     call: Call,
     ctx: Ctx,
     dest: *mut T,
@@ -269,17 +284,18 @@ fn fetch_elsewhere<T: Atomic>(
 ) -> Option<T> {
     let Target { world, pe, reach } = Target::of(call, ctx, "dest", dest, pe)?;
     match reach {
-        Reach::InPlace(at) => {
+        Reach::Mapped(at) => {
             let old = in_place(at.cast());
-            world.ring(pe);
+            world.wake(pe);
             Some(T::from_bits(old))
         }
-        Reach::Nic(spot) => {
+        Reach::Nic(remote) => {
             let mut old = T::ZERO;
             let cond = cond.as_ref().map_or(null(), |cond| (&raw const *cond).cast());
             let (operand, into) = ((&raw const value).cast(), (&raw mut old).cast());
-            // SAFETY: operands and result lie on this stack, and the command is complete on return.
-            unsafe { world.nic_fetch(ctx, spot, operation, T::DATATYPE, operand, cond, into) };
+            // SAFETY: operands and result are on this stack, and the command is complete when the call returns.
+            // `Target::of` has checked the context.
+            unsafe { world.nic_fetch(ctx, remote, operation, T::DATATYPE, operand, cond, into) };
             Some(old)
         }
     }
@@ -287,25 +303,27 @@ fn fetch_elsewhere<T: Atomic>(
 
 #[inline(always)]
 unsafe fn load<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
-    match near(ctx, source, pe) {
-        // SAFETY: a symmetric object of this size, and aligned.
+    match find_mapped_object(ctx, source, pe) {
+        // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
+        // memory, mapped here; all PEs change it by such atomics.
         Some((at, _)) => Some(T::from_bits(unsafe { T::Word::load(at) })),
-        None => load_elsewhere(call, ctx, source, pe),
+        None => load_general(call, ctx, source, pe),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn load_elsewhere<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
+fn load_general<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> Option<T> {
     let Target { world, reach, .. } = Target::of(call, ctx, "source", source, pe)?;
     match reach {
-        // SAFETY: a symmetric object of this size, and aligned.
-        Reach::InPlace(at) => Some(T::from_bits(unsafe { T::Word::load(at.cast()) })),
-        Reach::Nic(spot) => {
+        // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
+        // mapped here; all PEs change it by such atomics.
+        Reach::Mapped(at) => Some(T::from_bits(unsafe { T::Word::load(at.cast()) })),
+        Reach::Nic(remote) => {
             let mut value = T::ZERO;
-            // SAFETY: the result lies on this stack, and the command is complete on return. A get holds the same lock
-            // as the NIC's atomics.
-            unsafe { world.nic_get(ctx, spot, (&raw mut value).cast(), size_of::<T>()) };
+            // SAFETY: the result is on this stack, and the command is complete when the call returns. `Target::of` has
+            // checked the context. A get holds the same lock as the NIC's atomics, so it never sees half of one.
+            unsafe { world.nic_get(ctx, remote, (&raw mut value).cast(), size_of::<T>()) };
             Some(value)
         }
     }
@@ -313,26 +331,29 @@ fn load_elsewhere<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) 
 
 #[cold]
 #[inline(never)]
-fn store_elsewhere<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
+fn store_general<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
     let Some(Target { world, pe, reach }) = Target::of(call, ctx, "dest", dest, pe) else { return };
     match reach {
-        Reach::InPlace(at) => {
-            // SAFETY: a symmetric object of this size, and aligned.
+        Reach::Mapped(at) => {
+            // SAFETY: `Target::of` has checked that this is an aligned object of the word's size in symmetric memory,
+            // mapped here; all PEs change it by such atomics.
             unsafe { T::Word::store(at.cast(), value.bits()) };
-            world.ring(pe);
+            world.wake(pe);
         }
-        // SAFETY: the value may be reused on return. A put holds the same lock as the NIC's atomics.
-        Reach::Nic(spot) => unsafe { world.nic_put(ctx, spot, (&raw const value).cast(), size_of::<T>()) },
+        // SAFETY: the value is on this stack, and the NIC has read it when the call returns. `Target::of` has checked
+        // the context. A put holds the same lock as the NIC's atomics.
+        Reach::Nic(remote) => unsafe { world.nic_put(ctx, remote, (&raw const value).cast(), size_of::<T>()) },
     }
 }
 
-/// Hands a fetched value to a non-blocking call.
+/// Writes the result of a non-blocking fetch.
 #[inline(always)]
-unsafe fn hand_over<T: Atomic>(call: Call, fetch: *mut T, fetched: impl FnOnce() -> Option<T>) {
+unsafe fn write_fetched<T: Atomic>(call: Call, fetch: *mut T, fetched: impl FnOnce() -> Option<T>) {
     if fetch.is_null() {
         check::refuse(call, "fetch", format_args!("null"));
     } else if let Some(value) = fetched() {
-        // SAFETY: the caller says where the result goes; it need not be aligned.
+        // SAFETY: not null; the clause of the non-blocking fetches says that `fetch` is an object for the result. It
+        // need not be aligned.
         unsafe { fetch.write_unaligned(value) };
     }
 }
@@ -343,34 +364,35 @@ unsafe fn hand_over<T: Atomic>(call: Call, fetch: *mut T, fetched: impl FnOnce()
 /// Of this and every other function here: `fetch`, where there is one, may be written. Everything else is checked.
 #[inline(always)]
 pub unsafe fn fetch<T: Atomic>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: `load` checks all of its arguments.
     unsafe { load(call, ctx, source, pe) }.unwrap_or(T::ZERO)
 }
 
 /// `shmem_atomic_fetch_nbi`.
 #[inline(always)]
 pub unsafe fn fetch_nbi<T: Atomic>(call: Call, ctx: Ctx, fetch: *mut T, source: *const T, pe: c_int) {
-    // SAFETY: the caller's.
-    unsafe { hand_over(call, fetch, || load(call, ctx, source, pe)) }
+    // SAFETY: the contract of this function lets it write `fetch`; everything else is checked.
+    unsafe { write_fetched(call, fetch, || load(call, ctx, source, pe)) }
 }
 
 /// `shmem_atomic_set`.
 #[inline(always)]
 pub unsafe fn set<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
-    match near(ctx, dest, pe) {
-        Some((at, hand)) => {
-            // SAFETY: a symmetric object of this size, and aligned.
+    match find_mapped_object(ctx, dest, pe) {
+        Some((at, mapped)) => {
+            // SAFETY: `find_mapped_object` has checked that this is an aligned object of the word's size in symmetric
+            // memory, mapped here; all PEs change it by such atomics.
             unsafe { T::Word::store(at, value.bits()) };
-            hand.ring();
+            mapped.wake();
         }
-        None => store_elsewhere(call, ctx, dest, value, pe),
+        None => store_general(call, ctx, dest, value, pe),
     }
 }
 
 /// `shmem_atomic_compare_swap`.
 #[inline(always)]
 pub unsafe fn compare_swap<T: Integer>(call: Call, ctx: Ctx, dest: *mut T, cond: T, value: T, pe: c_int) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: `swap_if` checks all of its arguments.
     unsafe { swap_if(call, ctx, dest, cond, value, pe) }.unwrap_or(T::ZERO)
 }
 
@@ -385,42 +407,42 @@ pub unsafe fn compare_swap_nbi<T: Integer>(
     value: T,
     pe: c_int,
 ) {
-    // SAFETY: the caller's.
-    unsafe { hand_over(call, fetch, || swap_if(call, ctx, dest, cond, value, pe)) }
+    // SAFETY: the contract of this function lets it write `fetch`; everything else is checked.
+    unsafe { write_fetched(call, fetch, || swap_if(call, ctx, dest, cond, value, pe)) }
 }
 
 /// `shmem_atomic_swap`.
 #[inline(always)]
 pub unsafe fn swap<T: Atomic>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: `fetch_update` checks all of its arguments.
     unsafe { fetch_update::<T, Swap>(call, ctx, dest, value, pe) }.unwrap_or(T::ZERO)
 }
 
 /// `shmem_atomic_swap_nbi`.
 #[inline(always)]
 pub unsafe fn swap_nbi<T: Atomic>(call: Call, ctx: Ctx, fetch: *mut T, dest: *mut T, value: T, pe: c_int) {
-    // SAFETY: the caller's.
-    unsafe { hand_over(call, fetch, || fetch_update::<T, Swap>(call, ctx, dest, value, pe)) }
+    // SAFETY: the contract of this function lets it write `fetch`; everything else is checked.
+    unsafe { write_fetched(call, fetch, || fetch_update::<T, Swap>(call, ctx, dest, value, pe)) }
 }
 
 /// `shmem_atomic_fetch_inc`.
 #[inline(always)]
 pub unsafe fn fetch_inc<T: Integer>(call: Call, ctx: Ctx, dest: *mut T, pe: c_int) -> T {
-    // SAFETY: the caller's.
+    // SAFETY: `fetch_add` without a result to write checks all of its arguments.
     unsafe { fetch_add(call, ctx, dest, T::ONE, pe) }
 }
 
 /// `shmem_atomic_fetch_inc_nbi`.
 #[inline(always)]
 pub unsafe fn fetch_inc_nbi<T: Integer>(call: Call, ctx: Ctx, fetch: *mut T, dest: *mut T, pe: c_int) {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of this function lets it write `fetch`; everything else is checked.
     unsafe { fetch_add_nbi(call, ctx, fetch, dest, T::ONE, pe) }
 }
 
 /// `shmem_atomic_inc`.
 #[inline(always)]
 pub unsafe fn inc<T: Integer>(call: Call, ctx: Ctx, dest: *mut T, pe: c_int) {
-    // SAFETY: the caller's.
+    // SAFETY: `add` checks all of its arguments.
     unsafe { add(call, ctx, dest, T::ONE, pe) }
 }
 
@@ -429,22 +451,22 @@ macro_rules! updates {
         #[doc = concat!("`shmem_atomic_", stringify!($plain), "`.")]
         #[inline(always)]
         pub unsafe fn $plain<T: Integer>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
-            // SAFETY: the caller's.
+            // SAFETY: `update` checks all of its arguments.
             unsafe { update::<T, $update>(call, ctx, dest, value, pe) }
         }
 
         #[doc = concat!("`shmem_atomic_", stringify!($fetch), "`.")]
         #[inline(always)]
         pub unsafe fn $fetch<T: Integer>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) -> T {
-            // SAFETY: the caller's.
+            // SAFETY: `fetch_update` checks all of its arguments.
             unsafe { fetch_update::<T, $update>(call, ctx, dest, value, pe) }.unwrap_or(T::ZERO)
         }
 
         #[doc = concat!("`shmem_atomic_", stringify!($nbi), "`.")]
         #[inline(always)]
         pub unsafe fn $nbi<T: Integer>(call: Call, ctx: Ctx, fetch: *mut T, dest: *mut T, value: T, pe: c_int) {
-            // SAFETY: the caller's.
-            unsafe { hand_over(call, fetch, || fetch_update::<T, $update>(call, ctx, dest, value, pe)) }
+            // SAFETY: the contract of this function lets it write `fetch`; everything else is checked.
+            unsafe { write_fetched(call, fetch, || fetch_update::<T, $update>(call, ctx, dest, value, pe)) }
         }
     )*};
 }
@@ -463,7 +485,7 @@ mod tests {
 
     fn run<T: Atomic, U: Update>(before: T, value: T) -> (T, T) {
         let mut word = before.bits();
-        // SAFETY: a local word, aligned.
+        // SAFETY: an aligned word on this stack.
         let old = unsafe { U::run(&raw mut word, value.bits()) };
         (T::from_bits(old), T::from_bits(word))
     }
@@ -489,7 +511,7 @@ mod tests {
     #[test]
     fn compare_swap_changes_only_what_it_expects() {
         let mut word = 7u64;
-        // SAFETY: a local word, aligned.
+        // SAFETY: an aligned word on this stack.
         unsafe {
             assert_eq!(Word::compare_swap(&raw mut word, 6, 1), 7);
             assert_eq!(word, 7);
@@ -498,7 +520,7 @@ mod tests {
         assert_eq!(word, 1);
     }
 
-    /// What the NIC is asked for is what it has.
+    /// The NIC has every operation that the functions here ask it for.
     #[test]
     fn the_nic_has_every_operation() {
         fn integers<T: Integer>() {

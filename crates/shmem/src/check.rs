@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is said of calls that are refused.
+//! Reports of refused calls.
 //!
 //! OpenSHMEM leaves the behaviour of most wrong calls undefined. Here a call with an argument that cannot be right does
-//! nothing. The first of a process is reported on standard error whatever is set, so that nothing is lost in silence; with
-//! `SHMEM_DEBUG` each is.
+//! nothing. The first such call of a process is always reported on standard error, so that no mistake stays unseen;
+//! with `SHMEM_DEBUG` every one is.
 
 use std::fmt;
 use std::io::Write as _;
@@ -15,18 +15,18 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 static DEBUG: AtomicBool = AtomicBool::new(false);
 static PE: AtomicI32 = AtomicI32::new(-1);
 
-/// Who this process is, and whether it wants to hear of every call that is refused.
+/// Sets the number of this PE, and whether every refused call is reported.
 pub fn set_up(pe: usize, debug: bool) {
     PE.store(pe as i32, Relaxed);
     DEBUG.store(debug, Relaxed);
 }
 
-/// Whether `SHMEM_DEBUG` is set, also before the library has started.
+/// Whether `SHMEM_DEBUG` is set. Works before the library has started, too.
 fn debug() -> bool {
     DEBUG.load(Relaxed) || (PE.load(Relaxed) < 0 && variable("DEBUG").is_some())
 }
 
-/// A variable of the standard: `SHMEM_<name>`, else the older `SMA_<name>`.
+/// The value of a variable of the standard: `SHMEM_<name>`, else the older `SMA_<name>`.
 pub fn variable(name: &str) -> Option<String> {
     let read = |prefix: &str| std::env::var_os(format!("{prefix}_{name}"));
     Some(read("SHMEM").or_else(|| read("SMA"))?.to_string_lossy().into_owned())
@@ -47,7 +47,7 @@ pub fn not_running(call: Call, ended: bool) {
     report(format_args!("{call}: called {when}"));
 }
 
-/// Reports something that went wrong without anybody's argument being to blame.
+/// Reports a failure that is not due to an argument.
 #[cold]
 #[inline(never)]
 pub fn report(what: fmt::Arguments<'_>) {
@@ -61,6 +61,6 @@ pub fn report(what: fmt::Arguments<'_>) {
         ..0 => format!("selvedge: {what}{hint}\n"),
         pe => format!("selvedge: PE {pe}: {what}{hint}\n"),
     };
-    // One write: the PEs of a job share their standard error.
+    // A single write, so that lines of PEs that share their standard error stay whole.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

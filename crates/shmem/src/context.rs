@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Communication contexts and sessions (OpenSHMEM 1.6, "Communication Management Routines", "Sessions").
 //!
-//! A context is a team, whose PE numbers its operations use, and what its quiet waits for. In place nothing is ever under
-//! way when a call returns, so a quiet is a fence; by commands each context has a counter of the NIC at which
-//! acknowledgements and replies are counted, and the number of commands that it started.
+//! A context is a team, whose PE numbers its operations use, and a set of operations that its quiet waits for. On
+//! directly mapped memory every operation is complete when its call returns, so a quiet is a fence. By commands, each
+//! context has a counter of the NIC, which counts acknowledgements and replies, and the number of commands that it has
+//! started.
 //!
 //! Invariants
-//! 1. Slot 0 is the default context, which is always there. A handle is `generation << 16 | slot + 1`, so a destroyed or
-//!    made-up one is recognised.
+//! 1. Slot 0 is the default context, which always exists. A handle is `generation << 16 | slot + 1`, so a destroyed or
+//!    invented one is recognised.
 //! 2. A command is counted as begun before it is started.
 //!
-//! The options are promises of the program (private, serialized, no stores to order); nothing here needs them, since no
-//! context takes a lock. Sessions are hints, likewise; they are checked.
+//! The options of a context are promises of the program (private, serialized, no stores to order). They are checked and
+//! have no effect here, since no context takes a lock. Sessions are hints; they are checked, too.
 
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
@@ -31,39 +32,39 @@ const SESSION_OPTIONS: c_long = 1;
 const SESSION_FIELDS: c_long = 1;
 
 /// One context.
-struct Slot {
+struct ContextSlot {
     /// 0: free; else its generation.
     live: AtomicU32,
-    /// The NIC's counter of what has ended, or NONE in place.
+    /// The NIC's counter of commands that have ended, or NONE on mapped memory.
     counter: AtomicU32,
     begun: AtomicU64,
-    /// Failures that were reported.
+    /// Failures that have been reported.
     reported: AtomicU64,
     team: AtomicU64,
 }
 
-/// What there is to hand out.
-struct Free {
+/// The free slots, and the generation of the last handle.
+struct FreeContexts {
     slots: Vec<u16>,
     generation: u32,
 }
 
 /// All contexts of this PE.
 pub(crate) struct Contexts {
-    slots: Box<[Slot]>,
-    free: Mutex<Free>,
+    slots: Box<[ContextSlot]>,
+    free: Mutex<FreeContexts>,
     /// Slots that have ever been used.
     used: AtomicUsize,
-    /// Commands are made at all.
-    pub counts: bool,
+    /// Operations may be commands, which a quiet has to wait for.
+    pub has_commands: bool,
 }
 
 impl Contexts {
-    /// How many there may be at once, the default one included.
+    /// The most contexts at once, the default one included.
     pub const MAX: u32 = 1024;
 
-    pub fn new(interface: &Interface, counts: bool) -> Result<Contexts, &'static str> {
-        let slot = |_| Slot {
+    pub fn new(interface: &Interface, has_commands: bool) -> Result<Contexts, &'static str> {
+        let slot = |_| ContextSlot {
             live: AtomicU32::new(0),
             counter: AtomicU32::new(NONE),
             begun: AtomicU64::new(0),
@@ -72,9 +73,9 @@ impl Contexts {
         };
         let contexts = Contexts {
             slots: (0..Contexts::MAX).map(slot).collect(),
-            free: Mutex::new(Free { slots: (1..Contexts::MAX as u16).rev().collect(), generation: 0 }),
+            free: Mutex::new(FreeContexts { slots: (1..Contexts::MAX as u16).rev().collect(), generation: 0 }),
             used: AtomicUsize::new(0),
-            counts,
+            has_commands,
         };
         contexts.open(interface, 0, 1, Team::WORLD).map_err(|Full| "the NIC has no counter left")?;
         Ok(contexts)
@@ -82,7 +83,7 @@ impl Contexts {
 
     fn open(&self, interface: &Interface, index: usize, generation: u32, team: Team) -> Result<(), Full> {
         let slot = &self.slots[index];
-        if self.counts {
+        if self.has_commands {
             slot.counter.store(interface.lock().counter_alloc()?, Relaxed);
         }
         slot.begun.store(0, Relaxed);
@@ -94,7 +95,7 @@ impl Contexts {
     }
 
     #[inline]
-    fn find(&self, ctx: Ctx) -> Option<&Slot> {
+    fn find(&self, ctx: Ctx) -> Option<&ContextSlot> {
         if ctx == Ctx::DEFAULT {
             return self.slots.first();
         }
@@ -103,7 +104,7 @@ impl Contexts {
         (generation != 0 && ctx.0 >> 16 == generation as usize).then_some(slot)
     }
 
-    /// Whether there is such a context.
+    /// Whether a handle is a context.
     pub fn is_valid(&self, ctx: Ctx) -> bool {
         self.find(ctx).is_some()
     }
@@ -113,9 +114,9 @@ impl Contexts {
         team::view(Team(self.find(ctx)?.team.load(Relaxed) as usize))
     }
 
-    // ---- What commands count -------------------------------------------------------------------------------------
+    // ---- Counting commands ---------------------------------------------------------------------------------------
 
-    /// One more command begins: gives the counter at which its end is counted.
+    /// Counts one more command as begun. Returns the counter that counts its end.
     #[inline]
     pub fn begin(&self, ctx: Ctx) -> u32 {
         let Some(slot) = self.find(ctx) else { return NONE };
@@ -123,23 +124,23 @@ impl Contexts {
         slot.counter.load(Relaxed)
     }
 
-    /// The command that had begun was not started.
+    /// Takes back a command that was counted as begun and not started.
     pub fn undo(&self, ctx: Ctx) {
         if let Some(slot) = self.find(ctx) {
             slot.begun.fetch_sub(1, SeqCst);
         }
     }
 
-    /// Waits until everything that has begun has ended.
+    /// Waits until every command that has begun has ended.
     pub fn quiet(&self, interface: &Interface, ctx: Ctx) {
         if let Some(slot) = self.find(ctx) {
             slot.quiet(interface);
         }
     }
 
-    /// The same for every context.
+    /// Waits for the commands of every context.
     pub fn quiet_all(&self, interface: &Interface) {
-        if self.counts {
+        if self.has_commands {
             let used = &self.slots[..self.used.load(Relaxed)];
             used.iter().filter(|slot| slot.live.load(Relaxed) != 0).for_each(|slot| slot.quiet(interface));
         }
@@ -155,12 +156,12 @@ impl Contexts {
     }
 }
 
-impl Slot {
+impl ContextSlot {
     fn quiet(&self, interface: &Interface) {
         let signals = interface.signals();
         let Some(counter) = signals.counter(self.counter.load(Relaxed)) else { return };
-        // Other threads may begin and end commands meanwhile, in any order: only when as many have ended as had begun at a
-        // later moment, have all that had.
+        // Other threads may begin and end commands meanwhile, in any order. Only when as many have ended as had begun
+        // at a later moment, all of the earlier ones have ended.
         let ended = || {
             let failures = counter.failure.load(Acquire);
             let ended = counter.success.load(Acquire) + failures;
@@ -169,7 +170,7 @@ impl Slot {
         let Ok(failures) = interface.wait(None, ended) else { return };
         if self.reported.swap(failures, Relaxed) < failures {
             check::report(format_args!(
-                "operations have failed ({failures} so far on this context): their PE is gone, or has no such memory"
+                "operations have failed ({failures} so far on this context): their PE has ended, or has no such memory"
             ));
         }
     }
@@ -178,13 +179,13 @@ impl Slot {
 // ---- The interface -----------------------------------------------------------------------------------------------
 
 pub unsafe fn create(call: Call, options: c_long, ctx: *mut Ctx) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function is that of `create_on`.
     unsafe { create_on(call, Team::WORLD, options, ctx) }
 }
 
 pub unsafe fn create_on(call: Call, on: Team, options: c_long, ctx: *mut Ctx) -> c_int {
     let Some(world) = world(call) else { return -1 };
-    // SAFETY: null, or the caller's.
+    // SAFETY: null, or the handle that the clause of `shmem_ctx_create` says is written.
     let Some(ctx) = (unsafe { ctx.as_mut() }) else {
         check::refuse(call, "ctx", format_args!("null"));
         return -1;
@@ -227,7 +228,7 @@ pub fn destroy(call: Call, ctx: Ctx) {
     world.contexts.free.lock().unwrap_or_else(PoisonError::into_inner).slots.push(index as u16);
 }
 
-/// Destroys what contexts a team has left: with the team they go.
+/// Destroys the contexts that a team still has. They end with the team.
 pub(crate) fn destroy_on(call: Call, on: Team) {
     let Some(world) = world(call) else { return };
     for (index, slot) in world.contexts.slots.iter().enumerate().skip(1) {
@@ -240,7 +241,7 @@ pub(crate) fn destroy_on(call: Call, on: Team) {
 
 pub unsafe fn get_team(call: Call, ctx: Ctx, team: *mut Team) -> c_int {
     let Some(world) = world(call) else { return -1 };
-    // SAFETY: null, or the caller's.
+    // SAFETY: null, or the handle that the clause of `shmem_ctx_get_team` says is written.
     let Some(team) = (unsafe { team.as_mut() }) else {
         check::refuse(call, "team", format_args!("null"));
         return -1;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The functions of `shmem.h` and `shmemx.h`, as C calls them.
+//! The C functions of `shmem.h` and `shmemx.h`.
 //!
-//! Each passes its name and its arguments on to the function that its row in `api/functions/` names, and does nothing
-//! else. `build.rs` writes them. Here stands only what `longdouble.c` calls: C passes a `long double` by value in a way
-//! that Rust has no words for, so there it becomes a pointer.
+//! `build.rs` generates them. Each passes its name and its arguments on to the Rust function that its row in
+//! `api/functions/` names, and does nothing else. This file itself has only the functions that `longdouble.c` calls.
+//! Rust cannot pass a `long double` by value as C does, so `longdouble.c` passes a pointer.
 //!
-//! SAFETY, of every one of them: arguments are what the caller promises, and go on as they come.
+//! Safety: the contract of a C function, which is its clause in the standard, is that of its Rust function.
 
-// Which of the functions behind are unsafe is their own affair.
+// A generated call is in an unsafe block, whether or not its Rust function is unsafe.
 #![allow(unused_unsafe)]
 
 use std::ffi::{c_char, c_int, c_long, c_void};
@@ -21,9 +21,10 @@ use crate::{
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));
 
-/// The name of a C function, which is a string literal there.
+/// The name of a C function, from a string literal in `longdouble.c`.
 unsafe fn call(name: *const u8, bytes: usize) -> Call {
-    // SAFETY: longdouble.c hands over a literal of ASCII characters and its length.
+    // SAFETY: `longdouble.c` passes a literal of ASCII characters and its length. A literal lives to the end of the
+    // process.
     unsafe { std::str::from_utf8_unchecked(std::slice::from_raw_parts(name, bytes)) }
 }
 
@@ -37,6 +38,8 @@ unsafe extern "C" fn selvedge_longdouble_p(
     value: *const LongDouble,
     pe: c_int,
 ) {
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
+    // the C function.
     unsafe { rma::p::<LongDouble>(call(name, bytes), ctx, dest, *value, pe) }
 }
 
@@ -50,6 +53,8 @@ unsafe extern "C" fn selvedge_longdouble_g(
     value: *mut LongDouble,
     pe: c_int,
 ) {
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
+    // the C function.
     unsafe { *value = rma::g::<LongDouble>(call(name, bytes), ctx, source, pe) }
 }
 
@@ -64,5 +69,7 @@ unsafe extern "C" fn selvedge_longdouble_p_ct(
     value: *const LongDouble,
     pe: c_int,
 ) {
+    // SAFETY: `longdouble.c` passes a literal's name and a pointer to its own `value`. The contract of the rest is that of
+    // the C function.
     unsafe { counting::p::<LongDouble>(call(name, bytes), ctx, ct, dest, *value, pe) }
 }

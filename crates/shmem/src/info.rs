@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Versions and names, `SHMEM_INFO` and `SHMEM_VERSION`, and routines that have nothing to do here.
+//! Versions and names, `SHMEM_INFO` and `SHMEM_VERSION`, and routines that have no effect here (OpenSHMEM 1.6, "Library
+//! Setup, Exit, and Query Routines").
 
 use std::ffi::{c_char, c_int};
 use std::sync::OnceLock;
@@ -17,7 +18,7 @@ const NAME_BYTES: usize = 256;
 /// `SHMEM_VENDOR_STRING`.
 pub const VENDOR: &str = concat!("Selvedge ", env!("CARGO_PKG_VERSION"));
 
-/// Prints what the environment asks for; PE 0 does.
+/// PE 0 prints the versions and settings that the environment asks for.
 pub(crate) fn announce(world: &World) {
     if world.me() != 0 {
         return;
@@ -36,11 +37,11 @@ pub(crate) fn announce(world: &World) {
 }
 
 pub unsafe fn get_version(_call: Call, major: *mut c_int, minor: *mut c_int) {
-    // SAFETY: null, or the caller's.
+    // SAFETY: null, or the `int` that the clause of `shmem_info_get_version` says is written.
     if let Some(major) = unsafe { major.as_mut() } {
         *major = MAJOR;
     }
-    // SAFETY: as above.
+    // SAFETY: null, or the `int` that the clause of `shmem_info_get_version` says is written.
     if let Some(minor) = unsafe { minor.as_mut() } {
         *minor = MINOR;
     }
@@ -52,20 +53,21 @@ pub unsafe fn get_name(call: Call, name: *mut c_char) {
         return;
     }
     let bytes = VENDOR.len().min(NAME_BYTES - 1);
-    // SAFETY: the caller gave SHMEM_MAX_NAME_LEN bytes.
+    // SAFETY: not null; the clause of `shmem_info_get_name` says that `name` has room for SHMEM_MAX_NAME_LEN bytes, the
+    // closing zero included.
     unsafe {
         name.cast::<u8>().copy_from_nonoverlapping(VENDOR.as_ptr(), bytes);
         name.add(bytes).write(0);
     }
 }
 
-/// `shmem_pcontrol` is for tools that put themselves before the library; the library itself does nothing.
+/// `shmem_pcontrol` is for profiling tools that intercept it. The library itself does nothing.
 pub fn pcontrol(_call: Call, _level: c_int) {}
 
-/// Cache routines of old machines.
+/// Cache routines, which only old machines needed.
 pub fn nothing(_call: Call) {}
 
-/// Seconds since some moment in the past.
+/// Seconds since a moment in the past.
 pub fn wtime(_call: Call) -> f64 {
     static START: OnceLock<Instant> = OnceLock::new();
     START.get_or_init(Instant::now).elapsed().as_secs_f64()
@@ -76,7 +78,7 @@ pub fn nodename(_call: Call) -> *mut c_char {
     static NAME: OnceLock<[u8; 256]> = OnceLock::new();
     let name = NAME.get_or_init(|| {
         let mut name = [0u8; 256];
-        // SAFETY: writes at most 255 bytes into 256 zeroes.
+        // SAFETY: `gethostname` writes at most 255 bytes into 256 zeroes, so a zero follows the name.
         unsafe { libc::gethostname(name.as_mut_ptr().cast(), name.len() - 1) };
         name
     });

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Fence and quiet (OpenSHMEM 1.6, "Memory Ordering Routines").
 //!
-//! From one PE to another everything arrives in the order in which it was started, so a fence costs what the machine asks
-//! for stores to stay in order: nothing on x86. A quiet has every store seen by all, and waits for the end of commands.
+//! From one PE to another, everything arrives in the order in which it was started. So a fence only keeps this
+//! machine's stores in order, which costs nothing on x86. A quiet makes every store visible to all PEs, and waits for
+//! the end of commands.
 
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence as memory_fence};
@@ -21,7 +22,7 @@ pub fn fence(call: Call, ctx: Ctx) {
 pub fn quiet(call: Call, ctx: Ctx) {
     memory_fence(Ordering::SeqCst);
     let Some(world) = world(call) else { return };
-    if world.contexts.counts || ctx != Ctx::DEFAULT {
+    if world.contexts.has_commands || ctx != Ctx::DEFAULT {
         wait_for_commands(call, world, ctx);
     }
 }
@@ -35,13 +36,14 @@ fn wait_for_commands(call: Call, world: &World, ctx: Ctx) {
 #[cold]
 fn check_context(call: Call, ctx: Ctx) {
     let Some(world) = world(call) else { return };
-    // The invalid context is one for which nothing is to be done.
+    // The invalid context is allowed, and has nothing to wait for.
     if ctx != Ctx::INVALID && !world.contexts.is_valid(ctx) {
         check::refuse(call, "ctx", format_args!("{:#x}: not a valid context", ctx.0));
     }
 }
 
-/// Quiet towards some PEs. Ends are counted for each context, not each PE: this waits for all of the context's.
+/// Quiet towards some PEs. The end of a command is counted for its context, not for its PE, so this waits for all
+/// commands of the context.
 pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usize) {
     let Some(world) = world(call) else { return };
     if npes != 0 && target_pes.is_null() {
@@ -49,7 +51,8 @@ pub unsafe fn pe_quiet(call: Call, ctx: Ctx, target_pes: *const c_int, npes: usi
         return;
     }
     for index in 0..npes {
-        // SAFETY: the caller gave so many.
+        // SAFETY: not null; the clause of `shmem_pe_quiet` says that `target_pes` has `npes` elements, and the index is
+        // below that.
         if world.pe(call, ctx, unsafe { *target_pes.add(index) }).is_none() {
             return;
         }

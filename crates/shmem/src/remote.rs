@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A symmetric address at a PE: where it is, and how bytes get there.
 //!
-//! In place: the peer's memory is mapped here, so a put is the stores themselves, and then a look whether the peer sleeps.
-//! By commands: the NIC's put, get and atomics to the two entries that every PE has, one for the symmetric memory and one
-//! for the program's static data (seed 004, section 2.1). A counting put names its counter's entry by its match bits.
+//! Directly mapped: the peer's memory is mapped here, so a put is the stores themselves, followed by a wake-up if the
+//! peer sleeps. By commands: put, get and atomics of the NIC to two entries that every PE has, one for the symmetric
+//! memory and one for the program's static data (seed 004, section 2.1). The match bits of a counting put select its
+//! counter's entry.
 //!
 //! Invariants
-//! 1. Nothing is stored or loaded at an address that was not found inside of the heap or the static data. By commands, the
-//!    target's NIC holds it against the entry's bounds once more.
-//! 2. From one PE to another, everything arrives in the order in which it was started: in place by the order of stores
-//!    (and a fence where the machine does not keep it), by commands as Portals promises.
+//! 1. An address is stored to or loaded from only after it was found inside of the heap or of the static data. By
+//!    commands, the target's NIC checks it against the entry's bounds again.
+//! 2. From one PE to another, everything arrives in the order in which it was started: on mapped memory by the order of
+//!    stores (and a fence where the machine does not keep it), by commands as Portals promises.
 //!
-//! Budget of a put in place: no system call, no lock, no allocation; the peer's line of 64 bytes here, and its sleepers' word.
+//! Budget of a put to mapped memory: no system call, no lock, no allocation; the peer's line of 64 bytes here, and its
+//! sleepers' word.
 
 use std::ffi::c_int;
 use std::ops::Range;
@@ -25,103 +27,103 @@ use selvedge_transport::nic::tables::{Command, Request, Side, kind};
 use selvedge_transport::process::own_uid;
 use selvedge_transport::{Interface, StartError, Symmetric};
 
-use crate::hand::within;
+use crate::mapped::within;
 use crate::{Call, Ctx, World, check};
 
-/// Portal table entries.
+/// Portal table entries of every PE.
 const PORTAL_MEMORY: u32 = 0;
 const PORTAL_DATA: u32 = 1;
 
-/// Where something lies in the symmetric memory, by its offset: the static data's pages first, then the library's own
+/// An offset in the symmetric memory, the same at every PE: first the pages of static data, then the library's own
 /// region, then the program's heap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sym(pub u64);
+pub struct SymOffset(pub u64);
 
-/// Teams that there may be at once, and what each has of the library's region.
+/// The most teams at once, and the bytes of the library's region that each has.
 pub const TEAM_AREAS: usize = 64;
 pub const TEAM_AREA_BYTES: u64 = 16384;
-/// Where the words that tell each counter's reference lie in the library's region.
+/// Offset in the library's region of the words that hold each counter's reference.
 pub const COUNTER_TABLE: u64 = TEAM_AREAS as u64 * TEAM_AREA_BYTES;
 
-/// Where the library's region starts: behind the pages of static data, of which there are as many at every PE.
+/// Offset of the library's region: after the pages of static data, of which every PE has as many.
 static LIBRARY_AT: AtomicU64 = AtomicU64::new(0);
 
-/// Where the symmetric memory begins in this process.
+/// Start of the symmetric memory in this process.
 static ROOT: AtomicUsize = AtomicUsize::new(0);
 
-/// Says where the library's region starts; once, before anything else.
-pub(crate) fn place_library(at: u64) {
+/// Sets the offset of the library's region. Called once, before any other use.
+pub(crate) fn set_library_offset(at: u64) {
     LIBRARY_AT.store(at, Relaxed);
 }
 
-/// Says where the symmetric memory begins; once, before anything else.
-pub(crate) fn place_root(at: usize) {
+/// Sets the start of the symmetric memory. Called once, before any other use.
+pub(crate) fn set_root(at: usize) {
     ROOT.store(at, Relaxed);
 }
 
-/// A place in the library's own region.
+/// An offset in the library's own region.
 #[inline(always)]
-pub(crate) fn library(offset: u64) -> Sym {
-    Sym(LIBRARY_AT.load(Relaxed) + offset)
+pub(crate) fn library(offset: u64) -> SymOffset {
+    SymOffset(LIBRARY_AT.load(Relaxed) + offset)
 }
 
-/// The area of a team.
+/// The offset of a team's area.
 #[inline(always)]
-pub fn team_area(id: usize) -> Sym {
+pub fn team_area(id: usize) -> SymOffset {
     library(id as u64 * TEAM_AREA_BYTES)
 }
 
-/// Memory at a PE, as a command names it.
+/// Memory at a PE in the terms of a command: portal table index and offset in the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spot {
+pub struct NicAddress {
     pub pe: usize,
     pub portal: u32,
     pub offset: u64,
 }
 
-impl Spot {
-    /// So many bytes further on.
-    pub fn at(self, bytes: usize) -> Spot {
-        Spot { offset: self.offset.wrapping_add(bytes as u64), ..self }
+impl NicAddress {
+    /// The address so many bytes further on.
+    pub fn at(self, bytes: usize) -> NicAddress {
+        NicAddress { offset: self.offset.wrapping_add(bytes as u64), ..self }
     }
 }
 
-/// How memory at a PE is reached.
+/// How a PE's memory is reached: at an address here, or by commands of the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    InPlace(*mut u8),
-    Nic(Spot),
+    Mapped(*mut u8),
+    Nic(NicAddress),
 }
 
-/// A place in symmetric memory that was checked: the same at every PE.
+/// A checked address in symmetric memory. It means the same object at every PE.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SymAddress {
     portal: u32,
-    /// This PE's own address of it.
+    /// Its address in this PE's memory.
     address: usize,
 }
 
-impl Place {
-    /// A place of the library's own, which holds at least so many bytes.
+impl SymAddress {
+    /// The address of an offset in the library's own region.
     #[inline(always)]
-    pub fn from(at: Sym, _bytes: usize) -> Place {
-        Place { portal: PORTAL_MEMORY, address: ROOT.load(Relaxed).wrapping_add(at.0 as usize) }
+    pub fn from(at: SymOffset) -> SymAddress {
+        SymAddress { portal: PORTAL_MEMORY, address: ROOT.load(Relaxed).wrapping_add(at.0 as usize) }
     }
 
-    /// So many bytes further on.
+    /// The address so many bytes further on.
     #[inline(always)]
-    pub fn at(self, bytes: usize) -> Place {
-        Place { address: self.address.wrapping_add(bytes), ..self }
+    pub fn at(self, bytes: usize) -> SymAddress {
+        SymAddress { address: self.address.wrapping_add(bytes), ..self }
     }
 
-    /// This PE's own copy.
+    /// This PE's own copy of the object.
     #[inline(always)]
     pub fn local(self) -> *mut u8 {
         self.address as *mut u8
     }
 }
 
-/// What this PE's NIC was given to serve and make commands.
+/// The ranges that this PE's NIC offers to commands, and the user id of its own commands.
 pub(crate) struct Commands {
     memory: Range<u64>,
     data: Range<u64>,
@@ -129,7 +131,7 @@ pub(crate) struct Commands {
 }
 
 impl Commands {
-    /// Offers the symmetric memory and the static data.
+    /// Offers the symmetric memory and the static data to commands of other PEs.
     pub fn set_up(interface: &Interface, memory: &Symmetric, data: &Range<u64>) -> Result<Commands, &'static str> {
         let base = memory.base() as u64;
         let commands = Commands { memory: base..base + memory.range().reserved, data: data.clone(), uid: own_uid() };
@@ -142,7 +144,7 @@ impl Commands {
         Ok(commands)
     }
 
-    /// Appends an entry for each kind of memory; `match_bits` 0 are those that do not count.
+    /// Appends an entry for each range. Entries with `match_bits` 0 do not count.
     pub fn offer(&self, interface: &Interface, match_bits: u64, counter: u32) -> Option<[u32; 2]> {
         let entry = |portal: u32, range: &Range<u64>| {
             let spec = EntrySpec {
@@ -172,8 +174,8 @@ impl Commands {
     }
 }
 
-/// A command's remaining parts, beside who and where.
-struct Order {
+/// The parts of a command that its kind and its memory determine.
+struct CommandSpec {
     kind: u8,
     operation: u8,
     datatype: u8,
@@ -184,9 +186,9 @@ struct Order {
     sink: *mut u8,
 }
 
-impl Order {
-    fn new(kind: u8, length: usize) -> Order {
-        Order {
+impl CommandSpec {
+    fn new(kind: u8, length: usize) -> CommandSpec {
+        CommandSpec {
             kind,
             operation: 0,
             datatype: 0,
@@ -202,20 +204,20 @@ impl Order {
 impl World {
     // ---- Finding -------------------------------------------------------------------------------------------------
 
-    /// What a range of this PE's symmetric memory is.
+    /// The symmetric address of a range of this PE's memory; None if it is not symmetric.
     #[inline(always)]
-    pub(crate) fn find(&self, address: *const u8, bytes: usize) -> Option<Place> {
+    pub(crate) fn find(&self, address: *const u8, bytes: usize) -> Option<SymAddress> {
         let address = address as usize;
         if within(address.wrapping_sub(self.heap_start), bytes, self.heap_bytes.load(Relaxed)) {
-            return Some(Place { portal: PORTAL_MEMORY, address });
+            return Some(SymAddress { portal: PORTAL_MEMORY, address });
         }
         let inside = within(address.wrapping_sub(self.data.start), bytes, self.data.len());
-        inside.then_some(Place { portal: PORTAL_DATA, address })
+        inside.then_some(SymAddress { portal: PORTAL_DATA, address })
     }
 
-    /// A range of symmetric memory, checked. None: it has been reported.
+    /// Checks a symmetric range. None: it has been reported.
     #[inline(always)]
-    pub fn sym(&self, call: Call, argument: &'static str, address: *const u8, bytes: usize) -> Option<Place> {
+    pub fn sym(&self, call: Call, argument: &'static str, address: *const u8, bytes: usize) -> Option<SymAddress> {
         let found = self.find(address, bytes);
         if found.is_none() {
             self.refuse_address(call, argument, address, bytes);
@@ -235,7 +237,7 @@ impl World {
         }
     }
 
-    /// The world rank of a PE number of a context's team. None: it has been reported.
+    /// The world rank of a PE number in a context's team. None: it has been reported.
     #[inline(always)]
     pub fn pe(&self, call: Call, ctx: Ctx, pe: c_int) -> Option<usize> {
         let rank = pe as usize;
@@ -258,7 +260,7 @@ impl World {
         Some(team.world_rank(pe))
     }
 
-    /// How a range at a symmetric address is reached at a PE. None: it has been reported.
+    /// Checks a symmetric range, and finds how it is reached at a PE. None: it has been reported.
     pub fn reach(
         &self,
         call: Call,
@@ -268,27 +270,27 @@ impl World {
         pe: usize,
     ) -> Option<Reach> {
         let place = self.sym(call, argument, address, bytes)?;
-        Some(self.reach_place(place, pe))
+        Some(self.reach_address(place, pe))
     }
 
-    /// How a checked place is reached at a PE.
+    /// How a checked address is reached at a PE.
     #[inline(always)]
-    pub(crate) fn reach_place(&self, place: Place, pe: usize) -> Reach {
+    pub(crate) fn reach_address(&self, place: SymAddress, pe: usize) -> Reach {
         let in_memory = place.portal == PORTAL_MEMORY;
-        let here = self.in_place && (in_memory || self.data_in_place);
-        if here && (self.routes[pe].window.get().is_some() || self.attach(pe).is_some()) {
+        let here = self.memory_mapped && (in_memory || self.data_mapped);
+        if here && (self.nics[pe].window.get().is_some() || self.attach(pe).is_some()) {
             let shift = if in_memory { &self.peers[pe].heap_shift } else { &self.peers[pe].data_shift };
-            return Reach::InPlace(place.address.wrapping_add(shift.load(Relaxed)) as *mut u8);
+            return Reach::Mapped(place.address.wrapping_add(shift.load(Relaxed)) as *mut u8);
         }
         let start = if in_memory { self.root } else { self.data.start };
-        Reach::Nic(Spot { pe, portal: place.portal, offset: place.address.wrapping_sub(start) as u64 })
+        Reach::Nic(NicAddress { pe, portal: place.portal, offset: place.address.wrapping_sub(start) as u64 })
     }
 
-    /// A PE's object in this PE's address space, or null.
+    /// The address here of a PE's object; null if it is not mapped here.
     pub(crate) fn pointer(&self, address: *const u8, pe: usize) -> *mut u8 {
-        match self.find(address, 0).map(|place| (place, self.reach_place(place, pe))) {
-            Some((_, Reach::InPlace(at))) => at,
-            // One's own memory is always at hand.
+        match self.find(address, 0).map(|place| (place, self.reach_address(place, pe))) {
+            Some((_, Reach::Mapped(at))) => at,
+            // A PE's own memory is always mapped.
             Some((place, _)) if pe == self.me() => place.local(),
             _ => std::ptr::null_mut(),
         }
@@ -296,103 +298,104 @@ impl World {
 
     // ---- The library's own words ---------------------------------------------------------------------------------
 
-    /// A place of the library's own.
+    /// The address of an offset in the library's own region.
     #[inline(always)]
-    pub fn place(&self, at: Sym) -> Place {
-        Place::from(at, 0)
+    pub fn place(&self, at: SymOffset) -> SymAddress {
+        SymAddress::from(at)
     }
 
-    /// The library's own place at a PE as it is mapped here; only where memory is reached in place.
-    pub fn mapped(&self, pe: usize, at: Sym) -> *mut u8 {
-        match self.reach_place(Place::from(at, 0), pe) {
-            Reach::InPlace(at) => at,
-            Reach::Nic(_) => unreachable!("asked for in a job whose memory is not reached in place"),
-        }
+    /// This PE's own copy of an offset's memory.
+    #[inline(always)]
+    pub fn local(&self, at: SymOffset) -> *mut u8 {
+        SymAddress::from(at).local()
     }
 
-    /// This PE's own copy.
+    /// This PE's own copy of a word, for polling.
     #[inline(always)]
-    pub fn local(&self, at: Sym) -> *mut u8 {
-        Place::from(at, 0).local()
-    }
-
-    /// This PE's own copy of a word, to be polled.
-    #[inline(always)]
-    pub fn word(&self, word: Sym) -> &AtomicU64 {
-        // SAFETY: in the library's region, which is committed at the start, and aligned.
+    pub fn word(&self, word: SymOffset) -> &AtomicU64 {
+        // SAFETY: an aligned word of the library's region, committed at the start and mapped to the end of the process.
+        // All PEs access it by atomics only.
         unsafe { &*self.local(word).cast::<AtomicU64>() }
     }
 
     /// Copies to a PE. Returns when `from` may be reused.
     #[inline(always)]
-    pub fn put(&self, pe: usize, to: Place, from: *const u8, bytes: usize) {
-        match self.reach_place(to, pe) {
-            // SAFETY: checked places on both sides; the caller vouches for `from`.
-            Reach::InPlace(at) => unsafe { std::ptr::copy(from, at, bytes) },
-            // SAFETY: as above.
-            Reach::Nic(spot) => unsafe { self.nic_put(Ctx::DEFAULT, spot, from, bytes) },
+    pub fn put(&self, pe: usize, to: SymAddress, from: *const u8, bytes: usize) {
+        match self.reach_address(to, pe) {
+            // SAFETY: `to` is checked for `bytes`, and the callers, all in this crate, give `bytes` readable bytes at
+            // `from`.
+            Reach::Mapped(at) => unsafe { std::ptr::copy(from, at, bytes) },
+            // SAFETY: the callers, all in this crate, give `bytes` readable bytes at `from`; the default context is
+            // always valid.
+            Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, from, bytes) },
         }
     }
 
     /// Copies from a PE. Complete on return.
     #[inline(always)]
-    pub fn get(&self, pe: usize, from: Place, to: *mut u8, bytes: usize) {
-        match self.reach_place(from, pe) {
-            // SAFETY: checked places on both sides; the caller vouches for `to`.
-            Reach::InPlace(at) => unsafe { std::ptr::copy(at, to, bytes) },
-            // SAFETY: as above.
-            Reach::Nic(spot) => unsafe { self.nic_get(Ctx::DEFAULT, spot, to, bytes) },
+    pub fn get(&self, pe: usize, from: SymAddress, to: *mut u8, bytes: usize) {
+        match self.reach_address(from, pe) {
+            // SAFETY: `from` is checked for `bytes`, and the callers, all in this crate, give room for `bytes` at `to`.
+            Reach::Mapped(at) => unsafe { std::ptr::copy(at, to, bytes) },
+            // SAFETY: the callers, all in this crate, give room for `bytes` at `to`; the default context is always
+            // valid.
+            Reach::Nic(remote) => unsafe { self.nic_get(Ctx::DEFAULT, remote, to, bytes) },
         }
     }
 
-    /// Stores a word at a PE, after everything that this PE put there before, and wakes it.
+    /// Stores a word at a PE, after everything that this PE has put there before, and wakes the PE.
     #[inline(always)]
-    pub fn store(&self, pe: usize, word: Sym, value: u64) {
-        match self.reach_place(Place::from(word, 8), pe) {
-            Reach::InPlace(at) => {
-                // SAFETY: a word of the library's region at a peer.
+    pub fn store(&self, pe: usize, word: SymOffset, value: u64) {
+        match self.reach_address(SymAddress::from(word), pe) {
+            Reach::Mapped(at) => {
+                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
+                // All PEs access it by atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.store(value, Release);
-                self.ring(pe);
+                self.wake(pe);
             }
-            // SAFETY: the value lives until the call returns.
-            Reach::Nic(spot) => unsafe { self.nic_put(Ctx::DEFAULT, spot, (&raw const value).cast(), 8) },
+            // SAFETY: the value is on this stack and lives until the call returns; the default context is always valid.
+            Reach::Nic(remote) => unsafe { self.nic_put(Ctx::DEFAULT, remote, (&raw const value).cast(), 8) },
         }
     }
 
-    /// Adds to a word at a PE, after everything that this PE put there before, and wakes it.
+    /// Adds to a word at a PE, after everything that this PE has put there before, and wakes the PE.
     #[inline(always)]
-    pub fn add(&self, pe: usize, word: Sym, value: u64) {
-        match self.reach_place(Place::from(word, 8), pe) {
-            Reach::InPlace(at) => {
-                // SAFETY: as for `store`.
+    pub fn add(&self, pe: usize, word: SymOffset, value: u64) {
+        match self.reach_address(SymAddress::from(word), pe) {
+            Reach::Mapped(at) => {
+                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
+                // All PEs access it by atomics only.
                 unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
-                self.ring(pe);
+                self.wake(pe);
             }
-            Reach::Nic(spot) => {
+            Reach::Nic(remote) => {
                 let operand = (&raw const value).cast();
-                // SAFETY: as for `store`.
-                unsafe { self.nic_atomic(Ctx::DEFAULT, spot, Operation::Sum, Datatype::Uint64, operand) }
+                // SAFETY: the value is on this stack and lives until the call returns; the default context is always
+                // valid.
+                unsafe { self.nic_atomic(Ctx::DEFAULT, remote, Operation::Sum, Datatype::Uint64, operand) }
             }
         }
     }
 
-    /// Adds to a word at a PE and gives what it was.
+    /// Adds to a word at a PE and returns the old value.
     #[inline(always)]
-    pub fn fetch_add(&self, pe: usize, word: Sym, value: u64) -> u64 {
-        match self.reach_place(Place::from(word, 8), pe) {
-            Reach::InPlace(at) => {
-                // SAFETY: as for `store`.
+    pub fn fetch_add(&self, pe: usize, word: SymOffset, value: u64) -> u64 {
+        match self.reach_address(SymAddress::from(word), pe) {
+            Reach::Mapped(at) => {
+                // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
+                // All PEs access it by atomics only.
                 let before = unsafe { &*at.cast::<AtomicU64>() }.fetch_add(value, std::sync::atomic::Ordering::AcqRel);
-                self.ring(pe);
+                self.wake(pe);
                 before
             }
-            Reach::Nic(spot) => {
+            Reach::Nic(remote) => {
                 let mut before = 0u64;
                 let (operand, into) = ((&raw const value).cast(), (&raw mut before).cast());
-                // SAFETY: both live until the call returns.
+                // SAFETY: value and result are on this stack and live until the call returns, when the command is
+                // complete; the default context is always valid.
                 unsafe {
                     let (sum, word) = (Operation::Sum, Datatype::Uint64);
-                    self.nic_fetch(Ctx::DEFAULT, spot, sum, word, operand, std::ptr::null(), into);
+                    self.nic_fetch(Ctx::DEFAULT, remote, sum, word, operand, std::ptr::null(), into);
                 }
                 before
             }
@@ -405,33 +408,40 @@ impl World {
     ///
     /// # Safety
     /// `from` can be read for `bytes`. The context is valid.
-    pub unsafe fn nic_put(&self, ctx: Ctx, spot: Spot, from: *const u8, bytes: usize) {
-        self.issue(ctx, spot, &Order { source: from, ..Order::new(kind::PUT, bytes) });
+    pub unsafe fn nic_put(&self, ctx: Ctx, remote: NicAddress, from: *const u8, bytes: usize) {
+        self.issue(ctx, remote, &CommandSpec { source: from, ..CommandSpec::new(kind::PUT, bytes) });
     }
 
     /// Puts by a command that counts at the target.
     ///
     /// # Safety
-    /// As for [`World::nic_put`].
-    pub(crate) unsafe fn nic_put_counting(&self, ctx: Ctx, spot: Spot, bits: u64, from: *const u8, bytes: usize) {
-        self.issue(ctx, spot, &Order { source: from, match_bits: bits, ..Order::new(kind::PUT, bytes) });
+    /// As [`World::nic_put`].
+    pub(crate) unsafe fn nic_put_counting(
+        &self,
+        ctx: Ctx,
+        remote: NicAddress,
+        bits: u64,
+        from: *const u8,
+        bytes: usize,
+    ) {
+        self.issue(ctx, remote, &CommandSpec { source: from, match_bits: bits, ..CommandSpec::new(kind::PUT, bytes) });
     }
 
     /// Gets by a command. Complete on return.
     ///
     /// # Safety
     /// `into` can be written for `bytes`. The context is valid.
-    pub unsafe fn nic_get(&self, ctx: Ctx, spot: Spot, into: *mut u8, bytes: usize) {
-        // SAFETY: the caller's; `into` is not used after the quiet.
-        unsafe { self.nic_get_counting(ctx, spot, 0, into, bytes) };
+    pub unsafe fn nic_get(&self, ctx: Ctx, remote: NicAddress, into: *mut u8, bytes: usize) {
+        // SAFETY: the contract of this function: `into` has room for `bytes`, and the context is valid.
+        unsafe { self.nic_get_counting(ctx, remote, 0, into, bytes) };
     }
 
     /// Gets by a command that counts at the source. Complete on return.
     ///
     /// # Safety
-    /// As for [`World::nic_get`].
-    pub(crate) unsafe fn nic_get_counting(&self, ctx: Ctx, spot: Spot, bits: u64, into: *mut u8, bytes: usize) {
-        self.issue(ctx, spot, &Order { sink: into, match_bits: bits, ..Order::new(kind::GET, bytes) });
+    /// As [`World::nic_get`].
+    pub(crate) unsafe fn nic_get_counting(&self, ctx: Ctx, remote: NicAddress, bits: u64, into: *mut u8, bytes: usize) {
+        self.issue(ctx, remote, &CommandSpec { sink: into, match_bits: bits, ..CommandSpec::new(kind::GET, bytes) });
         self.contexts.quiet(self.interface, ctx);
     }
 
@@ -442,28 +452,28 @@ impl World {
     pub unsafe fn nic_atomic(
         &self,
         ctx: Ctx,
-        spot: Spot,
+        remote: NicAddress,
         operation: Operation,
         datatype: Datatype,
         operand: *const u8,
     ) {
-        let order = Order {
+        let spec = CommandSpec {
             operation: operation as u8,
             datatype: datatype as u8,
             source: operand,
-            ..Order::new(kind::ATOMIC, datatype.size_bytes())
+            ..CommandSpec::new(kind::ATOMIC, datatype.size_bytes())
         };
-        self.issue(ctx, spot, &order);
+        self.issue(ctx, remote, &spec);
     }
 
-    /// An atomic that gives what was there. `compare` is read for conditional swaps only. Complete on return.
+    /// An atomic that returns the old value. `compare` is read for conditional swaps only. Complete on return.
     ///
     /// # Safety
     /// All three point to an element of the datatype, `compare` where it is read. The context is valid.
     pub unsafe fn nic_fetch(
         &self,
         ctx: Ctx,
-        spot: Spot,
+        remote: NicAddress,
         operation: Operation,
         datatype: Datatype,
         operand: *const u8,
@@ -472,23 +482,24 @@ impl World {
     ) {
         let bytes = datatype.size_bytes();
         let swaps = operation as u8 >= Operation::Swap as u8;
-        let mut order = Order {
+        let mut spec = CommandSpec {
             operation: operation as u8,
             datatype: datatype as u8,
             source: operand,
             sink: into,
-            ..Order::new(if swaps { kind::SWAP } else { kind::FETCH_ATOMIC }, bytes)
+            ..CommandSpec::new(if swaps { kind::SWAP } else { kind::FETCH_ATOMIC }, bytes)
         };
         if swaps && !compare.is_null() {
-            // SAFETY: the caller's; no element is longer than the four words.
-            unsafe { std::ptr::copy_nonoverlapping(compare, order.operand.as_mut_ptr().cast(), bytes.min(32)) };
+            // SAFETY: not null; the contract of this function: `compare` is an element of the datatype. The four words
+            // hold the longest element.
+            unsafe { std::ptr::copy_nonoverlapping(compare, spec.operand.as_mut_ptr().cast(), bytes.min(32)) };
         }
-        self.issue(ctx, spot, &order);
+        self.issue(ctx, remote, &spec);
         self.contexts.quiet(self.interface, ctx);
     }
 
-    /// Starts a command; the context counts its end.
-    fn issue(&self, ctx: Ctx, spot: Spot, order: &Order) {
+    /// Starts a command. The context's counter counts its end.
+    fn issue(&self, ctx: Ctx, remote: NicAddress, spec: &CommandSpec) {
         let counter = self.contexts.begin(ctx);
         let side = |start: u64, flag: u32| Side {
             start,
@@ -499,28 +510,28 @@ impl World {
             counter,
             reserved: 0,
         };
-        let replies = !matches!(order.kind, kind::PUT | kind::ATOMIC);
-        let source = side(order.source as u64, if replies { 0 } else { options::MD_EVENT_CT_ACK });
+        let replies = !matches!(spec.kind, kind::PUT | kind::ATOMIC);
+        let source = side(spec.source as u64, if replies { 0 } else { options::MD_EVENT_CT_ACK });
         let command = Command {
             request: Request {
-                kind: order.kind,
-                operation: order.operation,
-                datatype: order.datatype,
+                kind: spec.kind,
+                operation: spec.operation,
+                datatype: spec.datatype,
                 ack: if replies { ack::NONE } else { ack::COUNTING },
-                portal: spot.portal,
+                portal: remote.portal,
                 uid: self.commands.uid,
                 reserved: 0,
                 initiator: self.interface.id(),
-                match_bits: order.match_bits,
-                remote_offset: spot.offset,
+                match_bits: spec.match_bits,
+                remote_offset: remote.offset,
                 header_data: 0,
-                length: order.length as u64,
-                operand: order.operand,
+                length: spec.length as u64,
+                operand: spec.operand,
             },
-            target: self.routes[spot.pe].id,
+            target: self.nics[remote.pe].id,
             user_ptr: 0,
-            source: if order.kind == kind::GET { Side::NOWHERE } else { source },
-            sink: if replies { side(order.sink as u64, options::MD_EVENT_CT_REPLY) } else { Side::NOWHERE },
+            source: if spec.kind == kind::GET { Side::NOWHERE } else { source },
+            sink: if replies { side(spec.sink as u64, options::MD_EVENT_CT_REPLY) } else { Side::NOWHERE },
         };
         loop {
             match self.interface.start(&command) {
@@ -531,7 +542,7 @@ impl World {
                 }
                 Err(StartError::Memory) => {
                     self.contexts.undo(ctx);
-                    check::report(format_args!("memory of an operation on PE {} is not mapped", spot.pe));
+                    check::report(format_args!("memory of an operation on PE {} is not mapped", remote.pe));
                     return;
                 }
             }

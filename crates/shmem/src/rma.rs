@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Put and get (OpenSHMEM 1.6, "Remote Memory Access Routines"): contiguous, single elements, strided and in blocks.
 //!
-//! In place, a put or get is complete when the call returns, and so are the non-blocking ones. By commands, a put's source
-//! may be reused on return and its end is counted for quiet; a get has come when the call returns.
-//!
-//! Bytes move as `memmove` moves them; an aligned element of 4 or 8 bytes moves whole, so that who polls it never sees half.
+//! Invariants
+//! 1. On directly mapped memory a put or get is complete when the call returns, also a non-blocking one. By commands,
+//!    the source of a put may be reused when the call returns, and quiet waits for the end of the put; a get is
+//!    complete when the call returns.
+//! 2. Bytes move as by `memmove`. An aligned element of 4 or 8 bytes moves as a whole, so a PE that polls it never sees
+//!    half.
 
 use std::ffi::c_int;
 
 use selvedge_transport::lines;
 
-use crate::hand::at_hand;
+use crate::mapped::find_mapped;
 use crate::types::Element;
 use crate::{Call, Ctx, Reach, check, world};
 
@@ -24,14 +26,16 @@ pub(crate) fn bytes_of<T>(call: Call, nelems: usize) -> Option<usize> {
     bytes
 }
 
-/// Copies bytes in place; aligned words of 4 and 8 bytes by one load and one store.
+/// Copies bytes between mapped ranges; aligned words of 4 and 8 bytes by one load and one store.
 ///
 /// # Safety
 /// Both ranges are mapped; they may overlap.
 #[inline(always)]
 pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     let aligned = |bytes: usize| (from as usize | to as usize) & (bytes - 1) == 0;
-    // SAFETY: the caller's. Others may touch the memory at the same time, as with any network interface.
+    // SAFETY: the contract of this function: both ranges are mapped. Another PE may access them at the same time; as
+    // for any network interface, the program orders its accesses by the standard's synchronisation, and a word that is
+    // polled is aligned and moves by one access.
     unsafe {
         match bytes {
             8 if aligned(8) => to.cast::<u64>().write_volatile(from.cast::<u64>().read_volatile()),
@@ -41,123 +45,128 @@ pub(crate) unsafe fn copy(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Bytes from which on a copy lasts long enough for a line to come meanwhile.
+/// Bytes from which on a copy takes longer than fetching a cache line.
 const LASTING_BYTES: usize = 256;
 
-/// Copies bytes in place of which a word is to tell next. The word's line is asked for before: with 1 KiB, a target that waits for the
-/// word sees it 10 to 30 % sooner.
+/// Copies bytes of which a word is to notify the target next. The word's cache line is prefetched before a long copy,
+/// so that the notification follows the bytes at once.
 ///
 /// # Safety
-/// As of [`copy`].
+/// As [`copy`].
 #[inline(always)]
 pub(crate) unsafe fn copy_to_tell(from: *const u8, to: *mut u8, bytes: usize, word: *const u8) {
     if bytes >= LASTING_BYTES {
         lines::about_to_write(word);
     }
-    // SAFETY: the caller's.
+    // SAFETY: the contract of this function is that of `copy`.
     unsafe { copy(from, to, bytes) };
 }
 
 #[inline(always)]
 pub unsafe fn put<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
     let bytes = nelems.saturating_mul(size_of::<T>());
-    match at_hand(ctx, dest.cast(), bytes, pe) {
-        Some(hand) => {
-            // SAFETY: the target was found inside of symmetric memory; the source is the caller's.
-            unsafe { copy(source.cast(), hand.at, bytes) };
-            hand.ring();
+    match find_mapped(ctx, dest.cast(), bytes, pe) {
+        Some(mapped) => {
+            // SAFETY: the target range was found in mapped symmetric memory. The clause of the puts says that `source`
+            // has as many bytes.
+            unsafe { copy(source.cast(), mapped.at, bytes) };
+            mapped.wake();
         }
-        // SAFETY: the caller's.
-        None => unsafe { put_elsewhere(call, ctx, dest.cast(), source.cast(), bytes, pe) },
+        // SAFETY: the contract of the C function: `source` has `nelems` elements. `dest` is checked there.
+        None => unsafe { put_general(call, ctx, dest.cast(), source.cast(), bytes, pe) },
     }
 }
 
-/// Puts where memory is not at hand, or not yet, or where there is none.
+/// The general path of a put: attaches the PE, puts by a command, or reports what is wrong.
 #[cold]
 #[inline(never)]
-unsafe fn put_elsewhere(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
+unsafe fn put_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
     let Some(world) = world(call) else { return };
     let Some(rank) = world.pe(call, ctx, pe) else { return };
     match world.reach(call, "dest", dest, bytes, rank) {
-        Some(Reach::InPlace(at)) => {
-            // SAFETY: the target was found inside of symmetric memory; the source is the caller's.
+        Some(Reach::Mapped(at)) => {
+            // SAFETY: the target range was found in mapped symmetric memory. The clause of the puts says that `source`
+            // has as many bytes.
             unsafe { copy(source, at, bytes) };
-            world.ring(rank);
+            world.wake(rank);
         }
-        // SAFETY: as above.
-        Some(Reach::Nic(spot)) => unsafe { world.nic_put(ctx, spot, source, bytes) },
+        // SAFETY: the clause of the puts says that `source` has so many bytes; `World::pe` has checked the context.
+        Some(Reach::Nic(remote)) => unsafe { world.nic_put(ctx, remote, source, bytes) },
         None => {}
     }
 }
 
 #[inline(always)]
 pub unsafe fn put_nbi<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements. `dest` is checked there.
     unsafe { put(call, ctx, dest, source, nelems, pe) };
 }
 
 #[inline(always)]
 pub unsafe fn get<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
     let bytes = nelems.saturating_mul(size_of::<T>());
-    match at_hand(ctx, source.cast(), bytes, pe) {
-        // SAFETY: the source was found inside of symmetric memory; the target is the caller's.
-        Some(hand) => unsafe { copy(hand.at, dest.cast(), bytes) },
-        // SAFETY: the caller's.
-        None => unsafe { get_elsewhere(call, ctx, dest.cast(), source.cast(), bytes, pe) },
+    match find_mapped(ctx, source.cast(), bytes, pe) {
+        // SAFETY: the source range was found in mapped symmetric memory. The clause of the gets says that `dest` has
+        // room for as many bytes.
+        Some(mapped) => unsafe { copy(mapped.at, dest.cast(), bytes) },
+        // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. `source` is checked there.
+        None => unsafe { get_general(call, ctx, dest.cast(), source.cast(), bytes, pe) },
     }
 }
 
-/// Gets from where memory is not at hand, or not yet, or where there is none.
+/// The general path of a get: attaches the PE, gets by a command, or reports what is wrong.
 #[cold]
 #[inline(never)]
-unsafe fn get_elsewhere(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
+unsafe fn get_general(call: Call, ctx: Ctx, dest: *mut u8, source: *const u8, bytes: usize, pe: c_int) {
     let Some(world) = world(call) else { return };
     let Some(rank) = world.pe(call, ctx, pe) else { return };
     match world.reach(call, "source", source, bytes, rank) {
-        // SAFETY: the source was found inside of symmetric memory; the target is the caller's.
-        Some(Reach::InPlace(at)) => unsafe { copy(at, dest, bytes) },
-        // SAFETY: as above.
-        Some(Reach::Nic(spot)) => unsafe { world.nic_get(ctx, spot, dest, bytes) },
+        // SAFETY: the source range was found in mapped symmetric memory. The clause of the gets says that `dest` has
+        // room for as many bytes.
+        Some(Reach::Mapped(at)) => unsafe { copy(at, dest, bytes) },
+        // SAFETY: the clause of the gets says that `dest` has room for so many bytes; `World::pe` has checked the
+        // context.
+        Some(Reach::Nic(remote)) => unsafe { world.nic_get(ctx, remote, dest, bytes) },
         None => {}
     }
 }
 
 #[inline(always)]
 pub unsafe fn get_nbi<T: Element>(call: Call, ctx: Ctx, dest: *mut T, source: *const T, nelems: usize, pe: c_int) {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function: `dest` has room for `nelems` elements. `source` is checked there.
     unsafe { get(call, ctx, dest, source, nelems, pe) };
 }
 
 #[inline(always)]
 pub unsafe fn p<T: Element>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
-    match at_hand(ctx, dest.cast(), size_of::<T>(), pe) {
-        Some(hand) => {
-            // SAFETY: found inside of symmetric memory. One store, for what the machine stores at once.
-            unsafe { hand.at.cast::<T>().write_unaligned(value) };
-            hand.ring();
+    match find_mapped(ctx, dest.cast(), size_of::<T>(), pe) {
+        Some(mapped) => {
+            // SAFETY: the range was found in mapped symmetric memory. An element of a machine word's size is one store.
+            unsafe { mapped.at.cast::<T>().write_unaligned(value) };
+            mapped.wake();
         }
-        // SAFETY: the caller's.
-        None => unsafe { p_elsewhere(call, ctx, dest, value, pe) },
+        // SAFETY: every argument is checked there.
+        None => unsafe { p_general(call, ctx, dest, value, pe) },
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn p_elsewhere<T: Element>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
-    // SAFETY: the caller's; the value lives until the call returns.
-    unsafe { put_elsewhere(call, ctx, dest.cast(), (&raw const value).cast(), size_of::<T>(), pe) };
+unsafe fn p_general<T: Element>(call: Call, ctx: Ctx, dest: *mut T, value: T, pe: c_int) {
+    // SAFETY: the value is on this stack and lives until the call returns.
+    unsafe { put_general(call, ctx, dest.cast(), (&raw const value).cast(), size_of::<T>(), pe) };
 }
 
 #[inline(always)]
 pub unsafe fn g<T: Element>(call: Call, ctx: Ctx, source: *const T, pe: c_int) -> T {
-    // SAFETY: any bits are an element.
+    // SAFETY: any bytes are an element (`Element`), so zeroes are.
     let mut value = unsafe { std::mem::zeroed() };
-    // SAFETY: the caller's; the value lives until the call returns.
+    // SAFETY: the value is on this stack, has room for one element, and lives until the call returns.
     unsafe { get(call, ctx, &raw mut value, source, 1, pe) };
     value
 }
 
-/// A strided side: elements between the starts of blocks, elements of a block, blocks.
+/// One side of a strided call: elements between the starts of blocks, elements of a block, and blocks.
 #[derive(Clone, Copy)]
 struct Blocks {
     stride: isize,
@@ -173,7 +182,7 @@ impl Blocks {
     }
 }
 
-/// The strides that the standard allows: `least` and more.
+/// Refuses strides below `least`, the smallest that the standard allows.
 fn strides_are_right(call: Call, least: usize, strides: [(&'static str, isize); 2]) -> bool {
     strides.iter().all(|(name, stride)| {
         let right = usize::try_from(*stride).is_ok_and(|stride| stride >= least);
@@ -184,7 +193,7 @@ fn strides_are_right(call: Call, least: usize, strides: [(&'static str, isize); 
     })
 }
 
-/// Moves blocks between this PE and another: `out` to that PE.
+/// Moves blocks between this PE and another; `out`: to the other PE.
 #[inline(never)]
 unsafe fn strided(
     call: Call,
@@ -215,18 +224,19 @@ unsafe fn strided(
     for index in 0..count {
         let (far_at, near_at) = (index * far.1 as usize * element, index * near.1 as usize * element);
         let near = near.0.wrapping_add(near_at);
-        // SAFETY: the far range was found inside of symmetric memory; the near one is the caller's.
+        // SAFETY: all blocks at the other PE were found in symmetric memory. The clause of the strided calls says that
+        // all of this PE's blocks exist. `World::pe` has checked the context.
         unsafe {
             match (reach, out) {
-                (Reach::InPlace(at), true) => copy(near, at.wrapping_add(far_at), bytes),
-                (Reach::InPlace(at), false) => copy(at.wrapping_add(far_at), near, bytes),
-                (Reach::Nic(spot), true) => world.nic_put(ctx, spot.at(far_at), near, bytes),
-                (Reach::Nic(spot), false) => world.nic_get(ctx, spot.at(far_at), near, bytes),
+                (Reach::Mapped(at), true) => copy(near, at.wrapping_add(far_at), bytes),
+                (Reach::Mapped(at), false) => copy(at.wrapping_add(far_at), near, bytes),
+                (Reach::Nic(remote), true) => world.nic_put(ctx, remote.at(far_at), near, bytes),
+                (Reach::Nic(remote), false) => world.nic_get(ctx, remote.at(far_at), near, bytes),
             }
         }
     }
-    if out && matches!(reach, Reach::InPlace(_)) {
-        world.ring(rank);
+    if out && matches!(reach, Reach::Mapped(_)) {
+        world.wake(rank);
     }
 }
 
@@ -240,7 +250,7 @@ pub unsafe fn iput<T: Element>(
     nelems: usize,
     pe: c_int,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements at their stride. `dest` is checked there.
     unsafe { ibput(call, ctx, dest, source, dst, sst, 1, nelems, pe) };
 }
 
@@ -254,7 +264,8 @@ pub unsafe fn iget<T: Element>(
     nelems: usize,
     pe: c_int,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function: `dest` has room for `nelems` elements at their stride. `source` is
+    // checked there.
     unsafe { ibget(call, ctx, dest, source, dst, sst, 1, nelems, pe) };
 }
 
@@ -270,7 +281,7 @@ pub unsafe fn ibput<T: Element>(
     pe: c_int,
 ) {
     let (far, near) = ((dest.cast(), dst), (source.cast_mut().cast(), sst));
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function: `source` has `nblocks` blocks at their stride. `dest` is checked there.
     unsafe { strided(call, ctx, true, far, near, (size_of::<T>(), bsize, nblocks), pe) };
 }
 
@@ -286,6 +297,7 @@ pub unsafe fn ibget<T: Element>(
     pe: c_int,
 ) {
     let (far, near) = ((source.cast_mut().cast(), sst), (dest.cast(), dst));
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function: `dest` has room for `nblocks` blocks at their stride. `source` is checked
+    // there.
     unsafe { strided(call, ctx, false, far, near, (size_of::<T>(), bsize, nblocks), pe) };
 }

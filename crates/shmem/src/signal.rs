@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Put with signal, and signals alone (OpenSHMEM 1.6, "Signaling Operations").
 //!
-//! In place: the bytes are copied, and the signal is stored or added with release, so whoever sees the signal (with
-//! acquire: [`fetch`], [`wait_until`], any wait or test) sees the bytes. By commands: a put and then a put or an
-//! atomic, which stay in order to one PE.
+//! On directly mapped memory the bytes are copied, and then the signal is stored or added with release. A PE that loads
+//! the signal with acquire ([`fetch`], [`wait_until`], any wait or test) sees the bytes. By commands: a put, and then a
+//! put or an atomic, which arrive in this order at one PE.
 //!
 //! Invariants
 //! 1. A call changes both objects or neither: everything is checked first.
-//! 2. A signal of no bytes is a signal: `dest` and `source` are not looked at then.
+//! 2. A put of no bytes sends a signal; `dest` and `source` are then not checked.
 //! 3. Setting is one plain store of 8 bytes. The standard promises nothing of setting and adding at the same time.
 //! 4. The non-blocking forms are complete when they return, which the standard allows.
 //!
-//! Costs, in place: the checks of the arguments, the copy, one store (set) or locked instruction (add), and a load of
-//! the line that says whether the peer sleeps. No system call, lock or allocation.
+//! Costs, on mapped memory: the checks of the arguments, the copy, one store (set) or locked instruction (add), and a
+//! load of the line that says whether the peer sleeps. No system call, lock or allocation.
 
 use std::ffi::c_int;
 
 use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 
 use crate::amo::{self, Word};
-use crate::hand::{Hand, at_hand};
+use crate::mapped::{Mapped, find_mapped};
 use crate::types::Element;
 use crate::wait::{self, Comparison, Waitable};
 use crate::{Call, Ctx, Reach, World, check, rma, world};
@@ -43,29 +43,29 @@ pub unsafe fn put_signal<T: Element>(
     pe: c_int,
 ) {
     let bytes = nelems.saturating_mul(size_of::<T>());
-    let flag = near(ctx, sig_addr, pe).filter(|_| is_operator(sig_op));
+    let flag = find_mapped_signal(ctx, sig_addr, pe).filter(|_| is_operator(sig_op));
     match flag.and_then(|flag| Some((flag, if bytes == 0 { flag } else { flag.and(dest.cast(), bytes)? }))) {
         Some((flag, data)) => {
-            // SAFETY: so many bytes of symmetric memory, and 8 that are aligned; the caller says that `source` has
-            // as many.
+            // SAFETY: both ranges were found in mapped symmetric memory, and the signal is aligned. The clause of the
+            // call says that `source` has as many bytes.
             unsafe {
                 if bytes != 0 {
                     rma::copy_to_tell(source.cast(), data.at, bytes, flag.at);
                 }
-                raise(flag.at, signal, sig_op == ADD);
+                update_signal(flag.at, signal, sig_op == ADD);
             }
-            flag.ring();
+            flag.wake();
         }
         None => {
-            // SAFETY: the caller's.
-            unsafe { put_elsewhere(call, ctx, dest.cast(), source.cast(), bytes, sig_addr, signal, sig_op, pe) }
+            // SAFETY: the contract of the C function: `source` has `nelems` elements. Everything else is checked there.
+            unsafe { put_general(call, ctx, dest.cast(), source.cast(), bytes, sig_addr, signal, sig_op, pe) }
         }
     }
 }
 
 #[cold]
 #[inline(never)]
-unsafe fn put_elsewhere(
+unsafe fn put_general(
     call: Call,
     ctx: Ctx,
     dest: *mut u8,
@@ -79,27 +79,30 @@ unsafe fn put_elsewhere(
     let Some(world) = world(call) else { return };
     let Some(pe) = world.pe(call, ctx, pe) else { return };
     if !is_operator(sig_op) {
-        check::refuse(call, "sig_op", format_args!("{sig_op}: no signal operator"));
+        check::refuse(call, "sig_op", format_args!("{sig_op}: neither SHMEM_SIGNAL_SET nor SHMEM_SIGNAL_ADD"));
         return;
     }
     let Some(flag) = reach_signal(world, call, sig_addr, pe) else { return };
     if bytes != 0 {
         match world.reach(call, "dest", dest, bytes, pe) {
-            // SAFETY: so many bytes of symmetric memory; the caller says that `source` has as many.
-            Some(Reach::InPlace(to)) => unsafe { rma::copy(source, to, bytes) },
-            Some(Reach::Nic(spot)) => {
-                // SAFETY: as above.
-                unsafe { world.nic_put(ctx, spot, source, bytes) };
-                if matches!(flag, Reach::InPlace(_)) {
-                    // Static data can be out of reach where the heap is not. Only their arrival orders the two then.
+            // SAFETY: the range was found in mapped symmetric memory. The clause of the call says that `source` has as
+            // many bytes.
+            Some(Reach::Mapped(to)) => unsafe { rma::copy(source, to, bytes) },
+            Some(Reach::Nic(remote)) => {
+                // SAFETY: the clause of the call says that `source` has as many bytes; `World::pe` has checked the
+                // context.
+                unsafe { world.nic_put(ctx, remote, source, bytes) };
+                if matches!(flag, Reach::Mapped(_)) {
+                    // The static data may be unmapped where the heap is mapped. Then only the arrival of the data
+                    // orders the two.
                     world.contexts.quiet(world.interface, ctx);
                 }
             }
             None => return,
         }
     }
-    // SAFETY: found by `reach_signal`.
-    unsafe { raise_elsewhere(world, ctx, flag, signal, sig_op == ADD, pe) };
+    // SAFETY: `reach_signal` has checked the signal, and `World::pe` the context.
+    unsafe { update_signal_general(world, ctx, flag, signal, sig_op == ADD, pe) };
 }
 
 /// `shmem_put_signal_nbi`.
@@ -115,7 +118,7 @@ pub unsafe fn put_signal_nbi<T: Element>(
     sig_op: c_int,
     pe: c_int,
 ) {
-    // SAFETY: the caller's.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements. Everything else is checked there.
     unsafe { put_signal(call, ctx, dest, source, nelems, sig_addr, signal, sig_op, pe) }
 }
 
@@ -124,10 +127,10 @@ fn is_operator(sig_op: c_int) -> bool {
     (SET..=ADD).contains(&sig_op)
 }
 
-/// A signal at hand.
+/// A directly mapped signal.
 #[inline(always)]
-fn near(ctx: Ctx, sig_addr: *const u64, pe: c_int) -> Option<Hand> {
-    if sig_addr.is_aligned() { at_hand(ctx, sig_addr.cast(), size_of::<u64>(), pe) } else { None }
+fn find_mapped_signal(ctx: Ctx, sig_addr: *const u64, pe: c_int) -> Option<Mapped> {
+    if sig_addr.is_aligned() { find_mapped(ctx, sig_addr.cast(), size_of::<u64>(), pe) } else { None }
 }
 
 fn reach_signal(world: &World, call: Call, sig_addr: *const u64, pe: usize) -> Option<Reach> {
@@ -138,14 +141,15 @@ fn reach_signal(world: &World, call: Call, sig_addr: *const u64, pe: usize) -> O
     world.reach(call, "sig_addr", sig_addr.cast(), size_of::<u64>(), pe)
 }
 
-/// Updates a signal in place, after everything that this PE wrote there before.
+/// Updates a mapped signal, after everything that this PE has written there before.
 ///
 /// # Safety
-/// `at` are 8 bytes of symmetric memory, aligned.
+/// `at` is 8 aligned bytes of mapped symmetric memory.
 #[inline(always)]
-unsafe fn raise(at: *mut u8, signal: u64, add: bool) {
+unsafe fn update_signal(at: *mut u8, signal: u64, add: bool) {
     let at = at.cast::<u64>();
-    // SAFETY: the caller's.
+    // SAFETY: the contract of this function: 8 aligned bytes of mapped symmetric memory. All PEs change a signal by
+    // atomics.
     unsafe {
         if add {
             Word::add(at, signal);
@@ -155,77 +159,79 @@ unsafe fn raise(at: *mut u8, signal: u64, add: bool) {
     }
 }
 
-/// Updates a signal wherever it is, after everything that this PE wrote there before.
+/// Updates a signal, mapped or not, after everything that this PE has written there before.
 ///
 /// # Safety
-/// `flag` is a signal that was found by [`reach_signal`].
-unsafe fn raise_elsewhere(world: &World, ctx: Ctx, flag: Reach, signal: u64, add: bool, pe: usize) {
+/// [`reach_signal`] has found `flag`. The context is valid.
+unsafe fn update_signal_general(world: &World, ctx: Ctx, flag: Reach, signal: u64, add: bool, pe: usize) {
     let value = (&raw const signal).cast();
     match flag {
-        Reach::InPlace(at) => {
-            // SAFETY: the caller's.
-            unsafe { raise(at, signal, add) };
-            world.ring(pe);
+        Reach::Mapped(at) => {
+            // SAFETY: the contract of this function: `reach_signal` finds 8 aligned bytes of symmetric memory.
+            unsafe { update_signal(at, signal, add) };
+            world.wake(pe);
         }
-        // SAFETY: the value lies on this stack and may be reused on return.
-        Reach::Nic(spot) if add => unsafe { world.nic_atomic(ctx, spot, Operation::Sum, Datatype::Uint64, value) },
-        // SAFETY: as above.
-        Reach::Nic(spot) => unsafe { world.nic_put(ctx, spot, value, size_of::<u64>()) },
+        // SAFETY: the value is on this stack, and the NIC has read it when the call returns. The contract of this
+        // function says that the context is valid.
+        Reach::Nic(remote) if add => unsafe { world.nic_atomic(ctx, remote, Operation::Sum, Datatype::Uint64, value) },
+        // SAFETY: the value is on this stack, and the NIC has read it when the call returns. The contract of this
+        // function says that the context is valid.
+        Reach::Nic(remote) => unsafe { world.nic_put(ctx, remote, value, size_of::<u64>()) },
     }
 }
 
 #[inline(always)]
 unsafe fn signal_alone(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, add: bool, pe: c_int) {
-    match near(ctx, sig_addr, pe) {
+    match find_mapped_signal(ctx, sig_addr, pe) {
         Some(flag) => {
-            // SAFETY: 8 bytes of symmetric memory, aligned.
-            unsafe { raise(flag.at, signal, add) };
-            flag.ring();
+            // SAFETY: `find_mapped_signal` has found 8 aligned bytes of mapped symmetric memory.
+            unsafe { update_signal(flag.at, signal, add) };
+            flag.wake();
         }
-        None => alone_elsewhere(call, ctx, sig_addr, signal, add, pe),
+        None => signal_alone_general(call, ctx, sig_addr, signal, add, pe),
     }
 }
 
 #[cold]
 #[inline(never)]
-fn alone_elsewhere(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, add: bool, pe: c_int) {
+fn signal_alone_general(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, add: bool, pe: c_int) {
     let Some(world) = world(call) else { return };
     let Some(pe) = world.pe(call, ctx, pe) else { return };
     let Some(flag) = reach_signal(world, call, sig_addr, pe) else { return };
-    // SAFETY: found by `reach_signal`.
-    unsafe { raise_elsewhere(world, ctx, flag, signal, add, pe) };
+    // SAFETY: `reach_signal` has checked the signal, and `World::pe` the context.
+    unsafe { update_signal_general(world, ctx, flag, signal, add, pe) };
 }
 
 /// `shmem_signal_add`.
 #[inline(always)]
 pub unsafe fn signal_add(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, pe: c_int) {
-    // SAFETY: the caller's.
+    // SAFETY: `signal_alone` checks all of its arguments.
     unsafe { signal_alone(call, ctx, sig_addr, signal, true, pe) }
 }
 
 /// `shmem_signal_set`.
 #[inline(always)]
 pub unsafe fn signal_set(call: Call, ctx: Ctx, sig_addr: *mut u64, signal: u64, pe: c_int) {
-    // SAFETY: the caller's.
+    // SAFETY: `signal_alone` checks all of its arguments.
     unsafe { signal_alone(call, ctx, sig_addr, signal, false, pe) }
 }
 
-/// `shmem_signal_fetch`: of this PE. Programs poll with it, so the NIC gets its turn.
+/// `shmem_signal_fetch`, of a signal of this PE. Programs poll with it, so it lets the NIC take in what has arrived.
 #[inline(always)]
 pub unsafe fn fetch(call: Call, sig_addr: *const u64) -> u64 {
     let Some(world) = world(call) else { return 0 };
-    if wait::own(world, call, "sig_addr", sig_addr, 1).is_none() {
+    if wait::check_local(world, call, "sig_addr", sig_addr, 1).is_none() {
         return 0;
     }
     world.progress();
-    // SAFETY: symmetric memory of this PE, aligned.
+    // SAFETY: `check_local` has found an aligned signal in this PE's symmetric memory.
     unsafe { Waitable::load(sig_addr) }
 }
 
-/// `shmem_signal_wait_until`: the value that satisfied the condition.
+/// `shmem_signal_wait_until`: returns the value that satisfied the condition.
 #[inline(always)]
 pub unsafe fn wait_until(call: Call, sig_addr: *mut u64, cmp: c_int, value: u64) -> u64 {
     let Some(comparison) = Comparison::new(call, cmp) else { return 0 };
-    // SAFETY: the caller's.
+    // SAFETY: `wait_for` checks all of its arguments.
     unsafe { wait::wait_for(call, "sig_addr", sig_addr, comparison, value) }.unwrap_or(0)
 }

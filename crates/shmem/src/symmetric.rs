@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Invariants
-//! 1. The routines are collective and every PE makes the same calls, so every PE's books say the same: an object has the
-//!    same offset everywhere. Nothing but the calls decides (`Extents`).
-//! 2. Memory is committed as it is first used. A PE whose machine has no room says so before anybody has the address, and
-//!    then all give null.
-//! 3. Every block starts on a cache line: what two PEs' programs poll never shares one by the allocator's doing.
+//! 1. The routines are collective, and every PE makes the same calls. So the lists of free and used blocks are the same
+//!    at every PE, and an object has the same offset everywhere: `Extents` depends on the calls only.
+//! 2. Memory is committed when it is first used. A PE whose machine has no room reports that before any PE has the
+//!    address; then all PEs return null.
+//! 3. Every block starts on a cache line, so words of two blocks never share one.
 //!
 //! Costs: O(log n) in the number of free blocks, and a barrier; less than 64 bytes of waste a block.
 
@@ -25,27 +25,27 @@ use std::sync::{MutexGuard, PoisonError};
 use selvedge_transport::settings::parse_symmetric_size;
 use selvedge_transport::{Extents, StaticData, Symmetric, static_data};
 
-use crate::remote::{COUNTER_TABLE, place_library};
+use crate::remote::{COUNTER_TABLE, set_library_offset};
 use crate::world::page_bytes;
 use crate::{Call, World, check, collective, order, world};
 
 /// The unit of allocation.
 const BLOCK_BYTES: u64 = 64;
-/// The heap where `SHMEM_SYMMETRIC_SIZE` is not set.
+/// The size of the heap where `SHMEM_SYMMETRIC_SIZE` is not set.
 const DEFAULT_BYTES: u64 = 512 << 20;
-/// What is committed ahead of the need, at most.
+/// The most bytes that are committed before they are needed.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
 
-/// How the symmetric memory is laid out.
-pub(crate) struct Sizes {
+/// The layout of the symmetric memory.
+pub(crate) struct Layout {
     pub data: StaticData,
     pub heap_at: u64,
     pub heap_bytes: u64,
 }
 
-impl Sizes {
-    /// From the environment and the program that runs.
-    pub fn plan(counters: u32) -> Result<Sizes, String> {
+impl Layout {
+    /// The layout for the settings in the environment and for the program that runs.
+    pub fn plan(counters: u32) -> Result<Layout, String> {
         let data = static_data().unwrap_or_default();
         let heap_bytes = match check::variable("SYMMETRIC_SIZE") {
             None => DEFAULT_BYTES,
@@ -55,19 +55,19 @@ impl Sizes {
         };
         let page = page_bytes() as u64;
         let library_at = data.pages.end - data.pages.start;
-        place_library(library_at);
+        set_library_offset(library_at);
         let heap_at = (library_at + COUNTER_TABLE + u64::from(counters) * 8).next_multiple_of(page);
         let heap_bytes = heap_bytes.checked_next_multiple_of(BLOCK_BYTES).filter(|bytes| *bytes < 1 << 46);
         let heap_bytes = heap_bytes.ok_or("SHMEM_SYMMETRIC_SIZE: more than an address space holds")?;
-        Ok(Sizes { data, heap_at, heap_bytes })
+        Ok(Layout { data, heap_at, heap_bytes })
     }
 
     pub fn reserved(&self) -> u64 {
         (self.heap_at + self.heap_bytes).next_multiple_of(page_bytes() as u64)
     }
 
-    /// Moves the static data where peers reach them in place, if this program is one of OpenSHMEM's: one that links the
-    /// library itself. Others (an interpreter that loads it) have no symmetric variables.
+    /// Moves the static data to memory that peers map, if this program links the library itself. Another program (an
+    /// interpreter that loads the library) has no symmetric variables.
     pub fn adopt(&self, symmetric: &Symmetric) -> bool {
         if self.data.bytes.is_empty() {
             return true;
@@ -81,10 +81,10 @@ impl Sizes {
     }
 }
 
-/// What is allocated and what is free.
+/// The used and the free blocks of the heap.
 pub(crate) struct Heap {
     free: Extents,
-    /// First block and blocks of what is allocated.
+    /// The first block and the number of blocks of each allocation.
     used: BTreeMap<u64, u64>,
     heap_at: u64,
 }
@@ -98,10 +98,10 @@ impl Heap {
         Heap { free, used: BTreeMap::new(), heap_at }
     }
 
-    /// First block of a run that starts at a multiple of `align` bytes.
+    /// Allocates a run of blocks whose start is a multiple of `align` bytes. Returns its first block.
     fn take(&mut self, bytes: u64, align: u64) -> Option<u64> {
         let blocks = bytes.div_ceil(BLOCK_BYTES);
-        // A run that is longer by the alignment holds an aligned one; its ends go back.
+        // A run that is longer by the alignment holds an aligned one. Its ends are given back.
         let slack = align.saturating_sub(BLOCK_BYTES).div_ceil(BLOCK_BYTES);
         let run = self.free.take(blocks.checked_add(slack)?)?;
         let start = (self.heap_at + run * BLOCK_BYTES).next_multiple_of(align) - self.heap_at;
@@ -123,7 +123,7 @@ impl Heap {
         }
     }
 
-    /// Makes a block that is allocated longer or shorter where it is.
+    /// Changes the length of an allocation without moving it.
     fn resize(&mut self, first: u64, bytes: u64) -> bool {
         let Some(&held) = self.used.get(&first) else { return false };
         let wanted = bytes.div_ceil(BLOCK_BYTES).max(1);
@@ -136,7 +136,7 @@ impl Heap {
         true
     }
 
-    /// Bytes of the heap up to the end of a block.
+    /// Bytes of the heap up to the end of an allocation.
     fn end_bytes(&self, first: u64) -> u64 {
         (first + self.used.get(&first).copied().unwrap_or(0)) * BLOCK_BYTES
     }
@@ -151,7 +151,7 @@ impl World {
         (self.heap_start + (first * BLOCK_BYTES) as usize) as *mut c_void
     }
 
-    /// The block that starts at an address. None: it has been reported.
+    /// The first block of the allocation at an address. None: it has been reported.
     fn block_at(&self, call: Call, address: *mut c_void) -> Option<u64> {
         let offset = (address as usize).wrapping_sub(self.heap_start) as u64;
         let first = offset / BLOCK_BYTES;
@@ -162,11 +162,11 @@ impl World {
         known.then_some(first)
     }
 
-    /// Sees to it that the heap exists up to a block's end, here and at every PE; collective.
+    /// Commits the heap up to the end of an allocation, here and at every PE; collective. True if all PEs could.
     fn commit_everywhere(&self, end_bytes: Option<u64>) -> bool {
         let target = end_bytes.map(|end| self.commit_target(end));
         let here = target.is_some_and(|target| self.commit(target));
-        let everywhere = collective::agree(self, u64::from(here)) == 1;
+        let everywhere = collective::and_across_pes(self, u64::from(here)) == 1;
         if let (true, Some(target)) = (everywhere, target) {
             let bytes = target.saturating_sub((self.heap_start - self.root) as u64) as usize;
             let bytes = bytes.max(self.heap_bytes.load(Relaxed));
@@ -175,7 +175,7 @@ impl World {
         everywhere
     }
 
-    /// How far to commit for the heap to exist up to here, and some ahead: the same at every PE.
+    /// The offset up to which to commit so that the heap exists up to here, and some ahead. It is the same at every PE.
     fn commit_target(&self, end_bytes: u64) -> u64 {
         let (at, most) = ((self.heap_start - self.root) as u64, self.symmetric.range().reserved);
         if end_bytes <= self.heap_bytes.load(Relaxed) as u64 {
@@ -198,9 +198,9 @@ impl World {
         }
     }
 
-    /// Allocates at every PE, or nowhere.
+    /// Allocates at every PE, or at none.
     fn allocate(&self, bytes: usize, align: usize) -> *mut c_void {
-        // Without room in its address space a PE's memory may begin anywhere: then nobody gets such a block.
+        // The memory of a PE whose address space is crowded may begin anywhere. Then no PE gets such a block.
         let first = match self.root % align {
             0 => self.heap().take(bytes as u64, (align as u64).max(BLOCK_BYTES)),
             _ => None,
@@ -221,7 +221,7 @@ pub fn malloc(call: Call, size: usize) -> *mut c_void {
     align(call, BLOCK_BYTES as usize, size)
 }
 
-/// The hints say what the memory is for; everything here is fit for it.
+/// The hints say how the memory is used. All memory here is fit for all uses.
 pub fn malloc_with_hints(call: Call, size: usize, hints: c_long) -> *mut c_void {
     if hints & !HINTS != 0 {
         check::refuse(call, "hints", format_args!("{hints:#x}: unknown bits (ignored)"));
@@ -229,7 +229,7 @@ pub fn malloc_with_hints(call: Call, size: usize, hints: c_long) -> *mut c_void 
     malloc(call, size)
 }
 
-/// All hints that there are.
+/// All hints of the standard.
 const HINTS: c_long = 3;
 
 pub fn calloc(call: Call, count: usize, size: usize) -> *mut c_void {
@@ -244,7 +244,7 @@ pub fn calloc(call: Call, count: usize, size: usize) -> *mut c_void {
     order::quiet_all(world);
     let memory = world.allocate(bytes, BLOCK_BYTES as usize);
     if !memory.is_null() {
-        // SAFETY: just allocated, committed here; peers learn of it from this PE's arrival below.
+        // SAFETY: `allocate` has just committed `bytes` there, and no PE has the address before the barrier below.
         unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
         collective::barrier_all(call);
     }
@@ -290,7 +290,7 @@ pub fn realloc(call: Call, ptr: *mut c_void, size: usize) -> *mut c_void {
     }
     let moved = world.allocate(size, BLOCK_BYTES as usize);
     if !moved.is_null() {
-        // SAFETY: two allocations of this PE that hold as many bytes.
+        // SAFETY: two different allocations of this PE, each of as many bytes.
         unsafe { ptr.cast::<u8>().copy_to_nonoverlapping(moved.cast(), (held as usize).min(size)) };
         world.heap().give(first);
         collective::barrier_all(call);

@@ -1,34 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Teams (OpenSHMEM, "Team Management Routines").
 //!
-//! Every team is a first PE, a stride and a size, in ranks of the world: the split of such a team is such a team, whichever
-//! stride was asked for, and so are both halves of a 2D split. A PE keeps what it knows of its teams in a table; a team's
-//! number in that table is the same at all members, and with it the area of symmetric memory in which they meet.
+//! Every team is a first PE, a stride and a size, in ranks of the world. A split of such a team is such a team,
+//! whichever stride is asked for, and so are both halves of a 2D split. A PE has a table of its teams. A team has the
+//! same number in the tables of all its members, and the number selects the area of symmetric memory that the team
+//! uses.
 //!
-//! A handle is `generation << 8 | number + 1`: one of a team that was destroyed, or of none, is recognised. The world is
-//! number 0, those that share memory number 1, both of generation 0.
+//! A handle is `generation << 8 | number + 1`, so a handle of a destroyed team, or of none, is recognised. The world is
+//! number 0, the PEs that share memory are number 1, both of generation 0.
 //!
-//! Making a team takes two full steps of its parent. In the first the members and-together which numbers each has free; the
-//! lowest that all have is taken. (Two for a 2D split: all teams along x have one number, all along y the other, since no PE
-//! is in two of either.) Then members of the new team clear their areas. The second step tells everyone that all have.
+//! Making a team takes two steps of its parent. In the first, the members and together the sets of numbers that are
+//! free at each; they take the lowest that is free at all. (Two for a 2D split: all teams along x have one number, all
+//! along y the other, since no PE is in two of either.) Then the members of the new team clear their areas. The second
+//! step tells all members that every area is clear.
 //!
 //! Invariants
-//! 1. A number is free at a PE only when everything that its last team sent to this PE has arrived: destroying ends with a
-//!    sync, and each message of a team is waited for by whom it is for, or was sent before one that is.
-//! 2. A new team's area is clear at each member, and its numbers of steps are 0, before anyone has the handle.
-//! 3. Whether a split succeeds is the same at all PEs of the parent: arguments are checked where all know them, numbers by
-//!    and-ing. Another thread that has taken the number meanwhile, at any PE, makes all try once more.
+//! 1. A number is free at a PE only after everything that its last team sent to this PE has arrived. Destroying a team
+//!    ends with a sync; each message of a team is either waited for by its receiver, or sent before one that is.
+//! 2. A new team's area is clear at each member, and its step numbers are 0, before any PE has the handle.
+//! 3. A split succeeds at all PEs of the parent or at none. Arguments are checked where all PEs know them, and numbers
+//!    are agreed by and-ing. If another thread of any PE has taken the number meanwhile, all PEs try again.
 //!
-//! Limits: 64 teams at once at each PE, the two predefined ones included; beyond, a split returns nonzero.
+//! Limits: 64 teams at once at each PE, the two predefined ones included. A split beyond that returns nonzero.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{
     AtomicI32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
-use crate::collective::area::Area;
-use crate::collective::crew::{Crew, Members as _, Progress, Way};
-use crate::collective::reduce::agree_in;
+use crate::collective::members::{Algorithm, Members as _, StepNumbers, TeamMembers};
+use crate::collective::reduce::and_across;
+use crate::collective::team_area::TeamArea;
 use crate::collective::{DONE, REFUSED};
 use crate::remote::{TEAM_AREA_BYTES, TEAM_AREAS, team_area};
 use crate::{Call, Team, World, check, collective, context, world};
@@ -40,15 +42,15 @@ pub use span::Span;
 /// `SHMEM_TEAM_NUM_CONTEXTS`, the only field of a configuration.
 const NUM_CONTEXTS: c_long = 1;
 
-/// Tries for a number that another thread takes from under us.
+/// Attempts to take a number. Another thread may take it first.
 const TRIES: usize = 1000;
 
-/// Numbers of the predefined teams, as bits.
+/// The numbers of the predefined teams, as bits.
 const PREDEFINED: u64 = 0b11;
 
 const _: () = assert!(TEAM_AREAS == u64::BITS as usize);
 
-/// A team, as this PE sees it.
+/// A team from this PE's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TeamView {
     /// Its number, the same at all members.
@@ -73,10 +75,10 @@ impl TeamView {
     }
 }
 
-/// A team of this PE, or the room for one.
+/// A team of this PE, or an empty slot.
 #[derive(Default)]
 #[repr(align(128))]
-struct Slot {
+struct TeamSlot {
     /// 0: free. Stored last, and read first.
     handle: AtomicUsize,
     generation: AtomicUsize,
@@ -85,41 +87,41 @@ struct Slot {
     size: AtomicI32,
     me: AtomicI32,
     num_contexts: AtomicI32,
-    progress: Progress,
+    step_numbers: StepNumbers,
 }
 
 /// All teams of this PE.
 pub(crate) struct Teams {
-    slots: Box<[Slot]>,
-    /// Numbers that are taken.
+    slots: Box<[TeamSlot]>,
+    /// The numbers that are taken, as bits.
     taken: AtomicU64,
 }
 
 impl Teams {
-    pub fn new(me: usize, n_pes: usize, in_place: bool) -> Teams {
-        let slots = (0..TEAM_AREAS).map(|_| Slot::default()).collect();
+    pub fn new(me: usize, n_pes: usize, memory_mapped: bool) -> Teams {
+        let slots = (0..TEAM_AREAS).map(|_| TeamSlot::default()).collect();
         let teams = Teams { slots, taken: AtomicU64::new(PREDEFINED) };
         let everyone = Span { start: 0, stride: 1, size: n_pes as c_int };
         let alone = Span { start: me as c_int, stride: 1, size: 1 };
         teams.slots[0].fill(Team::WORLD, everyone, me as c_int, 0);
-        let shared = if in_place { everyone } else { alone };
-        teams.slots[1].fill(Team::SHARED, shared, if in_place { me as c_int } else { 0 }, 0);
+        let shared = if memory_mapped { everyone } else { alone };
+        teams.slots[1].fill(Team::SHARED, shared, if memory_mapped { me as c_int } else { 0 }, 0);
         teams
     }
 
     #[inline(always)]
-    fn slot(&self, team: Team) -> Option<&Slot> {
+    fn slot(&self, team: Team) -> Option<&TeamSlot> {
         let slot = self.slots.get((team.0 & 0xff).wrapping_sub(1))?;
         (slot.handle.load(Acquire) == team.0).then_some(slot)
     }
 
-    /// The world, for what the library itself agrees on.
+    /// The members of the world, for the library's own collectives.
     #[inline(always)]
-    pub fn everyone<'a>(&'a self, world: &'a World) -> Crew<'a> {
-        self.slots[0].crew(world, 0)
+    pub fn world_members<'a>(&'a self, world: &'a World) -> TeamMembers<'a> {
+        self.slots[0].members(world, 0)
     }
 
-    /// Takes a number that is free.
+    /// Takes a number. False: it was not free.
     fn take(&self, number: usize) -> bool {
         self.taken.fetch_or(1 << number, AcqRel) & 1 << number == 0
     }
@@ -129,7 +131,7 @@ impl Teams {
         self.taken.fetch_and(!(1 << number), AcqRel);
     }
 
-    /// Opens a team whose number was taken.
+    /// Makes the team of a number that this thread has taken.
     fn open(&self, number: usize, span: Span, me: c_int, num_contexts: c_int) -> Team {
         let slot = &self.slots[number];
         let generation = slot.generation.load(Relaxed) + 1;
@@ -140,14 +142,14 @@ impl Teams {
     }
 }
 
-impl Slot {
+impl TeamSlot {
     fn fill(&self, team: Team, span: Span, me: c_int, num_contexts: c_int) {
         self.start.store(span.start, Relaxed);
         self.stride.store(span.stride, Relaxed);
         self.size.store(span.size, Relaxed);
         self.me.store(me, Relaxed);
         self.num_contexts.store(num_contexts, Relaxed);
-        self.progress.reset();
+        self.step_numbers.reset();
         self.handle.store(team.0, Release);
     }
 
@@ -163,25 +165,25 @@ impl Slot {
     }
 
     #[inline(always)]
-    fn crew<'a>(&'a self, world: &'a World, number: usize) -> Crew<'a> {
+    fn members<'a>(&'a self, world: &'a World, number: usize) -> TeamMembers<'a> {
         let n = self.size.load(Relaxed) as usize;
-        Crew {
+        TeamMembers {
             world,
             number,
-            area: Area(team_area(number)),
-            progress: &self.progress,
+            area: TeamArea(team_area(number)),
+            step_numbers: &self.step_numbers,
             start: self.start.load(Relaxed) as isize,
             stride: self.stride.load(Relaxed) as isize,
             n,
             me: self.me.load(Relaxed) as usize,
-            way: Way::of(n, world.crowded(), world.in_place()),
+            algorithm: Algorithm::of(n, world.oversubscribed(), world.memory_mapped()),
         }
     }
 }
 
 // ---- Finding -----------------------------------------------------------------------------------------------------
 
-/// A team, if there is such a one.
+/// A team, if the handle is one of this PE's.
 pub fn view(team: Team) -> Option<TeamView> {
     let world = world("shmem_team")?;
     Some(world.teams.slot(team)?.view((team.0 & 0xff) - 1))
@@ -199,13 +201,13 @@ pub fn find(call: Call, team: Team) -> Option<TeamView> {
 
 /// The members of a team, for a collective call. None: it has been reported.
 #[inline(always)]
-pub(crate) fn crew(call: Call, team: Team) -> Option<Crew<'static>> {
+pub(crate) fn members_of(call: Call, team: Team) -> Option<TeamMembers<'static>> {
     let world = world(call)?;
     let Some(slot) = world.teams.slot(team) else {
         refuse_team(call, "team", team);
         return None;
     };
-    Some(slot.crew(world, (team.0 & 0xff) - 1))
+    Some(slot.members(world, (team.0 & 0xff) - 1))
 }
 
 #[cold]
@@ -219,27 +221,28 @@ fn refuse_team(call: Call, argument: &str, team: Team) {
 
 // ---- Queries -----------------------------------------------------------------------------------------------------
 
-/// A team of a query: SHMEM_TEAM_INVALID is a proper argument there.
-fn asked(call: Call, team: Team) -> Option<TeamView> {
+/// The team of a query. There SHMEM_TEAM_INVALID is a valid argument.
+fn find_unless_invalid(call: Call, team: Team) -> Option<TeamView> {
     if team == Team::INVALID { None } else { find(call, team) }
 }
 
 pub fn my_pe(call: Call, team: Team) -> c_int {
-    asked(call, team).map_or(-1, |team| team.me)
+    find_unless_invalid(call, team).map_or(-1, |team| team.me)
 }
 
 pub fn n_pes(call: Call, team: Team) -> c_int {
-    asked(call, team).map_or(-1, |team| team.size)
+    find_unless_invalid(call, team).map_or(-1, |team| team.size)
 }
 
 pub unsafe fn get_config(call: Call, team: Team, mask: c_long, config: *mut c_int) -> c_int {
-    let Some(team) = asked(call, team) else { return REFUSED };
+    let Some(team) = find_unless_invalid(call, team) else { return REFUSED };
     if mask & !NUM_CONTEXTS != 0 {
         check::refuse(call, "config_mask", format_args!("{mask:#x}: unknown bits"));
         return REFUSED;
     }
     if mask & NUM_CONTEXTS != 0 {
-        // SAFETY: null, or the caller's.
+        // SAFETY: null, or the configuration that the clause of `shmem_team_get_config` says is written; its one field
+        // is an `int`.
         let Some(num_contexts) = (unsafe { config.as_mut() }) else {
             check::refuse(call, "config", format_args!("null, though the mask names a field of it"));
             return REFUSED;
@@ -250,7 +253,9 @@ pub unsafe fn get_config(call: Call, team: Team, mask: c_long, config: *mut c_in
 }
 
 pub fn translate_pe(call: Call, src_team: Team, src_pe: c_int, dest_team: Team) -> c_int {
-    let (Some(source), Some(dest)) = (asked(call, src_team), asked(call, dest_team)) else { return -1 };
+    let (Some(source), Some(dest)) = (find_unless_invalid(call, src_team), find_unless_invalid(call, dest_team)) else {
+        return -1;
+    };
     if !(0..source.size).contains(&src_pe) {
         return -1;
     }
@@ -258,7 +263,7 @@ pub fn translate_pe(call: Call, src_team: Team, src_pe: c_int, dest_team: Team) 
 }
 
 pub fn ptr(call: Call, team: Team, dest: *const c_void, pe: c_int) -> *mut c_void {
-    let Some(team) = asked(call, team) else { return std::ptr::null_mut() };
+    let Some(team) = find_unless_invalid(call, team) else { return std::ptr::null_mut() };
     if !(0..team.size).contains(&pe) {
         check::refuse(call, "pe", format_args!("{pe}: the team has {} PEs", team.size));
         return std::ptr::null_mut();
@@ -272,7 +277,7 @@ pub fn sync(call: Call, team: Team) -> c_int {
 
 // ---- Making and destroying ---------------------------------------------------------------------------------------
 
-/// What a configuration says, or the default. None: it has been reported.
+/// The number of contexts in a configuration, or the default. None: it has been reported.
 unsafe fn contexts_wanted(call: Call, config: *const c_int, mask: c_long) -> Option<c_int> {
     if mask & !NUM_CONTEXTS != 0 {
         check::refuse(call, "config_mask", format_args!("{mask:#x}: unknown bits"));
@@ -281,7 +286,7 @@ unsafe fn contexts_wanted(call: Call, config: *const c_int, mask: c_long) -> Opt
     if mask == 0 {
         return Some(0);
     }
-    // SAFETY: null, or the caller's.
+    // SAFETY: null, or the configuration that the clause of the splits says is read; its one field is an `int`.
     let Some(&wanted) = (unsafe { config.as_ref() }) else {
         check::refuse(call, "config", format_args!("null, though the mask names a field of it"));
         return None;
@@ -293,28 +298,28 @@ unsafe fn contexts_wanted(call: Call, config: *const c_int, mask: c_long) -> Opt
     Some(wanted)
 }
 
-/// A team that is wanted: None of it where this PE is not to be a member.
+/// A team to make. None where this PE is not a member.
 #[derive(Clone, Copy)]
 struct Wanted {
     span: Option<Span>,
     num_contexts: c_int,
 }
 
-/// Makes one team or two out of a parent's members; all of them, or none.
-fn make<const N: usize>(world: &World, parent: &Crew<'_>, wanted: [Wanted; N]) -> Option<[Team; N]> {
+/// Makes one team or two of the members of a parent. All are made, or none.
+fn make<const N: usize>(world: &World, parent: &TeamMembers<'_>, wanted: [Wanted; N]) -> Option<[Team; N]> {
     for turn in 0..TRIES {
-        let free = agree_in(parent, !world.teams.taken.load(Acquire));
+        let free = and_across(parent, !world.teams.taken.load(Acquire));
         let numbers = choose::<N>(free, turn, parent.number)?;
         let needed = |index: usize| wanted[index].span.is_some();
         let mut taken = [false; N];
         for index in 0..N {
             taken[index] = needed(index) && world.teams.take(numbers[index]);
             if taken[index] {
-                clear_area(world, numbers[index]);
+                clear_team_area(world, numbers[index]);
             }
         }
         let all = (0..N).all(|index| taken[index] == needed(index));
-        if agree_in(parent, u64::from(all)) == 1 {
+        if and_across(parent, u64::from(all)) == 1 {
             return Some(std::array::from_fn(|index| {
                 let Wanted { span, num_contexts } = wanted[index];
                 let opened = span.and_then(|span| Some((span, span.member(world.me())?)));
@@ -324,14 +329,14 @@ fn make<const N: usize>(world: &World, parent: &Crew<'_>, wanted: [Wanted; N]) -
         for index in (0..N).filter(|index| taken[*index]) {
             world.teams.give(numbers[index]);
         }
-        // Whoever took it may need this core to finish with it.
+        // The thread that took the number may need this core to finish.
         std::thread::yield_now();
     }
     None
 }
 
-/// Numbers out of those that are free: the lowest, and at later turns others, in another order for each parent, so that two
-/// threads that split different teams do not keep meeting.
+/// Chooses free numbers: the lowest at first, others at later attempts, in another order for each parent. So two
+/// threads that split different teams do not collide at every attempt.
 fn choose<const N: usize>(free: u64, turn: usize, parent: usize) -> Option<[usize; N]> {
     let count = free.count_ones() as usize;
     if count < N {
@@ -342,8 +347,9 @@ fn choose<const N: usize>(free: u64, turn: usize, parent: usize) -> Option<[usiz
     Some(std::array::from_fn(|index| nth((skipped + index) % count)))
 }
 
-fn clear_area(world: &World, number: usize) {
-    // SAFETY: this PE's own area of a team that there is not yet; nothing is under way to it.
+fn clear_team_area(world: &World, number: usize) {
+    // SAFETY: this PE's own area of a team that is not made yet, so no message to it is under way (invariant 1). The
+    // area is committed and mapped since the start.
     unsafe { world.local(team_area(number)).write_bytes(0, TEAM_AREA_BYTES as usize) };
 }
 
@@ -357,15 +363,15 @@ pub unsafe fn split_strided(
     mask: c_long,
     new_team: *mut Team,
 ) -> c_int {
-    // SAFETY: null, or the caller's.
+    // SAFETY: null, or the handle that the clause of `shmem_team_split_strided` says is written.
     let Some(new_team) = (unsafe { new_team.as_mut() }) else {
         check::refuse(call, "new_team", format_args!("null"));
         return REFUSED;
     };
     *new_team = Team::INVALID;
-    let Some(view) = asked(call, parent) else { return REFUSED };
-    let Some(parent) = crew(call, parent) else { return REFUSED };
-    // SAFETY: the caller's.
+    let Some(view) = find_unless_invalid(call, parent) else { return REFUSED };
+    let Some(parent) = members_of(call, parent) else { return REFUSED };
+    // SAFETY: the contract of the C function: `config` is null or a configuration.
     let Some(num_contexts) = (unsafe { contexts_wanted(call, config, mask) }) else { return REFUSED };
     let Some(span) = view.span().part(start, stride, size) else {
         let why = format_args!("start {start}, stride {stride}, size {size}: not in a team of {}", view.size);
@@ -399,15 +405,15 @@ pub unsafe fn split_2d(
         check::refuse(call, argument, format_args!("null"));
         return REFUSED;
     }
-    // SAFETY: not null, so the caller's. They may be the same.
-    let tell = |x, y| unsafe {
+    // SAFETY: neither is null, so the clause of `shmem_team_split_2d` says that both are written. They may be the same.
+    let set_teams = |x, y| unsafe {
         x_team.write(x);
         y_team.write(y);
     };
-    tell(Team::INVALID, Team::INVALID);
-    let Some(view) = asked(call, parent) else { return REFUSED };
-    let Some(parent) = crew(call, parent) else { return REFUSED };
-    // SAFETY: the caller's.
+    set_teams(Team::INVALID, Team::INVALID);
+    let Some(view) = find_unless_invalid(call, parent) else { return REFUSED };
+    let Some(parent) = members_of(call, parent) else { return REFUSED };
+    // SAFETY: the contract of the C function: each configuration is null or a configuration.
     let contexts = unsafe { (contexts_wanted(call, x_config, x_mask), contexts_wanted(call, y_config, y_mask)) };
     let (Some(x_contexts), Some(y_contexts)) = contexts else { return REFUSED };
     let Some((row, column)) = view.span().row_and_column(xrange, view.me) else {
@@ -418,7 +424,7 @@ pub unsafe fn split_2d(
     let y = Wanted { span: Some(column), num_contexts: y_contexts };
     match make(parent.world, &parent, [x, y]) {
         Some([x, y]) => {
-            tell(x, y);
+            set_teams(x, y);
             DONE
         }
         None => REFUSED,
@@ -433,13 +439,13 @@ pub fn destroy(call: Call, team: Team) {
         check::refuse(call, "team", format_args!("{}: a predefined team", team.0));
         return;
     }
-    let Some(crew) = crew(call, team) else { return };
+    let Some(members) = members_of(call, team) else { return };
     context::destroy_on(call, team);
-    crew.sync();
-    crew.world.teams.give((team.0 & 0xff) - 1);
+    members.sync();
+    members.world.teams.give((team.0 & 0xff) - 1);
 }
 
-/// The library ends: what teams there are go with it.
+/// Destroys all teams, at the end of the library.
 pub(crate) fn release_all(world: &World) {
     for number in 2..TEAM_AREAS {
         if world.teams.slots[number].handle.load(Acquire) != 0 {
@@ -484,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_memory() {
+    fn the_shared_team_is_everyone_or_alone() {
         let teams = Teams::new(3, 4, false);
         let shared = teams.slot(Team::SHARED).expect("always").view(1);
         assert_eq!((shared.size, shared.me, shared.world_rank(0)), (1, 0, 3));

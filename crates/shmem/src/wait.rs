@@ -2,19 +2,20 @@
 //! Waiting for this PE's own symmetric objects, and testing them (OpenSHMEM 1.6, "Point-To-Point Synchronization
 //! Routines").
 //!
-//! A call checks its arguments, makes a set of them, and looks at its members: once (test) or until it finds what
-//! it wants (wait: [`World::wait`] spins, sleeps and keeps the NIC going). A look is loads of this PE's own memory.
+//! A call checks its arguments, makes a set of them, and polls the members of the set: once (test), or until they
+//! satisfy the call (wait: [`World::wait`] polls, sleeps and keeps the NIC going). A poll loads this PE's own memory
+//! only.
 //!
 //! Invariants
 //! 1. Members are loaded with acquire: what was written before the value that ends a wait can be read after it.
-//! 2. `any` begins at a place that changes from call to call and reaches every index, so each member that satisfies
+//! 2. `any` begins at an index that changes from call to call and reaches every index. So each member that satisfies
 //!    its condition is returned sooner or later (the standard's fairness), whatever other calls there are between.
-//! 3. `all` does not look again at a member that has satisfied its condition during this call.
-//! 4. An empty set ends every call at once, before its other arguments are looked at.
-//! 5. A test never blocks. Of many in a row that find nothing, some give up the processor where PEs share it.
+//! 3. `all` does not load a member again that has satisfied its condition during this call.
+//! 4. An empty set ends every call at once, before its other arguments are checked.
+//! 5. A test never blocks. Where PEs share cores, some of many failed tests in a row yield the core.
 //!
-//! Costs: a single wait is a load and a comparison without a branch on the operator, for each look. `any` is O(n) a
-//! look, `all` O(n) in all beyond one load a look, `some` O(n) a look. No allocation.
+//! Costs: a poll of a single wait is a load and a comparison without a branch on the operator. A poll of `any` or
+//! `some` is O(n). All polls of an `all` are O(n) together, beyond one load each. No allocation.
 
 use std::ffi::c_int;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -36,7 +37,7 @@ macro_rules! waitable {
         impl Waitable for $integer {
             #[inline(always)]
             unsafe fn load(at: *const Self) -> Self {
-                // SAFETY: as promised by the caller; only loaded.
+                // SAFETY: the contract of this function: aligned and readable. It is only loaded.
                 unsafe { <$atomic>::from_ptr(at.cast_mut()) }.load(Acquire)
             }
         }
@@ -58,7 +59,7 @@ impl Comparison {
     pub(crate) fn new(call: Call, cmp: c_int) -> Option<Self> {
         let found = Self::find(cmp);
         if found.is_none() {
-            check::refuse(call, "cmp", format_args!("{cmp}: no comparison"));
+            check::refuse(call, "cmp", format_args!("{cmp}: not one of SHMEM_CMP_EQ to SHMEM_CMP_LE"));
         }
         found
     }
@@ -76,19 +77,19 @@ impl Comparison {
     }
 }
 
-/// What members are compared with.
-pub trait Bounds<T> {
+/// The values that members are compared with.
+pub trait Operands<T> {
     /// # Safety
     /// `index` is below the number of members.
     unsafe fn at(&self, index: usize) -> T;
-    /// Whether there is anything to compare with.
+    /// Whether there are any.
     fn given(&self) -> bool;
 }
 
-/// All with one value.
+/// One value for all members.
 struct One<T>(T);
 
-impl<T: Copy> Bounds<T> for One<T> {
+impl<T: Copy> Operands<T> for One<T> {
     #[inline(always)]
     unsafe fn at(&self, _: usize) -> T {
         self.0
@@ -99,13 +100,14 @@ impl<T: Copy> Bounds<T> for One<T> {
     }
 }
 
-/// Each with its own: the `_vector` forms.
+/// A value for each member: the `_vector` forms.
 struct Each<T>(*const T);
 
-impl<T: Copy> Bounds<T> for Each<T> {
+impl<T: Copy> Operands<T> for Each<T> {
     #[inline(always)]
     unsafe fn at(&self, index: usize) -> T {
-        // SAFETY: the caller of the C function says that there are as many values as members.
+        // SAFETY: the clause of the `_vector` forms says that there are as many values as members, and `index` is below
+        // that. `WaitSet::new` has refused null.
         unsafe { self.0.add(index).read_unaligned() }
     }
     #[inline(always)]
@@ -114,53 +116,54 @@ impl<T: Copy> Bounds<T> for Each<T> {
     }
 }
 
-/// The wait set or test set of a call, checked and not empty.
-struct Set<T, B> {
+/// The wait set or test set of a call: checked, and not empty.
+struct WaitSet<T, B> {
     ivars: *const T,
     nelems: usize,
     status: *const c_int,
     comparison: Comparison,
-    bounds: B,
+    operands: B,
 }
 
-/// Why a call has no set.
+/// The reason why a call has no set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NoSet {
     Empty,
     Refused,
 }
 
-/// What a call's arguments come to.
-type Made<T, B> = Result<(&'static World, Set<T, B>), NoSet>;
+/// The set of a call, and the world, or the reason why there is none.
+type Made<T, B> = Result<(&'static World, WaitSet<T, B>), NoSet>;
 
-impl<T: Waitable, B: Bounds<T>> Set<T, B> {
+impl<T: Waitable, B: Operands<T>> WaitSet<T, B> {
     #[inline]
-    fn new(call: Call, ivars: *const T, nelems: usize, status: *const c_int, cmp: c_int, bounds: B) -> Made<T, B> {
+    fn new(call: Call, ivars: *const T, nelems: usize, status: *const c_int, cmp: c_int, operands: B) -> Made<T, B> {
         let world = world(call).ok_or(NoSet::Refused)?;
-        // SAFETY: the caller says that a status array has an element for each member.
+        // SAFETY: the clause of the call says that `status` is null or has `nelems` elements; the index is below that.
         if (0..nelems).all(|index| unsafe { excluded(status, index) }) {
             return Err(NoSet::Empty);
         }
         let comparison = Comparison::new(call, cmp).ok_or(NoSet::Refused)?;
-        if !bounds.given() {
+        if !operands.given() {
             check::refuse(call, "cmp_values", format_args!("null"));
             return Err(NoSet::Refused);
         }
-        own(world, call, "ivars", ivars, nelems).ok_or(NoSet::Refused)?;
-        Ok((world, Self { ivars, nelems, status, comparison, bounds }))
+        check_local(world, call, "ivars", ivars, nelems).ok_or(NoSet::Refused)?;
+        Ok((world, Self { ivars, nelems, status, comparison, operands }))
     }
 
     #[inline(always)]
     fn includes(&self, index: usize) -> bool {
-        // SAFETY: `index` is below `nelems`.
+        // SAFETY: `index` is below `nelems`, the number of elements of `status` if it is not null.
         !unsafe { excluded(self.status, index) }
     }
 
     #[inline(always)]
     fn holds(&self, index: usize) -> bool {
-        // SAFETY: `index` is below `nelems`, and all of `ivars` was found to be symmetric memory, aligned.
-        let (value, bound) = unsafe { (T::load(self.ivars.add(index)), self.bounds.at(index)) };
-        self.comparison.holds(value, bound)
+        // SAFETY: `index` is below `nelems`, and `check_local` has found all of `ivars` aligned in this PE's symmetric
+        // memory. A vector has as many values.
+        let (value, operand) = unsafe { (T::load(self.ivars.add(index)), self.operands.at(index)) };
+        self.comparison.holds(value, operand)
     }
 
     /// Whether all members from `*next` on satisfy their conditions; `*next` moves past those that do.
@@ -175,19 +178,20 @@ impl<T: Waitable, B: Bounds<T>> Set<T, B> {
         Some(())
     }
 
-    /// A member that satisfies its condition, searched from `begin` on, around.
+    /// A member that satisfies its condition. The search begins at `begin` and wraps around.
     #[inline(always)]
     fn any(&self, begin: usize) -> Option<usize> {
         (begin..self.nelems).chain(0..begin).find(|&index| self.includes(index) && self.holds(index))
     }
 
-    /// Writes the indices of all that satisfy theirs; how many, if there are any.
+    /// Writes the indices of all members that satisfy their conditions. Returns their number; None if there are none.
     #[inline(always)]
     fn some(&self, indices: *mut usize) -> Option<usize> {
         let mut found = 0;
         for index in 0..self.nelems {
             if self.includes(index) && self.holds(index) {
-                // SAFETY: the caller says that there is room for `nelems` indices; `found <= index`.
+                // SAFETY: not null; the clause of the call says that `indices` has room for `nelems`, and `found <=
+                // index < nelems`.
                 unsafe { indices.add(found).write_unaligned(index) };
                 found += 1;
             }
@@ -195,7 +199,7 @@ impl<T: Waitable, B: Bounds<T>> Set<T, B> {
         (found != 0).then_some(found)
     }
 
-    /// Where this call's search begins.
+    /// The index at which this call's search begins.
     #[inline(always)]
     fn begin(&self) -> usize {
         if self.nelems == 1 { 0 } else { scale(turn(), self.nelems) }
@@ -206,12 +210,12 @@ impl<T: Waitable, B: Bounds<T>> Set<T, B> {
 /// `status` is null or has more than `index` elements.
 #[inline(always)]
 unsafe fn excluded(status: *const c_int, index: usize) -> bool {
-    // SAFETY: as promised by the caller.
+    // SAFETY: not null, so the contract of this function gives it more than `index` elements.
     !status.is_null() && unsafe { status.add(index).read() } != 0
 }
 
-/// A number that is another one in each call. The steps are of the golden ratio, so whichever calls one looks at
-/// (each second, each third), theirs are spread over all values.
+/// A number that differs from call to call. Its steps are the golden ratio, so any regular selection of calls (each
+/// second, each third) gets numbers that are spread over all values.
 #[inline(always)]
 fn turn() -> u64 {
     static TURN: AtomicU64 = AtomicU64::new(0);
@@ -226,9 +230,15 @@ fn scale(fraction: u64, n: usize) -> usize {
     ((u128::from(fraction) * n as u128) >> 64) as usize
 }
 
-/// Checks that `nelems` objects are this PE's own symmetric memory and can be loaded whole.
+/// Checks that `nelems` objects are aligned and in this PE's own symmetric memory.
 #[inline(always)]
-pub(crate) fn own<T>(world: &World, call: Call, argument: &'static str, at: *const T, nelems: usize) -> Option<()> {
+pub(crate) fn check_local<T>(
+    world: &World,
+    call: Call,
+    argument: &'static str,
+    at: *const T,
+    nelems: usize,
+) -> Option<()> {
     if !at.is_aligned() {
         amo::misaligned(call, argument, at.cast(), size_of::<T>());
         return None;
@@ -237,42 +247,42 @@ pub(crate) fn own<T>(world: &World, call: Call, argument: &'static str, at: *con
     world.sym(call, argument, at.cast(), bytes).map(drop)
 }
 
-/// After a test that found nothing: the NIC goes on; and where PEs outnumber the processor's cores, a program that
-/// does nothing but test lets somebody else have the core now and then, who may be the one it waits for.
-pub(crate) fn missed(world: &World) {
-    /// Misses between two such gifts.
-    const PATIENCE: u32 = 64;
+/// After a failed test: lets the NIC take in what has arrived. Where PEs share cores, it yields the core now and then,
+/// because the PE that the program waits for may need it.
+pub(crate) fn after_failed_test(world: &World) {
+    /// Failed tests between two yields.
+    const TESTS_PER_YIELD: u32 = 64;
     static MISSES: AtomicU32 = AtomicU32::new(0);
     world.progress();
-    if world.crowded() {
+    if world.oversubscribed() {
         let misses = MISSES.load(Relaxed).wrapping_add(1);
         MISSES.store(misses, Relaxed);
-        if misses % PATIENCE == 0 {
+        if misses % TESTS_PER_YIELD == 0 {
             std::thread::yield_now();
         }
     }
 }
 
-/// One look, of a test.
+/// The poll of a test.
 #[inline(always)]
-fn once<R>(world: &World, look: impl FnOnce() -> Option<R>) -> Option<R> {
-    let found = look();
+fn once<R>(world: &World, poll: impl FnOnce() -> Option<R>) -> Option<R> {
+    let found = poll();
     if found.is_none() {
-        missed(world);
+        after_failed_test(world);
     }
     found
 }
 
-/// Looks until one finds something; the first costs nothing else.
+/// Polls until `poll` finds something. The first poll has no other costs.
 #[inline(always)]
-fn until<R>(world: &World, mut look: impl FnMut() -> Option<R>) -> R {
-    match look() {
+fn until<R>(world: &World, mut poll: impl FnMut() -> Option<R>) -> R {
+    match poll() {
         Some(found) => found,
-        None => world.wait(look),
+        None => world.wait(poll),
     }
 }
 
-/// Waits for one object of this PE; the value that satisfied the condition.
+/// Waits for one object of this PE. Returns the value that satisfied the condition.
 #[inline(always)]
 pub(crate) unsafe fn wait_for<T: Waitable>(
     call: Call,
@@ -282,9 +292,9 @@ pub(crate) unsafe fn wait_for<T: Waitable>(
     value: T,
 ) -> Option<T> {
     let world = world(call)?;
-    own(world, call, argument, ivar, 1)?;
+    check_local(world, call, argument, ivar, 1)?;
     Some(until(world, || {
-        // SAFETY: symmetric memory of this PE, aligned.
+        // SAFETY: `check_local` has found an aligned object in this PE's symmetric memory.
         let found = unsafe { T::load(ivar) };
         comparison.holds(found, value).then_some(found)
     }))
@@ -298,14 +308,14 @@ pub(crate) unsafe fn wait_for<T: Waitable>(
 #[inline(always)]
 pub unsafe fn wait_until<T: Waitable>(call: Call, ivar: *mut T, cmp: c_int, value: T) {
     let Some(comparison) = Comparison::new(call, cmp) else { return };
-    // SAFETY: the caller's.
+    // SAFETY: `wait_for` checks all of its arguments.
     unsafe { wait_for(call, "ivar", ivar, comparison, value) };
 }
 
-/// `shmem_wait`: until the value is another one.
+/// `shmem_wait`: waits until the value differs.
 #[inline(always)]
 pub unsafe fn wait_ne<T: Waitable>(call: Call, ivar: *mut T, value: T) {
-    // SAFETY: the caller's.
+    // SAFETY: `wait_for` checks all of its arguments.
     unsafe { wait_for(call, "ivar", ivar, Comparison::NE, value) };
 }
 
@@ -314,22 +324,22 @@ pub unsafe fn wait_ne<T: Waitable>(call: Call, ivar: *mut T, value: T) {
 pub unsafe fn test<T: Waitable>(call: Call, ivar: *mut T, cmp: c_int, value: T) -> c_int {
     let Some(comparison) = Comparison::new(call, cmp) else { return 0 };
     let Some(world) = world(call) else { return 0 };
-    if own(world, call, "ivar", ivar, 1).is_none() {
+    if check_local(world, call, "ivar", ivar, 1).is_none() {
         return 0;
     }
-    // SAFETY: symmetric memory of this PE, aligned.
-    let look = || comparison.holds(unsafe { T::load(ivar) }, value).then_some(());
-    c_int::from(once(world, look).is_some())
+    // SAFETY: `check_local` has found an aligned object in this PE's symmetric memory.
+    let poll = || comparison.holds(unsafe { T::load(ivar) }, value).then_some(());
+    c_int::from(once(world, poll).is_some())
 }
 
-fn wait_all<T: Waitable, B: Bounds<T>>(set: Made<T, B>) {
+fn wait_all<T: Waitable, B: Operands<T>>(set: Made<T, B>) {
     if let Ok((world, set)) = set {
         let mut next = 0;
         until(world, || set.all(&mut next));
     }
 }
 
-fn test_all_of<T: Waitable, B: Bounds<T>>(set: Made<T, B>) -> c_int {
+fn test_all_of<T: Waitable, B: Operands<T>>(set: Made<T, B>) -> c_int {
     match set {
         Ok((world, set)) => c_int::from(once(world, || set.all(&mut 0)).is_some()),
         Err(NoSet::Empty) => 1,
@@ -337,25 +347,25 @@ fn test_all_of<T: Waitable, B: Bounds<T>>(set: Made<T, B>) -> c_int {
     }
 }
 
-fn wait_any<T: Waitable, B: Bounds<T>>(set: Made<T, B>) -> usize {
+fn wait_any<T: Waitable, B: Operands<T>>(set: Made<T, B>) -> usize {
     let Ok((world, set)) = set else { return usize::MAX };
     let begin = set.begin();
     until(world, || set.any(begin))
 }
 
-fn test_any_of<T: Waitable, B: Bounds<T>>(set: Made<T, B>) -> usize {
+fn test_any_of<T: Waitable, B: Operands<T>>(set: Made<T, B>) -> usize {
     let Ok((world, set)) = set else { return usize::MAX };
     once(world, || set.any(set.begin())).unwrap_or(usize::MAX)
 }
 
-fn wait_some<T: Waitable, B: Bounds<T>>(call: Call, indices: *mut usize, set: Made<T, B>) -> usize {
+fn wait_some<T: Waitable, B: Operands<T>>(call: Call, indices: *mut usize, set: Made<T, B>) -> usize {
     match set {
         Ok((world, set)) if room(call, indices) => until(world, || set.some(indices)),
         _ => 0,
     }
 }
 
-fn test_some_of<T: Waitable, B: Bounds<T>>(call: Call, indices: *mut usize, set: Made<T, B>) -> usize {
+fn test_some_of<T: Waitable, B: Operands<T>>(call: Call, indices: *mut usize, set: Made<T, B>) -> usize {
     match set {
         Ok((world, set)) if room(call, indices) => once(world, || set.some(indices)).unwrap_or(0),
         _ => 0,
@@ -380,7 +390,7 @@ macro_rules! sets {
             cmp: c_int,
             value: T,
         ) -> $result {
-            $run(Set::new(call, ivars, nelems, status, cmp, One(value)))
+            $run(WaitSet::new(call, ivars, nelems, status, cmp, One(value)))
         }
 
         #[doc = concat!("`shmem_", stringify!($vector), "`", $what, ".")]
@@ -392,7 +402,7 @@ macro_rules! sets {
             cmp: c_int,
             values: *const T,
         ) -> $result {
-            $run(Set::new(call, ivars, nelems, status, cmp, Each(values)))
+            $run(WaitSet::new(call, ivars, nelems, status, cmp, Each(values)))
         }
     )*};
 }
@@ -415,7 +425,7 @@ macro_rules! sets_with_indices {
             cmp: c_int,
             value: T,
         ) -> usize {
-            $run(call, indices, Set::new(call, ivars, nelems, status, cmp, One(value)))
+            $run(call, indices, WaitSet::new(call, ivars, nelems, status, cmp, One(value)))
         }
 
         #[doc = concat!("`shmem_", stringify!($vector), "`: how many indices were written.")]
@@ -428,7 +438,7 @@ macro_rules! sets_with_indices {
             cmp: c_int,
             values: *const T,
         ) -> usize {
-            $run(call, indices, Set::new(call, ivars, nelems, status, cmp, Each(values)))
+            $run(call, indices, WaitSet::new(call, ivars, nelems, status, cmp, Each(values)))
         }
     )*};
 }
@@ -468,9 +478,9 @@ mod tests {
         assert_eq!(Comparison::find(2), Some(Comparison::NE));
     }
 
-    fn set<B: Bounds<i32>>(ivars: &[i32], status: &[c_int], cmp: c_int, bounds: B) -> Set<i32, B> {
+    fn set<B: Operands<i32>>(ivars: &[i32], status: &[c_int], cmp: c_int, operands: B) -> WaitSet<i32, B> {
         let comparison = Comparison::find(cmp).expect("a comparison");
-        Set { ivars: ivars.as_ptr(), nelems: ivars.len(), status: status.as_ptr(), comparison, bounds }
+        WaitSet { ivars: ivars.as_ptr(), nelems: ivars.len(), status: status.as_ptr(), comparison, operands }
     }
 
     #[test]
@@ -493,7 +503,7 @@ mod tests {
         let first = set(&ivars, &none, 1, Each(values.as_ptr()));
         let mut next = 0;
         assert_eq!((first.all(&mut next), next), (None, 1));
-        // The first member changes again after it was seen to be right: it has satisfied its condition.
+        // The first member changes after it was seen to satisfy its condition. That it did once is enough.
         ivars = [0, 4, 7];
         let then = set(&ivars, &none, 1, Each(values.as_ptr()));
         assert_eq!((then.all(&mut next), next), (Some(()), 3));
@@ -508,7 +518,7 @@ mod tests {
         assert_eq!(scale(u64::MAX, usize::MAX), usize::MAX - 1);
     }
 
-    /// Whoever sees only each second, third, ... turn still sees all indices come first.
+    /// A regular selection of calls (each second, each third) sees all indices come first.
     #[test]
     fn every_index_has_its_turn() {
         for step in 1..=16u64 {

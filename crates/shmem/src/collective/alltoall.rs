@@ -1,83 +1,90 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! All-to-all, plain and strided (OpenSHMEM, "Alltoall" and "Alltoalls").
 //!
-//! Blocks that fit go through an exchange or a tree: each to its member where members write to each other, all of them to
-//! all where they meet otherwise. Longer ones are fetched by the member that they are for, between two full steps. Strided blocks are fetched
-//! by pieces that hold several elements and what lies between them, and spread out from there.
+//! Blocks that fit go through an exchange or a tree. With the direct algorithm a member writes each block to the member
+//! that it is for; else it contributes all of them, and each member picks its own. Longer blocks are fetched by the
+//! member that they are for, between two steps. Strided blocks are fetched in pieces that hold several elements and the
+//! gaps between them, and are scattered from there.
 //!
-//! Invariant: block l of member k's source becomes block k of member l's dest. With strides sst and dst, element e of block
-//! b is at (b nelems + e) sst and (b nelems + e) dst.
+//! Invariant: block l of member k's source becomes block k of member l's dest. With strides sst and dst, element e of
+//! block b is at (b nelems + e) sst and (b nelems + e) dst.
 //!
-//! Costs: one full step; or two and n - 1 fetches at each member. Strided: a fetch for each 4 KiB of source, or for
-//! each element where they are further apart.
+//! Costs: one step; or two, and n - 1 fetches at each member. Strided: a fetch for each 4 KiB of source, or for each
+//! element where they are further apart.
 
 use std::ffi::c_int;
 
-use crate::collective::crew::{Crew, Members, Way};
-use crate::collective::exchange::View;
-use crate::collective::tree::Load;
+use crate::collective::exchange::Contributions;
+use crate::collective::members::{Algorithm, Members, TeamMembers};
+use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::types::Element;
-use crate::{Call, Place, Team, check, team};
+use crate::{Call, SymAddress, Team, check, team};
 
 pub unsafe fn alltoall<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and `dest` room for the
+    // result.
     bytes.map_or(REFUSED, |bytes| unsafe { alltoall_bytes(call, team, dest.cast(), source.cast(), bytes) })
 }
 
 unsafe fn alltoall_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
-    let Some(crew) = team::crew(call, team) else { return REFUSED };
-    // SAFETY: the caller's promise.
-    unsafe { alltoall_among(call, &crew, dest, source, bytes) }
+    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and `dest` room for the
+    // result.
+    unsafe { alltoall_among(call, &members, dest, source, bytes) }
 }
 
 /// # Safety
-/// As of the C function.
+/// As the C function: `source` has, and `dest` has room for, `bytes` for each member.
 pub(crate) unsafe fn alltoall_among(
     call: Call,
-    crew: &Crew<'_>,
+    members: &TeamMembers<'_>,
     dest: *mut u8,
     source: *const u8,
     bytes: usize,
 ) -> c_int {
-    let Some(all) = bytes_of(call, bytes, crew.n) else { return REFUSED };
+    let Some(all) = bytes_of(call, bytes, members.n) else { return REFUSED };
     if bytes == 0 {
         return DONE;
     }
-    let Some(buffers) = Buffers::checked(call, crew.world, dest, all, source, all) else { return REFUSED };
-    // SAFETY: both are symmetric memory of this PE.
+    let Some(buffers) = Buffers::checked(call, members.world, dest, all, source, all) else { return REFUSED };
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
+    // process.
     unsafe {
-        if !crew.alltoall_seen(dest, source, bytes) {
-            turn(crew, buffers.source, dest, bytes);
+        if !members.alltoall_in_one_step(dest, source, bytes) {
+            fetch_blocks(members, buffers.source, dest, bytes);
         }
     }
     DONE
 }
 
-impl Crew<'_> {
-    /// In one full step, if the blocks fit into one.
-    unsafe fn alltoall_seen(&self, dest: *mut u8, source: *const u8, bytes: usize) -> bool {
+impl TeamMembers<'_> {
+    /// In one step, if the blocks fit into one.
+    unsafe fn alltoall_in_one_step(&self, dest: *mut u8, source: *const u8, bytes: usize) -> bool {
         let row = bytes * self.n;
-        // SAFETY: the caller's; what a view holds of a member is as long as what each brought.
+        // SAFETY: the caller has checked source and dest for a block of each member. A contribution holds as many bytes
+        // as each member contributes; a tree's buffer holds `tree_limit` bytes, and the blocks fit.
         unsafe {
-            let from_view = |view: View, at: usize| {
+            let copy_blocks = |contributions: Contributions, at: usize| {
                 for member in 0..self.n {
-                    dest.add(member * bytes).copy_from_nonoverlapping(view.of(member).add(at), bytes);
+                    dest.add(member * bytes).copy_from_nonoverlapping(contributions.of(member).add(at), bytes);
                 }
             };
-            match (self.way, self.room()) {
-                (Way::Direct, Some(room)) if bytes <= room => {
-                    from_view(self.exchange_directly(source, bytes, bytes), 0);
+            match (self.algorithm, self.exchange_limit()) {
+                (Algorithm::Direct, Some(limit)) if bytes <= limit => {
+                    copy_blocks(self.exchange_directly(source, bytes, bytes), 0);
                 }
-                (Way::Central, Some(room)) if row <= room => from_view(self.exchange(source, row), self.me * bytes),
-                (Way::Tree, _) if row.saturating_mul(self.n) <= self.tree_room() => {
-                    let mut seen = Load::uninit();
-                    let seen = seen.as_mut_ptr().cast::<u8>();
-                    seen.add(self.me * row).copy_from_nonoverlapping(source, row);
-                    self.gather_in_tree(seen, |member| member * row);
+                (Algorithm::Central, Some(limit)) if row <= limit => {
+                    copy_blocks(self.exchange(source, row), self.me * bytes)
+                }
+                (Algorithm::Tree, _) if row.saturating_mul(self.n) <= self.tree_limit() => {
+                    let mut gathered = TreeBuffer::uninit();
+                    let gathered = gathered.as_mut_ptr().cast::<u8>();
+                    gathered.add(self.me * row).copy_from_nonoverlapping(source, row);
+                    self.gather_in_tree(gathered, |member| member * row);
                     for member in 0..self.n {
-                        let from = seen.add(member * row + self.me * bytes);
+                        let from = gathered.add(member * row + self.me * bytes);
                         dest.add(member * bytes).copy_from_nonoverlapping(from, bytes);
                     }
                 }
@@ -91,12 +98,13 @@ impl Crew<'_> {
 /// Fetches this PE's block from each member's source, between two syncs.
 ///
 /// # Safety
-/// `dest` can be written for all blocks.
-pub(crate) unsafe fn turn<M: Members>(members: &M, source: Place, dest: *mut u8, bytes: usize) {
+/// `dest` was found to be symmetric memory of this PE, for a block of each member.
+pub(crate) unsafe fn fetch_blocks<M: Members>(members: &M, source: SymAddress, dest: *mut u8, bytes: usize) {
     let source = source.at(members.me() * bytes);
     members.sync();
     let own = dest.wrapping_add(members.me() * bytes);
-    // SAFETY: the caller's promise. They may be the same place.
+    // SAFETY: the source was checked for all blocks, and the contract of this function says that `dest` was. They may
+    // be the same range, which `copy_from` allows.
     unsafe { own.copy_from(source.local(), bytes) };
     for member in members.others() {
         members.world().get(members.pe(member), source, dest.wrapping_add(member * bytes), bytes);
@@ -113,20 +121,20 @@ pub unsafe fn alltoalls<T: Element>(
     sst: isize,
     nelems: usize,
 ) -> c_int {
-    let Some(crew) = team::crew(call, team) else { return REFUSED };
-    let shape = Strides::checked(call, &crew, (dest.cast(), dst), (source.cast(), sst), nelems, size_of::<T>());
-    // SAFETY: checked.
+    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let shape = Strides::checked(call, &members, (dest.cast(), dst), (source.cast(), sst), nelems, size_of::<T>());
+    // SAFETY: `Strides::checked` has found all of the strided source and dest in symmetric memory.
     shape.map_or(REFUSED, |shape| unsafe {
-        turn_strided(&crew, &shape);
+        fetch_strided_blocks(&members, &shape);
         DONE
     })
 }
 
-/// Blocks with gaps in them, checked.
+/// Checked blocks with gaps between their elements.
 pub(crate) struct Strides {
     dest: *mut u8,
-    source: Option<Place>,
-    /// Elements of a block, bytes of an element, and bytes from one to the next.
+    source: Option<SymAddress>,
+    /// Elements of a block, bytes of an element, and bytes from one element to the next.
     nelems: usize,
     size: usize,
     dest_apart: usize,
@@ -162,14 +170,14 @@ impl Strides {
     }
 }
 
-/// What is fetched at once of a strided block.
+/// The most bytes that one fetch of a strided block takes.
 const PIECE_BYTES: usize = 4096;
 
 /// Fetches this PE's strided block from each member's source, between two syncs.
 ///
 /// # Safety
-/// The shape was checked for these members, and dest may be written.
-pub(crate) unsafe fn turn_strided<M: Members>(members: &M, shape: &Strides) {
+/// The strides were checked for these members.
+pub(crate) unsafe fn fetch_strided_blocks<M: Members>(members: &M, shape: &Strides) {
     let Some(source) = shape.source else { return };
     let Strides { dest, nelems, size, dest_apart, source_apart, .. } = *shape;
     let first = source.at(members.me() * nelems * source_apart);
@@ -183,7 +191,8 @@ pub(crate) unsafe fn turn_strided<M: Members>(members: &M, shape: &Strides) {
             let bytes = (count - 1) * source_apart + size;
             members.world().get(members.pe(member), first.at(done * source_apart), piece.as_mut_ptr(), bytes);
             for element in 0..count {
-                // SAFETY: within the piece, and within what was checked of dest.
+                // SAFETY: a piece holds `count` elements at their distance. `Strides::checked` has found the elements
+                // of dest in symmetric memory, and the piece is on this stack, so the two do not overlap.
                 unsafe {
                     let from = piece.as_ptr().add(element * source_apart);
                     dest.add((done + element) * dest_apart).copy_from_nonoverlapping(from, size);

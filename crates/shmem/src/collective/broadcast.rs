@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Broadcast (OpenSHMEM, "Broadcast").
 //!
-//! Up to 504 bytes go one way, through the *ring*: 8 slots at each member, in turn. The root writes them and returns. Of a
-//! team without a core for each PE the root writes to all; else along a tree in which each member writes to 7 for each
-//! digit of its distance from the root. Longer data stay where they are: the ring carries the word that they are ready, all
-//! others fetch them, and a sync tells the root that it may have them back.
+//! Up to 504 bytes go through the *ring*: 8 slots at each member, used in turn. The root writes them and returns. Where
+//! PEs share cores, the root writes to all members; else along a tree, in which each member writes to 7 members for
+//! each digit of its distance from the root. Longer data stay in the source: an empty message in the ring says that
+//! they are ready, all others fetch them, and a sync tells the root that it may reuse the source.
 //!
 //! Invariants
-//! 1. Step b of the ring overwrites what step b - 8 brought. Between the two lies a full step: after 8 steps of the ring
-//!    without one, a sync is made first. Who has left that full step knows that everyone has left step b - 8.
-//! 2. A slot is read before its reader makes another call on the team, so before that full step.
+//! 1. Message b of the ring overwrites message b - 8. There is a step between the two: after 8 messages without one, a
+//!    sync is made first. A member that has left that step knows that everyone has left broadcast b - 8.
+//! 2. A slot is read before its reader makes another call on the team, so before that step.
 //!
-//! Costs: one crossing, and one full step in nine calls; data above 504 bytes: one crossing, the copy, a full step.
+//! Costs: one message latency, and one step in nine calls; data above 504 bytes: one message latency, the copy, a step.
 
 use std::ffi::c_int;
 
-use crate::collective::area::{RING_BYTES, RING_SLOTS};
-use crate::collective::crew::{Crew, Members};
-use crate::collective::tree::branches;
+use crate::collective::members::{Members, TeamMembers};
+use crate::collective::team_area::{RING_BYTES, RING_SLOTS};
+use crate::collective::tree::children;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::types::Element;
-use crate::{Call, Place, Team, check, team};
+use crate::{Call, SymAddress, Team, check, team};
 
 pub unsafe fn broadcast<T: Element>(
     call: Call,
@@ -31,7 +31,7 @@ pub unsafe fn broadcast<T: Element>(
     root: c_int,
 ) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     bytes.map_or(REFUSED, |bytes| unsafe { broadcast_bytes(call, team, dest.cast(), source.cast(), bytes, root) })
 }
 
@@ -43,24 +43,25 @@ unsafe fn broadcast_bytes(
     bytes: usize,
     root: c_int,
 ) -> c_int {
-    let Some(crew) = team::crew(call, team) else { return REFUSED };
-    let Some(root) = checked_root(call, root, crew.n) else { return REFUSED };
-    // SAFETY: the caller's promise.
-    let done = unsafe { broadcast_among(call, &crew, dest, source, bytes, root) };
-    if done == DONE && crew.me == root && dest.cast_const() != source && bytes > 0 {
-        // SAFETY: both were found to be symmetric memory of this PE.
+    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(root) = checked_root(call, root, members.n) else { return REFUSED };
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
+    let done = unsafe { broadcast_among(call, &members, dest, source, bytes, root) };
+    if done == DONE && members.me == root && dest.cast_const() != source && bytes > 0 {
+        // SAFETY: `broadcast_among` found both ranges in this PE's symmetric memory. They may overlap, which
+        // `copy_from` allows.
         unsafe { dest.copy_from(source, bytes) };
     }
     done
 }
 
-/// From the root to all others.
+/// Broadcasts from the root to all others.
 ///
 /// # Safety
-/// As of the C function.
+/// As the C function: `source` and `dest` have `bytes`.
 pub(crate) unsafe fn broadcast_among(
     call: Call,
-    crew: &Crew<'_>,
+    members: &TeamMembers<'_>,
     dest: *mut u8,
     source: *const u8,
     bytes: usize,
@@ -69,26 +70,27 @@ pub(crate) unsafe fn broadcast_among(
     if bytes == 0 {
         return DONE;
     }
-    let Some(buffers) = Buffers::checked(call, crew.world, dest, bytes, source, bytes) else { return REFUSED };
-    // SAFETY: both are symmetric memory of this PE.
+    let Some(buffers) = Buffers::checked(call, members.world, dest, bytes, source, bytes) else { return REFUSED };
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
+    // process.
     unsafe {
         if bytes <= RING_BYTES {
-            let content = crew.cast(root, source, bytes);
-            if crew.me != root {
-                dest.copy_from_nonoverlapping(content, bytes);
+            let payload = members.send_from_root(root, source, bytes);
+            if members.me != root {
+                dest.copy_from_nonoverlapping(payload, bytes);
             }
         } else {
-            crew.cast(root, source, 0);
-            if crew.me != root {
-                crew.world.get(crew.pe(root), buffers.source, dest, bytes);
+            members.send_from_root(root, source, 0);
+            if members.me != root {
+                members.world.get(members.pe(root), buffers.source, dest, bytes);
             }
-            crew.sync();
+            members.sync();
         }
     }
     DONE
 }
 
-/// The root as a member's number.
+/// The root's member number.
 pub(crate) fn checked_root(call: Call, root: c_int, members: usize) -> Option<usize> {
     let found = usize::try_from(root).ok().filter(|root| *root < members);
     if found.is_none() {
@@ -97,11 +99,17 @@ pub(crate) fn checked_root(call: Call, root: c_int, members: usize) -> Option<us
     found
 }
 
-/// Fetches what the root has, between two syncs.
+/// Fetches the root's data, between two syncs.
 ///
 /// # Safety
-/// `dest` can be written.
-pub(crate) unsafe fn fetch<M: Members>(members: &M, root: usize, source: Place, dest: *mut u8, bytes: usize) {
+/// `dest` was found to be symmetric memory of this PE, for `bytes`.
+pub(crate) unsafe fn fetch_from_root<M: Members>(
+    members: &M,
+    root: usize,
+    source: SymAddress,
+    dest: *mut u8,
+    bytes: usize,
+) {
     members.sync();
     if members.me() != root {
         members.world().get(members.pe(root), source, dest, bytes);
@@ -109,36 +117,38 @@ pub(crate) unsafe fn fetch<M: Members>(members: &M, root: usize, source: Place, 
     members.sync();
 }
 
-impl Crew<'_> {
-    /// One way from the root to all others, which find the content at the address returned, until they make the next call.
+impl TeamMembers<'_> {
+    /// Sends a message from the root to all others. Returns the payload's address, which is valid until this member
+    /// makes its next call on the team.
     ///
     /// # Safety
-    /// At the root, `bytes` can be read at `from`; the ring has room for them.
-    unsafe fn cast(&self, root: usize, from: *const u8, bytes: usize) -> *const u8 {
+    /// At the root, `bytes` can be read at `from`. They are at most [`RING_BYTES`].
+    unsafe fn send_from_root(&self, root: usize, from: *const u8, bytes: usize) -> *const u8 {
         if self.since_step() == RING_SLOTS {
             self.sync();
         }
         let number = self.next_ring();
         let slot = self.area.ring(number);
         let distance = if self.me >= root { self.me - root } else { self.me + self.n - root };
-        let content = if distance == 0 {
+        let payload = if distance == 0 {
             from
         } else {
             self.await_number(slot, number);
-            self.content(slot).cast_const()
+            self.payload(slot).cast_const()
         };
-        // SAFETY: the caller's promise, or what just came.
+        // SAFETY: at the root, the contract of this function lets us read `bytes` at `from`; at others, the slot holds
+        // as many, and is not written again before this member's next call (invariant 2).
         unsafe {
-            if !self.world.crowded() {
-                for (.., ahead) in branches(distance, self.n).rev() {
-                    self.post((root + ahead) % self.n, slot, content, bytes, number);
+            if !self.world.oversubscribed() {
+                for (.., ahead) in children(distance, self.n).rev() {
+                    self.write_slot((root + ahead) % self.n, slot, payload, bytes, number);
                 }
             } else if distance == 0 {
                 for member in self.others() {
-                    self.post(member, slot, content, bytes, number);
+                    self.write_slot(member, slot, payload, bytes, number);
                 }
             }
         }
-        content
+        payload
     }
 }

@@ -1,82 +1,84 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Collect and fcollect (OpenSHMEM, "Collect").
 //!
-//! What fits into an exchange, or a tree's slots, is copied from there. Longer data are fetched from every member's source,
-//! between two full steps. In a collect each member first has to tell how much it has: with its data in an exchange, through
-//! the tree, or in large teams in a word of its own area, where the others read it.
+//! Data that fit into the slots of an exchange or of a tree are copied from there. Longer data are fetched from every
+//! member's source, between two steps. In a collect each member first announces how many bytes it has: with its data in
+//! an exchange, through the tree, or in large teams in a word of its own area, which the others read.
 //!
-//! Invariant: that word is written again only in its owner's next collect, so after the full step that ends this one.
+//! Invariant: that word is written again only in its owner's next collect, so after the step that ends this one.
 //!
-//! Costs: one full step (two for a collect through a tree); or two, and each source fetched once by each other member.
+//! Costs: one step (two for a collect through a tree); or two steps, and a fetch of each source by each other member.
 
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::collective::area::{HEAD_BYTES, Word};
-use crate::collective::crew::{Crew, Members};
-use crate::collective::exchange::View;
-use crate::collective::tree::Load;
+use crate::collective::exchange::Contributions;
+use crate::collective::members::{Members, TeamMembers};
+use crate::collective::team_area::{AreaWord, HEAD_BYTES};
+use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::types::Element;
-use crate::{Call, Place, Team, check, team};
+use crate::{Call, SymAddress, Team, check, team};
 
 pub unsafe fn fcollect<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     bytes.map_or(REFUSED, |bytes| unsafe { fcollect_bytes(call, team, dest.cast(), source.cast(), bytes) })
 }
 
 unsafe fn fcollect_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
-    let Some(crew) = team::crew(call, team) else { return REFUSED };
-    // SAFETY: the caller's promise.
-    unsafe { fcollect_among(call, &crew, dest, source, bytes) }
+    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
+    unsafe { fcollect_among(call, &members, dest, source, bytes) }
 }
 
 /// # Safety
-/// As of the C function.
+/// As the C function: `source` has `bytes`, and `dest` room for as many of each member.
 pub(crate) unsafe fn fcollect_among(
     call: Call,
-    crew: &Crew<'_>,
+    members: &TeamMembers<'_>,
     dest: *mut u8,
     source: *const u8,
     bytes: usize,
 ) -> c_int {
-    let Some(all) = bytes_of(call, bytes, crew.n) else { return REFUSED };
+    let Some(all) = bytes_of(call, bytes, members.n) else { return REFUSED };
     if bytes == 0 {
         return DONE;
     }
-    let Some(buffers) = Buffers::checked(call, crew.world, dest, all, source, bytes) else { return REFUSED };
-    // SAFETY: both are symmetric memory of this PE.
+    let Some(buffers) = Buffers::checked(call, members.world, dest, all, source, bytes) else { return REFUSED };
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
+    // process.
     unsafe {
-        match crew.room() {
-            Some(room) if bytes <= room => {
-                let view = crew.exchange(source, bytes);
-                for member in 0..crew.n {
-                    dest.add(member * bytes).copy_from_nonoverlapping(view.of(member), bytes);
+        match members.exchange_limit() {
+            Some(limit) if bytes <= limit => {
+                let contributions = members.exchange(source, bytes);
+                for member in 0..members.n {
+                    dest.add(member * bytes).copy_from_nonoverlapping(contributions.of(member), bytes);
                 }
             }
-            None if all <= crew.tree_room() => {
-                let mut seen = Load::uninit();
-                let seen = seen.as_mut_ptr().cast::<u8>();
-                seen.add(crew.me * bytes).copy_from_nonoverlapping(source, bytes);
-                crew.gather_in_tree(seen, |member| member * bytes);
-                dest.copy_from_nonoverlapping(seen, all);
+            None if all <= members.tree_limit() => {
+                let mut gathered = TreeBuffer::uninit();
+                let gathered = gathered.as_mut_ptr().cast::<u8>();
+                gathered.add(members.me * bytes).copy_from_nonoverlapping(source, bytes);
+                members.gather_in_tree(gathered, |member| member * bytes);
+                dest.copy_from_nonoverlapping(gathered, all);
             }
-            _ => gather(crew, buffers.source, dest, bytes),
+            _ => fetch_all(members, buffers.source, dest, bytes),
         }
     }
     DONE
 }
 
-/// Fetches as many bytes from each member's source, between two syncs.
+/// Fetches `bytes` from each member's source, between two syncs.
 ///
 /// # Safety
-/// `dest` can be written for all of them.
-pub(crate) unsafe fn gather<M: Members>(members: &M, source: Place, dest: *mut u8, bytes: usize) {
+/// `dest` was found to be symmetric memory of this PE, for `bytes` of each member.
+pub(crate) unsafe fn fetch_all<M: Members>(members: &M, source: SymAddress, dest: *mut u8, bytes: usize) {
     members.sync();
     let own = dest.wrapping_add(members.me() * bytes);
-    // SAFETY: the caller's promise. They may be the same place.
+    // SAFETY: the source was checked for `bytes`, and the contract of this function gives room for them in `dest`. They
+    // may be the same range, which `copy_from` allows.
     unsafe { own.copy_from(source.local(), bytes) };
     for member in members.others() {
         members.world().get(members.pe(member), source, dest.wrapping_add(member * bytes), bytes);
@@ -86,106 +88,115 @@ pub(crate) unsafe fn gather<M: Members>(members: &M, source: Place, dest: *mut u
 
 pub unsafe fn collect<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     bytes.map_or(REFUSED, |bytes| unsafe { collect_bytes(call, team, dest.cast(), source.cast(), bytes) })
 }
 
 unsafe fn collect_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
-    let Some(crew) = team::crew(call, team) else { return REFUSED };
-    // SAFETY: the caller's promise.
-    unsafe { collect_among(call, &crew, dest, source, bytes) }
+    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
+    unsafe { collect_among(call, &members, dest, source, bytes) }
 }
 
 /// # Safety
-/// As of the C function.
+/// As the C function: `source` has `bytes`, and `dest` room for the bytes of all members.
 pub(crate) unsafe fn collect_among(
     call: Call,
-    crew: &Crew<'_>,
+    members: &TeamMembers<'_>,
     dest: *mut u8,
     source: *const u8,
     bytes: usize,
 ) -> c_int {
-    let source = match checked_source(call, crew, source, bytes) {
+    let source = match checked_source(call, members, source, bytes) {
         Ok(source) => source,
         Err(()) => return REFUSED,
     };
-    match crew.room() {
-        // SAFETY: source and dest were checked, dest up to its start.
-        Some(room) => unsafe { collect_seen(call, crew, dest, source, bytes, room) },
-        // SAFETY: as above.
-        None if crew.n * size_of::<u64>() <= crew.tree_room() => unsafe {
-            collect_in_tree(call, crew, dest, source, bytes)
+    match members.exchange_limit() {
+        // SAFETY: `checked_source` found `bytes` of symmetric memory; `dest` is checked there once the sizes are known.
+        Some(limit) => unsafe { collect_in_one_step(call, members, dest, source, bytes, limit) },
+        // SAFETY: `checked_source` found `bytes` of symmetric memory; `dest` is checked there once the sizes are known.
+        // The sizes fit into the tree.
+        None if members.n * size_of::<u64>() <= members.tree_limit() => unsafe {
+            collect_in_tree(call, members, dest, source, bytes)
         },
         None => {
-            crew.world.word(crew.area.word(Word::Size)).store(bytes as u64, Relaxed);
-            crew.sync();
-            let place = crew.world.place(crew.area.word(Word::Size));
-            let size = |member| size_at(crew, member, place);
-            // SAFETY: as above.
-            let done = unsafe { collect_sized(call, crew, dest, source, size) };
-            crew.sync();
+            members.world.word(members.area.word(AreaWord::Size)).store(bytes as u64, Relaxed);
+            members.sync();
+            let place = members.world.place(members.area.word(AreaWord::Size));
+            let size = |member| size_at(members, member, place);
+            // SAFETY: `checked_source` found `bytes` of symmetric memory, if there are any.
+            let done = unsafe { collect_sized(call, members, dest, source, size) };
+            members.sync();
             done
         }
     }
 }
 
-/// Sizes go through the tree, and data that fit. Others are fetched.
-unsafe fn collect_in_tree(call: Call, crew: &Crew<'_>, dest: *mut u8, source: Option<Place>, bytes: usize) -> c_int {
-    let (mut sizes, mut seen) = (Load::uninit(), Load::uninit());
-    let (sizes, seen) = (sizes.as_mut_ptr().cast::<u64>(), seen.as_mut_ptr().cast::<u8>());
-    // SAFETY: a load has room for the sizes, the caller says, and for what is gathered in it.
+/// Sends the sizes through the tree, and data that fit. Longer data are fetched.
+unsafe fn collect_in_tree(
+    call: Call,
+    members: &TeamMembers<'_>,
+    dest: *mut u8,
+    source: Option<SymAddress>,
+    bytes: usize,
+) -> c_int {
+    let (mut sizes, mut gathered) = (TreeBuffer::uninit(), TreeBuffer::uninit());
+    let (sizes, gathered) = (sizes.as_mut_ptr().cast::<u64>(), gathered.as_mut_ptr().cast::<u8>());
+    // SAFETY: a buffer holds `tree_limit` bytes. The caller has found that the sizes fit, and the data go into one only
+    // if all of them fit. The source was checked for `bytes`.
     unsafe {
-        sizes.add(crew.me).write_unaligned(bytes as u64);
-        crew.gather_in_tree(sizes.cast(), |member| member * size_of::<u64>());
+        sizes.add(members.me).write_unaligned(bytes as u64);
+        members.gather_in_tree(sizes.cast(), |member| member * size_of::<u64>());
         let size = |member: usize| sizes.add(member).read_unaligned() as usize;
         let at = |member| (0..member).map(size).fold(0, usize::saturating_add);
-        let all = at(crew.n);
-        if all > crew.tree_room() {
-            let done = collect_sized(call, crew, dest, source, size);
-            crew.sync();
+        let all = at(members.n);
+        if all > members.tree_limit() {
+            let done = collect_sized(call, members, dest, source, size);
+            members.sync();
             return done;
         }
         if let Some(source) = source {
-            seen.add(at(crew.me)).copy_from_nonoverlapping(source.local(), bytes);
+            gathered.add(at(members.me)).copy_from_nonoverlapping(source.local(), bytes);
         }
         if all > 0 {
-            crew.gather_in_tree(seen, at);
-            let Some(dest) = crew.world.sym(call, "dest", dest, all) else { return REFUSED };
-            dest.local().copy_from_nonoverlapping(seen, all);
+            members.gather_in_tree(gathered, at);
+            let Some(dest) = members.world.sym(call, "dest", dest, all) else { return REFUSED };
+            dest.local().copy_from_nonoverlapping(gathered, all);
         }
     }
     DONE
 }
 
-/// A source of any number of bytes; of none, any pointer will do, but others may have some at the same place.
+/// Checks a source of any length. A source of no bytes may be any pointer, but if it is symmetric, other members may
+/// have bytes at the same address.
 pub(crate) fn checked_source<M: Members>(
     call: Call,
     members: &M,
     source: *const u8,
     bytes: usize,
-) -> Result<Option<Place>, ()> {
+) -> Result<Option<SymAddress>, ()> {
     if bytes == 0 {
         return Ok(members.world().find(source, 1));
     }
     members.world().sym(call, "source", source, bytes).map(Some).ok_or(())
 }
 
-/// The number that a member has written at a place of its own.
-pub(crate) fn size_at<M: Members>(members: &M, member: usize, place: Place) -> usize {
+/// The number that a member has written at an address of its own.
+pub(crate) fn size_at<M: Members>(members: &M, member: usize, place: SymAddress) -> usize {
     let mut size = 0u64;
     members.world().get(members.pe(member), place, (&raw mut size).cast(), 8);
     size as usize
 }
 
-/// Fetches from each member as many bytes as it has. All are between two syncs.
+/// Fetches from each member as many bytes as it has. All members are between two syncs.
 ///
 /// # Safety
-/// `source` is this PE's, if it has any bytes.
+/// `source` was checked for as many bytes as this PE contributes.
 pub(crate) unsafe fn collect_sized<M: Members>(
     call: Call,
     members: &M,
     dest: *mut u8,
-    source: Option<Place>,
+    source: Option<SymAddress>,
     size: impl Fn(usize) -> usize,
 ) -> c_int {
     let Some(all) = (0..members.n()).try_fold(0usize, |all, member| all.checked_add(size(member))) else {
@@ -202,7 +213,8 @@ pub(crate) unsafe fn collect_sized<M: Members>(
         at += bytes;
         match source {
             _ if bytes == 0 => {}
-            // SAFETY: checked; they may be the same place.
+            // SAFETY: `dest` was checked for the bytes of all members, and the contract of this function says that the
+            // source was. They may be the same range, which `copy_from` allows.
             Some(source) if member == members.me() => unsafe { into.copy_from(source.local(), bytes) },
             Some(source) => members.world().get(members.pe(member), source, into, bytes),
             None => {
@@ -218,60 +230,62 @@ pub(crate) unsafe fn collect_sized<M: Members>(
     DONE
 }
 
-/// By one exchange of sizes and of what fits; what does not is fetched.
-unsafe fn collect_seen(
+/// Collects in one exchange of sizes and of data that fit. If some do not fit, all data are fetched.
+unsafe fn collect_in_one_step(
     call: Call,
-    crew: &Crew<'_>,
+    members: &TeamMembers<'_>,
     dest: *mut u8,
-    source: Option<Place>,
+    source: Option<SymAddress>,
     bytes: usize,
-    room: usize,
+    limit: usize,
 ) -> c_int {
-    let mut brought = MaybeUninit::<[u8; SEEN_BYTES + HEAD_BYTES]>::uninit();
-    let brought = brought.as_mut_ptr().cast::<u8>();
-    let room = room.min(SEEN_BYTES + HEAD_BYTES) - HEAD_BYTES;
-    let fits = |bytes: usize| bytes <= room;
-    // SAFETY: `source` holds as many bytes; what is sent is what fits.
-    let view = unsafe {
-        brought.cast::<u64>().write_unaligned(bytes as u64);
-        let along = if fits(bytes) { bytes } else { 0 };
+    let mut contribution = MaybeUninit::<[u8; EXCHANGE_DATA_BYTES + HEAD_BYTES]>::uninit();
+    let contribution = contribution.as_mut_ptr().cast::<u8>();
+    let limit = limit.min(EXCHANGE_DATA_BYTES + HEAD_BYTES) - HEAD_BYTES;
+    let fits = |bytes: usize| bytes <= limit;
+    // SAFETY: the buffer holds the size and `limit` bytes, and no more are copied into it. The source was checked for
+    // `bytes`.
+    let contributions = unsafe {
+        contribution.cast::<u64>().write_unaligned(bytes as u64);
+        let data_bytes = if fits(bytes) { bytes } else { 0 };
         if let Some(source) = source {
-            brought.add(HEAD_BYTES).copy_from_nonoverlapping(source.local(), along);
+            contribution.add(HEAD_BYTES).copy_from_nonoverlapping(source.local(), data_bytes);
         }
-        crew.exchange(brought, HEAD_BYTES + along)
+        members.exchange(contribution, HEAD_BYTES + data_bytes)
     };
-    // SAFETY: each brought its size first.
-    let size = |member| unsafe { view.of(member).cast::<u64>().read_unaligned() } as usize;
-    if (0..crew.n).all(|member| fits(size(member))) {
-        // SAFETY: as above.
-        return unsafe { collect_from_view(call, crew, dest, view, size) };
+    // SAFETY: each member's contribution starts with its size.
+    let size = |member| unsafe { contributions.of(member).cast::<u64>().read_unaligned() } as usize;
+    if (0..members.n).all(|member| fits(size(member))) {
+        // SAFETY: all sizes fit, so each contribution holds as many bytes as its size says.
+        return unsafe { collect_contributions(call, members, dest, contributions, size) };
     }
-    // SAFETY: all members' sources are ready since the exchange.
-    let done = unsafe { collect_sized(call, crew, dest, source, size) };
-    crew.sync();
+    // SAFETY: the source was checked for `bytes`. The exchange was a step, so the sources of all members are ready.
+    let done = unsafe { collect_sized(call, members, dest, source, size) };
+    members.sync();
     done
 }
 
-/// Data of a collect that travel in an exchange, at most.
-const SEEN_BYTES: usize = 2032;
+/// The most data of a collect that travel in an exchange.
+const EXCHANGE_DATA_BYTES: usize = 2032;
 
-unsafe fn collect_from_view(
+unsafe fn collect_contributions(
     call: Call,
-    crew: &Crew<'_>,
+    members: &TeamMembers<'_>,
     dest: *mut u8,
-    view: View,
+    contributions: Contributions,
     size: impl Fn(usize) -> usize,
 ) -> c_int {
-    let all = (0..crew.n).map(&size).sum::<usize>();
+    let all = (0..members.n).map(&size).sum::<usize>();
     if all == 0 {
         return DONE;
     }
-    let Some(dest) = crew.world.sym(call, "dest", dest, all) else { return REFUSED };
+    let Some(dest) = members.world.sym(call, "dest", dest, all) else { return REFUSED };
     let mut at = 0;
-    for member in 0..crew.n {
+    for member in 0..members.n {
         let bytes = size(member);
-        // SAFETY: checked for all of them; the view holds what each brought.
-        unsafe { dest.at(at).local().copy_from_nonoverlapping(view.of(member).add(HEAD_BYTES), bytes) };
+        // SAFETY: `dest` was checked for the bytes of all members; a member's contribution holds its size and as many
+        // bytes.
+        unsafe { dest.at(at).local().copy_from_nonoverlapping(contributions.of(member).add(HEAD_BYTES), bytes) };
         at += bytes;
     }
     DONE

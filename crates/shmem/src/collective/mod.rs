@@ -3,32 +3,32 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`crew`] | the members of a team and the way in which they meet |
-//! | [`area`] | what lies where in the memory in which they meet |
-//! | [`exchange`], [`tree`] | full steps: everyone sees what everyone brought; or one result comes down a tree |
+//! | [`members`] | the members of a team, and the algorithm by which they synchronise |
+//! | [`team_area`] | the layout of the memory that they use |
+//! | [`exchange`], [`tree`] | steps: every member gets all contributions; or one result comes down a tree |
 //! | [`sync`] | sync and barrier |
 //! | [`mod@broadcast`], [`mod@collect`], [`mod@alltoall`], [`mod@reduce`], [`scan`] | a collective each |
-//! | [`op`] | what reductions do to elements |
+//! | [`op`] | the operations of reductions on elements |
 //!
-//! Data that fit travel inside of the steps. Longer data are fetched from where the program has them, between a full step
-//! after which all sources are ready, and one after which nobody reads them any more: nothing large is ever put, so no
-//! collective has to learn that a put of its own has arrived.
+//! Short data travel inside of the steps. Long data are fetched from the program's source, between a step after which
+//! all sources are ready, and a step after which no member reads them any more. No collective puts long data, so none
+//! has to wait for a put of its own to arrive.
 //!
 //! Invariants
-//! 1. A call that returns has its result in dest, and nobody reads its source any more.
+//! 1. When a call returns, its result is in dest, and no member reads its source any more.
 //! 2. Arguments are checked before the first step. A call that is wrong at all members is refused at all.
 //! 3. No memory is allocated.
 
 pub mod alltoall;
-pub mod area;
 pub mod broadcast;
 pub mod collect;
-pub mod crew;
 pub mod exchange;
+pub mod members;
 pub mod op;
 pub mod reduce;
 pub mod scan;
 pub mod sync;
+pub mod team_area;
 pub mod tree;
 
 use std::ffi::c_int;
@@ -40,17 +40,17 @@ pub use reduce::reduce;
 pub use scan::{exscan, inscan};
 pub use sync::{barrier_all, sync_all};
 
-use crate::{Call, Place, World, check};
+use crate::{Call, SymAddress, World, check};
 
-/// What a collective returns.
+/// The results of a collective.
 pub(crate) const DONE: c_int = 0;
 pub(crate) const REFUSED: c_int = -1;
 
-/// Symmetric arguments of a call, checked.
+/// The checked symmetric arguments of a call.
 #[derive(Clone, Copy)]
 pub(crate) struct Buffers {
-    pub dest: Place,
-    pub source: Place,
+    pub dest: SymAddress,
+    pub source: SymAddress,
 }
 
 impl Buffers {
@@ -69,12 +69,12 @@ impl Buffers {
     }
 }
 
-/// All PEs' words, and-ed, at each of them; nobody returns before all have called.
-pub(crate) fn agree(world: &World, word: u64) -> u64 {
-    reduce::agree_in(&world.teams.everyone(world), word)
+/// The words of all PEs, and-ed, at each of them. Returns when all PEs have called it.
+pub(crate) fn and_across_pes(world: &World, word: u64) -> u64 {
+    reduce::and_across(&world.teams.world_members(world), word)
 }
 
-/// Bytes of so many elements.
+/// Bytes of so many elements. None: it has been reported.
 #[inline(always)]
 pub(crate) fn bytes_of(call: Call, elements: usize, size: usize) -> Option<usize> {
     let bytes = elements.checked_mul(size).filter(|bytes| *bytes <= isize::MAX as usize);

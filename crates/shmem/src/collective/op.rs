@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What reductions and scans do to elements (OpenSHMEM, "Reductions": and, or, xor, max, min, sum, prod).
+//! The operations of reductions and scans on elements (OpenSHMEM, "Reductions": and, or, xor, max, min, sum, prod).
 //!
 //! Invariants
 //! 1. Integers wrap.
-//! 2. Floating point rounds to nearest. Maximum and minimum give one of the two values unchanged: a NaN loses against a
-//!    number, and -0 is less than +0. So they agree with what the NIC computes (`selvedge_nic::portals::operation`).
-//! 3. A complex product whose parts both come out as NaN is computed once more by C's rules for infinities.
-//! 4. A long double is computed by the NIC's software arithmetic; its padding stays the left operand's.
+//! 2. Floating point rounds to nearest. Maximum and minimum return one of the two values unchanged: a NaN loses against
+//!    a number, and -0 is less than +0. So they agree with the NIC (`selvedge_nic::portals::operation`).
+//! 3. A complex product whose parts are both NaN is computed again by C's rules for infinities.
+//! 4. A long double is computed by the NIC's software arithmetic. The result has the padding of the left operand.
 //!
-//! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises: 64 bytes in
-//! 4 ns, and in less where the processor has AVX2. A long double costs some 100 ns.
+//! Costs: a [`Kernel`] is one indirect call for any number of elements, in a loop that the compiler vectorises, for
+//! AVX2 where the processor has it.
 
 use selvedge_transport::nic::portals::operation::{Datatype, Operation, apply};
 
@@ -35,7 +35,7 @@ pub struct Sum;
 /// The product.
 pub struct Prod;
 
-/// An operation without its type: what the collectives themselves work with.
+/// An operation without its element type, for the code that all element types share.
 #[derive(Clone, Copy)]
 pub struct Kernel {
     /// Size of an element.
@@ -52,53 +52,58 @@ impl Kernel {
     /// `into = left op right`, element by element.
     ///
     /// # Safety
-    /// All are `count` elements, at any address; `into` may be written, and is either of the others or apart from them.
+    /// Each pointer has `count` elements, at any address. `into` may be written; it is one of the others or overlaps
+    /// neither.
     #[inline(always)]
     pub unsafe fn combine(self, into: *mut u8, left: *const u8, right: *const u8, count: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of this function: `count` elements at each pointer, at any address; `into` is one of the
+        // others or overlaps neither.
         unsafe { (self.combine)(into, left, right, count) }
     }
 
     /// `left = left op right`, element by element.
     ///
     /// # Safety
-    /// As of [`Kernel::combine`].
+    /// As [`Kernel::combine`].
     #[inline(always)]
     pub unsafe fn fold(self, left: *mut u8, right: *const u8, count: usize) {
-        // SAFETY: the caller's promise.
+        // SAFETY: the contract of this function: `count` elements at each pointer, which do not overlap or are the
+        // same.
         unsafe { (self.combine)(left, left, right, count) }
     }
 }
 
-/// Elements from which on it is worth asking what the processor can do.
-const MANY: usize = 16;
+/// The number of elements from which on a test for wide registers pays.
+const VECTOR_MIN: usize = 16;
 
 unsafe fn combine_all<T: Element, O: Operator<T>>(into: *mut u8, left: *const u8, right: *const u8, count: usize) {
     let (into, left, right) = (into.cast::<T>(), left.cast::<T>(), right.cast::<T>());
-    // SAFETY: the caller's promise; AVX2 only where the processor has it.
+    // SAFETY: the contract of this function: `count` elements at each pointer, at any address; `into` is one of the
+    // others or overlaps neither. The wide form is called only where the processor has AVX2.
     unsafe {
         #[cfg(target_arch = "x86_64")]
-        if count >= MANY && is_x86_feature_detected!("avx2") {
+        if count >= VECTOR_MIN && is_x86_feature_detected!("avx2") {
             return combine_wide::<T, O>(into, left, right, count);
         }
         combine_each::<T, O>(into, left, right, count);
     }
 }
 
-/// The same, for the compiler to use wider registers. Elements are still computed one by one: results do not differ.
+/// As `combine_each`, compiled for wider registers. Elements are still computed one by one, so results do not differ.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 unsafe fn combine_wide<T: Element, O: Operator<T>>(into: *mut T, left: *const T, right: *const T, count: usize) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of this function: `count` elements at each pointer, at any address; `into` is one of the
+    // others or overlaps neither.
     unsafe { combine_each::<T, O>(into, left, right, count) }
 }
 
 #[inline(always)]
 unsafe fn combine_each<T: Element, O: Operator<T>>(into: *mut T, left: *const T, right: *const T, count: usize) {
-    // Two loops: the compiler's wide form of each is for memory that does not overlap.
+    // Two loops, because the compiler vectorises a loop only for memory that does not overlap.
     if into.cast_const() == left {
         for index in 0..count {
-            // SAFETY: within `count` elements.
+            // SAFETY: the contract of this function, at an index below `count`.
             unsafe {
                 let combined = O::fold(into.add(index).read_unaligned(), right.add(index).read_unaligned());
                 into.add(index).write_unaligned(combined);
@@ -107,7 +112,7 @@ unsafe fn combine_each<T: Element, O: Operator<T>>(into: *mut T, left: *const T,
         return;
     }
     for index in 0..count {
-        // SAFETY: within `count` elements.
+        // SAFETY: the contract of this function, at an index below `count`.
         unsafe {
             let combined = O::fold(left.add(index).read_unaligned(), right.add(index).read_unaligned());
             into.add(index).write_unaligned(combined);
@@ -140,7 +145,7 @@ operators! { (i8 i16 i32 i64 u8 u16 u32 u64):
 }
 
 operators! { (f32 f64):
-    // Without branches, for the sake of the loop.
+    // Without branches, so that the loop is vectorised.
     Max |left, right| {
         let yields = (left < right) | left.is_nan() | ((left == right) & left.is_sign_negative());
         if yields { right } else { left }
@@ -185,12 +190,13 @@ macro_rules! complex {
 
 complex! { f32: FloatComplex f64: DoubleComplex }
 
-/// One element by the NIC's arithmetic.
+/// Computes one element by the NIC's arithmetic.
 #[inline(never)]
 fn by_nic<T: Element>(operation: Operation, datatype: Datatype, mut left: T, right: T) -> T {
     debug_assert_eq!(datatype.size_bytes(), size_of::<T>());
     let bytes = size_of::<T>();
-    // SAFETY: elements are plain data of C, and any bytes that the NIC's arithmetic writes are such an element.
+    // SAFETY: elements are plain data of C, and any bytes are such an element. Each slice is the bytes of one local
+    // variable, for as long as it lives.
     let (target, operand) = unsafe {
         let target = std::slice::from_raw_parts_mut((&raw mut left).cast::<u8>(), bytes);
         (target, std::slice::from_raw_parts((&raw const right).cast::<u8>(), bytes))
@@ -205,7 +211,7 @@ mod tests {
 
     fn folded<T: Element, O: Operator<T>, const N: usize>(left: [T; N], right: [T; N]) -> [T; N] {
         let mut left = left;
-        // SAFETY: N elements each.
+        // SAFETY: both arrays have N elements and do not overlap.
         unsafe { Kernel::of::<T, O>().fold(left.as_mut_ptr().cast(), right.as_ptr().cast(), N) };
         left
     }
@@ -240,10 +246,10 @@ mod tests {
     fn unaligned_and_empty() {
         let mut left = [0u8; 17];
         let right = [1u8; 17];
-        // SAFETY: two elements from an odd address.
+        // SAFETY: 17 bytes hold two elements from the odd address 1.
         unsafe { Kernel::of::<u64, Sum>().fold(left.as_mut_ptr().add(1), right.as_ptr().add(1), 2) };
         assert_eq!((left[0], left[1], left[16]), (0, 1, 1));
-        // SAFETY: nothing is touched.
+        // SAFETY: no element is read or written.
         unsafe { Kernel::of::<u64, Sum>().fold(left.as_mut_ptr(), right.as_ptr(), 0) };
         assert_eq!((left[0], left[1]), (0, 1));
     }
@@ -266,10 +272,10 @@ mod tests {
             let mut bytes = [0u8; 16];
             bytes[..8].copy_from_slice(&significand.to_le_bytes());
             bytes[8..10].copy_from_slice(&sign_exponent.to_le_bytes());
-            // SAFETY: 16 bytes of plain data.
+            // SAFETY: 16 bytes of plain data become a type of 16 bytes that is valid for any bytes.
             unsafe { std::mem::transmute_copy::<[u8; 16], LongDouble>(&bytes) }
         };
-        // SAFETY: as above.
+        // SAFETY: a long double is 16 bytes of plain data here, all of them initialised.
         let bytes = |value: LongDouble| unsafe { std::mem::transmute_copy::<LongDouble, [u8; 16]>(&value) };
         let (one, two) = (make(0x3fff, 1 << 63), make(0x4000, 1 << 63));
         assert_eq!(bytes(Sum::fold(one, one)), bytes(two));

@@ -3,26 +3,26 @@
 //!
 //! | data | how |
 //! |---|---|
-//! | that members bring to an exchange | each adds up what lower ranks brought |
-//! | that fit into a tree's slots (248 to 1,016 bytes) | ranges climb, what lies before them descends |
-//! | longer | along the *chain*: each rank takes what lies before it from the rank below, adds its own, and hands that on |
+//! | that fit into an exchange | each member adds the contributions of lower ranks |
+//! | that fit into a tree's slots (248 to 1,016 bytes) | sums of ranges of ranks go up the tree; the sum of all lower ranks comes down |
+//! | longer | along the *chain*: each rank gets the sum of all lower ranks from the rank below, adds its own data, and passes the sum on |
 //!
-//! The chain moves pieces of 1,008 bytes through two slots at each member, so that all ranks work at once on long data, each
-//! byte crosses once, and no more memory is needed than that.
+//! The chain moves pieces of 1,008 bytes through two slots at each member, so all ranks work at once on long data, and
+//! each byte crosses once.
 //!
 //! Invariants
-//! 1. A slot of the chain is written for piece k when its reader has said that it took piece k - 2 (its credit). Pieces are
-//!    numbered through all calls of a team, so the credit is never set back.
-//! 2. A piece of the source is read before the same piece of dest is written: in-place scans are right.
+//! 1. A slot of the chain is written for piece k only after its reader has returned the credit for piece k - 2. Pieces
+//!    are numbered through all calls of a team, so the credit only grows.
+//! 2. A piece of the source is read before the same piece of dest is written, so dest may be source.
 //!
-//! Costs: the chain takes n crossings and the longest of copying or adding, and synchronises nobody but neighbours.
+//! Costs: the chain takes n message latencies and the longest of copying or adding. It synchronises neighbours only.
 
 use std::ffi::c_int;
 
-use crate::collective::area::{CHAIN_BYTES, CHAIN_SLOTS, Word};
-use crate::collective::crew::{Crew, Members as _, Way};
+use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::op::{Kernel, Operator, Sum};
-use crate::collective::tree::Load;
+use crate::collective::team_area::{AreaWord, CHAIN_BYTES, CHAIN_SLOTS};
+use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::types::Element;
 use crate::{Call, Team, team};
@@ -31,7 +31,7 @@ pub unsafe fn inscan<T: Element>(call: Call, team: Team, dest: *mut T, source: *
 where
     Sum: Operator<T>,
 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     unsafe { scan(call, team, dest.cast(), source.cast(), nelems, Kernel::of::<T, Sum>(), true) }
 }
 
@@ -39,11 +39,11 @@ pub unsafe fn exscan<T: Element>(call: Call, team: Team, dest: *mut T, source: *
 where
     Sum: Operator<T>,
 {
-    // SAFETY: the caller's promise.
+    // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     unsafe { scan(call, team, dest.cast(), source.cast(), nelems, Kernel::of::<T, Sum>(), false) }
 }
 
-/// `whole`: with this PE's own.
+/// `whole`: the sum includes this PE's own data.
 unsafe fn scan(
     call: Call,
     team: Team,
@@ -53,47 +53,49 @@ unsafe fn scan(
     kernel: Kernel,
     whole: bool,
 ) -> c_int {
-    let Some(crew) = team::crew(call, team) else { return REFUSED };
+    let Some(members) = team::members_of(call, team) else { return REFUSED };
     let Some(bytes) = bytes_of(call, count, kernel.size) else { return REFUSED };
     if bytes == 0 {
         return DONE;
     }
-    if Buffers::checked(call, crew.world, dest, bytes, source, bytes).is_none() {
+    if Buffers::checked(call, members.world, dest, bytes, source, bytes).is_none() {
         return REFUSED;
     }
-    // SAFETY: both are symmetric memory of this PE, and apart from each other or the same.
+    // SAFETY: `Buffers::checked` found both ranges in this PE's symmetric memory, which stays mapped to the end of the
+    // process. The clause of the scans says that they are the same or do not overlap.
     unsafe {
-        match crew.room() {
-            Some(room) if bytes <= room => crew.scan_seen(dest, source, bytes, kernel, whole),
-            None if bytes <= crew.tree_room() => crew.scan_by_tree(dest, source, bytes, kernel, whole),
-            _ => crew.scan_along_chain(dest, source, bytes, kernel, whole),
+        match members.exchange_limit() {
+            Some(limit) if bytes <= limit => members.scan_in_one_step(dest, source, bytes, kernel, whole),
+            None if bytes <= members.tree_limit() => members.scan_by_tree(dest, source, bytes, kernel, whole),
+            _ => members.scan_along_chain(dest, source, bytes, kernel, whole),
         }
     }
     DONE
 }
 
-impl Crew<'_> {
-    unsafe fn scan_seen(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel, whole: bool) {
+impl TeamMembers<'_> {
+    unsafe fn scan_in_one_step(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel, whole: bool) {
         let last = self.me + usize::from(whole);
-        // SAFETY: the caller's promise; the view holds as many bytes of each member.
+        // SAFETY: `scan` has checked source and dest for `bytes`; a contribution holds as many.
         unsafe {
-            let view = self.exchange(source, bytes);
+            let contributions = self.exchange(source, bytes);
             if last == 0 {
                 dest.write_bytes(0, bytes);
                 return;
             }
-            dest.copy_from_nonoverlapping(view.of(0), bytes);
+            dest.copy_from_nonoverlapping(contributions.of(0), bytes);
             for member in 1..last {
-                kernel.fold(dest, view.of(member), bytes / kernel.size);
+                kernel.fold(dest, contributions.of(member), bytes / kernel.size);
             }
         }
     }
 
     unsafe fn scan_by_tree(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel, whole: bool) {
-        debug_assert_eq!(self.way, Way::Tree);
-        let mut before = Load::uninit();
+        debug_assert_eq!(self.algorithm, Algorithm::Tree);
+        let mut before = TreeBuffer::uninit();
         let before = before.as_mut_ptr().cast::<u8>();
-        // SAFETY: the caller's promise; a load holds as many. Dest, which may be the source, is written last.
+        // SAFETY: `scan` has checked source and dest for `bytes`, and a tree's buffer holds as many. Dest, which may be
+        // the source, is written last.
         unsafe {
             self.scan_in_tree(before, source, bytes, kernel);
             match (whole, self.me) {
@@ -111,7 +113,8 @@ impl Crew<'_> {
             let piece = self.next_piece();
             let bytes = CHAIN_BYTES.min(bytes - done);
             let slot = self.area.chain(piece);
-            // SAFETY: the caller's promise; a piece is at most CHAIN_BYTES and whole elements.
+            // SAFETY: `scan` has checked source and dest for all bytes. A piece is whole elements, and at most the
+            // payload of a slot and the size of `sum`.
             unsafe {
                 let (dest, source) = (dest.add(done), source.add(done));
                 if self.me == 0 {
@@ -121,19 +124,19 @@ impl Crew<'_> {
                     }
                 } else {
                     self.await_number(slot, piece);
-                    sum.as_mut_ptr().copy_from_nonoverlapping(self.content(slot), bytes);
+                    sum.as_mut_ptr().copy_from_nonoverlapping(self.payload(slot), bytes);
                     kernel.fold(sum.as_mut_ptr(), source, bytes / kernel.size);
                     if !whole {
-                        dest.copy_from_nonoverlapping(self.content(slot), bytes);
+                        dest.copy_from_nonoverlapping(self.payload(slot), bytes);
                     }
-                    self.world.store(self.pe(self.me - 1), self.area.word(Word::Credit), piece);
+                    self.world.store(self.pe(self.me - 1), self.area.word(AreaWord::Credit), piece);
                 }
                 if whole {
                     dest.copy_from_nonoverlapping(sum.as_ptr(), bytes);
                 }
                 if self.me + 1 < self.n {
-                    self.await_at_least(Word::Credit, piece.saturating_sub(CHAIN_SLOTS));
-                    self.post(self.me + 1, slot, sum.as_ptr(), bytes, piece);
+                    self.await_at_least(AreaWord::Credit, piece.saturating_sub(CHAIN_SLOTS));
+                    self.write_slot(self.me + 1, slot, sum.as_ptr(), bytes, piece);
                 }
             }
         }

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sync and barrier (OpenSHMEM, "Barrier" and "Sync"). How the members meet: [`crate::collective::crew`].
+//! Sync and barrier (OpenSHMEM, "Barrier" and "Sync"). The algorithms are in [`crate::collective::members`].
 //!
-//! A sync promises that what its members stored before is seen by those who leave it: each number that is waited for was
-//! stored after all earlier stores, and is read with acquire. A barrier also completes what was started on the contexts.
+//! Invariants
+//! 1. A member that leaves a sync sees all stores that the members made before it: each number that is waited for was
+//!    stored with release after them, and is loaded with acquire.
+//! 2. A barrier also completes the operations of all contexts.
 
 use std::ffi::c_int;
 
-use crate::collective::crew::Members as _;
+use crate::collective::members::Members as _;
 use crate::collective::{DONE, REFUSED};
 use crate::{Call, Team, order, team};
 
 /// `shmem_team_sync`.
 #[inline]
 pub fn sync(call: Call, team: Team) -> c_int {
-    let Some(crew) = team::crew(call, team) else { return REFUSED };
-    crew.sync();
+    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    members.sync();
     DONE
 }
 
@@ -25,7 +27,7 @@ pub fn sync_all(call: Call) {
 
 #[inline]
 pub fn barrier_all(call: Call) {
-    let Some(crew) = team::crew(call, Team::WORLD) else { return };
-    order::quiet_all(crew.world);
-    crew.sync();
+    let Some(members) = team::members_of(call, Team::WORLD) else { return };
+    order::quiet_all(members.world);
+    members.sync();
 }

@@ -1,44 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Meeting in a tree: full steps of teams too large to meet otherwise.
+//! Steps of the tree algorithm, for teams that are too large for the others.
 //!
-//! Ranks are written in base 8. A member whose lowest digits are zero up to level l stands for the 8^l members from its own
-//! rank on, and has at each lower level 7 branches: the members whose digit at that level is 1 to 7. What the members bring
-//! climbs to member 0, combined in the order of ranks, since branches stand for ranges; what comes of it descends.
+//! Ranks are written in base 8. A member whose lowest l digits are zero is the root of a subtree: the 8^l ranks from
+//! its own on. At each level below l it has 7 children: the members whose digit at that level is 1 to 7. Contributions
+//! go up to member 0. They are combined in the order of ranks, because each subtree is a range of ranks. The result
+//! comes down.
 //!
 //! Invariants
-//! 1. A branch's slot at its parent, and a member's trunk slot, have one writer each, and need no second half: a branch
-//!    writes step s + 1 when it has completed s, which its parent let it do after reading its slot; the parent writes the
-//!    trunk of s + 1 when the branch has brought s + 1, which it does after having read the trunk of s.
-//! 2. Sums are formed in the same order whoever looks, and everyone gets member 0's: results are identical everywhere.
+//! 1. A slot that a child writes at its parent, and the slot that the parent writes at a child, have one writer each,
+//!    and there is no need for two of each. A child writes step s + 1 after it has completed s, which the parent
+//!    allowed after it had read the child's slot. The parent writes s + 1 to a child after the child has sent its
+//!    contribution to s + 1, which it does after it has read the parent's slot of s.
+//! 2. Sums are formed in the same order at every member, and everyone gets member 0's, so results are identical
+//!    everywhere.
 //!
-//! Costs: 2 (n - 1) messages, two crossings for each level: one level up to 8 members, 4 up to 1,024.
+//! Costs: 2 (n - 1) messages, two message latencies for each level: one level up to 8 members, 4 up to 1,024.
 
 use std::mem::MaybeUninit;
 
-use crate::Sym;
-use crate::collective::area::{HEAD_BYTES, LEVELS, RADIX, TREE_BYTES, tree_slot_bytes};
-use crate::collective::crew::Crew;
+use crate::SymOffset;
+use crate::collective::members::TeamMembers;
 use crate::collective::op::Kernel;
+use crate::collective::team_area::{HEAD_BYTES, LEVELS, RADIX, TREE_BYTES, tree_slot_bytes};
 
-/// What travels in a tree.
-pub type Load = MaybeUninit<[u8; TREE_BYTES]>;
+/// The payload of a message in a tree.
+pub type TreeBuffer = MaybeUninit<[u8; TREE_BYTES]>;
 
-/// Where a rank stands in a tree: the number of low digits that are zero, and the lowest that is not.
+/// The position of a rank in a tree: the number of low digits that are zero, and the lowest that is not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stand {
+pub struct TreePosition {
     pub level: usize,
     pub digit: usize,
     pub parent: usize,
 }
 
-impl Stand {
-    /// None for the root.
-    pub fn of(rank: usize) -> Option<Stand> {
+impl TreePosition {
+    /// The position; None for the root.
+    pub fn of(rank: usize) -> Option<TreePosition> {
         let (mut level, mut unit) = (0, 1);
         while level < LEVELS {
             let digit = rank / unit % RADIX;
             if digit != 0 {
-                return Some(Stand { level, digit, parent: rank - digit * unit });
+                return Some(TreePosition { level, digit, parent: rank - digit * unit });
             }
             (level, unit) = (level + 1, unit * RADIX);
         }
@@ -46,152 +49,156 @@ impl Stand {
     }
 }
 
-/// The branches of a rank among `n`, nearest first: level, digit, rank.
-pub fn branches(rank: usize, n: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
-    let levels = Stand::of(rank).map_or(LEVELS, |stand| stand.level);
+/// The children of a rank among `n`, nearest first, as level, digit and rank.
+pub fn children(rank: usize, n: usize) -> impl DoubleEndedIterator<Item = (usize, usize, usize)> {
+    let levels = TreePosition::of(rank).map_or(LEVELS, |position| position.level);
     (0..levels).flat_map(move |level| {
         let unit = RADIX.pow(level as u32);
-        (1..RADIX).map(move |digit| (level, digit, rank + digit * unit)).filter(move |branch| branch.2 < n)
+        (1..RADIX).map(move |digit| (level, digit, rank + digit * unit)).filter(move |child| child.2 < n)
     })
 }
 
-impl Crew<'_> {
-    /// How many bytes can travel in this team's tree.
+impl TeamMembers<'_> {
+    /// The most bytes of a message in this team's tree.
     #[inline(always)]
-    pub fn tree_room(&self) -> usize {
+    pub fn tree_limit(&self) -> usize {
         tree_slot_bytes(self.n) - HEAD_BYTES
     }
 
-    /// A sync of a team that meets in a tree.
-    pub fn meet_in_tree(&self) {
+    /// A sync with the tree algorithm.
+    pub fn sync_in_tree(&self) {
         let step = self.next_step();
-        self.take(step, |_, _, _| {});
-        // SAFETY: nothing is read.
+        self.receive_from_children(step, |_, _, _| {});
+        // SAFETY: no bytes are read.
         unsafe {
-            self.hand_up(step, std::ptr::null(), 0);
-            self.await_trunk(step);
-            self.hand_down(step, std::ptr::null(), 0);
+            self.send_to_parent(step, std::ptr::null(), 0);
+            self.await_parent(step);
+            self.send_to_children(step, std::ptr::null(), 0);
         }
     }
 
-    /// A full step: `bytes` at `value` become what all members' come to, in the order of ranks.
+    /// A step in which `bytes` at `value` become the combination of all members' contributions, in the order of ranks.
     ///
     /// # Safety
-    /// They can be read and written, are whole elements of the kernel's, and there is [`Crew::tree_room`].
+    /// `bytes` can be read and written at `value`, are whole elements of the kernel's, and at most
+    /// [`TeamMembers::tree_limit`].
     pub unsafe fn reduce_in_tree(&self, value: *mut u8, bytes: usize, kernel: Kernel) {
         let step = self.next_step();
-        // SAFETY: the caller's promise; as many bytes lie in each slot.
+        // SAFETY: the contract of this function: `bytes` at `value`, which is no slot; a slot holds as many.
         unsafe {
-            self.take(step, |_, _, content| kernel.fold(value, content, bytes / kernel.size));
-            self.hand_up(step, value, bytes);
-            if let Some(content) = self.await_trunk(step) {
-                value.copy_from_nonoverlapping(content, bytes);
+            self.receive_from_children(step, |_, _, payload| kernel.fold(value, payload, bytes / kernel.size));
+            self.send_to_parent(step, value, bytes);
+            if let Some(payload) = self.await_parent(step) {
+                value.copy_from_nonoverlapping(payload, bytes);
             }
-            self.hand_down(step, value, bytes);
+            self.send_to_children(step, value, bytes);
         }
     }
 
-    /// A full step: the blocks that members bring come to lie behind one another at `all`, each from `at(member)` to
-    /// `at(member + 1)`, where this PE's own is already.
+    /// A step that gathers the blocks of all members at `all`, each from `at(member)` to `at(member + 1)`. This PE's
+    /// own block is there already.
     ///
     /// # Safety
-    /// `at(n)` bytes can be read and written at `all`, and there is [`Crew::tree_room`].
+    /// `at(n)` bytes can be read and written at `all`, and are at most [`TeamMembers::tree_limit`].
     pub unsafe fn gather_in_tree(&self, all: *mut u8, at: impl Fn(usize) -> usize) {
         let step = self.next_step();
-        // A member brings what it stands for, which is a range of ranks.
+        // A member sends the blocks of its subtree, which is a range of ranks.
         let range = |member: usize, level: usize| {
             let end = (member + RADIX.pow(level as u32)).min(self.n);
             (at(member), at(end) - at(member))
         };
-        let (start, bytes) = range(self.me, Stand::of(self.me).map_or(LEVELS, |stand| stand.level));
-        // SAFETY: the caller's promise; a branch has brought its range.
+        let (start, bytes) = range(self.me, TreePosition::of(self.me).map_or(LEVELS, |position| position.level));
+        // SAFETY: the contract of this function: `at(n)` bytes at `all`, and each range lies within them. A child has
+        // sent the blocks of its range.
         unsafe {
-            self.take(step, |level, branch, content| {
-                let (start, bytes) = range(branch, level);
-                all.add(start).copy_from_nonoverlapping(content, bytes);
+            self.receive_from_children(step, |level, child, payload| {
+                let (start, bytes) = range(child, level);
+                all.add(start).copy_from_nonoverlapping(payload, bytes);
             });
-            self.hand_up(step, all.add(start), bytes);
-            if let Some(content) = self.await_trunk(step) {
-                all.copy_from_nonoverlapping(content, at(self.n));
+            self.send_to_parent(step, all.add(start), bytes);
+            if let Some(payload) = self.await_parent(step) {
+                all.copy_from_nonoverlapping(payload, at(self.n));
             }
-            self.hand_down(step, all, at(self.n));
+            self.send_to_children(step, all, at(self.n));
         }
     }
 
-    /// A full step: `before` becomes the sum of what lower ranks brought, unless this is member 0, whose `before` stays as
-    /// it is. `own` is what this PE brings.
+    /// A step in which `before` becomes the sum of the contributions of lower ranks. At member 0 there are none, and
+    /// `before` is left alone. `own` is this PE's contribution.
     ///
     /// # Safety
-    /// `bytes` can be written at `before` and read at `own`, are whole elements, and there is [`Crew::tree_room`].
+    /// `bytes` can be written at `before` and read at `own`, are whole elements, and at most
+    /// [`TeamMembers::tree_limit`].
     pub unsafe fn scan_in_tree(&self, before: *mut u8, own: *const u8, bytes: usize, kernel: Kernel) {
         let step = self.next_step();
         let count = bytes / kernel.size;
-        let mut sum = Load::uninit();
+        let mut sum = TreeBuffer::uninit();
         let sum = sum.as_mut_ptr().cast::<u8>();
-        // SAFETY: the caller's promise, and a load holds as many. What a branch has brought lies in its slot until its trunk
-        // is written: so it is folded in first, and the branch is told what lies before it.
+        // SAFETY: the contract of this function: `bytes` at `before` and `own`. The buffers are on this stack and hold
+        // `tree_limit` bytes. A child's contribution stays in its slot until the child gets its message from here: so
+        // it is added first, and the sum of the ranks before it is sent then.
         unsafe {
             sum.copy_from_nonoverlapping(own, bytes);
-            self.take(step, |_, _, content| kernel.fold(sum, content, count));
-            self.hand_up(step, sum, bytes);
+            self.receive_from_children(step, |_, _, payload| kernel.fold(sum, payload, count));
+            self.send_to_parent(step, sum, bytes);
             sum.copy_from_nonoverlapping(own, bytes);
-            if let Some(content) = self.await_trunk(step) {
-                before.copy_from_nonoverlapping(content, bytes);
+            if let Some(payload) = self.await_parent(step) {
+                before.copy_from_nonoverlapping(payload, bytes);
                 kernel.combine(sum, before, own, count);
             }
-            let mut told = Load::uninit();
-            let told = told.as_mut_ptr().cast::<u8>();
-            for (level, digit, branch) in branches(self.me, self.n) {
-                told.copy_from_nonoverlapping(sum, bytes);
-                kernel.fold(sum, self.content(self.branch(level, digit)), count);
-                self.post(branch, self.area.trunk(), told, bytes, step);
+            let mut sum_before = TreeBuffer::uninit();
+            let sum_before = sum_before.as_mut_ptr().cast::<u8>();
+            for (level, digit, child) in children(self.me, self.n) {
+                sum_before.copy_from_nonoverlapping(sum, bytes);
+                kernel.fold(sum, self.payload(self.child_slot(level, digit)), count);
+                self.write_slot(child, self.area.parent_slot(), sum_before, bytes, step);
             }
         }
     }
 
     #[inline(always)]
-    fn branch(&self, level: usize, digit: usize) -> Sym {
-        self.area.branch(level, digit, tree_slot_bytes(self.n))
+    fn child_slot(&self, level: usize, digit: usize) -> SymOffset {
+        self.area.child_slot(level, digit, tree_slot_bytes(self.n))
     }
 
-    /// Takes what this PE's branches bring, in the order of ranks: level, rank, content.
-    fn take(&self, step: u64, mut each: impl FnMut(usize, usize, *const u8)) {
-        for (level, digit, branch) in branches(self.me, self.n) {
-            let slot = self.branch(level, digit);
+    /// Receives the contributions of this PE's children, in the order of ranks: level, rank, payload.
+    fn receive_from_children(&self, step: u64, mut each: impl FnMut(usize, usize, *const u8)) {
+        for (level, digit, child) in children(self.me, self.n) {
+            let slot = self.child_slot(level, digit);
             self.await_number(slot, step);
-            each(level, branch, self.content(slot));
+            each(level, child, self.payload(slot));
         }
     }
 
-    /// Brings something to the parent, if there is one.
+    /// Sends a contribution to the parent, if there is one.
     ///
     /// # Safety
-    /// `bytes` can be read at `from`, and there is [`Crew::tree_room`].
-    unsafe fn hand_up(&self, step: u64, from: *const u8, bytes: usize) {
-        debug_assert!(bytes <= self.tree_room());
-        if let Some(Stand { level, digit, parent }) = Stand::of(self.me) {
-            // SAFETY: the caller's promise.
-            unsafe { self.post(parent, self.branch(level, digit), from, bytes, step) };
+    /// `bytes` can be read at `from`, and are at most [`TeamMembers::tree_limit`].
+    unsafe fn send_to_parent(&self, step: u64, from: *const u8, bytes: usize) {
+        debug_assert!(bytes <= self.tree_limit());
+        if let Some(TreePosition { level, digit, parent }) = TreePosition::of(self.me) {
+            // SAFETY: the contract of this function: `bytes` at `from`, which a slot holds.
+            unsafe { self.write_slot(parent, self.child_slot(level, digit), from, bytes, step) };
         }
     }
 
-    /// What comes down from the parent, if there is one.
-    fn await_trunk(&self, step: u64) -> Option<*const u8> {
+    /// Waits for the message of the parent, if there is one.
+    fn await_parent(&self, step: u64) -> Option<*const u8> {
         if self.me == 0 {
             return None;
         }
-        self.await_number(self.area.trunk(), step);
-        Some(self.content(self.area.trunk()))
+        self.await_number(self.area.parent_slot(), step);
+        Some(self.payload(self.area.parent_slot()))
     }
 
-    /// Tells all branches the same, the furthest first: they have the longest way to go.
+    /// Sends the same message to all children, the furthest first, because theirs has the longest way.
     ///
     /// # Safety
-    /// As of [`Crew::hand_up`].
-    unsafe fn hand_down(&self, step: u64, from: *const u8, bytes: usize) {
-        for (.., branch) in branches(self.me, self.n).rev() {
-            // SAFETY: the caller's promise.
-            unsafe { self.post(branch, self.area.trunk(), from, bytes, step) };
+    /// As [`TeamMembers::send_to_parent`].
+    unsafe fn send_to_children(&self, step: u64, from: *const u8, bytes: usize) {
+        for (.., child) in children(self.me, self.n).rev() {
+            // SAFETY: the contract of this function: `bytes` at `from`, which a slot holds.
+            unsafe { self.write_slot(child, self.area.parent_slot(), from, bytes, step) };
         }
     }
 }
@@ -205,18 +212,18 @@ mod tests {
         for n in (1..=80).chain([511, 512, 513, 1024]) {
             let mut parents = vec![None; n];
             for rank in 0..n {
-                for (level, digit, branch) in branches(rank, n) {
-                    assert_eq!(parents[branch].replace(rank), None, "{branch} of {n}");
-                    assert_eq!(Stand::of(branch), Some(Stand { level, digit, parent: rank }));
+                for (level, digit, child) in children(rank, n) {
+                    assert_eq!(parents[child].replace(rank), None, "{child} of {n}");
+                    assert_eq!(TreePosition::of(child), Some(TreePosition { level, digit, parent: rank }));
                 }
             }
             assert!(parents[0].is_none() && parents[1..].iter().all(Option::is_some), "{n}");
         }
     }
 
-    /// What a rank stands for, in the order in which it is folded.
+    /// The ranks of a subtree, in the order in which they are combined.
     fn range(rank: usize, n: usize) -> Vec<usize> {
-        std::iter::once(rank).chain(branches(rank, n).flat_map(|(.., branch)| range(branch, n))).collect()
+        std::iter::once(rank).chain(children(rank, n).flat_map(|(.., child)| range(child, n))).collect()
     }
 
     #[test]

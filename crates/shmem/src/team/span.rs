@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which PEs a team is: a first one, a stride and a size, in ranks of the world.
+//! The PEs of a team as a first PE, a stride and a size, in ranks of the world.
 //!
-//! Carries out the triplets of `shmem_team_split_strided` and the grid of `shmem_team_split_2d` (OpenSHMEM, "Team Management
-//! Routines"). A part of such a team is such a team, whichever stride was asked for.
+//! Carries out the triplets of `shmem_team_split_strided` and the grid of `shmem_team_split_2d` (OpenSHMEM, "Team
+//! Management Routines"). A part of a span is a span, whichever stride is asked for.
 //!
 //! Costs: all O(1).
 
 use std::ffi::c_int;
 
-/// PEs of the world: the first, from each to the next, and how many.
+/// PEs of the world: the first, the distance from each to the next, and their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     pub start: c_int,
@@ -17,13 +17,13 @@ pub struct Span {
 }
 
 impl Span {
-    /// World rank of a member; the caller has seen to it that there is one.
+    /// World rank of a member. The caller has checked that it is one.
     #[inline(always)]
     pub fn world_rank(self, pe: c_int) -> usize {
         (self.start + pe * self.stride) as usize
     }
 
-    /// The member that is this PE of the world.
+    /// The member that is this PE of the world, if it is one.
     pub fn member(self, pe: usize) -> Option<c_int> {
         let distance = pe as i64 - i64::from(self.start);
         let index = match i64::from(self.stride) {
@@ -34,7 +34,7 @@ impl Span {
         (0..i64::from(self.size)).contains(&index).then_some(index as c_int)
     }
 
-    /// Some of its members. None: not all of them are there, or one is there twice.
+    /// Some of the members. None: one of them does not exist, or occurs twice.
     pub fn part(self, start: c_int, stride: c_int, size: c_int) -> Option<Span> {
         if size < 1 || (stride == 0 && size != 1) {
             return None;
@@ -45,12 +45,12 @@ impl Span {
             return None;
         }
         let start = self.world_rank(start) as c_int;
-        // The stride of one PE alone leads nowhere, and may be any number.
+        // The stride of one PE alone may be any number.
         let stride = if size == 1 { 1 } else { stride * self.stride };
         Some(Span { start, stride, size })
     }
 
-    /// The row and the column of a member, where rows are so long: those with the same y, and those with the same x.
+    /// The row and the column of a member, in rows of `xrange`: the members with the same y, and those with the same x.
     pub fn row_and_column(self, xrange: c_int, pe: c_int) -> Option<(Span, Span)> {
         let xrange = xrange.min(self.size);
         if xrange < 1 {

@@ -1,37 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The express way to memory that is at hand: what nearly every put, get and atomic takes.
+//! The short path to directly mapped memory of a peer. Nearly every put, get and atomic takes it.
 //!
-//! It knows each attached PE by one line of 64 bytes, and asks three questions: is there such a PE, does the range lie in
-//! the heap as far as it exists, or in the static data. Whoever gets no [`Hand`] goes the general way
-//! ([`World::reach`](crate::World::reach)), which attaches the PE, takes commands, or reports what is wrong.
+//! A table has a line of 64 bytes for each attached PE. A call asks three questions: is there such a PE, does the range
+//! lie in the part of the heap that exists, does it lie in the static data. A call that gets no [`Mapped`] takes the
+//! general path ([`World::reach`](crate::World::reach)), which attaches the PE, uses commands, or reports what is wrong
+//! with the arguments.
 //!
 //! Invariants
-//! 1. Before the start and after the end there are no PEs here, so a call that comes too early or late goes the general way
-//!    and is reported there.
-//! 2. A PE whose memory is not mapped here, or not to be written in place, has zero bytes.
+//! 1. Before `shmem_init` and after `shmem_finalize` the table has no PEs, so a call that comes too early or too late
+//!    takes the general path and is reported there.
+//! 2. A PE whose memory is not mapped here has zero bytes in the table.
+//! 3. The table and its lines are never freed.
 //!
-//! Budget: nine loads, of which four are of lines that all calls share and nobody writes; no call, no lock.
+//! Budget: nine loads, four of them from lines that all calls share and no call writes; no system call, no lock.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
 use crate::{Ctx, World};
 
-/// What is known of a PE whose memory is at hand.
+/// The mapped memory of a PE.
 #[repr(C, align(64))]
 pub(crate) struct Peer {
-    /// Bytes of the heap that exist, and what is added to an address of this PE's heap to reach that PE's.
+    /// Bytes of the heap that exist. The shift is added to an address in this PE's heap to get the one of that PE's
+    /// heap.
     pub heap_bytes: AtomicUsize,
     pub heap_shift: AtomicUsize,
     /// The same for static data.
     pub data_bytes: AtomicUsize,
     pub data_shift: AtomicUsize,
-    /// The word that is not zero while its owner sleeps; never null.
+    /// The word that is not zero while a thread of the PE sleeps; never null.
     pub sleepers: AtomicPtr<AtomicU32>,
 }
 
-/// What peers that were not attached yet have for a word: nobody sleeps there.
-static NOBODY: AtomicU32 = AtomicU32::new(0);
+/// The sleepers' word of peers that are not attached: always zero.
+static NO_SLEEPERS: AtomicU32 = AtomicU32::new(0);
 
 impl Default for Peer {
     fn default() -> Peer {
@@ -40,12 +43,12 @@ impl Default for Peer {
             heap_shift: AtomicUsize::new(0),
             data_bytes: AtomicUsize::new(0),
             data_shift: AtomicUsize::new(0),
-            sleepers: AtomicPtr::new((&raw const NOBODY).cast_mut()),
+            sleepers: AtomicPtr::new((&raw const NO_SLEEPERS).cast_mut()),
         }
     }
 }
 
-/// What all calls share.
+/// The part of the table that all calls share.
 #[repr(C, align(64))]
 struct Table {
     n_pes: AtomicUsize,
@@ -61,7 +64,7 @@ static TABLE: Table = Table {
     data_start: AtomicUsize::new(0),
 };
 
-/// Opens the express way, or closes it.
+/// Fills the table, or empties it.
 pub(crate) fn open(world: Option<&'static World>) {
     TABLE.n_pes.store(0, Release);
     if let Some(world) = world {
@@ -72,37 +75,38 @@ pub(crate) fn open(world: Option<&'static World>) {
     }
 }
 
-/// Memory at hand: its address here, and whose it is.
+/// A range of a PE's memory that is directly mapped: its address here, and the PE.
 #[derive(Clone, Copy)]
-pub(crate) struct Hand {
+pub(crate) struct Mapped {
     pub at: *mut u8,
     pub pe: usize,
     peer: &'static Peer,
 }
 
-impl Hand {
-    /// Wakes the PE if it sleeps. After the stores.
+impl Mapped {
+    /// Wakes the PE if it sleeps. The caller has made its stores before.
     #[inline(always)]
-    pub fn ring(self) {
+    pub fn wake(self) {
         std::sync::atomic::compiler_fence(std::sync::atomic::Ordering::SeqCst);
-        // SAFETY: NOBODY, or the word of an attached peer, whose segment stays mapped.
+        // SAFETY: never null. It points to `NO_SLEEPERS`, or to the word of an attached peer, whose segment stays
+        // mapped to the end of the process.
         if unsafe { &*self.peer.sleepers.load(Relaxed) }.load(Relaxed) != 0 {
-            wake(self.pe);
+            wake_pe(self.pe);
         }
     }
 
     /// Another range at the same PE.
     #[inline(always)]
-    pub fn and(self, address: *const u8, bytes: usize) -> Option<Hand> {
-        find(address as usize, bytes, self.peer).map(|at| Hand { at, ..self })
+    pub fn and(self, address: *const u8, bytes: usize) -> Option<Mapped> {
+        find(address as usize, bytes, self.peer).map(|at| Mapped { at, ..self })
     }
 }
 
 #[cold]
 #[inline(never)]
-fn wake(pe: usize) {
+fn wake_pe(pe: usize) {
     if let Some(world) = crate::world("shmem") {
-        world.ring(pe);
+        world.wake(pe);
     }
 }
 
@@ -117,21 +121,22 @@ fn find(address: usize, bytes: usize, peer: &Peer) -> Option<*mut u8> {
     None
 }
 
-/// A symmetric range at a PE, if that is at hand.
+/// A symmetric range at a PE, if it is directly mapped.
 #[inline(always)]
-pub(crate) fn at_hand(ctx: Ctx, address: *const u8, bytes: usize, pe: c_int) -> Option<Hand> {
-    let pe = if ctx == Ctx::DEFAULT { pe as usize } else { of_context(ctx, pe)? };
+pub(crate) fn find_mapped(ctx: Ctx, address: *const u8, bytes: usize, pe: c_int) -> Option<Mapped> {
+    let pe = if ctx == Ctx::DEFAULT { pe as usize } else { rank_in_context(ctx, pe)? };
     if pe >= TABLE.n_pes.load(Relaxed) {
         return None;
     }
-    // SAFETY: there are so many, and they are never freed.
+    // SAFETY: `n_pes` is not zero only after `open`, which stores the address of as many lines first, and the standard
+    // lets no thread call before `shmem_init` has returned. The world that owns the lines is never freed.
     let peer: &'static Peer = unsafe { &*TABLE.peers.load(Relaxed).add(pe) };
-    find(address as usize, bytes, peer).map(|at| Hand { at, pe, peer })
+    find(address as usize, bytes, peer).map(|at| Mapped { at, pe, peer })
 }
 
-/// The world rank of a PE number of another context than the default one.
+/// The world rank of a PE number of a context other than the default one.
 #[inline(never)]
-fn of_context(ctx: Ctx, pe: c_int) -> Option<usize> {
+fn rank_in_context(ctx: Ctx, pe: c_int) -> Option<usize> {
     let n_pes = TABLE.n_pes.load(Relaxed);
     let team = if n_pes == 0 { None } else { crate::world("shmem")?.contexts.team(ctx) }?;
     (0..team.size as c_int).contains(&pe).then(|| team.world_rank(pe))

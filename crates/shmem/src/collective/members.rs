@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The members of a team in a collective call, and the algorithm by which they synchronise.
+//!
+//! | algorithm | teams | costs of a step |
+//! |---|---|---|
+//! | direct | of one or two; of up to 8 while every PE has a core | one message latency; every member writes to every other |
+//! | central | of up to 64 where PEs share cores and memory is directly mapped | n counts, and one wake-up each |
+//! | tree | all others | two message latencies for each factor of 8 in n; 2 (n - 1) messages |
+//!
+//! A *step* synchronises a team: no member leaves it before all have entered it. A sync, an exchange, and a way up and
+//! down the tree are steps. The steps of a team are numbered from 1. Members wait for the numbers, so no word has to be
+//! reset.
+//!
+//! Invariants
+//! 1. All members make the same steps in the same order, since they make the same calls (OpenSHMEM, "Collective
+//!    Ordering") and choose by values that are the same at all of them: the team, the job, the number of elements.
+//! 2. The algorithm of a team never changes: it follows from the team's size and the job.
+//! 3. One thread at a time is in a collective call of a team ("Team-based collectives"), so plain loads and stores
+//!    suffice for its step numbers. Different teams share no state.
+
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
+
+use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, TeamArea};
+use crate::world::YIELDS;
+use crate::{SymOffset, World};
+
+/// The most members that all write to each other.
+const DIRECT_MAX: usize = 8;
+
+/// How a team synchronises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Algorithm {
+    Direct,
+    Central,
+    Tree,
+}
+
+impl Algorithm {
+    #[inline(always)]
+    pub fn of(members: usize, oversubscribed: bool, memory_mapped: bool) -> Algorithm {
+        match members {
+            ..=2 => Algorithm::Direct,
+            ..=DIRECT_MAX if !oversubscribed => Algorithm::Direct,
+            ..=MEMBERS_MAX if oversubscribed && memory_mapped => Algorithm::Central,
+            _ => Algorithm::Tree,
+        }
+    }
+}
+
+/// The step numbers of a team at this PE.
+#[derive(Default)]
+pub struct StepNumbers {
+    /// Steps.
+    steps: AtomicU64,
+    /// Messages of the ring of broadcasts, and how many of them since the last step.
+    ring: AtomicU64,
+    since_step: AtomicU64,
+    /// Pieces of the chain.
+    chain: AtomicU64,
+}
+
+impl StepNumbers {
+    /// Starts again from zero, for a new team whose area was cleared.
+    pub fn reset(&self) {
+        for number in [&self.steps, &self.ring, &self.since_step, &self.chain] {
+            number.store(0, Relaxed);
+        }
+    }
+}
+
+/// The members of a team.
+pub struct TeamMembers<'a> {
+    pub world: &'a World,
+    /// The team's number, which selects its area.
+    pub number: usize,
+    pub area: TeamArea,
+    pub step_numbers: &'a StepNumbers,
+    /// World rank of the first member, and the distance from each member to the next.
+    pub start: isize,
+    pub stride: isize,
+    pub n: usize,
+    pub me: usize,
+    pub algorithm: Algorithm,
+}
+
+/// The members of a collective call: of a team, or of an active set.
+pub trait Members {
+    fn world(&self) -> &World;
+    fn n(&self) -> usize;
+    fn me(&self) -> usize;
+    /// World rank of a member.
+    fn pe(&self, member: usize) -> usize;
+    /// Returns when all members have called it.
+    fn sync(&self);
+
+    /// The other members, beginning with the next one, so that not all members turn to the same one at once.
+    fn others(&self) -> impl Iterator<Item = usize>
+    where
+        Self: Sized,
+    {
+        let (n, me) = (self.n(), self.me());
+        (1..n).map(move |ahead| if me + ahead < n { me + ahead } else { me + ahead - n })
+    }
+}
+
+impl Members for TeamMembers<'_> {
+    #[inline(always)]
+    fn world(&self) -> &World {
+        self.world
+    }
+
+    #[inline(always)]
+    fn n(&self) -> usize {
+        self.n
+    }
+
+    #[inline(always)]
+    fn me(&self) -> usize {
+        self.me
+    }
+
+    #[inline(always)]
+    fn pe(&self, member: usize) -> usize {
+        (self.start + member as isize * self.stride) as usize
+    }
+
+    #[inline(always)]
+    fn sync(&self) {
+        match self.algorithm {
+            Algorithm::Direct => self.sync_directly(),
+            Algorithm::Central => self.sync_centrally(),
+            Algorithm::Tree => self.sync_in_tree(),
+        }
+    }
+}
+
+#[inline(always)]
+fn next(number: &AtomicU64) -> u64 {
+    let next = number.load(Relaxed) + 1;
+    number.store(next, Relaxed);
+    next
+}
+
+impl TeamMembers<'_> {
+    /// The number of the next step.
+    #[inline(always)]
+    pub fn next_step(&self) -> u64 {
+        self.step_numbers.since_step.store(0, Relaxed);
+        next(&self.step_numbers.steps)
+    }
+
+    /// The number of the next message of the ring.
+    #[inline(always)]
+    pub fn next_ring(&self) -> u64 {
+        next(&self.step_numbers.since_step);
+        next(&self.step_numbers.ring)
+    }
+
+    /// Messages of the ring since the last step.
+    #[inline(always)]
+    pub fn since_step(&self) -> u64 {
+        self.step_numbers.since_step.load(Relaxed)
+    }
+
+    /// The number of the next piece of the chain.
+    #[inline(always)]
+    pub fn next_piece(&self) -> u64 {
+        next(&self.step_numbers.chain)
+    }
+
+    /// Writes a member's slot: the payload, then the number.
+    ///
+    /// # Safety
+    /// `bytes` can be read at `from`, and fit into the slot.
+    #[inline(always)]
+    pub unsafe fn write_slot(&self, member: usize, slot: SymOffset, from: *const u8, bytes: usize, number: u64) {
+        let pe = self.pe(member);
+        if bytes > 0 {
+            let at = SymOffset(slot.0 + HEAD_BYTES as u64);
+            self.world.put(pe, self.world.place(at), from, bytes);
+        }
+        self.world.store(pe, slot, number);
+    }
+
+    /// The payload of a slot of this PE.
+    #[inline(always)]
+    pub fn payload(&self, slot: SymOffset) -> *mut u8 {
+        self.world.local(slot).wrapping_add(HEAD_BYTES)
+    }
+
+    /// Waits until this word of this PE, or the number of this slot, is `number`. The load is an acquire, which pairs
+    /// with the release of the store that wrote it, so all earlier puts of its sender are visible.
+    #[inline(always)]
+    pub fn await_number(&self, word: SymOffset, number: u64) {
+        let word = self.world.word(word);
+        await_condition(self.world, || word.load(Acquire) == number);
+    }
+
+    /// Waits until a word of this PE is at least `number`.
+    #[inline(always)]
+    pub fn await_at_least(&self, word: AreaWord, number: u64) {
+        let word = self.world.word(self.area.word(word));
+        await_condition(self.world, || word.load(Acquire) >= number);
+    }
+}
+
+/// Polls of a wait while every PE has a core, before it yields to another process: some 10 us.
+const POLLS: usize = 1000;
+
+/// Waits until a condition holds.
+#[inline(always)]
+pub fn await_condition(world: &World, holds: impl Fn() -> bool) {
+    if !holds() {
+        spin_then_wait(world, holds);
+    }
+}
+
+#[inline(never)]
+fn spin_then_wait(world: &World, holds: impl Fn() -> bool) {
+    // Where PEs share cores, `World::wait` yields first by itself. In virtual time it lets time pass.
+    let turns = if world.oversubscribed() || world.interface.is_simulated() { 0 } else { POLLS + YIELDS };
+    for turn in 0..turns {
+        if turn >= POLLS {
+            std::thread::yield_now();
+        }
+        world.progress();
+        if holds() {
+            return;
+        }
+    }
+    world.wait(|| holds().then_some(()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn algorithms() {
+        for (members, oversubscribed, memory_mapped, algorithm) in [
+            (1, true, true, Algorithm::Direct),
+            (2, true, false, Algorithm::Direct),
+            (3, false, false, Algorithm::Direct),
+            (3, true, true, Algorithm::Central),
+            (3, true, false, Algorithm::Tree),
+            (8, false, true, Algorithm::Direct),
+            (9, false, true, Algorithm::Tree),
+            (64, true, true, Algorithm::Central),
+            (65, true, true, Algorithm::Tree),
+            (1024, false, false, Algorithm::Tree),
+        ] {
+            assert_eq!(
+                Algorithm::of(members, oversubscribed, memory_mapped),
+                algorithm,
+                "{members} {oversubscribed} {memory_mapped}"
+            );
+        }
+    }
+}
