@@ -32,7 +32,7 @@ enum ptl_retvals {
     PTL_EQ_DROPPED      = 3,   /* an event is returned, but others before it were lost */
     PTL_EQ_EMPTY        = 4,   /* nothing in the queue, or nothing before the timeout */
     PTL_FAIL            = 5,   /* failure of no particular kind */
-    PTL_IGNORED         = 6,   /* the rank map is fixed and was left as it is; this library never answers so */
+    PTL_IGNORED         = 6,   /* the rank map is fixed and was left as it is; this library never returns it */
     PTL_IN_USE          = 7,   /* operations or entries still use the object; try again */
     PTL_LIST_TOO_LONG   = 8,   /* the list is at max_list_size */
     PTL_NO_INIT         = 9,   /* PtlInit has not succeeded yet */
@@ -91,11 +91,11 @@ typedef union {
 #define PTL_CT_NONE        ((ptl_handle_ct_t)0x5fffffff)  /* no counting event */
 #define PTL_INVALID_HANDLE ((ptl_handle_any_t)0xffffffff) /* never a live object */
 #define PTL_IFACE_DEFAULT  ((ptl_interface_t)0xffffffff)  /* the interface this process would normally use */
-#define PTL_PID_ANY        ((ptl_pid_t)0xffff)            /* PtlNIInit: choose a pid; match_id: every pid */
-#define PTL_PID_MAX        ((ptl_pid_t)1024)              /* bound of the pids a program may ask for */
+#define PTL_PID_ANY        ((ptl_pid_t)0xffff)            /* PtlNIInit: the library chooses a pid; match_id: every pid */
+#define PTL_PID_MAX        ((ptl_pid_t)1024)              /* the largest pid that a program may ask for */
 #define PTL_NID_ANY        ((ptl_nid_t)0xffff)            /* match_id: every node */
 #define PTL_UID_ANY        ((ptl_uid_t)0xffffffff)        /* list entry: every user */
-#define PTL_PT_ANY         ((ptl_pt_index_t)0xffffffff)   /* PtlPTAlloc: choose an index */
+#define PTL_PT_ANY         ((ptl_pt_index_t)0xffffffff)   /* PtlPTAlloc: the library chooses an index */
 #define PTL_RANK_ANY       ((ptl_rank_t)0xffffffff)       /* match_id: every rank */
 #define PTL_TIME_FOREVER   ((ptl_time_t)0xffffffff)       /* no timeout */
 #define PTL_SIZE_MAX       (~(ptl_size_t)0)               /* length of a region that is the whole address space */
@@ -107,8 +107,8 @@ typedef struct {
     void           *start;     /* first byte, any alignment; or a ptl_iovec_t array */
     ptl_size_t      length;    /* bytes; or elements when PTL_IOVEC is set */
     unsigned int    options;   /* PTL_MD_* and PTL_IOVEC */
-    ptl_handle_eq_t eq_handle; /* full events of its operations go here, or PTL_EQ_NONE */
-    ptl_handle_ct_t ct_handle; /* counts what the PTL_MD_EVENT_CT_* options choose, or PTL_CT_NONE */
+    ptl_handle_eq_t eq_handle; /* gets full events of its operations; or PTL_EQ_NONE */
+    ptl_handle_ct_t ct_handle; /* counts the events of the PTL_MD_EVENT_CT_* options; or PTL_CT_NONE */
 } ptl_md_t;
 
 /* One piece of a scattered region. The array may not change while a descriptor or entry uses it. */
@@ -120,8 +120,8 @@ typedef struct {
 /* A region at the target of a non-matching interface, for PtlLEAppend and PtlLESearch. */
 typedef struct {
     void           *start;     /* as in ptl_md_t; may be NULL when length is 0 */
-    ptl_size_t      length;    /* as in ptl_md_t; what a message has beyond the end is cut off */
-    ptl_handle_ct_t ct_handle; /* counts what the PTL_LE_EVENT_CT_* options choose, or PTL_CT_NONE */
+    ptl_size_t      length;    /* as in ptl_md_t; a message is truncated at the end */
+    ptl_handle_ct_t ct_handle; /* counts the events of the PTL_LE_EVENT_CT_* options; or PTL_CT_NONE */
     ptl_uid_t       uid;       /* the only user served, or PTL_UID_ANY; others get PTL_NI_PERM_VIOLATION */
     unsigned int    options;   /* PTL_LE_* and PTL_IOVEC */
 } ptl_le_t;
@@ -166,7 +166,7 @@ void PtlFini(void);
 /* How an operation ended, in ni_fail_type of an event. */
 typedef unsigned char ptl_ni_fail_t;
 #define PTL_NI_OK             0 /* it succeeded */
-#define PTL_NI_UNDELIVERABLE  1 /* the target cannot be reached, or is gone */
+#define PTL_NI_UNDELIVERABLE  1 /* the target cannot be reached, or has ended */
 #define PTL_NI_DROPPED        2 /* nothing matched, or the portal table entry is not allocated */
 #define PTL_NI_PT_DISABLED    3 /* the portal table entry is disabled, by its owner or by flow control */
 #define PTL_NI_PERM_VIOLATION 4 /* the entry serves another user */
@@ -182,7 +182,7 @@ typedef unsigned char ptl_ni_fail_t;
 /* Sizes of an interface's tables and messages; asked for and granted in PtlNIInit. */
 typedef struct {
     int          max_entries;            /* list entries and match list entries */
-    int          max_unexpected_headers; /* headers kept of messages that met only the overflow list */
+    int          max_unexpected_headers; /* headers of unexpected messages, matched only by the overflow list */
     int          max_mds;                /* memory descriptors */
     int          max_cts;                /* counting events */
     int          max_eqs;                /* event queues */
@@ -196,11 +196,11 @@ typedef struct {
     ptl_size_t   max_waw_ordered_size;   /* bytes up to which write after write keeps its order; at least 64 */
     ptl_size_t   max_war_ordered_size;   /* bytes up to which write after read keeps its order; at least 8 */
     ptl_size_t   max_volatile_size;      /* bytes up to which PTL_MD_VOLATILE is honoured */
-    unsigned int features;               /* PTL_TARGET_BIND_INACCESSIBLE and its neighbours */
+    unsigned int features;               /* PTL_TARGET_BIND_INACCESSIBLE and the bits after it */
 } ptl_ni_limits_t;
 
-/* Opens interface iface with two options, one of matching and one of addressing. desired may be NULL; what was
- * granted goes to actual unless that is NULL. Opening the same interface again only adds one to its count and
+/* Opens interface iface with two options, one of matching and one of addressing. desired may be NULL; the
+ * granted limits go to actual unless that is NULL. Opening the same interface again only adds one to its count and
  * ignores pid and desired. PTL_ARG_INVALID, PTL_PID_IN_USE, PTL_NO_SPACE. */
 int PtlNIInit(ptl_interface_t iface, unsigned int options, ptl_pid_t pid, const ptl_ni_limits_t *desired,
               ptl_ni_limits_t *actual, ptl_handle_ni_t *ni_handle);
@@ -236,17 +236,17 @@ int PtlGetMap(ptl_handle_ni_t ni_handle, ptl_size_t map_size, ptl_process_t *map
 int PtlPTAlloc(ptl_handle_ni_t ni_handle, unsigned int options, ptl_handle_eq_t eq_handle,
                ptl_pt_index_t pt_index_req, ptl_pt_index_t *pt_index);
 
-/* Gives an index back. PTL_ARG_INVALID, PTL_PT_IN_USE while entries are linked to it. */
+/* Frees an index. PTL_ARG_INVALID, PTL_PT_IN_USE while entries are linked to it. */
 int PtlPTFree(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index);
 
 /* Closes an index to new messages; returns when those under way are done and their events posted, and posts no
  * PTL_EVENT_PT_DISABLED itself. PTL_ARG_INVALID. */
 int PtlPTDisable(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index);
 
-/* Opens an index that was closed, whoever closed it. PTL_ARG_INVALID. */
+/* Opens an index that its owner or flow control has closed. PTL_ARG_INVALID. */
 int PtlPTEnable(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index);
 
-/* ---- Who am I (clauses: User Identification, Process Identification) -------------------------------- */
+/* ---- Identities (clauses: User Identification, Process Identification) ------------------------------ */
 
 /* User id that this process's messages carry. PTL_ARG_INVALID. */
 int PtlGetUid(ptl_handle_ni_t ni_handle, ptl_uid_t *uid);
@@ -280,10 +280,10 @@ int PtlMDRelease(ptl_handle_md_t md_handle);
 
 /* The list of a portal table index to which an entry goes. */
 typedef unsigned char ptl_list_t;
-#define PTL_PRIORITY_LIST 0 /* entries that the program waits with */
-#define PTL_OVERFLOW_LIST 1 /* tried second; leaves a header that a later append can claim */
+#define PTL_PRIORITY_LIST 0 /* posted receives */
+#define PTL_OVERFLOW_LIST 1 /* searched second; keeps a header of the unexpected message, which a later append can claim */
 
-/* What a search does with the header that it finds. */
+/* The effect of a search on the header that it finds. */
 typedef unsigned char ptl_search_op_t;
 #define PTL_SEARCH_ONLY   0 /* leave it */
 #define PTL_SEARCH_DELETE 1 /* claim it, as an append would */
@@ -359,13 +359,13 @@ int PtlMESearch(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index, const ptl_me
 
 /* ---- Counting events (clause: Lightweight Counting Events) ------------------------------------------ */
 
-/* A counter's two halves, each in events or bytes as the options of what it is attached to say. */
+/* The two halves of a counter, in events or in bytes, as the options of its descriptor or entry say. */
 typedef struct {
     ptl_size_t success;
     ptl_size_t failure;
 } ptl_ct_event_t;
 
-/* Kinds of counter in older drafts; nothing takes one now. */
+/* Kinds of counter in older drafts; no function takes one. */
 typedef enum {
     PTL_CT_OPERATION = 0,
     PTL_CT_BYTE      = 1
@@ -391,22 +391,23 @@ int PtlCTWait(ptl_handle_ct_t ct_handle, ptl_size_t test, ptl_ct_event_t *event)
 int PtlCTPoll(const ptl_handle_ct_t *ct_handles, const ptl_size_t *tests, unsigned int size, ptl_time_t timeout,
               ptl_ct_event_t *event, unsigned int *which);
 
-/* Sets both halves in one step with respect to other changes, and fires what reaches its threshold. PTL_ARG_INVALID. */
+/* Sets both halves in one step with respect to other changes, and fires operations that reach their threshold.
+ * PTL_ARG_INVALID. */
 int PtlCTSet(ptl_handle_ct_t ct_handle, ptl_ct_event_t new_ct);
 
-/* Adds to one half (the other must be 0) in one step with respect to other changes, and fires what reaches its
- * threshold. PTL_ARG_INVALID. */
+/* Adds to one half (the other must be 0) in one step with respect to other changes, and fires operations that
+ * reach their threshold. PTL_ARG_INVALID. */
 int PtlCTInc(ptl_handle_ct_t ct_handle, ptl_ct_event_t increment);
 
 /* ---- Data movement (clause: Data Movement Operations) ----------------------------------------------- */
 /*
  * All of these start an operation and return. local_offset and length must lie within the descriptor. remote_offset
- * counts from the start of the entry that the message meets, except where that entry packs (PTL_ME_MANAGE_LOCAL).
- * user_ptr comes back in initiator events, hdr_data in target events. match_bits is ignored without matching. That
- * a target refuses or is gone shows in events and counters, not in the return code.
+ * counts from the start of the entry that matches, except where that entry packs messages (PTL_ME_MANAGE_LOCAL).
+ * user_ptr comes back in initiator events, hdr_data in target events. match_bits is ignored without matching.
+ * Events and counters, not the return code, report that a target refuses or has ended.
  */
 
-/* What the target sends back when a put or atomic is done. */
+/* The acknowledgement of a put or atomic that is done. */
 typedef unsigned char ptl_ack_req_t;
 #define PTL_NO_ACK_REQ 0 /* nothing */
 #define PTL_ACK_REQ    1 /* a full PTL_EVENT_ACK, which also counts */
@@ -431,7 +432,7 @@ int PtlGet(ptl_handle_md_t md_handle, ptl_size_t local_offset, ptl_size_t length
  * datatype.
  */
 
-/* Operation: what target becomes, given origin (and operand). */
+/* Operation: the new value of target, from origin (and operand). */
 typedef unsigned char ptl_op_t;
 #define PTL_MIN      0  /* the smaller */
 #define PTL_MAX      1  /* the larger */
@@ -491,7 +492,7 @@ int PtlSwap(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset, ptl_hand
             ptl_match_bits_t match_bits, ptl_size_t remote_offset, void *user_ptr, ptl_hdr_data_t hdr_data,
             const void *operand, ptl_op_t operation, ptl_datatype_t datatype);
 
-/* Called at a target: after it, the program may itself change what earlier atomics touched, or use another datatype. */
+/* Called at a target: after it, the program may itself change the items of earlier atomics, or use another datatype. */
 int PtlAtomicSync(void);
 
 /* ---- Full events (clause: Events and Event Queues) -------------------------------------------------- */
@@ -500,8 +501,8 @@ int PtlAtomicSync(void);
 typedef unsigned char ptl_event_kind_t;
 #define PTL_EVENT_GET                   0  /* target: a get was answered */
 #define PTL_EVENT_GET_OVERFLOW          1  /* target: an earlier get was claimed */
-#define PTL_EVENT_PUT                   2  /* target: a put is all there */
-#define PTL_EVENT_PUT_OVERFLOW          3  /* target: an earlier put was claimed; start is where its data lies */
+#define PTL_EVENT_PUT                   2  /* target: all bytes of a put have arrived */
+#define PTL_EVENT_PUT_OVERFLOW          3  /* target: an earlier put was claimed; start is the address of its data */
 #define PTL_EVENT_ATOMIC                4  /* target: an atomic is done */
 #define PTL_EVENT_ATOMIC_OVERFLOW       5  /* target: an earlier atomic was claimed */
 #define PTL_EVENT_FETCH_ATOMIC          6  /* target: a fetching atomic or swap is done */
@@ -518,19 +519,19 @@ typedef unsigned char ptl_event_kind_t;
 /* One event. Fields that its kind has no use for are undefined: SEND has no mlength and remote_offset, and the atomic
  * fields belong to atomics. */
 typedef struct {
-    void            *start;            /* target: where the message lies */
+    void            *start;            /* target: address of the message's data */
     void            *user_ptr;         /* of the operation (initiator) or of the append or search (target) */
     ptl_hdr_data_t   hdr_data;         /* target: sent with the message */
     ptl_match_bits_t match_bits;       /* target: sent with the message */
     ptl_size_t       rlength;          /* bytes asked for */
-    ptl_size_t       mlength;          /* bytes moved; fewer than rlength when cut off */
+    ptl_size_t       mlength;          /* bytes moved; fewer than rlength if truncated */
     ptl_size_t       remote_offset;    /* initiator: offset used at the target; target: offset asked for */
-    ptl_process_t    initiator;        /* target: who started it */
-    ptl_uid_t        uid;              /* target: on whose behalf */
-    ptl_pt_index_t   pt_index;         /* target: where it arrived */
+    ptl_process_t    initiator;        /* target: the process that started it */
+    ptl_uid_t        uid;              /* target: that process's user */
+    ptl_pt_index_t   pt_index;         /* target: portal table index of the entry */
     ptl_event_kind_t type;             /* PTL_EVENT_* */
     ptl_list_t       ptl_list;         /* the list whose entry took the message */
-    ptl_ni_fail_t    ni_fail_type;     /* PTL_NI_OK or why it failed */
+    ptl_ni_fail_t    ni_fail_type;     /* PTL_NI_OK or the reason of the failure */
     ptl_op_t         atomic_operation; /* the operation, for atomics */
     ptl_datatype_t   atomic_type;      /* the type of its items, for atomics */
 } ptl_event_t;
@@ -558,7 +559,7 @@ int PtlEQPoll(const ptl_handle_eq_t *eq_handles, unsigned int size, ptl_time_t t
 /*
  * Each is the operation of its name, held at the initiator until success + failure of trig_ct_handle >= threshold,
  * which may be so already. It then uses the memory as it is at that moment. Operations that become ready together
- * start in the order in which they were issued. PtlCTCancelTriggered discards those that wait. All return
+ * start in the order in which they were issued. PtlCTCancelTriggered discards those that still wait. All return
  * PTL_ARG_INVALID as their plain forms do, or PTL_NO_SPACE when max_triggered_ops already wait.
  */
 
@@ -593,11 +594,11 @@ int PtlTriggeredSwap(ptl_handle_md_t get_md_handle, ptl_size_t local_get_offset,
 int PtlTriggeredCTInc(ptl_handle_ct_t ct_handle, ptl_ct_event_t increment, ptl_handle_ct_t trig_ct_handle,
                       ptl_size_t threshold);
 
-/* Puts a counter back for the next round. */
+/* Resets a counter for the next round. */
 int PtlTriggeredCTSet(ptl_handle_ct_t ct_handle, ptl_ct_event_t new_ct, ptl_handle_ct_t trig_ct_handle,
                       ptl_size_t threshold);
 
-/* Of the reference implementation, not of the specification: append and unlink on a threshold. The entry is copied from
+/* From the reference implementation, not from the specification: append and unlink on a threshold. The entry is copied from
  * *me_init, and *me_handle_p written, when the call is made. */
 int PtlTriggeredMEAppend(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index, ptl_me_t *me_init, ptl_list_t ptl_list,
                          void *user_ptr, ptl_handle_me_t *me_handle_p, ptl_handle_ct_t trig_ct_handle,
@@ -607,10 +608,10 @@ int PtlTriggeredMEUnlink(ptl_handle_me_t me_handle, ptl_handle_ct_t trig_ct_hand
 
 /* ---- Bundles (clause: Deferred Communication Operations) -------------------------------------------- */
 
-/* Says that a burst of operations begins; they may be held back until the matching end. Nests. PTL_ARG_INVALID. */
+/* Begins a burst of operations, which may be held back until the matching end. Nests. PTL_ARG_INVALID. */
 int PtlStartBundle(ptl_handle_ni_t ni_handle);
 
-/* Starts whatever was held back, at every call. PTL_ARG_INVALID. */
+/* Starts all operations that were held back, at every call. PTL_ARG_INVALID. */
 int PtlEndBundle(ptl_handle_ni_t ni_handle);
 
 /* ---- Handles (clause: Operations on Handles) -------------------------------------------------------- */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * selvedge.h: what a C program gets besides Portals: its place in the job, a start-up exchange, and memory
- * that peers reach in place. The functions are in libportals.so.
+ * selvedge.h: functions for C programs besides Portals: rank and size, a start-up exchange, and memory that
+ * peers map directly. The functions are in libportals.so.
  *
  * Invariants:
  *  1. selvedge_init comes first; the others may be called from any thread after it.
@@ -30,18 +30,18 @@ int selvedge_rank(void);
 /* Number of processes in the job; 1 without a launcher. */
 int selvedge_size(void);
 
-/* Returns when every rank has called it. Messages under way are not waited for. */
+/* Returns when every rank has called it. It does not wait for messages under way. */
 int selvedge_barrier(void);
 
 /* Gives every rank the bytes of every other: all has room for size * bytes and is filled in rank order, this rank's own
  * part included. bytes is the same everywhere. */
 int selvedge_exchange(const void *mine, size_t bytes, void *all);
 
-/* Memory in this process's shared arena, aligned to 64 bytes, contents undefined. Peers reach it in place. Not
- * collective: each rank allocates what it likes. NULL when so much is not left. */
+/* Memory in this process's shared arena, aligned to 64 bytes, contents undefined. Peers map it
+ * directly. Not collective: each rank allocates for itself. NULL if the arena has no room. */
 void *selvedge_alloc(size_t bytes);
 
-/* Gives memory of selvedge_alloc back; NULL is allowed. No entry or descriptor may still cover it. */
+/* Frees memory of selvedge_alloc; NULL is allowed. No entry or descriptor may still cover it. */
 void selvedge_free(void *memory);
 
 /* Ends the whole job with exit code `code` and reports why (may be NULL). Does not return. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * shmem.h: OpenSHMEM 1.6, as Selvedge provides it, with all that the specification calls deprecated and still has.
+ * shmem.h: OpenSHMEM 1.6, as Selvedge provides it, deprecated functions included.
  *
  * Made by `make docs-pages` from the table in crates/shmem/api; not to be edited. docs/shmem-api.md lists the same.
  *
@@ -8,15 +8,15 @@
  * A family stands once for all its types, T being the type's name within the function's:
  *     SELVEDGE_CTX_FN(void, P, T##_put, TYPE *dest, const TYPE *source, size_t nelems, int pe)
  * declares shmem_int_put(int *dest, ..), shmem_ctx_int_put(shmem_ctx_t ctx, int *dest, ..), and so on for every type of
- * the list that follows it. In C11 and in C++, names without a type (shmem_put) choose by the types of their arguments;
- * they come last.
+ * the list that follows it. In C11 and in C++, names without a type (shmem_put) select a function by the types of their
+ * arguments; they come last.
  *
  * Invariants:
- *  1. What names memory of another PE (dest of a put, source of a get, ivar, psync) is symmetric: it comes from
+ *  1. An argument for memory of another PE (dest of a put, source of a get, ivar, psync) is symmetric: it comes from
  *     shmem_malloc and its like, or is a global or static object. The address is this PE's own.
  *  2. PE numbers are those of the world team, or of the team of the context or the collective.
- *  3. A call with an argument that cannot be right does nothing and says so on standard error: the first of a process,
- *     and with SHMEM_DEBUG set all of them.
+ *  3. A call with an argument that cannot be right does nothing and reports that on standard error: the first of a
+ *     process, and with SHMEM_DEBUG set all of them.
  *  4. Lengths are in elements; of functions with mem in their names, in bytes.
  */
 #ifndef SHMEM_H
@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* This is Selvedge's header. Programs look for the other two names to learn that an interface is complete. */
+/* The first name tells programs that this is Selvedge's header; the others, that the interface is complete. */
 #define SELVEDGE_SHMEM 1
 #define SHMEM_DEF_H    1
 #if defined(__GNUC__)
@@ -36,21 +36,21 @@
 
 /* ---- Types ----------------------------------------------------------------------------------------------- */
 
-typedef struct shmem_impl_ctx  *shmem_ctx_t;  /* a communication context; to be copied and compared only */
+typedef struct shmem_impl_ctx  *shmem_ctx_t;  /* a communication context; programs copy and compare it only */
 typedef struct shmem_impl_team *shmem_team_t; /* a team of PEs; likewise */
 typedef struct shmem_impl_ct   *shmem_ct_t;   /* a counter of counting puts; likewise (Selvedge) */
 
-/* What a team is made with. */
+/* The configuration of a new team. */
 typedef struct {
-    int num_contexts; /* contexts that the program means to make of it; SHMEM_TEAM_NUM_CONTEXTS */
+    int num_contexts; /* contexts that the program will make of it; SHMEM_TEAM_NUM_CONTEXTS */
 } shmem_team_config_t;
 
-/* What a session of a context is started with. */
+/* The configuration of a session. */
 typedef struct {
-    size_t total_ops; /* operations that it will have, about; SHMEM_CTX_SESSION_TOTAL_OPS */
+    size_t total_ops; /* about how many operations it will have; SHMEM_CTX_SESSION_TOTAL_OPS */
 } shmem_ctx_session_config_t;
 
-/* Complex numbers, in words that C++ has, too. */
+/* Complex numbers, under names that C++ accepts, too. */
 #ifdef __cplusplus
 __extension__ typedef double _Complex shmem_impl_complexd;
 __extension__ typedef float _Complex shmem_impl_complexf;
@@ -95,7 +95,7 @@ typedef float _Complex shmem_impl_complexf;
 
 /* How signals are updated. */
 #define SHMEM_SIGNAL_SET 0 /* the signal is set */
-#define SHMEM_SIGNAL_ADD 1 /* it is added to */
+#define SHMEM_SIGNAL_ADD 1 /* the signal is added to */
 
 /* Comparisons of waits and tests: object CMP value. */
 #define SHMEM_CMP_EQ 1 /* = */
@@ -106,7 +106,7 @@ typedef float _Complex shmem_impl_complexf;
 #define SHMEM_CMP_LE 6 /* <= */
 
 /* Work arrays of collectives over active sets (deprecated since 1.5). */
-#define SHMEM_SYNC_VALUE              0  /* what each element of psync holds before and after */
+#define SHMEM_SYNC_VALUE              0  /* value of each element of psync before and after a call */
 #define SHMEM_SYNC_SIZE               16 /* elements of psync, for any collective */
 #define SHMEM_BCAST_SYNC_SIZE         16 /* for broadcasts */
 #define SHMEM_REDUCE_SYNC_SIZE        16 /* for reductions */
@@ -116,7 +116,7 @@ typedef float _Complex shmem_impl_complexf;
 #define SHMEM_ALLTOALLS_SYNC_SIZE     16 /* for alltoalls */
 #define SHMEM_REDUCE_MIN_WRKDATA_SIZE 1  /* elements of pwrk */
 
-/* The same by the names of old (deprecated since 1.3). */
+/* The same constants by their old names (deprecated since 1.3). */
 #define _SHMEM_MAJOR_VERSION           SHMEM_MAJOR_VERSION
 #define _SHMEM_MINOR_VERSION           SHMEM_MINOR_VERSION
 #define _SHMEM_MAX_NAME_LEN            SHMEM_MAX_NAME_LEN
@@ -136,8 +136,8 @@ typedef float _Complex shmem_impl_complexf;
 
 /* ---- Types of elements ----------------------------------------------------------------------------------- */
 
-/* Each list applies X to the types of a set, to their names within names of functions, and to Y. In a list of DISTINCT
- * ones no two are the same type: int64_t is long. */
+/* Each list applies X to each type of a set, to the type's name within names of functions, and to Y. In a list of
+ * DISTINCT types no two are the same type: int64_t is long. */
 
 /* the standard RMA types */
 #define SELVEDGE_RMA_DISTINCT(X, Y) \
@@ -255,16 +255,16 @@ extern "C" {
 
 /* ---- Library setup, exit and query ----------------------------------------------------------------------------- */
 
-/* Starts OpenSHMEM in this process. Collective. Further calls count, and each wants a shmem_finalize. */
+/* Starts OpenSHMEM in this process. Collective. Further calls are counted; each needs a shmem_finalize. */
 SELVEDGE_FN(void, shmem_init, void)
 
-/* The number of this PE in the job, from 0. */
+/* Returns the number of this PE in the job, from 0. */
 SELVEDGE_FN(int, shmem_my_pe, void)
 
-/* The number of PEs of the job. */
+/* Returns the number of PEs of the job. */
 SELVEDGE_FN(int, shmem_n_pes, void)
 
-/* Undoes one start; the last one completes all communication of all PEs and gives everything back. Collective. */
+/* Undoes one start; the last one completes all communication of all PEs and frees all objects. Collective. */
 SELVEDGE_FN(void, shmem_finalize, void)
 
 /* Sets *initialized to 1 between start and end, else to 0. Callable at any time. */
@@ -273,19 +273,19 @@ SELVEDGE_FN(void, shmem_query_initialized, int *initialized)
 /* Ends the whole job, whose exit status becomes status. Any one PE may call it. */
 SELVEDGE_FN(SELVEDGE_NEVER void, shmem_global_exit, int status)
 
-/* Whether this PE can communicate with PE pe: 1 or 0. */
+/* Returns 1 if this PE can communicate with PE pe, else 0. */
 SELVEDGE_FN(int, shmem_pe_accessible, int pe)
 
-/* Whether addr is symmetric and can be reached at PE pe: 1 or 0. */
+/* Returns 1 if addr is symmetric and can be reached at PE pe, else 0. */
 SELVEDGE_FN(int, shmem_addr_accessible, const void *addr, int pe)
 
-/* Where this PE can read and write PE pe's copy of dest by itself; NULL if it cannot. */
+/* Returns the address at which this PE can load and store PE pe's copy of dest; NULL if it cannot. */
 SELVEDGE_FN(void *, shmem_ptr, const void *dest, int pe)
 
 /* As shmem_ptr, for PE pe of team. */
 SELVEDGE_FN(void *, shmem_team_ptr, shmem_team_t team, const void *dest, int pe)
 
-/* Gives the version of the specification that the library carries out. */
+/* Returns the version of the specification that the library carries out. */
 SELVEDGE_FN(void, shmem_info_get_version, int *major, int *minor)
 
 /* Copies SHMEM_VENDOR_STRING to name, which has room for SHMEM_MAX_NAME_LEN characters. */
@@ -302,28 +302,28 @@ SELVEDGE_FN(int, _num_pes, void)
 
 /* ---- Thread support -------------------------------------------------------------------------------------------- */
 
-/* As shmem_init, asking for a SHMEM_THREAD_* level; the level granted goes to *provided. 0 on success. */
+/* As shmem_init, asking for a SHMEM_THREAD_* level; writes the granted level to *provided. Returns 0 on success. */
 SELVEDGE_FN(int, shmem_init_thread, int requested, int *provided)
 
-/* Gives the level of thread support that was granted. */
+/* Writes the granted level of thread support to *provided. */
 SELVEDGE_FN(void, shmem_query_thread, int *provided)
 
 /* ---- Memory management ----------------------------------------------------------------------------------------- */
 
-/* size bytes of every PE's symmetric heap; NULL if there is no room. Collective, as are the others: all PEs call
- * with the same arguments, and a barrier comes before the return. */
+/* Allocates size bytes of every PE's symmetric heap. Returns NULL if there is no room. Collective, as are the
+ * others: all PEs call with the same arguments, and a barrier comes before the return. */
 SELVEDGE_FN(void *, shmem_malloc, size_t size)
 
-/* Gives memory back. The barrier comes first. */
+/* Frees memory, after a barrier. */
 SELVEDGE_FN(void, shmem_free, void *ptr)
 
-/* Makes a block larger or smaller, if need be elsewhere; what fits of its contents is kept. */
+/* Makes an allocation larger or smaller, and moves it if it has to. Keeps as much of its contents as fits. */
 SELVEDGE_FN(void *, shmem_realloc, void *ptr, size_t size)
 
 /* As shmem_malloc, at a multiple of alignment, which is a power of two and of sizeof(void *). */
 SELVEDGE_FN(void *, shmem_align, size_t alignment, size_t size)
 
-/* As shmem_malloc, with SHMEM_MALLOC_* hints on what the memory is for. */
+/* As shmem_malloc, with SHMEM_MALLOC_* hints on the use of the memory. */
 SELVEDGE_FN(void *, shmem_malloc_with_hints, size_t size, long hints)
 
 /* As shmem_malloc, for count objects of size bytes, all zero. */
@@ -343,23 +343,25 @@ SELVEDGE_FN(void *, shmemalign, size_t alignment, size_t size)
 
 /* ---- Team management ------------------------------------------------------------------------------------------- */
 
-/* The number of this PE in team, from 0; -1 if it is no member. */
+/* Returns the number of this PE in team, from 0; -1 if it is no member. */
 SELVEDGE_FN(int, shmem_team_my_pe, shmem_team_t team)
 
-/* The number of PEs of team; -1 for SHMEM_TEAM_INVALID. */
+/* Returns the number of PEs of team; -1 for SHMEM_TEAM_INVALID. */
 SELVEDGE_FN(int, shmem_team_n_pes, shmem_team_t team)
 
-/* Gives those members of a team's configuration that config_mask names. 0 on success. */
+/* Writes those fields of a team's configuration that config_mask names. Returns 0 on success. */
 SELVEDGE_FN(int, shmem_team_get_config, shmem_team_t team, long config_mask, shmem_team_config_t *config)
 
-/* The number in dest_team of the PE that is src_pe in src_team; -1 if it has none. */
+/* Returns the number in dest_team of the PE that is src_pe in src_team; -1 if it has none. */
 SELVEDGE_FN(int, shmem_team_translate_pe, shmem_team_t src_team, int src_pe, shmem_team_t dest_team)
 
-/* Makes a team of PEs start, start + stride, and so on of parent_team. Collective over the parent. 0 on success. */
+/* Makes a team of PEs start, start + stride, and so on of parent_team. Collective over the parent. Returns 0 on
+ * success. */
 SELVEDGE_FN(int, shmem_team_split_strided, shmem_team_t parent_team, int start, int stride, int size,
             const shmem_team_config_t *config, long config_mask, shmem_team_t *new_team)
 
-/* Lays parent_team out in rows of xrange PEs; makes a team of this PE's row and one of its column. 0 on success. */
+/* Lays parent_team out in rows of xrange PEs; makes a team of this PE's row and one of its column. Returns 0 on
+ * success. */
 SELVEDGE_FN(int, shmem_team_split_2d, shmem_team_t parent_team, int xrange, const shmem_team_config_t *xaxis_config,
             long xaxis_mask, shmem_team_t *xaxis_team, const shmem_team_config_t *yaxis_config, long yaxis_mask,
             shmem_team_t *yaxis_team)
@@ -369,24 +371,24 @@ SELVEDGE_FN(void, shmem_team_destroy, shmem_team_t team)
 
 /* ---- Communication contexts ------------------------------------------------------------------------------------ */
 
-/* Makes a context of the world team, with SHMEM_CTX_* options: a stream of operations with a quiet of its own. 0
- * on success. */
+/* Makes a context of the world team, with SHMEM_CTX_* options: a stream of operations with a quiet of its own.
+ * Returns 0 on success. */
 SELVEDGE_FN(int, shmem_ctx_create, long options, shmem_ctx_t *ctx)
 
-/* Makes a context whose PE numbers are those of team. 0 on success. */
+/* Makes a context whose PE numbers are those of team. Returns 0 on success. */
 SELVEDGE_FN(int, shmem_team_create_ctx, shmem_team_t team, long options, shmem_ctx_t *ctx)
 
-/* Completes what a context has begun, and destroys it. */
+/* Completes the operations of a context, and destroys it. */
 SELVEDGE_FN(void, shmem_ctx_destroy, shmem_ctx_t ctx)
 
-/* Gives the team that a context belongs to. 0 on success. */
+/* Writes the team of a context to *team. Returns 0 on success. */
 SELVEDGE_FN(int, shmem_ctx_get_team, shmem_ctx_t ctx, shmem_team_t *team)
 
 /* ---- Remote memory access -------------------------------------------------------------------------------------- */
 
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Copies nelems elements of source to dest at PE pe. On return source may be used again. */ \
+    /* Copies nelems elements of source to dest at PE pe. source may be used again on return. */ \
     SELVEDGE_CTX_FN(void, P, T##_put, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
     /* Writes one element to dest at PE pe. */ \
     SELVEDGE_CTX_FN(void, P, T##_p, TYPE *dest, TYPE value, int pe) \
@@ -396,9 +398,9 @@ SELVEDGE_FN(int, shmem_ctx_get_team, shmem_ctx_t ctx, shmem_team_t *team)
     /* As shmem_iput, for nblocks blocks of bsize elements; strides are from block to block. */ \
     SELVEDGE_CTX_FN(void, P, T##_ibput, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, \
                     size_t nblocks, int pe) \
-    /* Copies nelems elements of source at PE pe to dest. On return they are there. */ \
+    /* Copies nelems elements of source at PE pe to dest. They are there on return. */ \
     SELVEDGE_CTX_FN(void, P, T##_get, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* One element of source at PE pe. */ \
+    /* Returns one element of source at PE pe. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_g, const TYPE *source, int pe) \
     /* As shmem_get, with a stride of dst elements in dest and of sst in source. */ \
     SELVEDGE_CTX_FN(void, P, T##_iget, TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t nelems, \
@@ -449,22 +451,22 @@ SELVEDGE_BLOCKS(SELVEDGE_F, shmem_)
 
 /* ---- Selvedge: counting puts ----------------------------------------------------------------------------------- */
 
-/* Makes a counter, 0 at every PE; SHMEM_CT_INVALID when there are too many. Collective over the world team. */
+/* Makes a counter, 0 at every PE. *ct is SHMEM_CT_INVALID if there are too many. Collective over the world team. */
 SELVEDGE_FN(void, shmem_ct_create, shmem_ct_t *ct)
 
 /* Frees a counter and sets *ct to SHMEM_CT_INVALID. Collective over the world team. */
 SELVEDGE_FN(void, shmem_ct_free, shmem_ct_t *ct)
 
-/* The value of this PE's counter. */
+/* Returns the value of this PE's counter. */
 SELVEDGE_FN(long, shmem_ct_get, shmem_ct_t ct)
 
 /* Sets this PE's counter. */
 SELVEDGE_FN(void, shmem_ct_set, shmem_ct_t ct, long value)
 
-/* Waits until this PE's counter has reached wait_for. The data that was counted is then here. */
+/* Waits until this PE's counter has reached wait_for. The counted data has then arrived. */
 SELVEDGE_FN(void, shmem_ct_wait, shmem_ct_t ct, long wait_for)
 
-/* Whether this PE's counter has reached wait_for: 1 or 0. */
+/* Returns 1 if this PE's counter has reached wait_for, else 0. */
 SELVEDGE_FN(int, shmem_ct_test, shmem_ct_t ct, long wait_for)
 
 /* For the standard RMA types. */
@@ -473,7 +475,7 @@ SELVEDGE_FN(int, shmem_ct_test, shmem_ct_t ct, long wait_for)
     SELVEDGE_CTX_FN(void, P, T##_put_ct, shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
     /* As shmem_put_ct; source may be used again after a shmem_quiet. */ \
     SELVEDGE_CTX_FN(void, P, T##_put_ct_nbi, shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
-    /* As shmem_get, and adds one to the counter of PE pe: it learns that its data was taken. */ \
+    /* As shmem_get, and adds one to the counter of PE pe, which so learns that its data has been read. */ \
     SELVEDGE_CTX_FN(void, P, T##_get_ct, shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe) \
     /* As shmem_p, and adds one to the counter of PE pe once the element is there. */ \
     SELVEDGE_CTX_FN(void, P, T##_p_ct, shmem_ct_t ct, TYPE *dest, TYPE value, int pe)
@@ -492,25 +494,25 @@ SELVEDGE_BLOCKS(SELVEDGE_F, shmem_)
 
 /* For the extended AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Reads source at PE pe. Atomic, as all of these, towards other atomic operations on the same object and \
-     * type. */ \
+    /* Reads source at PE pe. It is atomic, as all of these, with respect to other atomic operations on the same \
+     * object and type. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch, const TYPE *source, int pe) \
     /* Writes dest at PE pe. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_set, TYPE *dest, TYPE value, int pe) \
-    /* Writes dest at PE pe. What it was before. */ \
+    /* Writes dest at PE pe. Returns the old value. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_swap, TYPE *dest, TYPE value, int pe)
 SELVEDGE_AMO_EXTENDED(SELVEDGE_F, shmem_)
 #undef SELVEDGE_F
 
 /* For the standard AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Writes dest at PE pe if it equals cond. What it was before. */ \
+    /* Writes dest at PE pe if it equals cond. Returns the old value. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_compare_swap, TYPE *dest, TYPE cond, TYPE value, int pe) \
-    /* Adds one to dest at PE pe. What it was before. */ \
+    /* Adds one to dest at PE pe. Returns the old value. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_inc, TYPE *dest, int pe) \
     /* Adds one to dest at PE pe. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_inc, TYPE *dest, int pe) \
-    /* Adds value to dest at PE pe. What it was before. */ \
+    /* Adds value to dest at PE pe. Returns the old value. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_add, TYPE *dest, TYPE value, int pe) \
     /* Adds value to dest at PE pe. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_add, TYPE *dest, TYPE value, int pe)
@@ -519,15 +521,15 @@ SELVEDGE_AMO(SELVEDGE_F, shmem_)
 
 /* For the bitwise AMO types. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Bitwise and of value into dest at PE pe. What it was before. */ \
+    /* Bitwise and of value into dest at PE pe. Returns the old value. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_and, TYPE *dest, TYPE value, int pe) \
     /* Bitwise and of value into dest at PE pe. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_and, TYPE *dest, TYPE value, int pe) \
-    /* Bitwise or of value into dest at PE pe. What it was before. */ \
+    /* Bitwise or of value into dest at PE pe. Returns the old value. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_or, TYPE *dest, TYPE value, int pe) \
     /* Bitwise or of value into dest at PE pe. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_or, TYPE *dest, TYPE value, int pe) \
-    /* Bitwise exclusive or of value into dest at PE pe. What it was before. */ \
+    /* Bitwise exclusive or of value into dest at PE pe. Returns the old value. */ \
     SELVEDGE_CTX_FN(TYPE, P, T##_atomic_fetch_xor, TYPE *dest, TYPE value, int pe) \
     /* Bitwise exclusive or of value into dest at PE pe. */ \
     SELVEDGE_CTX_FN(void, P, T##_atomic_xor, TYPE *dest, TYPE value, int pe)
@@ -626,19 +628,19 @@ SELVEDGE_FN(void, shmem_ctx_signal_add, shmem_ctx_t ctx, uint64_t *sig_addr, uin
 SELVEDGE_FN(void, shmem_signal_set, uint64_t *sig_addr, uint64_t signal, int pe)
 SELVEDGE_FN(void, shmem_ctx_signal_set, shmem_ctx_t ctx, uint64_t *sig_addr, uint64_t signal, int pe)
 
-/* The value of a signal of this PE. */
+/* Returns the value of a signal of this PE. */
 SELVEDGE_FN(uint64_t, shmem_signal_fetch, const uint64_t *sig_addr)
 
-/* Waits until a signal of this PE compares (SHMEM_CMP_*) with cmp_value. The value that did. */
+/* Waits until a signal of this PE compares (SHMEM_CMP_*) with cmp_value. Returns that value. */
 SELVEDGE_FN(uint64_t, shmem_signal_wait_until, uint64_t *sig_addr, int cmp, uint64_t cmp_value)
 
 /* ---- Sessions -------------------------------------------------------------------------------------------------- */
 
-/* Announces a stretch of operations on a context, with SHMEM_CTX_SESSION_* options. */
+/* Announces a series of operations on a context, with SHMEM_CTX_SESSION_* options. */
 SELVEDGE_FN(void, shmem_ctx_session_start, shmem_ctx_t ctx, long options, const shmem_ctx_session_config_t *config,
             long config_mask)
 
-/* Ends it. Completes nothing. */
+/* Ends a session. Completes no operation. */
 SELVEDGE_FN(void, shmem_ctx_session_stop, shmem_ctx_t ctx)
 
 /* ---- Collectives: barrier and sync ----------------------------------------------------------------------------- */
@@ -646,10 +648,10 @@ SELVEDGE_FN(void, shmem_ctx_session_stop, shmem_ctx_t ctx)
 /* Completes all operations of the default context, everywhere, and waits for all PEs. */
 SELVEDGE_FN(void, shmem_barrier_all, void)
 
-/* Waits for all PEs. Completes only what PEs store by themselves. */
+/* Waits for all PEs. Completes only the stores of the PEs themselves. */
 SELVEDGE_FN(void, shmem_sync_all, void)
 
-/* As shmem_sync_all, for the PEs of team. 0 on success. Its type-generic name is shmem_sync. */
+/* As shmem_sync_all, for the PEs of team. Returns 0 on success. Its type-generic name is shmem_sync. */
 SELVEDGE_FN(int, shmem_team_sync, shmem_team_t team)
 
 /* ---- Collectives: moving data ---------------------------------------------------------------------------------- */
@@ -657,7 +659,7 @@ SELVEDGE_FN(int, shmem_team_sync, shmem_team_t team)
 /* For the standard RMA types. */
 #define SELVEDGE_F(TYPE, T, P) \
     /* Sends nelems elements from each PE of team to each: source block i goes to PE i, dest block i comes from \
-     * PE i. 0 on success, as with all collectives that return something. */ \
+     * PE i. Returns 0 on success, as do all collectives with a result. */ \
     SELVEDGE_FN(int, P##T##_alltoall, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems) \
     /* As shmem_alltoall, with strides of dst and sst elements. */ \
     SELVEDGE_FN(int, P##T##_alltoalls, shmem_team_t team, TYPE *dest, const TYPE *source, ptrdiff_t dst, \
@@ -684,7 +686,7 @@ SELVEDGE_FN(int, shmem_fcollectmem, shmem_team_t team, void *dest, const void *s
 
 /* For the unsigned types and those of fixed size. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Bitwise and over the PEs of team, element by element; every PE gets it. */ \
+    /* Bitwise and over the PEs of team, element by element. Every PE gets the result. */ \
     SELVEDGE_FN(int, P##T##_and_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) \
     /* Bitwise or. */ \
     SELVEDGE_FN(int, P##T##_or_reduce, shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce) \
@@ -734,7 +736,7 @@ SELVEDGE_FN(void, shmem_sync, int pe_start, int log_pe_stride, int pe_size, long
 
 /* For 32, 64 bits. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* As the team's. The root, counted within the set, keeps its dest. (Deprecated since 1.5.) */ \
+    /* As the team's. The root is counted within the set; its dest is not written. (Deprecated since 1.5.) */ \
     SELVEDGE_FN(void, P##broadcast##T, TYPE *dest, const TYPE *source, size_t nelems, int pe_root, int pe_start, \
                 int log_pe_stride, int pe_size, long *psync) \
     /* As the team's. (Deprecated since 1.5.) */ \
@@ -795,12 +797,12 @@ SELVEDGE_NUMBERS_OLD(SELVEDGE_F, shmem_)
 #define SELVEDGE_F(TYPE, T, P) \
     /* Waits until an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value. */ \
     SELVEDGE_FN(void, P##T##_wait_until, TYPE *ivar, int cmp, TYPE cmp_value) \
-    /* Waits until each of nelems objects does. Those whose status is not 0 are left out, here and below. */ \
+    /* Waits until each of nelems objects does. Objects whose status is not 0 are left out, here and below. */ \
     SELVEDGE_FN(void, P##T##_wait_until_all, TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value) \
-    /* Waits until one of them does. Its index; SIZE_MAX if all are left out. */ \
+    /* Waits until one of them does. Returns its index; SIZE_MAX if all are left out. */ \
     SELVEDGE_FN(size_t, P##T##_wait_until_any, TYPE *ivars, size_t nelems, const int *status, int cmp, \
                 TYPE cmp_value) \
-    /* Waits until at least one of them does. How many do; their indices go to indices. */ \
+    /* Waits until at least one of them does. Returns how many do, and writes their indices to indices. */ \
     SELVEDGE_FN(size_t, P##T##_wait_until_some, TYPE *ivars, size_t nelems, size_t *indices, const int *status, \
                 int cmp, TYPE cmp_value) \
     /* As shmem_wait_until_all, each object with a value of its own. */ \
@@ -832,13 +834,14 @@ SELVEDGE_FN(void, shmem_wait, long *ivar, long cmp_value)
 
 /* For the standard AMO types, short, unsigned short. */
 #define SELVEDGE_F(TYPE, T, P) \
-    /* Whether an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value: 1 or 0. */ \
+    /* Returns 1 if an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value, else 0. */ \
     SELVEDGE_FN(int, P##T##_test, TYPE *ivar, int cmp, TYPE cmp_value) \
-    /* Whether each of nelems objects does: 1 or 0. Those whose status is not 0 are left out, here and below. */ \
+    /* Returns 1 if each of nelems objects does, else 0. Objects whose status is not 0 are left out, here and \
+     * below. */ \
     SELVEDGE_FN(int, P##T##_test_all, TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value) \
-    /* The index of one of them that does; SIZE_MAX if none does. */ \
+    /* Returns the index of one of them that does; SIZE_MAX if none does. */ \
     SELVEDGE_FN(size_t, P##T##_test_any, TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value) \
-    /* How many of them do; their indices go to indices. */ \
+    /* Returns how many of them do, and writes their indices to indices. */ \
     SELVEDGE_FN(size_t, P##T##_test_some, TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, \
                 TYPE cmp_value) \
     /* As shmem_test_all, each object with a value of its own. */ \
@@ -855,11 +858,11 @@ SELVEDGE_SYNC(SELVEDGE_F, shmem_)
 
 /* ---- Memory ordering ------------------------------------------------------------------------------------------- */
 
-/* What a context sent to a PE before arrives there before what it sends to it later. */
+/* Orders the operations of a context: to each PE, earlier ones arrive before later ones. */
 SELVEDGE_FN(void, shmem_fence, void)
 SELVEDGE_FN(void, shmem_ctx_fence, shmem_ctx_t ctx)
 
-/* Returns when everything that a context has begun is complete, at every PE. */
+/* Returns when all operations of a context are complete, at every PE. */
 SELVEDGE_FN(void, shmem_quiet, void)
 SELVEDGE_FN(void, shmem_ctx_quiet, shmem_ctx_t ctx)
 
@@ -872,20 +875,20 @@ SELVEDGE_FN(void, shmem_ctx_pe_quiet, shmem_ctx_t ctx, const int *target_pes, si
 /* Completes this PE's operations and releases a lock that it holds. A lock is a symmetric long, at first 0. */
 SELVEDGE_FN(void, shmem_clear_lock, long *lock)
 
-/* Waits for a lock and takes it. Those who wait get it in the order in which they came. */
+/* Waits for a lock and takes it. Waiting PEs get it in the order in which they came. */
 SELVEDGE_FN(void, shmem_set_lock, long *lock)
 
-/* Takes a lock if it is free. 0 when it was taken, 1 when another PE has it. */
+/* Takes a lock if it is free. Returns 0 if it has taken the lock, 1 if another PE has it. */
 SELVEDGE_FN(int, shmem_test_lock, long *lock)
 
 /* ---- Profiling ------------------------------------------------------------------------------------------------- */
 
-/* Does nothing: a word from the program to a profiler, which may define it. */
+/* Does nothing by itself. A profiler may define it and read level. */
 SELVEDGE_FN(void, shmem_pcontrol, int level, ...)
 
 /* ---- Cache control --------------------------------------------------------------------------------------------- */
 
-/* Does nothing: caches of this machine are coherent. Gone from the specification since 1.5, as are the next five.
+/* Does nothing: caches of this machine are coherent. The specification has dropped it in 1.5, and the next five.
  * (Deprecated since 1.3.) */
 SELVEDGE_FN(void, shmem_set_cache_inv, void)
 
@@ -921,10 +924,10 @@ SELVEDGE_FN(void, shmem_udcflush_line, void *dest)
     inline RETURNS P##NAME(shmem_ctx_t ctx, __VA_ARGS__) { return P##ctx_##T##_##NAME(ctx, SELVEDGE_LIST ARGUMENTS); }
 #define SELVEDGE_LIST(...) __VA_ARGS__
 
-/* std::complex<float> as a float _Complex. */
+/* The address of a std::complex<float> as that of a float _Complex. */
 template <typename To, typename From> inline To *shmem_impl_as(From *from)
 {
-    static_assert(sizeof(To) == sizeof(From), "std::complex is what is wanted here");
+    static_assert(sizeof(To) == sizeof(From), "the argument must point to a std::complex");
     return reinterpret_cast<To *>(from);
 }
 
@@ -1196,15 +1199,15 @@ SELVEDGE_SYNC_DISTINCT(SELVEDGE_F, shmem_)
 #define SELVEDGE_2ND_(A, B, ...)    B
 #define SELVEDGE_3RD_(A, B, C, ...) C
 
-/* What objects of a type choose. How they may be qualified is the business of the function that is chosen. */
+/* The function that objects of a type select. That function's prototype checks how they are qualified. */
 #define SELVEDGE_CASE(TYPE, T, OP)       SELVEDGE_QUALIFIED(TYPE, shmem_##T##OP)
 #define SELVEDGE_CTX_CASE(TYPE, T, OP)   SELVEDGE_QUALIFIED(TYPE, shmem_ctx_##T##OP)
 #define SELVEDGE_QUALIFIED(TYPE, CHOICE) , TYPE *: CHOICE, const TYPE *: CHOICE, volatile TYPE *: CHOICE
-/* A choice that need not be right unless it is made. */
+/* A selection that may fail in a branch that is not taken. */
 #define SELVEDGE_OR_NONE(ARGUMENT, ...) _Generic((ARGUMENT) __VA_ARGS__, default: SELVEDGE_NONE)
 #define SELVEDGE_NONE                   "there is no such function for objects of this type"
 
-/* By the type of an argument; of the next one where the first is a context. */
+/* Selects by the type of an argument; by the next one if the first is a context. */
 #define SELVEDGE_BY_1ST(EACH, OP, ...) \
     _Generic((SELVEDGE_1ST(__VA_ARGS__)) SELVEDGE_##EACH(SELVEDGE_CASE, OP))(__VA_ARGS__)
 #define SELVEDGE_BY_2ND(EACH, OP, ...) \
@@ -1218,10 +1221,10 @@ SELVEDGE_SYNC_DISTINCT(SELVEDGE_F, shmem_)
         default: SELVEDGE_OR_NONE(SELVEDGE_2ND(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CASE, OP)), \
         shmem_ctx_t: SELVEDGE_OR_NONE(SELVEDGE_3RD(__VA_ARGS__), SELVEDGE_##EACH(SELVEDGE_CTX_CASE, OP)) \
     )(__VA_ARGS__)
-/* Of an object that may be volatile: others write it. */
+/* For an object that may be volatile, because other PEs write it. */
 #define SELVEDGE_BY_VOLATILE(EACH, OP, OBJECT, ...) \
     _Generic((OBJECT) SELVEDGE_##EACH(SELVEDGE_CASE, OP))((void *)(OBJECT), __VA_ARGS__)
-/* By whether the first argument is of a certain type. */
+/* Selects by whether the first argument is of a certain type. */
 #define SELVEDGE_IF_1ST(TYPE, THEN, ELSE, ...) \
     _Generic((SELVEDGE_1ST(__VA_ARGS__)), TYPE: THEN, default: ELSE)(__VA_ARGS__)
 

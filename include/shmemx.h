@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * shmemx.h: names that Sandia OpenSHMEM has had for counting puts and for what OpenSHMEM 1.6 made standard, for
- * programs that use them. New programs find the same in shmem.h, whose notation this header shares.
+ * shmemx.h: the names of Sandia OpenSHMEM for counting puts, and for functions that OpenSHMEM 1.6 has made standard.
+ * New programs use shmem.h, which has the same functions and explains the notation of this header.
  *
  * Made by `make docs-pages` from the table in crates/shmem/api; not to be edited.
  */
@@ -10,7 +10,7 @@
 
 #include <shmem.h>
 
-/* Programs ask for this name before they use shmemx_wtime. */
+/* Programs test for this name before they use shmemx_wtime. */
 #define HAVE_SHMEMX_WTIME 1
 
 typedef shmem_ct_t shmemx_ct_t; /* a counter of counting puts */
@@ -90,10 +90,10 @@ SELVEDGE_NUMBERS(SELVEDGE_F, shmemx_)
 
 /* ---- Queries --------------------------------------------------------------------------------------------------- */
 
-/* Seconds since a moment that stays the same while the program runs. */
+/* Returns the seconds since a moment that stays the same while the program runs. */
 SELVEDGE_FN(double, shmemx_wtime, void)
 
-/* The name of the machine that this PE runs on. Not to be freed or changed. */
+/* Returns the name of the machine that this PE runs on. Not to be freed or changed. */
 SELVEDGE_FN(char *, shmemx_nodename, void)
 
 #ifdef __cplusplus

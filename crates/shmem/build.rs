@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Writes the C functions in Rust (`OUT_DIR/exports.rs`) from the table in `api/`, and compiles the few that Rust
-//! cannot express (`src/longdouble.c`), against the header of the same table.
+//! Generates the C functions in Rust (`OUT_DIR/exports.rs`) from the table in `api/`. Compiles the few functions that
+//! Rust cannot express (`src/longdouble.c`), against the header of the same table.
 
 use std::env;
 use std::fs;

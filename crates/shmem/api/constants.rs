@@ -4,10 +4,10 @@
 /// A constant of `shmem.h`.
 pub struct Constant {
     pub name: &'static str,
-    /// As C has it.
+    /// The value as a C expression.
     pub value: &'static str,
-    pub says: &'static str,
-    /// It has an older name that begins with `_SHMEM_`, too.
+    pub summary: &'static str,
+    /// There is an older name that begins with `_SHMEM_`, too.
     pub underscored: bool,
 }
 
@@ -17,15 +17,15 @@ pub struct Group {
     pub constants: &'static [Constant],
 }
 
-const fn new(name: &'static str, value: &'static str, says: &'static str) -> Constant {
-    Constant { name, value, says, underscored: false }
+const fn new(name: &'static str, value: &'static str, summary: &'static str) -> Constant {
+    Constant { name, value, summary, underscored: false }
 }
 
-const fn old(name: &'static str, value: &'static str, says: &'static str) -> Constant {
-    Constant { name, value, says, underscored: true }
+const fn old(name: &'static str, value: &'static str, summary: &'static str) -> Constant {
+    Constant { name, value, summary, underscored: true }
 }
 
-/// What identifies the library.
+/// Name and version of the library, as a C string.
 pub const VENDOR: &str = concat!("\"Selvedge ", env!("CARGO_PKG_VERSION"), "\"");
 
 #[rustfmt::skip]
@@ -64,7 +64,7 @@ pub const GROUPS: &[Group] = &[
     ] },
     Group { title: "How signals are updated", constants: &[
         new("SHMEM_SIGNAL_SET", "0", "the signal is set"),
-        new("SHMEM_SIGNAL_ADD", "1", "it is added to"),
+        new("SHMEM_SIGNAL_ADD", "1", "the signal is added to"),
     ] },
     Group { title: "Comparisons of waits and tests: object CMP value", constants: &[
         old("SHMEM_CMP_EQ", "1", "="),
@@ -75,7 +75,7 @@ pub const GROUPS: &[Group] = &[
         old("SHMEM_CMP_LE", "6", "<="),
     ] },
     Group { title: "Work arrays of collectives over active sets (deprecated since 1.5)", constants: &[
-        old("SHMEM_SYNC_VALUE", "0", "what each element of psync holds before and after"),
+        old("SHMEM_SYNC_VALUE", "0", "value of each element of psync before and after a call"),
         new("SHMEM_SYNC_SIZE", "16", "elements of psync, for any collective"),
         old("SHMEM_BCAST_SYNC_SIZE", "16", "for broadcasts"),
         old("SHMEM_REDUCE_SYNC_SIZE", "16", "for reductions"),

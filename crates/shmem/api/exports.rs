@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Renders the C functions in Rust: each passes its name and its arguments on to the Rust function of its row.
 //!
-//! Where a `long double` is passed or returned by value, Rust cannot speak C's calling convention, and the function
-//! stands in `src/longdouble.c`.
+//! Rust cannot pass or return a `long double` by value as C does. Functions that do are in `src/longdouble.c`.
 
 use std::fmt::Write as _;
 
 use super::{Function, Parameter, all_functions, filled};
 
-/// What `src/exports.rs` includes.
+/// The text that `src/exports.rs` includes.
 pub fn exports() -> String {
     let mut text = String::from("// Made by build.rs from the table in api/.\n");
     for function in all_functions().filter(|function| !by_value(function)) {
@@ -17,7 +16,7 @@ pub fn exports() -> String {
     text
 }
 
-/// Whether a `long double` goes by value: the function stands in `src/longdouble.c`.
+/// Whether a `long double` is passed by value. Such a function is in `src/longdouble.c`.
 pub fn by_value(function: &Function) -> bool {
     let prototype = &function.prototype;
     let bare = prototype.returns == "TYPE" || prototype.parameters.iter().any(|parameter| parameter.c == "TYPE");
@@ -59,7 +58,7 @@ fn export(text: &mut String, function: &Function) {
         "\n/// {}\n#[unsafe(no_mangle)]\npub unsafe extern \"C\" fn {name}({}){returns} {{\n    \
          // SAFETY: the contract of the C function is that of the Rust function.\n    \
          unsafe {{ {}(\"{name}\"{comma}{arguments}) }}\n}}",
-        row.says(),
+        row.summary(),
         parameters.join(", "),
         filled(path, element),
     )

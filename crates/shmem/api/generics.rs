@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders the type-generic names: in C11 macros that choose by `_Generic`, in C++ overloaded functions.
+//! Renders the type-generic names: in C11 macros that select by `_Generic`, in C++ overloaded functions.
 //!
-//! What decides is the type of the first pointer to elements, and whether a context comes before it. A macro looks at
-//! arguments from the left and hands all of them on, so arguments behind those may hold commas of their own.
+//! The type of the first pointer to elements selects the function, and whether a context comes before it. A macro reads its
+//! arguments from the left and passes all of them on, so later arguments may contain commas.
 
 use std::fmt::Write as _;
 
@@ -51,7 +51,7 @@ fn c11(text: &mut String, header: Header) {
     }
 }
 
-/// The name under which C11 and C++ know a family.
+/// The type-generic name of a family.
 pub fn generic_name(row: &Row) -> String {
     match row.generic {
         Generic::First { name, .. } => name.into(),
@@ -59,13 +59,13 @@ pub fn generic_name(row: &Row) -> String {
     }
 }
 
-/// The function that is meant when the first argument is of the type that `Generic::First` has.
+/// The function that is selected if the first argument is of the type of `Generic::First`.
 fn when_first(row: &Row) -> String {
     let name = row.prototype().name;
     name.with(row.ctx, None)
 }
 
-/// What the macro becomes: a choice among the functions of the family; in `shmemx.h`, the name that is standard now.
+/// The macro's text: a selection among the functions of the family; in `shmemx.h`, the standard name.
 fn choice(row: &Row) -> String {
     let prototype = row.prototype();
     if let Some(standard) = generic_name(row).strip_prefix("shmemx_") {
@@ -80,7 +80,7 @@ fn choice(row: &Row) -> String {
         (false, false, Some(1)) => "BY_2ND",
         (false, true, Some(0)) => "CTX_BY_1ST",
         (false, true, Some(1)) => "CTX_BY_2ND",
-        _ => panic!("no macro chooses by what {} has", prototype.name.whole()),
+        _ => panic!("no macro selects by the arguments of {}", prototype.name.whole()),
     };
     let operation = prototype.name.of(None);
     format!("SELVEDGE_{by}({}, _{operation}, __VA_ARGS__)", list_name(row.sets[0], true))
@@ -114,7 +114,7 @@ fn cxx(text: &mut String, header: Header) {
     }
 }
 
-/// The overload that `Generic::First` stands for; the other is a function of C.
+/// The overload of `Generic::First`. The other function is the C function itself.
 fn first(text: &mut String, row: &Row, name: &str, c: &str) {
     let prototype = row.prototype();
     let mut arguments: Vec<&str> = prototype.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
@@ -133,7 +133,7 @@ fn first(text: &mut String, row: &Row, name: &str, c: &str) {
     .expect("a string takes it");
 }
 
-/// The overloads of families for the types of a set.
+/// Overloads the names of families for the types of a set.
 fn overloads(text: &mut String, set: &Set, rows: &[&Row]) {
     let mut lines = vec!["#define SELVEDGE_F(TYPE, T, P)".to_owned()];
     for row in rows {
@@ -155,7 +155,7 @@ fn overloads(text: &mut String, set: &Set, rows: &[&Row]) {
     }
 }
 
-/// The same for `std::complex`, which has the layout of C's complex numbers.
+/// Overloads the names for `std::complex`, which has the layout of C's complex numbers.
 fn std_complex(text: &mut String, rows: &[&Row], prefix: &str) {
     let mut lines = vec!["#define SELVEDGE_F(PART, T, P)".to_owned()];
     for row in rows {
@@ -172,7 +172,7 @@ fn std_complex(text: &mut String, rows: &[&Row], prefix: &str) {
     writeln!(text, "{}\n{}#undef SELVEDGE_F", lines.join(" \\\n"), uses.concat()).expect("a string takes it");
 }
 
-/// The lines, within a macro, that overload a family's name.
+/// The lines of a macro that overload a family's name.
 fn overload(row: &Row, arguments: &[String], parameters: &str) -> Vec<String> {
     let prototype = row.prototype();
     let overload = if row.ctx { "SELVEDGE_CTX_OVERLOAD" } else { "SELVEDGE_OVERLOAD" };

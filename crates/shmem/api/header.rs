@@ -2,7 +2,7 @@
 //! Renders `include/shmem.h` and `include/shmemx.h`.
 //!
 //! A family of functions is declared once, for all its types, by a macro that a list of types is applied to; so the
-//! header can be read from top to bottom. Declared are real functions, in every language.
+//! header can be read from top to bottom. Every name without a type in it is a real function, in C and C++.
 
 use std::fmt::Write as _;
 
@@ -37,7 +37,7 @@ pub fn shmemx() -> String {
     body(String::from(SHMEMX_BEGINS), Header::Shmemx, "SHMEMX_H")
 }
 
-/// Functions, then their type-generic names.
+/// Declares the functions, then their type-generic names.
 fn body(mut text: String, header: Header, guard: &str) -> String {
     text.push_str("\n#ifdef __cplusplus\nextern \"C\" {\n#endif\n");
     for section in SECTIONS.iter().filter(|section| section.header == header) {
@@ -62,11 +62,12 @@ fn constants(text: &mut String) {
         let name_width = group.constants.iter().map(|constant| constant.name.len()).max().unwrap_or(0);
         let value_width = group.constants.iter().map(|constant| constant.value.len()).max().unwrap_or(0);
         for constant in group.constants {
-            let (name, value, says) = (constant.name, constant.value, constant.says);
-            writeln!(text, "#define {name:name_width$} {value:value_width$} /* {says} */").expect("a string takes it");
+            let (name, value, summary) = (constant.name, constant.value, constant.summary);
+            writeln!(text, "#define {name:name_width$} {value:value_width$} /* {summary} */")
+                .expect("a string takes it");
         }
     }
-    text.push_str("\n/* The same by the names of old (deprecated since 1.3). */\n");
+    text.push_str("\n/* The same constants by their old names (deprecated since 1.3). */\n");
     let old = GROUPS.iter().flat_map(|group| group.constants).filter(|constant| constant.underscored);
     let width = old.clone().map(|constant| constant.name.len()).max().unwrap_or(0);
     for constant in old {
@@ -74,7 +75,7 @@ fn constants(text: &mut String) {
     }
 }
 
-/// The name of the list of a set's types, without `SELVEDGE_`; of those no two of which are the same, if `distinct`.
+/// The name of the list of a set's types, without `SELVEDGE_`; `distinct`: of its different types only.
 pub fn list_name(set: &Set, distinct: bool) -> String {
     let split = distinct && !set.repeated().is_empty();
     format!("{}{}", set.name, if split { "_DISTINCT" } else { "" })
@@ -99,12 +100,12 @@ fn list_macro(text: &mut String, name: &str, types: &[String]) {
     writeln!(text, "#define SELVEDGE_{name}(X, Y) \\\n{}", lines.join(" \\\n")).expect("a string takes it");
 }
 
-/// What a set is called in a comment.
+/// A set's name in a comment.
 fn words(set: &Set) -> String {
     set.title.replace('`', "")
 }
 
-/// The functions of a section: one after the other, and by sets of types.
+/// Declares the functions of a section: those without types in order, families by sets of types.
 fn declarations(text: &mut String, section: &Section) {
     let mut done: Vec<&str> = Vec::new();
     for row in section.rows {
@@ -125,11 +126,11 @@ fn declarations(text: &mut String, section: &Section) {
     }
 }
 
-/// What a comment says of a row.
+/// The comment on a row.
 fn remark(row: &Row) -> String {
     match row.since {
-        Some(version) => format!("{} (Deprecated since {version}.)", row.says()),
-        None => row.says(),
+        Some(version) => format!("{} (Deprecated since {version}.)", row.summary()),
+        None => row.summary(),
     }
 }
 
@@ -144,7 +145,7 @@ fn plain(text: &mut String, row: &Row) {
     }
 }
 
-/// Functions of a set of one type: bytes.
+/// Declares the functions of a set of one type: bytes.
 fn single<'a>(text: &mut String, set: &Set, rows: impl Iterator<Item = &'a Row>) {
     writeln!(text, "\n/* The same for {}. */", words(set)).expect("a string takes it");
     for row in rows {
@@ -161,20 +162,20 @@ fn single<'a>(text: &mut String, set: &Set, rows: impl Iterator<Item = &'a Row>)
     }
 }
 
-/// Families for a set of types.
+/// Declares the families of a set of types.
 fn family<'a>(text: &mut String, set: &Set, rows: impl Iterator<Item = &'a Row>) {
     let rows: Vec<&Row> = rows.collect();
     let repeats = set.naming == Naming::Suffix && rows.iter().all(|row| row.sets[0].naming == Naming::Infix);
-    let says = words(set);
-    let says = if repeats { format!("The same for elements of {says}.") } else { format!("For {says}.") };
-    writeln!(text, "\n/* {says} */\n#define SELVEDGE_F(TYPE, T, P) \\").expect("a string takes it");
+    let summary = words(set);
+    let summary = if repeats { format!("The same for elements of {summary}.") } else { format!("For {summary}.") };
+    writeln!(text, "\n/* {summary} */\n#define SELVEDGE_F(TYPE, T, P) \\").expect("a string takes it");
     for row in &rows {
         let prototype = row.prototype();
         if !repeats {
             push_lines(text, &comment(&remark(row), "    ", WIDTH - 2), " \\");
         }
         let name = prototype.name.of(Some((set.naming, "T")));
-        // T stands alone between underscores or letters: paste it.
+        // The preprocessor pastes T into the name.
         let name = match set.naming {
             Naming::Infix => name.replacen("T_", "T##_", 1),
             Naming::Suffix => {
@@ -216,14 +217,14 @@ fn declaration(
 }
 
 /// The lines of a comment.
-pub fn comment(says: &str, indent: &str, width: usize) -> Vec<String> {
-    let words: Vec<String> = says.split(' ').map(str::to_owned).collect();
+pub fn comment(summary: &str, indent: &str, width: usize) -> Vec<String> {
+    let words: Vec<String> = summary.split(' ').map(str::to_owned).collect();
     let mut lines = flowed(&words, " ", &format!("{indent}/* "), &format!("{indent} * "), width - 3);
     lines.last_mut().expect("there is one").push_str(" */");
     lines
 }
 
-/// Words with what separates them, in lines of at most `width` columns.
+/// Joins words with separators into lines of at most `width` columns.
 pub fn flowed(words: &[String], separator: &str, first: &str, hanging: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::from(first)];
     let mut empty = true;

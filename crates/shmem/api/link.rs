@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Renders what the linker needs to make `libsma.so` of the static library: `packaging/libsma.ld`, which pulls every
-//! function in and gives it its name for profilers (OpenSHMEM, "Profiling Interface"), and `packaging/libsma.map`,
+//! Renders the two files with which the linker makes `libsma.so` of the static library: `packaging/libsma.ld`, which includes every
+//! function and gives it its second name for profilers (OpenSHMEM, "Profiling Interface"), and `packaging/libsma.map`,
 //! which exports these names and no others.
 //!
-//! Both are checked in, so that linking waits for nothing and the names that the library promises can be read.
+//! Both are checked in, so that linking needs no other step first, and the exported names can be read.
 
 use std::fmt::Write as _;
 
 use super::all_functions;
 
-/// A name for profilers: the same with a p in front.
+/// The second name of a function, for profilers: the same with a p in front.
 pub fn profiled(name: &str) -> String {
     format!("p{name}")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every function of the OpenSHMEM interface, as a table, and what is made of it.
+//! Every function of the OpenSHMEM interface, as a table, and the files that are generated from it.
 //!
 //! | file | what |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | `link.rs` | renders `packaging/libsma.ld` and `packaging/libsma.map`, with which `libsma.so` is linked |
 //! | `page.rs` | renders `docs/shmem-api.md` |
 //!
-//! It is no module of the crate: `build.rs` includes it for the exports, `tests/generated.rs` for the checked-in files.
+//! The crate itself does not have this module. `build.rs` includes it for the exports, `tests/generated.rs` for the checked-in files.
 //!
 //! A row has a prototype in C, in which `TYPE` stands for the type of an element, and the Rust function behind it:
 //!
@@ -25,11 +25,11 @@
 //! `shmem_ctx_int_put(ctx, ..)`, and the type-generic `shmem_put`. The Rust function is called with the name of the C
 //! function, the context (with `ctx` or `default_ctx`), and the arguments in C's order.
 //!
-//! Invariants (`tests/generated.rs` holds them)
+//! Invariants (`tests/generated.rs` checks them)
 //! 1. No two functions have the same name.
-//! 2. Order is the table's, so what is rendered depends on nothing else.
+//! 2. Rendered files depend on the table and its order only.
 
-#![allow(dead_code)] // who includes this uses one half or the other
+#![allow(dead_code)] // `build.rs` and the test each use a part of it
 
 pub mod constants;
 pub mod exports;
@@ -42,7 +42,7 @@ pub mod types;
 
 use types::{Naming, Set, Type};
 
-/// In which header a section stands.
+/// The header that declares a section.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Header {
     Shmem,
@@ -56,14 +56,14 @@ pub struct Section {
     pub rows: &'static [Row],
 }
 
-/// What a type-generic name chooses by.
+/// The argument by which a type-generic name selects its function.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Generic {
-    /// There is none.
+    /// There is no type-generic name.
     No,
     /// The type of the first pointer to `TYPE`, and whether a context comes first.
     Element,
-    /// Whether the first argument is of this C type: then this function is meant, else the function of the generic's
+    /// The first argument. If it is of this C type, the name selects this function, else the function of the generic's
     /// name.
     First { name: &'static str, c: &'static str },
 }
@@ -75,16 +75,16 @@ pub struct Row {
     /// Path and generics of the Rust function, `TYPE` being the type of an element; with `()` behind it if it takes
     /// none of the arguments.
     pub rust: &'static str,
-    /// What it does, in a line or two.
-    pub says: &'static str,
-    /// The sets of types it comes in; none: it is one function.
+    /// Its effect, in a line or two.
+    pub summary: &'static str,
+    /// The sets of types of the family; none: it is one function.
     pub sets: &'static [&'static Set],
-    /// There is a form with a context as its first argument.
+    /// There is also a form with a context as its first argument.
     pub ctx: bool,
-    /// The Rust function takes a context: the default one, where C names none.
+    /// The Rust function takes a context: the default one for a C function without context.
     pub rust_ctx: bool,
     pub generic: Generic,
-    /// The object may be `volatile` when named by the type-generic function.
+    /// The type-generic name accepts a `volatile` object.
     pub volatile: bool,
     /// It does not return.
     pub never: bool,
@@ -93,11 +93,11 @@ pub struct Row {
 }
 
 impl Row {
-    pub const fn new(prototype: &'static str, rust: &'static str, says: &'static str) -> Row {
+    pub const fn new(prototype: &'static str, rust: &'static str, summary: &'static str) -> Row {
         Row {
             prototype,
             rust,
-            says,
+            summary,
             sets: &[],
             ctx: false,
             rust_ctx: false,
@@ -108,7 +108,7 @@ impl Row {
         }
     }
 
-    /// Comes in these sets of types, and has a type-generic name if one of them has types.
+    /// A family over these sets of types, with a type-generic name if one of the sets has types.
     pub const fn over(self, sets: &'static [&'static Set]) -> Row {
         let generic = match sets[0].naming {
             Naming::Infix => Generic::Element,
@@ -129,7 +129,7 @@ impl Row {
         Row { generic: Generic::No, ..self }
     }
 
-    /// `name` called with a `c` as its first argument means this function.
+    /// The type-generic `name` selects this function if its first argument is a `c`.
     pub const fn when_first_is(self, c: &'static str, name: &'static str) -> Row {
         Row { generic: Generic::First { name, c }, ..self }
     }
@@ -146,9 +146,9 @@ impl Row {
         Row { since: Some(since), ..self }
     }
 
-    /// What it does, as one line.
-    pub fn says(&self) -> String {
-        self.says.split_whitespace().collect::<Vec<_>>().join(" ")
+    /// Its effect, on one line.
+    pub fn summary(&self) -> String {
+        self.summary.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     pub fn prototype(&self) -> Prototype {
@@ -207,7 +207,7 @@ impl Name {
         format!("{}{}{}", self.prefix, self.verb, self.rest)
     }
 
-    /// What follows the prefix and the context, for a type of this name.
+    /// The rest of the name after the prefix and the context, for a type of this name.
     pub fn of(&self, element: Option<(Naming, &str)>) -> String {
         let (verb, rest) = (&self.verb, &self.rest);
         match element {
@@ -222,7 +222,7 @@ impl Name {
     }
 }
 
-/// A parameter: its type as C has it, which ends in `*` where it is a pointer, and its name.
+/// A parameter: its C type, which ends in `*` for a pointer, and its name.
 #[derive(Clone, Debug)]
 pub struct Parameter {
     pub c: String,
@@ -230,14 +230,14 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// As C writes it.
+    /// The parameter in C.
     pub fn text(&self) -> String {
         let space = if self.c.ends_with('*') { "" } else { " " };
         format!("{}{space}{}", self.c, self.name)
     }
 }
 
-/// A prototype, taken apart.
+/// A parsed prototype.
 #[derive(Clone, Debug)]
 pub struct Prototype {
     pub returns: String,
@@ -249,7 +249,7 @@ pub struct Prototype {
 
 impl Prototype {
     /// # Panics
-    /// When the text is no prototype, which `build.rs` then shows.
+    /// If the text is not a prototype. `build.rs` then fails with it.
     pub fn parse(text: &str) -> Prototype {
         let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
         let broken = || -> ! { panic!("not a prototype: {text}") };
@@ -269,7 +269,7 @@ impl Prototype {
         Prototype { returns, name: Name::parse(&name), parameters, variadic }
     }
 
-    /// The parameters as C writes them, `void` if there are none.
+    /// The parameters in C, `void` if there are none.
     pub fn parameter_text(&self) -> String {
         let mut texts: Vec<String> = self.parameters.iter().map(Parameter::text).collect();
         if self.variadic {
@@ -278,7 +278,7 @@ impl Prototype {
         if texts.is_empty() { "void".into() } else { texts.join(", ") }
     }
 
-    /// Which parameter is the first pointer to elements.
+    /// The index of the first parameter that is a pointer to elements.
     pub fn element_at(&self) -> Option<usize> {
         self.parameters.iter().position(|parameter| parameter.c.contains("TYPE") && parameter.c.ends_with('*'))
     }

@@ -49,7 +49,7 @@ fn contents(text: &mut String) {
     writeln!(text, "| together | {families} | {} |", all_functions().count()).expect("a string takes it");
 }
 
-/// Where a heading is found.
+/// The anchor of a heading.
 fn anchor(heading: &str) -> String {
     let kept = |letter: &char| letter.is_ascii_alphanumeric() || matches!(letter, ' ' | '-' | '_');
     heading.chars().filter(kept).collect::<String>().to_lowercase().replace(' ', "-")
@@ -57,7 +57,7 @@ fn anchor(heading: &str) -> String {
 
 fn sets(text: &mut String) {
     text.push_str(
-        "\n## Types\n\nWhat TYPE stands for, and its name within names of functions where that is another.\n\n\
+        "\n## Types\n\nThe types that TYPE stands for, and a type's name within names of functions where it differs.\n\n\
          | set | types |\n|---|---|\n",
     );
     for set in SETS.iter().filter(|set| set.naming == Naming::Infix && set.title.starts_with("the ")) {
@@ -69,7 +69,7 @@ fn sets(text: &mut String) {
     }
 }
 
-/// A type as C has it without our header.
+/// The C name of a type, without the header's own names.
 fn in_c(c: &str) -> &str {
     match c {
         "shmem_impl_complexd" => "double _Complex",
@@ -88,7 +88,7 @@ fn constants(text: &mut String) {
             .expect("a string takes it");
         for constant in group.constants {
             let star = if constant.underscored { " \\*" } else { "" };
-            writeln!(text, "| `{}`{star} | `{}` | {} |", constant.name, constant.value, marked(constant.says))
+            writeln!(text, "| `{}`{star} | `{}` | {} |", constant.name, constant.value, marked(constant.summary))
                 .expect("a string takes it");
         }
     }
@@ -99,7 +99,7 @@ fn family(text: &mut String, row: &Row) {
     for line in prototypes(row) {
         writeln!(text, "{line}").expect("a string takes it");
     }
-    writeln!(text, "```\n\n{}", marked(&row.says())).expect("a string takes it");
+    writeln!(text, "```\n\n{}", marked(&row.summary())).expect("a string takes it");
     let mut notes: Vec<String> = row.sets.iter().filter_map(|set| of_types(set)).collect();
     if row.ctx {
         notes.push(
@@ -126,7 +126,7 @@ fn family(text: &mut String, row: &Row) {
     }
 }
 
-/// Text in which names of C look like code, and stars are no emphasis.
+/// Marks names of C as code, and escapes stars.
 fn marked(text: &str) -> String {
     let word = |word: &str| {
         let name = word.trim_matches(['(', ')', '.', ',', ';', ':']);
@@ -139,7 +139,7 @@ fn marked(text: &str) -> String {
     text.split(' ').map(word).collect::<Vec<_>>().join(" ")
 }
 
-/// What a family is found under.
+/// The heading of a family.
 pub fn heading(row: &Row) -> String {
     let name = row.prototype().name;
     match row.sets {
@@ -157,7 +157,7 @@ pub fn heading(row: &Row) -> String {
     }
 }
 
-/// What stands for the size in names.
+/// The size in names of functions.
 fn size(set: &Set) -> &str {
     match set.types {
         [only] => only.name,

@@ -6,18 +6,18 @@
 /// A type of elements.
 #[derive(Debug)]
 pub struct Type {
-    /// In names of functions: `shmem_longlong_put`. For a size, the bits; for bytes, `mem`.
+    /// Its name within function names: `shmem_longlong_put`. For a size, the bits; for bytes, `mem`.
     pub name: &'static str,
-    /// In C.
+    /// Its name in C.
     pub c: &'static str,
-    /// In Rust; for a size, what stands for an element of it.
+    /// Its name in Rust; for a size, an integer of that size.
     pub rust: &'static str,
     /// The C type that it is another name of. `_Generic` and overloads take each type once.
     pub alias_of: Option<&'static str>,
 }
 
 impl Type {
-    /// The C type that it is.
+    /// The C type without aliases.
     fn identity(&self) -> &'static str {
         self.alias_of.unwrap_or(self.c)
     }
@@ -35,16 +35,16 @@ pub enum Naming {
 /// A set of types.
 #[derive(Debug)]
 pub struct Set {
-    /// In the header's list of it: `SHMEM_AMO`.
+    /// Its name in the header: `SHMEM_AMO`.
     pub name: &'static str,
-    /// In words.
+    /// Its name in comments.
     pub title: &'static str,
     pub naming: Naming,
     pub types: &'static [&'static Type],
 }
 
 impl Set {
-    /// The types of the set no two of which are the same in C: the first of each.
+    /// The types of the set that are different in C: the first of each kind.
     pub fn distinct(&self) -> Vec<&'static Type> {
         let mut distinct: Vec<&'static Type> = Vec::new();
         for this in self.types {
@@ -55,7 +55,7 @@ impl Set {
         distinct
     }
 
-    /// The others.
+    /// The types of the set that repeat another one in C.
     pub fn repeated(&self) -> Vec<&'static Type> {
         let distinct = self.distinct();
         self.types.iter().copied().filter(|this| distinct.iter().all(|other| other.name != this.name)).collect()
@@ -66,7 +66,7 @@ const fn fundamental(name: &'static str, c: &'static str, rust: &'static str) ->
     Type { name, c, rust, alias_of: None }
 }
 
-/// As on every system where `long` has 64 bits.
+/// The alias is the one of every system on which `long` has 64 bits.
 const fn alias(name: &'static str, c: &'static str, rust: &'static str, of: &'static str) -> Type {
     Type { name, c, rust, alias_of: Some(of) }
 }
@@ -95,7 +95,7 @@ const UINT32: Type = alias("uint32", "uint32_t", "u32", "unsigned int");
 const UINT64: Type = alias("uint64", "uint64_t", "u64", "unsigned long");
 const SIZE: Type = alias("size", "size_t", "u64", "unsigned long");
 const PTRDIFF: Type = alias("ptrdiff", "ptrdiff_t", "i64", "long");
-/// The header's names for `double _Complex` and `float _Complex`, which C++ has no word for.
+/// The header's names for `double _Complex` and `float _Complex`, which C++ cannot name.
 const COMPLEXD: Type = fundamental("complexd", "shmem_impl_complexd", "Complex<f64>");
 const COMPLEXF: Type = fundamental("complexf", "shmem_impl_complexf", "Complex<f32>");
 
@@ -131,13 +131,13 @@ pub const AMO_EXTENDED: Set = typed("AMO_EXTENDED", "the extended AMO types", &[
 ]);
 pub const AMO_BITWISE: Set =
     typed("AMO_BITWISE", "the bitwise AMO types", &[&UINT, &ULONG, &ULONGLONG, &INT32, &INT64, &UINT32, &UINT64]);
-/// The standard AMO types, and two more that the specification has for `shmem_wait_until` and `shmem_test` only and calls
-/// deprecated since 1.5.
+/// The standard AMO types, and two more that the specification allows for `shmem_wait_until` and `shmem_test` only, deprecated
+/// since 1.5.
 #[rustfmt::skip]
 pub const SYNC: Set = typed("SYNC", "the standard AMO types, `short`, `unsigned short`", &[
     &SHORT, &INT, &LONG, &LONGLONG, &USHORT, &UINT, &ULONG, &ULONGLONG, &INT32, &INT64, &UINT32, &UINT64, &SIZE, &PTRDIFF,
 ]);
-/// Those of the deprecated `shmem_TYPE_wait`, and integers of active-set reductions.
+/// The types of the deprecated `shmem_TYPE_wait`, and the integers of active-set reductions.
 pub const INTEGERS_OLD: Set =
     typed("INTEGERS_OLD", "`short`, `int`, `long`, `long long`", &[&SHORT, &INT, &LONG, &LONGLONG]);
 #[rustfmt::skip]
@@ -150,12 +150,12 @@ pub const NUMBERS_OLD: Set = typed(
     "`short`, `int`, `long`, `long long`, `float`, `double`, `long double`, `double _Complex`, `float _Complex`",
     &[&SHORT, &INT, &LONG, &LONGLONG, &FLOAT, &DOUBLE, &LONGDOUBLE, &COMPLEXD, &COMPLEXF],
 );
-/// What is reduced by and, or, xor.
+/// The types of the reductions by and, or, xor.
 #[rustfmt::skip]
 pub const BITWISE: Set = typed("BITWISE", "the unsigned types and those of fixed size", &[
     &UCHAR, &USHORT, &UINT, &ULONG, &ULONGLONG, &INT8, &INT16, &INT32, &INT64, &UINT8, &UINT16, &UINT32, &UINT64, &SIZE,
 ]);
-/// What is summed and multiplied.
+/// The types of sums and products.
 #[rustfmt::skip]
 pub const NUMBERS: Set = typed("NUMBERS", "the standard RMA types, `double _Complex`, `float _Complex`", &[
     &FLOAT, &DOUBLE, &LONGDOUBLE, &CHAR, &SCHAR, &SHORT, &INT, &LONG, &LONGLONG,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The functions that take or return a long double by value: its calling convention is that of x87 registers and the stack,
- * which Rust cannot express. Each passes its name and a pointer on to Rust (exports.rs).
+ * The functions that take or return a long double by value. C passes it on the stack and in x87 registers, which Rust cannot
+ * express. Each function passes its name and a pointer on to Rust (exports.rs).
  *
- * Invariant: these are the functions of the table that api/exports.rs leaves out; tests/generated.rs holds them together.
+ * Invariant: these are the functions of the table that api/exports.rs leaves out; tests/generated.rs checks it.
  */
 #include "shmem.h"
 

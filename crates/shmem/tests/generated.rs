@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is made of the table in `api/` is as the table has it, and the table as the specification.
+//! Checks that the generated files agree with the table in `api/`, and the table with the specification.
 //!
-//! `make docs-pages` (UPDATE_DOCS=1) writes the headers, what the linker reads and the reference page anew; without it
-//! one that differs fails its test.
+//! `make docs-pages` (UPDATE_DOCS=1) writes the headers, the linker's files and the reference page anew. Without it, a file that
+//! differs fails its test.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -15,7 +15,7 @@ use api::functions::SECTIONS;
 use api::types::{self, Naming};
 use api::{Row, all_functions};
 
-/// Holds a file against what it should be, or writes it.
+/// Compares a file with its generated text, or writes it.
 fn check(name: &str, wanted: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
     let found = fs::read_to_string(&path).unwrap_or_default();
@@ -27,8 +27,8 @@ fn check(name: &str, wanted: &str) {
         return;
     }
     let differs = found.lines().zip(wanted.lines()).find(|(is, should)| is != should);
-    let (is, should) = differs.unwrap_or(("(its end)", "(more, or less)"));
-    panic!("{name} is stale: run `make docs-pages`\n  it says:      {is}\n  it should be: {should}");
+    let (is, should) = differs.unwrap_or(("(its end)", "(a longer or shorter text)"));
+    panic!("{name} is stale: run `make docs-pages`\n  found:    {is}\n  expected: {should}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn rows_are_well_formed() {
         let typed = row.prototype.contains("TYPE");
         assert_eq!(typed, !row.sets.is_empty(), "{name}: TYPE and sets of types go together");
         assert_eq!(typed, row.rust.contains("TYPE"), "{name}: so do TYPE in C and in Rust");
-        assert!(!row.says().is_empty() && row.says().ends_with('.'), "{name}: says something");
+        assert!(!row.summary().is_empty() && row.summary().ends_with('.'), "{name}: has a summary");
         assert!(!row.volatile || row.sets[0].naming == Naming::Infix, "{name}: volatile is of type-generic names");
     }
 }

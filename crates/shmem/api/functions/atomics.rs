@@ -5,44 +5,44 @@ use super::section;
 use crate::api::Section;
 
 pub const BLOCKING: Section = section! { "Atomic memory operations", Shmem:
-    /// Reads source at PE pe. Atomic, as all of these, towards other atomic operations on the same object and type.
+    /// Reads source at PE pe. It is atomic, as all of these, with respect to other atomic operations on the same object and type.
     "TYPE shmem_atomic_fetch(const TYPE *source, int pe)" => "amo::fetch::<TYPE>" [AMO_EXTENDED], ctx;
 
     /// Writes dest at PE pe.
     "void shmem_atomic_set(TYPE *dest, TYPE value, int pe)" => "amo::set::<TYPE>" [AMO_EXTENDED], ctx;
 
-    /// Writes dest at PE pe if it equals cond. What it was before.
+    /// Writes dest at PE pe if it equals cond. Returns the old value.
     "TYPE shmem_atomic_compare_swap(TYPE *dest, TYPE cond, TYPE value, int pe)"
         => "amo::compare_swap::<TYPE>" [AMO], ctx;
 
-    /// Writes dest at PE pe. What it was before.
+    /// Writes dest at PE pe. Returns the old value.
     "TYPE shmem_atomic_swap(TYPE *dest, TYPE value, int pe)" => "amo::swap::<TYPE>" [AMO_EXTENDED], ctx;
 
-    /// Adds one to dest at PE pe. What it was before.
+    /// Adds one to dest at PE pe. Returns the old value.
     "TYPE shmem_atomic_fetch_inc(TYPE *dest, int pe)" => "amo::fetch_inc::<TYPE>" [AMO], ctx;
 
     /// Adds one to dest at PE pe.
     "void shmem_atomic_inc(TYPE *dest, int pe)" => "amo::inc::<TYPE>" [AMO], ctx;
 
-    /// Adds value to dest at PE pe. What it was before.
+    /// Adds value to dest at PE pe. Returns the old value.
     "TYPE shmem_atomic_fetch_add(TYPE *dest, TYPE value, int pe)" => "amo::fetch_add::<TYPE>" [AMO], ctx;
 
     /// Adds value to dest at PE pe.
     "void shmem_atomic_add(TYPE *dest, TYPE value, int pe)" => "amo::add::<TYPE>" [AMO], ctx;
 
-    /// Bitwise and of value into dest at PE pe. What it was before.
+    /// Bitwise and of value into dest at PE pe. Returns the old value.
     "TYPE shmem_atomic_fetch_and(TYPE *dest, TYPE value, int pe)" => "amo::fetch_and::<TYPE>" [AMO_BITWISE], ctx;
 
     /// Bitwise and of value into dest at PE pe.
     "void shmem_atomic_and(TYPE *dest, TYPE value, int pe)" => "amo::and::<TYPE>" [AMO_BITWISE], ctx;
 
-    /// Bitwise or of value into dest at PE pe. What it was before.
+    /// Bitwise or of value into dest at PE pe. Returns the old value.
     "TYPE shmem_atomic_fetch_or(TYPE *dest, TYPE value, int pe)" => "amo::fetch_or::<TYPE>" [AMO_BITWISE], ctx;
 
     /// Bitwise or of value into dest at PE pe.
     "void shmem_atomic_or(TYPE *dest, TYPE value, int pe)" => "amo::or::<TYPE>" [AMO_BITWISE], ctx;
 
-    /// Bitwise exclusive or of value into dest at PE pe. What it was before.
+    /// Bitwise exclusive or of value into dest at PE pe. Returns the old value.
     "TYPE shmem_atomic_fetch_xor(TYPE *dest, TYPE value, int pe)" => "amo::fetch_xor::<TYPE>" [AMO_BITWISE], ctx;
 
     /// Bitwise exclusive or of value into dest at PE pe.

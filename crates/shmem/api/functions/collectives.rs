@@ -8,16 +8,16 @@ pub const SYNCHRONISATION: Section = section! { "Collectives: barrier and sync",
     /// Completes all operations of the default context, everywhere, and waits for all PEs.
     "void shmem_barrier_all(void)" => "collective::barrier_all";
 
-    /// Waits for all PEs. Completes only what PEs store by themselves.
+    /// Waits for all PEs. Completes only the stores of the PEs themselves.
     "void shmem_sync_all(void)" => "collective::sync_all";
 
-    /// As shmem_sync_all, for the PEs of team. 0 on success. Its type-generic name is shmem_sync.
+    /// As shmem_sync_all, for the PEs of team. Returns 0 on success. Its type-generic name is shmem_sync.
     "int shmem_team_sync(shmem_team_t team)" => "team::sync", when_first_is("shmem_team_t", "shmem_sync");
 };
 
 pub const EXCHANGE: Section = section! { "Collectives: moving data", Shmem:
-    /// Sends nelems elements from each PE of team to each: source block i goes to PE i, dest block i comes from PE i. 0
-    /// on success, as with all collectives that return something.
+    /// Sends nelems elements from each PE of team to each: source block i goes to PE i, dest block i comes from PE i.
+    /// Returns 0 on success, as do all collectives with a result.
     "int shmem_alltoall(shmem_team_t team, TYPE *dest, const TYPE *source, size_t nelems)"
         => "collective::alltoall::<TYPE>" [RMA, BYTES];
 
@@ -39,7 +39,7 @@ pub const EXCHANGE: Section = section! { "Collectives: moving data", Shmem:
 };
 
 pub const REDUCTIONS: Section = section! { "Collectives: reductions", Shmem:
-    /// Bitwise and over the PEs of team, element by element; every PE gets it.
+    /// Bitwise and over the PEs of team, element by element. Every PE gets the result.
     "int shmem_and_reduce(shmem_team_t team, TYPE *dest, const TYPE *source, size_t nreduce)"
         => "collective::reduce::<TYPE, op::And>" [BITWISE];
 
@@ -87,7 +87,7 @@ pub const ACTIVE_SETS: Section = section! { "Collectives over active sets", Shme
     /// As shmem_sync_all.
     "void shmem_sync(int pe_start, int log_pe_stride, int pe_size, long *psync)" => "active_set::sync", deprecated("1.5");
 
-    /// As the team's. The root, counted within the set, keeps its dest.
+    /// As the team's. The root is counted within the set; its dest is not written.
     "void shmem_broadcast(TYPE *dest, const TYPE *source, size_t nelems, int pe_root, \
      int pe_start, int log_pe_stride, int pe_size, long *psync)"
         => "active_set::broadcast::<TYPE>" [SIZES_OLD], deprecated("1.5");

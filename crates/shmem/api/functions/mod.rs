@@ -22,7 +22,7 @@ use super::Section;
 
 macro_rules! section {
     ($title:literal, $header:ident:
-        $($(#[doc = $says:literal])+
+        $($(#[doc = $summary:literal])+
           $prototype:literal => $rust:literal
           $([$($set:ident),+])? $(, $property:ident $(($($argument:expr),+))?)*;)*
     ) => {
@@ -30,7 +30,7 @@ macro_rules! section {
             title: $title,
             header: $crate::api::Header::$header,
             rows: &[$(
-                $crate::api::Row::new($prototype, $rust, concat!($($says),+))
+                $crate::api::Row::new($prototype, $rust, concat!($($summary),+))
                     $(.over(&[$(&$crate::api::types::$set),+]))?
                     $(.$property($($($argument),+)?))*
             ),*],

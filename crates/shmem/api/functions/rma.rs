@@ -5,7 +5,7 @@ use super::section;
 use crate::api::Section;
 
 pub const BLOCKING: Section = section! { "Remote memory access", Shmem:
-    /// Copies nelems elements of source to dest at PE pe. On return source may be used again.
+    /// Copies nelems elements of source to dest at PE pe. source may be used again on return.
     "void shmem_put(TYPE *dest, const TYPE *source, size_t nelems, int pe)" => "rma::put::<TYPE>" [RMA, BLOCKS], ctx;
 
     /// Writes one element to dest at PE pe.
@@ -19,10 +19,10 @@ pub const BLOCKING: Section = section! { "Remote memory access", Shmem:
     "void shmem_ibput(TYPE *dest, const TYPE *source, ptrdiff_t dst, ptrdiff_t sst, size_t bsize, size_t nblocks, int pe)"
         => "rma::ibput::<TYPE>" [RMA, SIZES], ctx;
 
-    /// Copies nelems elements of source at PE pe to dest. On return they are there.
+    /// Copies nelems elements of source at PE pe to dest. They are there on return.
     "void shmem_get(TYPE *dest, const TYPE *source, size_t nelems, int pe)" => "rma::get::<TYPE>" [RMA, BLOCKS], ctx;
 
-    /// One element of source at PE pe.
+    /// Returns one element of source at PE pe.
     "TYPE shmem_g(const TYPE *source, int pe)" => "rma::g::<TYPE>" [RMA], ctx;
 
     /// As shmem_get, with a stride of dst elements in dest and of sst in source.
@@ -45,22 +45,22 @@ pub const NON_BLOCKING: Section = section! { "Non-blocking remote memory access"
 };
 
 pub const COUNTING: Section = section! { "Selvedge: counting puts", Shmem:
-    /// Makes a counter, 0 at every PE; SHMEM_CT_INVALID when there are too many. Collective over the world team.
+    /// Makes a counter, 0 at every PE. *ct is SHMEM_CT_INVALID if there are too many. Collective over the world team.
     "void shmem_ct_create(shmem_ct_t *ct)" => "counting::create";
 
     /// Frees a counter and sets *ct to SHMEM_CT_INVALID. Collective over the world team.
     "void shmem_ct_free(shmem_ct_t *ct)" => "counting::free";
 
-    /// The value of this PE's counter.
+    /// Returns the value of this PE's counter.
     "long shmem_ct_get(shmem_ct_t ct)" => "counting::get";
 
     /// Sets this PE's counter.
     "void shmem_ct_set(shmem_ct_t ct, long value)" => "counting::set";
 
-    /// Waits until this PE's counter has reached wait_for. The data that was counted is then here.
+    /// Waits until this PE's counter has reached wait_for. The counted data has then arrived.
     "void shmem_ct_wait(shmem_ct_t ct, long wait_for)" => "counting::wait";
 
-    /// Whether this PE's counter has reached wait_for: 1 or 0.
+    /// Returns 1 if this PE's counter has reached wait_for, else 0.
     "int shmem_ct_test(shmem_ct_t ct, long wait_for)" => "counting::test";
 
     /// As shmem_put, and adds one to the counter of PE pe once the data is there.
@@ -71,7 +71,7 @@ pub const COUNTING: Section = section! { "Selvedge: counting puts", Shmem:
     "void shmem_put_ct_nbi(shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe)"
         => "counting::put_nbi::<TYPE>" [RMA, BLOCKS], ctx;
 
-    /// As shmem_get, and adds one to the counter of PE pe: it learns that its data was taken.
+    /// As shmem_get, and adds one to the counter of PE pe, which so learns that its data has been read.
     "void shmem_get_ct(shmem_ct_t ct, TYPE *dest, const TYPE *source, size_t nelems, int pe)"
         => "counting::get_and_count::<TYPE>" [RMA, BLOCKS], ctx;
 

@@ -5,16 +5,16 @@ use super::section;
 use crate::api::Section;
 
 pub const SETUP: Section = section! { "Library setup, exit and query", Shmem:
-    /// Starts OpenSHMEM in this process. Collective. Further calls count, and each wants a shmem_finalize.
+    /// Starts OpenSHMEM in this process. Collective. Further calls are counted; each needs a shmem_finalize.
     "void shmem_init(void)" => "world::init";
 
-    /// The number of this PE in the job, from 0.
+    /// Returns the number of this PE in the job, from 0.
     "int shmem_my_pe(void)" => "world::my_pe";
 
-    /// The number of PEs of the job.
+    /// Returns the number of PEs of the job.
     "int shmem_n_pes(void)" => "world::n_pes";
 
-    /// Undoes one start; the last one completes all communication of all PEs and gives everything back. Collective.
+    /// Undoes one start; the last one completes all communication of all PEs and frees all objects. Collective.
     "void shmem_finalize(void)" => "world::finalize";
 
     /// Sets *initialized to 1 between start and end, else to 0. Callable at any time.
@@ -23,19 +23,19 @@ pub const SETUP: Section = section! { "Library setup, exit and query", Shmem:
     /// Ends the whole job, whose exit status becomes status. Any one PE may call it.
     "void shmem_global_exit(int status)" => "world::global_exit", never;
 
-    /// Whether this PE can communicate with PE pe: 1 or 0.
+    /// Returns 1 if this PE can communicate with PE pe, else 0.
     "int shmem_pe_accessible(int pe)" => "world::pe_accessible";
 
-    /// Whether addr is symmetric and can be reached at PE pe: 1 or 0.
+    /// Returns 1 if addr is symmetric and can be reached at PE pe, else 0.
     "int shmem_addr_accessible(const void *addr, int pe)" => "world::addr_accessible";
 
-    /// Where this PE can read and write PE pe's copy of dest by itself; NULL if it cannot.
+    /// Returns the address at which this PE can load and store PE pe's copy of dest; NULL if it cannot.
     "void *shmem_ptr(const void *dest, int pe)" => "world::ptr";
 
     /// As shmem_ptr, for PE pe of team.
     "void *shmem_team_ptr(shmem_team_t team, const void *dest, int pe)" => "team::ptr";
 
-    /// Gives the version of the specification that the library carries out.
+    /// Returns the version of the specification that the library carries out.
     "void shmem_info_get_version(int *major, int *minor)" => "info::get_version";
 
     /// Copies SHMEM_VENDOR_STRING to name, which has room for SHMEM_MAX_NAME_LEN characters.
@@ -52,28 +52,28 @@ pub const SETUP: Section = section! { "Library setup, exit and query", Shmem:
 };
 
 pub const THREADS: Section = section! { "Thread support", Shmem:
-    /// As shmem_init, asking for a SHMEM_THREAD_* level; the level granted goes to *provided. 0 on success.
+    /// As shmem_init, asking for a SHMEM_THREAD_* level; writes the granted level to *provided. Returns 0 on success.
     "int shmem_init_thread(int requested, int *provided)" => "world::init_thread";
 
-    /// Gives the level of thread support that was granted.
+    /// Writes the granted level of thread support to *provided.
     "void shmem_query_thread(int *provided)" => "world::query_thread";
 };
 
 pub const MEMORY: Section = section! { "Memory management", Shmem:
-    /// size bytes of every PE's symmetric heap; NULL if there is no room. Collective, as are the others: all PEs call
-    /// with the same arguments, and a barrier comes before the return.
+    /// Allocates size bytes of every PE's symmetric heap. Returns NULL if there is no room. Collective, as are the
+    /// others: all PEs call with the same arguments, and a barrier comes before the return.
     "void *shmem_malloc(size_t size)" => "symmetric::malloc";
 
-    /// Gives memory back. The barrier comes first.
+    /// Frees memory, after a barrier.
     "void shmem_free(void *ptr)" => "symmetric::free";
 
-    /// Makes a block larger or smaller, if need be elsewhere; what fits of its contents is kept.
+    /// Makes an allocation larger or smaller, and moves it if it has to. Keeps as much of its contents as fits.
     "void *shmem_realloc(void *ptr, size_t size)" => "symmetric::realloc";
 
     /// As shmem_malloc, at a multiple of alignment, which is a power of two and of sizeof(void *).
     "void *shmem_align(size_t alignment, size_t size)" => "symmetric::align";
 
-    /// As shmem_malloc, with SHMEM_MALLOC_* hints on what the memory is for.
+    /// As shmem_malloc, with SHMEM_MALLOC_* hints on the use of the memory.
     "void *shmem_malloc_with_hints(size_t size, long hints)" => "symmetric::malloc_with_hints";
 
     /// As shmem_malloc, for count objects of size bytes, all zero.
@@ -93,23 +93,25 @@ pub const MEMORY: Section = section! { "Memory management", Shmem:
 };
 
 pub const TEAMS: Section = section! { "Team management", Shmem:
-    /// The number of this PE in team, from 0; -1 if it is no member.
+    /// Returns the number of this PE in team, from 0; -1 if it is no member.
     "int shmem_team_my_pe(shmem_team_t team)" => "team::my_pe";
 
-    /// The number of PEs of team; -1 for SHMEM_TEAM_INVALID.
+    /// Returns the number of PEs of team; -1 for SHMEM_TEAM_INVALID.
     "int shmem_team_n_pes(shmem_team_t team)" => "team::n_pes";
 
-    /// Gives those members of a team's configuration that config_mask names. 0 on success.
+    /// Writes those fields of a team's configuration that config_mask names. Returns 0 on success.
     "int shmem_team_get_config(shmem_team_t team, long config_mask, shmem_team_config_t *config)" => "team::get_config";
 
-    /// The number in dest_team of the PE that is src_pe in src_team; -1 if it has none.
+    /// Returns the number in dest_team of the PE that is src_pe in src_team; -1 if it has none.
     "int shmem_team_translate_pe(shmem_team_t src_team, int src_pe, shmem_team_t dest_team)" => "team::translate_pe";
 
-    /// Makes a team of PEs start, start + stride, and so on of parent_team. Collective over the parent. 0 on success.
+    /// Makes a team of PEs start, start + stride, and so on of parent_team. Collective over the parent. Returns 0 on
+    /// success.
     "int shmem_team_split_strided(shmem_team_t parent_team, int start, int stride, int size, \
      const shmem_team_config_t *config, long config_mask, shmem_team_t *new_team)" => "team::split_strided";
 
-    /// Lays parent_team out in rows of xrange PEs; makes a team of this PE's row and one of its column. 0 on success.
+    /// Lays parent_team out in rows of xrange PEs; makes a team of this PE's row and one of its column. Returns 0
+    /// on success.
     "int shmem_team_split_2d(shmem_team_t parent_team, int xrange, \
      const shmem_team_config_t *xaxis_config, long xaxis_mask, shmem_team_t *xaxis_team, \
      const shmem_team_config_t *yaxis_config, long yaxis_mask, shmem_team_t *yaxis_team)" => "team::split_2d";
@@ -119,34 +121,34 @@ pub const TEAMS: Section = section! { "Team management", Shmem:
 };
 
 pub const CONTEXTS: Section = section! { "Communication contexts", Shmem:
-    /// Makes a context of the world team, with SHMEM_CTX_* options: a stream of operations with a quiet of its own. 0
-    /// on success.
+    /// Makes a context of the world team, with SHMEM_CTX_* options: a stream of operations with a quiet of its own.
+    /// Returns 0 on success.
     "int shmem_ctx_create(long options, shmem_ctx_t *ctx)" => "context::create";
 
-    /// Makes a context whose PE numbers are those of team. 0 on success.
+    /// Makes a context whose PE numbers are those of team. Returns 0 on success.
     "int shmem_team_create_ctx(shmem_team_t team, long options, shmem_ctx_t *ctx)" => "context::create_on";
 
-    /// Completes what a context has begun, and destroys it.
+    /// Completes the operations of a context, and destroys it.
     "void shmem_ctx_destroy(shmem_ctx_t ctx)" => "context::destroy";
 
-    /// Gives the team that a context belongs to. 0 on success.
+    /// Writes the team of a context to *team. Returns 0 on success.
     "int shmem_ctx_get_team(shmem_ctx_t ctx, shmem_team_t *team)" => "context::get_team";
 };
 
 pub const SESSIONS: Section = section! { "Sessions", Shmem:
-    /// Announces a stretch of operations on a context, with SHMEM_CTX_SESSION_* options.
+    /// Announces a series of operations on a context, with SHMEM_CTX_SESSION_* options.
     "void shmem_ctx_session_start(shmem_ctx_t ctx, long options, \
      const shmem_ctx_session_config_t *config, long config_mask)" => "context::session_start";
 
-    /// Ends it. Completes nothing.
+    /// Ends a session. Completes no operation.
     "void shmem_ctx_session_stop(shmem_ctx_t ctx)" => "context::session_stop";
 };
 
 pub const ORDER: Section = section! { "Memory ordering", Shmem:
-    /// What a context sent to a PE before arrives there before what it sends to it later.
+    /// Orders the operations of a context: to each PE, earlier ones arrive before later ones.
     "void shmem_fence(void)" => "order::fence", ctx;
 
-    /// Returns when everything that a context has begun is complete, at every PE.
+    /// Returns when all operations of a context are complete, at every PE.
     "void shmem_quiet(void)" => "order::quiet", ctx;
 
     /// As shmem_quiet, for operations towards npes PEs only.
@@ -157,20 +159,20 @@ pub const LOCKS: Section = section! { "Distributed locks", Shmem:
     /// Completes this PE's operations and releases a lock that it holds. A lock is a symmetric long, at first 0.
     "void shmem_clear_lock(long *lock)" => "lock::clear";
 
-    /// Waits for a lock and takes it. Those who wait get it in the order in which they came.
+    /// Waits for a lock and takes it. Waiting PEs get it in the order in which they came.
     "void shmem_set_lock(long *lock)" => "lock::set";
 
-    /// Takes a lock if it is free. 0 when it was taken, 1 when another PE has it.
+    /// Takes a lock if it is free. Returns 0 if it has taken the lock, 1 if another PE has it.
     "int shmem_test_lock(long *lock)" => "lock::test";
 };
 
 pub const PROFILING: Section = section! { "Profiling", Shmem:
-    /// Does nothing: a word from the program to a profiler, which may define it.
+    /// Does nothing by itself. A profiler may define it and read level.
     "void shmem_pcontrol(int level, ...)" => "info::pcontrol";
 };
 
 pub const CACHE: Section = section! { "Cache control", Shmem:
-    /// Does nothing: caches of this machine are coherent. Gone from the specification since 1.5, as are the next five.
+    /// Does nothing: caches of this machine are coherent. The specification has dropped it in 1.5, and the next five.
     "void shmem_set_cache_inv(void)" => "info::nothing()", deprecated("1.3");
 
     /// Does nothing.

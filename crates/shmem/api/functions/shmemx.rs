@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table's sections of `shmemx.h`: names that Sandia OpenSHMEM has had for counting puts, and for what OpenSHMEM
-//! 1.6 then made standard.
+//! The table's sections of `shmemx.h`: the names of Sandia OpenSHMEM for counting puts, and for functions that OpenSHMEM
+//! 1.6 has made standard.
 
 use super::section;
 use crate::api::Section;
@@ -64,9 +64,9 @@ pub const SCANS: Section = section! { "Scans", Shmemx:
 };
 
 pub const QUERIES: Section = section! { "Queries", Shmemx:
-    /// Seconds since a moment that stays the same while the program runs.
+    /// Returns the seconds since a moment that stays the same while the program runs.
     "double shmemx_wtime(void)" => "info::wtime";
 
-    /// The name of the machine that this PE runs on. Not to be freed or changed.
+    /// Returns the name of the machine that this PE runs on. Not to be freed or changed.
     "char *shmemx_nodename(void)" => "info::nodename";
 };

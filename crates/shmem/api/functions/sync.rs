@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The table's sections on signals and on waiting for what other PEs write.
+//! The table's sections on signals and on waiting for objects that other PEs write.
 
 use super::section;
 use crate::api::Section;
@@ -22,10 +22,10 @@ pub const SIGNALS: Section = section! { "Signalling", Shmem:
     "void shmem_signal_set(uint64_t *sig_addr, uint64_t signal, int pe)"
         => "signal::signal_set", ctx, when_first_is("shmem_ctx_t", "shmem_signal_set");
 
-    /// The value of a signal of this PE.
+    /// Returns the value of a signal of this PE.
     "uint64_t shmem_signal_fetch(const uint64_t *sig_addr)" => "signal::fetch";
 
-    /// Waits until a signal of this PE compares (SHMEM_CMP_*) with cmp_value. The value that did.
+    /// Waits until a signal of this PE compares (SHMEM_CMP_*) with cmp_value. Returns that value.
     "uint64_t shmem_signal_wait_until(uint64_t *sig_addr, int cmp, uint64_t cmp_value)" => "signal::wait_until";
 };
 
@@ -33,15 +33,15 @@ pub const WAITING: Section = section! { "Point-to-point synchronisation: waiting
     /// Waits until an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value.
     "void shmem_wait_until(TYPE *ivar, int cmp, TYPE cmp_value)" => "wait::wait_until::<TYPE>" [SYNC], volatile;
 
-    /// Waits until each of nelems objects does. Those whose status is not 0 are left out, here and below.
+    /// Waits until each of nelems objects does. Objects whose status is not 0 are left out, here and below.
     "void shmem_wait_until_all(TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value)"
         => "wait::wait_until_all::<TYPE>" [SYNC], volatile;
 
-    /// Waits until one of them does. Its index; SIZE_MAX if all are left out.
+    /// Waits until one of them does. Returns its index; SIZE_MAX if all are left out.
     "size_t shmem_wait_until_any(TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value)"
         => "wait::wait_until_any::<TYPE>" [SYNC], volatile;
 
-    /// Waits until at least one of them does. How many do; their indices go to indices.
+    /// Waits until at least one of them does. Returns how many do, and writes their indices to indices.
     "size_t shmem_wait_until_some(TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value)"
         => "wait::wait_until_some::<TYPE>" [SYNC], volatile;
 
@@ -69,18 +69,18 @@ pub const WAITING: Section = section! { "Point-to-point synchronisation: waiting
 };
 
 pub const TESTING: Section = section! { "Point-to-point synchronisation: testing", Shmem:
-    /// Whether an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value: 1 or 0.
+    /// Returns 1 if an object of this PE, which others write, compares (SHMEM_CMP_*) with cmp_value, else 0.
     "int shmem_test(TYPE *ivar, int cmp, TYPE cmp_value)" => "wait::test::<TYPE>" [SYNC], volatile;
 
-    /// Whether each of nelems objects does: 1 or 0. Those whose status is not 0 are left out, here and below.
+    /// Returns 1 if each of nelems objects does, else 0. Objects whose status is not 0 are left out, here and below.
     "int shmem_test_all(TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value)"
         => "wait::test_all::<TYPE>" [SYNC], volatile;
 
-    /// The index of one of them that does; SIZE_MAX if none does.
+    /// Returns the index of one of them that does; SIZE_MAX if none does.
     "size_t shmem_test_any(TYPE *ivars, size_t nelems, const int *status, int cmp, TYPE cmp_value)"
         => "wait::test_any::<TYPE>" [SYNC], volatile;
 
-    /// How many of them do; their indices go to indices.
+    /// Returns how many of them do, and writes their indices to indices.
     "size_t shmem_test_some(TYPE *ivars, size_t nelems, size_t *indices, const int *status, int cmp, TYPE cmp_value)"
         => "wait::test_some::<TYPE>" [SYNC], volatile;
 

@@ -8,9 +8,9 @@
     inline RETURNS P##NAME(shmem_ctx_t ctx, __VA_ARGS__) { return P##ctx_##T##_##NAME(ctx, SELVEDGE_LIST ARGUMENTS); }
 #define SELVEDGE_LIST(...) __VA_ARGS__
 
-/* std::complex<float> as a float _Complex. */
+/* The address of a std::complex<float> as that of a float _Complex. */
 template <typename To, typename From> inline To *shmem_impl_as(From *from)
 {
-    static_assert(sizeof(To) == sizeof(From), "std::complex is what is wanted here");
+    static_assert(sizeof(To) == sizeof(From), "the argument must point to a std::complex");
     return reinterpret_cast<To *>(from);
 }
