@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * counting_put: the ping-pong of "Reducing Synchronization Overhead Through Bundled Communication", section 3.1.
- * Three ways for a receiver to learn that a put has come:
+ * Three ways to notify the receiver of a put:
  *
- *   counting     the put raises a counter at the receiver, which waits on it: one message;
- *   fence+flag   put, wait for its acknowledgement, raise a flag in the receiver's memory: two messages in turn;
- *   flag         put and raise the flag at once, only where the interface keeps all data in order.
+ *   counting     the put increments a counter at the receiver, which waits on it: one message;
+ *   fence+flag   put, wait for its acknowledgement, increment a flag in the receiver's memory: two messages in turn;
+ *   flag         put and increment the flag at once, only where the interface keeps all data in order.
  *
  *     selvedge run -n 2 build/examples/counting_put [rounds]
  *
@@ -27,7 +27,7 @@ enum { PT_COUNTED, PT_PLAIN, PT_FLAG }; /* portal table indexes that both ranks 
 enum method { COUNTING, FENCED_FLAG, ORDERED_FLAG, METHODS };
 
 #define MAX_BYTES    (1 << 20)
-#define CHECK_ROUNDS 8 /* every byte is compared in these; they warm up too */
+#define CHECK_ROUNDS 8 /* rounds in which every byte is compared; they also warm up */
 
 #define TRY(call)                                                                                             \
     do {                                                                                                      \
@@ -45,14 +45,14 @@ struct endpoint {
     ptl_process_t    peer;
     ptl_handle_eq_t  eq;           /* link events only */
     unsigned char   *outbox;       /* MAX_BYTES, source of puts */
-    unsigned char   *inbox;        /* MAX_BYTES, where the peer's puts land */
-    _Atomic uint64_t *flag;        /* raised by the peer, by one a message */
-    uint64_t         *one;         /* what is added to the peer's flag */
+    unsigned char   *inbox;        /* MAX_BYTES, target of the peer's puts */
+    _Atomic uint64_t *flag;        /* the peer adds 1 for each message */
+    uint64_t         *one;         /* the 1 that is added to the peer's flag */
     ptl_handle_md_t  outbox_md, one_md;
     ptl_handle_ct_t  acked;        /* acknowledgements of the plain puts */
-    ptl_handle_ct_t  arrived;      /* counting puts that came */
+    ptl_handle_ct_t  arrived;      /* counting puts that have arrived */
     ptl_handle_le_t  entries[3];
-    uint64_t         acked_count, arrived_count, flag_count; /* seen so far */
+    uint64_t         acked_count, arrived_count, flag_count; /* the value that was last waited for */
 };
 
 static double now_us(void)
@@ -70,7 +70,7 @@ static void wait_count(ptl_handle_ct_t counter, uint64_t count)
         selvedge_abort(1, "a message failed");
 }
 
-/* Polls the flag in memory. Now and then it calls into the library, which a NIC that its own host runs needs. */
+/* Polls the flag in memory. It calls the library now and then, so that a host-based NIC can take in messages. */
 static void wait_flag(struct endpoint *e, uint64_t count)
 {
     const ptl_size_t never = PTL_SIZE_MAX / 2;
@@ -87,7 +87,7 @@ static void wait_flag(struct endpoint *e, uint64_t count)
 
 static void send_message(struct endpoint *e, enum method method, size_t bytes)
 {
-    if (method == COUNTING) { /* the answer tells that it was delivered: no acknowledgement needed */
+    if (method == COUNTING) { /* the peer's answer shows that the put was delivered: no acknowledgement needed */
         TRY(PtlPut(e->outbox_md, 0, bytes, PTL_NO_ACK_REQ, e->peer, PT_COUNTED, 0, 0, NULL, 0));
         return;
     }
@@ -118,7 +118,7 @@ static void fill(struct endpoint *e, enum method method, size_t bytes, int round
         e->outbox[i] = pattern(e->rank, method, round, i);
 }
 
-/* One message each way with every byte compared. Rank 1 may touch its outbox only once the next ping shows that its
+/* One message each way with every byte compared. Rank 1 may write its outbox only after the next ping, which shows that its
  * last pong was received. */
 static void checked_round(struct endpoint *e, enum method method, size_t bytes, int round)
 {
@@ -274,10 +274,10 @@ int main(int argc, char **argv)
     }
     struct endpoint e = {0};
     open_endpoint(&e);
-    TRY(selvedge_barrier()); /* every entry is linked before anyone puts */
+    TRY(selvedge_barrier()); /* every entry is linked before the first put */
     if (e.rank < 2)
         run_sizes(&e, rounds);
-    TRY(selvedge_barrier()); /* the last message has been received before anything is closed */
+    TRY(selvedge_barrier()); /* the last message is received before anything is closed */
     close_endpoint(&e);
     selvedge_finalize();
     return 0;

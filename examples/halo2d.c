@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * halo2d: heat flow on a plane, cut into one tile for each rank. In every step a rank puts its four edges straight into
- * its neighbours' halos; the puts count at the receiver, so one wait on one counter tells that all of them are there,
- * and no barrier is needed. Cells that need no halo are computed while the halos travel.
+ * halo2d: heat flow on a plane, cut into one tile for each rank. In every step a rank puts its four edges directly into
+ * its neighbours' halos. The puts count at the receiver, so a wait on one counter ensures that all have arrived, and no
+ * barrier is needed. Cells that need no halo are computed while the halos travel.
  *
  *     selvedge run -n 6 build/examples/halo2d [width of the square in cells] [steps]
  *
  * A small plane is computed both in tiles and by rank 0 alone, and must agree in every bit; then the large one is
  * timed. Exits non-zero when a cell differs.
  *
- * Why nothing is overwritten too early:
- *  1. A rank sends the edges of step s+1 when it has finished step s, hence after all halos of step s came to it.
- *  2. So a neighbour's halo of step s+2 can only come once this rank has sent s+1, that is, finished s. Two grids, two
+ * Invariants: nothing is overwritten too early.
+ *  1. A rank sends the edges of step s+1 after it has finished step s, so after it has received all halos of step s.
+ *  2. So a neighbour's halo of step s+2 can arrive only after this rank has sent s+1, that is, finished s. Two grids, two
  *     column buffers and two counters, used in turn, are enough.
  *  3. A neighbour's halo of step s+1 shows that it has received this rank's edges of step s, so their memory may be
  *     written again. That is why the puts ask for no acknowledgement.
@@ -51,8 +51,8 @@ struct job {
 
 /* The part of the plane that one rank computes. */
 struct tile {
-    size_t first_x, first_y; /* in the plane */
-    size_t nx, ny;           /* cells, without halo */
+    size_t first_x, first_y; /* position in the plane */
+    size_t nx, ny;           /* size in cells, without halo */
 };
 
 /*
@@ -62,7 +62,7 @@ struct tile {
 struct field {
     struct tile     tile;
     int             neighbours[SIDES]; /* rank, or -1 at the plane's edge */
-    struct tile     tiles[SIDES];      /* theirs */
+    struct tile     tiles[SIDES];      /* addresses at the neighbours */
     int             neighbour_count;
     double         *block;
     ptl_handle_md_t md;
@@ -77,7 +77,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* ---- Where things are ------------------------------------------------------------------------------- */
+/* ---- Layout ----------------------------------------------------------------------------------------- */
 
 static size_t grid_at(const struct tile *t, size_t parity)
 {
@@ -104,7 +104,7 @@ static size_t block_size(const struct tile *t)
     return sent_column_at(t, 2, LEFT);
 }
 
-/* Part `index` of `parts` nearly equal ones. */
+/* The bounds of part `index` of `parts` nearly equal ones. */
 static void split(size_t total, int parts, int index, size_t *first, size_t *count)
 {
     size_t p = (size_t)parts, i = (size_t)index;
@@ -139,7 +139,7 @@ static void set_start(double *block, const struct tile *t)
             block[cell_at(t, 0, x, y)] = start_value(t->first_x + x - 1, t->first_y + y - 1);
 }
 
-/* New values of cells x0..x1 and y0..y1 (both included; none when the range is empty). */
+/* New values of cells x0..x1 and y0..y1 (both included; no cells when the range is empty). */
 static void relax(double *block, const struct tile *t, size_t parity, size_t x0, size_t x1, size_t y0, size_t y1)
 {
     size_t stride = t->nx + 2;
@@ -267,7 +267,7 @@ static void field_open(const struct job *job, struct field *f, size_t width, siz
     TRY(selvedge_barrier());
 }
 
-/* Collective; every rank has received all that it waited for, so nothing is under way after the barrier. */
+/* Collective. Every rank has received its last halos, so no message is under way after the barrier. */
 static void field_close(const struct job *job, struct field *f)
 {
     TRY(selvedge_barrier());
@@ -339,7 +339,7 @@ static void check_small(const struct job *job)
         TRY(PtlCTAlloc(job->ni, &filled));
         entry = open_entry(job, PT_GATHER, plane, plane_bytes, filled, PTL_LE_EVENT_CT_BYTES);
     }
-    field_open(job, &f, CHECK_WIDTH, CHECK_HEIGHT); /* ends in a barrier, so the plane is open too */
+    field_open(job, &f, CHECK_WIDTH, CHECK_HEIGHT); /* ends in a barrier, so the plane is open at all ranks */
     for (uint64_t step = 0; step < CHECK_STEPS; step++)
         step_once(job, &f, step);
     send_rows(job, &f, CHECK_STEPS % 2);
@@ -389,7 +389,7 @@ int main(int argc, char **argv)
     struct job job = {.rank = selvedge_rank(), .size = selvedge_size(), .rows = 1};
     for (int rows = 1; rows * rows <= job.size; rows++)
         if (job.size % rows == 0)
-            job.rows = rows; /* as near to a square as it gets */
+            job.rows = rows; /* a grid of ranks as square as possible */
     job.columns = job.size / job.rows;
     if (steps < 1 || width < job.columns || job.columns > CHECK_WIDTH || job.rows > CHECK_HEIGHT) {
         if (job.rank == 0)

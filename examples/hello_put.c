@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * hello_put: the smallest complete Portals program. Rank 1 opens a buffer, rank 0 puts a sentence into it, and
- * each learns of it from a counter: rank 1 that the data came, rank 0 that it was delivered.
+ * hello_put: the smallest complete Portals program. Rank 1 opens a buffer, and rank 0 puts a sentence into it. A counter
+ * notifies each of them: rank 1 that the data has arrived, rank 0 that it was delivered.
  *
  *     selvedge run -n 2 build/examples/hello_put
  *
- * Exits 0 when rank 1 holds the sentence.
+ * Exits 0 when rank 1 has the sentence.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define PT_INBOX 0 /* portal table index that both ranks agree on */
 #define MAX_BYTES 64
 
-/* Any failure ends the whole job, so that no rank waits for one that is gone. */
+/* Any failure ends the whole job, so that no rank waits for one that has ended. */
 #define TRY(call)                                                                                             \
     do {                                                                                                      \
         int code_ = (call);                                                                                   \
@@ -27,7 +27,7 @@
         }                                                                                                     \
     } while (0)
 
-/* Rank 1: a list entry over inbox whose counter rises with each message. */
+/* Rank 1: a list entry over inbox, whose counter counts the messages. */
 static ptl_handle_le_t open_inbox(ptl_handle_ni_t ni, char *inbox, ptl_handle_eq_t *eq, ptl_handle_ct_t *arrived)
 {
     ptl_pt_index_t index;
@@ -51,7 +51,7 @@ static ptl_handle_le_t open_inbox(ptl_handle_ni_t ni, char *inbox, ptl_handle_eq
     return entry;
 }
 
-/* Rank 0: put the sentence and wait until it is delivered. */
+/* Rank 0: puts the sentence and waits until it is delivered. */
 static void send_to(ptl_handle_ni_t ni, ptl_process_t target, const char *sentence)
 {
     ptl_md_t md = {
@@ -90,7 +90,7 @@ int main(void)
     TRY(PtlInit());
     TRY(PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_NO_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &ni));
     TRY(PtlGetPhysId(ni, &id));
-    TRY(selvedge_exchange(&id, sizeof id, ids)); /* who is who */
+    TRY(selvedge_exchange(&id, sizeof id, ids)); /* every rank's nid and pid */
 
     char *inbox = NULL;
     ptl_handle_eq_t eq = PTL_EQ_NONE;
@@ -103,7 +103,7 @@ int main(void)
         memset(inbox, 0, MAX_BYTES);
         entry = open_inbox(ni, inbox, &eq, &arrived);
     }
-    TRY(selvedge_barrier()); /* the inbox is open before anyone puts */
+    TRY(selvedge_barrier()); /* the inbox is open before the put */
 
     if (rank == 0)
         send_to(ni, ids[1], sentence);

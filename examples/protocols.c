@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * protocols: the ways to carry a two-sided message over Portals, after sections 2.5 and 3.3.1 of "Accelerating
+ * protocols: protocols that carry a two-sided message over Portals, after sections 2.5 and 3.3.1 of "Accelerating
  * Intercommunication in Highly Parallel Systems" (figures 3 and 8). Rank 0 sends, rank 1 receives.
  *
  *   eager                  the sender puts the whole message. If no receive is posted yet, the overflow list either
@@ -8,16 +8,16 @@
  *                          receiver gets the payload from the sender.
  *   rendezvous             the sender puts the first EAGER_LIMIT bytes and exposes the message; the receiver's program
  *                          sees the header and gets the rest.
- *   triggered rendezvous   the receive is posted together with a triggered get that the first EAGER_LIMIT + 1 bytes
- *                          set off: the rest comes without the receiver's program. A message of up to EAGER_LIMIT
+ *   triggered rendezvous   the receive is posted together with a get that is triggered by the first EAGER_LIMIT + 1
+ *                          bytes: the NIC gets the rest without the receiver's program. A message of up to EAGER_LIMIT
  *                          bytes never reaches the threshold, and the get is cancelled.
  *
  *     selvedge run -n 2 build/examples/protocols [repetitions]
  *
- * Each row is a protocol, each column a message size; the entry is the median time at the sender from its first call
- * until it knows that the receiver has every byte. Rows "unexpected" hold in addition the acknowledgement and the
- * signal after which the receiver posts. Payloads differ each time and are checked by checksum, which travels with
- * the length in the 64 bits of header data. Exits non-zero when one is wrong.
+ * Each row is a protocol, each column a message size. The entry is the median time at the sender, from its first call
+ * until it knows that the receiver has every byte. The rows "unexpected" also contain the acknowledgement and the signal
+ * after which the receiver posts. Payloads differ each time. A checksum, which travels with the length in the 64 bits of
+ * header data, checks them. Exits non-zero when one is wrong.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdbool.h>
@@ -31,7 +31,7 @@
 #include "selvedge.h"
 
 #define EAGER_LIMIT  4096u
-#define CAPACITY     (1u << 20) /* bytes that a receive is posted for */
+#define CAPACITY     (1u << 20) /* bytes of a posted receive */
 #define BOUNCE_BYTES (2u << 20) /* bytes in one bounce block */
 #define BLOCKS       2
 #define WARM_UP      3
@@ -47,8 +47,8 @@ enum {
 struct protocol {
     const char    *name;
     ptl_pt_index_t pt;        /* where the receive is posted */
-    uint32_t       head;      /* bytes that the put carries at most */
-    bool           expected;  /* the receive is posted first */
+    uint32_t       head;      /* the most bytes that the put carries */
+    bool           expected;  /* the receive is posted before the message is sent */
     bool           triggered; /* by a triggered get */
 };
 
@@ -75,7 +75,7 @@ static const uint32_t sizes[] = {64, 1024, 4096, 16384, 131072, CAPACITY};
         }                                                                                                     \
     } while (0)
 
-/* Bounce space: messages are packed into it; full, it unlinks itself, and comes back once all of it is claimed. */
+/* Bounce space: messages are packed into a block. A full block unlinks itself, and is linked again when all of it is claimed. */
 struct block {
     void           *memory;
     ptl_handle_me_t entry;
@@ -87,11 +87,11 @@ struct endpoint {
     ptl_process_t   peer;
     ptl_handle_eq_t targets;     /* events of this rank's entries */
     ptl_handle_eq_t initiations; /* events of this rank's puts and gets */
-    uint64_t       *message;     /* CAPACITY bytes: payload at rank 0, landing place at rank 1 */
+    uint64_t       *message;     /* CAPACITY bytes: payload at rank 0, receive buffer at rank 1 */
     ptl_handle_md_t message_md, nothing_md;
-    ptl_handle_ct_t control;     /* control messages that came */
+    ptl_handle_ct_t control;     /* control messages that have arrived */
     uint64_t        control_seen;
-    ptl_handle_ct_t landed;      /* bytes that came to the posted receive, for triggered rendezvous */
+    ptl_handle_ct_t landed;      /* bytes that have arrived in the posted receive, for triggered rendezvous */
     ptl_handle_me_t control_entry, headers_entry;
     struct block    blocks[BLOCKS];
 };
@@ -141,7 +141,7 @@ static void control_wait(struct endpoint *e)
         selvedge_abort(1, "a control message failed");
 }
 
-/* Links a block to the overflow list; its PTL_EVENT_LINK comes to note_block. */
+/* Links a block to the overflow list. note_block gets its PTL_EVENT_LINK. */
 static void append_block(struct endpoint *e, struct block *block)
 {
     ptl_me_t me = {
@@ -157,7 +157,7 @@ static void append_block(struct endpoint *e, struct block *block)
     TRY(PtlMEAppend(e->ni, PT_BOUNCE, &me, PTL_OVERFLOW_LIST, block, &block->entry));
 }
 
-/* Takes care of an event of a bounce block. False when the event is of something else. */
+/* Handles an event of a bounce block. False for an event of another entry. */
 static bool note_block(struct endpoint *e, const ptl_event_t *event)
 {
     for (struct block *block = e->blocks; block < e->blocks + BLOCKS; block++) {
@@ -174,7 +174,7 @@ static bool note_block(struct endpoint *e, const ptl_event_t *event)
     return false;
 }
 
-/* The next event of the queue, which has to be of this kind and a success. */
+/* The next event of the queue, which must be of this kind and a success. */
 static ptl_event_t await(struct endpoint *e, ptl_handle_eq_t queue, ptl_event_kind_t kind)
 {
     ptl_event_t event;
@@ -190,7 +190,7 @@ static ptl_event_t await(struct endpoint *e, ptl_handle_eq_t queue, ptl_event_ki
 
 /* ---- Sender ----------------------------------------------------------------------------------------- */
 
-/* Lets the receiver get the message, once. */
+/* Exposes the message to one get of the receiver. */
 static void expose(struct endpoint *e, uint32_t bytes, uint64_t tag)
 {
     ptl_handle_me_t entry; /* unlinks itself */
@@ -219,13 +219,13 @@ static double send_message(struct endpoint *e, const struct protocol *p, uint32_
 
     double start_us = now_us();
     if (pulled)
-        expose(e, bytes, tag); /* before the put, which may set off the get */
+        expose(e, bytes, tag); /* linked before the put, which may trigger the get */
     TRY(PtlPut(e->message_md, 0, head, PTL_ACK_REQ, e->peer, p->pt, tag, 0, NULL, header));
     ptl_event_t ack = await(e, e->initiations, PTL_EVENT_ACK);
     if (ack.mlength != (p->pt == PT_HEADERS ? 0 : head))
         selvedge_abort(1, "the put was not delivered as it should be");
     if (!p->expected)
-        control_send(e); /* go: the message is there */
+        control_send(e); /* go: the message has arrived */
     if (pulled)
         await(e, e->targets, PTL_EVENT_GET); /* the buffer is free again */
     control_wait(e);                         /* done */
@@ -254,7 +254,7 @@ static void post_receive(struct endpoint *e, const struct protocol *p, uint64_t 
         me.options |= PTL_ME_EVENT_CT_COMM | PTL_ME_EVENT_CT_OVERFLOW | PTL_ME_EVENT_CT_BYTES;
     }
     TRY(PtlMEAppend(e->ni, p->pt, &me, PTL_PRIORITY_LIST, NULL, &entry));
-    if (p->triggered) /* asks for as much as fits; the sender's entry ends where the message ends */
+    if (p->triggered) /* asks for as much as fits; the sender's entry ends with the message */
         TRY(PtlTriggeredGet(e->message_md, p->head, CAPACITY - p->head, e->peer, PT_PULL, tag, p->head, NULL, e->landed,
                             p->head));
 }
@@ -269,7 +269,7 @@ static void receive_message(struct endpoint *e, const struct protocol *p, uint64
         control_send(e); /* ready */
         event = await(e, e->targets, PTL_EVENT_PUT);
     } else {
-        control_wait(e); /* go: the message waits on the unexpected list */
+        control_wait(e); /* go: the message is on the unexpected list */
         post_receive(e, p, tag);
         event = await(e, e->targets, PTL_EVENT_PUT_OVERFLOW);
         memcpy(e->message, event.start, event.mlength); /* no bytes when only the header was kept */
@@ -360,7 +360,7 @@ static void open_endpoint(struct endpoint *e)
 static void close_endpoint(struct endpoint *e)
 {
     ptl_event_t event;
-    while (PtlEQGet(e->targets, &event) == PTL_OK) /* blocks that have come back since */
+    while (PtlEQGet(e->targets, &event) == PTL_OK) /* blocks that were linked again since then */
         if (!note_block(e, &event))
             selvedge_abort(1, "an event was left over");
     for (struct block *block = e->blocks; block < e->blocks + BLOCKS; block++) {
@@ -402,7 +402,7 @@ static void run_all(struct endpoint *e, int rank, int repetitions)
             printf(" %9u", sizes[s]);
         printf("\n");
     }
-    uint64_t tag = 1; /* a new one for each message */
+    uint64_t tag = 1; /* a different one for each message */
     for (const struct protocol *p = protocols; p < protocols + PROTOCOLS; p++) {
         if (rank == 0)
             printf("%-34s", p->name);
@@ -440,10 +440,10 @@ int main(int argc, char **argv)
     }
     struct endpoint e = {0};
     open_endpoint(&e);
-    TRY(selvedge_barrier()); /* every persistent entry is linked before anyone puts */
+    TRY(selvedge_barrier()); /* every persistent entry is linked before the first put */
     if (rank < 2)
         run_all(&e, rank, repetitions);
-    TRY(selvedge_barrier()); /* the last control message has been received before anything is closed */
+    TRY(selvedge_barrier()); /* the last control message is received before anything is closed */
     close_endpoint(&e);
     selvedge_finalize();
     return 0;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * triggered_barrier: collectives that finish by themselves. A barrier and an 8-byte sum over all ranks are laid out
- * as triggered operations; each rank then adds one to a counter, may go on computing, and waits on another counter.
+ * triggered_barrier: collectives that the NICs finish by themselves. A barrier and an 8-byte sum over all ranks are set
+ * up as triggered operations. Each rank then adds one to a counter, may go on computing, and waits on another counter.
  *
  *     selvedge run -n 5 build/examples/triggered_barrier [rounds]
  *
- * Barrier: dissemination. In step r a rank tells the rank 2^r further on, once it has itself entered and heard of all
- * steps before r; ceil(log2 size) steps. Sum: a binary tree of atomics up to rank 0, and puts down again.
+ * Barrier: dissemination. In step r a rank sends a message to the rank 2^r further on, after it has itself entered and
+ * has received the messages of all steps before r; ceil(log2 size) steps. Sum: a binary tree of atomics up to rank 0,
+ * and puts down again.
  *
- * Why it is safe to start the next one while others are still in this one:
- *  1. A rank leaves use u only after every rank has entered it, so nobody is two uses ahead.
- *  2. Hence two sets of barrier counters, used in turn, never mix messages of two uses. (One set would: a message of
- *     use u+1 could stand in for a missing one of use u.) The same holds for the two slots of the sum.
+ * Invariants: a rank may start the next collective while others are still in this one.
+ *  1. A rank leaves use u only after every rank has entered it, so no rank is two uses ahead.
+ *  2. Hence two sets of barrier counters, used in turn, never mix messages of two uses. (With one set, a message of use
+ *     u+1 could stand in for a missing one of use u.) The same holds for the two slots of the sum.
  *
  * Exits non-zero when a rank leaves a barrier too early or a sum is wrong.
  */
@@ -29,7 +30,7 @@
 #define STEPS_MAX     32
 #define CHECKS        25 /* checked rounds before the timed ones */
 
-/* Match bits: what a message is for. */
+/* Match bits: the purpose of a message. */
 #define BITS_STEP(set, step) ((ptl_match_bits_t)(0x100 + (set) * STEPS_MAX + (step)))
 #define BITS_SUM             ((ptl_match_bits_t)1)
 #define BITS_RESULT          ((ptl_match_bits_t)2)
@@ -82,7 +83,7 @@ static void *shared(size_t bytes)
     return memory;
 }
 
-/* A match list entry for puts and atomics from anyone; counter counts them. */
+/* A match list entry for puts and atomics of any rank; counter counts them. */
 static ptl_handle_me_t open_entry(const struct job *job, ptl_match_bits_t bits, void *start, size_t length,
                                   ptl_handle_ct_t counter)
 {
@@ -116,7 +117,7 @@ static ptl_handle_md_t bind(const struct job *job, void *start, size_t length, p
 
 /*
  * counters[set][0] counts entries; counters[set][r], r > 0, counts two for each use: the message of step r-1, and the
- * chain from counters[set][r-1]. When the last of them has its two, everyone has entered.
+ * chain from counters[set][r-1]. When the last of them has its two, every rank has entered.
  */
 struct barrier {
     int             steps;
@@ -151,7 +152,7 @@ static void barrier_close(struct barrier *b)
     TRY(PtlMDRelease(b->nothing));
 }
 
-/* What counters[set][step] has once the use-th use of the set, from 1, is through. */
+/* The value of counters[set][step] after use number `use` of the set, from 1. */
 static uint64_t barrier_threshold(int step, uint64_t use)
 {
     return step == 0 ? use : 2 * use;
@@ -169,7 +170,7 @@ static void barrier_enter(struct barrier *b, const struct job *job)
                             NULL, 0, b->counters[set][r], threshold));
         TRY(PtlTriggeredCTInc(b->counters[set][r + 1], one, b->counters[set][r], threshold));
     }
-    TRY(PtlCTInc(b->counters[set][0], one)); /* from here on it needs no one */
+    TRY(PtlCTInc(b->counters[set][0], one)); /* from here on it needs no host */
 }
 
 static void barrier_leave(struct barrier *b)
@@ -181,10 +182,10 @@ static void barrier_leave(struct barrier *b)
 /* ---- Sum over all ranks ----------------------------------------------------------------------------- */
 
 /*
- * Each rank's sums[slot] gathers its own value and its children's. When all are in, `gathered` fires the atomic to the
- * parent; at rank 0 it fires a put to results[slot] instead. A result's arrival counts in `done` and fires the puts to
- * the children. The slot of the next use is cleared on entering this one: its last use is over everywhere, and no
- * child can begin the next use before this rank has entered this one.
+ * Each rank's sums[slot] gathers its own value and its children's. When all have arrived, `gathered` triggers the atomic
+ * to the parent; at rank 0 it triggers a put to results[slot] instead. The arrival of a result counts in `done` and
+ * triggers the puts to the children. The slot of the next use is cleared when this use is entered: its last use is over at
+ * all ranks, and no child can begin the next use before this rank has entered this one.
  */
 struct sum {
     uint64_t        uses;
@@ -248,7 +249,7 @@ static void tell_when(struct sum *s, const struct job *job, ptl_handle_md_t from
 static void sum_enter(struct sum *s, const struct job *job, uint64_t value)
 {
     uint64_t use = s->uses + 1, all_in = use * (uint64_t)(s->child_count + 1);
-    TRY(PtlAtomicSync()); /* the host is about to change what atomics changed */
+    TRY(PtlAtomicSync()); /* the host is about to change words that atomics have changed */
     s->sums[use % 2] = 0;
     *s->value = value;
 
@@ -261,7 +262,7 @@ static void sum_enter(struct sum *s, const struct job *job, uint64_t value)
         tell_when(s, job, s->results_md, s->children[i], s->done, use);
 
     const ptl_ct_event_t one = {1, 0};
-    TRY(PtlCTInc(s->entered, one)); /* from here on it needs no one */
+    TRY(PtlCTInc(s->entered, one)); /* from here on it needs no host */
 }
 
 static uint64_t sum_leave(struct sum *s)
@@ -272,8 +273,8 @@ static uint64_t sum_leave(struct sum *s)
 
 /* ---- Checks and timing ------------------------------------------------------------------------------ */
 
-/* Before each barrier, every rank leaves the number of the round with every other, acknowledged; after it, every mark
- * must be there. Ranks arrive in a different order each time. */
+/* Before each barrier, every rank puts the number of the round into a mark at every other rank, acknowledged. After it, every
+ * mark must be there. Ranks arrive in a different order each time. */
 static void check_barrier(struct barrier *b, const struct job *job)
 {
     volatile uint64_t *marks = shared((size_t)job->size * 8);
@@ -282,7 +283,7 @@ static void check_barrier(struct barrier *b, const struct job *job)
     TRY(PtlCTAlloc(job->ni, &acked));
     ptl_handle_md_t mine_md = bind(job, mine, 8, acked);
     ptl_handle_me_t entry = open_entry(job, BITS_MARK, (void *)marks, (size_t)job->size * 8, PTL_CT_NONE);
-    TRY(selvedge_barrier()); /* everyone's marks are open */
+    TRY(selvedge_barrier()); /* every rank's marks are open */
 
     for (uint64_t round = 1; round <= CHECKS; round++) {
         compute_us((double)(((uint64_t)job->rank * 7919 + round * 104729) % 400));
@@ -294,13 +295,13 @@ static void check_barrier(struct barrier *b, const struct job *job)
         barrier_enter(b, job);
         barrier_leave(b);
         for (int from = 0; from < job->size; from++)
-            if (marks[from] < round) { /* more than round: that rank is in the next one already */
+            if (marks[from] < round) { /* more than round: that rank is already in the next one */
                 fprintf(stderr, "rank %d left barrier %llu before rank %d entered\n", job->rank,
                         (unsigned long long)round, from);
                 selvedge_abort(1, "the barrier did not hold");
             }
     }
-    TRY(selvedge_barrier()); /* everyone's marks are read */
+    TRY(selvedge_barrier()); /* every rank has read its marks */
     TRY(PtlMEUnlink(entry));
     TRY(PtlMDRelease(mine_md));
     TRY(PtlCTFree(acked));
@@ -335,7 +336,7 @@ static double median(double *values, int count)
     return values[count / 2];
 }
 
-/* Median time from entering to leaving, and of the wait that is left when a computation of busy_us stands between. */
+/* Median time from entering to leaving, and of the rest of the wait after a computation of busy_us. */
 static void time_both(struct barrier *b, struct sum *s, const struct job *job, int rounds, double busy_us)
 {
     double *barrier_us = calloc((size_t)rounds, sizeof(double)), *sum_us = calloc((size_t)rounds, sizeof(double));
@@ -386,7 +387,7 @@ int main(int argc, char **argv)
     struct sum sum;
     barrier_open(&barrier, &job);
     sum_open(&sum, &job);
-    TRY(selvedge_barrier()); /* every entry is linked before anyone puts */
+    TRY(selvedge_barrier()); /* every entry is linked before the first put */
 
     check_barrier(&barrier, &job);
     check_sum(&sum, &job);
@@ -396,7 +397,7 @@ int main(int argc, char **argv)
     time_both(&barrier, &sum, &job, rounds, 0);
     time_both(&barrier, &sum, &job, rounds, 100);
 
-    TRY(selvedge_barrier()); /* everyone has left, so every message has been delivered */
+    TRY(selvedge_barrier()); /* every rank has left, so every message has been delivered */
     barrier_close(&barrier);
     sum_close(&sum);
     TRY(PtlPTFree(job.ni, PT_COLLECTIVE));

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * lennard_jones: molecular dynamics on Global Arrays, the kind of program for which one-sided communication was made.
- * Argon in a periodic box: positions, velocities and forces are arrays that all processes share, and no process knows
- * who holds what. In each step a process
+ * lennard_jones: molecular dynamics on Global Arrays, a typical program for one-sided communication. Argon in a periodic
+ * box: positions, velocities and forces are arrays that all processes share, and no process needs to know the owner of an
+ * element. In each step a process
  *
  *   reads     all positions (NGA_Get);
  *   takes     the next piece of the triangle of pairs from a shared counter (NGA_Read_inc), until there is none;
- *   adds      the forces that it found to the shared ones (NGA_Acc), both sides of each pair;
- *   moves     the atoms that lie in its own memory (NGA_Access), by velocity Verlet.
+ *   adds      the forces of the piece to the shared ones (NGA_Acc), for both atoms of each pair;
+ *   moves     the atoms in its own memory (NGA_Access), by velocity Verlet.
  *
  *     mpicc -O2 examples/ga/lennard_jones.c -o lennard_jones -lga-openmpi -lscalapack-openmpi -llapack -lblas \
  *         -larmci-openmpi -lgfortran -lm && selvedge mpirun -n 4 ./lennard_jones [steps]
@@ -23,20 +23,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CELLS    5 /* of the crystal it starts as, along each edge; 4 atoms each */
+#define CELLS    5 /* unit cells of the crystal at the start, along each edge; 4 atoms each */
 #define ATOMS    (4 * CELLS * CELLS * CELLS)
-#define BLOCK    25 /* atoms; a piece of work is a block against a block */
+#define BLOCK    25 /* atoms of a block; a piece of work is the pairs of two blocks */
 #define BLOCKS   (ATOMS / BLOCK)
 #define DENSITY  0.8442
-#define HEAT     0.72 /* temperature at the beginning */
+#define HEAT     0.72 /* temperature at the start */
 #define STEP     0.002
 #define CUT      2.0
-#define TOLERATED_DRIFT 1e-3 /* of the energy */
+#define TOLERATED_DRIFT 1e-3 /* allowed drift of the energy */
 
 typedef double vector[3];
 
 static double edge;
-static vector at[ATOMS], pull[ATOMS]; /* this process's copy of all positions, and what it adds to the forces */
+static vector at[ATOMS], pull[ATOMS]; /* this process's copy of all positions, and its contribution to the forces */
 
 static void check(int right, const char *what, double got)
 {
@@ -46,14 +46,14 @@ static void check(int right, const char *what, double got)
     GA_Error("lennard_jones is wrong", 1);
 }
 
-/* Adds what two atoms do to each other to both, and returns their energy, which is shifted to be 0 at the cut. */
+/* Adds the forces between two atoms to both. Returns their energy, which is shifted to be 0 at the cutoff. */
 static double pair(int i, int j, vector *force)
 {
     vector d;
     double r2 = 0;
     for (int k = 0; k < 3; k++) {
         d[k] = at[i][k] - at[j][k];
-        d[k] -= edge * rint(d[k] / edge); /* the nearest image */
+        d[k] -= edge * rint(d[k] / edge); /* the nearest periodic image */
         r2 += d[k] * d[k];
     }
     if (r2 >= CUT * CUT)
@@ -92,7 +92,7 @@ static double forces(int positions, int shared_forces, int counter)
     for (long piece; (piece = NGA_Read_inc(counter, &zero, 1)) < BLOCKS * BLOCKS;) {
         int i = (int)piece / BLOCKS, j = (int)piece % BLOCKS;
         if (i > j)
-            continue; /* below the diagonal: the same pairs */
+            continue; /* below the diagonal: the same pairs again */
         energy += block_pairs(i, j, pull);
         touched[i] = touched[j] = 1;
     }
@@ -106,12 +106,12 @@ static double forces(int positions, int shared_forces, int counter)
     return energy;
 }
 
-/* Compares with one process's own sum, of which the order of additions differs. */
+/* Compares with the sum of one process alone, which adds in another order. */
 static void check_forces(int shared_forces, double energy)
 {
     static vector alone[ATOMS], shared[ATOMS];
     int low[] = {0, 0}, high[] = {ATOMS - 1, 2}, width = 3;
-    double alone_energy = 0, worst = 0, largest = 1, sum = 0; /* 1: of a crystal the forces are 0 but for rounding */
+    double alone_energy = 0, worst = 0, largest = 1, sum = 0; /* 1: in a perfect crystal the forces are 0 but for rounding */
     NGA_Get(shared_forces, low, high, shared, &width);
     for (int i = 0; i < BLOCKS; i++)
         for (int j = i; j < BLOCKS; j++)
@@ -130,7 +130,7 @@ static void check_forces(int shared_forces, double energy)
     GA_Sync();
 }
 
-/* Half a step of velocity, and of the position a whole one where `along` is not 0, for the atoms that lie here. */
+/* Half a step of velocity, and a whole one of the position where `along` is not 0, for the atoms in this process's memory. */
 static double move(int positions, int velocities, int shared_forces, double along)
 {
     int low[2], high[2], width;
@@ -154,7 +154,7 @@ static double move(int positions, int velocities, int shared_forces, double alon
     return kinetic;
 }
 
-/* A face-centred crystal; velocities come from a small generator, and their mean is taken out. Process 0 puts all. */
+/* A face-centred crystal. Velocities come from a small generator, and their mean is subtracted. Process 0 puts all. */
 static void start(int positions, int velocities)
 {
     static const vector corners[4] = {{0, 0, 0}, {0, 0.5, 0.5}, {0.5, 0, 0.5}, {0.5, 0.5, 0}};
@@ -187,7 +187,7 @@ static void start(int positions, int velocities)
     GA_Sync();
 }
 
-/* An array with whole rows at each process. */
+/* An array of which each process owns whole rows. */
 static int shared_array(char *name)
 {
     int dims[] = {ATOMS, 3}, chunk[] = {-1, 3};

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * dt: NAS benchmark DT, "data traffic" (Frumkin, 2005). Streams of random features run through a graph whose nodes are
- * spread over the ranks: sources make them, comparators filter one by another and send on what they get, sinks add up.
+ * spread over the ranks. Sources make them, comparators filter one stream by another and send the result on, sinks add up.
  * Three graphs:
  *
- *   BH   black hole: a tree of fours from many sources down to one sink;
- *   WH   white hole: the same the other way;
- *   SH   shuffle: layers of comparators joined like a butterfly.
+ *   BH   black hole: a tree of degree four, from many sources down to one sink;
+ *   WH   white hole: the same tree, from one source to many sinks;
+ *   SH   shuffle: layers of comparators, connected like a butterfly.
  *
  *     mpicc -O2 examples/mpi/dt.c -o dt && mpirun -n 4 ./dt [BH|WH|SH [S|W]]
  *
  * Any number of ranks: node i is at rank i mod n. Ends with an error when the checksum is not the published one.
  *
- * Nodes are numbered so that arcs go up. Every rank does its nodes in that order; results are sent without waiting,
- * because who receives them may first need something of a later node here.
+ * Nodes are numbered so that arcs go up. Every rank computes its nodes in that order and sends results without waiting,
+ * because the receiver may first need the result of a later node of this rank.
  */
 #include "nas.h"
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELDS    4 /* of a feature */
-#define FAN       4 /* of the trees */
+#define FIELDS    4 /* values of a feature */
+#define FAN       4 /* degree of the trees */
 #define NODES_MAX 64
 #define ARCS_MAX  64
 
@@ -29,7 +29,7 @@ enum graph { BH, WH, SH, GRAPHS };
 static const char *const names[GRAPHS] = {"BH", "WH", "SH"};
 
 static const struct problem {
-    int samples, deviation;   /* features of a stream, and how far from it */
+    int samples, deviation;   /* features of a stream, and their spread */
     int width;                /* sources; of a white hole, sinks */
     double checksums[GRAPHS]; /* published */
 } problems[] = {
@@ -38,7 +38,7 @@ static const struct problem {
 };
 
 struct stream {
-    int count; /* of values, FIELDS a feature */
+    int count; /* number of values, FIELDS for each feature */
     double *values;
 };
 
@@ -70,7 +70,7 @@ static int add_node(enum kind kind)
 
 static void add_arc(int from, int to) { arcs[arc_count++] = (struct arc){from, to}; }
 
-/* Layers from the sources down, each a fourth of the one before, until one is left. */
+/* Layers from the sources down, each a fourth of the one before, down to one node. */
 static void build_black_hole(void)
 {
     int first = 0, width = problem->width;
@@ -87,7 +87,7 @@ static void build_black_hole(void)
     }
 }
 
-/* A black hole looked at from the other end, node for node. */
+/* A black hole with all arcs reversed, node for node. */
 static void build_white_hole(void)
 {
     build_black_hole();
@@ -110,10 +110,10 @@ static void build_shuffle(void)
         }
 }
 
-/* ---- What the nodes do -------------------------------------------------------------------------------- */
+/* ---- The work of the nodes ---------------------------------------------------------------------------- */
 
-/* base^exponent, of which the remainder by modulus is taken after each product; products wrap at 32 bits, as where the
- * published checksums were made. */
+/* base^exponent mod modulus, reduced after each product. Products wrap at 32 bits, as in the run that made the published
+ * checksums. */
 static int power(int base, int64_t exponent, int modulus)
 {
     int32_t square = base, result = 1;
@@ -142,8 +142,8 @@ static struct stream make_stream(int node)
     return s;
 }
 
-/* Stretches a stream to another length: every value is spread over those that take its place. The published checksums
- * are of this stretching, which is by a whole factor: what lies behind that stays 0, but for the last value. */
+/* Stretches a stream to another length: every value is repeated. The published checksums need exactly this stretching, by a
+ * whole factor: the rest stays 0, but for the last value. */
 static void resample(struct stream *s, int count)
 {
     struct stream r = new_stream(count);
@@ -166,7 +166,7 @@ static double distance(const double *a, const double *b)
     return sum;
 }
 
-/* Every feature of a, but the first and the last, becomes the nearest of the three in b around it, weighted. */
+/* Every feature of a, but the first and the last, becomes the weighted nearest of the three features of b around it. */
 static void filter(struct stream *a, struct stream *b, int node)
 {
     double weight = (double)(node + 1) / (node + 2);
@@ -210,7 +210,7 @@ static void send_results(int node)
                       MPI_COMM_WORLD, &sends[send_count++]);
 }
 
-/* What comes along an arc: from another rank, or a copy of what a node here made. */
+/* The stream of an arc: received from another rank, or a copy of a result of this rank. */
 static struct stream receive(int arc)
 {
     int from = arcs[arc].from, count;
@@ -219,7 +219,7 @@ static struct stream receive(int arc)
         memcpy(s.values, nodes[from].result.values, (size_t)s.count * sizeof *s.values);
         return s;
     }
-    MPI_Message message; /* nobody has said how long it is */
+    MPI_Message message; /* the length is not known yet */
     MPI_Status status;
     MPI_Mprobe(rank_of(from), arc, MPI_COMM_WORLD, &message, &status);
     MPI_Get_count(&status, MPI_DOUBLE, &count);

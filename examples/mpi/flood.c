@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * flood: every rank but the first sends it short messages, as fast as it may, while the first looks for something else for a
- * second and receives none of them: more than a transport keeps that nobody receives. Then the first receives them all, from
- * whomever, and none is missing, twice there, or out of its order.
+ * flood: all ranks but rank 0 send it short messages as fast as they can. Rank 0 first waits a second for another message, and
+ * receives none of them: more unexpected messages than a transport can keep. Then it receives them all, from any source, and
+ * checks that each arrives once and in order.
  *
  *     mpicc -O2 examples/mpi/flood.c -o flood && selvedge mpirun -n 4 ./flood [messages]
  *
- * Ends with an error when anything is wrong.
+ * Ends with an error when a message is missing, duplicated or out of order.
  */
 #include <mpi.h>
 #include <stdio.h>

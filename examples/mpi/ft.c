@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * ft: NAS benchmark FT. The heat equation on a periodic grid, solved by Fourier transforms in three dimensions: forward
- * once, then for each time a multiplication and a transform back, of which a checksum is kept.
+ * once, then for each time step a multiplication, a transform back, and a checksum of the result.
  *
  *     mpicc -O2 examples/mpi/ft.c -o ft -lm && mpirun -n 4 ./ft [S|W]
  *
@@ -9,8 +9,8 @@
  * published one.
  *
  * A rank has whole planes (some z, all y and x) while it transforms x and y, and whole columns (all z, some y, all x)
- * while it transforms z. Between the two everything moves to everybody: MPI_Alltoallw, with a datatype for each pair
- * of ranks that says where in the array a block lies, so that nothing is packed here.
+ * while it transforms z. Between the two, all ranks exchange all data: MPI_Alltoallw, with a datatype for each pair of
+ * ranks that describes the block in the array, so that nothing is packed here.
  */
 #include "nas.h"
 #include <complex.h>
@@ -36,7 +36,7 @@ static const struct problem {
 
 static const struct problem *p;
 static int rank, size;
-static int first_z, planes, first_y, rows;     /* this rank's part in either form */
+static int first_z, planes, first_y, rows;     /* this rank's part in both layouts */
 static double complex *by_planes, *by_columns; /* [planes][ny][nx] and [nz][rows][nx] */
 static MPI_Datatype *plane_blocks, *column_blocks;
 static int *in_planes, *in_columns, *ones;
@@ -76,7 +76,7 @@ static void transform(double complex *line, int n, int sign)
         }
 }
 
-/* Lines whose elements are `stride` apart, as many as begin in the `stride` elements from `at`. */
+/* Transforms lines whose elements are `stride` apart: those that begin in the `stride` elements from `at`. */
 static void transform_across(double complex *at, int n, int stride, int sign)
 {
     double complex line[LINE_MAX];
@@ -104,7 +104,7 @@ static void transform_columns(double complex *columns, int sign)
     transform_across(columns, p->nz, rows * p->nx, sign);
 }
 
-/* The block that this rank shares with each other one, as it lies in either form: where it begins, and its shape. */
+/* The block that this rank exchanges with each other one, in both layouts: start and shape. */
 static void make_blocks(void)
 {
     plane_blocks = memory((size_t)size * sizeof *plane_blocks);
@@ -149,10 +149,10 @@ static void start(void)
     }
 }
 
-/* Of a wave of index k out of n: how often it swings, with its sign. */
+/* The frequency of wave k out of n, with its sign. */
 static double wave(int k, int n) { return k < n / 2 ? k : k - n; }
 
-/* The solution at that time, as waves, from the one at the beginning. */
+/* The solution at a time, in waves, from the one at the start. */
 static void evolve(const double complex *at_start, double complex *at_time, int time)
 {
     for (int z = 0; z < p->nz; z++)

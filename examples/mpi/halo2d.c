@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * halo2d: Jacobi relaxation of a plane that the ranks share as tiles. Before each step every tile's edges go to its
- * neighbours, into a rim of cells around theirs; cells that need no rim are relaxed while the edges are on their way.
+ * halo2d: Jacobi relaxation of a plane that the ranks share as tiles. Before each step every tile sends its edges to its
+ * neighbours, into a halo of cells around theirs. Cells that need no halo are relaxed while the edges travel.
  *
  *     mpicc -O2 examples/mpi/halo2d.c -o halo2d && selvedge mpirun -n 4 ./halo2d [width] [steps]
  *
- * What MPI does here: it lays out the ranks (MPI_Dims_create, MPI_Cart_create), takes a column out of a plane by a
- * datatype, and keeps the exchange as persistent requests, which each step only starts.
+ * MPI lays out the ranks (MPI_Dims_create, MPI_Cart_create), takes a column out of a plane by a datatype, and keeps the
+ * exchange as persistent requests, which each step only starts.
  *
- * Any number of ranks. A small plane is compared with a serial run in every bit first; ends with an error when they
+ * Any number of ranks. First a small plane is compared with a serial run in every bit. Ends with an error when they
  * differ.
  */
 #include <mpi.h>
@@ -25,8 +25,8 @@ static MPI_Comm grid;
 static int rank, size, dims[2], coords[2], neighbours[SIDES];
 
 struct tile {
-    int width, first_y, first_x, ny, nx; /* of the plane; where the tile begins in it, and its size */
-    double *cells[2];                    /* by parity of the step, each (ny + 2) x (nx + 2): the rim comes with it */
+    int width, first_y, first_x, ny, nx; /* width of the plane; the tile's position in it, and its size */
+    double *cells[2];                    /* by parity of the step, each (ny + 2) x (nx + 2), halo included */
     MPI_Request exchange[2][2 * SIDES];
 };
 
@@ -45,7 +45,7 @@ static double *cell(const struct tile *t, int parity, int y, int x)
     return t->cells[parity] + (size_t)y * (size_t)(t->nx + 2) + x;
 }
 
-/* The plane at the beginning; its border stays as it is. */
+/* The plane at the start. Its border never changes. */
 static double start_value(int y, int x) { return (double)((y * 37 + x * 101) % 64); }
 
 static void relax(const struct tile *t, int parity, int y0, int y1, int x0, int x1)
@@ -57,7 +57,7 @@ static void relax(const struct tile *t, int parity, int y0, int y1, int x0, int 
         }
 }
 
-/* Both parities: the start, border of the plane included. */
+/* Fills both grids with the start, border of the plane included. */
 static void fill(struct tile *t)
 {
     size_t bytes = (size_t)(t->ny + 2) * (size_t)(t->nx + 2) * sizeof(double);
@@ -91,13 +91,13 @@ static void open_tile(struct tile *t, int width)
     };
     for (int parity = 0; parity < 2; parity++)
         for (int s = 0; s < SIDES; s++) {
-            int opposite = s ^ 1; /* the tag says at which of the receiver's sides it comes in */
+            int opposite = s ^ 1; /* the tag says which side of the receiver it is */
             MPI_Recv_init(cell(t, parity, sides[s].rim_y, sides[s].rim_x), 1, sides[s].type, neighbours[s], s, grid,
                           &t->exchange[parity][s]);
             MPI_Send_init(cell(t, parity, sides[s].edge_y, sides[s].edge_x), 1, sides[s].type, neighbours[s], opposite,
                           grid, &t->exchange[parity][SIDES + s]);
         }
-    MPI_Type_free(&row); /* the requests keep what they need */
+    MPI_Type_free(&row); /* the requests keep the datatype */
     MPI_Type_free(&column);
 }
 
@@ -110,7 +110,7 @@ static void close_tile(struct tile *t)
     }
 }
 
-/* Returns the seconds it had to wait for edges. */
+/* Returns the seconds of waiting for edges. */
 static double step(struct tile *t, int parity)
 {
     MPI_Startall(2 * SIDES, t->exchange[parity]);
@@ -127,7 +127,7 @@ static double step(struct tile *t, int parity)
     return waited_s;
 }
 
-/* Rank 0 takes every tile's cells into a plane and computes it alone. */
+/* Rank 0 gathers every tile's cells into a plane and computes the plane alone. */
 static void check_small(void)
 {
     struct tile t, alone = {.width = CHECK_WIDTH, .ny = CHECK_WIDTH, .nx = CHECK_WIDTH};
@@ -201,7 +201,7 @@ int main(int argc, char **argv)
     MPI_Cart_create(MPI_COMM_WORLD, 2, dims, (int[]){0, 0}, 1, &grid);
     MPI_Comm_rank(grid, &rank);
     MPI_Cart_coords(grid, rank, 2, coords);
-    MPI_Cart_shift(grid, 0, 1, &neighbours[UP], &neighbours[DOWN]); /* none is MPI_PROC_NULL: nothing is exchanged */
+    MPI_Cart_shift(grid, 0, 1, &neighbours[UP], &neighbours[DOWN]); /* a missing neighbour is MPI_PROC_NULL: no exchange */
     MPI_Cart_shift(grid, 1, 1, &neighbours[LEFT], &neighbours[RIGHT]);
     if (steps < 1 || width < dims[0] || dims[0] > CHECK_WIDTH) {
         if (rank == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * is: NAS benchmark IS, integer sort. Ten times over, every key's rank among all keys is found: keys are counted into
- * buckets, every rank is given a run of buckets with about as many keys as others have, the keys go there all at once
- * (MPI_Alltoallv), and are counted. Two keys are changed each time. At the end the keys are put in order.
+ * is: NAS benchmark IS, integer sort. Ten times, it finds every key's rank among all keys. Keys are counted into buckets,
+ * every process gets a run of buckets with about as many keys as the others have, all keys are sent there (MPI_Alltoallv)
+ * and counted. Two keys are changed each time. At the end the keys are sorted.
  *
  *     mpicc -O2 examples/mpi/is.c -o is && mpirun -n 4 ./is [S|W]
  *
- * Any number of ranks. Ends with an error when a rank is not the published one, or the order is wrong.
+ * Any number of ranks. Ends with an error when a key's rank is not the published one, or the order is wrong.
  */
 #include "nas.h"
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 
 static const struct problem {
     int log2_keys, log2_max, log2_buckets;
-    long index[TESTS], place[TESTS]; /* the key at that index has that rank, give or take the iteration */
-    int rising, lag;                 /* so many ranks rise by 1 an iteration, others fall; rising ones start late */
+    long index[TESTS], place[TESTS]; /* the key at that index has that rank, plus or minus the iteration */
+    int rising, lag;                 /* this many ranks rise by 1 an iteration, the others fall; the rising ones start late */
 } problems[] = {
     {16, 11, 9, {48427, 17148, 23627, 62548, 4431}, {0, 18, 346, 64917, 65463}, 3, 0},
     {20, 16, 10, {357773, 934767, 875723, 898999, 404505}, {1249, 11698, 1039987, 1043896, 1048018}, 2, 2},
@@ -28,10 +28,10 @@ static const struct problem {
 static const struct problem *problem;
 static int rank, size;
 static long first, count;   /* the indices of this rank's keys */
-static int *keys, *grouped; /* as generated; the same, those of a bucket together */
-static int *mine;           /* the keys that fall into this rank's buckets */
-static long mine_count, before; /* and how many keys of others are smaller */
-static int *smaller;            /* of mine, by key: how many are smaller */
+static int *keys, *grouped; /* as generated; then sorted by bucket */
+static int *mine;           /* the keys of this process's buckets */
+static long mine_count, before; /* and the number of smaller keys at other processes */
+static int *smaller;            /* by key: the number of this process's keys that are smaller */
 
 static void *memory(size_t bytes)
 {
@@ -62,7 +62,7 @@ static void set_key(long index, int key)
         keys[index - first] = key;
 }
 
-/* Gives every rank its run of buckets: owner[b]. */
+/* Assigns every process its run of buckets: owner[b]. */
 static void share_buckets(const int *all, int buckets, int *owner)
 {
     long total = 1L << problem->log2_keys, seen = 0;
@@ -116,7 +116,7 @@ static void rank_keys(void)
         smaller[key + 1] += smaller[key];
 }
 
-/* The ranks of five keys are published. Returns how many are wrong, at all ranks. */
+/* Checks the published ranks of five keys. Returns how many are wrong, at all processes. */
 static int check_ranks(int iteration)
 {
     int looked[TESTS] = {0}, wrong = 0, found = 0;
@@ -126,7 +126,7 @@ static int check_ranks(int iteration)
     MPI_Allreduce(MPI_IN_PLACE, looked, TESTS, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
     for (int t = 0; t < TESTS; t++) {
         if (smaller[looked[t]] == smaller[looked[t] + 1])
-            continue; /* it is with another rank */
+            continue; /* another process has it */
         long expected = problem->place[t] + (t < problem->rising ? iteration - problem->lag : -iteration);
         wrong += before + smaller[looked[t]] != expected;
         found++;
@@ -136,7 +136,7 @@ static int check_ranks(int iteration)
     return wrong + TESTS - found;
 }
 
-/* Puts this rank's keys in order, and compares with its neighbours'. Returns how many pairs are out of order. */
+/* Sorts this process's keys, and compares with its neighbours'. Returns how many pairs are out of order. */
 static long check_order(void)
 {
     int *sorted = memory((size_t)mine_count * sizeof *sorted), largest = -1, largest_before = -1;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * nas: what the four ports of NAS parallel benchmarks here (ep, is, ft, dt) share. They are written from the
+ * nas: code that the four ports of NAS parallel benchmarks here (ep, is, ft, dt) share. They are written from the
  * benchmarks' definition, "The NAS Parallel Benchmarks" (Bailey and others, RNR-94-007, and its later additions), and
- * compare what they compute with the values published for the small problems, classes S and W.
+ * compare their results with the values published for the small problems, classes S and W.
  *
  * Random numbers are x' = 5^13 x mod 2^46, as fractions of 2^46. An unsigned product wraps at 2^64, so its low 46 bits
- * are right without any care.
+ * are right.
  */
 #ifndef NAS_H
 #define NAS_H
@@ -24,7 +24,7 @@ static inline double nas_random(uint64_t *x)
     return (double)*x * 0x1p-46;
 }
 
-/* The generator after that many numbers: every rank begins where its part of the sequence does. */
+/* Skips that many numbers, to the start of a rank's part of the sequence. */
 static inline uint64_t nas_skip(uint64_t seed, uint64_t count)
 {
     for (uint64_t a = NAS_MULTIPLIER; count != 0; count >>= 1, a = a * a & NAS_MASK)
@@ -33,13 +33,13 @@ static inline uint64_t nas_skip(uint64_t seed, uint64_t count)
     return seed;
 }
 
-/* Where the part of rank `rank` begins, of n things that `size` ranks share; where the next one's begins, it ends. */
+/* The start of rank `rank`'s part of n things that `size` ranks share. It ends where the next one's starts. */
 static inline long nas_first(long n, int rank, int size)
 {
     return (long)((int64_t)n * rank / size);
 }
 
-/* 0 for class S, 1 for class W; -1, and said, where the argument is something else. */
+/* 0 for class S, 1 for class W; -1 and a message for any other argument. */
 static inline int nas_class(int argc, char **argv, int at, const char *usage)
 {
     const char *given = argc > at ? argv[at] : "S";

@@ -1,21 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * onesided: MPI's windows, by what each kind of synchronization is for. Every rank opens a piece of its memory, and
- * others read and write it:
+ * onesided: MPI's windows, with each kind of synchronization in its typical use. Every rank opens a part of its memory,
+ * and others read and write it:
  *
- *   fence        all ranks step together: put to the next, get from the one before;
- *   pscw         only those who have to do with one another: post and wait at the target, start and complete at the
- *                origin;
- *   lock         nobody but the origin: an exclusive lock makes a read, a change and a write one thing;
- *   accumulate   many origins add to the same place at once, no lock needed;
+ *   fence        all ranks step together: put to the next, get from the previous one;
+ *   pscw         only neighbours synchronize: post and wait at the target, start and complete at the origin;
+ *   lock         only the origin synchronizes: an exclusive lock makes a read, a change and a write atomic;
+ *   accumulate   many origins add to the same element at once, without a lock;
  *   fetch        MPI_Fetch_and_op as a counter from which every rank takes tickets;
- *   swap         MPI_Compare_and_swap puts an element at the head of a list that everybody shares;
- *   dynamic      a window to which memory is attached after it was made; its addresses are exchanged;
- *   passive      whether an origin gets on with its work while the target computes and calls nothing.
+ *   swap         MPI_Compare_and_swap puts an element at the head of a shared list;
+ *   dynamic      memory is attached to a window after it was made; its addresses are exchanged;
+ *   passive      whether an origin makes progress while the target computes and does not call MPI.
  *
  *     mpicc -O2 examples/mpi/onesided.c -o onesided && selvedge mpirun -n 4 ./onesided [part]...
  *
- * All parts, or those that are named. Any number of ranks. Ends with an error when a value is wrong.
+ * Runs all parts, or those that are named. Any number of ranks. Ends with an error when a value is wrong.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -23,10 +22,10 @@
 #include <string.h>
 
 #define ROUNDS 20
-#define LENGTH 3000 /* words of a window: more than a page, less than what is sent in pieces */
+#define LENGTH 3000 /* words of a window: more than a page, less than a message that is sent in pieces */
 
 static int rank, size, next, previous;
-static long *memory; /* of the window, LENGTH words */
+static long *memory; /* the window's memory, LENGTH words */
 static MPI_Win window;
 
 static void expect(const char *what, long got, long want)
@@ -37,7 +36,7 @@ static void expect(const char *what, long got, long want)
     MPI_Abort(MPI_COMM_WORLD, 1);
 }
 
-/* Collective. Every word 0 before anyone looks. */
+/* Collective. Every word is 0 at all ranks on return. */
 static void clear(void)
 {
     MPI_Barrier(MPI_COMM_WORLD);
@@ -48,7 +47,7 @@ static void clear(void)
     MPI_Barrier(MPI_COMM_WORLD);
 }
 
-/* A word of one's own window, as others left it. */
+/* A word of this rank's own window, after the accesses of others. */
 static long look(int at)
 {
     MPI_Win_lock(MPI_LOCK_SHARED, rank, 0, window);
@@ -72,7 +71,7 @@ static void fence(void)
             expect("put between fences", memory[i], previous * 1000000L + round * 10000 + i);
             expect("get between fences", in[i], out[i]);
         }
-        MPI_Win_fence(0, window); /* all have looked before the next values come */
+        MPI_Win_fence(0, window); /* all ranks have checked before the next values arrive */
     }
     MPI_Win_fence(MPI_MODE_NOSUCCEED, window);
 }
@@ -103,7 +102,7 @@ static void lock(void)
         long value;
         MPI_Win_lock(MPI_LOCK_EXCLUSIVE, 0, 0, window);
         MPI_Get(&value, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
-        MPI_Win_flush(0, window); /* the value is here; nobody else has the lock until unlock */
+        MPI_Win_flush(0, window); /* the value has arrived; no other rank has the lock until unlock */
         value++;
         MPI_Put(&value, 1, MPI_LONG, 0, 0, 1, MPI_LONG, window);
         MPI_Win_unlock(0, window);
@@ -152,7 +151,7 @@ static void fetch(void)
     expect("sum of tickets, each drawn once", sum, drawn * (drawn - 1) / 2);
 }
 
-/* The list's head is word 0 at rank 0. Element i of a rank is word i of its window; it is named rank * LENGTH + i. */
+/* The list's head is word 0 at rank 0. Element i of a rank is word i of its window; its name is rank * LENGTH + i. */
 static void swap(void)
 {
     static const long nothing = 0;
@@ -161,7 +160,7 @@ static void swap(void)
         long mine = (long)rank * LENGTH + i, head = 0, found;
         for (;;) {
             MPI_Accumulate(&head, 1, MPI_LONG, rank, i, 1, MPI_LONG, MPI_REPLACE, window);
-            MPI_Win_flush(rank, window); /* the element points on before anyone can find it */
+            MPI_Win_flush(rank, window); /* the element points to the next one before other ranks can find it */
             MPI_Compare_and_swap(&mine, &head, &found, MPI_LONG, 0, 0, window);
             MPI_Win_flush(0, window);
             if (found == head)
@@ -205,8 +204,8 @@ static void dynamic(void)
 }
 
 /*
- * Rank 0 puts and counts at the last rank, which only computes: MPI promises that this comes to an end when the target
- * calls MPI again, a good transport that it does before. Not an error when it does not, but said.
+ * Rank 0 puts and counts at the last rank, which only computes. MPI guarantees that this completes when the target calls MPI
+ * again; a good transport completes it before. If it does not, that is printed, and is no error.
  */
 static void passive(void)
 {

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * pingpong: how long a message takes, by size; a message goes there and back, and half of that time is shown. Three
- * ways:
+ * pingpong: the time of a message by size. A message goes there and back, and half of that time is printed. Three ways:
  *
  *   send/recv    MPI_Send and MPI_Recv;
- *   isend/irecv  the receive is posted before the message is sent, so it is expected when it comes;
- *   put          one-sided: MPI_Put, then a flag behind it (MPI_Win_flush between the two), in a window that stays
- *                locked.
+ *   isend/irecv  the receive is posted before the message is sent, so the message is always expected;
+ *   put          one-sided: MPI_Put, MPI_Win_flush, then a put of a flag, in a window that stays locked.
  *
  *     mpicc -O2 examples/mpi/pingpong.c -o pingpong && selvedge mpirun -n 2 ./pingpong [rounds]
  *
- * Prints the median for each size. Ranks from the third on only look on. Ends with an error when any byte is wrong.
+ * Prints the median for each size. Ranks beyond the second do nothing. Ends with an error when any byte is wrong.
  */
 #include <mpi.h>
 #include <stdio.h>
@@ -18,13 +16,13 @@
 #include <string.h>
 
 #define MAX_BYTES    (4 << 20)
-#define CHECK_ROUNDS 8 /* every byte is compared in these; they warm up too */
+#define CHECK_ROUNDS 8 /* rounds in which every byte is compared; they also warm up */
 
 enum method { BLOCKING, POSTED, PUT, METHODS };
 
 static int rank, peer;
-static unsigned char *inbox, *outbox; /* inbox is the window, with a flag behind MAX_BYTES */
-static long turn;                     /* what that flag must come to: it counts the messages that were put here */
+static unsigned char *inbox, *outbox; /* inbox is the window, with a flag after MAX_BYTES */
+static long turn;                     /* the expected value of that flag, which counts the messages that were put here */
 static MPI_Win window;
 static MPI_Request incoming;
 
@@ -38,7 +36,7 @@ static void *memory(size_t bytes)
     return p;
 }
 
-/* Before the message to which the peer will answer goes out. */
+/* Called before sending the message that the peer will answer. */
 static void expect(enum method method, int bytes)
 {
     if (method == POSTED)
@@ -59,7 +57,7 @@ static void send_message(enum method method, int bytes)
         break;
     default:
         MPI_Put(outbox, bytes, MPI_BYTE, peer, 0, bytes, MPI_BYTE, window);
-        MPI_Win_flush(peer, window); /* the message is there before the flag says so */
+        MPI_Win_flush(peer, window); /* the message arrives before the flag */
         MPI_Accumulate(&one, 1, MPI_LONG, peer, MAX_BYTES, 1, MPI_LONG, MPI_SUM, window);
         MPI_Win_flush(peer, window);
     }
@@ -112,7 +110,7 @@ static void checked_send(enum method method, int bytes, int round)
     send_message(method, bytes);
 }
 
-/* A round trip with every byte compared, before the peer is answered, which may then send again. */
+/* A round trip with every byte compared before the answer, since the peer may send again after it. */
 static void checked_round(enum method method, int bytes, int round)
 {
     if (rank == 0)
@@ -140,7 +138,7 @@ static double ping_pong(enum method method, int bytes, int rounds, double *half_
     if (rank > 1)
         return 0;
     if (rank == 1)
-        expect(method, bytes); /* the first; each later one when the one before has come */
+        expect(method, bytes); /* posts the first receive; each later one is posted when the previous message has arrived */
     for (int round = 0; round < CHECK_ROUNDS; round++)
         checked_round(method, bytes, round);
     for (int round = 0; round < rounds; round++) {
@@ -173,7 +171,7 @@ int main(int argc, char **argv)
     memset(inbox, 0, MAX_BYTES + sizeof turn);
     MPI_Win_lock_all(0, window);
     MPI_Win_sync(window);
-    MPI_Barrier(MPI_COMM_WORLD); /* every flag is 0 before anyone counts it up */
+    MPI_Barrier(MPI_COMM_WORLD); /* every flag is 0 before the first put */
     if (rank == 0)
         printf("median half round trip, microseconds\n%10s %12s %12s %12s\n", "bytes", "send/recv", "isend/irecv",
                "put");

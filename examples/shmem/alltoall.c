@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * alltoall: every PE sends a message to every PE and waits until all have come to it; section 3.2 of "Reducing
- * Synchronization Overhead Through Bundled Communication". Three ways to know that they have:
+ * alltoall: every PE sends a message to every PE and waits until all have arrived; section 3.2 of "Reducing
+ * Synchronization Overhead Through Bundled Communication". Three ways to wait:
  *
- *   barrier      puts, then a barrier: everybody waits for everybody;
- *   flags        puts, a fence, then each PE's flag is counted down: twice as many messages;
- *   counting     counting puts: the messages count themselves.
+ *   barrier      puts, then a barrier: every PE waits for all PEs;
+ *   flags        puts, a fence, then each PE's flag is decremented: twice as many messages;
+ *   counting     counting puts: the messages themselves count.
  *
  *     selvedge run -n 4 build/examples/shmem/alltoall [rounds]
  *
  * Prints the bandwidth of one PE by message size. Ends with an error when a byte is wrong.
  *
- * Each PE sends to itself first, then to the next, and so on, so that nobody is sent to by all at once.
+ * Each PE sends to itself first, then to the next, and so on, so that not all PEs send to the same one at once.
  *
- * Why two flags, and two counters, in turn: when a PE has all messages of round k, it resets what it waited on and
- * begins round k+1. A faster one may be in round k+1 before that, but not in k+2: for that it needs this PE's message of
- * k+1. So what arrives early never belongs to the flag that is being reset.
+ * Invariant: two flags, and two counters, are used in turn. When a PE has all messages of round k, it resets the flag of
+ * that round and begins round k+1. A faster PE may be in round k+1 before that, but not in k+2: for that it needs this
+ * PE's message of k+1. So an early message never belongs to the flag that is being reset.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <shmem.h>
@@ -31,8 +31,8 @@ static const char *const names[METHODS] = {"barrier", "flags", "counting"};
 
 static int me, n;
 static unsigned char *inbox, *outbox; /* symmetric, a message for each PE */
-static int *flags[2];                 /* symmetric, n at first, and between rounds */
-static long rounds_done;              /* with flags or counters: which of the two is next */
+static int *flags[2];                 /* symmetric, n at first and between rounds */
+static long rounds_done;              /* with flags or counters: the one of the next round */
 #ifdef SELVEDGE_SHMEM
 static shmem_ct_t cts[2];
 #endif
@@ -44,7 +44,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Zeroed, on cache lines of its own. */
+/* Zeroed, in cache lines of its own. */
 static void *symmetric(size_t bytes)
 {
     size_t whole = (bytes + 63) / 64 * 64;
@@ -120,10 +120,10 @@ static void checked_exchange(enum method method, size_t bytes)
                 fprintf(stderr, "PE %d, %s: byte %zu of %zu from PE %d is wrong\n", me, names[method], i, bytes, pe);
                 shmem_global_exit(1);
             }
-    shmem_barrier_all(); /* all have looked before the next messages come */
+    shmem_barrier_all(); /* all PEs have checked before the next messages arrive */
 }
 
-/* Bytes a second that one PE sends; messages to itself count. */
+/* Bytes a second that one PE sends, messages to itself included. */
 static double bandwidth(enum method method, size_t bytes, int rounds)
 {
     checked_exchange(method, bytes);
@@ -158,7 +158,7 @@ int main(int argc, char **argv)
         shmem_ct_create(&cts[i]);
 #endif
     }
-    shmem_barrier_all(); /* everyone's flags are set before anyone counts them down */
+    shmem_barrier_all(); /* every PE's flags are set before the first decrement */
 
     if (me == 0)
         printf("%d PEs, MB/s that each sends\n%10s %12s %12s %12s %12s\n", n, "bytes", names[BARRIER], names[FLAGS],

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * hello: the smallest complete OpenSHMEM program. Every PE puts a sentence into the memory of the next one, and tells it
- * so in the same breath where the library has counting puts, else with a flag behind a fence.
+ * hello: the smallest complete OpenSHMEM program. Every PE puts a sentence into the memory of the next one, and notifies
+ * it: by a counting put where the library has one, else by a flag after a fence.
  *
  *     oshcc examples/shmem/hello.c -o hello && oshrun -n 4 ./hello
  *
@@ -13,7 +13,7 @@
 
 #define MAX_BYTES 64
 
-static char inbox[MAX_BYTES], outbox[MAX_BYTES]; /* static data is symmetric: every PE has it, and others may reach it */
+static char inbox[MAX_BYTES], outbox[MAX_BYTES]; /* static data is symmetric: every PE has it, and other PEs can access it */
 static int arrived;
 
 int main(void)
@@ -33,7 +33,7 @@ int main(void)
     shmem_ct_free(&ct);
 #else
     shmem_putmem(inbox, outbox, sizeof outbox, next);
-    shmem_fence(); /* the sentence is there before the flag says so */
+    shmem_fence(); /* the sentence arrives before the flag */
     shmem_int_atomic_inc(&arrived, next);
     shmem_int_wait_until(&arrived, SHMEM_CMP_EQ, 1);
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * pingpong: the benchmark of "Reducing Synchronization Overhead Through Bundled Communication", section 3.1. Ways for
- * a PE to learn that a message has come:
+ * pingpong: the benchmark of "Reducing Synchronization Overhead Through Bundled Communication", section 3.1. Three ways
+ * to notify a PE of a message:
  *
- *   fence+flag   put, fence, atomic increment of a flag that the receiver waits for: what OpenSHMEM 1.0 offered;
- *   counting     the put raises a counter at the receiver, which waits for that;
- *   signal       put with signal, which OpenSHMEM 1.5 brought.
+ *   fence+flag   put, fence, atomic increment of a flag on which the receiver waits: the only way in OpenSHMEM 1.0;
+ *   counting     the put increments a counter at the receiver, which waits on it;
+ *   signal       put with signal, new in OpenSHMEM 1.5.
  *
  *     selvedge run -n 2 build/examples/shmem/pingpong [rounds]
  *
@@ -20,14 +20,14 @@
 #include <time.h>
 
 #define MAX_BYTES    (1 << 20)
-#define CHECK_ROUNDS 8 /* every byte is compared in these; they warm up too */
+#define CHECK_ROUNDS 8 /* rounds in which every byte is compared; they also warm up */
 #define HAS_SIGNALS  (SHMEM_MAJOR_VERSION > 1 || (SHMEM_MAJOR_VERSION == 1 && SHMEM_MINOR_VERSION >= 5))
 
 enum method { FENCED_FLAG, COUNTING, SIGNAL, METHODS };
 
 static int me, peer;
 static unsigned char *inbox, *outbox; /* symmetric, MAX_BYTES each */
-static int *flag;                     /* symmetric, 1 when a message is here */
+static int *flag;                     /* symmetric, 1 when a message has arrived */
 static uint64_t *signal_word;         /* symmetric, likewise */
 #ifdef SELVEDGE_SHMEM
 static shmem_ct_t ct;
@@ -40,7 +40,7 @@ static double now_us(void)
     return (double)t.tv_sec * 1e6 + (double)t.tv_nsec * 1e-3;
 }
 
-/* Zeroed, on cache lines of its own. */
+/* Zeroed, in cache lines of its own. */
 static void *symmetric(size_t bytes)
 {
     size_t whole = (bytes + 63) / 64 * 64;
@@ -78,7 +78,7 @@ static void send_message(enum method method, size_t bytes)
 #endif
 }
 
-/* Flag, counter and signal go back to zero before the peer is answered, so before it can send again. */
+/* Resets flag, counter or signal before the answer, so before the peer can send again. */
 static void await_message(enum method method)
 {
     if (method == FENCED_FLAG) {
@@ -199,7 +199,7 @@ int main(int argc, char **argv)
 #ifdef SELVEDGE_SHMEM
     shmem_ct_create(&ct);
 #endif
-    shmem_barrier_all(); /* everyone's memory is zero before anyone puts */
+    shmem_barrier_all(); /* every PE's memory is zero before the first put */
     if (me < 2)
         run_sizes(rounds);
     fflush(stdout);

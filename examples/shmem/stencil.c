@@ -5,11 +5,12 @@
  *
  *     A(i,j) = A(i-1,j) + A(i,j-1) - A(i-1,j-1)
  *
- * Columns are dealt to the PEs. A PE computes its part of a row when the last element of its left neighbour's part has
- * come, then puts its own last element to the right: one message of 8 bytes for each row. Three ways to tell of it:
+ * The columns are distributed over the PEs. A PE computes its part of a row after the last element of its left neighbour's
+ * part has arrived. Then it puts its own last element to the right: one message of 8 bytes for each row. Three ways to
+ * notify the right neighbour:
  *
- *   flags        put, fence, then the row's number is put into a flag;
- *   counting     counting put, when the counter stands at j the elements of rows 1 to j are there;
+ *   flags        put, fence, then a put of the row's number into a flag;
+ *   counting     counting put: when the counter is j, the elements of rows 1 to j have arrived;
  *   signal       put with signal, the signal being the row's number.
  *
  *     selvedge run -n 4 build/examples/shmem/stencil [columns] [rows] [iterations]
@@ -17,8 +18,8 @@
  * Prints GFLOP/s. With A(i,0) = i and A(0,j) = j at first, and the last corner put into the first, negated, after each
  * iteration, the last corner is t * (columns + rows - 2) after t of them; every iteration checks that.
  *
- * Why nothing is overwritten unread: the first PE begins an iteration when the last corner has come, which the last PE
- * sends when it has had every row from its neighbour, and so on back to the first.
+ * Invariant: nothing is overwritten before it is read. The first PE begins an iteration when the last corner has arrived.
+ * The last PE sends it after it has received every row from its neighbour, and so on back to the first.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <shmem.h>
@@ -34,12 +35,12 @@ enum method { FLAGS, COUNTING, SIGNAL, METHODS };
 static const char *const names[METHODS] = {"flags", "counting", "signal"};
 
 static int me, n;
-static int columns, rows;       /* of the whole grid */
-static int first_column, width; /* of this PE's part */
-static double *grid;            /* rows of width + 1 elements: before each row the left neighbour's last one */
-static double *halo, *edge;     /* symmetric, by row: what comes from the left, what goes to the right */
-static double *corner;          /* symmetric: what the last PE sends to the first */
-static uint64_t *flag;          /* symmetric, for flags and for signals: the last row that came, 0 between iterations */
+static int columns, rows;       /* width of the whole grid */
+static int first_column, width; /* width of this PE's part */
+static double *grid;            /* rows of width + 1 elements; the first is the left neighbour's last one */
+static double *halo, *edge;     /* symmetric, by row: elements from the left, and to the right */
+static double *corner;          /* symmetric: the corner, from the last PE to the first */
+static uint64_t *flag;          /* symmetric, for flags and for signals: the last row that has arrived, 0 between iterations */
 #ifdef SELVEDGE_SHMEM
 static shmem_ct_t ct;
 #endif
@@ -51,7 +52,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Zeroed, on cache lines of its own. */
+/* Zeroed, in cache lines of its own. */
 static void *symmetric(size_t bytes)
 {
     size_t whole = (bytes + 63) / 64 * 64;
@@ -72,7 +73,7 @@ static int have(enum method method)
     return method == FLAGS || (method == SIGNAL && HAS_SIGNALS);
 }
 
-/* Column -1 is the left neighbour's. */
+/* Column -1 belongs to the left neighbour. */
 static double *at(int row, int column) { return &grid[(size_t)row * ((size_t)width + 1) + (size_t)column + 1]; }
 
 static void pass(enum method method, double *to, const double *from, int number, int pe)
@@ -106,7 +107,7 @@ static void await(enum method method, int number)
 #endif
 }
 
-/* When this iteration's last message has come, and before one goes out that the next iteration waits for. */
+/* Called after this iteration's last message has arrived, and before the message that the next iteration waits for is sent. */
 static void rewind_number(enum method method)
 {
 #ifdef SELVEDGE_SHMEM
@@ -126,7 +127,7 @@ static void check_corner(long iterations)
     }
 }
 
-/* The `count`th iteration of all, from 1. */
+/* Iteration number `count` of all, from 1. */
 static void iterate(enum method method, long count)
 {
     int is_first = me == 0, is_last = me == n - 1;
@@ -165,7 +166,7 @@ static void start_grid(void)
         *at(j, 0) = (double)j;
 }
 
-/* GFLOP/s; one iteration before them warms up. */
+/* Returns GFLOP/s. One more iteration before them warms up. */
 static double measure(enum method method, int iterations)
 {
     start_grid();

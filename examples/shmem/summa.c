@@ -5,16 +5,16 @@
  *   broadcast    in each step a panel of A is broadcast along the rows of the grid and one of B along the columns: a
  *                team for each row and each column;
  *   fetched      each PE fetches the panels of the next step with a private context while it multiplies those of this
- *                one; shmem_ctx_quiet of that context waits for them and for nothing else.
+ *                step; shmem_ctx_quiet of that context waits for these fetches only.
  *
  *     selvedge run -n 4 build/examples/shmem/summa [width of the matrices]
  *
- * Prints GFLOP/s of both. The elements are small whole numbers, so sums are exact; each PE computes what its part of C
- * has to be from a closed formula, and ends with an error when an element differs.
+ * Prints GFLOP/s of both. The elements are small whole numbers, so sums are exact. Each PE computes the expected value of
+ * its part of C from a closed formula, and ends with an error when an element differs.
  *
- * Layout: PE (x, y) of a grid of `across` by `down` has the block of C, A and B in block row y, block column x. There are
- * as many steps as lets every panel lie at one PE: the least common multiple of both. A block of A is stored as panels
- * of columns, one after the other, so that each is contiguous; the rows of B are that by themselves.
+ * Layout: PE (x, y) of a grid of `across` by `down` has the block of C, A and B in block row y, block column x. The number
+ * of steps is the least common multiple of both, so that every panel is at one PE. A block of A is stored as panels of
+ * columns, one after the other, so that each is contiguous; the rows of B are contiguous by themselves.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <shmem.h>
@@ -27,9 +27,9 @@
 
 static int    me, across, down, x, y; /* PE number is y * across + x */
 static int    steps;
-static size_t width, height_c, width_c, depth; /* of the matrices; of a block of C; of a panel */
+static size_t width, height_c, width_c, depth; /* width of the matrices, of a block of C, of a panel */
 static double *a, *b;                 /* symmetric: this PE's panels of A and of B, one after the other */
-static double *panels_a[2], *panels_b[2]; /* symmetric: what is multiplied in this step and in the next */
+static double *panels_a[2], *panels_b[2]; /* symmetric: the panels of this step and of the next */
 static double *c;
 
 static _Noreturn void fail(const char *why)
@@ -66,7 +66,7 @@ static double c_element(size_t i, size_t j)
     return 2 * k2 + ((double)i - 2.0 * (double)j) * k1 - (double)i * (double)j * n;
 }
 
-/* Which panels lie here: `steps / across` of A and `steps / down` of B. */
+/* The number of panels at this PE: `steps / across` of A and `steps / down` of B. */
 static size_t a_first(void) { return (size_t)x * (size_t)(steps / across); }
 static size_t b_first(void) { return (size_t)y * (size_t)(steps / down); }
 
@@ -105,17 +105,17 @@ static void multiply(const double *panel_a, const double *panel_b)
         }
 }
 
-/* ---- Two ways to get the panels ---- */
+/* ---- The two ways to get the panels ---- */
 
-/* Where the panel of a step lies at its owner: the same place at every PE, so a symmetric address. */
+/* The address of a step's panel at its owner: the same place at every PE, so a symmetric address. */
 static const double *a_panel(int s) { return a + (size_t)(s % (steps / across)) * height_c * depth; }
 static const double *b_panel(int s) { return b + (size_t)(s % (steps / down)) * width_c * depth; }
 
-/* Its owner: the x of the panel of A, the y of the panel of B. */
+/* The owner: the x of the panel of A, the y of the panel of B. */
 static int a_owner(int s) { return s / (steps / across); }
 static int b_owner(int s) { return s / (steps / down); }
 
-/* In the team of a row a PE's number is its x, in that of a column its y. */
+/* In the team of a row a PE's number is its x, in the team of a column its y. */
 static void with_broadcasts(shmem_team_t row, shmem_team_t column)
 {
     for (int s = 0; s < steps; s++) {
@@ -123,7 +123,7 @@ static void with_broadcasts(shmem_team_t row, shmem_team_t column)
             shmem_double_broadcast(column, panels_b[0], b_panel(s), width_c * depth, b_owner(s)) != 0)
             fail("a broadcast failed");
         multiply(panels_a[0], panels_b[0]);
-        /* Nobody may write a panel that somebody still reads. */
+        /* No PE may write a panel that another one still reads. */
         if (shmem_team_sync(row) != 0 || shmem_team_sync(column) != 0)
             fail("a team could not synchronise");
     }
@@ -135,7 +135,7 @@ static void fetch(shmem_ctx_t ctx, int s)
     shmem_ctx_double_get_nbi(ctx, panels_b[s % 2], b_panel(s), width_c * depth, b_owner(s) * across + x);
 }
 
-/* Only this PE writes its panels, and nobody writes A and B: nothing to synchronise. */
+/* Only this PE writes its panels, and no PE writes A and B, so there is nothing to synchronise. */
 static void with_gets(shmem_ctx_t ctx)
 {
     fetch(ctx, 0);
@@ -151,7 +151,7 @@ static void with_gets(shmem_ctx_t ctx)
 
 static int common_divisor(int p, int q) { return q == 0 ? p : common_divisor(q, p % q); }
 
-/* The grid as square as n allows. */
+/* A grid as square as n allows. */
 static void choose_grid(int n)
 {
     down = 1;
@@ -180,7 +180,7 @@ int main(int argc, char **argv)
     choose_grid(shmem_n_pes());
     size_t wanted = argc > 1 ? (size_t)atol(argv[1]) : 512;
     depth = (wanted + (size_t)steps - 1) / (size_t)steps;
-    width = depth * (size_t)steps; /* rounded up, so that all panels are alike */
+    width = depth * (size_t)steps; /* rounded up, so that all panels have the same size */
     height_c = width / (size_t)down;
     width_c = width / (size_t)across;
     if (wanted < 1 || wanted > 4096)
