@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * bandwidth_shared, bandwidth_cma: large puts from rank 0 into rank 1, between memory from selvedge_alloc or from
- * malloc. In the same loop, by the same core, the two things that they cannot beat:
+ * malloc. In the same loop, by the same core, two bounds that they cannot beat:
  *   memcpy_shared, memcpy_ordinary   the same bytes copied between buffers of the same kind within rank 0
  *   process_vm_writev                (ordinary memory) the bare system call into rank 1
- * bandwidth_shared_hot, memcpy_shared_hot: the same between two buffers in turn, which stay in the caches; for peers
- * whose own benchmark sends one buffer over and over.
+ * bandwidth_shared_hot, memcpy_shared_hot: the same between two buffers in turn, which stay in the caches; to compare with
+ * peers whose own benchmark sends one buffer over and over.
  *
- * Invariants: 1. all ways go round the same source ring, and those into rank 1 round the same destination, each a part
- * of the ring behind the one before: which pages the system gave makes 10 % of difference, and so makes none here. The
- * two destinations get theirs piece by piece in turn. All ways find their buffers equally far from the caches. 2. The
- * ways take turns sample by sample, so that whatever else happens on the machine hits all of them. 3. A put counts when
- * it is acknowledged.
+ * Invariants: 1. All ways use the same source ring, and those into rank 1 the same destination, each a part of the ring
+ * after the one before. The pages that the system allots change the result, and so change all ways alike; the two
+ * destinations get theirs piece by piece in turn. All ways find their buffers equally far from the caches. 2. The ways take
+ * turns sample by sample, so that a disturbance of the machine affects all of them. 3. A put counts when it is
+ * acknowledged.
  */
 #define _GNU_SOURCE
 #include "ni.h"
@@ -40,15 +40,15 @@ struct bench {
     bool shared;
     const char *copy_name;
     size_t ring_bytes;
-    unsigned char *source, *destination; /* rank 0's is that of COPY, rank 1's that of the others */
+    unsigned char *source, *destination; /* destination at rank 0: of COPY; at rank 1: of the other ways */
     struct peer_memory peer;
     struct window window;
     struct source md;
     uint64_t acked;
-    unsigned next[WAYS]; /* buffer in the ring */
+    unsigned next[WAYS]; /* next buffer in the ring */
 };
 
-/* A ring whose pages the system has not given yet. */
+/* A ring whose pages the system has not allotted yet. */
 static unsigned char *ring(const struct bench *b)
 {
     void *memory = b->shared ? selvedge_alloc(b->ring_bytes) : aligned_alloc(PAGE_BYTES, b->ring_bytes);
@@ -75,7 +75,7 @@ static void writev_one(struct bench *b, size_t offset, size_t bytes)
     }
 }
 
-/* `count` transfers one way; nanoseconds for each. */
+/* `count` transfers by one way; returns nanoseconds for each. */
 static double transfer(struct bench *b, enum way way, size_t bytes, unsigned count)
 {
     unsigned buffers = rotation(b->o, bytes);
@@ -96,7 +96,7 @@ static double transfer(struct bench *b, enum way way, size_t bytes, unsigned cou
     return (double)(now_ns() - start) / (double)count;
 }
 
-/* Whether the system lets us write into the other process at all. */
+/* Whether the system allows writes into the other process. */
 static bool writev_allowed(struct bench *b)
 {
     struct iovec from = { b->source, 1 }, to = { (void *)(uintptr_t)b->peer.ring, 1 };
@@ -127,7 +127,7 @@ static void measure_size(struct bench *b, size_t bytes, unsigned ways)
         s[w] = samples_new(rounds);
     for (uint64_t i = 0; i < rounds; i++)
         for (unsigned turn = 0; turn < ways; turn++) {
-            /* There and back, so that none always finds the caches as the same other one left them. */
+            /* In alternating order, so that no way always finds the caches as the same other way left them. */
             unsigned w = i % 2 == 0 ? turn : ways - 1 - turn;
             samples_add(&s[w], transfer(b, (enum way)w, bytes, per_sample));
         }
@@ -138,7 +138,7 @@ static void measure_size(struct bench *b, size_t bytes, unsigned ways)
     }
 }
 
-/* Both sides own every ring that the other may name. */
+/* Both ranks have every ring that the other may address. */
 static void open_rings(struct bench *b)
 {
     const struct options *o = b->o;
@@ -153,7 +153,7 @@ static void open_rings(struct bench *b)
         memset(b->destination + at, 1, b->ring_bytes - at < PIECE_BYTES ? b->ring_bytes - at : PIECE_BYTES);
         barrier();
     }
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* where Yama restricts who may write into whom */
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* needed where Yama restricts writes into other processes */
     struct peer_memory mine = { (uint64_t)getpid(), (uint64_t)(uintptr_t)b->destination };
     struct peer_memory all[2];
     if (selvedge_exchange(&mine, sizeof mine, all) != 0)
@@ -167,7 +167,7 @@ static void mark(unsigned char *at, size_t bytes)
         at[i] = (unsigned char)(i * 13 + i / PAGE_BYTES);
 }
 
-/* Rank 1 has the bytes of the last size that was put; the whole ring went by at least once. */
+/* Rank 1 checks the bytes of the last size. The whole ring was put at least once. */
 static void verify(const struct bench *b)
 {
     size_t last = b->o->sizes_bytes[b->o->sizes_count - 1];
@@ -182,7 +182,7 @@ int main(int argc, char **argv)
     struct options o = options_parse(argc, argv);
     struct bench b = { .o = &o, .shared = true, .copy_name = "memcpy_shared" };
     if (strcmp(o.what, "bandwidth_shared_hot") == 0) {
-        o.ring_bytes = 1; /* the fewest buffers that a ring may have */
+        o.ring_bytes = 1; /* the fewest buffers of a ring */
         b.copy_name = "memcpy_shared_hot";
     } else if (strcmp(o.what, "bandwidth_cma") == 0) {
         b.shared = false;
@@ -194,7 +194,7 @@ int main(int argc, char **argv)
         o.sizes_bytes[o.sizes_count++] = SAMPLE_BYTES;
     b.ni = ni_open(PTL_NI_NO_MATCHING, 0);
     if (b.ni.size != 2)
-        die("two processes wanted");
+        die("needs two processes: selvedge run -n 2");
     open_rings(&b);
     if (b.ni.rank == 0) {
         mark(b.source, b.ring_bytes);

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * triggered_barrier, triggered_allreduce: collectives that the interfaces carry out among themselves, built from
- * triggered operations, against the same algorithms with the host sending every message (host_barrier,
- * host_allreduce). Dissemination barrier; recursive doubling of one 64-bit sum. Two, four, ... processes.
+ * triggered_barrier, triggered_allreduce: collectives that the interfaces carry out by themselves, built from triggered
+ * operations, against the same algorithms with the host sending every message (host_barrier, host_allreduce).
+ * Dissemination barrier; recursive doubling of one 64-bit sum. Two, four, ... processes.
  *
  * In the triggered ones the host arms the next collective, adds one to a counter to enter this one, and waits for the
- * last counter. Level r+1 is reached when level r was reached here and a message from the partner of round r came:
- * its counter moves by two for each collective (by one at level 0, which is the entry itself).
+ * last counter. Level r+1 is reached after level r was reached here and a message from the partner of round r has
+ * arrived: its counter rises by two for each collective (by one at level 0, which is the entry itself).
  *
- * Invariants: 1. counters and thresholds only ascend. 2. A process is never two collectives ahead of another, so three
+ * Invariants: 1. counters and thresholds only rise. 2. A process is never two collectives ahead of another, so three
  * sets of accumulators suffice: one in use, one that a faster partner may already write, one being cleared.
  */
 #define _GNU_SOURCE
@@ -111,11 +111,11 @@ static void barrier_close(struct barrier *c)
 
 struct reduction {
     struct bench *b;
-    uint64_t *sums; /* [set][level]; level 0 is this process's contribution. Host: level r+1 is what came in round r */
+    uint64_t *sums; /* [set][level]; level 0 is this process's contribution. Host: level r+1 is the sum received in round r */
     ptl_handle_ct_t entry[SETS];
     struct window levels[SETS][ROUNDS_MAX]; /* [set][r] counts level r+1 */
     struct source source;                   /* over all sums */
-    uint64_t *outgoing;                     /* host: what round r sends; its own line */
+    uint64_t *outgoing;                     /* host: the sum that round r sends; a line of its own */
     struct source outgoing_source;
     uint64_t started, armed;
 };
@@ -243,7 +243,7 @@ static void barriers(struct bench *b)
     barrier_open(&c, b);
     report(b, "host_barrier", NO_NUMBER, &(struct exchange){ host_barriers, &c });
     barrier_close(&c);
-    barrier_open(&c, b); /* anew: the two ways count differently */
+    barrier_open(&c, b); /* opened again: the two ways count differently */
     barrier_arm(&c);
     barrier();
     report(b, "triggered_barrier", NO_NUMBER, &(struct exchange){ triggered_barriers, &c });
@@ -271,7 +271,7 @@ int main(int argc, char **argv)
     while ((1 << b.rounds) < b.ni.size)
         b.rounds++;
     if (1 << b.rounds != b.ni.size || b.rounds == 0 || b.rounds > ROUNDS_MAX)
-        die("2, 4, 8 or 16 processes wanted, not %d", b.ni.size);
+        die("needs 2, 4, 8 or 16 processes, has %d", b.ni.size);
     if (strcmp(o.what, "triggered_barrier") == 0)
         barriers(&b);
     else if (strcmp(o.what, "triggered_allreduce") == 0)

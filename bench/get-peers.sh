@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
-# Installs what `selvedge bench` can measure beside ours: UCX, libfabric's fi_pingpong and Open MPI with its OpenSHMEM from
+# Installs the peers that `selvedge bench` can measure beside Selvedge: UCX, libfabric's fi_pingpong and Open MPI with its OpenSHMEM from
 # Debian (needs root), Open MPI and MPICH as Python wheels, each in a virtual environment of its own under build/peers.
-# Safe to run again. What cannot be had is said, and the rest is installed all the same; the exit status is 1 then.
+# Safe to run again. Reports a peer that cannot be installed, and installs the rest; the exit status is then 1.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 missing=0
@@ -23,7 +23,7 @@ from_debian() {
     fi
 }
 
-# Ours has an oshcc too, which may come first in PATH.
+# Selvedge has an oshcc, too, which may come first in PATH.
 has_oshmem() {
     IFS=:
     for directory in $PATH; do

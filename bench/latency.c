@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What one small operation takes, two processes:
+ * The time of one small operation, between two processes:
  *   counting_put            half a round trip: put to a persistent counted entry, the receiver in PtlCTWait
  *   counting_put_ordinary   the same with memory from malloc instead of selvedge_alloc
- *   put_flag                half a round trip as section 3.1 of the counting puts paper does it without counters:
+ *   put_flag                half a round trip as in section 3.1 of the counting puts paper, without counters:
  *                           put, wait for the acknowledgment (the fence), add to a flag, the receiver polls the flag
  *   matched_put_event       half a round trip: put to a persistent match entry, the receiver in PtlEQWait
- *   get, fetch_atomic       one whole operation, during which the target does not call the library at all
+ *   get, fetch_atomic       one whole operation, during which the target does not call the library
  *
- * Invariant: the numbers waited for only ascend (counts, flag), so no reset falls between two messages.
- * What arrived is checked before and after the clock runs, not while.
+ * Invariants: 1. the numbers waited for only rise (counts, flag), so no reset falls between two messages. 2. Data is
+ * checked before and after the timed part, not in it.
  */
 #define _GNU_SOURCE
 #include "ni.h"
@@ -286,7 +286,7 @@ static void fetch_steps(void *self, uint64_t count)
     }
 }
 
-/* Rank 0 alone decides how long: the other has nothing to do with it. */
+/* Rank 0 alone chooses the duration, since the target takes no part. */
 static struct samples measure_alone(const struct exchange *x, const struct options *o)
 {
     uint64_t warm = 1000;
@@ -326,7 +326,7 @@ static void initiate(struct bench *b, bool fetch)
     result_times(&result, &s);
     result_print(b->o, &result);
     samples_free(&s);
-    /* A put into the flag of rank 1, which looks at its memory only. */
+    /* A put into the flag of rank 1, which polls its memory only. */
     CHECK(PtlPut(r.operand.md, 0, sizeof *operand, PTL_NO_ACK_REQ, b->ni.peers[1], PT_FLAG, 0, 0, NULL, 0));
     source_close(&r.operand);
     source_close(&r.reply);

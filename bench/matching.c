@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * match_posted, match_unexpected: the worst case of a matching queue, figure 11 of the PAC paper (after Brightwell and
- * Underwood): messages are sent with descending tags and received with ascending ones, so that an engine that
- * walks its list finds every message at the far end of it. Q is the length of the queue.
- *   posted       rank 0 appends Q use-once entries with tags 0..Q-1; rank 1 sends Q-1..0. The clock runs from the
- *                word to send until the Q-th event.
+ * Underwood). Messages are sent with descending tags and received with ascending ones, so an engine that walks its list
+ * finds every message at the far end. Q is the length of the queue.
+ *   posted       rank 0 appends Q use-once entries with tags 0..Q-1; rank 1 sends Q-1..0. The time is from the signal to
+ *                send until the Q-th event.
  *   unexpected   rank 1 sends first, into a persistent entry of the overflow list; rank 0 then appends entries with tags
- *                0..Q-1 and takes each message, out of where it was kept, into its own buffer. The clock runs
- *                over that.
+ *                0..Q-1 and copies each message from the overflow buffer to its own. The time is that of the appends and
+ *                copies.
  * The figure is the time per message. mpi/matching.c has the same pattern in MPI.
  *
  * Memory: one event and eight bytes a message; the interface is opened with room for the longest queue.
@@ -30,17 +30,17 @@ struct bench {
     const struct options *o;
     bool unexpected;
     unsigned depth_max;
-    uint64_t *in, *out, *kept; /* one word a message: received, to be sent, held in the overflow list */
+    uint64_t *in, *out, *kept; /* one word a message: receive buffers, send buffers, overflow buffers */
     ptl_handle_eq_t eq;
     ptl_handle_me_t overflow;
     ptl_handle_me_t signal_me;
     ptl_handle_ct_t signal_ct; /* counts the other side's signals */
-    struct source messages;    /* acknowledged: each message is known to be kept before the next step */
+    struct source messages;    /* acknowledged, so that each message is known to be kept before the next step */
     struct source signal;
     uint64_t signals_seen, acked;
 };
 
-/* ---- signals: a word from one side to the other, through the same interface ---- */
+/* ---- signals: a message without data, through the same interface ---- */
 
 static void signal_send(struct bench *b)
 {
@@ -98,7 +98,7 @@ static void append(struct bench *b, unsigned tag)
     CHECK(PtlMEAppend(b->ni.handle, PT_MATCH, &me, PTL_PRIORITY_LIST, &b->in[tag], &handle));
 }
 
-/* One completed receive. An unexpected message is copied to where the program wanted it, as a receive would. */
+/* Completes one receive. An unexpected message is copied to the program's buffer, as a receive would do. */
 static void complete_one(struct bench *b)
 {
     ptl_event_t event;
@@ -133,7 +133,7 @@ static double receive_unexpected(struct bench *b, unsigned depth)
     return (double)(now_ns() - start);
 }
 
-/* One repetition on both sides; rank 0 gets nanoseconds. */
+/* One repetition at both ranks; rank 0 returns nanoseconds. */
 static double repetition(struct bench *b, unsigned depth)
 {
     if (b->ni.rank == 1) {
@@ -151,7 +151,7 @@ static double repetition(struct bench *b, unsigned depth)
     return took_ns;
 }
 
-/* Nanoseconds that the fastest repetition took, which tells whether a deeper one is out of the question. */
+/* Returns the nanoseconds of the fastest repetition, from which the time of a deeper one is estimated. */
 static double measure_depth(struct bench *b, unsigned depth)
 {
     const char *name = b->unexpected ? "match_unexpected" : "match_posted";
@@ -184,7 +184,7 @@ static void measure(struct bench *b)
     unsigned last_depth = 0;
     for (unsigned i = 0; i < b->o->depths_count; i++) {
         unsigned depth = b->o->depths[i];
-        /* Were the time to grow with the square of the depth, would this one still fit? Both sides do as rank 0 says. */
+        /* Whether this depth fits the budget, if the time grows with the square of the depth. Rank 0 decides for both. */
         double growth = last_depth == 0 ? 0 : (double)depth / last_depth;
         uint64_t too_long = agree(last_ns * growth * growth * (REPETITIONS_MIN + 2) > b->o->limit_ms * 1e6);
         if (too_long || depth > b->depth_max) {
@@ -213,7 +213,7 @@ static void open_all(struct bench *b)
     unsigned deepest = b->o->depths[b->o->depths_count - 1];
     b->ni = ni_open(PTL_NI_MATCHING, (int)(deepest + SPARE_ENTRIES));
     if (b->ni.size != 2)
-        die("two processes wanted");
+        die("needs two processes: selvedge run -n 2");
     unsigned room = min3(deepest + SPARE_ENTRIES, b->ni.limits.max_entries, b->ni.limits.max_unexpected_headers);
     room = min3(room, b->ni.limits.max_list_size, -1);
     b->depth_max = (unsigned)agree(room > SPARE_ENTRIES ? room - SPARE_ENTRIES : 0);

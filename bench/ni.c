@@ -11,7 +11,7 @@
 #define WARM_STEPS_MAX 65536
 #define WARM_FRACTION 0.1 /* of the budget */
 
-/* Many entries and headers; of the rest what any of the programs needs. */
+/* Many entries and headers; of the other objects as many as the largest program needs. */
 static ptl_ni_limits_t limits_for(int entries)
 {
     return (ptl_ni_limits_t){
@@ -54,7 +54,7 @@ struct ni ni_open(unsigned int options, int entries)
 
 void ni_close(struct ni *ni)
 {
-    barrier(); /* nobody's interface goes while another still sends to it */
+    barrier(); /* no interface closes while another rank still sends to it */
     CHECK(PtlNIFini(ni->handle));
     PtlFini();
     free(ni->peers);
@@ -153,7 +153,7 @@ static uint64_t timed(const struct exchange *x, uint64_t count)
     return now_ns() - start;
 }
 
-/* Doubles the steps until a tenth of the budget is gone; returns the time of one step in the last round. */
+/* Doubles the steps until a tenth of the budget is used. Returns the time of one step in the last round. */
 static double warm_up(const struct exchange *x, const struct options *o)
 {
     for (uint64_t count = WARM_STEPS_FIRST;; count *= 2) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The Portals side of the measuring programs: one interface, its peers, and the few shapes of list entry and
- * memory descriptor that they use. Written to the public interface only (portals4.h, selvedge.h), as a user would.
+ * The Portals part of the measuring programs: one interface, its peers, and the few kinds of list entry and memory
+ * descriptor that they use. It uses the public interface only (portals4.h, selvedge.h), as a user's program does.
  */
 #ifndef BENCH_NI_H
 #define BENCH_NI_H
@@ -25,16 +25,16 @@ struct ni {
     ptl_process_t *peers; /* by rank */
 };
 
-/* Opens one with room for `entries` list entries and as many unexpected headers (0: whatever the default is). */
+/* Opens an interface with room for `entries` list entries and as many unexpected headers (0: the default). */
 struct ni ni_open(unsigned int options, int entries);
 void ni_close(struct ni *ni);
 
-/* Collective, through the launcher: everyone gets rank 0's number. Never while the clock runs. */
+/* Collective, through the launcher: every rank gets rank 0's number. Never in a timed part. */
 uint64_t agree(uint64_t mine);
 struct plan agree_plan(struct plan mine);
 void barrier(void);
 
-/* A persistent entry over `base` that counts what arrives. The counter starts at zero. */
+/* A persistent entry over `base` that counts arrivals. The counter starts at zero. */
 struct window {
     ptl_pt_index_t pt;
     ptl_handle_le_t le;
@@ -43,7 +43,7 @@ struct window {
 struct window window_open(const struct ni *ni, ptl_pt_index_t pt, void *base, size_t bytes);
 void window_close(const struct ni *ni, struct window *w);
 
-/* Unlink, trying again while an operation is still in progress in the entry (PTL_IN_USE, as the specification allows). */
+/* Unlinks. Tries again while an operation is in progress in the entry (PTL_IN_USE, as the specification allows). */
 void le_unlink(ptl_handle_le_t le);
 void me_unlink(ptl_handle_me_t me);
 
@@ -55,7 +55,7 @@ struct source {
 struct source source_open(const struct ni *ni, void *base, size_t bytes, unsigned int ct_options);
 void source_close(struct source *s);
 
-/* Waits until the counter has reached `count`; a failure on it ends the program. */
+/* Waits until the counter has reached `count`. A failure on it ends the program. */
 static inline void wait_count(ptl_handle_ct_t ct, ptl_size_t count)
 {
     ptl_ct_event_t now;
@@ -64,10 +64,10 @@ static inline void wait_count(ptl_handle_ct_t ct, ptl_size_t count)
         die("%llu operations failed", (unsigned long long)now.failure);
 }
 
-/* selvedge_alloc, or the end of the program. Touched. */
+/* selvedge_alloc, with all pages touched. A failure ends the program. */
 void *shared_alloc(size_t bytes);
 
-/* Steps that both sides repeat in lockstep; rank 0 measures. */
+/* Steps that both ranks repeat in lockstep. Rank 0 measures. */
 struct exchange {
     void (*step)(void *self, uint64_t count); /* `count` steps, one after the other */
     void *self;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * overlap_target: what a program loses while others write into its memory. Rank 1 computes without pause; in every
- * other slice of time rank 0 puts 1 MB buffers into it at a fixed pace. SELVEDGE_MODE decides who runs the
- * target's interface: the sender (nic) or the target itself whenever it calls the library (host). So that host mode
- * works at all, rank 1 reads a counter after each piece of work, in both modes, with traffic and without.
+ * overlap_target: the speed that a program loses while others write into its memory. Rank 1 computes without pause. In
+ * every other slice of time rank 0 puts 1 MB buffers into it at a fixed pace. SELVEDGE_MODE selects the process that runs
+ * the target's interface: the sender (nic), or the target itself whenever it calls the library (host). For host mode,
+ * rank 1 reads a counter after each piece of work, in both modes, with traffic and without.
  *
  * Figures: pieces of work a second with and without traffic, and the time that rank 0 spends inside the library for one
- * put (between its looks at the counter it sleeps); beside it, one memcpy of as many bytes by the same core.
+ * put (between its polls of the counter it sleeps). Beside it is one memcpy of as many bytes by the same core.
  *
- * Invariants: 1. both ranks follow one schedule on the machine's common clock, so nothing is exchanged while it runs.
+ * Invariants: 1. both ranks follow one schedule on the machine's common clock, so they exchange nothing while it runs.
  * 2. Quiet slices and slices with traffic alternate. 3. The work touches 16 KB of its own, which fit the first cache.
  */
 #define _GNU_SOURCE
@@ -23,8 +23,8 @@ enum { PT_DATA = 4, PT_END = 5 };
 #define PUT_BYTES ((size_t)1 << 20)
 #define RING_BUFFERS 16
 #define SLICES 20
-#define SLICE_NS_MIN 10000000.0 /* long enough to see work done even where other programs compete for the core */
-#define PERIOD_NS 250000 /* one put in this time: 4 GB/s */
+#define SLICE_NS_MIN 10000000.0 /* long enough to measure work even where other programs compete for the core */
+#define PERIOD_NS 250000 /* one put each period: 4 GB/s */
 #define NAP_NS 20000
 #define START_DELAY_NS 2000000
 #define WORK_WORDS 2048
@@ -38,7 +38,7 @@ struct bench {
     struct ni ni;
     const struct options *o;
     unsigned char *ring, *copy; /* RING_BUFFERS of PUT_BYTES each */
-    struct window window, end; /* `end` counts the word that the last put is done */
+    struct window window, end; /* `end` counts the message that the last put is done */
     struct source source;
     uint64_t puts;
     struct schedule schedule;
@@ -86,12 +86,12 @@ static void compute(struct bench *b, double per_s[SLICES])
         per_s[slice] = now > begun ? (double)pieces * 1e9 / (double)(now - begun) : 0.0;
     }
     (void)sink;
-    wait_count(b->end.ct, 1); /* in host mode the last put needs this process in the library */
+    wait_count(b->end.ct, 1); /* in host mode this process takes in the last put in the library */
 }
 
 /* ---- rank 0: the initiator ---- */
 
-/* Nanoseconds inside the library for one put, until it is acknowledged. */
+/* Returns nanoseconds inside the library for one put, until it is acknowledged. */
 static double put_once(struct bench *b)
 {
     size_t offset = (b->puts % RING_BUFFERS) * PUT_BYTES;
@@ -206,7 +206,7 @@ int main(int argc, char **argv)
         o.what = "overlap_target";
     b.ni = ni_open(PTL_NI_NO_MATCHING, 0);
     if (b.ni.size != 2)
-        die("two processes wanted");
+        die("needs two processes: selvedge run -n 2");
     b.ring = shared_alloc(RING_BUFFERS * PUT_BYTES);
     b.copy = shared_alloc(RING_BUFFERS * PUT_BYTES);
     b.window = window_open(&b.ni, PT_DATA, b.ring, RING_BUFFERS * PUT_BYTES);

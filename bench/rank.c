@@ -144,7 +144,7 @@ struct samples samples_new(size_t capacity)
     if (s.values_ns == NULL)
         die("no memory for %zu samples", capacity);
     for (size_t i = 0; i < capacity; i += PAGE_BYTES / sizeof(double))
-        s.values_ns[i] = 1.0; /* touched now, so that no page fault falls into a batch */
+        s.values_ns[i] = 1.0; /* touched here, so that no page fault falls into a batch */
     return s;
 }
 

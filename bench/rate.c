@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * message_rate: how many 8-byte puts a second one process delivers into one persistent counted entry. A window of
- * them is in flight, then the counter of acknowledgments is waited for; so a message counts once it has arrived.
+ * message_rate: how many 8-byte puts a second one process delivers into one persistent counted entry. It puts a window
+ * of them, then waits for the counter of acknowledgments. So a message counts only after it has arrived.
  */
 #define _GNU_SOURCE
 #include "ni.h"
@@ -68,7 +68,7 @@ int main(int argc, char **argv)
         measure(&b, &o);
     uint64_t sent = agree(b.sent);
     if (b.ni.rank == 1)
-        wait_count(w.ct, sent); /* the target counted every one */
+        wait_count(w.ct, sent); /* the target has counted every message */
     barrier();
     source_close(&b.source);
     window_close(&b.ni, &w);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * raw_flag: what the hardware itself takes to pass a cache line from one core to another. No library, no launcher:
- * two processes map one file, and each answers in its own line as soon as it sees the other's line change.
+ * raw_flag: the time that the hardware itself takes to pass a cache line from one core to another. No library, no
+ * launcher: two processes map one file, and each answers in its own line as soon as it sees the other's line change.
  *
  * Invariants: 1. one writer a line. 2. Store-release pairs with the other side's load-acquire of the same line.
- * 3. The numbers on the lines only ascend, so nothing is reset and nothing can be missed.
+ * 3. The numbers on the lines only rise, so nothing is reset and no message is missed.
  */
 #define _GNU_SOURCE
 #include "rank.h"

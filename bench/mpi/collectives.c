@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Collectives of any number of ranks, also of more than there are cores: an 8-byte sum at all, and all-to-all. */
+/* Collectives of any number of ranks, also more than there are cores: an 8-byte sum, and all-to-all. */
 #define _GNU_SOURCE
 #include "mpi_rank.h"
 
@@ -22,7 +22,7 @@ static void one_alltoall(struct exchange *e)
     MPI_Alltoall(e->out, (int)e->bytes, MPI_BYTE, e->in, (int)e->bytes, MPI_BYTE, MPI_COMM_WORLD);
 }
 
-/* Nanoseconds for one. */
+/* Returns nanoseconds for one. */
 static double many(struct exchange *e, void (*one)(struct exchange *), uint64_t count)
 {
     MPI_Barrier(MPI_COMM_WORLD);

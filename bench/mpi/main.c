@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* Runs the measurements that --what names, in the order given; what they share. */
+/* Runs the measurements that --what names, in the order given. Has the code that they share. */
 #define _GNU_SOURCE
 #include "mpi_rank.h"
 
@@ -99,7 +99,7 @@ int main(int argc, char **argv)
     for (char *name; (name = strsep(&rest, ",")) != NULL;) {
         const struct measurement *m = named(name);
         if (m->of_two && ranks != 2)
-            die("%s wants two processes", name);
+            die("%s needs two processes", name);
         struct options mine = o;
         mine.what = name;
         m->run(&mine);
@@ -107,5 +107,5 @@ int main(int argc, char **argv)
     }
     MPI_Comm_free(&signals);
     MPI_Finalize();
-    return 0; /* `names` is the options' until the end */
+    return 0; /* the options point into `names` until the end */
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Matching. match_posted and match_unexpected have the pattern of bench/matching.c: Q messages with descending tags, received with
- * ascending ones; the figure is the time per message. In last_posted and last_unexpected the Q that are passed over stay where they
- * are, and the figure is that of one message behind them: half a round trip whose answer matches a receive behind
- * Q posted ones, and one MPI_Recv of a message that has arrived behind Q others.
+ * Matching. match_posted and match_unexpected have the pattern of bench/matching.c: Q messages are sent with descending tags and
+ * received with ascending ones; the figure is the time per message. In last_posted and last_unexpected a queue of Q stays in
+ * place, and the figure is that of one message behind it: half a round trip whose answer matches a receive behind Q posted
+ * ones, and one MPI_Recv of a message that has arrived behind Q unexpected ones.
  */
 #define _GNU_SOURCE
 #include "mpi_rank.h"
@@ -35,7 +35,7 @@ static void match_free(struct match *m)
     free(m->requests);
 }
 
-/* ---- every message finds its place at the far end ---- */
+/* ---- every message is found at the far end ---- */
 
 static void send_descending(struct match *m, unsigned depth)
 {
@@ -56,7 +56,7 @@ static double receive_posted(struct match *m, unsigned depth)
     return (double)(now_ns() - start);
 }
 
-/* While it waits for the signal, the library takes the messages in and keeps them. */
+/* While it waits for the signal, the library keeps the messages as unexpected. */
 static double receive_unexpected(struct match *m, unsigned depth)
 {
     signal_send();
@@ -92,7 +92,7 @@ static void print_depth(const struct options *o, unsigned depth, struct samples 
     result_print(o, &r);
 }
 
-/* Nanoseconds that the fastest repetition took. */
+/* Returns the nanoseconds of the fastest repetition. */
 static double measure_depth(const struct options *o, struct match *m, unsigned depth)
 {
     repetition(m, depth);
@@ -137,7 +137,7 @@ void match_posted(const struct options *o) { matching(o, false); }
 
 void match_unexpected(const struct options *o) { matching(o, true); }
 
-/* ---- one behind Q that stay ---- */
+/* ---- one message behind a queue of Q that stays ---- */
 
 static void send_others(struct match *m, unsigned depth)
 {

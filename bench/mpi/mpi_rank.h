@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the measurements in MPI share. All of them are one program, compiled with the mpicc of whichever MPI is measured,
- * and timed by the same rank.c as ours. The path that messages take is none of its business: the environment decides.
+ * Declarations that the measurements in MPI share. All of them are one program, compiled with the mpicc of the MPI that is
+ * measured, and timed by the same rank.c as the Portals programs. The environment selects the path of the messages.
  */
 #ifndef BENCH_MPI_RANK_H
 #define BENCH_MPI_RANK_H
@@ -14,14 +14,14 @@ enum { TAG_DATA = 1, TAG_SIGNAL = 2 };
 #define REPETITIONS_MIN 3
 
 extern int rank, ranks;
-extern MPI_Comm signals; /* of the same two processes, apart from the messages that are measured */
+extern MPI_Comm signals; /* connects the same two processes, apart from the messages that are measured */
 
 uint64_t agree(uint64_t mine); /* rank 0's number, at all */
 struct plan agree_plan(struct plan mine);
-void signal_send(void); /* a word to the other of two */
+void signal_send(void); /* sends a message without data to the other of two */
 void signal_await(void);
 
-/* A window in memory of the MPI's choosing, or in the program's own. Many an MPI reaches the former without any network. */
+/* A window in memory that MPI allocates, or in the program's own. Many MPIs reach the former without a network. */
 struct memory {
     MPI_Win window;
     unsigned char *base; /* zeroed */
@@ -33,19 +33,19 @@ void memory_free(struct memory *m);
 
 /* ---- two processes ---- */
 void pingpong(const struct options *o);      /* half a round trip */
-void pingpong_used(const struct options *o); /* the same, each word read and written anew at both ends */
+void pingpong_used(const struct options *o); /* the same, with each word read and written again at both ends */
 void exchange(const struct options *o);     /* four messages each way, sent before any is received */
 void rate(const struct options *o);      /* eight bytes, 64 in flight */
-void bandwidth(const struct options *o); /* about a megabyte in flight, one message of more */
-void stream(const struct options *o);    /* sixteen messages in flight, whatever their size */
+void bandwidth(const struct options *o); /* about a megabyte in flight, at least one message */
+void stream(const struct options *o);    /* sixteen messages in flight, of any size */
 
-void match_posted(const struct options *o); /* every message matches the last of those posted; the time of one */
+void match_posted(const struct options *o); /* time per message; every message matches the last posted receive */
 void match_unexpected(const struct options *o);
-void last_posted(const struct options *o); /* one message matches the last of Q posted receives, which stay there */
+void last_posted(const struct options *o); /* one message matches the last of Q posted receives, which stay posted */
 void last_unexpected(const struct options *o);
 
-void overlap_recv(const struct options *o); /* what a computing receiver keeps of its speed */
-void overlap_window(const struct options *o);  /* the same of a window's owner; memory from MPI_Win_allocate */
+void overlap_recv(const struct options *o); /* the share of its speed that a computing receiver keeps */
+void overlap_window(const struct options *o);  /* the same for the owner of a window; memory from MPI_Win_allocate */
 void overlap_created(const struct options *o); /* the program's own memory, by MPI_Win_create */
 
 void put(const struct options *o); /* each a whole operation, flushed; memory from MPI_Win_allocate */

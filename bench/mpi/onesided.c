@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * One-sided operations, each flushed before the next: what one costs its initiator. The target waits in MPI_Recv meanwhile, so
- * that an MPI whose targets have to help can do so.
+ * One-sided operations, each flushed before the next: the time of one at its origin. The target waits in MPI_Recv meanwhile,
+ * so that an MPI whose targets have to take part can do so.
  */
 #define _GNU_SOURCE
 #include "mpi_rank.h"
@@ -42,7 +42,7 @@ static void one_compare_swap(struct target *t)
     MPI_Compare_and_swap(t->local, t->local + 8, t->local + 16, MPI_INT64_T, 1, 0, t->window);
 }
 
-/* Nanoseconds for one. */
+/* Returns nanoseconds for one. */
 static double many(struct target *t, void (*one)(struct target *), uint64_t count)
 {
     uint64_t start = now_ns();
@@ -66,7 +66,7 @@ static void measure(const struct options *o, struct target *t, void (*one)(struc
     samples_free(&s);
 }
 
-/* `sizes`: whether the operation has any but eight bytes. */
+/* `sizes`: whether the operation has sizes other than eight bytes. */
 static void one_sided(const struct options *o, void (*one)(struct target *), bool sizes, bool created)
 {
     size_t most = o->sizes_bytes[o->sizes_count - 1];

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a program that computes loses while 1 MB arrives, and what its sender pays.
+ * The speed that a computing program loses while 1 MB arrives, and the time of its sender.
  *
- * overlap_recv: rank 1 posts MPI_Irecv, then computes for about twice the time that the message alone takes, calling nothing, then
- * waits. Figures: pieces of work a second from the end of MPI_Irecv to the end of MPI_Wait, and the same without a message
- * (`:alone`); their ratio is the availability. A message that only moves in MPI_Wait leaves two thirds.
+ * overlap_recv: rank 1 posts MPI_Irecv, computes for about twice the time of the message alone without a call of MPI, then waits.
+ * Figures: pieces of work a second from the end of MPI_Irecv to the end of MPI_Wait, and the same without a message (`:alone`).
+ * Their ratio is the availability. A message that only moves in MPI_Wait leaves two thirds.
  *
- * overlap_window: rank 0 puts 1 MB buffers into rank 1's window and flushes, at a fixed pace, in every other slice of time; rank 1
- * computes and calls nothing until the end. Figures: its pieces of work a second in slices with and without puts. In
+ * overlap_window: rank 0 puts 1 MB buffers into rank 1's window and flushes, at a fixed pace, in every other slice of time. Rank 1
+ * computes and does not call MPI until the end. Figures: its pieces of work a second in slices with and without puts. In
  * overlap_created the window is the program's own memory.
  *
- * In both, the time is what one MPI_Send, or MPI_Put with MPI_Win_flush, takes; beside it (`:memcpy`) one memcpy of as many
- * bytes by the same core, as often in a second: a core that slept before copies 1 MB half as fast again as one that has just copied
- * another. Buffers are taken in turn from rings.
+ * In both, the time is that of one MPI_Send, or of MPI_Put with MPI_Win_flush. Beside it (`:memcpy`) is one memcpy of as many
+ * bytes by the same core, at the same pace: a core copies 1 MB faster after a sleep than after another copy. Buffers are taken
+ * in turn from rings.
  */
 #define _GNU_SOURCE
 #include "mpi_rank.h"
@@ -34,7 +34,7 @@
 
 static unsigned char *buffer(unsigned char *ring, uint64_t i) { return ring + (i % BUFFERS) * BYTES; }
 
-/* One piece: a few microseconds that no compiler can leave out. */
+/* One piece of work: a few microseconds that no compiler can leave out. */
 static uint64_t work(void)
 {
     static uint64_t words[WORK_WORDS];
@@ -61,10 +61,10 @@ static void sleep_until(uint64_t when_ns)
         ;
 }
 
-/* When the next begins that is to follow the one which began at `last`, and is over. */
+/* The start of the next transfer, a period after the start `last` of a transfer that is over. */
 static uint64_t next_after(uint64_t last_ns, uint64_t now_ns) { return last_ns + PERIOD_NS > now_ns ? last_ns + PERIOD_NS : now_ns; }
 
-/* One after the other, or at the pace of `traffic`. */
+/* Copies without a pause, or at the pace of `traffic`. */
 static struct samples copies(unsigned char *ring, bool paced)
 {
     unsigned char *copy = ordinary_alloc(BUFFERS * BYTES);
@@ -95,7 +95,7 @@ static void print_rate(const struct options *o, const char *kind, double per_s, 
     result_print(o, &r);
 }
 
-/* The rates are rank 1's; rank 0 prints. */
+/* The rates are rank 1's; rank 0 prints them. */
 static void report(const struct options *o, struct samples *sends, struct samples *memcpys, double with, double alone)
 {
     char name[64];
@@ -118,7 +118,7 @@ static double rate_of(struct samples *per_piece_ns)
 
 /* ---- a receive posted early ---- */
 
-/* Nanoseconds: at rank 0 of the send, at rank 1 from the posted receive to its end. */
+/* Returns nanoseconds: at rank 0 of the send, at rank 1 from the posted receive to its end. */
 static double transfer(unsigned char *ring, uint64_t i, uint64_t pieces)
 {
     if (rank == 0) {
@@ -143,7 +143,7 @@ static double alone(uint64_t pieces)
     return (double)(now_ns() - start);
 }
 
-/* Pieces that last twice as long as a transfer; rank 1 knows, all are told. */
+/* The number of pieces of work that last twice as long as a transfer. Rank 1 computes it for all. */
 static uint64_t pieces_for(unsigned char *ring)
 {
     struct samples transfers = samples_new(TRIALS), one = samples_new(TRIALS);
@@ -201,7 +201,7 @@ struct schedule {
 
 static uint64_t slice_end(const struct schedule *s, unsigned slice) { return s->start_ns + (slice + 1) * s->slice_ns; }
 
-/* Nanoseconds for a piece in the slices with traffic; those of the others go to `quiet`. */
+/* Returns nanoseconds for a piece in the slices with traffic; `quiet` gets those of the other slices. */
 static struct samples compute(const struct schedule *s, struct samples *quiet)
 {
     struct samples busy = samples_new(SLICES);
@@ -248,7 +248,7 @@ static void overlap_puts(const struct options *o, bool created)
     if (rank == 0)
         memcpys = copies(ring, true);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window);
-    if (rank == 0) /* warm, and connected */
+    if (rank == 0) /* warms up, and connects */
         for (uint64_t i = 0; i < BUFFERS; i++) {
             MPI_Put(buffer(ring, i), (int)BYTES, MPI_BYTE, 1, (MPI_Aint)(i * BYTES), (int)BYTES, MPI_BYTE, window);
             MPI_Win_flush(1, window);

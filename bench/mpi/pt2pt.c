@@ -25,7 +25,7 @@ static void receive_from_other(void *at, size_t bytes)
     MPI_Recv(at, (int)bytes, MPI_BYTE, 1 - rank, TAG_DATA, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-/* What programs do with messages: every word is read, and written anew before it goes back. */
+/* As programs use messages: every word is read, and written again before the message goes back. */
 static void use(unsigned char *at, size_t bytes)
 {
     uint64_t *words = (uint64_t *)(void *)at;
@@ -33,7 +33,7 @@ static void use(unsigned char *at, size_t bytes)
         words[i]++;
 }
 
-/* Nanoseconds for one. Where there is one buffer, it goes to and fro, and is used at both ends. */
+/* Returns nanoseconds for one. A single buffer goes back and forth, and is used at both ends. */
 static double round_trips(unsigned char *in, unsigned char *out, size_t bytes, uint64_t count)
 {
     bool is_used = in == out;
@@ -93,7 +93,7 @@ void pingpong_used(const struct options *o)
 
 /* ---- exchange: both ends send before they receive, as neighbours do that exchange halos ---- */
 
-/* Nanoseconds for one. */
+/* Returns nanoseconds for one. */
 static double exchanges(unsigned char *in, unsigned char *out, size_t bytes, uint64_t count)
 {
     MPI_Request requests[EXCHANGED];
@@ -129,14 +129,14 @@ void exchange(const struct options *o)
     }
 }
 
-/* ---- several sends under way, then a word back that all have arrived ---- */
+/* ---- several sends in flight, then an answer after all have arrived ---- */
 
 struct flow {
     unsigned char *ring;
     unsigned buffers, next, window;
     size_t bytes;
     MPI_Request *requests;
-    bool is_rate; /* messages a second, not bytes */
+    bool is_rate; /* the result is messages a second, not bytes */
 };
 
 static struct flow flow_new(const struct options *o, size_t bytes, unsigned window)
@@ -156,7 +156,7 @@ static void flow_free(struct flow *f)
     free(f->ring);
 }
 
-/* Nanoseconds for one message. */
+/* Returns nanoseconds for one message. */
 static double flow_once(struct flow *f)
 {
     uint64_t start = now_ns();

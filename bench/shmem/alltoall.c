@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Every PE puts a message to every PE, itself among them, and waits until all have come to it (seed 004, section 3.2):
+ * Every PE puts a message to every PE, itself included, and waits until all have arrived (seed 004, section 3.2):
  *   alltoall_barrier   puts, then shmem_barrier_all
  *   alltoall_flags     puts, fence, an atomic increment of every PE's flag, then shmem_int_wait_until
  *   alltoall_counting  counting puts, then shmem_ct_wait
  * Each PE begins with itself, so that the messages spread. The depth is the number of PEs; the bandwidth is that of one PE.
  *
- * Invariants: 1. flags and counters only ascend. 2. Two of them take turns: a PE can begin exchange k+2 only when
- * everybody has finished k, so what counts for k+2 never counts for k. 3. Every byte is checked before the clock runs
- * and after.
+ * Invariants: 1. flags and counters only rise. 2. Two of them take turns: a PE can begin exchange k+2 only after all PEs
+ * have finished k, so an arrival of k+2 is never counted for k. 3. Every byte is checked before and after the timed part.
  */
 #define _GNU_SOURCE
 #include "pe.h"
@@ -26,7 +25,7 @@ struct bench {
 #endif
 };
 
-/* How often one PE's pair member has been used when exchange k, from 0, is done. */
+/* How often one of a PE's pair has been used when exchange k, from 0, is done. */
 static long uses(uint64_t k) { return (long)(k / 2 + 1); }
 
 static int next(const struct bench *b, int pe) { return pe + 1 == b->n ? 0 : pe + 1; }
@@ -145,7 +144,7 @@ int main(int argc, char **argv)
 #ifdef SELVEDGE_SHMEM
         shmem_ct_create(&b.cts[i]);
         if (b.cts[i] == SHMEM_CT_INVALID)
-            die("no counter");
+            die("no counter left: set SELVEDGE_SHMEM_COUNTERS higher");
 #endif
     }
     for (unsigned i = 0; i < o.sizes_count; i++)

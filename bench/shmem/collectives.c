@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a whole collective takes: barrier (shmem_barrier_all) and sum8 (the sum of one long at every PE). Any number of
+ * The time of a whole collective: barrier (shmem_barrier_all) and sum8 (the sum of one long at every PE). Any number of
  * PEs, which is the depth of the result.
  *
  * A library of OpenSHMEM 1.5 sums over a team; an older one over an active set, with two sets of work arrays in turn.
  *
- * Invariant: every sum is checked, and each has other operands than the one before.
+ * Invariant: every sum is checked, and has other operands than the one before.
  */
 #define _GNU_SOURCE
 #include "pe.h"

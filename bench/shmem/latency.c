@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Half a round trip between two PEs, by message size (seed 004, section 3.1):
- *   raw             one cache line, stored and polled through shmem_ptr: the floor under all of these
- *   put             shmem_putmem, the target spinning on the destination itself
+ *   raw             one cache line, stored and polled through shmem_ptr: the lower bound of all others
+ *   put             shmem_putmem, the target polling the destination itself
  *   counting_put    shmem_putmem_ct, the target in shmem_ct_wait
  *   put_flag        the baseline of the seed: put, fence, atomic increment, the target in shmem_int_wait_until
  *   put_signal      shmem_putmem_signal with SHMEM_SIGNAL_SET, the target in shmem_signal_wait_until
  *   put_signal_add  the same with SHMEM_SIGNAL_ADD
  *
- * In `put` the sender numbers the first and the last word of the message, and the target looks for both numbers. That is
- * what such programs do in practice, not what the standard lets them: it orders nothing inside a message.
+ * In `put` the sender numbers the first and the last word of the message, and the target polls for both numbers. Programs
+ * do this in practice, but the standard does not guarantee it: it orders nothing inside a message.
  *
- * Invariants: 1. the numbers waited for only ascend, so no reset falls between two messages. 2. Every way's bytes are
- * checked before the clock runs and after.
+ * Invariants: 1. the numbers waited for only rise, so no reset falls between two messages. 2. The bytes of every way are
+ * checked before and after the timed part.
  */
 #define _GNU_SOURCE
 #include "pe.h"
@@ -28,9 +28,9 @@ struct bench {
     size_t bytes;             /* of this measurement */
     unsigned char *in, *out;  /* symmetric, each as long as the largest size */
     int *flag;                /* of put_flag */
-    uint64_t *signals[2];     /* set, added to */
-    _Atomic uint64_t *line;   /* of raw: mine, which the peer writes ... */
-    _Atomic uint64_t *beyond; /* ... and the peer's, as it is mapped here */
+    uint64_t *signals[2];     /* one is set, the other added to */
+    _Atomic uint64_t *line;   /* of raw: this PE's line, which the peer writes ... */
+    _Atomic uint64_t *beyond; /* ... and the peer's, mapped here */
     uint64_t raw, put, counted, flagged, set, added;
 #ifdef SELVEDGE_SHMEM
     shmem_ct_t ct;
@@ -53,7 +53,7 @@ struct bench {
         }                                            \
     }
 
-/* Now and then it calls the library, which what is still under way from here may need. */
+/* Calls the library now and then, for messages that are still under way from here. */
 static void spin(const _Atomic uint64_t *word, uint64_t value)
 {
     for (unsigned spins = 1; atomic_load_explicit(word, memory_order_acquire) != value; spins++) {
@@ -161,7 +161,7 @@ static const struct way ALL[] = {
 };
 #define ALL_COUNT (sizeof ALL / sizeof *ALL)
 
-/* One message each way with every byte compared, but for those that a way numbers or does not send. */
+/* One message each way with every byte compared, except those that a way numbers or does not send. */
 static void checked_step(struct bench *b, const struct way *way, unsigned seed)
 {
     size_t skip = way->steps == put_steps ? WORD : 0;
@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 {
     struct options o = pe_start(argc, argv);
     if (shmem_n_pes() != 2)
-        die("two PEs wanted, not %d", shmem_n_pes());
+        die("needs two PEs, has %d", shmem_n_pes());
     size_t most = o.sizes_bytes[o.sizes_count - 1];
     struct bench b = { .me = shmem_my_pe(), .peer = 1 - shmem_my_pe() };
     b.in = symmetric_alloc(most);
@@ -219,7 +219,7 @@ int main(int argc, char **argv)
 #ifdef SELVEDGE_SHMEM
     shmem_ct_create(&b.ct);
     if (b.ct == SHMEM_CT_INVALID)
-        die("no counter");
+        die("no counter left: set SELVEDGE_SHMEM_COUNTERS higher");
 #endif
     for (unsigned i = 0; i < o.sizes_count; i++)
         measure_size(&b, &o, o.sizes_bytes[i]);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What one operation takes on a target that sleeps outside the library:
+ * The time of one operation on a target that sleeps outside the library:
  *   get         shmem_getmem, a whole one, by size
  *   fetch_add   shmem_long_atomic_fetch_add, a whole one
  *   atomic_add  shmem_long_atomic_add, one of WINDOW between two shmem_quiet
  *   p           shmem_long_p, one of WINDOW between two shmem_quiet
  *
- * Invariants: 1. PE 0 measures alone; PE 1 only looks at its memory now and then, for the word that ends it. 2. Every
- * byte got, every sum and every word put is checked.
+ * Invariants: 1. PE 0 measures alone; PE 1 only polls its memory now and then, for the word that ends it. 2. Every byte
+ * got, every sum and every word put is checked.
  */
 #define _GNU_SOURCE
 #include "pe.h"
@@ -21,7 +21,7 @@ enum { TARGET = 1 };
 
 struct bench {
     size_t bytes;
-    unsigned char *in, *data; /* symmetric; data is what PE 1 offers */
+    unsigned char *in, *data; /* symmetric; PE 1's `data` is read */
     long *sum, *fetched_sum, *words, *end;
     long added, fetched, put;
 };
@@ -85,7 +85,7 @@ static const struct way ALL[] = {
 };
 #define ALL_COUNT (sizeof ALL / sizeof *ALL)
 
-/* Everything at the first size, only `get` at the others. */
+/* All operations at the first size, only `get` at the others. */
 static void measure_size(struct bench *b, const struct options *o, unsigned at)
 {
     struct way ways[ALL_COUNT];
@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 {
     struct options o = pe_start(argc, argv);
     if (shmem_n_pes() != 2)
-        die("two PEs wanted, not %d", shmem_n_pes());
+        die("needs two PEs, has %d", shmem_n_pes());
     size_t most = o.sizes_bytes[o.sizes_count - 1];
     struct bench b = { 0 };
     b.in = symmetric_alloc(most);

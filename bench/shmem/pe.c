@@ -28,7 +28,7 @@ struct options pe_start(int argc, char **argv)
         o.sizes_bytes[o.sizes_count++] = sizeof(uint64_t);
     for (unsigned i = 0; i < o.sizes_count; i++)
         if (o.sizes_bytes[i] == 0 || o.sizes_bytes[i] % sizeof(uint64_t) != 0)
-            die("whole words wanted, not %zu bytes", o.sizes_bytes[i]);
+            die("sizes must be whole words, not %zu bytes", o.sizes_bytes[i]);
     shmem_init();
     agreed = symmetric_alloc(sizeof *agreed);
     return o;
@@ -45,7 +45,7 @@ _Noreturn void pe_end(void)
 #else
     shmem_global_exit(0); /* Open MPI 4.1 as Debian has it dies in shmem_finalize */
     for (;;)
-        ; /* its header does not say that it never returns */
+        ; /* its header does not mark it as noreturn */
 #endif
 }
 
@@ -71,7 +71,7 @@ uint64_t agree(uint64_t mine)
     }
     shmem_barrier_all();
     uint64_t value = *(volatile uint64_t *)agreed;
-    shmem_barrier_all(); /* everyone has read it before the next one comes */
+    shmem_barrier_all(); /* all PEs have read it before the next one arrives */
     return value;
 }
 
@@ -105,7 +105,7 @@ static uint64_t timed(const struct way *way, uint64_t count)
     return now_ns() - start;
 }
 
-/* Doubles the steps until a tenth of the budget is gone; then plans with the time of one step in the last round. */
+/* Doubles the steps until a tenth of the budget is used. Plans with the time of one step in the last round. */
 static void warm_up(struct way *way, const struct options *o, bool together)
 {
     double enough_ns = WARM_FRACTION * o->budget_ms * 1e6;
@@ -140,7 +140,7 @@ void ways_measure(struct way *ways, unsigned count, const struct options *o, boo
 
 struct result way_result(struct way *way)
 {
-    static char name[64]; /* as long as the result lives: it is printed before the next is made */
+    static char name[64]; /* valid as long as the result, which is printed before the next is made */
     snprintf(name, sizeof name, OURS "%s", way->name);
     struct result r = result_new(name, way->size_bytes, way->depth);
     result_times(&r, &way->samples);

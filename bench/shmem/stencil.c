@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The pipelined stencil of seed 004, section 3.3 (Synch_p2p of the Parallel Research Kernels): columns are dealt to the
- * PEs, and a PE may compute its part of a row when its left neighbour has put the last element of that row here.
+ * The pipelined stencil of seed 004, section 3.3 (Synch_p2p of the Parallel Research Kernels). The columns are distributed
+ * over the PEs. A PE may compute its part of a row after its left neighbour has put the last element of that row here.
  *   stencil_flags     put, fence, put of the row's number into a flag: it has one writer, so it needs no atomic
  *   stencil_counting  counting put
  *   stencil_signal    put with signal
  * The depth is the number of PEs; one message is 8 bytes; the rate is that of additions and subtractions.
  *
- * Each PE has COLUMNS columns however many PEs there are: about what one of 50 PEs has of the seed's 12800.
+ * Each PE has COLUMNS columns, whatever the number of PEs: about as many as one of 50 PEs has of the seed's 12800.
  *
- * Invariants: 1. the last PE's corner goes back, negated, to the first one's, which waits for it: nobody begins an
- * iteration before everybody has finished the one before, so no element is overwritten unread. 2. After t iterations,
- * by whatever ways, the corner is t * (columns + rows - 2), and is checked each time. 3. Numbers waited for only ascend.
+ * Invariants: 1. the last PE's corner goes back, negated, to the first one, which waits for it. So no PE begins an
+ * iteration before all have finished the one before, and no element is overwritten before it is read. 2. After t
+ * iterations, by any ways, the corner is t * (columns + rows - 2); each iteration checks it. 3. Numbers waited for only
+ * rise.
  */
 #define _GNU_SOURCE
 #include "pe.h"
@@ -24,11 +25,11 @@
 
 struct bench {
     int me, n;
-    double *grid;              /* ROWS rows of COLUMNS + 1: before each the left neighbour's element */
-    double *halo, *edge;       /* symmetric: what came from the left, row by row; what goes to the right */
-    double *corner;            /* symmetric: from the last PE to the first */
-    uint64_t *flag, *signal;   /* symmetric: rows that have come, over all iterations of that way */
-    uint64_t iterations;       /* by all ways */
+    double *grid;              /* ROWS rows of COLUMNS + 1; the first is the left neighbour's element */
+    double *halo, *edge;       /* symmetric, by row: elements from the left, and to the right */
+    double *corner;            /* symmetric: the corner, from the last PE to the first */
+    uint64_t *flag, *signal;   /* symmetric: rows that have arrived, over all iterations of that way */
+    uint64_t iterations;       /* iterations by all ways */
     uint64_t flagged, signalled, counted;
 #ifdef SELVEDGE_SHMEM
     shmem_ct_t ct;
@@ -37,7 +38,7 @@ struct bench {
 
 static double *at(struct bench *b, int row, int column) { return &b->grid[(size_t)row * (COLUMNS + 1) + (size_t)column + 1]; }
 
-/* How one way passes an element on, and waits for the `number`th that comes here. */
+/* How one way passes an element on, and waits for the `number`th arrival. */
 typedef void sender(struct bench *b, double *to, double *from, uint64_t number, int pe);
 typedef void waiter(struct bench *b, uint64_t number);
 
@@ -49,7 +50,7 @@ static void check_corner(struct bench *b)
             (unsigned long long)b->iterations, wanted);
 }
 
-/* One iteration is ROWS messages to each PE: to the first the corner, and nothing else. */
+/* An iteration is ROWS messages to each PE; to the first it is the corner only. */
 static inline __attribute__((always_inline)) void iterate(struct bench *b, uint64_t *came, sender *pass, waiter *await)
 {
     int first = b->me == 0, last = b->me == b->n - 1;
@@ -66,7 +67,7 @@ static inline __attribute__((always_inline)) void iterate(struct bench *b, uint6
             pass(b, &b->halo[row], &b->edge[row], before + (uint64_t)row, b->me + 1);
         }
     }
-    *came += ROWS - 1; /* the same everywhere; the first PE's flag jumps there with one message */
+    *came += ROWS - 1; /* the same at all PEs; the first PE's flag gets there with one message */
     b->iterations++;
     if (last) {
         check_corner(b);
@@ -75,7 +76,7 @@ static inline __attribute__((always_inline)) void iterate(struct bench *b, uint6
     }
 }
 
-/* The first PE's counter rises by one an iteration: it gets only the corner. */
+/* The first PE's counter rises by one an iteration: it gets the corner only. */
 static void take_corner(struct bench *b) { *at(b, 0, 0) = *b->corner; }
 
 static void flag_pass(struct bench *b, double *to, double *from, uint64_t number, int pe)
@@ -149,7 +150,7 @@ static const struct way ALL[] = {
 };
 #define ALL_COUNT (sizeof ALL / sizeof *ALL)
 
-/* Row 0 is the column's number, column 0 is the row's. */
+/* Row 0 has the numbers of the columns, column 0 those of the rows. */
 static void start_grid(struct bench *b)
 {
     for (int row = 0; row < ROWS; row++)
@@ -166,7 +167,7 @@ int main(int argc, char **argv)
     struct options o = pe_start(argc, argv);
     struct bench b = { .me = shmem_my_pe(), .n = shmem_n_pes() };
     if (b.n < 2)
-        die("two PEs or more wanted");
+        die("needs two PEs or more");
     b.grid = ordinary_alloc(sizeof(double) * ROWS * (COLUMNS + 1));
     b.halo = symmetric_alloc(ROWS * sizeof(double));
     b.edge = symmetric_alloc(ROWS * sizeof(double));
@@ -176,7 +177,7 @@ int main(int argc, char **argv)
 #ifdef SELVEDGE_SHMEM
     shmem_ct_create(&b.ct);
     if (b.ct == SHMEM_CT_INVALID)
-        die("no counter");
+        die("no counter left: set SELVEDGE_SHMEM_COUNTERS higher");
 #endif
     start_grid(&b);
     shmem_barrier_all();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * flood: all ranks but rank 0 send it short messages as fast as they can. Rank 0 first waits a second for another message, and
- * receives none of them: more unexpected messages than a transport can keep. Then it receives them all, from any source, and
+ * flood: all ranks but rank 0 send it short messages as fast as they can. Rank 0 first polls another communicator for a second,
+ * and receives none of them: more unexpected messages than a transport can keep. Then it receives them all, from any source, and
  * checks that each arrives once and in order.
  *
  *     mpicc -O2 examples/mpi/flood.c -o flood && selvedge mpirun -n 4 ./flood [messages]
