@@ -91,7 +91,7 @@ typedef union {
 #define PTL_CT_NONE        ((ptl_handle_ct_t)0x5fffffff)  /* no counting event */
 #define PTL_INVALID_HANDLE ((ptl_handle_any_t)0xffffffff) /* never a live object */
 #define PTL_IFACE_DEFAULT  ((ptl_interface_t)0xffffffff)  /* the interface this process would normally use */
-#define PTL_PID_ANY        ((ptl_pid_t)0xffff)            /* PtlNIInit: the library chooses a pid; match_id: every pid */
+#define PTL_PID_ANY        ((ptl_pid_t)0xffff)            /* PtlNIInit: any free pid; match_id: every pid */
 #define PTL_PID_MAX        ((ptl_pid_t)1024)              /* the largest pid that a program may ask for */
 #define PTL_NID_ANY        ((ptl_nid_t)0xffff)            /* match_id: every node */
 #define PTL_UID_ANY        ((ptl_uid_t)0xffffffff)        /* list entry: every user */
@@ -281,7 +281,7 @@ int PtlMDRelease(ptl_handle_md_t md_handle);
 /* The list of a portal table index to which an entry goes. */
 typedef unsigned char ptl_list_t;
 #define PTL_PRIORITY_LIST 0 /* posted receives */
-#define PTL_OVERFLOW_LIST 1 /* searched second; keeps a header of the unexpected message, which a later append can claim */
+#define PTL_OVERFLOW_LIST 1 /* searched second; keeps the unexpected message's header, which a later append can claim */
 
 /* The effect of a search on the header that it finds. */
 typedef unsigned char ptl_search_op_t;
@@ -598,8 +598,8 @@ int PtlTriggeredCTInc(ptl_handle_ct_t ct_handle, ptl_ct_event_t increment, ptl_h
 int PtlTriggeredCTSet(ptl_handle_ct_t ct_handle, ptl_ct_event_t new_ct, ptl_handle_ct_t trig_ct_handle,
                       ptl_size_t threshold);
 
-/* From the reference implementation, not from the specification: append and unlink on a threshold. The entry is copied from
- * *me_init, and *me_handle_p written, when the call is made. */
+/* From the reference implementation, not from the specification: append and unlink on a threshold. The entry is copied
+ * from *me_init, and *me_handle_p written, when the call is made. */
 int PtlTriggeredMEAppend(ptl_handle_ni_t ni_handle, ptl_pt_index_t pt_index, ptl_me_t *me_init, ptl_list_t ptl_list,
                          void *user_ptr, ptl_handle_me_t *me_handle_p, ptl_handle_ct_t trig_ct_handle,
                          ptl_size_t threshold);

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* mpp/shmem.h: where programs from before OpenSHMEM 1.1 look for shmem.h. */
+/* mpp/shmem.h: shmem.h under the path that programs from before OpenSHMEM 1.1 include. */
 #include "../shmem.h"

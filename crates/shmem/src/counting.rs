@@ -57,7 +57,7 @@ struct Record {
     /// The number subtracted from the arrivals.
     subtracted: AtomicI64,
     /// The counter in this PE's own segment.
-    line: AtomicPtr<Counter>,
+    local_counter: AtomicPtr<Counter>,
     /// The only word that any sender has written; null if that is not known, or if there are several.
     sole_word: AtomicPtr<AtomicU64>,
     /// An element for each PE.
@@ -95,7 +95,7 @@ impl Counters {
             live: AtomicU32::new(0),
             reference: AtomicU32::new(0),
             subtracted: AtomicI64::new(0),
-            line: AtomicPtr::default(),
+            local_counter: AtomicPtr::default(),
             sole_word: AtomicPtr::default(),
             peer_counters: AtomicPtr::default(),
             entries: [const { AtomicU32::new(0) }; 2],
@@ -124,16 +124,16 @@ impl Counters {
 impl Record {
     /// The counter in this PE's own segment; of a live record.
     #[inline(always)]
-    fn line(&self) -> &Counter {
+    fn local_counter(&self) -> &Counter {
         // SAFETY: `create` has stored the address before it made the record live; the counter is in this PE's own
         // segment, which stays mapped.
-        unsafe { &*self.line.load(Relaxed) }
+        unsafe { &*self.local_counter.load(Relaxed) }
     }
 
     /// The counter's value.
     #[inline(always)]
     fn value(&self) -> c_long {
-        (self.line().arrived() as i64).wrapping_sub(self.subtracted.load(Relaxed))
+        (self.local_counter().arrived() as i64).wrapping_sub(self.subtracted.load(Relaxed))
     }
 
     /// The only word that any sender had written when [`Record::find_sole_word`] last looked. It is never more than the
@@ -146,8 +146,8 @@ impl Record {
 
     /// Finds whether one PE only counts here, and its word.
     fn find_sole_word(&self) {
-        let line = self.line();
-        let words = [&line.success, &line.common].into_iter().chain(line.given());
+        let local_counter = self.local_counter();
+        let words = [&local_counter.success, &local_counter.common].into_iter().chain(local_counter.given());
         let mut counted = words.filter(|word| word.load(Relaxed) != 0);
         let sole_word = counted.next().filter(|_| counted.next().is_none());
         self.sole_word
@@ -156,7 +156,7 @@ impl Record {
 
     /// The failures that were counted (by commands only).
     fn failures(&self) -> u64 {
-        self.line().failure.load(Relaxed)
+        self.local_counter().failure.load(Relaxed)
     }
 }
 
@@ -205,7 +205,7 @@ impl World {
     #[inline(never)]
     fn find_word(&self, record: &Record, index: usize, pe: usize) -> Option<()> {
         let mut reference = 0u64;
-        self.get(pe, SymAddress::from(reference_word(index)), (&raw mut reference).cast(), 8);
+        self.get(pe, SymAddress::of(reference_word(index)), (&raw mut reference).cast(), 8);
         let window = self.window(pe)?;
         let counter = window.counter(reference as u32)?;
         let sender = self.me() as u32 + 1;
@@ -306,10 +306,10 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
             true => Some([0, 0]),
             false => world.commands.offer(world.interface, COUNTS | u64::from(reference), reference),
         };
-        let line = world.interface.signals().counter(reference);
-        let (Some(entries), Some(line)) = (entries, line) else { return false };
+        let local_counter = world.interface.signals().counter(reference);
+        let (Some(entries), Some(local_counter)) = (entries, local_counter) else { return false };
         record.reference.store(reference, Relaxed);
-        record.line.store(std::ptr::from_ref(line).cast_mut(), Relaxed);
+        record.local_counter.store(std::ptr::from_ref(local_counter).cast_mut(), Relaxed);
         record.subtracted.store(0, Relaxed);
         record.sole_word.store(std::ptr::null_mut(), Relaxed);
         record.entries.iter().zip(entries).for_each(|(slot, entry)| slot.store(entry, Relaxed));
@@ -435,7 +435,7 @@ fn bits(world: &World, record: &Record, ct: Ct, pe: usize) -> u64 {
     match peer_counter.word.load(Acquire) {
         0 => {
             let mut reference = 0u64;
-            world.get(pe, SymAddress::from(reference_word(ct.index())), (&raw mut reference).cast(), 8);
+            world.get(pe, SymAddress::of(reference_word(ct.index())), (&raw mut reference).cast(), 8);
             peer_counter.word.store(COUNTS | reference, Release);
             COUNTS | reference
         }

@@ -106,7 +106,7 @@ pub struct SymAddress {
 impl SymAddress {
     /// The address of an offset in the library's own region.
     #[inline(always)]
-    pub fn from(at: SymOffset) -> SymAddress {
+    pub fn of(at: SymOffset) -> SymAddress {
         SymAddress { portal: PORTAL_MEMORY, address: ROOT.load(Relaxed).wrapping_add(at.0 as usize) }
     }
 
@@ -298,16 +298,10 @@ impl World {
 
     // ---- The library's own words ---------------------------------------------------------------------------------
 
-    /// The address of an offset in the library's own region.
-    #[inline(always)]
-    pub fn place(&self, at: SymOffset) -> SymAddress {
-        SymAddress::from(at)
-    }
-
     /// This PE's own copy of an offset's memory.
     #[inline(always)]
     pub fn local(&self, at: SymOffset) -> *mut u8 {
-        SymAddress::from(at).local()
+        SymAddress::of(at).local()
     }
 
     /// This PE's own copy of a word, for polling.
@@ -346,7 +340,7 @@ impl World {
     /// Stores a word at a PE, after everything that this PE has put there before, and wakes the PE.
     #[inline(always)]
     pub fn store(&self, pe: usize, word: SymOffset, value: u64) {
-        match self.reach_address(SymAddress::from(word), pe) {
+        match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
                 // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
                 // All PEs access it by atomics only.
@@ -361,7 +355,7 @@ impl World {
     /// Adds to a word at a PE, after everything that this PE has put there before, and wakes the PE.
     #[inline(always)]
     pub fn add(&self, pe: usize, word: SymOffset, value: u64) {
-        match self.reach_address(SymAddress::from(word), pe) {
+        match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
                 // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
                 // All PEs access it by atomics only.
@@ -380,7 +374,7 @@ impl World {
     /// Adds to a word at a PE and returns the old value.
     #[inline(always)]
     pub fn fetch_add(&self, pe: usize, word: SymOffset, value: u64) -> u64 {
-        match self.reach_address(SymAddress::from(word), pe) {
+        match self.reach_address(SymAddress::of(word), pe) {
             Reach::Mapped(at) => {
                 // SAFETY: an aligned word of the library's region, committed and mapped at the peer since the start.
                 // All PEs access it by atomics only.

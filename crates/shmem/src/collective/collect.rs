@@ -122,7 +122,7 @@ pub(crate) unsafe fn collect_among(
         None => {
             members.world.word(members.area.word(AreaWord::Size)).store(bytes as u64, Relaxed);
             members.sync();
-            let place = members.world.place(members.area.word(AreaWord::Size));
+            let place = SymAddress::of(members.area.word(AreaWord::Size));
             let size = |member| size_at(members, member, place);
             // SAFETY: `checked_source` found `bytes` of symmetric memory, if there are any.
             let done = unsafe { collect_sized(call, members, dest, source, size) };

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel};
 
 use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, slot_bytes};
-use crate::{Reach, SymOffset};
+use crate::{Reach, SymAddress, SymOffset};
 
 const LINE_BYTES: usize = 64;
 /// The bytes up to which a member writes its contribution to all others. A larger one is cheaper to fetch, though that
@@ -118,7 +118,7 @@ impl TeamMembers<'_> {
         let centre = self.pe(0);
         if bytes > 0 {
             let at = SymOffset(slots.0 + (self.me * slot_bytes + HEAD_BYTES) as u64);
-            self.world.put(centre, self.world.place(at), from, bytes);
+            self.world.put(centre, SymAddress::of(at), from, bytes);
         }
         self.count(step);
         Contributions { first: self.at_centre(slots).wrapping_add(HEAD_BYTES), slot_bytes }
@@ -145,7 +145,7 @@ impl TeamMembers<'_> {
     /// The address here of an offset in member 0's team area.
     #[inline(always)]
     fn at_centre(&self, at: SymOffset) -> *mut u8 {
-        match self.world.reach_address(self.world.place(at), self.pe(0)) {
+        match self.world.reach_address(SymAddress::of(at), self.pe(0)) {
             Reach::Mapped(mapped) => mapped,
             Reach::Nic(_) => unreachable!("the central algorithm is for directly mapped memory"),
         }

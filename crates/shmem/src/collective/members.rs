@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, TeamArea};
 use crate::world::YIELDS;
-use crate::{SymOffset, World};
+use crate::{SymAddress, SymOffset, World};
 
 /// The most members that all write to each other.
 const DIRECT_MAX: usize = 8;
@@ -177,7 +177,7 @@ impl TeamMembers<'_> {
         let pe = self.pe(member);
         if bytes > 0 {
             let at = SymOffset(slot.0 + HEAD_BYTES as u64);
-            self.world.put(pe, self.world.place(at), from, bytes);
+            self.world.put(pe, SymAddress::of(at), from, bytes);
         }
         self.world.store(pe, slot, number);
     }
