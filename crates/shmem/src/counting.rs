@@ -115,7 +115,7 @@ impl Counters {
     fn checked(&self, call: Call, ct: Ct) -> Option<&'static Record> {
         let record = live_record(ct);
         if record.is_none() {
-            check::refuse(call, "ct", format_args!("{:#x}: not a counter, or not any more", ct.0));
+            check::refuse(call, "ct", format_args!("{:#x}: not a counter, or one that was freed", ct.0));
         }
         record
     }
@@ -222,7 +222,7 @@ impl World {
     fn count_first(&self, call: Call, record: &Record, ct: Ct, pe: usize) {
         match self.find_word(record, ct.index(), pe).and_then(|()| record.count_target(pe)) {
             Some(count_target) => count_target.count(),
-            None => check::refuse(call, "pe", format_args!("{pe}: has no such counter any more")),
+            None => check::refuse(call, "pe", format_args!("{pe}: has freed this counter, or has ended")),
         }
     }
 }
@@ -289,7 +289,7 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
     let mut free = counters.free.lock().unwrap_or_else(PoisonError::into_inner);
     let Some(index) = free.records.pop() else {
         eprintln!(
-            "selvedge: PE {}: {call}: no counter left of {} (SELVEDGE_SHMEM_COUNTERS sets how many there may be)",
+            "selvedge: PE {}: {call}: no counter left of {}: set SELVEDGE_SHMEM_COUNTERS higher",
             world.me(),
             counters.records.len()
         );

@@ -50,7 +50,7 @@ impl Layout {
         let heap_bytes = match check::variable("SYMMETRIC_SIZE") {
             None => DEFAULT_BYTES,
             Some(text) => parse_symmetric_size(&text).ok_or_else(|| {
-                format!("SHMEM_SYMMETRIC_SIZE={text}: wanted a number, with K, M, G or T after it if need be")
+                format!("SHMEM_SYMMETRIC_SIZE={text}: wanted a number of bytes, optionally with K, M, G or T after it")
             })?,
         };
         let page = page_bytes() as u64;
@@ -73,7 +73,7 @@ impl Layout {
             return true;
         }
         if !self.data.libraries.iter().any(|name| name.starts_with("libsma.")) {
-            log::debug!("the program does not name libsma: its static data stay where they are");
+            log::debug!("the program is not linked with libsma: its static data are not mapped at peers");
             return false;
         }
         let adopted = symmetric.adopt(self.data.pages.clone());

@@ -429,7 +429,11 @@ pub fn start_pes(call: Call, _n_pes: c_int) {
 
 pub unsafe fn init_thread(call: Call, requested: c_int, provided: *mut c_int) -> c_int {
     if !(thread::SINGLE..=thread::MULTIPLE).contains(&requested) {
-        check::refuse(call, "requested", format_args!("{requested}: no thread level"));
+        check::refuse(
+            call,
+            "requested",
+            format_args!("{requested}: not one of SHMEM_THREAD_SINGLE to SHMEM_THREAD_MULTIPLE"),
+        );
         return 1;
     }
     match start(requested) {
