@@ -4,7 +4,7 @@
  * may return it; PTL_ARG_INVALID for handles that are none, of another kind, freed, or of another interface, for
  * options that do not exist, indexes out of range and missing results. A refused call changes nothing.
  */
-#include "harness.h"
+#include "suite.h"
 
 static const ptl_process_t nobody;
 static const ptl_ct_event_t one = {1, 0};

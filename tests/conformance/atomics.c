@@ -5,7 +5,7 @@
  * Every result is compared with what the C compiler computes for the same operands. Operands are small and exact in
  * every type, so that no rounding is in question, except where overflow itself is the rule.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <complex.h>
 
@@ -367,13 +367,13 @@ CASE(integers_wrap_and_keep_their_sign, 2, "sums wrap, minima and maxima compare
         OK(fetch_from(&s, 1, width, PTL_MIN, type));
         expect_ct(s.ct, ++s.done, 0);
         look(&s, width);
-        CHECK(memcmp(s.back, is_signed ? &ones : &one, width) == 0);
+        CHECK_SAME(s.back, is_signed ? &ones : &one, width);
         place(&s, &ones, width);
         memcpy(s.out, &one, width);
         OK(atomic_to(&s, 1, width, PTL_MAX, type));
         expect_ct(s.ct, ++s.done, 0);
         look(&s, width);
-        CHECK(memcmp(s.back, is_signed ? &one : &ones, width) == 0);
+        CHECK_SAME(s.back, is_signed ? &one : &ones, width);
         place(&s, &ones, width);
         memcpy(s.out, &one, width);
         OK(atomic_to(&s, 1, width, PTL_SUM, type));
@@ -446,9 +446,11 @@ CASE(atomic_sizes_are_limited, 1, "lengths up to max_atomic_size and max_fetch_a
 {
     ptl_ni_limits_t granted;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &granted);
-    CHECK(granted.max_atomic_size >= 8 && granted.max_fetch_atomic_size >= 8);
+    CHECK_OP(granted.max_atomic_size, >=, 8);
+    CHECK_OP(granted.max_fetch_atomic_size, >=, 8);
     size_t atomic_max = granted.max_atomic_size, fetch_max = granted.max_fetch_atomic_size;
-    CHECK(atomic_max <= 1 << 24 && fetch_max <= 1 << 24);
+    CHECK_OP(atomic_max, <=, 1 << 24);
+    CHECK_OP(fetch_max, <=, 1 << 24);
     size_t bytes = (atomic_max > fetch_max ? atomic_max : fetch_max) + 8;
     struct side s = open_side(bytes, 0);
     memset(s.out, 1, bytes);
@@ -574,7 +576,7 @@ static void check_sums(ptl_datatype_t type, int count)
     barrier();
     OK(PtlAtomicSync());
     for (size_t i = 0; rank() == 0 && i < ITEMS; i++) {
-        item wanted = item_of(type, count * size() * (is_integer(type) ? 1 : 2), 0);
+        item wanted = item_of(type, count * ranks() * (is_integer(type) ? 1 : 2), 0);
         check_item(PTL_SUM, type, "the total", s.exposed + i * item_bytes[type], &wanted);
     }
     barrier();
@@ -612,7 +614,7 @@ CASE(tickets_are_unique, 6, "concurrent fetching sums return every value once")
     exchange(mine, EACH * sizeof *mine, all);
     unsigned char seen[EACH * 6] = {0};
     for (int i = 0; i < EACH * 6; i++) {
-        CHECK(all[i] < EACH * 6);
+        CHECK_OP(all[i], <, EACH * 6);
         CHECK_EQ(seen[all[i]]++, 0);
     }
     free(mine);

@@ -4,7 +4,7 @@
  * returns an error, or the operation fails with an event; neither the caller nor, ever, its peer is harmed, and
  * after every mistake everything else still works. Portals 4.3, the PTL_ARG_INVALID clauses of all functions.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <limits.h>
 #include <sys/mman.h>
@@ -538,9 +538,9 @@ CASE(nothing_to_poll, 1, "polling no counter or no queue is refused or times out
     ni_matching();
     make_objects();
     int rc = PtlCTPoll(&live.ct, &zero_test, 0, 10, &ct_out, &which_out);
-    CHECK(rc == PTL_ARG_INVALID || rc == PTL_CT_NONE_REACHED);
+    CHECK_EITHER(rc, PTL_ARG_INVALID, PTL_CT_NONE_REACHED);
     rc = PtlEQPoll(&live.eq, 0, 10, &ev_out, &which_out);
-    CHECK(rc == PTL_ARG_INVALID || rc == PTL_EQ_EMPTY);
+    CHECK_EITHER(rc, PTL_ARG_INVALID, PTL_EQ_EMPTY);
     still_works(0);
 }
 
@@ -570,11 +570,17 @@ static void check_granted(const ptl_ni_limits_t *wanted)
     int rc = PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_LOGICAL, PTL_PID_ANY, wanted, &granted, &handle);
     CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID || rc == PTL_NO_SPACE);
     if (rc == PTL_OK) {
-        CHECK(granted.max_pt_index >= 63);
-        CHECK(granted.max_waw_ordered_size >= 64 && granted.max_war_ordered_size >= 8);
-        CHECK(granted.max_entries >= 0 && granted.max_mds >= 0 && granted.max_cts >= 0 && granted.max_eqs >= 0);
-        CHECK(granted.max_list_size >= 0 && granted.max_iovecs >= 0 && granted.max_triggered_ops >= 0);
-        CHECK(granted.max_unexpected_headers >= 0);
+        CHECK_OP(granted.max_pt_index, >=, 63);
+        CHECK_OP(granted.max_waw_ordered_size, >=, 64);
+        CHECK_OP(granted.max_war_ordered_size, >=, 8);
+        CHECK_OP(granted.max_entries, >=, 0);
+        CHECK_OP(granted.max_mds, >=, 0);
+        CHECK_OP(granted.max_cts, >=, 0);
+        CHECK_OP(granted.max_eqs, >=, 0);
+        CHECK_OP(granted.max_list_size, >=, 0);
+        CHECK_OP(granted.max_iovecs, >=, 0);
+        CHECK_OP(granted.max_triggered_ops, >=, 0);
+        CHECK_OP(granted.max_unexpected_headers, >=, 0);
         rc = PtlCTAlloc(handle, &handle_out);
         CHECK_EQ(rc, granted.max_cts > 0 ? PTL_OK : PTL_NO_SPACE);
         OK(PtlNIFini(handle));
@@ -640,7 +646,7 @@ CASE(remote_offsets_near_the_end_of_numbers, 2, "a remote offset so large that i
             ptl_handle_md_t md = md_new(live.local, BYTES, PTL_MD_EVENT_SEND_DISABLE, eq, PTL_CT_NONE);
             ptl_event_t ev;
             int rc = PtlPut(md, 0, 128, PTL_ACK_REQ, peer(1), PT, BITS, PTL_SIZE_MAX - back + 1, NULL, 0);
-            CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+            CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
             if (rc == PTL_OK) {
                 OK(wait_event(eq, &ev, 0));
                 CHECK_EQ(ev.type, PTL_EVENT_ACK);
@@ -667,7 +673,7 @@ CASE(endless_entries, 2, "an entry whose start and length wrap is refused or bou
     memset(around, 0x5a, BEFORE + BYTES);
     ptl_me_t me = me_over(around + BEFORE, PTL_SIZE_MAX, BITS + 1);
     int appended = PtlMEAppend(ni(), PT, &me, PTL_PRIORITY_LIST, NULL, &handle_out), all[2];
-    CHECK(appended == PTL_OK || appended == PTL_ARG_INVALID);
+    CHECK_EITHER(appended, PTL_OK, PTL_ARG_INVALID);
     exchange(&appended, sizeof appended, all);
     if (rank() == 0 && all[1] == PTL_OK) {
         static const ptl_size_t offsets[] = {PTL_SIZE_MAX - 4096, PTL_SIZE_MAX / 2, (ptl_size_t)1 << 47};
@@ -698,7 +704,7 @@ CASE(vectors_that_overflow, 1, "a vector whose lengths sum beyond 2^64 is refuse
     vector[2] = (ptl_iovec_t){.iov_base = live.local, .iov_len = (ptl_size_t)1 << 63};
     ptl_md_t md = {.start = vector, .length = 3, .options = PTL_IOVEC, .eq_handle = live.eq, .ct_handle = PTL_CT_NONE};
     int rc = PtlMDBind(ni(), &md, &handle_out);
-    CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+    CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
     if (rc == PTL_OK) { /* the sum wraps to 8: what lies beyond must not be reachable through it */
         rc = PtlPut(handle_out, 0, PTL_SIZE_MAX, PTL_NO_ACK_REQ, peer(0), PT, BITS, 0, NULL, 0);
         CHECK_EQ(rc, PTL_ARG_INVALID);
@@ -737,11 +743,11 @@ CASE(physical_targets_that_do_not_exist, 1, "a nid and pid of nobody is refused,
         ptl_handle_eq_t eq = eq_new(8);
         ptl_handle_md_t md = md_new(live.local, 8, PTL_MD_EVENT_SEND_DISABLE, eq, PTL_CT_NONE);
         int rc = PtlPut(md, 0, 8, PTL_ACK_REQ, nobody[i], PT, BITS, 0, NULL, 0);
-        CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+        CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
         if (rc == PTL_OK) {
             ptl_event_t ev;
             OK(wait_event(eq, &ev, 0));
-            CHECK(ev.type == PTL_EVENT_SEND || ev.type == PTL_EVENT_ACK);
+            CHECK_EITHER(ev.type, PTL_EVENT_SEND, PTL_EVENT_ACK);
             CHECK_EQ(ev.ni_fail_type, PTL_NI_UNDELIVERABLE);
         }
     }
@@ -766,12 +772,12 @@ CASE(portal_indices_out_of_range, 2, "an index beyond the table is refused local
         ptl_handle_eq_t eq = eq_new(8);
         ptl_handle_md_t md = md_new(live.local, 8, PTL_MD_EVENT_SEND_DISABLE, eq, PTL_CT_NONE);
         int rc = PtlPut(md, 0, 8, PTL_ACK_REQ, peer(1 - rank()), beyond[i], BITS, 0, NULL, 0);
-        CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+        CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
         if (rc == PTL_OK) {
             ptl_event_t ev;
             OK(wait_event(eq, &ev, 0));
             CHECK_EQ(ev.type, PTL_EVENT_ACK);
-            CHECK(ev.ni_fail_type != PTL_NI_OK);
+            CHECK_OP(ev.ni_fail_type, !=, PTL_NI_OK);
         }
     }
     barrier();
@@ -786,7 +792,7 @@ CASE(entries_that_are_not_allocated, 1, "a portal table entry that nobody alloca
     ptl_me_t me = an_me(PTL_CT_NONE);
     CHECK_EQ(PtlMEAppend(ni(), FREE_PT, &me, PTL_PRIORITY_LIST, NULL, &handle_out), PTL_ARG_INVALID);
     CHECK_EQ(PtlPTFree(ni(), FREE_PT), PTL_ARG_INVALID);
-    CHECK(PtlPTFree(ni(), PT) != PTL_OK); /* still has its entry */
+    CHECK_OP(PtlPTFree(ni(), PT), !=, PTL_OK); /* still has its entry */
     still_works(0);
 }
 
@@ -828,12 +834,12 @@ CASE(calls_for_the_other_kind_of_interface, 1,
 static void *pages(size_t bytes, int protection)
 {
     void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(start != MAP_FAILED);
+    CHECK_OP(start, !=, MAP_FAILED);
     memset(start, 0x5c, bytes);
     if (protection < 0)
-        CHECK(munmap(start, bytes) == 0);
+        CHECK_OP(munmap(start, bytes), ==, 0);
     else
-        CHECK(mprotect(start, bytes, protection) == 0);
+        CHECK_OP(mprotect(start, bytes, protection), ==, 0);
     return start;
 }
 
@@ -849,7 +855,7 @@ static void use_bad_entry(int protection, bool puts)
     if (rank() == 1) {
         ptl_me_t me = me_over(pages(PAGES_BYTES, protection), PAGES_BYTES, BITS + 1);
         appended = PtlMEAppend(ni(), PT, &me, PTL_PRIORITY_LIST, NULL, &handle_out);
-        CHECK(appended == PTL_OK || appended == PTL_ARG_INVALID);
+        CHECK_EITHER(appended, PTL_OK, PTL_ARG_INVALID);
     }
     exchange(&appended, sizeof appended, all);
     for (size_t i = 0; rank() == 0 && all[1] == PTL_OK && i < COUNT_OF(sizes); i++) {
@@ -889,13 +895,13 @@ CASE(put_into_read_only_memory, 2, "a put into an entry over memory that may not
 static void check_failed_here(int rc, ptl_handle_eq_t eq, ptl_event_kind_t completion)
 {
     ptl_event_t ev;
-    CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+    CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
     if (rc != PTL_OK)
         return;
     OK(wait_event(eq, &ev, 0));
     if (ev.type == PTL_EVENT_SEND && ev.ni_fail_type == PTL_NI_OK)
         OK(wait_event(eq, &ev, 0));
-    CHECK(ev.type == completion || ev.type == PTL_EVENT_SEND);
+    CHECK_EITHER(ev.type, completion, PTL_EVENT_SEND);
     CHECK_EQ(ev.ni_fail_type, PTL_NI_SEGV);
 }
 
@@ -947,7 +953,7 @@ CASE(triggered_put_of_memory_that_went_away, 2, "a peer that fires a put whose m
         int rc = PtlMDBind(ni(), &md, &handle);
         if (rc == PTL_OK)
             rc = PtlTriggeredPut(handle, 0, PAGES_BYTES, PTL_NO_ACK_REQ, peer(0), PT, BITS, 0, NULL, 0, arrived, 1);
-        CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+        CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
     }
     barrier();
     if (rank() == 0) {
@@ -974,7 +980,7 @@ CASE(read_only_source, 2, "memory that may only be read is a source like any oth
         md.ct_handle = PTL_CT_NONE;
         int rc = PtlMDBind(ni(), &md, &handle);
         if (memory_is_shared()) { /* this memory is not in the arena: refusing it is right */
-            CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+            CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
         } else {
             CHECK_EQ(rc, PTL_OK);
             OK(PtlPut(handle, 100, BYTES, PTL_ACK_REQ, peer(1), PT, BITS, 0, NULL, 0));

@@ -4,7 +4,7 @@
  * and how PtlAbort ends their waits. Portals 4.3, "Lightweight Counting Events"; counting by list entries is
  * "List Entries", CT options.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <unistd.h>
@@ -51,12 +51,12 @@ static void *waiter_run(void *opaque)
 
 static void waiter_start(struct waiter *w)
 {
-    CHECK(pthread_create(&w->thread, NULL, waiter_run, w) == 0);
+    CHECK_OP(pthread_create(&w->thread, NULL, waiter_run, w), ==, 0);
 }
 
 static void waiter_join(struct waiter *w)
 {
-    CHECK(pthread_join(w->thread, NULL) == 0);
+    CHECK_OP(pthread_join(w->thread, NULL), ==, 0);
 }
 
 /* ---- Values --------------------------------------------------------------------------------------------- */
@@ -136,7 +136,7 @@ CASE(max_cts_can_be_allocated_and_no_more, 1, "max_cts counters exist at a time;
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_cts = 9;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &wanted, &granted);
-    CHECK(granted.max_cts > 0);
+    CHECK_OP(granted.max_cts, >, 0);
     ptl_handle_ct_t *ct = calloc((size_t)granted.max_cts, sizeof *ct), extra;
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < granted.max_cts; i++)
@@ -168,7 +168,7 @@ CASE(freed_counter_is_refused, 1, "no function takes the handle of a freed count
         CHECK_EQ(PtlCTPoll(&gone, &test, 1, 0, &value, &which), PTL_ARG_INVALID);
         CHECK_EQ(PtlCTCancelTriggered(gone), PTL_ARG_INVALID);
         ptl_handle_ct_t next = ct_new();
-        CHECK(next != gone);
+        CHECK_OP(next, !=, gone);
     }
 }
 
@@ -296,7 +296,7 @@ CASE(poll_times_out, 1, "PtlCTPoll gives up after its timeout, not before, with 
     unsigned which;
     long long start_ms = now_ms();
     CHECK_EQ(PtlCTPoll(ct, tests, 3, 60, &got, &which), PTL_CT_NONE_REACHED);
-    CHECK(now_ms() - start_ms >= 59);
+    CHECK_OP(now_ms() - start_ms, >=, 59);
     CHECK_EQ(PtlCTPoll(ct, tests, 3, 0, &got, &which), PTL_CT_NONE_REACHED);
 }
 
@@ -360,11 +360,11 @@ CASE(poll_is_round_robin, 1, "of several counters that reached their tests, repe
         ptl_ct_event_t got;
         unsigned which = 99;
         OK(PtlCTPoll(ct, tests, 4, 0, &got, &which));
-        CHECK(which < 4);
+        CHECK_OP(which, <, 4);
         found[which]++;
     }
     for (int i = 0; i < 4; i++)
-        CHECK(found[i] > 0);
+        CHECK_OP(found[i], >, 0);
 }
 
 CASE(poll_takes_a_counter_twice, 1, "a counter may stand in the array more than once, with different tests")

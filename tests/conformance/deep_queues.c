@@ -6,7 +6,7 @@
  *
  * Costs: the model is quadratic, 5000 entries are some 12 million comparisons.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { PT = 2, DEPTH = 5000, TARGET = 0 };
 
@@ -46,7 +46,7 @@ static bool meets(const struct item *entry, const struct item *message)
 
 static void list_add(struct list *list, struct item item)
 {
-    CHECK(list->count < 2 * DEPTH);
+    CHECK_OP(list->count, <, 2 * DEPTH);
     list->items[list->count++] = item;
 }
 
@@ -182,7 +182,7 @@ CASE(unexpected_deep, 3, "5000 unexpected messages of two senders: every appende
         found++;
     }
     if (rank() == TARGET) {
-        CHECK(found > DEPTH / 2);
+        CHECK_OP(found, >, DEPTH / 2);
         no_event(eq, 10);
     }
     free(waiting);

@@ -5,7 +5,7 @@
  *
  * In the cases with two processes, 0 initiates and 1 is the target.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { PT = 3, BITS = 0x51 };
 
@@ -50,7 +50,7 @@ CASE(released_handle_stays_refused_after_reuse, 1, "a new descriptor never answe
     OK(PtlMDRelease(first));
     for (int i = 0; i < 50; i++) {
         ptl_handle_md_t next = md_new(memory, 64, 0, PTL_EQ_NONE, PTL_CT_NONE);
-        CHECK(next != first);
+        CHECK_OP(next, !=, first);
         CHECK_EQ(PtlMDRelease(first), PTL_ARG_INVALID);
         OK(PtlMDRelease(next));
     }
@@ -90,7 +90,7 @@ CASE(max_mds_can_be_bound_and_no_more, 1, "max_mds descriptors exist at a time; 
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_mds = 7;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &wanted, &granted);
-    CHECK(granted.max_mds > 0);
+    CHECK_OP(granted.max_mds, >, 0);
     void *memory = buffer(64);
     ptl_md_t md = {.start = memory, .length = 64, .eq_handle = PTL_EQ_NONE, .ct_handle = PTL_CT_NONE};
     ptl_handle_md_t *handles = calloc((size_t)granted.max_mds, sizeof *handles), extra;
@@ -113,7 +113,7 @@ CASE(max_iovecs_bounds_a_descriptor, 1, "a descriptor has up to max_iovecs eleme
     wanted.max_iovecs = 4;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &wanted, &granted);
     size_t count = (size_t)granted.max_iovecs + 1;
-    CHECK(granted.max_iovecs > 0);
+    CHECK_OP(granted.max_iovecs, >, 0);
     ptl_iovec_t *vector = buffer(count * sizeof *vector);
     char *memory = buffer(8);
     for (size_t i = 0; i < count; i++)
@@ -198,7 +198,7 @@ CASE(local_offset_selects_the_bytes, 2, "an operation uses length bytes from loc
         unsigned char wanted[256];
         pattern_fill(wanted, 256, 9);
         memset(wanted + 200, 0x77, 5);
-        CHECK(memcmp(memory, wanted, 256) == 0);
+        CHECK_SAME(memory, wanted, 256);
     }
 }
 
@@ -230,10 +230,10 @@ CASE(vector_is_one_contiguous_region, 2,
                 wait_ct(ct, ++done);
                 OK(get_at(plain, 0, bytes, 0));
                 expect_ct(ct, ++done, 0);
-                CHECK(memcmp(back, whole + from, bytes) == 0);
+                CHECK_SAME(back, whole + from, bytes);
             }
         }
-        CHECK(memcmp(copy, vector, sizeof copy) == 0);
+        CHECK_SAME(copy, vector, sizeof copy);
     }
     barrier();
     (void)memory;
@@ -498,7 +498,7 @@ CASE(volatile_buffer_is_free_on_return, 2, "VOLATILE: the buffer may be overwrit
     enum { MESSAGES = 300 };
     ptl_ni_limits_t granted;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &granted);
-    CHECK(granted.max_volatile_size > 0);
+    CHECK_OP(granted.max_volatile_size, >, 0);
     size_t bytes = granted.max_volatile_size < 64 ? (size_t)granted.max_volatile_size : 64;
     unsigned char *memory = target_memory(MESSAGES * 64, PTL_EQ_NONE);
     barrier();

@@ -5,7 +5,7 @@
  *
  * In the cases with two processes, 0 initiates and 1 is the target.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
 
@@ -81,7 +81,7 @@ CASE(empty_queue_gives_nothing, 1, "PtlEQGet of an empty queue returns PTL_EQ_EM
     CHECK_EQ(PtlEQGet(eq[0], &ev), PTL_EQ_EMPTY);
     long long start_ms = now_ms();
     CHECK_EQ(PtlEQPoll(eq, 2, 60, &ev, &which), PTL_EQ_EMPTY);
-    CHECK(now_ms() - start_ms >= 59);
+    CHECK_OP(now_ms() - start_ms, >=, 59);
     CHECK_EQ(PtlEQPoll(eq, 2, 0, &ev, &which), PTL_EQ_EMPTY);
 }
 
@@ -90,7 +90,7 @@ CASE(max_eqs_can_be_allocated_and_no_more, 1, "max_eqs queues exist at a time; o
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_eqs = 5;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &wanted, &granted);
-    CHECK(granted.max_eqs > 0);
+    CHECK_OP(granted.max_eqs, >, 0);
     ptl_handle_eq_t *eq = calloc((size_t)granted.max_eqs, sizeof *eq), extra;
     for (int round = 0; round < 3; round++) {
         for (int i = 0; i < granted.max_eqs; i++)
@@ -118,7 +118,7 @@ CASE(freed_queue_is_refused, 1, "no function takes the handle of a freed queue, 
         CHECK_EQ(PtlEQWait(gone, &ev), PTL_ARG_INVALID);
         CHECK_EQ(PtlEQPoll(&gone, 1, 0, &ev, &which), PTL_ARG_INVALID);
         CHECK_EQ(PtlPTAlloc(ni(), 0, gone, PTL_PT_ANY, &pt), PTL_ARG_INVALID);
-        CHECK(eq_new(4) != gone);
+        CHECK_OP(eq_new(4), !=, gone);
     }
 }
 
@@ -197,7 +197,7 @@ CASE(overrun_is_told_where_it_happened, 2,
             CHECK_EQ(ev.type, PTL_EVENT_PUT);
             CHECK_PTR(ev.user_ptr, TAG(1));
             if (rc == PTL_EQ_DROPPED) {
-                CHECK(ev.hdr_data > last + 1);
+                CHECK_OP(ev.hdr_data, >, last + 1);
                 gaps++;
             } else {
                 CHECK_EQ(rc, PTL_OK);
@@ -208,7 +208,8 @@ CASE(overrun_is_told_where_it_happened, 2,
         }
         CHECK_EQ(gaps, 1);
         CHECK_EQ(last, SENT);
-        CHECK(found >= ROOM && found < SENT);
+        CHECK_OP(found, >=, ROOM);
+        CHECK_OP(found, <, SENT);
     }
     barrier();
     if (rank() == 0)
@@ -236,11 +237,11 @@ CASE(initiator_overrun_is_told, 2, "a queue of an initiator tells of lost events
         expect_ct(acked, SENT, 0);
         sleep_ms(20);
         while ((rc = PtlEQGet(eq, &ev)) != PTL_EQ_EMPTY) {
-            CHECK(rc == PTL_OK || rc == PTL_EQ_DROPPED);
-            CHECK(ev.type == PTL_EVENT_SEND || ev.type == PTL_EVENT_ACK);
+            CHECK_EITHER(rc, PTL_OK, PTL_EQ_DROPPED);
+            CHECK_EITHER(ev.type, PTL_EVENT_SEND, PTL_EVENT_ACK);
             dropped += rc == PTL_EQ_DROPPED;
         }
-        CHECK(dropped > 0);
+        CHECK_OP(dropped, >, 0);
         put_tagged(md, 8, 0, TAG(SENT));
         expect_event(eq, PTL_EVENT_SEND);
         CHECK_PTR(expect_event(eq, PTL_EVENT_ACK).user_ptr, TAG(SENT));
@@ -329,11 +330,11 @@ CASE(poll_is_round_robin, 1, "PtlEQPoll does not starve a queue behind one that 
         ptl_event_t ev;
         unsigned which = 99;
         OK(PtlEQPoll(eq, 3, 0, &ev, &which));
-        CHECK(which < 3);
+        CHECK_OP(which, <, 3);
         found[which]++;
     }
     for (int i = 0; i < 3; i++)
-        CHECK(found[i] > 0);
+        CHECK_OP(found[i], >, 0);
 }
 
 /* ---- Initiator events ----------------------------------------------------------------------------------- */
@@ -422,7 +423,7 @@ static void send_each_kind(ptl_handle_eq_t eq)
     for (int seen = 0; seen < 2; seen++) { /* SEND and REPLY may lie in either order */
         ptl_event_t ev;
         OK(wait_event(eq, &ev, 0));
-        CHECK(ev.type == PTL_EVENT_SEND || ev.type == PTL_EVENT_REPLY);
+        CHECK_EITHER(ev.type, PTL_EVENT_SEND, PTL_EVENT_REPLY);
     }
     OK(PtlSwap(md_back, 0, md, 0, 2, peer(1), PT, BITS, 96, NULL, HDR, NULL, PTL_SWAP, PTL_INT16_T));
     for (int seen = 0; seen < 2; seen++)
@@ -835,7 +836,7 @@ static void check_full_queue(unsigned options, bool told)
     int delivered = rank() == 0 ? put_until_disabled(own) : 0, all[2];
     exchange(&delivered, sizeof delivered, all);
     if (rank() == 1) {
-        CHECK(all[0] >= 1);
+        CHECK_OP(all[0], >=, 1);
         for (int i = 0; i < all[0]; i++)
             expect_event(eq, PTL_EVENT_PUT);
         if (told) {
@@ -883,14 +884,14 @@ CASE(abort_ends_eq_waits, 1, "PtlAbort ends PtlEQWait and PtlEQPoll with PTL_ABO
     struct waiter w[4];
     for (int i = 0; i < 4; i++) {
         w[i] = (struct waiter){.eq = eq_new(8), .polls = i % 2};
-        CHECK(pthread_create(&w[i].thread, NULL, waiter_run, &w[i]) == 0);
+        CHECK_OP(pthread_create(&w[i].thread, NULL, waiter_run, &w[i]), ==, 0);
     }
     sleep_ms(60);
     PtlAbort();
     for (int i = 0; i < 4; i++) {
         ptl_event_t ev;
         unsigned which;
-        CHECK(pthread_join(w[i].thread, NULL) == 0);
+        CHECK_OP(pthread_join(w[i].thread, NULL), ==, 0);
         CHECK_EQ(w[i].rc, PTL_ABORTED);
         CHECK_EQ(PtlEQWait(w[i].eq, &ev), PTL_ABORTED);
         CHECK_EQ(PtlEQPoll(&w[i].eq, 1, PTL_TIME_FOREVER, &ev, &which), PTL_ABORTED);

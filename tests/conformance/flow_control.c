@@ -8,7 +8,7 @@
  * The storms send numbered messages from several processes to one, sending again what was refused. What the senders
  * were told must be, message by message and in order, what the target saw.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { PT = 4 };
 
@@ -30,18 +30,18 @@ static void expect_disabled(ptl_handle_eq_t eq)
     CHECK_EQ(ev.pt_index, PT);
 }
 
-/* The two-process stage of most cases: rank 1 has the index, rank 0 a descriptor of 64 bytes. */
-struct stage {
+/* The two-process setup of most cases: rank 1 has the index, rank 0 a descriptor of 64 bytes. */
+struct setup {
     ptl_handle_eq_t eq;
     ptl_handle_md_t md;
     unsigned char *memory;
 };
 
-static struct stage stage_with(const ptl_ni_limits_t *desired, size_t target_events, unsigned pt_options)
+static struct setup setup_with(const ptl_ni_limits_t *desired, size_t target_events, unsigned pt_options)
 {
     ptl_ni_limits_t actual;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, desired, &actual);
-    struct stage s = {.eq = eq_new(rank() == 1 ? target_events : 1024), .memory = buffer(64)};
+    struct setup s = {.eq = eq_new(rank() == 1 ? target_events : 1024), .memory = buffer(64)};
     s.md = md_new(s.memory, 64, 0, rank() == 0 ? s.eq : PTL_EQ_NONE, PTL_CT_NONE);
     if (rank() == 1) pt_at(PT, s.eq, pt_options);
     return s;
@@ -51,7 +51,7 @@ static struct stage stage_with(const ptl_ni_limits_t *desired, size_t target_eve
 
 CASE(missing_entry_disables, 2, "a message that finds no entry disables the index; both sides are told")
 {
-    struct stage s = stage_with(NULL, 64, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     barrier();
     if (rank() == 0) CHECK_EQ(outcome_of_put(s.md, s.eq, 8, 1, 0), PTL_NI_PT_DISABLED);
     barrier();
@@ -63,7 +63,7 @@ CASE(missing_entry_disables, 2, "a message that finds no entry disables the inde
 
 CASE(missing_entry_without_flow_control, 2, "without flow control a message that finds no entry is dropped and disables nothing")
 {
-    struct stage s = stage_with(NULL, 64, 0);
+    struct setup s = setup_with(NULL, 64, 0);
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     barrier();
@@ -80,7 +80,7 @@ CASE(missing_entry_without_flow_control, 2, "without flow control a message that
 
 CASE(disabled_refuses_what_would_match, 2, "once disabled the index refuses messages that would have found an entry")
 {
-    struct stage s = stage_with(NULL, 64, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     barrier();
@@ -99,7 +99,7 @@ CASE(disabled_refuses_what_would_match, 2, "once disabled the index refuses mess
 
 CASE(enable_recovers, 2, "after PtlPTEnable messages are taken again; each disabling is told once")
 {
-    struct stage s = stage_with(NULL, 256, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 256, PTL_PT_FLOWCTRL);
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     for (unsigned round = 0; round < 20; round++) {
@@ -121,7 +121,7 @@ CASE(enable_recovers, 2, "after PtlPTEnable messages are taken again; each disab
 
 CASE(enable_without_cure_disables_again, 2, "an index that is enabled with its want not cured is disabled by the next message again")
 {
-    struct stage s = stage_with(NULL, 64, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     for (int round = 0; round < 10; round++) {
         barrier();
         if (rank() == 0) CHECK_EQ(outcome_of_put(s.md, s.eq, 8, 1, 0), PTL_NI_PT_DISABLED);
@@ -135,7 +135,7 @@ CASE(enable_without_cure_disables_again, 2, "an index that is enabled with its w
 
 CASE(overflow_entry_prevents, 2, "as long as an overflow entry takes the message the index stays enabled")
 {
-    struct stage s = stage_with(NULL, 256, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 256, PTL_PT_FLOWCTRL);
     ptl_me_t overflow = me_over(NULL, 0, 0);
     overflow.ignore_bits = ~0ull;
     overflow.options |= PTL_ME_EVENT_COMM_DISABLE;
@@ -150,7 +150,7 @@ CASE(missing_headers_disable, 2, "a message that finds no unexpected header left
 {
     ptl_ni_limits_t desired = limits_default();
     desired.max_unexpected_headers = 4;
-    struct stage s = stage_with(&desired, 256, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(&desired, 256, PTL_PT_FLOWCTRL);
     ptl_me_t overflow = me_over(NULL, 0, 0), me = me_over(s.memory, 64, 0);
     overflow.ignore_bits = me.ignore_bits = ~0ull;
     overflow.options |= PTL_ME_EVENT_COMM_DISABLE;
@@ -177,7 +177,7 @@ CASE(missing_headers_disable, 2, "a message that finds no unexpected header left
 CASE(missing_event_space_disables, 2, "a message whose event finds no room disables the index; no event is dropped")
 {
     enum { ASKED_EVENTS = 8, SENT = 600 };
-    struct stage s = stage_with(NULL, ASKED_EVENTS, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, ASKED_EVENTS, PTL_PT_FLOWCTRL);
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     barrier();
@@ -190,8 +190,8 @@ CASE(missing_event_space_disables, 2, "a message whose event finds no room disab
     barrier();
     exchange(&taken, sizeof taken, all);
     if (rank() == 0) {
-        CHECK(taken >= ASKED_EVENTS);
-        CHECK(taken < SENT);
+        CHECK_OP(taken, >=, ASKED_EVENTS);
+        CHECK_OP(taken, <, SENT);
         return;
     }
     for (unsigned i = 0; i < all[0]; i++) CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).hdr_data, i);
@@ -201,7 +201,7 @@ CASE(missing_event_space_disables, 2, "a message whose event finds no room disab
 
 CASE(drained_queue_recovers, 2, "an index disabled for want of event space takes messages again once drained and enabled")
 {
-    struct stage s = stage_with(NULL, 8, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 8, PTL_PT_FLOWCTRL);
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     unsigned total = 0;
@@ -209,9 +209,9 @@ CASE(drained_queue_recovers, 2, "an index disabled for want of event space takes
         unsigned taken = 0, all[2];
         barrier();
         if (rank() == 0)
-            while (outcome_of_put(s.md, s.eq, 8, 1, total + taken) == PTL_NI_OK) CHECK(++taken < 100000);
+            while (outcome_of_put(s.md, s.eq, 8, 1, total + taken) == PTL_NI_OK) CHECK_OP(++taken, <, 100000);
         exchange(&taken, sizeof taken, all);
-        CHECK(all[0] >= 8);
+        CHECK_OP(all[0], >=, 8);
         if (rank() == 1) {
             for (unsigned i = 0; i < all[0]; i++) CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).hdr_data, total + i);
             expect_disabled(s.eq);
@@ -263,7 +263,7 @@ CASE(flowctrl_disable_is_silent, 2, "an entry with EVENT_FLOWCTRL_DISABLE leaves
 {
     ptl_ni_limits_t desired = limits_default();
     desired.max_unexpected_headers = 2;
-    struct stage s = stage_with(&desired, 64, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(&desired, 64, PTL_PT_FLOWCTRL);
     ptl_me_t overflow = me_over(NULL, 0, 0);
     overflow.ignore_bits = ~0ull;
     overflow.options |= PTL_ME_EVENT_COMM_DISABLE | PTL_ME_EVENT_FLOWCTRL_DISABLE;
@@ -279,7 +279,7 @@ CASE(flowctrl_disable_is_silent, 2, "an entry with EVENT_FLOWCTRL_DISABLE leaves
 
 CASE(refused_message_leaves_memory, 2, "a refused message writes nothing, counts nothing and uses up no entry")
 {
-    struct stage s = stage_with(NULL, 64, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     ptl_handle_ct_t ct = ct_new();
     ptl_me_t me = me_over(s.memory, 64, 1);
     me.ct_handle = ct;
@@ -309,7 +309,7 @@ CASE(refused_message_leaves_memory, 2, "a refused message writes nothing, counts
 
 CASE(refused_for_space_leaves_offset, 2, "a message refused for want of event space does not move a local offset")
 {
-    struct stage s = stage_with(NULL, 8, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 8, PTL_PT_FLOWCTRL);
     unsigned char *memory = buffer(8 * 4096);
     ptl_me_t me = me_over(memory, 8 * 4096, 1);
     me.options |= PTL_ME_MANAGE_LOCAL;
@@ -338,7 +338,7 @@ CASE(refused_for_space_leaves_offset, 2, "a message refused for want of event sp
 
 CASE(refusal_is_counted, 2, "with a counting acknowledgment a refusal is one failure of the initiator's counter")
 {
-    struct stage s = stage_with(NULL, 64, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     ptl_handle_ct_t ct = ct_new();
     ptl_handle_md_t md = md_new(s.memory, 64, PTL_MD_EVENT_CT_ACK | PTL_MD_EVENT_CT_BYTES, PTL_EQ_NONE, ct);
     ptl_me_t me = me_over(s.memory, 64, 1);
@@ -355,7 +355,7 @@ CASE(refusal_is_counted, 2, "with a counting acknowledgment a refusal is one fai
 
 CASE(refused_get_says_so, 2, "a get that finds no entry disables too, and its reply says PTL_NI_PT_DISABLED")
 {
-    struct stage s = stage_with(NULL, 64, PTL_PT_FLOWCTRL);
+    struct setup s = setup_with(NULL, 64, PTL_PT_FLOWCTRL);
     barrier();
     if (rank() == 0) {
         get(s.md, 8, 1, PT, 1, 0);
@@ -416,7 +416,7 @@ static void storm_send(unsigned messages, struct record *told)
             ptl_event_t ev;
             CHECK_EQ(wait_event(eq, &ev, 0), PTL_OK);
             CHECK_EQ(ev.type, PTL_EVENT_ACK);
-            CHECK(ev.ni_fail_type == PTL_NI_OK || ev.ni_fail_type == PTL_NI_PT_DISABLED);
+            CHECK_EITHER(ev.ni_fail_type, PTL_NI_OK, PTL_NI_PT_DISABLED);
             arrived[(uintptr_t)ev.user_ptr] = ev.ni_fail_type == PTL_NI_OK;
         }
         unsigned refused = 0;
@@ -450,7 +450,7 @@ static void storm_receive(enum want want, unsigned expected, struct record *seen
         if (ev.type == PTL_EVENT_PUT || ev.type == PTL_EVENT_PUT_OVERFLOW) {
             CHECK_EQ(ev.ni_fail_type, PTL_NI_OK);
             struct record *of = &seen[rank_of(ev.initiator)];
-            CHECK(of->count < MESSAGES_MAX);
+            CHECK_OP(of->count, <, MESSAGES_MAX);
             of->number[of->count++] = (uint16_t)ev.hdr_data;
             got++;
             if (want == WANT_NOTHING_BUT_TOGGLED && got % 50 == 0) {
@@ -474,11 +474,11 @@ static void storm(enum want want, unsigned messages)
     ptl_ni_limits_t desired = limits_default(), actual;
     if (want == WANT_HEADERS) desired.max_unexpected_headers = 8;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &desired, &actual);
-    struct record *seen = calloc((size_t)size(), sizeof *seen), *told = calloc((size_t)size(), sizeof *told), mine;
+    struct record *seen = calloc((size_t)ranks(), sizeof *seen), *told = calloc((size_t)ranks(), sizeof *told), mine;
     memset(&mine, 0, sizeof mine);
     unsigned disabled = 0;
     if (rank() == 0) {
-        storm_receive(want, messages * (unsigned)(size() - 1), seen, &disabled);
+        storm_receive(want, messages * (unsigned)(ranks() - 1), seen, &disabled);
     } else {
         barrier();
         storm_send(messages, &mine);
@@ -486,8 +486,8 @@ static void storm(enum want want, unsigned messages)
     barrier();
     exchange(&mine, sizeof mine, told);
     if (rank() == 0) {
-        CHECK(disabled > 0);
-        for (int sender = 1; sender < size(); sender++) {
+        CHECK_OP(disabled, >, 0);
+        for (int sender = 1; sender < ranks(); sender++) {
             CHECK_EQ(seen[sender].count, messages);
             CHECK_EQ(told[sender].count, messages);
             for (unsigned i = 0; i < messages; i++)

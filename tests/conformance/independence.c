@@ -8,7 +8,7 @@
  * process 0 writes as its last message, after it has seen everything else complete. If anything needed the busy
  * process's program, process 0 would wait for ever and the case would fail.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { PT = 12, BITS = 0xd1, BYTES = 8192, BUSY_MS = 300, GIVE_UP_MS = 30000, RELEASE_AT = BYTES - 1 };
 
@@ -44,7 +44,7 @@ static void compute_until_released(const struct side *s)
     while (*released == 0 || now_ms() - start_ms < BUSY_MS) {
         for (int i = 1; i < 20000; i++)
             sum += 1.0 / i;
-        CHECK(now_ms() - start_ms < GIVE_UP_MS);
+        CHECK_OP(now_ms() - start_ms, <, GIVE_UP_MS);
     }
 }
 
@@ -279,14 +279,14 @@ CASE_NIC(flow_control_acts, 2, "a full queue disables the entry of a busy proces
         ptl_handle_md_t md = md_new(NULL, 0, PTL_MD_EVENT_SEND_DISABLE, eq, PTL_CT_NONE);
         for (;; delivered++) {
             ptl_event_t ev;
-            CHECK(delivered < 4000);
+            CHECK_OP(delivered, <, 4000);
             put(md, 0, 1, PT + 1, BITS, 0);
             OK(wait_event(eq, &ev, 0));
             if (ev.ni_fail_type == PTL_NI_PT_DISABLED)
                 break;
             CHECK_EQ(ev.ni_fail_type, PTL_NI_OK);
         }
-        CHECK(delivered >= 1);
+        CHECK_OP(delivered, >=, 1);
         release(&s);
     } else {
         compute_until_released(&s);

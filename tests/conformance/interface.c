@@ -4,7 +4,7 @@
  * registers, handles. Portals 4.3, chapters on initialization, network interfaces, user and process identification,
  * and operations on handles. What is asked of limits is in limits.c, refused arguments are in arguments.c.
  */
-#include "harness.h"
+#include "suite.h"
 
 static const unsigned ni_kinds[] = {
     PTL_NI_MATCHING | PTL_NI_LOGICAL,
@@ -252,9 +252,10 @@ CASE(same_pid_for_all_kinds, 1, "the process id asked for may be asked for again
 CASE(any_pid_is_unique, 8, "PTL_PID_ANY gives every process an id of its own, and never a wildcard")
 {
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
-    for (int i = 0; i < size(); i++) {
-        CHECK(peer(i).phys.pid != PTL_PID_ANY && peer(i).phys.nid != PTL_NID_ANY);
-        CHECK(peer(i).phys.pid <= PTL_PID_MAX);
+    for (int i = 0; i < ranks(); i++) {
+        CHECK_OP(peer(i).phys.pid, !=, PTL_PID_ANY);
+        CHECK_OP(peer(i).phys.nid, !=, PTL_NID_ANY);
+        CHECK_OP(peer(i).phys.pid, <=, PTL_PID_MAX);
         for (int j = 0; j < i; j++) CHECK(!same_process(peer(i), peer(j)));
     }
 }
@@ -285,9 +286,9 @@ CASE(getuid_is_the_users, 3, "processes of one user have one user id, and it is 
     ptl_uid_t mine, all[3];
     ni_matching();
     OK(PtlGetUid(ni(), &mine));
-    CHECK(mine != PTL_UID_ANY);
+    CHECK_OP(mine, !=, PTL_UID_ANY);
     exchange(&mine, sizeof mine, all);
-    for (int i = 0; i < size(); i++) CHECK_EQ(all[i], mine);
+    for (int i = 0; i < ranks(); i++) CHECK_EQ(all[i], mine);
 }
 
 CASE(getuid_travels_with_messages, 2, "the user id in a target's event is the initiator's PtlGetUid")
@@ -316,8 +317,8 @@ CASE(getmap_returns_setmap, 4, "PtlGetMap returns what PtlSetMap set")
     ptl_size_t actual = 0;
     ni_matching();
     OK(PtlGetMap(ni(), 8, map, &actual));
-    CHECK_EQ(actual, size());
-    for (int i = 0; i < size(); i++) {
+    CHECK_EQ(actual, ranks());
+    for (int i = 0; i < ranks(); i++) {
         CHECK_EQ(map[i].phys.nid, peer_physical(i).phys.nid);
         CHECK_EQ(map[i].phys.pid, peer_physical(i).phys.pid);
     }
@@ -367,7 +368,7 @@ CASE(setmap_again_overwrites, 2, "PtlSetMap again overwrites the map, or returns
     ni_matching();
     for (int i = 0; i < 2; i++) reversed[i] = peer_physical(1 - i);
     int rc = PtlSetMap(ni(), 2, reversed);
-    CHECK(rc == PTL_OK || rc == PTL_IGNORED);
+    CHECK_EITHER(rc, PTL_OK, PTL_IGNORED);
     OK(PtlGetMap(ni(), 2, map, &actual));
     CHECK_EQ(map[0].phys.pid, rc == PTL_OK ? reversed[0].phys.pid : reversed[1].phys.pid);
 }

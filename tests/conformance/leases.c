@@ -6,7 +6,7 @@
  *
  * In most cases rank 0 sends until the target stops it, and the target changes something meanwhile.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -111,7 +111,7 @@ static void send_until_stopped(struct end *e, unsigned md_options, int to)
         if (mode_is("host") || path_is("bounce") || path_is("cma"))
             sched_yield();
     }
-    CHECK(counted(e->stop) == 1);
+    CHECK_OP(counted(e->stop), ==, 1);
     if (md_options == ACKED)
         wait_ct(e->ct, 2 * e->sent);
 }
@@ -233,7 +233,9 @@ CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is d
     if (rank() == 0) {
         unsigned char *ordinary = malloc(64);
         unsigned char *nothing = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        CHECK(ordinary != NULL && nothing != MAP_FAILED && munmap(nothing, 4096) == 0);
+        CHECK_OP(ordinary, !=, NULL);
+        CHECK_OP(nothing, !=, MAP_FAILED);
+        CHECK_OP(munmap(nothing, 4096), ==, 0);
         ptl_handle_md_t md = md_new(NULL, PTL_SIZE_MAX, ACKED, PTL_EQ_NONE, ct);
         for (uint64_t n = 1; n <= ROUNDS; n++) {
             memcpy(e.memory, &n, 8);
@@ -258,7 +260,7 @@ CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is d
         CHECK_EQ(word_at(e.memory), ROUNDS);
         CHECK_EQ(word_at(e.memory + 16), ROUNDS);
         uint64_t last = ROUNDS;
-        CHECK(memcmp(e.memory + BYTES - 3, &last, 3) == 0);
+        CHECK_SAME(e.memory + BYTES - 3, &last, 3);
         CHECK_BYTES(e.memory + 8, 8, 0);
         CHECK_BYTES(e.memory + 24, BYTES - 27, 0);
     }
@@ -271,7 +273,7 @@ CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no mo
     struct end e = open_end(true, 0);
     ptl_handle_ct_t ct = ct_new();
     void *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    CHECK(page != MAP_FAILED);
+    CHECK_OP(page, !=, MAP_FAILED);
     memset(page, 0, PAGE);
     if (rank() == TARGET) {
         ptl_me_t me = counting(page, PAGE, ct, 0);
@@ -293,7 +295,7 @@ CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no mo
             if (rank() == TARGET) {
                 expect_ct(ct, arrived, BEFORE - arrived);
                 CHECK_EQ(word_at((char *)page + 16), arrived);
-                CHECK(munmap(page, PAGE) == 0);
+                CHECK_OP(munmap(page, PAGE), ==, 0);
             }
             barrier();
         }
@@ -324,7 +326,8 @@ CASE(set_in_mid_stream, 2, "PtlCTSet takes effect at one point of a stream: all 
     uint64_t sent = sent_by(&e, 0);
     if (rank() == TARGET) {
         uint64_t left = counted(e.ct);
-        CHECK(least <= sent - left && sent - left <= most + 1);
+        CHECK_OP(least, <=, sent - left);
+        CHECK_OP(sent - left, <=, most + 1);
     }
 }
 
@@ -342,7 +345,8 @@ CASE(increments_in_mid_stream, 2, "PtlCTInc and triggered increments add to a co
             OK(PtlTriggeredCTInc(e.ct, (ptl_ct_event_t){500, 0}, trigger, i));
             OK(PtlCTInc(trigger, one));
             ptl_size_t now = wait_ct(e.ct, 1500 * i + 4 * i).success;
-            CHECK(now >= before && counted(e.ct) >= now);
+            CHECK_OP(now, >=, before);
+            CHECK_OP(counted(e.ct), >=, now);
             before = now;
         }
         stop(&e, 0);
@@ -361,7 +365,7 @@ static uint64_t told_of_each(struct end *e)
     uint64_t sent = sent_by(e, 0);
     ptl_size_t arrived[RANKS_MAX], mine = counted(e->ct);
     exchange(&mine, sizeof mine, arrived);
-    CHECK(arrived[TARGET] <= sent);
+    CHECK_OP(arrived[TARGET], <=, sent);
     if (rank() == 0) expect_ct(e->ct, sent + arrived[TARGET], sent - arrived[TARGET]);
     return sent;
 }
@@ -483,7 +487,7 @@ CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, an
             uint64_t word = word_at(e.memory);
             for (int n = 0; word_at(e.memory) == word && n < 1000; n++)
                 sleep_ms(1); /* messages come as before */
-            CHECK(word_at(e.memory) != word);
+            CHECK_OP(word_at(e.memory), !=, word);
             CHECK_EQ(counted(fresh), 0);
             CHECK_EQ(counted(other), 0);
             while (PtlMEUnlink(e.entry) == PTL_IN_USE) {
@@ -512,11 +516,11 @@ CASE(armed_in_mid_stream, 2, "an operation that is armed in the middle of a stre
             OK(PtlTriggeredCTInc(fired, one, e.ct, now)); /* due */
             wait_ct(fired, ++times);
             OK(PtlTriggeredCTInc(fired, one, e.ct, now + 400));
-            if (counted(fired) == times + 1) CHECK(counted(e.ct) >= now + 400);
+            if (counted(fired) == times + 1) CHECK_OP(counted(e.ct), >=, now + 400);
             OK(PtlTriggeredCTInc(fired, one, e.ct, (ptl_size_t)1 << 50));
             wait_ct(fired, ++times);
             now = counted(e.ct);
-            CHECK(now >= 400);
+            CHECK_OP(now, >=, 400);
             OK(PtlCTCancelTriggered(e.ct));
             CHECK_EQ(counted(fired), times);
         }
@@ -582,7 +586,7 @@ CASE(descriptor_bound_anew, 2, "a descriptor that is released and bound elsewher
             unsigned char wanted[64];
             pattern_fill(wanted, 64, (unsigned)i);
             expect_ct(e.ct, i * EACH, 0);
-            CHECK(memcmp(e.memory + 8, wanted + 8, 40) == 0);
+            CHECK_SAME(e.memory + 8, wanted + 8, 40);
         }
         barrier();
     }
@@ -725,9 +729,9 @@ static void threads_to(ptl_pt_index_t first, ptl_pt_index_t second)
     for (int round = 0; round < 2 && rank() == 0; round++) {
         struct thread threads[THREADS] = {{.e = &e, .pt = first}, {.e = &e, .pt = second, .offset = 64}};
         for (int i = 0; i < THREADS; i++)
-            CHECK(pthread_create(&threads[i].thread, NULL, thread_run, &threads[i]) == 0);
+            CHECK_OP(pthread_create(&threads[i].thread, NULL, thread_run, &threads[i]), ==, 0);
         for (int i = 0; i < THREADS; i++)
-            CHECK(pthread_join(threads[i].thread, NULL) == 0);
+            CHECK_OP(pthread_join(threads[i].thread, NULL), ==, 0);
     }
     barrier();
     if (rank() == TARGET) {
@@ -769,7 +773,7 @@ CASE(many_senders_to_one_counter, 7, "puts of six processes to one entry are all
     barrier();
     ptl_size_t told[RANKS_MAX], mine = counted(e.ct), acked = 0;
     exchange(&mine, sizeof mine, told);
-    for (int r = 0; r < size(); r++)
+    for (int r = 0; r < ranks(); r++)
         if (r != TARGET) acked += told[r] - EACH;
     CHECK_EQ(told[TARGET], acked);
     if (rank() != TARGET) CHECK_EQ(value_of(e.ct).success + value_of(e.ct).failure, 2 * EACH);
@@ -863,7 +867,8 @@ CASE_NIC(target_comes_and_goes, 2, "puts to an interface that is closed fail, an
         /* A put that cannot be delivered may fail twice over: its SEND and its ACK. */
         ptl_ct_event_t told = value_of(ct);
         CHECK_EQ(told.success + told.failure, 2 * sent);
-        CHECK(told.success >= 2 * all[TARGET] && told.success <= sent + all[TARGET]);
+        CHECK_OP(told.success, >=, 2 * all[TARGET]);
+        CHECK_OP(told.success, <=, sent + all[TARGET]);
     }
 }
 
@@ -876,7 +881,7 @@ CASE(small_puts_stay_behind_large_ones, 2, "a short put that is counted comes be
     unsigned char *large = buffer(LARGE);
     /* Where both kinds of memory are to be had, the long one goes to the other kind. */
     unsigned char *exposed = memory_is_shared() && path_is("auto") ? malloc(LARGE) : buffer(LARGE);
-    CHECK(exposed != NULL);
+    CHECK_OP(exposed, !=, NULL);
     if (rank() == TARGET) {
         ptl_me_t me = me_over(exposed, LARGE, BITS);
         pt_at(PT + 1, PTL_EQ_NONE, 0);

@@ -4,7 +4,7 @@
  * the next allocation is refused with the code that the specification names and changes nothing, and what is freed
  * can be allocated again. Portals 4.3, network interface limits.
  */
-#include "harness.h"
+#include "suite.h"
 
 static const unsigned matching = PTL_NI_MATCHING | PTL_NI_LOGICAL;
 
@@ -46,13 +46,13 @@ CASE(defaults_are_usable, 1, "without desired limits every limit is usable and t
     memset(&actual, 0, sizeof actual);
     ni_open(matching, NULL, &actual);
     struct counts got = counts_of(&actual);
-    for (int i = 0; i < COUNTS; i++) CHECK(got.of[i] > 0);
-    CHECK(actual.max_pt_index >= 63);
-    CHECK(actual.max_waw_ordered_size >= 64);
-    CHECK(actual.max_war_ordered_size >= 8);
-    CHECK(actual.max_msg_size >= 4096);
-    CHECK(actual.max_atomic_size >= 8);
-    CHECK(actual.max_fetch_atomic_size >= 8);
+    for (int i = 0; i < COUNTS; i++) CHECK_OP(got.of[i], >, 0);
+    CHECK_OP(actual.max_pt_index, >=, 63);
+    CHECK_OP(actual.max_waw_ordered_size, >=, 64);
+    CHECK_OP(actual.max_war_ordered_size, >=, 8);
+    CHECK_OP(actual.max_msg_size, >=, 4096);
+    CHECK_OP(actual.max_atomic_size, >=, 8);
+    CHECK_OP(actual.max_fetch_atomic_size, >=, 8);
 }
 
 CASE(counts_granted_as_asked, 1, "the counts asked for are the counts granted")
@@ -92,7 +92,7 @@ CASE(tiny_counts_granted_as_asked, 1, "counts of one are granted, but the portal
     ptl_ni_limits_t desired = limits_all(1), actual;
     ni_open(matching, &desired, &actual);
     struct counts got = counts_of(&actual), wanted = counts_of(&desired);
-    CHECK(actual.max_pt_index >= 63);
+    CHECK_OP(actual.max_pt_index, >=, 63);
     got.of[5] = wanted.of[5];
     for (int i = 0; i < COUNTS; i++) CHECK_EQ(got.of[i], wanted.of[i]);
 }
@@ -103,7 +103,7 @@ CASE(zero_counts_open, 1, "an interface with counts of zero opens, and refuses w
     ptl_handle_any_t handle;
     ptl_pt_index_t pt;
     ni_open(matching, &desired, &actual);
-    CHECK(actual.max_pt_index >= 63);
+    CHECK_OP(actual.max_pt_index, >=, 63);
     if (actual.max_cts == 0) CHECK_EQ(PtlCTAlloc(ni(), &handle), PTL_NO_SPACE);
     if (actual.max_eqs == 0) CHECK_EQ(PtlEQAlloc(ni(), 8, &handle), PTL_NO_SPACE);
     if (actual.max_mds == 0) {
@@ -114,7 +114,7 @@ CASE(zero_counts_open, 1, "an interface with counts of zero opens, and refuses w
     ptl_me_t me = me_over(NULL, 0, 0);
     if (actual.max_entries == 0) {
         int rc = PtlMEAppend(ni(), pt, &me, PTL_PRIORITY_LIST, NULL, &handle);
-        CHECK(rc == PTL_NO_SPACE || rc == PTL_LIST_TOO_LONG);
+        CHECK_EITHER(rc, PTL_NO_SPACE, PTL_LIST_TOO_LONG);
     }
 }
 
@@ -125,9 +125,9 @@ CASE(minima_kept, 1, "ordering sizes are never below the specification's minima,
     desired.max_war_ordered_size = 0;
     desired.max_pt_index = 0;
     ni_open(matching, &desired, &actual);
-    CHECK(actual.max_waw_ordered_size >= 64);
-    CHECK(actual.max_war_ordered_size >= 8);
-    CHECK(actual.max_pt_index >= 63);
+    CHECK_OP(actual.max_waw_ordered_size, >=, 64);
+    CHECK_OP(actual.max_war_ordered_size, >=, 8);
+    CHECK_OP(actual.max_pt_index, >=, 63);
 }
 
 CASE(features_are_known_bits, 1, "the features told are those that the specification defines")
@@ -184,7 +184,7 @@ CASE(many_entries_really_fit, 1, "70000 entries asked for are 70000 entries that
     ni_open(matching, &desired, &actual);
     ptl_pt_index_t pt = pt_new(PTL_EQ_NONE, 0);
     ptl_handle_me_t *entries = malloc(70000 * sizeof *entries), extra;
-    CHECK(entries != NULL);
+    CHECK_OP(entries, !=, NULL);
     for (int i = 0; i < 70000; i++) {
         ptl_me_t me = me_over(NULL, 0, (ptl_match_bits_t)i);
         entries[i] = me_append(pt, &me, PTL_PRIORITY_LIST, NULL);
@@ -394,7 +394,7 @@ CASE(message_size_exactly, 2, "a message of max_msg_size bytes arrives whole; a 
     ptl_ni_limits_t desired = limits_default(), actual;
     desired.max_msg_size = 10000;
     ni_open(matching, &desired, &actual);
-    CHECK(actual.max_msg_size >= 10000);
+    CHECK_OP(actual.max_msg_size, >=, 10000);
     const size_t most = actual.max_msg_size > (1 << 20) ? 1 << 20 : actual.max_msg_size;
     ptl_handle_eq_t eq = eq_new(16);
     pt_at(0, rank() == 1 ? eq : PTL_EQ_NONE, 0);

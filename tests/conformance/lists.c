@@ -4,13 +4,13 @@
  * the events of it, races of unlinking with messages, user ids. Both kinds of entries. Portals 4.3, list entries and
  * lists, match list entries. What is about the unexpected list is in unexpected.c, searching in search.c.
  */
-#include "stage.h"
+#include "setup.h"
 
 /* ---- Priority and overflow ------------------------------------------------------------------------------------- */
 
 CASE(priority_before_overflow, 2, "a message goes to a matching priority entry even if an overflow entry was appended before")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(64), 64), me = me_over(s.memory, 64, 1);
     overflow.options &= ~PTL_ME_EVENT_COMM_DISABLE;
     if (rank() == 1) {
@@ -28,7 +28,7 @@ CASE(priority_before_overflow, 2, "a message goes to a matching priority entry e
 
 CASE(overflow_takes_the_rest, 2, "a message that no priority entry matches goes to the overflow list, and its event says so")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     unsigned char *spare = buffer(64);
     ptl_me_t overflow = overflow_over(spare, 64), me = me_over(s.memory, 64, 1);
     overflow.options &= ~PTL_ME_EVENT_COMM_DISABLE;
@@ -49,7 +49,7 @@ CASE(overflow_takes_the_rest, 2, "a message that no priority entry matches goes 
 
 CASE(overflow_of_list_entries, 2, "without matching the overflow list takes what comes while the priority list is empty")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     unsigned char *spare = buffer(64);
     ptl_le_t overflow = le_over(spare, 64), le = le_over(buffer(64), 64);
     le.options |= PTL_LE_USE_ONCE | QUIET;
@@ -69,7 +69,7 @@ CASE(overflow_of_list_entries, 2, "without matching the overflow list takes what
 
 CASE(first_entry_wins, 2, "of several matching entries the one appended first takes the message, as long as it is there")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_handle_me_t entries[3] = {0};
     if (rank() == 1)
         for (uintptr_t i = 0; i < 3; i++) {
@@ -86,7 +86,7 @@ CASE(first_entry_wins, 2, "of several matching entries the one appended first ta
 
 CASE(first_list_entry_wins, 2, "without matching the first entry of the list takes every message until it is unlinked")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     if (rank() == 1)
         for (uintptr_t i = 0; i < 3; i++) {
             ptl_le_t le = le_over(buffer(64), 64);
@@ -101,7 +101,7 @@ CASE(first_list_entry_wins, 2, "without matching the first entry of the list tak
 
 CASE(persistent_entry_stays, 2, "an entry without USE_ONCE takes any number of messages")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     send_numbered(&s, 1, 1, 100);
@@ -111,7 +111,7 @@ CASE(persistent_entry_stays, 2, "an entry without USE_ONCE takes any number of m
 
 CASE(no_entry_drops, 2, "a message that matches nothing on either list is dropped and its initiator is told")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == 1) {
         me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -130,7 +130,7 @@ CASE(no_entry_drops, 2, "a message that matches nothing on either list is droppe
 
 CASE(use_once_unlinks, 2, "an entry with USE_ONCE takes one message and is unlinked: PUT, then AUTO_UNLINK; its handle is void")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     me.options |= PTL_ME_USE_ONCE;
     ptl_handle_me_t entry = rank() == 1 ? me_append(PT, &me, PTL_PRIORITY_LIST, (void *)41) : 0;
@@ -152,7 +152,7 @@ CASE(use_once_unlinks, 2, "an entry with USE_ONCE takes one message and is unlin
 
 CASE(use_once_list_entry, 2, "a list entry with USE_ONCE takes one message and is unlinked")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     ptl_le_t le = le_over(s.memory, 64);
     le.options |= PTL_LE_USE_ONCE;
     if (rank() == 1) {
@@ -168,7 +168,7 @@ CASE(use_once_list_entry, 2, "a list entry with USE_ONCE takes one message and i
 
 CASE(unlink_event_can_be_disabled, 2, "EVENT_UNLINK_DISABLE: no AUTO_UNLINK event")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     me.options |= PTL_ME_USE_ONCE | PTL_ME_EVENT_UNLINK_DISABLE;
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -181,7 +181,7 @@ CASE(unlink_event_can_be_disabled, 2, "EVENT_UNLINK_DISABLE: no AUTO_UNLINK even
 
 CASE(comm_event_disabled_unlink_told, 2, "EVENT_COMM_DISABLE drops the PUT event and leaves the AUTO_UNLINK")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     me.options |= PTL_ME_USE_ONCE | PTL_ME_EVENT_COMM_DISABLE;
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -240,7 +240,7 @@ CASE(unlink_is_silent, 1, "PtlMEUnlink gives no event, and the entry takes nothi
 CASE(unlink_from_the_middle, 2, "unlinking any entry of a list keeps the order of the others")
 {
     enum { ENTRIES = 20 };
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     if (rank() == 1) {
         ptl_handle_me_t entries[ENTRIES];
         for (uintptr_t i = 0; i < ENTRIES; i++) {
@@ -285,7 +285,7 @@ CASE(unlink_races_with_messages, 5, "an entry is either unlinked or takes the me
             for (int i = ENTRIES - 1; i >= 0; i--) {
                 int rc;
                 while ((rc = PtlMEUnlink(entries[i])) == PTL_IN_USE) sleep_ms(1); /* a message is on its way into it */
-                CHECK(rc == PTL_OK || rc == PTL_ARG_INVALID);
+                CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
                 gone += unlinked[i] = rc == PTL_OK;
             }
             barrier();
@@ -307,7 +307,7 @@ CASE(unlink_races_with_messages, 5, "an entry is either unlinked or takes the me
 
 CASE(own_user_may_use, 2, "an entry of the initiator's user id takes its messages")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     OK(PtlGetUid(ni(), &me.uid));
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -317,7 +317,7 @@ CASE(own_user_may_use, 2, "an entry of the initiator's user id takes its message
 
 CASE(other_user_may_not_use, 2, "a message to an entry of another user id is refused with PTL_NI_PERM_VIOLATION and changes nothing")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_handle_ct_t ct = ct_new();
     ptl_me_t me = me_over(s.memory, 64, 1);
     OK(PtlGetUid(ni(), &me.uid));
@@ -344,7 +344,7 @@ CASE(other_user_may_not_use, 2, "a message to an entry of another user id is ref
 
 CASE(other_user_of_list_entry, 2, "the user id of a list entry is checked too")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     ptl_le_t le = le_over(s.memory, 64);
     OK(PtlGetUid(ni(), &le.uid));
     le.uid += 1;

@@ -4,13 +4,13 @@
  * wildcards, the order of exact and wildcard entries, lengths, offsets, locally managed memory, vectors, empty messages;
  * Portals 4.3, matching and list entry options. Long queues against a plain model are in deep_queues.c.
  */
-#include "stage.h"
+#include "setup.h"
 
 /* ---- Bits -------------------------------------------------------------------------------------------------------- */
 
 CASE(bits_must_be_equal, 2, "without ignored bits an entry takes exactly its own match bits, all 64 of them")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     const ptl_match_bits_t bits = 0x8000000100000001ull;
     ptl_me_t me = me_over(s.memory, 64, bits);
     if (rank() == TARGET) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -29,7 +29,7 @@ CASE(bits_must_be_equal, 2, "without ignored bits an entry takes exactly its own
 
 CASE(ignored_bits_are_ignored, 2, "a message matches where ((its bits ^ match bits) & ~ignore bits) is zero, and nowhere else")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     uint64_t state = 20100401;
     for (int round = 0; round < 40; round++) {
         ptl_match_bits_t match = random_next(&state), ignore = random_next(&state), bits = random_next(&state);
@@ -53,7 +53,7 @@ CASE(ignored_bits_are_ignored, 2, "a message matches where ((its bits ^ match bi
 
 CASE(indexes_do_not_mix, 2, "an entry takes messages of its own index only")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == TARGET) {
         pt_at(PT + 1, s.eq, 0);
@@ -68,7 +68,7 @@ CASE(indexes_do_not_mix, 2, "an entry takes messages of its own index only")
 
 CASE(header_data_arrives_whole, 2, "all 64 bits of the header data arrive, and the initiator's user pointer does not")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == TARGET) me_append(PT, &me, PTL_PRIORITY_LIST, (void *)21);
     barrier();
@@ -85,7 +85,7 @@ CASE(header_data_arrives_whole, 2, "all 64 bits of the header data arrive, and t
 /* ---- Sources ------------------------------------------------------------------------------------------------------ */
 
 /* Rank 1 posts one entry for `source`; ranks 0 and 2 send to it, and are told whether it matched. */
-static void check_source(struct stage *s, ptl_process_t source, bool takes_0, bool takes_2)
+static void check_source(struct setup *s, ptl_process_t source, bool takes_0, bool takes_2)
 {
     ptl_me_t me = me_over(s->memory, 64, 1);
     me.match_id = source;
@@ -105,7 +105,7 @@ static void check_source(struct stage *s, ptl_process_t source, bool takes_0, bo
 
 CASE(source_by_rank, 3, "on a logical interface an entry takes messages of its rank, or of any with PTL_RANK_ANY")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     check_source(&s, peer(0), true, false);
     check_source(&s, peer(2), false, true);
     check_source(&s, peer(1), false, false);
@@ -114,7 +114,7 @@ CASE(source_by_rank, 3, "on a logical interface an entry takes messages of its r
 
 CASE(source_by_process_id, 3, "on a physical interface node id and process id must match, each or both may be wildcards")
 {
-    struct stage s = stage_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL);
+    struct setup s = setup_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL);
     ptl_process_t any_node = peer(2), any_pid = peer(2), other_node = peer(2), no_node = any_process();
     any_node.phys.nid = PTL_NID_ANY;
     any_pid.phys.pid = PTL_PID_ANY;
@@ -131,7 +131,7 @@ CASE(source_by_process_id, 3, "on a physical interface node id and process id mu
 
 CASE(source_of_unexpected, 3, "an entry for one source takes the unexpected messages of that source only")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 64, 1);
     if (rank() == TARGET) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered_from(0, &s, 1, 10, 11);
@@ -149,7 +149,7 @@ CASE(source_of_unexpected, 3, "an entry for one source takes the unexpected mess
 
 CASE(without_matching_any_source, 4, "without matching an entry takes messages of every process")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     ptl_le_t le = le_over(s.memory, 64);
     if (rank() == TARGET) le_append(PT, &le, PTL_PRIORITY_LIST, NULL);
     for (int from = 0; from < 4; from++) {
@@ -163,7 +163,7 @@ CASE(without_matching_any_source, 4, "without matching an entry takes messages o
 
 CASE(wildcards_keep_their_place, 2, "of exact and wildcard entries that match, the one appended first takes the message")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     /* exact, ignoring bits, exact source: four turns of each, in an order that changes */
     const char order[] = "ebsbesseb" "bse";
     const unsigned count = sizeof order - 1;
@@ -182,7 +182,7 @@ CASE(wildcards_keep_their_place, 2, "of exact and wildcard entries that match, t
 
 CASE(wildcard_before_exact, 3, "a wildcard appended first takes a message that a later exact entry matches; the exact one waits")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t wild = me_over(s.memory, 64, 5), exact = wild;
     wild.options |= PTL_ME_USE_ONCE | QUIET;
     exact.options = wild.options;
@@ -206,7 +206,7 @@ CASE(wildcard_before_exact, 3, "a wildcard appended first takes a message that a
 
 CASE(violation_ends_the_search, 2, "a message that matches an entry which forbids it is refused, not offered to the next entry")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == TARGET) {
         me.options = PTL_ME_OP_GET | QUIET;
@@ -226,7 +226,7 @@ CASE(violation_ends_the_search, 2, "a message that matches an entry which forbid
 CASE(messages_match_in_order, 2, "messages of one process to one process match in the order in which they were sent, whatever their sizes")
 {
     enum { MESSAGES = 300 };
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     unsigned char *memory = buffer(MESSAGES * 16);
     if (rank() == TARGET)
         for (uintptr_t i = 0; i < MESSAGES; i++) {
@@ -237,7 +237,7 @@ CASE(messages_match_in_order, 2, "messages of one process to one process match i
     barrier();
     if (rank() == 0) {
         ptl_handle_ct_t acks = ct_new();
-        ptl_handle_md_t md = md_new(s.memory, STAGE_BYTES, PTL_MD_EVENT_CT_ACK, PTL_EQ_NONE, acks);
+        ptl_handle_md_t md = md_new(s.memory, SETUP_BYTES, PTL_MD_EVENT_CT_ACK, PTL_EQ_NONE, acks);
         const size_t sizes[] = {8, 4096, 0, 64, 1000, 3};
         for (unsigned i = 0; i < MESSAGES; i++)
             OK(PtlPut(md, 0, sizes[i % 6], PTL_CT_ACK_REQ, peer(TARGET), PT, 1, 0, NULL, i));
@@ -254,7 +254,7 @@ CASE(messages_match_in_order, 2, "messages of one process to one process match i
 /* ---- Lengths and offsets -------------------------------------------------------------------------------------------- */
 
 /* Rank 0 puts `bytes` of pattern 9 at `offset` into an entry of 64 bytes of zeros at rank 1, which takes `mlength`. */
-static void check_placed(struct stage *s, size_t bytes, size_t offset, size_t mlength)
+static void check_placed(struct setup *s, size_t bytes, size_t offset, size_t mlength)
 {
     unsigned char *memory = buffer(128);
     ptl_me_t me = me_over(memory, 64, 1);
@@ -284,7 +284,7 @@ static void check_placed(struct stage *s, size_t bytes, size_t offset, size_t ml
 
 CASE(message_that_fits, 2, "a message that fits is taken whole, at its remote offset, and touches nothing else")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     check_placed(&s, 64, 0, 64);
     check_placed(&s, 10, 3, 10);
     check_placed(&s, 1, 63, 1);
@@ -293,7 +293,7 @@ CASE(message_that_fits, 2, "a message that fits is taken whole, at its remote of
 
 CASE(message_too_long_is_truncated, 2, "of a message too long as much as fits is taken; both sides are told mlength")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     check_placed(&s, 65, 0, 64);
     check_placed(&s, 4096, 0, 64);
     check_placed(&s, 64, 60, 4);
@@ -301,7 +301,7 @@ CASE(message_too_long_is_truncated, 2, "of a message too long as much as fits is
 
 CASE(message_outside_is_truncated_to_nothing, 2, "a message at or beyond the end of the entry matches and takes no byte")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     check_placed(&s, 8, 64, 0);
     check_placed(&s, 8, 65, 0);
     check_placed(&s, 8, 1ull << 40, 0);
@@ -310,7 +310,7 @@ CASE(message_outside_is_truncated_to_nothing, 2, "a message at or beyond the end
 
 CASE(get_is_truncated, 2, "a get of more than the entry has replies what there is, and tells mlength")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     if (rank() == TARGET) {
         pattern_fill(s.memory, 128, 4);
@@ -326,7 +326,7 @@ CASE(get_is_truncated, 2, "a get of more than the entry has replies what there i
         CHECK_BYTES(s.memory + 64, 64, 0);
         get(s.md, 100, TARGET, PT, 1, 50);
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_REPLY).mlength, 14);
-        CHECK(memcmp(s.memory, expected + 50, 14) == 0);
+        CHECK_SAME(s.memory, expected + 50, 14);
         get(s.md, 100, TARGET, PT, 1, 64);
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_REPLY).mlength, 0);
     } else {
@@ -341,7 +341,7 @@ CASE(get_is_truncated, 2, "a get of more than the entry has replies what there i
 
 CASE(no_truncate_does_not_match, 2, "NO_TRUNCATE: a message that does not fit, length or offset, does not match; the next entry is tried")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t strict = me_over(buffer(64), 64, 1), lax = me_over(s.memory, 64, 1);
     strict.options |= PTL_ME_NO_TRUNCATE;
     if (rank() == TARGET) {
@@ -363,7 +363,7 @@ CASE(no_truncate_does_not_match, 2, "NO_TRUNCATE: a message that does not fit, l
 
 CASE(no_truncate_of_unexpected, 2, "an appended NO_TRUNCATE entry does not take an unexpected message that is longer than it")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 4, 1);
     if (rank() == TARGET) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 1);
@@ -379,7 +379,7 @@ CASE(no_truncate_of_unexpected, 2, "an appended NO_TRUNCATE entry does not take 
 
 CASE(empty_messages, 2, "a message of no bytes matches like any other, has its events, and needs no memory on either side")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(NULL, 0, 1);
     if (rank() == TARGET) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     barrier();
@@ -404,7 +404,7 @@ CASE(empty_messages, 2, "a message of no bytes matches like any other, has its e
 
 CASE(local_offset_advances, 2, "MANAGE_LOCAL: each message goes after the one before, whatever its remote offset; the ACK tells where")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     unsigned char *memory = buffer(64);
     ptl_me_t me = me_over(memory, 64, 1);
     me.options |= PTL_ME_MANAGE_LOCAL;
@@ -427,7 +427,7 @@ CASE(local_offset_advances, 2, "MANAGE_LOCAL: each message goes after the one be
 
 CASE(local_offset_is_one, 2, "MANAGE_LOCAL: puts and gets move one and the same offset")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     unsigned char *memory = buffer(64);
     ptl_me_t me = me_over(memory, 64, 1);
     me.options |= PTL_ME_MANAGE_LOCAL;
@@ -443,7 +443,7 @@ CASE(local_offset_is_one, 2, "MANAGE_LOCAL: puts and gets move one and the same 
         expect_send_ack(s.eq);
         OK(PtlGet(s.md, 100, 16, peer(TARGET), PT, 1, 0, NULL));
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_REPLY).remote_offset, 16);
-        CHECK(memcmp(s.memory + 100, expected + 16, 16) == 0);
+        CHECK_SAME(s.memory + 100, expected + 16, 16);
         put(s.md, 16, TARGET, PT, 1, 0);
         CHECK_EQ(expect_send_ack(s.eq).remote_offset, 32);
     }
@@ -451,7 +451,7 @@ CASE(local_offset_is_one, 2, "MANAGE_LOCAL: puts and gets move one and the same 
 
 CASE(local_offset_truncates_at_the_end, 2, "MANAGE_LOCAL without min_free: the entry stays when full, and truncates to nothing")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     unsigned char *memory = buffer(32);
     ptl_me_t me = me_over(memory, 20, 1);
     me.options |= PTL_ME_MANAGE_LOCAL;
@@ -468,7 +468,7 @@ CASE(local_offset_truncates_at_the_end, 2, "MANAGE_LOCAL without min_free: the e
 
 CASE(min_free_unlinks, 2, "MANAGE_LOCAL: the entry is unlinked when less than min_free bytes are left, and not before")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(buffer(64), 64, 1);
     me.options |= PTL_ME_MANAGE_LOCAL;
     if (rank() == TARGET) {
@@ -492,7 +492,7 @@ CASE(min_free_unlinks, 2, "MANAGE_LOCAL: the entry is unlinked when less than mi
 
 CASE(min_free_only_if_managed, 2, "min_free means nothing without MANAGE_LOCAL")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     me.min_free = 64;
     if (rank() == TARGET) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -503,7 +503,7 @@ CASE(min_free_only_if_managed, 2, "min_free means nothing without MANAGE_LOCAL")
 
 CASE(managed_no_truncate, 2, "MANAGE_LOCAL with NO_TRUNCATE: what does not fit in what is left goes to the next entry")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(buffer(64), 20, 1);
     me.options |= PTL_ME_MANAGE_LOCAL | PTL_ME_NO_TRUNCATE;
     if (rank() == TARGET)
@@ -525,7 +525,7 @@ CASE(managed_no_truncate, 2, "MANAGE_LOCAL with NO_TRUNCATE: what does not fit i
 
 CASE(may_align_keeps_messages_apart, 2, "MAY_ALIGN: messages go one after the other, aligned or not, inside the entry, never over one another")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     unsigned char *memory = buffer(1024), *end = memory;
     ptl_me_t me = me_over(memory, 1024, 1);
     me.options |= PTL_ME_MANAGE_LOCAL | PTL_ME_MAY_ALIGN;
@@ -540,15 +540,15 @@ CASE(may_align_keeps_messages_apart, 2, "MAY_ALIGN: messages go one after the ot
         }
         ptl_event_t ev = expect_event(s.eq, PTL_EVENT_PUT);
         CHECK_EQ(ev.mlength, i);
-        CHECK((unsigned char *)ev.start >= end);
+        CHECK_OP((unsigned char *)ev.start, >=, end);
         CHECK_PATTERN(ev.start, i, i);
         end = (unsigned char *)ev.start + i;
-        CHECK(end <= memory + 1024);
+        CHECK_OP(end, <=, memory + 1024);
     }
 }
 
 /* Five messages of 8 bytes wait; an entry of 48 bytes is appended. Returns how many it took; `unlinked` if it ended. */
-static unsigned append_over_unexpected(struct stage *s, unsigned char *memory, unsigned options, size_t min_free,
+static unsigned append_over_unexpected(struct setup *s, unsigned char *memory, unsigned options, size_t min_free,
                                        bool *unlinked)
 {
     unsigned taken = 0;
@@ -570,10 +570,10 @@ static unsigned append_over_unexpected(struct stage *s, unsigned char *memory, u
     return taken;
 }
 
-/* The stage with five messages of bits 1 waiting in the unexpected list. */
-static struct stage stage_with_five(void)
+/* The setup with five messages of bits 1 waiting in the unexpected list. */
+static struct setup stage_with_five(void)
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256);
     if (rank() == TARGET) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 5);
@@ -582,7 +582,7 @@ static struct stage stage_with_five(void)
 
 CASE(unexpected_do_not_move_offset, 2, "without LOCAL_INC_UH_RLENGTH unexpected messages do not move the local offset of an appended entry")
 {
-    struct stage s = stage_with_five();
+    struct setup s = stage_with_five();
     unsigned char *memory = buffer(64);
     bool unlinked = false;
     if (rank() == TARGET) {
@@ -595,7 +595,7 @@ CASE(unexpected_do_not_move_offset, 2, "without LOCAL_INC_UH_RLENGTH unexpected 
 
 CASE(unexpected_move_offset_on_request, 2, "LOCAL_INC_UH_RLENGTH: the local offset starts after the lengths of the unexpected messages found")
 {
-    struct stage s = stage_with_five();
+    struct setup s = stage_with_five();
     unsigned char *memory = buffer(64);
     bool unlinked = false;
     if (rank() == TARGET) {
@@ -608,7 +608,7 @@ CASE(unexpected_move_offset_on_request, 2, "LOCAL_INC_UH_RLENGTH: the local offs
 
 CASE(unexpected_reach_min_free, 2, "LOCAL_INC_UH_RLENGTH: min_free ends the search: the entry is not linked, AUTO_UNLINK, the rest stays")
 {
-    struct stage s = stage_with_five();
+    struct setup s = stage_with_five();
     unsigned char *memory = buffer(64);
     bool unlinked = false;
     if (rank() == TARGET) { /* 40, 32, then 24 of 48 bytes left: less than 30 */

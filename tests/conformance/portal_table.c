@@ -4,7 +4,7 @@
  * index go, disabling and enabling by the program, allocation as disabled, and the hints of an index.
  * Portals 4.3, portal table management. Disabling by the interface itself is in flow_control.c.
  */
-#include "harness.h"
+#include "suite.h"
 
 /* What a put of 8 bytes with these bits to rank `to` ends with. */
 static ptl_ni_fail_t outcome_of_put(ptl_handle_md_t md, ptl_handle_eq_t eq, int to, ptl_pt_index_t pt,

@@ -5,7 +5,7 @@
  *
  * In the cases with two processes, 0 initiates and 1 is the target unless said otherwise.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { PT = 6, BITS = 0x77 };
 
@@ -163,7 +163,7 @@ CASE(message_size_is_limited, 1, "a message longer than max_msg_size is refused,
     ptl_ni_limits_t wanted = limits_default(), granted;
     wanted.max_msg_size = 4096;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &wanted, &granted);
-    CHECK(granted.max_msg_size >= 4096);
+    CHECK_OP(granted.max_msg_size, >=, 4096);
     size_t bytes = granted.max_msg_size < SIZE_MAX_BYTES ? (size_t)granted.max_msg_size : SIZE_MAX_BYTES;
     expose(bytes, 0, PTL_EQ_NONE);
     ptl_handle_ct_t ct = ct_new();
@@ -258,7 +258,7 @@ CASE(get_is_truncated_to_what_is_there, 2, "a get that runs over the entry's end
         ptl_handle_md_t md = md_new(local, 200, 0, eq, PTL_CT_NONE);
         get(md, 200, 1, PT, BITS, 60);
         CHECK_EQ(expect_event(eq, PTL_EVENT_REPLY).mlength, 40);
-        CHECK(memcmp(local, wanted + 60, 40) == 0);
+        CHECK_SAME(local, wanted + 60, 40);
         CHECK_BYTES(local + 40, 160, 0xee);
         get(md, 200, 1, PT, BITS, 500);
         CHECK_EQ(expect_event(eq, PTL_EVENT_REPLY).mlength, 0);
@@ -337,14 +337,14 @@ CASE(dropped_messages_are_told, 2, "a message that nothing matches is counted as
         ptl_event_t ev;
         OK(wait_event(eq, &ev, 0));
         CHECK_EQ(ev.type, PTL_EVENT_ACK);
-        CHECK(ev.ni_fail_type != PTL_NI_OK);
+        CHECK_OP(ev.ni_fail_type, !=, PTL_NI_OK);
         get(md, 64, 1, PT, BITS + 1, 0);
         expect_failure(eq, PTL_EVENT_REPLY, PTL_NI_DROPPED);
     }
     barrier();
     OK(PtlNIStatus(ni(), PTL_SR_DROP_COUNT, &after));
     if (rank() == 1)
-        CHECK(after >= before + 2);
+        CHECK_OP(after, >=, before + 2);
 }
 
 CASE(header_data_and_tags_travel, 2,
@@ -415,7 +415,8 @@ CASE(order_holds_under_load, 9, "messages of one process to another are matched 
         if (rank() == 0) {
             for (int i = 0; i < SENDERS * BURST; i++) {
                 ptl_event_t ev = expect_event(eq, PTL_EVENT_PUT);
-                CHECK(ev.initiator.rank >= 1 && ev.initiator.rank <= SENDERS);
+                CHECK_OP(ev.initiator.rank, >=, 1);
+                CHECK_OP(ev.initiator.rank, <=, SENDERS);
                 CHECK_EQ(ev.hdr_data, next[ev.initiator.rank]);
                 next[ev.initiator.rank]++;
             }
@@ -467,7 +468,7 @@ CASE(writes_to_one_address_keep_their_order, 2,
 {
     ptl_ni_limits_t granted;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &granted);
-    CHECK(granted.max_waw_ordered_size >= 64);
+    CHECK_OP(granted.max_waw_ordered_size, >=, 64);
     expose(64, 0, PTL_EQ_NONE);
     barrier();
     if (rank() == 0) {
@@ -493,7 +494,7 @@ CASE(read_before_write_keeps_its_order, 2,
 {
     ptl_ni_limits_t granted;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &granted);
-    CHECK(granted.max_war_ordered_size >= 8);
+    CHECK_OP(granted.max_war_ordered_size, >=, 8);
     expose(8, 0, PTL_EQ_NONE);
     barrier();
     if (rank() == 0) {
@@ -573,7 +574,7 @@ CASE(vectors_of_any_shape, 2,
     ptl_ni_limits_t granted;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &granted);
     size_t count_max = granted.max_iovecs < 20 ? (size_t)granted.max_iovecs : 20;
-    CHECK(count_max >= 1);
+    CHECK_OP(count_max, >=, 1);
     pt_at(PT, PTL_EQ_NONE, 0);
     ptl_handle_ct_t ct = ct_new();
     ptl_size_t done = 0;
@@ -610,7 +611,7 @@ CASE(vectors_of_any_shape, 2,
         }
         barrier();
         gather(rank() == 0 ? &near : &far, found);
-        CHECK(memcmp(found, rank() == 0 ? here : there, total) == 0);
+        CHECK_SAME(found, rank() == 0 ? here : there, total);
         check_gaps(&near);
         check_gaps(&far);
         OK(PtlMDRelease(md));
@@ -653,7 +654,7 @@ CASE(large_vectors_cross_pages, 2, "vectors with elements of odd sizes carry a m
     enum { TOTAL = 1 << 20, PIECES = 16 };
     ptl_ni_limits_t granted;
     ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL, &granted);
-    CHECK(granted.max_iovecs >= PIECES);
+    CHECK_OP(granted.max_iovecs, >=, PIECES);
     unsigned char *memory = buffer(TOTAL);
     ptl_iovec_t *vector = buffer(PIECES * sizeof *vector);
     for (size_t i = 0, at = 0; i < PIECES; at += vector[i].iov_len, i++)

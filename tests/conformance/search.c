@@ -4,17 +4,17 @@
  * counts follow for entries that are used once and persistent, and what does not happen. Portals 4.3, PtlLESearch and
  * PtlMESearch.
  */
-#include "stage.h"
+#include "setup.h"
 
 static void search(const ptl_me_t *me, ptl_search_op_t operation, uintptr_t user)
 {
     OK(PtlMESearch(ni(), PT, me, operation, (void *)user));
 }
 
-/* The stage with messages 1..3 of bits 1, then 4..5 of bits 2, waiting in the unexpected list. */
-static struct stage stage_with_messages(void)
+/* The setup with messages 1..3 of bits 1, then 4..5 of bits 2, waiting in the unexpected list. */
+static struct setup setup_with_messages(void)
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256);
     if (rank() == TARGET) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 3);
@@ -31,7 +31,7 @@ static ptl_me_t seeker(ptl_match_bits_t bits, unsigned options)
 
 CASE(only_tells_of_the_oldest, 2, "SEARCH_ONLY with USE_ONCE: one SEARCH event that describes the oldest match, which stays")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     ptl_me_t me = seeker(2, PTL_ME_USE_ONCE);
     for (uintptr_t round = 1; round <= 3 && rank() == TARGET; round++) {
         search(&me, PTL_SEARCH_ONLY, round);
@@ -50,7 +50,7 @@ CASE(only_tells_of_the_oldest, 2, "SEARCH_ONLY with USE_ONCE: one SEARCH event t
 
 CASE(only_persistent_tells_of_all, 2, "SEARCH_ONLY without USE_ONCE: a SEARCH event for every match, in order; all stay")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     ptl_me_t me = seeker(1, 0);
     for (int round = 0; round < 2 && rank() == TARGET; round++) {
         search(&me, PTL_SEARCH_ONLY, 8);
@@ -61,7 +61,7 @@ CASE(only_persistent_tells_of_all, 2, "SEARCH_ONLY without USE_ONCE: a SEARCH ev
 
 CASE(delete_takes_the_oldest, 2, "SEARCH_DELETE with USE_ONCE: the event of the message's operation; the oldest match is taken")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     ptl_me_t me = seeker(1, PTL_ME_USE_ONCE);
     for (unsigned i = 1; i <= 3 && rank() == TARGET; i++) {
         search(&me, PTL_SEARCH_DELETE, i);
@@ -79,7 +79,7 @@ CASE(delete_takes_the_oldest, 2, "SEARCH_DELETE with USE_ONCE: the event of the 
 
 CASE(delete_persistent_takes_all, 2, "SEARCH_DELETE without USE_ONCE: every match is taken, each with its event, in order")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
     ptl_me_t me = seeker(1, 0), rest = seeker(0, 0);
     search(&me, PTL_SEARCH_DELETE, 8);
@@ -92,7 +92,7 @@ CASE(delete_persistent_takes_all, 2, "SEARCH_DELETE without USE_ONCE: every matc
 
 CASE(nothing_found, 2, "a search that finds nothing: one SEARCH event with PTL_NI_NO_MATCH and the user pointer, in every mode")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     for (int mode = 0; mode < 4 && rank() == TARGET; mode++) {
         ptl_me_t me = seeker(3, mode & 1 ? PTL_ME_USE_ONCE : 0);
         search(&me, mode & 2 ? PTL_SEARCH_DELETE : PTL_SEARCH_ONLY, 70 + (uintptr_t)mode);
@@ -117,7 +117,7 @@ CASE(nothing_found_in_empty_list, 1, "a search of an index that never had a mess
 
 CASE(search_entry_is_not_linked, 2, "the entry of a search never takes a later message")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = seeker(1, 0);
     if (rank() == TARGET) {
         search(&me, PTL_SEARCH_ONLY, 0);
@@ -135,7 +135,7 @@ CASE(search_entry_is_not_linked, 2, "the entry of a search never takes a later m
 
 CASE(deleted_is_not_found_by_append, 2, "what a search deleted is not found by appending, what it only told of is")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
     ptl_me_t me = seeker(1, PTL_ME_USE_ONCE), all = me_over(s.memory, 64, 1);
     search(&me, PTL_SEARCH_DELETE, 0);
@@ -150,7 +150,7 @@ CASE(deleted_is_not_found_by_append, 2, "what a search deleted is not found by a
 
 CASE(search_matches_like_append, 2, "a search matches by bits, ignored bits and source as appending does")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
     ptl_me_t me = seeker(0, PTL_ME_USE_ONCE);
     me.ignore_bits = ~(ptl_match_bits_t)2; /* bit 1 must be clear */
@@ -169,7 +169,7 @@ CASE(search_matches_like_append, 2, "a search matches by bits, ignored bits and 
 
 CASE(delete_frees_the_overflow_entry, 2, "deleting the last message of an unlinked overflow entry gives its AUTO_FREE")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(16), 16), me = seeker(1, 0);
     overflow.min_free = 8;
     if (rank() == TARGET) me_append(PT, &overflow, PTL_OVERFLOW_LIST, (void *)5);
@@ -184,7 +184,7 @@ CASE(delete_frees_the_overflow_entry, 2, "deleting the last message of an unlink
 
 CASE(delete_ends_in_use, 2, "after its messages were deleted an overflow entry can be unlinked")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(64), 64), me = seeker(1, 0);
     ptl_handle_me_t catcher = rank() == TARGET ? me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL) : 0;
     send_numbered(&s, 1, 1, 2);
@@ -223,7 +223,7 @@ CASE(search_without_queue, 2, "without an event queue a search succeeds, deletes
 
 CASE(over_disable_silences_delete, 2, "SEARCH_DELETE with EVENT_OVER_DISABLE takes the message and gives no event")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
     ptl_me_t me = seeker(1, PTL_ME_USE_ONCE | PTL_ME_EVENT_OVER_DISABLE);
     search(&me, PTL_SEARCH_DELETE, 0);
@@ -235,7 +235,7 @@ CASE(over_disable_silences_delete, 2, "SEARCH_DELETE with EVENT_OVER_DISABLE tak
 
 CASE(success_disable_tells_failures, 2, "with EVENT_SUCCESS_DISABLE a search tells only that it found nothing")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
     ptl_me_t me = seeker(1, PTL_ME_USE_ONCE | PTL_ME_EVENT_SUCCESS_DISABLE);
     search(&me, PTL_SEARCH_ONLY, 0);
@@ -248,7 +248,7 @@ CASE(success_disable_tells_failures, 2, "with EVENT_SUCCESS_DISABLE a search tel
 
 CASE(search_leaves_status_registers, 2, "a search never increments a status register")
 {
-    struct stage s = stage_with_messages();
+    struct setup s = setup_with_messages();
     if (rank() != TARGET) return;
     ptl_me_t me = seeker(3, 0);
     me.options = QUIET; /* neither operation permitted */
@@ -278,7 +278,7 @@ static void check_counts(ptl_match_bits_t bits, unsigned options, ptl_search_op_
 
 CASE(only_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_ONLY finds, and a failure where it comes to the end")
 {
-    stage_with_messages();
+    setup_with_messages();
     if (rank() != TARGET) return;
     check_counts(1, 0, PTL_SEARCH_ONLY, 3, 1);
     check_counts(2, 0, PTL_SEARCH_ONLY, 2, 1);
@@ -289,7 +289,7 @@ CASE(only_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_ONLY finds, and a fai
 
 CASE(delete_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_DELETE takes, and a failure where it comes to the end")
 {
-    stage_with_messages();
+    setup_with_messages();
     if (rank() != TARGET) return;
     check_counts(1, PTL_ME_USE_ONCE, PTL_SEARCH_DELETE, 1, 0);
     check_counts(1, 0, PTL_SEARCH_DELETE, 2, 1);
@@ -300,7 +300,7 @@ CASE(delete_counts, 2, "EVENT_CT_OVERFLOW counts what SEARCH_DELETE takes, and a
 
 CASE(search_of_list_entries, 2, "without matching PtlLESearch tells of and takes the oldest, or all, whatever was sent")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     ptl_le_t overflow = le_over(buffer(64), 64), le = le_over(NULL, 0);
     overflow.options |= PTL_LE_EVENT_COMM_DISABLE;
     if (rank() == TARGET) le_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);

@@ -3,7 +3,7 @@
  * Many threads of one process on one interface. Portals 4.3 is thread safe throughout: every call may be made by any
  * thread at any time, and PtlEQWait wakes exactly one thread an event.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -40,13 +40,13 @@ static void in_threads(int count, void (*body)(int, void *), void *shared)
 {
     struct crew crew = {.body = body, .shared = shared, .count = count};
     struct member members[16];
-    CHECK(count <= 16);
+    CHECK_OP(count, <=, 16);
     for (int i = 0; i < count; i++) {
         members[i] = (struct member){.crew = &crew, .number = i};
-        CHECK(pthread_create(&members[i].thread, NULL, member_run, &members[i]) == 0);
+        CHECK_OP(pthread_create(&members[i].thread, NULL, member_run, &members[i]), ==, 0);
     }
     for (int i = 0; i < count; i++)
-        CHECK(pthread_join(members[i].thread, NULL) == 0);
+        CHECK_OP(pthread_join(members[i].thread, NULL), ==, 0);
 }
 
 struct shared {
@@ -128,7 +128,7 @@ CASE(threads_share_a_descriptor, 2, "puts of several threads over one descriptor
         ptl_hdr_data_t next[THREADS] = {0};
         for (int i = 0; i < THREADS * 400; i++) {
             ptl_hdr_data_t hdr = expect_event(s.eq, PTL_EVENT_PUT).hdr_data;
-            CHECK(hdr >> 32 < THREADS);
+            CHECK_OP(hdr >> 32, <, THREADS);
             CHECK_EQ(hdr & 0xffffffff, next[hdr >> 32]);
             next[hdr >> 32]++;
         }
@@ -149,7 +149,7 @@ static void waits_for_counts(int number, void *opaque)
             unsigned which;
             OK(PtlCTPoll(&s->ct, &i, 1, PTL_TIME_FOREVER, &got, &which));
         }
-        CHECK(got.success >= i);
+        CHECK_OP(got.success, >=, i);
     }
     atomic_fetch_add(&s->counted, 1);
 }
@@ -191,7 +191,7 @@ static void takes_events(int number, void *opaque)
         unsigned which;
         OK(number % 2 ? PtlEQWait(s->eq, &ev) : PtlEQPoll(&s->eq, 1, PTL_TIME_FOREVER, &ev, &which));
         CHECK_EQ(ev.type, PTL_EVENT_PUT);
-        CHECK(ev.hdr_data < THREADS * EVENTS_EACH);
+        CHECK_OP(ev.hdr_data, <, THREADS * EVENTS_EACH);
         CHECK_EQ(s->local[ev.hdr_data]++, 0); /* only this thread may have this event */
         atomic_fetch_add(&s->counted, 1);
     }
@@ -366,7 +366,7 @@ CASE(lists_change_under_traffic, 2, "entries are appended and unlinked by thread
             put(md, 8, 1, PT, BITS, 0);
             OK(wait_event(eq, &ev, 0));
             CHECK_EQ(ev.type, PTL_EVENT_ACK);
-            CHECK(ev.ni_fail_type == PTL_NI_OK || ev.ni_fail_type == PTL_NI_DROPPED);
+            CHECK_EITHER(ev.ni_fail_type, PTL_NI_OK, PTL_NI_DROPPED);
             delivered += ev.ni_fail_type == PTL_NI_OK;
         }
         barrier();

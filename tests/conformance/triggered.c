@@ -5,7 +5,7 @@
  *
  * In the cases with two processes, 0 initiates and 1 is the target unless said otherwise.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { PT = 8, BITS = 0xb1, BYTES = 1024 };
 
@@ -512,7 +512,7 @@ CASE_NIC(fires_without_its_owner, 2, "a triggered operation runs while its owner
     } else {
         long long give_up_ms = now_ms() + 20000;
         while (*released == 0)
-            CHECK(now_ms() < give_up_ms);
+            CHECK_OP(now_ms(), <, give_up_ms);
     }
     barrier();
 }
@@ -634,7 +634,7 @@ static struct tree tree_new(void)
     struct tree t = {.parent = (rank() - 1) / 2, .empty = md_new(NULL, 0, 0, PTL_EQ_NONE, PTL_CT_NONE)};
     t.up = counting_entry(UP);
     t.down = counting_entry(DOWN);
-    for (int i = 2 * rank() + 1; i <= 2 * rank() + 2 && i < size(); i++)
+    for (int i = 2 * rank() + 1; i <= 2 * rank() + 2 && i < ranks(); i++)
         t.child[t.children++] = i;
     return t;
 }
@@ -677,7 +677,7 @@ CASE(barrier_of_eight_processes, 8, "a barrier made of triggered operations lets
         inc(t.up);
         wait_ct(t.down, round);
         for (int from = 0; from < 8; from++)
-            CHECK(*(volatile uint64_t *)&seen[from] >= round);
+            CHECK_OP(*(volatile uint64_t *)&seen[from], >=, round);
     }
     barrier();
 }

@@ -4,13 +4,13 @@
  * list, in order, with the events and counts that the specification names; the overflow entry stays in use until then, and
  * AUTO_FREE ends it. Portals 4.3, list entries and lists, overflow events.
  */
-#include "stage.h"
+#include "setup.h"
 
 /* ---- The unexpected list ------------------------------------------------------------------------------------------ */
 
 CASE(append_takes_unexpected, 2, "appending finds the oldest matching unexpected message: PUT_OVERFLOW with all that the message said")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     unsigned char *spare = buffer(256);
     ptl_me_t overflow = overflow_over(spare, 256), me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, (void *)1);
@@ -38,7 +38,7 @@ CASE(append_takes_unexpected, 2, "appending finds the oldest matching unexpected
 
 CASE(use_once_unexpected_is_not_linked, 2, "an appended USE_ONCE entry that found a message is not linked: PUT_OVERFLOW, AUTO_UNLINK, no LINK")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 1);
@@ -55,7 +55,7 @@ CASE(use_once_unexpected_is_not_linked, 2, "an appended USE_ONCE entry that foun
 
 CASE(persistent_entry_takes_all_unexpected, 2, "an appended persistent entry takes every matching unexpected message, in order, and is linked")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 2);
@@ -75,7 +75,7 @@ CASE(persistent_entry_takes_all_unexpected, 2, "an appended persistent entry tak
 
 CASE(unexpected_without_matching, 2, "without matching any appended list entry takes the oldest unexpected message")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     ptl_le_t overflow = le_over(buffer(64), 64), le = le_over(s.memory, 64);
     overflow.options |= PTL_LE_EVENT_COMM_DISABLE;
     le.options |= PTL_LE_USE_ONCE | QUIET;
@@ -93,7 +93,7 @@ CASE(unexpected_without_matching, 2, "without matching any appended list entry t
 
 CASE(overflow_append_does_not_search, 2, "appending to the overflow list searches no unexpected messages")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256);
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 3);
@@ -110,7 +110,7 @@ CASE(overflow_append_does_not_search, 2, "appending to the overflow list searche
 
 CASE(unexpected_messages_of_every_operation, 2, "unexpected gets and atomics are found as GET_OVERFLOW, ATOMIC_OVERFLOW and FETCH_ATOMIC_OVERFLOW")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = me_over(buffer(64), 64, 0), me = me_over(s.memory, 64, 0);
     overflow.ignore_bits = me.ignore_bits = ~0ull;
     overflow.options |= PTL_ME_EVENT_COMM_DISABLE;
@@ -140,7 +140,7 @@ CASE(unexpected_messages_of_every_operation, 2, "unexpected gets and atomics are
 
 CASE(unexpected_header_disable, 2, "UNEXPECTED_HDR_DISABLE: what the overflow entry took leaves no unexpected message")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(NULL, 0), me = me_over(s.memory, 64, 1);
     overflow.options |= PTL_ME_UNEXPECTED_HDR_DISABLE;
     overflow.options &= ~PTL_ME_MANAGE_LOCAL;
@@ -158,7 +158,7 @@ CASE(unexpected_header_disable_needs_no_headers, 2, "an overflow entry with UNEX
 {
     ptl_ni_limits_t desired = limits_default();
     desired.max_unexpected_headers = 1;
-    struct stage s = stage_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &desired);
+    struct setup s = setup_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &desired);
     ptl_me_t sink = me_over(NULL, 0, 0);
     sink.ignore_bits = ~0ull;
     sink.options |= PTL_ME_EVENT_COMM_DISABLE | PTL_ME_UNEXPECTED_HDR_DISABLE;
@@ -169,7 +169,7 @@ CASE(unexpected_header_disable_needs_no_headers, 2, "an overflow entry with UNEX
 
 CASE(over_events_can_be_disabled, 2, "EVENT_OVER_DISABLE on the appended entry: the message is taken, no PUT_OVERFLOW")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 2);
@@ -185,7 +185,7 @@ CASE(over_events_can_be_disabled, 2, "EVENT_OVER_DISABLE on the appended entry: 
 
 CASE(overflow_counted_on_request, 2, "EVENT_CT_OVERFLOW counts the unexpected messages that appending found, events or bytes")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     send_numbered(&s, 1, 1, 3);
@@ -206,7 +206,7 @@ CASE(overflow_counted_on_request, 2, "EVENT_CT_OVERFLOW counts the unexpected me
 CASE(appended_and_arriving_do_not_cross, 2, "an entry appended while messages arrive takes each once: unexpected or expected, in order")
 {
     enum { MESSAGES = 400 };
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(8 * MESSAGES), 8 * MESSAGES), me = me_over(s.memory, 64, 1);
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     barrier();
@@ -222,7 +222,7 @@ CASE(appended_and_arriving_do_not_cross, 2, "an entry appended while messages ar
         ptl_event_t ev;
         me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
         CHECK_EQ(wait_event(s.eq, &ev, 0), PTL_OK);
-        CHECK(ev.type == PTL_EVENT_PUT || ev.type == PTL_EVENT_PUT_OVERFLOW);
+        CHECK_EITHER(ev.type, PTL_EVENT_PUT, PTL_EVENT_PUT_OVERFLOW);
         CHECK_EQ(ev.hdr_data, i);
     }
     no_event(s.eq, 10);
@@ -232,7 +232,7 @@ CASE(appended_and_arriving_do_not_cross, 2, "an entry appended while messages ar
 
 CASE(overflow_entry_in_use, 2, "an overflow entry with messages in the unexpected list is PTL_IN_USE until they are taken")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(256), 256), me = me_over(s.memory, 64, 1);
     ptl_handle_me_t catcher = rank() == 1 ? me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL) : 0;
     send_numbered(&s, 1, 1, 2);
@@ -248,7 +248,7 @@ CASE(overflow_entry_in_use, 2, "an overflow entry with messages in the unexpecte
 
 CASE(auto_free_follows_last_message, 2, "AUTO_FREE comes when an unlinked overflow entry has no message in the unexpected list any more")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(32), 32), me = me_over(s.memory, 64, 1);
     overflow.min_free = 8;
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, (void *)77);
@@ -269,7 +269,7 @@ CASE(auto_free_follows_last_message, 2, "AUTO_FREE comes when an unlinked overfl
 
 CASE(auto_free_of_use_once, 2, "an overflow entry with USE_ONCE takes one message: AUTO_UNLINK, and AUTO_FREE when that is taken")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(64), 64), me = me_over(s.memory, 64, 1);
     overflow.options |= PTL_ME_USE_ONCE;
     if (rank() == 1) {
@@ -289,7 +289,7 @@ CASE(auto_free_of_use_once, 2, "an overflow entry with USE_ONCE takes one messag
 
 CASE(auto_free_can_be_disabled, 2, "EVENT_UNLINK_DISABLE on an overflow entry silences AUTO_UNLINK and AUTO_FREE")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(64), 64), me = me_over(s.memory, 64, 1);
     overflow.options |= PTL_ME_USE_ONCE | PTL_ME_EVENT_UNLINK_DISABLE;
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
@@ -304,7 +304,7 @@ CASE(auto_free_can_be_disabled, 2, "EVENT_UNLINK_DISABLE on an overflow entry si
 
 CASE(priority_entry_has_no_auto_free, 2, "an entry of the priority list that is unlinked gives no AUTO_FREE")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t me = me_over(s.memory, 64, 1);
     me.options |= PTL_ME_USE_ONCE;
     if (rank() == 1) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -318,7 +318,7 @@ CASE(priority_entry_has_no_auto_free, 2, "an entry of the priority list that is 
 
 CASE(unexpected_memory_stays_until_freed, 2, "an unlinked overflow entry's memory is not written by later messages before AUTO_FREE")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     uint64_t *first = buffer(16), *second = buffer(64);
     ptl_me_t overflow = overflow_over(first, 16);
     overflow.min_free = 8;
@@ -339,7 +339,7 @@ CASE(unexpected_memory_stays_until_freed, 2, "an unlinked overflow entry's memor
 
 CASE(unexpected_needs_no_permission, 2, "appending an entry of another user id still finds the unexpected message")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     ptl_me_t overflow = overflow_over(buffer(64), 64), me = me_over(s.memory, 64, 1);
     OK(PtlGetUid(ni(), &me.uid));
     me.uid += 1;

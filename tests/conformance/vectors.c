@@ -3,7 +3,7 @@
  * Conformance: memory described by vectors (PTL_IOVEC) behaves as one region: scattered on arrival, gathered on the way
  * out, with offsets, truncation and local management across the pieces. Portals 4.3, ptl_iovec_t.
  */
-#include "stage.h"
+#include "setup.h"
 
 enum { PIECES = 5 };
 static const size_t piece_bytes[PIECES] = {8, 1, 0, 100, 19};
@@ -54,7 +54,7 @@ static void check_gaps(const struct pieces *p)
 /* Rank 1 has an entry over pieces; rank 0 puts `bytes` at `offset`. */
 static void check_scattered(size_t bytes, size_t offset, size_t mlength)
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     struct pieces p = pieces_new();
     ptl_me_t me = me_over(p.vectors, PIECES, 1);
     me.options |= PTL_IOVEC;
@@ -97,7 +97,7 @@ CASE(put_too_long_is_truncated, 2, "a put longer than all vectors together is tr
 
 CASE(get_is_gathered, 2, "a get from vectors returns their bytes in order")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     struct pieces p = pieces_new();
     unsigned char whole[TOTAL_BYTES];
     pattern_fill(whole, TOTAL_BYTES, 5);
@@ -112,7 +112,7 @@ CASE(get_is_gathered, 2, "a get from vectors returns their bytes in order")
             memset(s.memory, 0, 256);
             get(s.md, gets[i].bytes, TARGET, PT, 1, gets[i].offset);
             CHECK_EQ(expect_event(s.eq, PTL_EVENT_REPLY).mlength, gets[i].mlength);
-            CHECK(memcmp(s.memory, whole + gets[i].offset, gets[i].mlength) == 0);
+            CHECK_SAME(s.memory, whole + gets[i].offset, gets[i].mlength);
             CHECK_BYTES(s.memory + gets[i].mlength, 100, 0);
         }
     }
@@ -120,12 +120,12 @@ CASE(get_is_gathered, 2, "a get from vectors returns their bytes in order")
 
 CASE(descriptor_is_gathered, 2, "a put from a descriptor of vectors sends their bytes in order, from a local offset too")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     struct pieces p = pieces_new();
     unsigned char whole[TOTAL_BYTES];
     pattern_fill(whole, TOTAL_BYTES, 6);
     scatter(&p, whole);
-    ptl_me_t me = me_over(s.memory, STAGE_BYTES, 1);
+    ptl_me_t me = me_over(s.memory, SETUP_BYTES, 1);
     if (rank() == TARGET) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     barrier();
     const struct { size_t bytes, offset; } puts[] = {{128, 0}, {100, 7}, {1, 8}, {19, 109}};
@@ -138,7 +138,7 @@ CASE(descriptor_is_gathered, 2, "a put from a descriptor of vectors sends their 
                             NULL, 0), PTL_ARG_INVALID);
         } else {
             CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).mlength, puts[i].bytes);
-            CHECK(memcmp(s.memory, whole + puts[i].offset, puts[i].bytes) == 0);
+            CHECK_SAME(s.memory, whole + puts[i].offset, puts[i].bytes);
         }
         barrier();
     }
@@ -146,12 +146,12 @@ CASE(descriptor_is_gathered, 2, "a put from a descriptor of vectors sends their 
 
 CASE(descriptor_is_scattered, 2, "a get into a descriptor of vectors fills them and nothing between")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     struct pieces p = pieces_new();
     unsigned char whole[TOTAL_BYTES];
-    ptl_me_t me = me_over(s.memory, STAGE_BYTES, 1);
+    ptl_me_t me = me_over(s.memory, SETUP_BYTES, 1);
     if (rank() == TARGET) {
-        pattern_fill(s.memory, STAGE_BYTES, 7);
+        pattern_fill(s.memory, SETUP_BYTES, 7);
         me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     }
     barrier();
@@ -169,7 +169,7 @@ CASE(descriptor_is_scattered, 2, "a get into a descriptor of vectors fills them 
 
 CASE(vectors_to_vectors, 2, "vectors at both ends: pieces of different sizes are no matter")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     struct pieces p = pieces_new();
     unsigned char whole[TOTAL_BYTES];
     ptl_iovec_t halves[2] = {{s.memory + 200, 61}, {s.memory, 67}};
@@ -185,14 +185,14 @@ CASE(vectors_to_vectors, 2, "vectors at both ends: pieces of different sizes are
         expect_send_ack(s.eq);
     } else {
         expect_event(s.eq, PTL_EVENT_PUT);
-        CHECK(memcmp(s.memory + 200, whole, 61) == 0);
-        CHECK(memcmp(s.memory, whole + 61, 67) == 0);
+        CHECK_SAME(s.memory + 200, whole, 61);
+        CHECK_SAME(s.memory, whole + 61, 67);
     }
 }
 
 CASE(managed_vectors, 2, "MANAGE_LOCAL over vectors: messages follow one another across the pieces, min_free counts all of them")
 {
-    struct stage s = matching_stage();
+    struct setup s = matching_setup();
     struct pieces p = pieces_new();
     ptl_me_t me = me_over(p.vectors, PIECES, 1);
     me.options |= PTL_IOVEC | PTL_ME_MANAGE_LOCAL;
@@ -212,7 +212,7 @@ CASE(managed_vectors, 2, "MANAGE_LOCAL over vectors: messages follow one another
 
 CASE(list_entry_vectors, 2, "a list entry may be over vectors too")
 {
-    struct stage s = plain_stage();
+    struct setup s = plain_setup();
     struct pieces p = pieces_new();
     ptl_le_t le = le_over(p.vectors, PIECES);
     le.options |= PTL_IOVEC;

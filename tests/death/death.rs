@@ -23,21 +23,22 @@ use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use libtest_mimic::{Arguments, Failed, Trial};
+use selvedge_test_runner::{Compiler, process, tree};
 
 /// Ranks of a job, and those of them that are killed or kill their children.
 const RANKS: u32 = 5;
 const DYING: u32 = RANKS - 2;
 /// Deaths of one job at most; a test runs as many jobs as it needs.
 const KILLS_PER_JOB: u32 = 240;
-/// Seconds that the launcher gives a job, and that this program gives the launcher.
+/// What the launcher gives a job, and what this program gives the launcher.
 const JOB_TIMEOUT_S: u64 = 90;
-const LAUNCHER_TIMEOUT_S: u64 = JOB_TIMEOUT_S + 20;
+const LAUNCHER_LIMIT: Duration = Duration::from_secs(JOB_TIMEOUT_S + 20);
 /// Room for `struct board`.
 const BOARD_BYTES: u64 = 1 << 20;
 /// The launcher's exit code for a job whose first failure was a SIGKILL.
@@ -99,8 +100,6 @@ impl Test {
 
 struct Places {
     sources: PathBuf,
-    include: PathBuf,
-    library_dir: PathBuf,
     launcher: PathBuf,
     output: PathBuf,
 }
@@ -250,7 +249,7 @@ fn run_job(places: &Places, program: &Path, test: &Test, kills_each: u32, seed: 
         .stderr(file)
         .spawn()
         .map_err(|error| format!("{}: {error}", places.launcher.display()))?;
-    let status = wait_for(&mut launcher)?;
+    let status = process::wait_within(&mut launcher, LAUNCHER_LIMIT)?;
     let printed = String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned();
     let verdict = judge(test, status, &printed, &parent, &name);
     let _ = fs::remove_dir_all(&parent);
@@ -269,22 +268,6 @@ fn run_job(places: &Places, program: &Path, test: &Test, kills_each: u32, seed: 
     }
 }
 
-/// None: it did not end in time, and was killed.
-fn wait_for(launcher: &mut Child) -> Result<Option<ExitStatus>, String> {
-    let began = Instant::now();
-    loop {
-        match launcher.try_wait().map_err(|error| error.to_string())? {
-            Some(status) => return Ok(Some(status)),
-            None if began.elapsed() > Duration::from_secs(LAUNCHER_TIMEOUT_S) => {
-                let _ = launcher.kill();
-                let _ = launcher.wait();
-                return Ok(None);
-            }
-            None => thread::sleep(Duration::from_millis(2)),
-        }
-    }
-}
-
 fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, name: &str) -> Result<Totals, String> {
     let status = status.ok_or("the launcher did not end")?;
     let wanted = if test.style == Style::Rank { KILLED } else { 0 };
@@ -298,7 +281,7 @@ fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, 
 
 /// No file and no process of a job that is over.
 fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
-    let left = files_below(parent);
+    let left = process::files_below(parent);
     if !left.is_empty() {
         return Err(format!("files are left: {left:?}"));
     }
@@ -313,14 +296,6 @@ fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
         }
         thread::sleep(Duration::from_millis(10));
     }
-}
-
-/// Files and directories of jobs below a parent directory; the user's own directory in it may stay.
-fn files_below(parent: &Path) -> Vec<PathBuf> {
-    let entries = |path: &Path| -> Vec<PathBuf> {
-        fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
-    };
-    entries(parent).iter().flat_map(|user| if user.is_dir() { entries(user) } else { vec![user.clone()] }).collect()
 }
 
 /// Processes of this user that have this in their environment and are no zombies, whose environment is gone.
@@ -355,42 +330,19 @@ fn head_and_tail(text: &str) -> String {
 
 impl Places {
     fn find() -> Result<Places, String> {
-        let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-        let workspace = here.join("../..");
-        let prefix = std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), PathBuf::from);
         let places = Places {
-            sources: here,
-            include: workspace.join("include"),
-            library_dir: prefix.join("lib"),
-            launcher: prefix.join("bin/selvedge"),
+            sources: PathBuf::from(env!("CARGO_MANIFEST_DIR")),
+            launcher: tree::launcher(),
             output: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
         };
-        for needed in [&places.library_dir.join("libportals.so"), &places.launcher] {
-            if !needed.exists() {
-                return Err(format!("{} is missing: run `make build`, or set SELVEDGE_PREFIX", needed.display()));
-            }
-        }
+        tree::require([&tree::prefix().join("lib/libportals.so"), &places.launcher])?;
         Ok(places)
     }
 
     fn compile(&self, source: &str) -> Result<PathBuf, String> {
         let program = self.output.join(format!("death-{}", source.trim_end_matches(".c")));
-        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".to_owned());
-        let output = Command::new(&compiler)
-            .args(["-std=gnu11", "-O2", "-g", "-Wall", "-Wextra", "-Werror", "-pthread", "-I"])
-            .arg(&self.include)
-            .arg(self.sources.join(source))
-            .arg("-o")
-            .arg(&program)
-            .arg("-L")
-            .arg(&self.library_dir)
-            .arg(format!("-Wl,-rpath,{}", self.library_dir.display()))
-            .arg("-lportals")
-            .output()
-            .map_err(|error| format!("{compiler}: {error}"))?;
-        if output.status.success() {
-            return Ok(program);
-        }
-        Err(format!("{compiler}: {}\n{}", output.status, String::from_utf8_lossy(&output.stderr)))
+        let compiler = Compiler::of_system(&["-O2", "-pthread"]).with_library("portals");
+        compiler.compile(&[self.sources.join(source)], &program)?;
+        Ok(program)
     }
 }

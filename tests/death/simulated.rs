@@ -22,10 +22,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use libtest_mimic::{Failed, Trial};
+use selvedge_test_runner::process::{files_below, wait_within};
 use serde_json::Value;
 
 use super::{
-    BOARD_BYTES, KILLED, Places, Totals, files_below, head_and_tail, nothing_is_left, number, shared_memory, wait_for,
+    BOARD_BYTES, KILLED, LAUNCHER_LIMIT, Places, Totals, head_and_tail, nothing_is_left, number, shared_memory,
 };
 
 const RANKS: u32 = 8;
@@ -220,7 +221,7 @@ impl<'a> Job<'a> {
         let mut command = self.command(program, keep_going)?;
         command.env("SELVEDGE_DIR", &parent).env("SELVEDGE_LOG", "warn").env("DEATH_JOB", &self.name);
         let started = command.spawn().map_err(|error| format!("{command:?}: {error}"));
-        let status = started.and_then(|mut launcher| wait_for(&mut launcher));
+        let status = started.and_then(|mut launcher| wait_within(&mut launcher, LAUNCHER_LIMIT));
         let left = nothing_is_left(&parent, &self.name);
         let files = files_below(&parent);
         let _ = fs::remove_dir_all(&parent);

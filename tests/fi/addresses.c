@@ -3,7 +3,7 @@
  * Address vectors: maps and tables, inserting, looking up, removing, printing, bad input; insertion told by events; and
  * fi_getname. fi_av(3), fi_cm(3).
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <unistd.h>
 
@@ -50,7 +50,7 @@ CASE(types, 1,
         int rc = fi_av_open(domain, &attr, &av, (void *)&TYPES[i]);
         if (!is_ours() && told != FI_AV_UNSPEC && TYPES[i] != FI_AV_UNSPEC && TYPES[i] != told) continue;
         OK(rc);
-        CHECK(attr.type == FI_AV_MAP || attr.type == FI_AV_TABLE);
+        CHECK_EITHER(attr.type, FI_AV_MAP, FI_AV_TABLE);
         if (TYPES[i] != FI_AV_UNSPEC) CHECK_EQ(attr.type, TYPES[i]);
         CHECK_PTR(av->fid.context, &TYPES[i]);
         OK(fi_close(&av->fid));
@@ -168,7 +168,7 @@ CASE(removed_and_inserted_again, 1,
 }
 
 CASE(remove_what_is_not_there, 1, "fi_av_remove: an index that is not there is refused, and the flags must be 0",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG});
     fi_addr_t none = 50, twice = p.to_b;
@@ -214,7 +214,8 @@ CASE(printed_addresses, 1,
     CHECK_PTR(fi_av_straddr(p.a->av, p.a->address, text, &room), text);
     memcpy(whole, text, 512);
     size_t needed = room;
-    CHECK(needed > 1 && needed <= 512);
+    CHECK_OP(needed, >, 1);
+    CHECK_OP(needed, <=, 512);
     CHECK_EQ(strlen(whole), needed - 1);
     if (is_ours()) CHECK_EQ(strncmp(whole, "selvedge://", 11), 0);
     for (size_t shorter = 1; shorter < needed; shorter += 5) {
@@ -228,13 +229,13 @@ CASE(printed_addresses, 1,
     }
     room = 512;
     fi_av_straddr(p.a->av, p.b->address, text, &room);
-    CHECK(strcmp(text, whole) != 0);
+    CHECK_OP(strcmp(text, whole), !=, 0);
 }
 
 CASE(bad_addresses, 1,
      "fi_av_insert: bytes that are no address are not inserted: the return tells how many were, FI_SYNC_ERR which "
      "were not, and their fi_addr_t is FI_ADDR_NOTAVAIL",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *sides[3];
     sides_of_one_domain(sides, 3);
@@ -250,7 +251,7 @@ CASE(bad_addresses, 1,
         int errors[3] = {-5, -5, -5};
         CHECK_RC(fi_av_insert(av, all, 3, inserted, FI_SYNC_ERR, errors), 2);
         CHECK_EQ(errors[0], 0);
-        CHECK(errors[1] > 0);
+        CHECK_OP(errors[1], >, 0);
         CHECK_EQ(errors[2], 0);
         CHECK_EQ(inserted[1], FI_ADDR_NOTAVAIL);
         unsigned char found[ADDRESS_BYTES_MAX];
@@ -262,7 +263,7 @@ CASE(bad_addresses, 1,
     }
 }
 
-CASE(insert_flags, 1, "fi_av_insert: flags that it does not have are refused", .ours = true)
+CASE(insert_flags, 1, "fi_av_insert: flags that it does not have are refused", .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     fi_addr_t inserted = 0;
@@ -271,7 +272,7 @@ CASE(insert_flags, 1, "fi_av_insert: flags that it does not have are refused", .
 }
 
 CASE(duplicates, 1, "fi_av_insert: the same address twice is undefined by the manual; here both are usable",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_SOURCE});
     fi_addr_t again = side_insert(p.a, p.b);
@@ -284,7 +285,7 @@ CASE(duplicates, 1, "fi_av_insert: the same address twice is undefined by the ma
     side_insert(p.b, p.a);
     POST(fi_recv(p.b->ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL));
     POST(fi_inject(p.a->ep, "x", 1, p.to_b));
-    CHECK(WAIT_RX(p.b).source != FI_ADDR_NOTAVAIL);
+    CHECK_OP(WAIT_RX(p.b).source, !=, FI_ADDR_NOTAVAIL);
 }
 
 CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does not exist inserts nothing",
@@ -293,9 +294,9 @@ CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does 
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     fi_addr_t inserted = 77;
     int rc = fi_av_insertsvc(side->av, "no.such.host.invalid", "4711", &inserted, 0, NULL);
-    CHECK(rc <= 0);
+    CHECK_OP(rc, <=, 0);
     rc = fi_av_insertsym(side->av, "no.such.host.invalid", 1, "4711", 1, &inserted, 0, NULL);
-    CHECK(rc <= 0);
+    CHECK_OP(rc, <=, 0);
 }
 
 /* A number that cases that run at the same time do not have. */
@@ -317,7 +318,7 @@ static struct fi_info *named(const char *service, uint64_t flags)
 CASE(services, 1,
      "fi_getinfo, fi_av_insert: an endpoint that was opened with a service as its src_addr is who gets that service as its "
      "dest_addr; a service has one endpoint, as long as that is open",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     const char *service = own_service();
@@ -347,11 +348,14 @@ CASE(services, 1,
         size_t room = sizeof found, bytes = sizeof own;
         OK(fi_av_lookup(side->av, to, found, &room));
         OK(fi_getname(&ep->fid, own, &bytes));
-        CHECK(room == bytes && !memcmp(found, own, bytes));
+        CHECK_OP(room, ==, bytes);
+        CHECK(!memcmp(found, own, bytes));
         CHECK_RC(fi_av_insertsvc(side->av, "localhost", service, &again, 0, NULL), 1);
         fi_addr_t several[3];
         CHECK_RC(fi_av_insertsym(side->av, "127.0.0.1", 1, service, 3, several, 0, NULL), 1);
-        CHECK(several[0] != FI_ADDR_NOTAVAIL && several[1] == FI_ADDR_NOTAVAIL && several[2] == FI_ADDR_NOTAVAIL);
+        CHECK_OP(several[0], !=, FI_ADDR_NOTAVAIL);
+        CHECK_OP(several[1], ==, FI_ADDR_NOTAVAIL);
+        CHECK_OP(several[2], ==, FI_ADDR_NOTAVAIL);
         fi_addr_t all[] = {to, again, several[0]};
         for (size_t i = 0; i < COUNT_OF(all); i++) {
             char in[8] = "";
@@ -369,7 +373,7 @@ CASE(services, 1,
 }
 
 CASE(addresses_are_no_names, 1, "fi_setname: an address that fi_getname gave, or bytes of anybody's, cannot be an endpoint's",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG, .disabled = true});
     unsigned char bytes[ADDRESS_BYTES_MAX] = {0};
@@ -443,7 +447,7 @@ CASE(names_differ, 1, "fi_getname: each endpoint has its own address, of this do
     sides_of_one_domain(sides, 8);
     sides[8] = side_open((struct wants){.caps = FI_MSG});
     for (int i = 0; i < 9; i++)
-        for (int k = 0; k < i; k++) CHECK(memcmp(sides[i]->address, sides[k]->address, sides[0]->address_bytes) != 0);
+        for (int k = 0; k < i; k++) CHECK_OP(memcmp(sides[i]->address, sides[k]->address, sides[0]->address_bytes), !=, 0);
 }
 
 /* ---- Told by events ---------------------------------------------------------------------------------------------- */
@@ -458,7 +462,7 @@ CASE(insertion_by_events, 1,
     struct fid_av *av = NULL;
     int rc = fi_av_open(side->domain, &attr, &av, NULL);
     if (rc != 0) {
-        CHECK(rc < 0);
+        CHECK_OP(rc, <, 0);
         return;
     }
     fi_addr_t inserted = 77;

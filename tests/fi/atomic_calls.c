@@ -8,7 +8,7 @@
 CASE(counts, 1, "fi_atomic: as many elements as the valid call tells at once; one more is refused, and so is none",
      .stock = "tcp;ofi_rxm: -FI_EINVAL | shm: takes more | sockets: takes more")
 {
-    struct bench b = bench_open();
+    struct setup b = setup_open();
     size_t most = 0;
     OK(fi_fetch_atomicvalid(b.p.a->ep, FI_UINT64, FI_SUM, &most));
     size_t tried = most < 8000 ? most : 8000;
@@ -43,7 +43,7 @@ CASE(forms, 1,
      "fi_atomicv, atomicmsg, inject_atomic, fetch_atomicv, fetch_atomicmsg, compare_atomicv, compare_atomicmsg: "
      "pieces on each side; flags and context as for other operations")
 {
-    struct bench b = bench_open();
+    struct setup b = setup_open();
     uint64_t *memory = (uint64_t *)b.memory, operand[4] = {1, 2, 3, 4}, result[4], compare[4];
     struct fid_ep *ep = b.p.a->ep;
     bool many = b.p.a->info->tx_attr->iov_limit >= 2, many_there = b.p.a->info->tx_attr->rma_iov_limit >= 2;
@@ -166,9 +166,9 @@ CASE(selective, 1, "FI_SELECTIVE_COMPLETION: only atomics with FI_COMPLETION wri
 
 CASE(unaligned, 1,
      "fi_atomic: an element that is not aligned is handled, or refused with an error; nothing beside it changes",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
-    struct bench b = bench_open();
+    struct setup b = setup_open();
     uint64_t one = 1, old = 0;
     POST(fi_fetch_atomic(b.p.a->ep, &one, 1, NULL, &old, NULL, b.p.to_b, b.region.base + 3, b.region.key, FI_UINT64,
                          FI_SUM, NULL));
@@ -201,7 +201,7 @@ CASE(fetch_add_by_four, 4,
         POST(fi_fetch_atomic(side->ep, &one, 1, NULL, &old, NULL, to(0), all[0].base, all[0].key, FI_UINT64, FI_SUM,
                              NULL));
         WAIT_TX(side);
-        CHECK(old < 4 * EACH);
+        CHECK_OP(old, <, 4 * EACH);
         CHECK_EQ(__atomic_fetch_add(&seen[old], 1, __ATOMIC_SEQ_CST), 0);
     }
     barrier();
@@ -257,8 +257,8 @@ CASE(adds_of_all_types_by_four, 4,
     CHECK_EQ(words->u16, wanted[2]);
     CHECK_EQ(words->u8, (uint8_t)wanted[3]);
     CHECK_EQ(words->pad, 0);
-    CHECK(words->f == (float)wanted[4]);
-    CHECK(words->d == (double)wanted[5]);
+    CHECK_OP(words->f, ==, (float)wanted[4]);
+    CHECK_OP(words->d, ==, (double)wanted[5]);
 }
 
 CASE(lock_by_compare_and_swap, 4,

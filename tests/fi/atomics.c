@@ -219,14 +219,14 @@ static int valid(struct fid_ep *ep, enum call call, enum fi_datatype type, enum 
     return fi_compare_atomicvalid(ep, type, op, count);
 }
 
-static void try_one(struct bench *b, enum call call, const struct type *t, enum fi_op op, const char *op_name,
+static void try_one(struct setup *b, enum call call, const struct type *t, enum fi_op op, const char *op_name,
                     uint64_t *state)
 {
     char target[ELEMENTS * ELEMENT_MAX], operand[ELEMENTS * ELEMENT_MAX], compare[ELEMENTS * ELEMENT_MAX],
         result[ELEMENTS * ELEMENT_MAX], wanted[ELEMENTS * ELEMENT_MAX];
     size_t most = 0;
     OK(valid(b->p.a->ep, call, t->datatype, op, &most));
-    CHECK(most >= 1);
+    CHECK_OP(most, >=, 1);
     size_t count = 1 + random_next(state) % (most < ELEMENTS ? most : ELEMENTS);
     for (size_t i = 0; i < count; i++) {
         set_value(t, target + i * t->bytes, state);
@@ -278,7 +278,7 @@ static void try_one(struct bench *b, enum call call, const struct type *t, enum 
 
 static void try_all(enum call call, int rounds)
 {
-    struct bench b = bench_open();
+    struct setup b = setup_open();
     uint64_t state = 271828;
     int granted = 0;
     for (size_t t = 0; t < COUNT_OF(TYPES); t++)
@@ -292,7 +292,7 @@ static void try_all(enum call call, int rounds)
             granted++;
             for (int i = 0; i < rounds; i++) try_one(&b, call, &TYPES[t], OPS[o].op, OPS[o].name, &state);
         }
-    CHECK(granted > 0);
+    CHECK_OP(granted, >, 0);
 }
 
 CASE(base, 1, "fi_atomic: every operation and type that fi_atomicvalid grants gives what C gives, elements beside stay",
@@ -316,9 +316,9 @@ CASE(comparing, 1,
 
 CASE(granted_by_ours, 1,
      "contract: all operations on integers of 8 to 64 bits, those that have a meaning on reals and complex numbers",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
-    struct bench b = bench_open();
+    struct setup b = setup_open();
     for (size_t t = 0; t < COUNT_OF(TYPES); t++)
         for (size_t o = 0; o < COUNT_OF(OPS); o++) {
             char element[3][ELEMENT_MAX] = {{0}};
@@ -340,7 +340,7 @@ CASE(granted_by_ours, 1,
                 if (op != FI_ATOMIC_READ) OK(valid(b.p.a->ep, BASE, TYPES[t].datatype, op, &count));
                 OK(valid(b.p.a->ep, FETCH, TYPES[t].datatype, op, &count));
             }
-            CHECK(count >= 1);
+            CHECK_OP(count, >=, 1);
         }
 }
 
@@ -350,7 +350,7 @@ CASE(refused, 1,
      .stock = "tcp;ofi_rxm: -FI_EAGAIN until there is a connection | shm: -FI_EAGAIN until there is a connection | "
               "sockets: -FI_EINVAL")
 {
-    struct bench b = bench_open();
+    struct setup b = setup_open();
     char operand[64] = {0}, compare[64] = {0}, result[64];
     struct fid_ep *ep = b.p.a->ep;
     for (size_t t = 0; t < COUNT_OF(TYPES); t++)
@@ -386,7 +386,7 @@ CASE(query, 1,
      "fi_query_atomic: tells what the valid calls tell, with the size of the type; FI_FETCH_ATOMIC and "
      "FI_COMPARE_ATOMIC not both")
 {
-    struct bench b = bench_open();
+    struct setup b = setup_open();
     static const uint64_t FLAGS[] = {0, FI_FETCH_ATOMIC, FI_COMPARE_ATOMIC};
     struct fi_atomic_attr attr;
     for (size_t t = 0; t < COUNT_OF(TYPES); t++)

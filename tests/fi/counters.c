@@ -84,7 +84,7 @@ CASE(wait_times_out, 1, "fi_cntr_wait: -FI_ETIMEDOUT when the time is over, not 
     for (size_t i = 0; i < COUNT_OF(TIMEOUTS); i++) {
         long long from = now_ms();
         CHECK_RC(fi_cntr_wait(cntr, 4, TIMEOUTS[i]), -FI_ETIMEDOUT);
-        CHECK(now_ms() - from >= TIMEOUTS[i] - 1);
+        CHECK_OP(now_ms() - from, >=, TIMEOUTS[i] - 1);
     }
     CHECK_RC(fi_cntr_wait(cntr, 4, 0), -FI_ETIMEDOUT);
     CHECK_COUNTER_ERRORS(cntr, 0);
@@ -114,17 +114,17 @@ CASE(wait_is_woken, 1, "fi_cntr_wait: by another thread that adds; a change of t
     pthread_t thread;
     pthread_create(&thread, NULL, adds_later, cntr);
     OK(fi_cntr_wait(cntr, 9, WAIT_MS));
-    CHECK(fi_cntr_read(cntr) >= 9);
+    CHECK_OP(fi_cntr_read(cntr), >=, 9);
     pthread_join(thread, NULL);
     pthread_create(&thread, NULL, fails_later, cntr);
     long long from = now_ms();
     CHECK_RC(fi_cntr_wait(cntr, 100, 8000), -FI_EAVAIL);
-    CHECK(now_ms() - from < 7000);
+    CHECK_OP(now_ms() - from, <, 7000);
     pthread_join(thread, NULL);
     CHECK_COUNTER_ERRORS(cntr, 1);
 }
 
-CASE(wait_without_a_wait_object, 1, "fi_cntr_wait: invalid with FI_WAIT_NONE; here it waits all the same", .ours = true)
+CASE(wait_without_a_wait_object, 1, "fi_cntr_wait: invalid with FI_WAIT_NONE; here it waits all the same", .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){0});
     struct fid_cntr *cntr = counter_open(side, FI_WAIT_NONE);
@@ -244,7 +244,7 @@ CASE(rma_is_counted, 1,
 CASE(rma_is_counted_in_memory_from_before, 1,
      "fi_ep_bind: others' accesses count also where the memory was registered before the counter was bound; when the "
      "endpoint is gone they count nowhere",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct wants wants = {.caps = FI_MSG | FI_RMA | FI_RMA_EVENT, .disabled = true};
     struct side *a = side_open((struct wants){.caps = FI_MSG | FI_RMA}), *b = side_open(wants);
@@ -273,7 +273,7 @@ CASE(rma_is_counted_in_memory_from_before, 1,
 
 CASE(operations_of_many_pieces_count_once, 1,
      "fi_cntr: a write, read or atomic counts once, at either end, in however many pieces it is",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct counted c = counted_pair(FI_MSG | FI_RMA | FI_ATOMIC | FI_RMA_EVENT, FI_WAIT_NONE);
     enum { PIECES = 4 };

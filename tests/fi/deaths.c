@@ -38,7 +38,7 @@ static void check_death_error(int error)
 {
     if (is_ours() && error != FI_EHOSTDOWN && error != FI_EHOSTUNREACH)
         FAIL("the error is %d (%s), wanted FI_EHOSTDOWN or FI_EHOSTUNREACH", error, fi_strerror(error));
-    CHECK(error > 0);
+    CHECK_OP(error, >, 0);
 }
 
 static void sends_to_the_dead(size_t bytes)
@@ -66,7 +66,7 @@ CASE(large_sends_to_the_dead, 3,
 
 CASE(killed_with_a_flood_before_it, 3,
      "contract: a process that has no room for what is sent to it is killed: every send that it had not taken ends in error",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     volatile int *stalled = shared();
@@ -192,7 +192,7 @@ CASE(killed_in_the_middle_of_a_stream, 4,
             if (rc == -FI_EAVAIL) fi_cq_readerr(side->tx, &e, 0);
         while ((rc = fi_cq_read(side->rx, &entry, 1)) == 1 || rc == -FI_EAVAIL) {
             if (rc == -FI_EAVAIL) fi_cq_readerr(side->rx, &e, 0);
-            if (rc == 1 && entry.len > 0) CHECK(in[0] == 4);
+            if (rc == 1 && entry.len > 0) CHECK_OP(in[0], ==, 4);
             waiting--;
         }
         sched_yield();

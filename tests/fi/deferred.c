@@ -3,7 +3,7 @@
  * Deferred work (FI_QUEUE_WORK): operations that start when a counter reaches a threshold, and what they count when
  * they are done. fi_trigger(3), DEFERRED WORK QUEUES.
  */
-#include "harness.h"
+#include "suite.h"
 
 #define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
 
@@ -430,7 +430,7 @@ CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the other
 
 CASE(wrong_work, 1,
      "FI_QUEUE_WORK: an operation that does not exist, no counter, a counter where there must be none are refused",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct stage s = stage_open();
     static struct rma_work w;
@@ -457,7 +457,7 @@ CASE(wrong_work, 1,
 CASE(failed_work, 1,
      "FI_QUEUE_WORK: an operation that fails adds to the error value of its completion counter, and writes an error "
      "entry",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct stage s = stage_open();
     static struct rma_work w;
@@ -472,7 +472,7 @@ CASE(failed_work, 1,
 CASE(between_processes, 2,
      "FI_QUEUE_WORK: a ping-pong of a hundred deferred writes between two processes whose programs sleep; each "
      "side's region counter triggers its next write",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     enum { ROUNDS = 100 };
     struct wants wants = {.caps = FI_MSG | FI_RMA | FI_TRIGGER | FI_RMA_EVENT, .progress = FI_PROGRESS_AUTO};

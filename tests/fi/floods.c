@@ -133,7 +133,7 @@ static void receive_flood(struct side *side, int senders, int count, size_t long
         for (int r = 0; r < senders; r++)
             if (c.source == to(r)) from = r;
         about("message %d, from %d with tag %d", i, from, (int)c.tag);
-        CHECK(from >= 0);
+        CHECK_OP(from, >=, 0);
         CHECK_EQ(c.tag, next[from]);
         int number = next[from]++;
         size_t bytes = length_of(number, longest);
@@ -158,7 +158,7 @@ static void flood_unexpected(int senders, int count, size_t longest)
 CASE(flood_of_unexpected, 2,
      "contract: 36,000 messages to a process that looks and receives none until no more can be sent: all arrive, in "
      "their order",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     flood_unexpected(1, 36000, 300);
 }
@@ -166,14 +166,14 @@ CASE(flood_of_unexpected, 2,
 CASE(flood_of_unexpected_from_several, 4,
      "contract: three send 12,000 messages each to one that receives none until no more can be sent: all arrive, "
      "those of each in their order",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     flood_unexpected(3, 12000, 20000);
 }
 
 CASE(flood_of_posted, 2,
      "contract: 9,000 receives are posted, their process sleeps, and their messages come: all arrive, in their order",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     enum { COUNT = 9000 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -214,7 +214,7 @@ CASE(flood_of_posted, 2,
 
 CASE(closed_after_a_flood, 2,
      "contract: 34,000 messages are injected to a process that receives none, and their endpoint is closed: all arrive",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     enum { COUNT = 34000 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -243,7 +243,7 @@ CASE(closed_after_a_flood, 2,
 CASE(cancelled_in_a_flood, 2,
      "fi_cancel: of sends that find no room some are cancelled; those, and only those, end with FI_ECANCELED and do not "
      "arrive",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     enum { COUNT = 36000 };
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -262,7 +262,8 @@ CASE(cancelled_in_a_flood, 2,
                 CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1);
                 CHECK_EQ(e.err, FI_ECANCELED);
                 int number = (int)((int *)e.op_context - out);
-                CHECK(tried && number % 3 == 0);
+                CHECK(tried);
+                CHECK_OP(number % 3, ==, 0);
                 far->cancelled[number] = 1;
                 over[number] = 1;
                 ended++;

@@ -3,7 +3,7 @@
  * Which hints the provider meets, and which it refuses: capabilities, modes, types, threads, progress, orders, sizes.
  * fi_getinfo(3), fi_domain(3), fi_endpoint(3).
  */
-#include "questions.h"
+#include "queries.h"
 
 /* ---- Capabilities and modes -------------------------------------------------------------------------------------- */
 
@@ -24,7 +24,7 @@ CASE(each_capability, 1, "fi_getinfo: each bit of caps is granted in the answer,
     }
 }
 
-CASE(sets_of_capabilities, 1, "fi_getinfo: any set of what is claimed is answered, and granted", .ours = true)
+CASE(sets_of_capabilities, 1, "fi_getinfo: any set of what is claimed is answered, and granted", .needs = OUR_PROVIDER)
 {
     uint64_t state = 99, all = CLAIMED_PRIMARY | CLAIMED_SECONDARY;
     for (int i = 0; i < 300; i++) {
@@ -46,7 +46,7 @@ CASE(caps_of_the_sides, 1, "fi_tx_attr, fi_rx_attr: caps of one side are granted
     struct fi_info *hints = plain_hints();
     hints->tx_attr->caps = FI_MSG | FI_SEND;
     hints->rx_attr->caps = FI_MSG | FI_RECV;
-    struct fi_info *info = asked(hints);
+    struct fi_info *info = answer_to(hints);
     must_answer("these hints", info);
     CHECK_FLAGS(info->tx_attr->caps, FI_MSG | FI_SEND, FI_RECV);
     CHECK_FLAGS(info->rx_attr->caps, FI_MSG | FI_RECV, FI_SEND);
@@ -128,7 +128,7 @@ CASE(endpoint_types, 1,
         about("type %d", type);
         struct fi_info *hints = hints_for((struct wants){.caps = FI_MSG});
         hints->ep_attr->type = (enum fi_ep_type)type;
-        struct fi_info *info = asked(hints);
+        struct fi_info *info = answer_to(hints);
         if (type == FI_EP_RDM || type == FI_EP_UNSPEC) must_answer("this type", info);
         if (is_ours() && type != FI_EP_RDM && type != FI_EP_UNSPEC && info != NULL)
             FAIL("answered, though there are only RDM endpoints");
@@ -146,7 +146,7 @@ CASE(threading, 1, "fi_domain: every model of threads is answered, with a model 
         about("model %d", MODELS[i]);
         struct fi_info *info = info_for((struct wants){.caps = FI_MSG, .threading = MODELS[i]});
         must_answer("this model", info);
-        CHECK(info->domain_attr->threading != FI_THREAD_UNSPEC);
+        CHECK_OP(info->domain_attr->threading, !=, FI_THREAD_UNSPEC);
         if (MODELS[i] == FI_THREAD_SAFE) CHECK_EQ(info->domain_attr->threading, FI_THREAD_SAFE);
         fi_freeinfo(info);
     }
@@ -164,7 +164,7 @@ CASE(progress_models, 1,
             struct fi_info *hints = plain_hints();
             hints->domain_attr->control_progress = (enum fi_progress)control;
             hints->domain_attr->data_progress = (enum fi_progress)data;
-            struct fi_info *info = asked(hints);
+            struct fi_info *info = answer_to(hints);
             if (is_ours()) must_answer("this progress", info);
             if (info == NULL) continue;
             if (control == FI_PROGRESS_AUTO) CHECK_EQ(info->domain_attr->control_progress, FI_PROGRESS_AUTO);
@@ -173,7 +173,7 @@ CASE(progress_models, 1,
         }
     struct fi_info *hints = plain_hints();
     hints->domain_attr->data_progress = (enum fi_progress)77;
-    struct fi_info *info = asked(hints);
+    struct fi_info *info = answer_to(hints);
     if (info != NULL) FAIL("a kind of progress that does not exist is answered");
 }
 
@@ -184,7 +184,7 @@ CASE(resource_management, 1,
         about("resource management %d", rm);
         struct fi_info *hints = plain_hints();
         hints->domain_attr->resource_mgmt = (enum fi_resource_mgmt)rm;
-        struct fi_info *info = asked(hints);
+        struct fi_info *info = answer_to(hints);
         if (is_ours() && rm <= FI_RM_ENABLED) must_answer("this", info);
         if (is_ours() && rm > FI_RM_ENABLED && info != NULL) FAIL("one that does not exist is answered");
         if (info != NULL && rm == FI_RM_ENABLED) CHECK_EQ(info->domain_attr->resource_mgmt, FI_RM_ENABLED);
@@ -222,7 +222,7 @@ CASE(orders, 1,
             struct fi_info *hints = plain_hints();
             if (side & 1) hints->tx_attr->msg_order = order;
             if (side & 2) hints->rx_attr->msg_order = order;
-            struct fi_info *info = asked(hints);
+            struct fi_info *info = answer_to(hints);
             if (is_ours()) must_answer("this order", info);
             if (info == NULL) continue;
             if (side & 1) CHECK_FLAGS(info->tx_attr->msg_order, order, 0);
@@ -232,11 +232,11 @@ CASE(orders, 1,
     }
     struct fi_info *hints = plain_hints();
     hints->tx_attr->msg_order = 1ull << 62;
-    struct fi_info *info = asked(hints);
+    struct fi_info *info = answer_to(hints);
     if (info != NULL) FAIL("an order that does not exist is answered");
     hints = plain_hints();
     hints->tx_attr->comp_order = FI_ORDER_STRICT;
-    info = asked(hints);
+    info = answer_to(hints);
     if (info != NULL) CHECK_FLAGS(info->tx_attr->comp_order, FI_ORDER_STRICT, 0);
     fi_freeinfo(info);
 }
@@ -321,7 +321,7 @@ CASE(sizes, 1,
             about("%s told %zu, asked for %zu", f->name, value, asking[k]);
             struct fi_info *hints = plain_hints();
             *size_in(hints, f) = asking[k];
-            struct fi_info *info = asked(hints);
+            struct fi_info *info = answer_to(hints);
             if (asking[k] <= value) must_answer("a size that was told", info);
             if (info == NULL) continue;
             if (*size_in(info, f) < asking[k]) FAIL("answered with %zu", *size_in(info, f));
@@ -333,7 +333,7 @@ CASE(sizes, 1,
 
 CASE(sizes_that_cannot_be, 1,
      "contract: more than can be is refused: inject, pieces, message, key, remote data, contexts",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct fi_info *told = plain();
     static const char *const NAMES[] = {"fi_tx_attr.inject_size",     "fi_tx_attr.iov_limit",
@@ -346,7 +346,7 @@ CASE(sizes_that_cannot_be, 1,
             struct fi_info *hints = plain_hints();
             *size_in(hints, &SIZE_FIELDS[i]) = *size_in(told, &SIZE_FIELDS[i]) + 1;
             about("%s, one more than %zu", NAMES[n], *size_in(told, &SIZE_FIELDS[i]));
-            struct fi_info *info = asked(hints);
+            struct fi_info *info = answer_to(hints);
             if (info != NULL) FAIL("answered with %zu", *size_in(info, &SIZE_FIELDS[i]));
         }
     fi_freeinfo(told);
@@ -354,14 +354,14 @@ CASE(sizes_that_cannot_be, 1,
 
 CASE(contexts_and_authorization, 1,
      "fi_endpoint: shared contexts and authorization keys, which are not had, are refused",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct fi_info *hints = plain_hints();
     hints->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
-    CHECK_PTR(asked(hints), NULL);
+    CHECK_PTR(answer_to(hints), NULL);
     hints = plain_hints();
     hints->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
-    CHECK_PTR(asked(hints), NULL);
+    CHECK_PTR(answer_to(hints), NULL);
     uint8_t key[8] = {1};
     hints = plain_hints();
     hints->ep_attr->auth_key = key;

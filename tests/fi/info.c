@@ -3,7 +3,7 @@
  * What the provider tells of itself: complete answers, versions, copies, names, addresses, flags. fi_getinfo(3),
  * fi_fabric(3).
  */
-#include "questions.h"
+#include "queries.h"
 
 #include <pthread.h>
 
@@ -11,30 +11,48 @@
 
 static void check_complete(const struct fi_info *info, uint32_t version)
 {
-    CHECK(info->tx_attr && info->rx_attr && info->ep_attr && info->domain_attr && info->fabric_attr);
-    CHECK(info->fabric_attr->prov_name && strcmp(info->fabric_attr->prov_name, provider()) == 0);
-    CHECK(info->fabric_attr->name && info->fabric_attr->name[0]);
-    CHECK(info->domain_attr->name && info->domain_attr->name[0]);
-    CHECK(info->fabric_attr->prov_version != 0);
+    CHECK(info->tx_attr);
+    CHECK(info->rx_attr);
+    CHECK(info->ep_attr);
+    CHECK(info->domain_attr);
+    CHECK(info->fabric_attr);
+    CHECK(info->fabric_attr->prov_name);
+    CHECK_TEXT(info->fabric_attr->prov_name, provider());
+    CHECK(info->fabric_attr->name);
+    CHECK(info->fabric_attr->name[0]);
+    CHECK(info->domain_attr->name);
+    CHECK(info->domain_attr->name[0]);
+    CHECK_OP(info->fabric_attr->prov_version, !=, 0);
     CHECK_EQ(info->fabric_attr->api_version, version);
     CHECK_EQ(info->ep_attr->type, FI_EP_RDM);
-    CHECK(info->ep_attr->max_msg_size > 0);
-    CHECK(info->ep_attr->tx_ctx_cnt >= 1 && info->ep_attr->rx_ctx_cnt >= 1);
-    CHECK(info->ep_attr->mem_tag_format != 0);
-    CHECK(info->tx_attr->caps != 0 && info->rx_attr->caps != 0);
+    CHECK_OP(info->ep_attr->max_msg_size, >, 0);
+    CHECK_OP(info->ep_attr->tx_ctx_cnt, >=, 1);
+    CHECK_OP(info->ep_attr->rx_ctx_cnt, >=, 1);
+    CHECK_OP(info->ep_attr->mem_tag_format, !=, 0);
+    CHECK_OP(info->tx_attr->caps, !=, 0);
+    CHECK_OP(info->rx_attr->caps, !=, 0);
     CHECK_FLAGS(info->caps, info->tx_attr->caps & CLAIMED_PRIMARY, 0);
     CHECK_FLAGS(info->caps, info->rx_attr->caps & CLAIMED_PRIMARY, 0);
-    CHECK(info->tx_attr->size > 0 && info->rx_attr->size > 0);
-    CHECK(info->tx_attr->iov_limit > 0 && info->rx_attr->iov_limit > 0 && info->tx_attr->rma_iov_limit > 0);
+    CHECK_OP(info->tx_attr->size, >, 0);
+    CHECK_OP(info->rx_attr->size, >, 0);
+    CHECK_OP(info->tx_attr->iov_limit, >, 0);
+    CHECK_OP(info->rx_attr->iov_limit, >, 0);
+    CHECK_OP(info->tx_attr->rma_iov_limit, >, 0);
     const struct fi_domain_attr *d = info->domain_attr;
-    CHECK(d->threading != FI_THREAD_UNSPEC);
-    CHECK(d->control_progress != FI_PROGRESS_UNSPEC && d->data_progress != FI_PROGRESS_UNSPEC);
-    CHECK(d->resource_mgmt != FI_RM_UNSPEC);
-    CHECK(d->mr_key_size > 0 && d->cq_data_size >= 4);
-    CHECK(d->cq_cnt > 0 && d->ep_cnt > 0 && d->tx_ctx_cnt > 0 && d->rx_ctx_cnt > 0);
-    CHECK(d->max_ep_tx_ctx >= 1 && d->max_ep_rx_ctx >= 1);
-    if (info->src_addr != NULL) CHECK(info->src_addrlen > 0);
-    if (info->src_addrlen > 0) CHECK(info->src_addr != NULL);
+    CHECK_OP(d->threading, !=, FI_THREAD_UNSPEC);
+    CHECK_OP(d->control_progress, !=, FI_PROGRESS_UNSPEC);
+    CHECK_OP(d->data_progress, !=, FI_PROGRESS_UNSPEC);
+    CHECK_OP(d->resource_mgmt, !=, FI_RM_UNSPEC);
+    CHECK_OP(d->mr_key_size, >, 0);
+    CHECK_OP(d->cq_data_size, >=, 4);
+    CHECK_OP(d->cq_cnt, >, 0);
+    CHECK_OP(d->ep_cnt, >, 0);
+    CHECK_OP(d->tx_ctx_cnt, >, 0);
+    CHECK_OP(d->rx_ctx_cnt, >, 0);
+    CHECK_OP(d->max_ep_tx_ctx, >=, 1);
+    CHECK_OP(d->max_ep_rx_ctx, >=, 1);
+    if (info->src_addr != NULL) CHECK_OP(info->src_addrlen, >, 0);
+    if (info->src_addrlen > 0) CHECK_OP(info->src_addr, !=, NULL);
     CHECK_EQ(info->mode, 0); /* none was offered */
 }
 
@@ -46,13 +64,13 @@ CASE(the_answer_is_complete, 1, "fi_getinfo: all attributes of the answer are th
     fi_freeinfo(info);
 }
 
-CASE(the_answer_is_ours, 1, "contract: names, sizes and limits of the provider", .ours = true)
+CASE(the_answer_is_ours, 1, "contract: names, sizes and limits of the provider", .needs = OUR_PROVIDER)
 {
     struct fi_info *info = plain();
     must_answer("all of MSG, TAGGED, RMA, ATOMIC", info);
     CHECK_EQ(strcmp(info->fabric_attr->name, "selvedge"), 0);
     CHECK_EQ(strcmp(info->domain_attr->name, "selvedge"), 0);
-    CHECK(info->tx_attr->inject_size >= 256);
+    CHECK_OP(info->tx_attr->inject_size, >=, 256);
     CHECK_EQ(info->tx_attr->iov_limit, 8);
     CHECK_EQ(info->rx_attr->iov_limit, 8);
     CHECK_EQ(info->tx_attr->rma_iov_limit, 8);
@@ -60,8 +78,10 @@ CASE(the_answer_is_ours, 1, "contract: names, sizes and limits of the provider",
     CHECK_EQ(info->domain_attr->cq_data_size, 8);
     CHECK_EQ(info->domain_attr->resource_mgmt, FI_RM_ENABLED);
     CHECK_FLAGS(info->caps, CLAIMED_PRIMARY, 0);
-    CHECK(info->ep_attr->max_msg_size >= 1ull << 31);
-    CHECK(info->domain_attr->cntr_cnt > 0 && info->domain_attr->mr_cnt > 0 && info->domain_attr->mr_iov_limit > 0);
+    CHECK_OP(info->ep_attr->max_msg_size, >=, 1ull << 31);
+    CHECK_OP(info->domain_attr->cntr_cnt, >, 0);
+    CHECK_OP(info->domain_attr->mr_cnt, >, 0);
+    CHECK_OP(info->domain_attr->mr_iov_limit, >, 0);
     CHECK_EQ(info->ep_attr->msg_prefix_size, 0);
     fi_freeinfo(info);
 }
@@ -117,8 +137,16 @@ CASE(versions_not_had, 1, "fi_getinfo: a version that is newer than the library 
 CASE(copies, 1, "fi_dupinfo: a copy of all levels, which outlives its original; fi_allocinfo: all zero")
 {
     struct fi_info *empty = fi_allocinfo();
-    CHECK(empty && empty->tx_attr && empty->rx_attr && empty->ep_attr && empty->domain_attr && empty->fabric_attr);
-    CHECK(empty->caps == 0 && empty->mode == 0 && empty->src_addr == NULL && empty->domain_attr->mr_mode == 0);
+    CHECK(empty);
+    CHECK(empty->tx_attr);
+    CHECK(empty->rx_attr);
+    CHECK(empty->ep_attr);
+    CHECK(empty->domain_attr);
+    CHECK(empty->fabric_attr);
+    CHECK_OP(empty->caps, ==, 0);
+    CHECK_OP(empty->mode, ==, 0);
+    CHECK_OP(empty->src_addr, ==, NULL);
+    CHECK_OP(empty->domain_attr->mr_mode, ==, 0);
     fi_freeinfo(empty);
     struct fi_info *info = plain();
     must_answer("plain hints", info);
@@ -228,7 +256,7 @@ CASE(names, 1,
             } else {
                 hints->domain_attr->name = strdup(name);
             }
-            struct fi_info *info = asked(hints);
+            struct fi_info *info = answer_to(hints);
             if (how == 0) must_answer("the right name", info);
             if (how != 0 && info != NULL) FAIL("answered");
             fi_freeinfo(info);
@@ -244,7 +272,7 @@ CASE(formats_and_protocols, 1,
     struct fi_info *hints = plain_hints();
     hints->addr_format = told->addr_format;
     hints->ep_attr->protocol = told->ep_attr->protocol;
-    struct fi_info *info = asked(hints);
+    struct fi_info *info = answer_to(hints);
     must_answer("what was told", info);
     fi_freeinfo(info);
     static const uint32_t FORMATS[] = {FI_SOCKADDR_IN, FI_SOCKADDR_IN6, FI_SOCKADDR_IB, FI_ADDR_PSMX,
@@ -253,18 +281,18 @@ CASE(formats_and_protocols, 1,
         about("format %u", FORMATS[i]);
         hints = plain_hints();
         hints->addr_format = FORMATS[i];
-        info = asked(hints);
+        info = answer_to(hints);
         if (info != NULL) CHECK_EQ(info->addr_format, FORMATS[i]);
         fi_freeinfo(info);
     }
     hints = plain_hints();
     hints->ep_attr->protocol = FI_PROTO_IWARP;
-    info = asked(hints);
+    info = answer_to(hints);
     if (info != NULL) FAIL("FI_PROTO_IWARP is answered with protocol %u", info->ep_attr->protocol);
     hints = plain_hints();
     hints->ep_attr->protocol = told->ep_attr->protocol;
     hints->ep_attr->protocol_version = told->ep_attr->protocol_version + 1000;
-    info = asked(hints);
+    info = answer_to(hints);
     if (is_ours() && info != NULL) FAIL("a later version of the protocol is answered");
     fi_freeinfo(info);
     fi_freeinfo(told);
@@ -283,22 +311,25 @@ CASE(nodes_and_services, 1,
 CASE(sources_and_targets, 1,
      "fi_getinfo: a node and a service of this machine are dest_addr, with FI_SOURCE src_addr; hints with such an address "
      "are answered with it; without any there is a src_addr all the same",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct fi_info *hints = plain_hints(), *source = NULL, *target = NULL, *info = NULL;
     OK(fi_getinfo(api_version(), NULL, NULL, 0, hints, &info));
-    CHECK(info->src_addr != NULL && info->src_addrlen > 0 && info->dest_addr == NULL && info->dest_addrlen == 0);
+    CHECK_OP(info->src_addr, !=, NULL);
+    CHECK_OP(info->src_addrlen, >, 0);
+    CHECK_OP(info->dest_addr, ==, NULL);
+    CHECK_OP(info->dest_addrlen, ==, 0);
     fi_freeinfo(info);
     const char *nodes[] = {NULL, "127.0.0.1", "localhost"};
     for (size_t i = 0; i < COUNT_OF(nodes); i++) {
         about("node %s", nodes[i] ? nodes[i] : "NULL");
         OK(fi_getinfo(api_version(), nodes[i], "4711", FI_SOURCE, hints, &source));
-        CHECK(source->dest_addr == NULL);
+        CHECK_OP(source->dest_addr, ==, NULL);
         OK(fi_getinfo(api_version(), nodes[i], "4711", 0, hints, &target));
         CHECK_EQ(target->dest_addrlen, source->src_addrlen);
         CHECK_EQ(memcmp(target->dest_addr, source->src_addr, source->src_addrlen), 0);
         OK(fi_getinfo(api_version(), nodes[i], "4712", 0, hints, &info));
-        CHECK(memcmp(info->dest_addr, source->src_addr, source->src_addrlen) != 0);
+        CHECK_OP(memcmp(info->dest_addr, source->src_addr, source->src_addrlen), !=, 0);
         fi_freeinfo(info);
         OK(fi_getinfo(api_version(), NULL, NULL, 0, source, &info));
         CHECK_EQ(memcmp(info->src_addr, source->src_addr, source->src_addrlen), 0);
@@ -322,7 +353,7 @@ CASE(sources_and_targets, 1,
 
 CASE(addresses_as_hints, 1,
      "fi_getinfo: an address of an endpoint as FI_ADDR_STR node, or as dest_addr, is answered with it, or refused",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     char text[256];
@@ -331,24 +362,26 @@ CASE(addresses_as_hints, 1,
     struct fi_info *hints = hints_for((struct wants){.caps = FI_MSG}), *info = NULL;
     int rc = fi_getinfo(api_version(), text, NULL, 0, hints, &info);
     if (rc == 0) {
-        CHECK(info->dest_addr != NULL && info->dest_addrlen == side->address_bytes);
+        CHECK_OP(info->dest_addr, !=, NULL);
+        CHECK_OP(info->dest_addrlen, ==, side->address_bytes);
         fi_freeinfo(info);
     } else {
-        CHECK(rc < 0);
+        CHECK_OP(rc, <, 0);
     }
     hints->dest_addr = malloc(side->address_bytes);
     memcpy(hints->dest_addr, side->address, side->address_bytes);
     hints->dest_addrlen = side->address_bytes;
     info = info_for_hints(api_version(), hints);
     if (info != NULL) {
-        CHECK(info->dest_addr != NULL && info->dest_addrlen == side->address_bytes);
+        CHECK_OP(info->dest_addr, !=, NULL);
+        CHECK_OP(info->dest_addrlen, ==, side->address_bytes);
         CHECK_EQ(memcmp(info->dest_addr, side->address, side->address_bytes), 0);
     }
     fi_freeinfo(info);
     fi_freeinfo(hints);
 }
 
-CASE(flags_not_known, 1, "fi_getinfo: flags that it does not have are refused", .ours = true)
+CASE(flags_not_known, 1, "fi_getinfo: flags that it does not have are refused", .needs = OUR_PROVIDER)
 {
     struct fi_info *hints = plain_hints(), *info = NULL;
     REFUSED(fi_getinfo(api_version(), NULL, NULL, 1ull << 40, hints, &info));
@@ -361,10 +394,10 @@ CASE(providers_only, 1, "FI_PROV_ATTR_ONLY: one info with the provider's name an
     OK(fi_getinfo(api_version(), NULL, NULL, FI_PROV_ATTR_ONLY, NULL, &info));
     int found = 0;
     for (struct fi_info *one = info; one != NULL; one = one->next) {
-        CHECK(one->fabric_attr->prov_name != NULL);
+        CHECK_OP(one->fabric_attr->prov_name, !=, NULL);
         const char *name = one->fabric_attr->prov_name, *wanted = provider();
         if (strcmp(name, wanted) == 0 || (strchr(wanted, ';') && strncmp(name, wanted, strcspn(wanted, ";")) == 0)) {
-            CHECK(one->fabric_attr->prov_version != 0);
+            CHECK_OP(one->fabric_attr->prov_version, !=, 0);
             found++;
         }
     }

@@ -3,7 +3,7 @@
  * Registering memory: keys of the provider and of the application, arguments that are wrong, many regions, counters of
  * regions. What a key then allows is in rma_errors.c. fi_mr(3).
  */
-#include "harness.h"
+#include "suite.h"
 
 #define RMA_WANTS (struct wants){.caps = FI_MSG | FI_RMA}
 /* Keys are the application's. */
@@ -36,10 +36,11 @@ CASE(calls, 1,
         OK(fi_mr_regattr(side->domain, &attr, 0, &mr[2]));
         CHECK_PTR(mr[2]->fid.context, &attr);
         for (int k = 0; k < 3; k++) {
-            CHECK(fi_mr_key(mr[k]) != FI_KEY_NOTAVAIL);
+            CHECK_OP(fi_mr_key(mr[k]), !=, FI_KEY_NOTAVAIL);
             (void)fi_mr_desc(mr[k]);
         }
-        CHECK(fi_mr_key(mr[0]) != fi_mr_key(mr[1]) && fi_mr_key(mr[1]) != fi_mr_key(mr[2]));
+        CHECK_OP(fi_mr_key(mr[0]), !=, fi_mr_key(mr[1]));
+        CHECK_OP(fi_mr_key(mr[1]), !=, fi_mr_key(mr[2]));
         for (int k = 0; k < 3; k++) OK(fi_close(&mr[k]->fid));
     }
 }
@@ -101,7 +102,7 @@ CASE(wrong_arguments, 1, "fi_mr_reg: an offset, an unknown access or flag, too m
     CHECK_RC(fi_mr_reg(side->domain, memory, 64, FI_REMOTE_READ, 8, next_key(), 0, &mr, NULL), -FI_EINVAL);
     REFUSED(fi_mr_reg(side->domain, memory, 64, FI_REMOTE_READ, 0, next_key(), FI_PEEK, &mr, NULL));
     REFUSED(fi_mr_reg(side->domain, memory, 64, 1ull << 40, 0, next_key(), 0, &mr, NULL));
-    CHECK(side->info->domain_attr->mr_iov_limit < 65);
+    CHECK_OP(side->info->domain_attr->mr_iov_limit, <, 65);
     REFUSED(fi_mr_regv(side->domain, iov, side->info->domain_attr->mr_iov_limit + 1, FI_REMOTE_READ, 0, next_key(), 0,
                        &mr, NULL));
     REFUSED(fi_mr_regv(side->domain, iov, 0, FI_REMOTE_READ, 0, next_key(), 0, &mr, NULL));
@@ -133,7 +134,7 @@ CASE(pieces, 1, "fi_mr_regv: pieces make one region, in which an offset counts o
     struct pair p = pair_open(
         (struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = is_ours() ? 0 : MR_ANY});
     size_t limit = p.b->info->domain_attr->mr_iov_limit;
-    CHECK(limit >= 1);
+    CHECK_OP(limit, >=, 1);
     char *memory = buffer(64 * 16), *in = buffer(64 * 16);
     struct iovec iov[64];
     size_t count = limit < 8 ? limit : 8;
@@ -177,7 +178,7 @@ CASE(many_regions, 1,
 }
 
 CASE(unmapped_memory, 1, "fi_mr: without FI_MR_ALLOCATED a range may be registered before anything is mapped there",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(OWN_KEYS);
     struct fid_mr *mr = NULL;
@@ -192,7 +193,7 @@ CASE(unmapped_memory, 1, "fi_mr: without FI_MR_ALLOCATED a range may be register
 
 CASE(the_whole_address_space, 1,
      "fi_mr: without FI_MR_ALLOCATED, one region may span all addresses: offsets are addresses then",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(OWN_KEYS);
     struct fid_mr *mr = NULL;
@@ -207,16 +208,16 @@ CASE(the_whole_address_space, 1,
 
 CASE(refresh_and_enable, 1,
      "fi_mr_refresh, fi_mr_enable: where no mode bit asks for them they are harmless, or refused",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), in[8];
     struct region r = region_over(p.b, memory, 64, ACCESS_ALL);
     struct iovec iov = {memory, 64};
     int rc = fi_mr_refresh(r.mr, &iov, 1, 0);
-    CHECK(rc <= 0);
+    CHECK_OP(rc, <=, 0);
     rc = fi_mr_enable(r.mr);
-    CHECK(rc <= 0);
+    CHECK_OP(rc, <=, 0);
     POST(fi_read(p.a->ep, in, 8, NULL, p.to_b, r.base, r.key, NULL));
     WAIT_TX(p.a);
 }
@@ -234,7 +235,8 @@ CASE(raw_keys, 1,
     uint64_t base = 1, key = 0;
     size_t bytes = 0;
     CHECK_RC(fi_mr_raw_attr(r.mr, &base, raw, &bytes, 0), -FI_ETOOSMALL);
-    CHECK(bytes > 0 && bytes <= sizeof raw);
+    CHECK_OP(bytes, >, 0);
+    CHECK_OP(bytes, <=, sizeof raw);
     OK(fi_mr_raw_attr(r.mr, &base, raw, &bytes, 0));
     OK(fi_mr_map_raw(p.a->domain, base, raw, bytes, &key, 0));
     POST(fi_read(p.a->ep, in, 8, NULL, p.to_b, r.base, key, NULL));

@@ -215,7 +215,8 @@ CASE(vectors, 1, "fi_sendv, fi_recvv: up to iov_limit pieces on each side, cut d
                 bool expected = (n + l) % 2;
                 about("%s of %zu bytes from %zu pieces into %zu, expected %d", kind_name(kind), bytes, ns, nr,
                       expected);
-                CHECK(ns <= 64 && nr <= 64);
+                CHECK_OP(ns, <=, 64);
+                CHECK_OP(nr, <=, 64);
                 memset(in, 0xcc, bytes + 256);
                 cut(from, ns, out, bytes, &state);
                 cut(into, nr, in, bytes, &state);
@@ -234,14 +235,14 @@ CASE(vectors, 1, "fi_sendv, fi_recvv: up to iov_limit pieces on each side, cut d
                 check_sent(kind, WAIT_TX(p.a), CONTEXT(1));
                 at = 0;
                 for (size_t i = 0; i < nr; i++) {
-                    CHECK(memcmp(into[i].iov_base, flat + at, into[i].iov_len) == 0);
+                    CHECK_SAME(into[i].iov_base, flat + at, into[i].iov_len);
                     CHECK_BYTES((char *)into[i].iov_base + into[i].iov_len, 8, 0xcc);
                     at += into[i].iov_len;
                 }
             }
 }
 
-CASE(too_many_pieces, 1, "fi_endpoint: more pieces than iov_limit are refused by the call", .ours = true)
+CASE(too_many_pieces, 1, "fi_endpoint: more pieces than iov_limit are refused by the call", .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     char *memory = buffer(4096);
@@ -263,7 +264,7 @@ CASE(inject_has_a_limit, 1, "fi_inject: inject_size bytes go, one more is refuse
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     size_t limit = p.a->info->tx_attr->inject_size;
-    if (is_ours()) CHECK(limit >= 256);
+    if (is_ours()) CHECK_OP(limit, >=, 256);
     char *out = buffer(limit + 1), *in = buffer(limit + 1);
     FOR_KINDS(kind) {
         pattern_fill(out, limit, 3);
@@ -380,13 +381,14 @@ CASE(many_to_one, 4, "fi_msg: what several send to one at once arrives whole, ea
         POST(fi_trecv(side->ep, in, 256, NULL, FI_ADDR_UNSPEC, 0, ~0ull, NULL));
         struct completion c = WAIT_RX(side);
         uint32_t from = in[0] >> 16;
-        CHECK(from >= 1 && from <= 3);
+        CHECK_OP(from, >=, 1);
+        CHECK_OP(from, <=, 3);
         CHECK_EQ(c.source, to((int)from));
         CHECK_EQ(in[0] & 0xffff, next[from]++);
     }
 }
 
-CASE(bad_destination, 1, "fi_msg: an address that is not in the vector is refused, or completes in error", .ours = true)
+CASE(bad_destination, 1, "fi_msg: an address that is not in the vector is refused, or completes in error", .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     static const fi_addr_t ADDRESSES[] = {2, 1000000, FI_ADDR_NOTAVAIL, 1ull << 63};
@@ -403,18 +405,18 @@ CASE(bad_destination, 1, "fi_msg: an address that is not in the vector is refuse
     WAIT_RX(p.b);
 }
 
-CASE(message_too_long, 1, "fi_msg: more than max_msg_size is refused by the call", .ours = true)
+CASE(message_too_long, 1, "fi_msg: more than max_msg_size is refused by the call", .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     size_t limit = p.a->info->ep_attr->max_msg_size;
     char *out = buffer(64);
-    CHECK(limit >= 1ull << 31);
+    CHECK_OP(limit, >=, 1ull << 31);
     if (limit == SIZE_MAX) return;
     FOR_KINDS(kind) CHECK_RC(send_one(kind, p.a, to_peer(out, limit + 1, p.to_b, 1, NULL)), -FI_EMSGSIZE);
 }
 
 CASE(flags_not_known, 1, "fi_sendmsg, fi_recvmsg: flags that mean nothing there are -FI_EBADFLAGS or another error",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED});
     char *out = buffer(64);

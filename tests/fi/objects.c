@@ -3,7 +3,7 @@
  * Fabrics, domains, endpoints and event queues: opening, binding, enabling, closing while others need them, and calls
  * that this kind of endpoint does not have. fi_fabric(3), fi_domain(3), fi_endpoint(3), fi_eq(3), fi_cm(3).
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <rdma/fi_collective.h>
 
@@ -53,7 +53,9 @@ CASE(classes_and_contexts, 1, "fi_open: every object tells its class and the con
     struct fid_cntr *cntr = counter_open(side, FI_WAIT_NONE);
     CHECK_EQ(cntr->fid.fclass, FI_CLASS_CNTR);
     struct opened o = opened(FI_MSG);
-    CHECK(o.fabric->fid.context != NULL && o.domain->fid.context != NULL && o.cq->fid.context != NULL);
+    CHECK_OP(o.fabric->fid.context, !=, NULL);
+    CHECK_OP(o.domain->fid.context, !=, NULL);
+    CHECK_OP(o.cq->fid.context, !=, NULL);
     close_opened(&o);
 }
 
@@ -72,7 +74,7 @@ CASE(fabric_of_another_name, 1, "fi_fabric: a name that the provider does not ha
     fi_freeinfo(info);
 }
 
-CASE(domain_of_another_name, 1, "fi_domain: a name that the provider does not have is refused", .ours = true)
+CASE(domain_of_another_name, 1, "fi_domain: a name that the provider does not have is refused", .needs = OUR_PROVIDER)
 {
     struct fi_info *info = info_for((struct wants){.caps = FI_MSG});
     struct fid_fabric *fabric = NULL;
@@ -146,7 +148,7 @@ CASE(enable_without_a_queue, 1,
 CASE(bind_rules, 1,
      "fi_ep_bind: unknown flags, a second queue for the same, anything after fi_enable, an object of another kind or "
      "domain are refused",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct opened o = opened(FI_MSG), other = opened(FI_MSG);
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_TAGGED};
@@ -173,7 +175,7 @@ CASE(bind_rules, 1,
 
 CASE(transfers_before_enable, 1,
      "fi_endpoint: an endpoint must be enabled before it transfers: every call is an error until then",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct opened o = opened(FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC);
     char bytes[64] = {0};
@@ -192,7 +194,7 @@ CASE(transfers_before_enable, 1,
 
 CASE(calls_without_the_capability, 1,
      "fi_getinfo: an endpoint that was opened without a capability refuses its calls: tagged, RMA, atomics",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG});
     uint64_t word = 1;
@@ -209,7 +211,7 @@ CASE(calls_without_the_capability, 1,
 CASE(calls_of_other_endpoints, 1,
      "fi_endpoint: scalable and passive endpoints, shared contexts, connections, multicast, poll and wait sets are "
      "refused as what is not implemented",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct opened o = opened(FI_MSG);
     struct fid_ep *sep = NULL;
@@ -249,7 +251,7 @@ CASE(calls_of_other_endpoints, 1,
 CASE(endpoints_that_cannot_be, 1,
      "fi_endpoint: an info that does not fit what fi_getinfo told is refused: another type, more capabilities, "
      "larger sizes",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct opened o = opened(FI_MSG);
     struct fid_ep *ep = NULL;
@@ -330,7 +332,7 @@ CASE(eq_empty, 1, "fi_eq_read, fi_eq_readerr: -FI_EAGAIN from an empty queue")
     struct fi_eq_err_entry error = {0};
     CHECK_RC(fi_eq_read(eq, &event, &entry, sizeof entry, 0), -FI_EAGAIN);
     CHECK_RC(fi_eq_readerr(eq, &error, 0), -FI_EAGAIN);
-    CHECK(fi_eq_strerror(eq, 1, NULL, NULL, 0) != NULL);
+    CHECK_OP(fi_eq_strerror(eq, 1, NULL, NULL, 0), !=, NULL);
     OK(fi_close(&eq->fid));
 }
 
@@ -376,7 +378,7 @@ CASE(eq_sread, 1, "fi_eq_sread: -FI_EAGAIN when the time is over, not before; an
     uint32_t event;
     long long from = now_ms();
     CHECK_RC(fi_eq_sread(eq, &event, &entry, sizeof entry, 50, 0), -FI_EAGAIN);
-    CHECK(now_ms() - from >= 49);
+    CHECK_OP(now_ms() - from, >=, 49);
     CHECK_RC(fi_eq_write(eq, FI_NOTIFY, &entry, sizeof entry, 0), sizeof entry);
     CHECK_RC(fi_eq_sread(eq, &event, &entry, sizeof entry, -1, 0), sizeof entry);
     CHECK_EQ(entry.data, 5);
@@ -425,12 +427,12 @@ CASE(eq_of_the_domain, 1,
         OK(fi_close(&mr->fid));
         side_close(side);
     } else {
-        CHECK(rc < 0);
+        CHECK_OP(rc, <, 0);
     }
     OK(fi_close(&eq->fid));
 }
 
-CASE(eq_wait_objects, 1, "fi_eq_open: an unknown wait object or flag is refused", .ours = true)
+CASE(eq_wait_objects, 1, "fi_eq_open: an unknown wait object or flag is refused", .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){0});
     struct fi_eq_attr object = {.wait_obj = 77}, flags = {.flags = 1ull << 40};

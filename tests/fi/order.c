@@ -35,7 +35,8 @@ static void check_order(enum kind kind, struct pair p, int posted_before)
         struct completion c = WAIT_RX(p.b);
         int i = (int)((uintptr_t)c.context - (uintptr_t)CONTEXT(0));
         about("%s %d of %d, %d posted before", kind_name(kind), i, MIXED, posted_before);
-        CHECK(i >= 0 && i < MIXED);
+        CHECK_OP(i, >=, 0);
+        CHECK_OP(i, <, MIXED);
         CHECK_EQ(c.len, lengths[i]);
         CHECK_PATTERN(in[i], lengths[i], (unsigned)i);
     }
@@ -91,7 +92,8 @@ CASE(order_of_exact_receives, 2, "FI_ORDER_SAS: with receives as long as their m
             struct completion c = rank() == 0 ? WAIT_TX(side) : WAIT_RX(side);
             int i = (int)((uintptr_t)c.context - (uintptr_t)CONTEXT(0));
             about("%d of %d", i, COUNT);
-            CHECK(i >= at && i < at + 20);
+            CHECK_OP(i, >=, at);
+            CHECK_OP(i, <, at + 20);
             if (rank() == 0) continue;
             CHECK_EQ(c.len, lengths[i]);
             CHECK_PATTERN(bytes[i], lengths[i], (unsigned)i);
@@ -133,7 +135,7 @@ CASE(order_between_processes, 2,
 /* ---- Matching ---------------------------------------------------------------------------------------------------- */
 
 CASE(to_oneself_first, 2,
-     "contract: what a process sent to itself comes before what another sends it on account of what it did after that", .ours = true)
+     "contract: what a process sent to itself comes before what another sends it on account of what it did after that", .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     char in[2];
@@ -279,7 +281,7 @@ CASE(matching_is_that_of_a_plain_list, 1,
 CASE(matching_does_not_depend_on_sizes, 1,
      "fi_tagged: short and long messages, short and long receives, some of them cancelled, messages that are told when they "
      "are delivered: 6,000 random steps against a plain list",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     enum { STEPS = 6000, TAGS = 4, OPEN_MAX = 24, ROOM_MAX = 40000 };
     static const size_t LENGTHS[] = {0, 4, 8, 100, 105, 3000, 16384, 16385, 40000};
@@ -502,7 +504,7 @@ CASE(deep_posted, 2, "fi_tagged: 10,000 receives posted, met by exact tags in re
         for (int n = 0; n < DEEP; n++) {
             struct completion c = WAIT_RX(side);
             about("completion %d, tag %d", n, (int)c.tag);
-            CHECK(c.tag < DEEP);
+            CHECK_OP(c.tag, <, DEEP);
             CHECK_PTR(c.context, &in[c.tag]);
             CHECK_EQ(in[c.tag], c.tag);
             in[c.tag] = -1; /* each once */

@@ -64,13 +64,14 @@ static void all_to_all(int each)
         struct completion c;
         while (TAKE(side, side->tx, &c)) {
             size_t r = (uintptr_t)c.context - (uintptr_t)CONTEXT(0);
-            CHECK(r < (size_t)n && out_busy[r]);
+            CHECK_OP(r, <, (size_t)n);
+            CHECK(out_busy[r]);
             out_busy[r] = false;
             left--;
         }
         while (TAKE(side, side->rx, &c)) {
             size_t r = (uintptr_t)c.context - (uintptr_t)CONTEXT(0);
-            CHECK(r < (size_t)n);
+            CHECK_OP(r, <, (size_t)n);
             about("message %d from %d", (int)c.tag, (int)r);
             CHECK_EQ(c.source, to((int)r));
             CHECK_EQ(c.len, size_of((int)r, rank(), (int)c.tag));
@@ -133,7 +134,7 @@ CASE(a_fork_that_does_nothing, 2,
         }
         int status = 1;
         if (i % 3 == 2) pass_around(side, 1 - rank(), (uint64_t)i + 100); /* while it lives, perhaps */
-        CHECK(waitpid(child, &status, 0) == child);
+        CHECK_OP(waitpid(child, &status, 0), ==, child);
         CHECK_EQ(status, 0);
         POST(fi_write(side->ep, memory, 50000, NULL, to(1 - rank()), all[1 - rank()].base + 50000, all[1 - rank()].key,
                       CONTEXT(3)));
@@ -159,14 +160,14 @@ CASE(a_fork_before_the_first_call, 1,
     if (child == 0) child_run(talk_to_yourself);
     talk_to_yourself();
     int status = 1;
-    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_OP(waitpid(child, &status, 0), ==, child);
     CHECK_EQ(status, 0);
 }
 
 CASE(a_child_opens_its_own, 1,
      "contract: a child that is forked while its parent has endpoints open opens its own, or is refused; the parent "
      "goes on",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     char in[8];
@@ -188,7 +189,7 @@ CASE(a_child_opens_its_own, 1,
         WAIT_RX(p.b);
     }
     int status = 1;
-    CHECK(waitpid(child, &status, 0) == child);
+    CHECK_OP(waitpid(child, &status, 0), ==, child);
     CHECK_EQ(status, 0);
     for (int i = 0; i < 100; i++) {
         POST(fi_trecv(p.b->ep, in, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
@@ -223,7 +224,7 @@ CASE(opened_again, 2,
 }
 
 CASE(ended_without_closing, 3, "contract: a process that exits with all still open leaves its peers as they are",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     char in[8];

@@ -90,7 +90,8 @@ CASE(read_many, 1,
             progress();
             continue;
         }
-        CHECK(rc > 0 && rc <= (ssize_t)most);
+        CHECK_OP(rc, >, 0);
+        CHECK_OP(rc, <=, (ssize_t)most);
         CHECK_BYTES(&entries[rc], sizeof entries[0], 0x5a);
         for (ssize_t i = 0; i < rc; i++, got++) {
             CHECK_PTR(entries[i].op_context, CONTEXT(got));
@@ -120,7 +121,8 @@ CASE(until_there_is_none, 1,
             POST(receive(other, p.b, from_any(&in[1], 4, 6, CONTEXT(2))));
             CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(2));
             CHECK_RC(fi_cq_read(p.b->rx, &entry, 1), -FI_EAGAIN);
-            CHECK(in[0] == out[0] && in[1] == out[1]);
+            CHECK_OP(in[0], ==, out[0]);
+            CHECK_OP(in[1], ==, out[1]);
         }
 }
 
@@ -198,7 +200,8 @@ CASE(many_errors, 1, "fi_cq_readerr: each of a thousand errors is told, once", .
     for (int i = 0; i < COUNT; i++) {
         struct fi_cq_err_entry e = WAIT_ERROR(p.b->rx);
         ptrdiff_t at = (struct fi_context *)e.op_context - contexts;
-        CHECK(at >= 0 && at < COUNT);
+        CHECK_OP(at, >=, 0);
+        CHECK_OP(at, <, COUNT);
         CHECK_EQ(told[at]++, 0);
     }
     CHECK_NONE(p.b->rx, 1);
@@ -229,13 +232,14 @@ CASE(error_entry_of_the_asked_version, 1,
         CHECK_BYTES(error_data + 8, 8, 0x5a);
         CHECK_EQ(room.e.err, FI_ECANCELED);
         CHECK_PTR(room.e.op_context, &contexts[i]);
-        CHECK(room.e.err_data_size <= 64);
-        if (i) CHECK(room.e.err_data_size <= 8);
+        CHECK_OP(room.e.err_data_size, <=, 64);
+        if (i) CHECK_OP(room.e.err_data_size, <=, 8);
         memset(text, 0x5a, sizeof text);
         const char *told = fi_cq_strerror(p.b->rx, room.e.prov_errno, room.e.err_data, text, 20);
-        CHECK(told != NULL && strlen(told) > 0);
+        CHECK_OP(told, !=, NULL);
+        CHECK_OP(strlen(told), >, 0);
         CHECK_BYTES(text + 20, sizeof text - 20, 0x5a);
-        CHECK(fi_cq_strerror(p.b->rx, room.e.prov_errno, NULL, NULL, 0) != NULL);
+        CHECK_OP(fi_cq_strerror(p.b->rx, room.e.prov_errno, NULL, NULL, 0), !=, NULL);
     }
 }
 
@@ -255,7 +259,7 @@ static void check_timeouts(enum fi_wait_obj wait_obj)
         about("%d ms", TIMEOUTS[t]);
         long long from = now_ms();
         CHECK_RC(fi_cq_sread(p.b->rx, &entry, 1, NULL, TIMEOUTS[t]), -FI_EAGAIN);
-        CHECK(now_ms() - from >= TIMEOUTS[t] - 1);
+        CHECK_OP(now_ms() - from, >=, TIMEOUTS[t] - 1);
     }
     fi_addr_t source;
     CHECK_RC(fi_cq_sreadfrom(p.b->rx, &entry, 1, &source, NULL, 10), -FI_EAGAIN);
@@ -286,7 +290,8 @@ CASE(sread_returns_what_is_there, 1,
     int got = 0;
     while (got < 2) {
         ssize_t rc = fi_cq_sread(p.b->rx, entries, 4, NULL, -1);
-        CHECK(rc > 0 && rc <= 2 - got);
+        CHECK_OP(rc, >, 0);
+        CHECK_OP(rc, <=, 2 - got);
         got += (int)rc;
         fi_cq_read(p.a->tx, NULL, 0);
     }
@@ -312,7 +317,7 @@ static void check_signal(enum fi_wait_obj wait_obj)
     pthread_create(&thread, NULL, signals_later, p.b->rx);
     long long from = now_ms();
     CHECK_RC(fi_cq_sread(p.b->rx, &entry, 1, NULL, 8000), -FI_EAGAIN);
-    CHECK(now_ms() - from < 7000);
+    CHECK_OP(now_ms() - from, <, 7000);
     pthread_join(thread, NULL);
 }
 
@@ -350,7 +355,7 @@ CASE(sread_is_woken_by_a_message, 2,
     }
 }
 
-CASE(sread_needs_a_wait_object, 1, "fi_cq_sread: invalid with FI_WAIT_NONE", .ours = true)
+CASE(sread_needs_a_wait_object, 1, "fi_cq_sread: invalid with FI_WAIT_NONE", .needs = OUR_PROVIDER)
 {
     struct pair p = waiting_pair(FI_WAIT_NONE);
     struct fi_cq_tagged_entry entry;
@@ -385,7 +390,8 @@ CASE(sread_with_a_threshold, 1,
     int got = 0;
     while (got < 4) {
         ssize_t rc = fi_cq_sread(cq, entries, 4, (void *)(uintptr_t)(4 - got), 5000);
-        CHECK(rc >= 1 && rc <= 4 - got);
+        CHECK_OP(rc, >=, 1);
+        CHECK_OP(rc, <=, 4 - got);
         got += (int)rc;
     }
     OK(fi_close(&ep->fid));
@@ -416,7 +422,7 @@ CASE(small_queue, 1,
         struct completion c;
         while (TAKE(p.b, p.b->rx, &c)) {
             size_t which = (uintptr_t)c.context - (uintptr_t)CONTEXT(0);
-            CHECK(which < COUNT);
+            CHECK_OP(which, <, COUNT);
             CHECK_EQ(in[which], which);
             in[which] = -1; /* each once */
             received++;
@@ -427,7 +433,7 @@ CASE(small_queue, 1,
 
 CASE(queue_never_drops, 1,
      "contract: a queue of size 1 grows: 20,000 sends and receives complete before any completion is read",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     enum { COUNT = 20000 };
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .cq_size = 1});
@@ -442,7 +448,7 @@ CASE(queue_never_drops, 1,
         struct completion c = i < COUNT ? WAIT_RX(p.b) : WAIT_TX(p.a);
         size_t which = (uintptr_t)c.context - (uintptr_t)CONTEXT(0);
         about("completion %d, of %zu", i, which);
-        CHECK(which < COUNT);
+        CHECK_OP(which, <, COUNT);
         CHECK_EQ(seen[i / COUNT][which]++, 0);
         if (i < COUNT) CHECK_EQ(in[which], which);
     }
@@ -473,7 +479,7 @@ CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send 
     for (int i = 0; i < 4; i++) {
         struct completion c = wait_at(__FILE__, __LINE__, side, cq);
         uintptr_t which = (uintptr_t)c.context - (uintptr_t)CONTEXT(0);
-        CHECK(which < 4);
+        CHECK_OP(which, <, 4);
         seen[which]++;
         CHECK_FLAGS(c.flags, which < 2 ? FI_RECV : FI_SEND, which < 2 ? FI_SEND : FI_RECV);
     }
@@ -483,7 +489,7 @@ CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send 
 
 /* ---- What cannot be opened --------------------------------------------------------------------------------------- */
 
-CASE(wait_objects_not_had, 1, "contract: FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_MUTEX_COND are -FI_ENOSYS", .ours = true)
+CASE(wait_objects_not_had, 1, "contract: FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_MUTEX_COND are -FI_ENOSYS", .needs = OUR_PROVIDER)
 {
     struct side *side = side_open((struct wants){.disabled = true});
     static const enum fi_wait_obj OBJECTS[] = {FI_WAIT_FD, FI_WAIT_SET, FI_WAIT_MUTEX_COND};
@@ -510,7 +516,7 @@ CASE(attributes_not_known, 1, "fi_cq_open: an unknown format, wait object or fla
 }
 
 CASE(wait_object_is_not_told, 1, "fi_control: FI_GETWAIT of FI_WAIT_UNSPEC may be refused, of FI_WAIT_NONE is",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = waiting_pair(FI_WAIT_NONE);
     void *object = NULL;

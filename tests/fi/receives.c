@@ -109,25 +109,25 @@ CASE(bursts, 1,
                     CHECK_RC(fi_cq_readerr(p.b->rx, &e, 0), 1);
                     int i = (int)((char *)e.op_context - (char *)CONTEXT(0));
                     about("%s, round %d, message %d, cut off", kind_name(kind), round, i);
-                    CHECK(burst_room(i, round) < burst_bytes(i));
+                    CHECK_OP(burst_room(i, round), <, burst_bytes(i));
                     CHECK_EQ(e.err, FI_ETRUNC);
                     CHECK_EQ(e.len, burst_room(i, round));
                     CHECK_EQ(e.olen, burst_bytes(i) - burst_room(i, round));
                     told++;
                     continue;
                 }
-                CHECK(got > 0);
+                CHECK_OP(got, >, 0);
                 for (int n = 0; n < got; n++, told++) {
                     struct fi_cq_tagged_entry *e = &entries[n];
                     int i = (int)((char *)e->op_context - (char *)CONTEXT(0));
                     about("%s, round %d, message %d", kind_name(kind), round, i);
                     CHECK_EQ(i, burst_order(told, round, kind));
-                    CHECK(burst_room(i, round) >= burst_bytes(i));
+                    CHECK_OP(burst_room(i, round), >=, burst_bytes(i));
                     CHECK_EQ(e->len, burst_bytes(i));
                     CHECK_FLAGS(e->flags, FI_RECV | kind_caps(kind), i % 5 == 4 ? FI_REMOTE_CQ_DATA : 0);
                     if (i % 5 != 4) CHECK_EQ(e->data, (uint64_t)i * 3);
                     if (kind == TAGGED_MESSAGE) CHECK_EQ(e->tag, (uint64_t)i);
-                    CHECK(memcmp(in + 400 * i, out + 400 * i, burst_bytes(i)) == 0);
+                    CHECK_SAME(in + 400 * i, out + 400 * i, burst_bytes(i));
                     CHECK_BYTES(in + 400 * i + burst_bytes(i), 400 - burst_bytes(i), 0xcc);
                 }
             }
@@ -419,7 +419,7 @@ CASE(discard, 1, "FI_DISCARD: a peek that finds, and a claim, may throw the mess
 }
 
 CASE(claim_of_nothing, 1, "FI_CLAIM: with a context that claimed nothing is refused, or completes in error",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED});
     static struct fi_context context;
@@ -517,21 +517,22 @@ CASE(multi_receive, 1,
         if (c.flags & FI_RECV) {
             CHECK_FLAGS(c.flags, FI_RECV | FI_MSG, 0);
             CHECK_EQ(c.len, random_next(&again) % 65);
-            CHECK((unsigned char *)c.buf >= next_free[at] && (unsigned char *)c.buf + c.len <= space[at] + MULTI_BYTES);
+            CHECK_OP((unsigned char *)c.buf, >=, next_free[at]);
+            CHECK_OP((unsigned char *)c.buf + c.len, <=, space[at] + MULTI_BYTES);
             CHECK_PATTERN(c.buf, c.len, (unsigned)received);
             next_free[at] = (unsigned char *)c.buf + c.len;
             received++;
         }
         if (c.flags & FI_MULTI_RECV) {
             /* used up: less than the minimum is left, and not much before */
-            CHECK(space[at] + MULTI_BYTES - next_free[at] < MULTI_MIN);
+            CHECK_OP(space[at] + MULTI_BYTES - next_free[at], <, MULTI_MIN);
             released++;
             next_free[at] = space[at];
             POST(receive_flagged(MESSAGE, p.b, from_any(space[at], MULTI_BYTES, 0, &space[at]), FI_MULTI_RECV));
             at = (at + 1) % MULTI_BUFFERS;
         }
     }
-    CHECK(released >= 2000 * 32 / MULTI_BYTES - 2);
+    CHECK_OP(released, >=, 2000 * 32 / MULTI_BYTES - 2);
 }
 
 CASE(multi_receive_of_unexpected, 1,
@@ -582,7 +583,8 @@ CASE(multi_receive_used_up_by_unexpected, 1,
             is_back = c.flags & FI_MULTI_RECV;
             if (c.flags & FI_RECV) {
                 size_t from = (size_t)((unsigned char *)c.buf - space);
-                CHECK(from + c.len <= BYTES && !memcmp(c.buf, out + from, c.len));
+                CHECK_OP(from + c.len, <=, BYTES);
+                CHECK(!memcmp(c.buf, out + from, c.len));
                 received += c.len;
                 messages++;
             } else {
@@ -609,7 +611,7 @@ CASE(multi_receive_of_large, 1, "FI_MULTI_RECV: large and small messages share a
         struct completion c = WAIT_RX(p.b);
         CHECK_EQ(c.len, LENGTHS[i]);
         CHECK_PATTERN(c.buf, c.len, 1);
-        CHECK((unsigned char *)c.buf >= previous_end);
+        CHECK_OP((unsigned char *)c.buf, >=, previous_end);
         previous_end = (unsigned char *)c.buf + c.len;
         WAIT_TX(p.a);
     }
@@ -651,7 +653,7 @@ CASE(min_multi_recv_is_an_option, 1,
               "sockets: takes a short length")
 {
     struct side *side = side_open((struct wants){.caps = FI_MSG | FI_MULTI_RECV, .disabled = true});
-    CHECK(min_multi_recv(side) > 0);
+    CHECK_OP(min_multi_recv(side), >, 0);
     size_t value = 1234, bytes = 2;
     OK(fi_setopt(&side->ep->fid, FI_OPT_ENDPOINT, FI_OPT_MIN_MULTI_RECV, &value, sizeof value));
     CHECK_EQ(min_multi_recv(side), 1234);

@@ -3,7 +3,7 @@
  * Reads and writes of a peer's memory that are granted: every call, sizes, offsets, pieces on both sides, remote data,
  * injection, order with messages, independence of the target's program. fi_rma(3).
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <sys/mman.h>
 
@@ -175,7 +175,7 @@ CASE(pieces, 1, "fi_writemsg, fi_readmsg: pieces on both sides, cut differently,
         check_done(WAIT_TX(p.a), CONTEXT(1), FI_WRITE);
         at = 0;
         for (size_t i = 0; i < rn; at += rma[i++].len) {
-            CHECK(memcmp(where[i], flat + at, rma[i].len) == 0);
+            CHECK_SAME(where[i], flat + at, rma[i].len);
             CHECK_BYTES(where[i] + rma[i].len, 3, 0);
         }
         for (size_t i = 0; i < ln; i++) memset(iov[i].iov_base, 0, iov[i].iov_len);
@@ -183,14 +183,14 @@ CASE(pieces, 1, "fi_writemsg, fi_readmsg: pieces on both sides, cut differently,
         check_done(WAIT_TX(p.a), CONTEXT(1), FI_READ);
         at = 0;
         for (size_t i = 0; i < ln; at += iov[i++].iov_len)
-            CHECK(memcmp(iov[i].iov_base, flat + at, iov[i].iov_len) == 0);
+            CHECK_SAME(iov[i].iov_base, flat + at, iov[i].iov_len);
     }
 }
 
 CASE(sides_of_different_lengths, 1,
      "fi_writemsg, fi_readmsg: where here and there are not of the same length the call is refused, or what is "
      "smaller is moved",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), *local = buffer(64);
@@ -210,7 +210,7 @@ CASE(sides_of_different_lengths, 1,
     CHECK_BYTES(memory + 16, 48, 0);
 }
 
-CASE(too_many_pieces, 1, "fi_rma: more pieces than iov_limit or rma_iov_limit are refused by the call", .ours = true)
+CASE(too_many_pieces, 1, "fi_rma: more pieces than iov_limit or rma_iov_limit are refused by the call", .needs = OUR_PROVIDER)
 {
     struct pair p = pair_open(RMA_WANTS);
     char *memory = buffer(64), *local = buffer(64);

@@ -4,7 +4,7 @@
  * not there. Each ends as an error completion at its initiator, with its context; the target's memory stays as it was,
  * and both endpoints go on. fi_rma(3), fi_mr(3), fi_domain(3) on unmatched RMA.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <sys/mman.h>
 
@@ -69,7 +69,7 @@ static void check_refused(struct stage *s, enum operation op, int error)
 {
     struct fi_cq_err_entry e = WAIT_ERROR(s->p.a->tx);
     CHECK_PTR(e.op_context, CONTEXT(op));
-    CHECK(e.err > 0);
+    CHECK_OP(e.err, >, 0);
     if (error != FI_EACCES || e.err != FI_ENOKEY || s->grants_anything) CHECK_EQ(e.err, error);
     static const uint64_t KINDS[] = {FI_RMA | FI_WRITE, FI_RMA | FI_READ, FI_ATOMIC,
                                      FI_ATOMIC,         FI_ATOMIC,        FI_RMA | FI_WRITE};
@@ -268,7 +268,7 @@ CASE(key_of_another_endpoint, 1, "fi_mr: a key is one of the domain that is addr
 
 CASE(target_memory_unmapped, 2,
      "contract: bytes of a region that are unmapped meanwhile end with FI_EFAULT, both processes go on",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = job_open(WANTS);
     char *memory = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
@@ -301,7 +301,7 @@ CASE(target_memory_unmapped, 2,
 CASE(own_memory_unmapped, 2,
      "contract: a buffer of the initiator that is not mapped ends with FI_EFAULT, or the call with -FI_EFAULT: "
      "sends, receives, writes, reads",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct side *side = job_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA});
     char *gone = mmap(NULL, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
@@ -379,5 +379,6 @@ CASE(errors_do_not_stop_others, 1, "fi_rma: good and bad operations mixed: each 
             bad++;
         }
     }
-    CHECK(good > 0 && bad > 0);
+    CHECK_OP(good, >, 0);
+    CHECK_OP(bad, >, 0);
 }

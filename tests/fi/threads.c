@@ -77,9 +77,10 @@ CASE(two_threads_on_an_endpoint, 2,
             CHECK_PTR(entry.op_context, &before);
             before.received++;
         }
-        CHECK(now_ms() < until);
+        CHECK_OP(now_ms(), <, until);
     }
-    CHECK(posted == 5 && met == 5);
+    CHECK_OP(posted, ==, 5);
+    CHECK_OP(met, ==, 5);
 }
 
 static void *opens_and_closes(void *argument)

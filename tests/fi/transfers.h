@@ -5,7 +5,7 @@
 #ifndef FI_TESTS_TRANSFERS_H
 #define FI_TESTS_TRANSFERS_H
 
-#include "harness.h"
+#include "suite.h"
 
 enum kind { MESSAGE, TAGGED_MESSAGE };
 

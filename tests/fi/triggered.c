@@ -150,10 +150,11 @@ CASE(triggered_through_an_alias, 1,
     POST(fi_tsend(alias, out[0], 6, NULL, s.p.to_b, 7, at(&context[1], &s, 2)));
     POST(fi_write(s.p.a->ep, out[1], 5, NULL, s.p.to_b, s.region.base + 100, s.region.key, CONTEXT(3)));
     CHECK_PTR(WAIT_TX(s.p.a).context, CONTEXT(3));
-    CHECK(strcmp(s.memory + 100, "goes") == 0 && s.memory[0] == 0);
+    CHECK_TEXT(s.memory + 100, "goes");
+    CHECK_OP(s.memory[0], ==, 0);
     OK(fi_cntr_add(s.trigger, 1));
     CHECK_PTR(WAIT_TX(s.p.a).context, &context[0]);
-    CHECK(strcmp(s.memory, "waits") == 0);
+    CHECK_TEXT(s.memory, "waits");
     CHECK_COUNTER(s.written, 2);
     char in[16];
     POST(fi_trecv(s.p.b->ep, in, 16, NULL, FI_ADDR_UNSPEC, 7, 0, NULL));
@@ -171,7 +172,7 @@ CASE(triggered_through_an_alias, 1,
 
 CASE(triggered_wrongly, 1,
      "FI_TRIGGER: without a context, with one that names no counter or another's, another sort of event, or with FI_INJECT: refused",
-     .ours = true)
+     .needs = OUR_PROVIDER)
 {
     struct stage s = stage_open();
     struct fi_triggered_context2 context;

@@ -98,7 +98,8 @@ CASE(unexpected_into_one_buffer, 1,
     bool is_gone[EARLY] = {false};
     for (int i = 0; i < EARLY; i++) {
         struct completion c = WAIT_RX(p.b);
-        CHECK(c.data < EARLY && !is_gone[c.data]);
+        CHECK_OP(c.data, <, EARLY);
+        CHECK(!is_gone[c.data]);
         is_gone[c.data] = true;
         check_early(c, c.buf, (int)c.data);
     }

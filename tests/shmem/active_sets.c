@@ -6,7 +6,7 @@
  * A pSync array may be used again when all PEs of the set are through with it; cases take them in turn, with barriers
  * between rounds.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #include <complex.h>

@@ -6,7 +6,7 @@
  * Rows pass values as uint64_t, through the type and back: exact for every integer, and for the small numbers that the
  * floating-point rows are given.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #include <float.h>
@@ -452,7 +452,7 @@ DATA_CASE(tickets_are_unique, 4,
         shmem_uchar_p(taken + ticket, (unsigned char)(1 + me()), 0);
     }
     barrier();
-    for (int i = 0; me() == 0 && i < TICKETS * n_pes(); i++) CHECK(taken[i] != 0);
+    for (int i = 0; me() == 0 && i < TICKETS * n_pes(); i++) CHECK_OP(taken[i], !=, 0);
     if (me() == 0) CHECK_EQ(shmem_uint_atomic_fetch(counter, n_pes() - 1), (unsigned)(TICKETS * n_pes()));
 }
 
@@ -468,7 +468,8 @@ DATA_CASE(one_winner, 4,
     if (me() == 0) CHECK_EQ(*wins, ROUNDS);
     for (int round = 0; round < ROUNDS; round++) {
         long winner = shmem_long_g(place + round, round % n_pes());
-        CHECK(winner >= 1 && winner <= n_pes());
+        CHECK_OP(winner, >=, 1);
+        CHECK_OP(winner, <=, n_pes());
     }
 }
 
@@ -562,12 +563,16 @@ DATA_CASE(many_fetches_at_once, 3,
     }
     shmem_quiet();
     for (int i = 0; i < N; i++) {
-        CHECK(fetched[i] >= 0 && fetched[i] < N * n_pes() && !seen[fetched[i]]);
+        CHECK_OP(fetched[i], >=, 0);
+        CHECK_OP(fetched[i], <, N * n_pes());
+        CHECK(!seen[fetched[i]]);
         seen[fetched[i]] = 1;
     }
     memset(seen, 0, 3 * N + 1);
     for (int i = 0; i < N; i++) {
-        CHECK(fetched_small[i] >= 0 && fetched_small[i] < N && !seen[fetched_small[i]]);
+        CHECK_OP(fetched_small[i], >=, 0);
+        CHECK_OP(fetched_small[i], <, N);
+        CHECK(!seen[fetched_small[i]]);
         seen[fetched_small[i]] = 1;
     }
     barrier();

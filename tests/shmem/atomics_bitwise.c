@@ -3,7 +3,7 @@
  * Atomic and, or, xor, with and without what was there before, blocking and not, under every name.
  * OpenSHMEM 1.6, "Atomic Memory Operations", the bitwise types.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 typedef uint64_t bitwise_fn(void *dest, uint64_t value, int pe); /* 0 from those that fetch nothing */

@@ -4,7 +4,7 @@
  * a fetching one gives 0, and the program goes on. Each case makes all of its calls, then looks whether any memory
  * changed and whether the library still works. The first call of a process is reported, with SHMEM_DEBUG each one.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #ifdef SELVEDGE_SHMEM
@@ -241,7 +241,8 @@ CASE(ranges_beyond, 2, "lengths that reach beyond the symmetric memory, or overf
     shmem_long_iget((long *)s.private, s.word, 1, PTRDIFF_MAX, 2, next_pe());
     shmem_long_iput(s.word, (long *)s.private, (ptrdiff_t)1 << 58, 1, 1 << 5, next_pe());
     barrier();
-    CHECK(object[0] == 1 && object[3] == 4);
+    CHECK_OP(object[0], ==, 1);
+    CHECK_OP(object[3], ==, 4);
     stage_check(&s);
 }
 
@@ -257,8 +258,8 @@ CASE(strides_that_are_none, 2, "strides of zero or less, and blocks longer than 
         shmem_long_iget((long *)s.private, s.word, 1, strides[i], 4, next_pe());
         shmem_long_ibput(s.word, (long *)s.private, strides[i], 1, 1, 4, next_pe());
         shmem_long_ibget((long *)s.private, s.word, 1, strides[i], 1, 4, next_pe());
-        CHECK(shmem_long_alltoalls(SHMEM_TEAM_WORLD, s.word, s.word + 64, strides[i], 1, 2) != 0);
-        CHECK(shmem_long_alltoalls(SHMEM_TEAM_WORLD, s.word, s.word + 64, 1, strides[i], 2) != 0);
+        CHECK_OP(shmem_long_alltoalls(SHMEM_TEAM_WORLD, s.word, s.word + 64, strides[i], 1, 2), !=, 0);
+        CHECK_OP(shmem_long_alltoalls(SHMEM_TEAM_WORLD, s.word, s.word + 64, 1, strides[i], 2), !=, 0);
     }
     stage_check(&s);
 }
@@ -288,7 +289,7 @@ CASE(contexts_that_are_none, 2,
         CHECK_EQ(shmem_ctx_long_atomic_swap(wrong[i], s.word, 5, next_pe()), 0);
         shmem_ctx_putmem_signal(wrong[i], s.symmetric, s.private, 8, (uint64_t *)s.word, 1, SHMEM_SIGNAL_SET,
                                 next_pe());
-        CHECK(shmem_ctx_get_team(wrong[i], &team) != 0);
+        CHECK_OP(shmem_ctx_get_team(wrong[i], &team), !=, 0);
         shmem_ctx_quiet(wrong[i]);
         shmem_ctx_fence(wrong[i]);
         shmem_ctx_destroy(wrong[i]);
@@ -346,39 +347,39 @@ CASE(collectives, 2, "teams that are none, private memory, roots outside of the 
     long *to = s.word, *from = s.word + 64, *private = (long *)s.private;
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         about("team %zu", i);
-        CHECK(shmem_long_broadcast(wrong[i], to, from, 2, 0) != 0);
-        CHECK(shmem_long_collect(wrong[i], to, from, 2) != 0);
-        CHECK(shmem_long_fcollect(wrong[i], to, from, 2) != 0);
-        CHECK(shmem_long_alltoall(wrong[i], to, from, 2) != 0);
-        CHECK(shmem_long_alltoalls(wrong[i], to, from, 1, 1, 2) != 0);
-        CHECK(shmem_long_sum_reduce(wrong[i], to, from, 2) != 0);
-        CHECK(shmem_double_max_reduce(wrong[i], (double *)to, (double *)from, 2) != 0);
-        CHECK(shmem_long_sum_inscan(wrong[i], to, from, 2) != 0);
-        CHECK(shmem_long_sum_exscan(wrong[i], to, from, 2) != 0);
-        CHECK(shmem_team_sync(wrong[i]) != 0);
+        CHECK_OP(shmem_long_broadcast(wrong[i], to, from, 2, 0), !=, 0);
+        CHECK_OP(shmem_long_collect(wrong[i], to, from, 2), !=, 0);
+        CHECK_OP(shmem_long_fcollect(wrong[i], to, from, 2), !=, 0);
+        CHECK_OP(shmem_long_alltoall(wrong[i], to, from, 2), !=, 0);
+        CHECK_OP(shmem_long_alltoalls(wrong[i], to, from, 1, 1, 2), !=, 0);
+        CHECK_OP(shmem_long_sum_reduce(wrong[i], to, from, 2), !=, 0);
+        CHECK_OP(shmem_double_max_reduce(wrong[i], (double *)to, (double *)from, 2), !=, 0);
+        CHECK_OP(shmem_long_sum_inscan(wrong[i], to, from, 2), !=, 0);
+        CHECK_OP(shmem_long_sum_exscan(wrong[i], to, from, 2), !=, 0);
+        CHECK_OP(shmem_team_sync(wrong[i]), !=, 0);
         CHECK_EQ(shmem_team_my_pe(wrong[i]), -1);
         CHECK_EQ(shmem_team_n_pes(wrong[i]), -1);
         shmem_team_destroy(wrong[i]);
     }
     about("private memory");
-    CHECK(shmem_long_broadcast(SHMEM_TEAM_WORLD, private, from, 2, 0) != 0);
-    CHECK(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, private, 2, 0) != 0);
-    CHECK(shmem_long_collect(SHMEM_TEAM_WORLD, private, from, 2) != 0);
-    CHECK(shmem_long_fcollect(SHMEM_TEAM_WORLD, private, from, 2) != 0);
-    CHECK(shmem_long_alltoall(SHMEM_TEAM_WORLD, private, from, 2) != 0);
-    CHECK(shmem_long_alltoall(SHMEM_TEAM_WORLD, to, private, 2) != 0);
-    CHECK(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, private, from, 2) != 0);
-    CHECK(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, to, NULL, 2) != 0);
-    CHECK(shmem_long_sum_inscan(SHMEM_TEAM_WORLD, NULL, from, 2) != 0);
+    CHECK_OP(shmem_long_broadcast(SHMEM_TEAM_WORLD, private, from, 2, 0), !=, 0);
+    CHECK_OP(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, private, 2, 0), !=, 0);
+    CHECK_OP(shmem_long_collect(SHMEM_TEAM_WORLD, private, from, 2), !=, 0);
+    CHECK_OP(shmem_long_fcollect(SHMEM_TEAM_WORLD, private, from, 2), !=, 0);
+    CHECK_OP(shmem_long_alltoall(SHMEM_TEAM_WORLD, private, from, 2), !=, 0);
+    CHECK_OP(shmem_long_alltoall(SHMEM_TEAM_WORLD, to, private, 2), !=, 0);
+    CHECK_OP(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, private, from, 2), !=, 0);
+    CHECK_OP(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, to, NULL, 2), !=, 0);
+    CHECK_OP(shmem_long_sum_inscan(SHMEM_TEAM_WORLD, NULL, from, 2), !=, 0);
     about("roots");
-    CHECK(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, 2, -1) != 0);
-    CHECK(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, 2, 2) != 0);
-    CHECK(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, 2, INT_MIN) != 0);
+    CHECK_OP(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, 2, -1), !=, 0);
+    CHECK_OP(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, 2, 2), !=, 0);
+    CHECK_OP(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, 2, INT_MIN), !=, 0);
     about("lengths");
-    CHECK(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, SIZE_MAX, 0) != 0);
-    CHECK(shmem_long_fcollect(SHMEM_TEAM_WORLD, to, from, SIZE_MAX / 8 + 2) != 0);
-    CHECK(shmem_long_alltoall(SHMEM_TEAM_WORLD, to, from, (size_t)1 << 62) != 0);
-    CHECK(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, to, from, (size_t)1 << 61) != 0);
+    CHECK_OP(shmem_long_broadcast(SHMEM_TEAM_WORLD, to, from, SIZE_MAX, 0), !=, 0);
+    CHECK_OP(shmem_long_fcollect(SHMEM_TEAM_WORLD, to, from, SIZE_MAX / 8 + 2), !=, 0);
+    CHECK_OP(shmem_long_alltoall(SHMEM_TEAM_WORLD, to, from, (size_t)1 << 62), !=, 0);
+    CHECK_OP(shmem_long_sum_reduce(SHMEM_TEAM_WORLD, to, from, (size_t)1 << 61), !=, 0);
     about("predefined teams are not destroyed");
     shmem_team_destroy(SHMEM_TEAM_WORLD);
     shmem_team_destroy(SHMEM_TEAM_SHARED);
@@ -447,12 +448,12 @@ CASE(heap, 2, "free and realloc of what is no block: nothing happens, NULL; alig
 CASE(null_results, 2, "NULL for a result: nothing happens, or an error")
 {
     struct stage s = stage_open();
-    CHECK(shmem_ctx_create(0, NULL) != 0);
-    CHECK(shmem_ctx_get_team(SHMEM_CTX_DEFAULT, NULL) != 0);
-    CHECK(shmem_team_get_config(SHMEM_TEAM_WORLD, SHMEM_TEAM_NUM_CONTEXTS, NULL) != 0);
+    CHECK_OP(shmem_ctx_create(0, NULL), !=, 0);
+    CHECK_OP(shmem_ctx_get_team(SHMEM_CTX_DEFAULT, NULL), !=, 0);
+    CHECK_OP(shmem_team_get_config(SHMEM_TEAM_WORLD, SHMEM_TEAM_NUM_CONTEXTS, NULL), !=, 0);
     shmem_team_t team = SHMEM_TEAM_WORLD;
-    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 2, NULL, SHMEM_TEAM_NUM_CONTEXTS, &team) != 0);
-    CHECK(team == SHMEM_TEAM_INVALID);
+    CHECK_OP(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 2, NULL, SHMEM_TEAM_NUM_CONTEXTS, &team), !=, 0);
+    CHECK_OP(team, ==, SHMEM_TEAM_INVALID);
     shmem_query_thread(NULL);
     shmem_query_initialized(NULL);
     shmem_info_get_version(NULL, NULL);
@@ -532,10 +533,10 @@ static void call_out_of_time(void)
     shmem_sync_all();
     shmem_quiet();
     shmem_fence();
-    CHECK(shmem_team_sync(SHMEM_TEAM_WORLD) != 0);
+    CHECK_OP(shmem_team_sync(SHMEM_TEAM_WORLD), !=, 0);
     CHECK_EQ(shmem_team_my_pe(SHMEM_TEAM_WORLD), -1);
-    CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 1, NULL, 0, &team) != 0);
-    CHECK(shmem_ctx_create(0, &ctx) != 0);
+    CHECK_OP(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 1, NULL, 0, &team), !=, 0);
+    CHECK_OP(shmem_ctx_create(0, &ctx), !=, 0);
     CHECK_PTR(shmem_malloc(100), NULL);
     CHECK_PTR(shmem_ptr(&early_object, 0), NULL);
     shmem_free(&early_object);
@@ -543,12 +544,12 @@ static void call_out_of_time(void)
     CHECK_EQ(shmem_addr_accessible(&early_object, 0), 0);
     shmem_ct_t ct = SHMEM_CT_INVALID;
     shmem_ct_create(&ct);
-    CHECK(ct == SHMEM_CT_INVALID);
+    CHECK_OP(ct, ==, SHMEM_CT_INVALID);
     shmem_finalize();
     CHECK_EQ(early_object, 5);
 }
 
-CASE(before_and_after, 2, "calls before shmem_init and after shmem_finalize do nothing", .own_init = true,
+CASE(before_and_after, 2, "calls before shmem_init and after shmem_finalize do nothing", .flags = OWN_INIT,
      .prints = "before shmem_init")
 {
     call_out_of_time();

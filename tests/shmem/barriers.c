@@ -3,7 +3,7 @@
  * shmem_barrier_all, shmem_sync_all: who waits for whom, and what is complete behind them. OpenSHMEM 1.6, "Collective
  * Routines". Those over teams are in teams.c, those over active sets in active_sets.c.
  */
-#include "harness.h"
+#include "suite.h"
 
 /* Rounds in which each PE counts at every other before `meet`, and all counts must be there behind it. */
 static void check_meets(void (*meet)(void), bool quiets)
@@ -82,10 +82,10 @@ DATA_CASE(stores_before_a_sync, 3, "a PE's own stores before shmem_sync_all are 
 }
 
 CASE(stores_through_pointers, 3, "stores through shmem_ptr before shmem_sync_all are seen by their owner behind it",
-     .in_place = true)
+     .needs = MAPPED)
 {
     long *word = symmetric(sizeof *word), *of_next = shmem_ptr(word, next_pe());
-    CHECK(of_next != NULL);
+    CHECK_OP(of_next, !=, NULL);
     for (int i = 0; i < 200; i++) {
         *of_next = me() * 1000 + i;
         shmem_sync_all();

@@ -8,7 +8,7 @@
 #ifndef SHMEM_TESTS_COLLECTIVE_H
 #define SHMEM_TESTS_COLLECTIVE_H
 
-#include "harness.h"
+#include "suite.h"
 
 #if SINCE(1, 5)
 

@@ -3,7 +3,7 @@
  * Communication contexts: options, teams, ordering and completion of their own, destruction. OpenSHMEM 1.6,
  * "Communication Management Routines". That handles of destroyed contexts are refused is what this library adds.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { WORDS = 64 };
 
@@ -32,10 +32,12 @@ static void check_works(shmem_ctx_t ctx, long *words, long seed)
     CHECK_EQ(fetched, 0);
     CHECK_EQ(shmem_ctx_long_g(ctx, &words[0], to), seed + me());
     shmem_ctx_long_get(ctx, got, &words[1], 2, to);
-    CHECK(got[0] == two[0] && got[1] == two[1]);
+    CHECK_OP(got[0], ==, two[0]);
+    CHECK_OP(got[1], ==, two[1]);
     shmem_ctx_long_get_nbi(ctx, got, &words[3], 2, to);
     shmem_ctx_quiet(ctx);
-    CHECK(got[0] == two[0] && got[1] == two[1]);
+    CHECK_OP(got[0], ==, two[0]);
+    CHECK_OP(got[1], ==, two[1]);
     shmem_sync_all();
     CHECK_EQ(words[0], seed + previous_pe());
     CHECK_EQ(words[1], seed * 8 + previous_pe());
@@ -160,7 +162,7 @@ DATA_CASE(many_at_once, 2, "many contexts exist side by side, each with what was
     shmem_ctx_t ctx[MANY];
     for (int i = 0; i < MANY; i++) ctx[i] = create(0);
     for (int i = 0; i < MANY; i++)
-        for (int k = 0; k < i; k++) CHECK(ctx[i] != ctx[k]);
+        for (int k = 0; k < i; k++) CHECK_OP(ctx[i], !=, ctx[k]);
     for (int i = 0; i < MANY; i++) shmem_ctx_long_p(ctx[i], &words[i], me() * 100 + i, next_pe());
     for (int i = 0; i < MANY; i++) shmem_ctx_destroy(ctx[i]);
     shmem_sync_all();
@@ -203,9 +205,9 @@ CASE(limit, 2,
         if (shmem_ctx_create(0, &ctx[count]) != 0) break;
         count++;
     }
-    CHECK(count >= 100);
+    CHECK_OP(count, >=, 100);
     if (count < MOST) {
-        CHECK(ctx[count] == SHMEM_CTX_INVALID);
+        CHECK_OP(ctx[count], ==, SHMEM_CTX_INVALID);
         shmem_ctx_destroy(ctx[count / 2]);
         ctx[count / 2] = create(0);
     }
@@ -241,16 +243,16 @@ CASE(team_of_a_context, 2, "shmem_ctx_get_team: the world for the default and cr
     shmem_team_t reversed = team_of(1, -1, 2), found = SHMEM_TEAM_INVALID;
     shmem_ctx_t plain = create(0), of_team = create_on(reversed, 0), of_world = create_on(SHMEM_TEAM_WORLD, 0);
     CHECK_EQ(shmem_ctx_get_team(SHMEM_CTX_DEFAULT, &found), 0);
-    CHECK(found == SHMEM_TEAM_WORLD);
+    CHECK_OP(found, ==, SHMEM_TEAM_WORLD);
     found = SHMEM_TEAM_INVALID;
     CHECK_EQ(shmem_ctx_get_team(plain, &found), 0);
-    CHECK(found == SHMEM_TEAM_WORLD);
+    CHECK_OP(found, ==, SHMEM_TEAM_WORLD);
     CHECK_EQ(shmem_ctx_get_team(of_team, &found), 0);
-    CHECK(found == reversed);
+    CHECK_OP(found, ==, reversed);
     CHECK_EQ(shmem_ctx_get_team(of_world, &found), 0);
-    CHECK(found == SHMEM_TEAM_WORLD);
-    CHECK(shmem_ctx_get_team(SHMEM_CTX_INVALID, &found) != 0);
-    CHECK(found == SHMEM_TEAM_INVALID);
+    CHECK_OP(found, ==, SHMEM_TEAM_WORLD);
+    CHECK_OP(shmem_ctx_get_team(SHMEM_CTX_INVALID, &found), !=, 0);
+    CHECK_OP(found, ==, SHMEM_TEAM_INVALID);
     shmem_ctx_destroy(plain);
     shmem_ctx_destroy(of_team);
     shmem_ctx_destroy(of_world);
@@ -283,9 +285,11 @@ DATA_CASE(numbers_of_the_team, 5, "on a team's context PEs have the team's numbe
         CHECK_EQ(shmem_long_g(&words[0], target), me());
         CHECK_EQ(shmem_ctx_long_g(ctx, &words[0], to), me());
         shmem_ctx_long_get(ctx, got, &words[1], 2, to);
-        CHECK(got[0] == two[0] && got[1] == two[1]);
+        CHECK_OP(got[0], ==, two[0]);
+        CHECK_OP(got[1], ==, two[1]);
         shmem_ctx_long_iget(ctx, got, &words[5], 1, 2, 2, to);
-        CHECK(got[0] == two[0] && got[1] == two[1]);
+        CHECK_OP(got[0], ==, two[0]);
+        CHECK_OP(got[1], ==, two[1]);
         CHECK_EQ(shmem_ctx_long_atomic_fetch(ctx, &words[11], to), me() * 2);
         CHECK_EQ(shmem_team_sync(team), 0);
         const long from = 4 - (mine + 3) % 4;
@@ -294,10 +298,14 @@ DATA_CASE(numbers_of_the_team, 5, "on a team's context PEs have the team's numbe
             CHECK_EQ(words[i], from * 10);
             CHECK_EQ(words[i + 1], from * 10 + 1);
         }
-        CHECK(words[5] == from * 10 && words[6] == 0 && words[7] == from * 10 + 1);
-        CHECK(words[8] == from * 10 && words[9] == from * 10 + 1);
+        CHECK_OP(words[5], ==, from * 10);
+        CHECK_OP(words[6], ==, 0);
+        CHECK_OP(words[7], ==, from * 10 + 1);
+        CHECK_OP(words[8], ==, from * 10);
+        CHECK_OP(words[9], ==, from * 10 + 1);
         for (int i = 0; i < 5; i++) CHECK_EQ(words[10 + i], from * (i + 1));
-        CHECK(signals[0] == 7 && signals[1] == 8);
+        CHECK_OP(signals[0], ==, 7);
+        CHECK_OP(signals[1], ==, 8);
         shmem_ctx_destroy(ctx);
     }
     barrier();
@@ -308,8 +316,8 @@ DATA_CASE(numbers_of_the_team, 5, "on a team's context PEs have the team's numbe
 CASE(contexts_of_an_invalid_team, 2, "shmem_team_create_ctx of SHMEM_TEAM_INVALID: an error and SHMEM_CTX_INVALID")
 {
     shmem_ctx_t ctx = SHMEM_CTX_DEFAULT;
-    CHECK(shmem_team_create_ctx(SHMEM_TEAM_INVALID, 0, &ctx) != 0);
-    CHECK(ctx == SHMEM_CTX_INVALID);
+    CHECK_OP(shmem_team_create_ctx(SHMEM_TEAM_INVALID, 0, &ctx), !=, 0);
+    CHECK_OP(ctx, ==, SHMEM_CTX_INVALID);
 }
 
 DATA_CASE(as_many_as_configured, 2, "a team gives the number of contexts that its configuration asked for")
@@ -336,7 +344,7 @@ CASE(team_takes_its_contexts_along, 2,
     shmem_team_destroy(team);
     shmem_ctx_long_p(ctx, word, 2, 0);
     shmem_ctx_long_p(ctx, word, 2, 1);
-    CHECK(shmem_ctx_get_team(ctx, &found) != 0);
+    CHECK_OP(shmem_ctx_get_team(ctx, &found), !=, 0);
     barrier();
     CHECK_EQ(*word, me() == 0 ? 1 : 0);
 }
@@ -376,7 +384,7 @@ CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, 
         shmem_ctx_long_atomic_add(old, words, 9, next_pe());
         CHECK_EQ(shmem_ctx_long_g(old, words, next_pe()), 0);
         CHECK_EQ(shmem_ctx_long_atomic_fetch_add(old, words, 9, next_pe()), 0);
-        CHECK(shmem_ctx_get_team(old, &team) != 0);
+        CHECK_OP(shmem_ctx_get_team(old, &team), !=, 0);
         shmem_ctx_quiet(old);
         shmem_ctx_fence(old);
         shmem_ctx_destroy(old);
@@ -384,7 +392,8 @@ CASE(destroyed_context_is_refused, 2, "a destroyed context's handle is refused, 
     }
     barrier();
     CHECK_BYTES(words, 8 * sizeof *words, 0);
-    CHECK(kept[0] == 77 && kept[1] == 78);
+    CHECK_OP(kept[0], ==, 77);
+    CHECK_OP(kept[1], ==, 78);
     check_works(again, words, 2);
     shmem_ctx_destroy(again);
 }

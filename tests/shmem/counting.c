@@ -3,7 +3,7 @@
  * Counting puts (seed 004): puts and gets that add one to a counter at the PE they reach, behind their data. Not part
  * of the standard; a library without them has no cases here. All forms are in counting_forms.c.
  */
-#include "harness.h"
+#include "suite.h"
 
 #ifdef SELVEDGE_SHMEM
 
@@ -14,7 +14,7 @@ static shmem_ct_t counter(void)
 {
     shmem_ct_t ct = SHMEM_CT_INVALID;
     shmem_ct_create(&ct);
-    CHECK(ct != SHMEM_CT_INVALID);
+    CHECK_OP(ct, !=, SHMEM_CT_INVALID);
     return ct;
 }
 
@@ -37,7 +37,7 @@ CASE(value_of_ones_own, 3, "get and set: each PE has its own value, 0 at first; 
     shmem_ct_set(ct, INT64_MIN);
     CHECK_EQ(shmem_ct_get(ct), INT64_MIN);
     shmem_ct_free(&ct);
-    CHECK(ct == SHMEM_CT_INVALID);
+    CHECK_OP(ct, ==, SHMEM_CT_INVALID);
 }
 
 CASE(test_and_wait, 2, "test is 1 from wait_for on, else 0; wait returns at once when the value is reached already")
@@ -271,7 +271,7 @@ CASE(set_while_others_count, 4, "set while others count: what counts after it is
         long last = 0;
         for (int i = 0; i < 200; i++) {
             long value = shmem_ct_get(ct);
-            CHECK(value >= last); /* it never goes back by itself */
+            CHECK_OP(value, >=, last); /* it never goes back by itself */
             shmem_ct_set(ct, 1000000L * (i + 1));
             last = 1000000L * (i + 1);
         }
@@ -286,7 +286,8 @@ CASE(set_while_others_count, 4, "set while others count: what counts after it is
     barrier();
     if (me() == 0) {
         long value = shmem_ct_get(ct);
-        CHECK(value >= 3L * each && value <= 6L * each);
+        CHECK_OP(value, >=, 3L * each);
+        CHECK_OP(value, <=, 6L * each);
     }
     shmem_ct_free(&ct);
     shmem_ct_free(&paced);
@@ -347,7 +348,7 @@ CASE(a_thousand, 2, "a thousand counters at once, each at its own number")
     static shmem_ct_t ct[COUNTERS];
     for (int i = 0; i < COUNTERS; i++) shmem_ct_create(&ct[i]);
     for (int i = 0; i < COUNTERS; i++) {
-        CHECK(ct[i] != SHMEM_CT_INVALID);
+        CHECK_OP(ct[i], !=, SHMEM_CT_INVALID);
         for (int k = 0; k < i % 4; k++) shmem_long_p_ct(ct[i], word, k, next_pe());
     }
     barrier();
@@ -378,23 +379,23 @@ CASE(limit, 2, "when all counters are taken create gives SHMEM_CT_INVALID and sa
     shmem_ct_t ct[20], more = SHMEM_CT_INVALID;
     for (int i = 0; i < 20; i++) ct[i] = counter();
     shmem_ct_create(&more);
-    CHECK(more == SHMEM_CT_INVALID);
+    CHECK_OP(more, ==, SHMEM_CT_INVALID);
     shmem_ct_free(&ct[7]);
     ct[7] = counter();
     shmem_ct_create(&more);
-    CHECK(more == SHMEM_CT_INVALID);
+    CHECK_OP(more, ==, SHMEM_CT_INVALID);
     for (int i = 0; i < 20; i++) shmem_long_p_ct(ct[i], word, i, next_pe());
     for (int i = 0; i < 20; i++) shmem_ct_wait(ct[i], 1);
     for (int i = 0; i < 20; i++) shmem_ct_free(&ct[i]);
 }
 
-CASE(default_limit, 2, "4,096 counters where nothing else is set", .in_place = true)
+CASE(default_limit, 2, "4,096 counters where nothing else is set", .needs = MAPPED)
 {
     enum { COUNTERS = 4096 };
     static shmem_ct_t ct[COUNTERS + 1];
     for (int i = 0; i <= COUNTERS; i++) shmem_ct_create(&ct[i]);
-    CHECK(ct[COUNTERS - 1] != SHMEM_CT_INVALID);
-    CHECK(ct[COUNTERS] == SHMEM_CT_INVALID);
+    CHECK_OP(ct[COUNTERS - 1], !=, SHMEM_CT_INVALID);
+    CHECK_OP(ct[COUNTERS], ==, SHMEM_CT_INVALID);
     for (int i = 0; i < COUNTERS; i++) shmem_ct_free(&ct[i]);
 }
 
@@ -405,7 +406,7 @@ CASE(freed_counter_is_refused, 2,
     shmem_ct_t ct = counter(), old = ct;
     shmem_ct_free(&ct);
     shmem_ct_t again = counter(); /* likely in the same place */
-    CHECK(again != old);
+    CHECK_OP(again, !=, old);
     for (int round = 0; round < 2; round++) {
         shmem_ct_t wrong = round ? SHMEM_CT_INVALID : old;
         about("round %d", round);

@@ -3,7 +3,7 @@
  * Counting puts (seed 004): every form of them. Typed, by the bits of an element, by bytes; with a context and without;
  * generic; on a team; and the names that other libraries have for them. What they do is in counting.c.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #ifdef SELVEDGE_SHMEM
@@ -17,7 +17,7 @@ static shmem_ct_t counter(void)
 {
     shmem_ct_t ct = SHMEM_CT_INVALID;
     shmem_ct_create(&ct);
-    CHECK(ct != SHMEM_CT_INVALID);
+    CHECK_OP(ct, !=, SHMEM_CT_INVALID);
     return ct;
 }
 
@@ -100,7 +100,7 @@ DATA_CASE(every_form, 2, "typed, sized and byte forms, with a context and withou
             row->p(ct, data, from + row->bytes, next_pe());
             shmem_ct_wait(ct, 8);
             pattern_fill(got, part, (unsigned)(previous_pe() + 2 * (int)i));
-            CHECK(memcmp(data, got + row->bytes, row->bytes > 10 ? 10 : row->bytes) == 0); /* a long double has 10 */
+            CHECK_SAME(data, got + row->bytes, row->bytes > 10 ? 10 : row->bytes); /* a long double has 10 */
             barrier();
         }
         CHECK_EQ(shmem_ct_get(ct), row->p != NULL ? 8 : 6);
@@ -176,7 +176,7 @@ CASE(names_of_extensions, 2, "shmemx_ct_*, shmemx_putmem_ct and shmemx_getmem_ct
     shmemx_ct_set(ct, 0);
     CHECK_EQ(shmem_ct_get(ct), 0);
     shmemx_ct_free(&ct);
-    CHECK(ct == SHMEM_CT_INVALID);
+    CHECK_OP(ct, ==, SHMEM_CT_INVALID);
 }
 
 #endif

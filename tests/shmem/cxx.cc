@@ -4,7 +4,7 @@
 // they can be used in templates, and std::complex stands for C's complex types. The interface of OpenSHMEM 1.6 by its C11
 // synopses; overloads for C++ are an extension ("Extensions to the type-generic interfaces").
 //
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #include <complex>

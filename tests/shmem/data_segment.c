@@ -4,7 +4,7 @@
  * program goes on as it was without the library: constants, fork, system, threads' own objects. OpenSHMEM 1.6, "Memory
  * Model". outside.rs builds this family as a program at a fixed address, too.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -78,8 +78,12 @@ CASE(statics, 3, "static objects are symmetric, initialised or not, and those of
 CASE(initial_values_survive, 2, "initialisers hold after shmem_init: numbers, text, pointers, the ends of arrays")
 {
     CHECK_EQ(constant, 1003);
-    CHECK(record.tag == 'r' && record.value == 2.5 && record.list[4] == 5);
-    CHECK(large_initialised[0] == 1 && large_initialised[300000] == 2 && large_initialised[150000] == 0);
+    CHECK_OP(record.tag, ==, 'r');
+    CHECK_OP(record.value, ==, 2.5);
+    CHECK_OP(record.list[4], ==, 5);
+    CHECK_OP(large_initialised[0], ==, 1);
+    CHECK_OP(large_initialised[300000], ==, 2);
+    CHECK_OP(large_initialised[150000], ==, 0);
     CHECK_PTR(points_at_static, &static_initialised);
     CHECK_EQ(strcmp(text, "initialised"), 0);
     CHECK_BYTES(large_zero, sizeof large_zero, 0);
@@ -136,7 +140,10 @@ CASE(private_source, 2, "constants, text literals, the stack and private memory 
     barrier();
     shmem_putmem(text, "from a text", 12, next_pe());
     barrier();
-    CHECK(to[0] == 1003 && to[1] == 9 && to[2] == 10 && to[3] == 0);
+    CHECK_OP(to[0], ==, 1003);
+    CHECK_OP(to[1], ==, 9);
+    CHECK_OP(to[2], ==, 10);
+    CHECK_OP(to[3], ==, 0);
     CHECK_EQ(strcmp(text, "from a text"), 0);
     shmem_getmem(literal, text, 12, next_pe());
     CHECK_EQ(strcmp(literal, "from a text"), 0);
@@ -207,11 +214,12 @@ CASE(fork_in_the_program, 2, "a child of fork that ends by _exit leaves its pare
     for (int i = 0; i < 5; i++) {
         const pid_t child = fork();
         if (child == 0) _exit(i);
-        CHECK(child > 0);
+        CHECK_OP(child, >, 0);
         communicate(); /* while the child may still run */
         int status;
         CHECK_EQ(waitpid(child, &status, 0), child);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == i);
+        CHECK(WIFEXITED(status));
+        CHECK_OP(WEXITSTATUS(status), ==, i);
         communicate();
     }
 }
@@ -228,7 +236,8 @@ CASE(child_has_its_own_copy, 2, "what a child of fork stores into static objects
     }
     int status;
     CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(WIFEXITED(status));
+    CHECK_OP(WEXITSTATUS(status), ==, 0);
     CHECK_EQ(object, 5);
     CHECK_BYTES(page, sizeof page, 0);
     communicate();
@@ -243,7 +252,8 @@ CASE(child_sees_what_was_there, 2, "a child of fork finds static objects as they
     if (child == 0) _exit(object == 70 + previous_pe() && static_initialised == 1002 ? 0 : 1);
     int status;
     CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(WIFEXITED(status));
+    CHECK_OP(WEXITSTATUS(status), ==, 0);
     communicate();
 }
 
@@ -254,7 +264,8 @@ CASE(system_and_pipes, 2, "system and popen work in the program, and communicati
     CHECK_EQ(WEXITSTATUS(system("exit 7")), 7);
     char line[16] = "";
     FILE *pipe = popen("echo through", "r");
-    CHECK(pipe != NULL && fgets(line, sizeof line, pipe) != NULL);
+    CHECK_OP(pipe, !=, NULL);
+    CHECK_OP(fgets(line, sizeof line, pipe), !=, NULL);
     CHECK_EQ(pclose(pipe), 0);
     CHECK_EQ(strcmp(line, "through\n"), 0);
     communicate();
@@ -299,7 +310,7 @@ static void *tick(void *result)
 }
 
 CASE(threads_that_run_already, 2, "what other threads store into static objects during shmem_init is not lost",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     pthread_t thread;
     long count = 0, sum = 0;
@@ -323,7 +334,7 @@ CASE(threads_that_run_already, 2, "what other threads store into static objects 
 #ifdef SELVEDGE_SHMEM
 CASE(counting_where_data_cannot_move, 3,
      "with threads before shmem_init, counting puts and gets of static objects and of the heap share their counter",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     pthread_t thread;
     long count = 0;
@@ -359,7 +370,7 @@ CASE(counting_where_data_cannot_move, 3,
 #endif
 
 CASE(children_of_children, 2, "a child's child has its own copy, too; and so has a child after shmem_finalize",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     static long object = 5;
     shmem_init();

@@ -5,7 +5,7 @@
  * mpp/; and the cache functions, which 1.4 took out and old programs call. OpenSHMEM 1.6, annex "Deprecated API".
  * Collectives over active sets have a family of their own.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #if __has_include(<mpp/shmem.h>) && __has_include(<mpp/shmemx.h>)
@@ -130,7 +130,8 @@ CASE(old_names_of_allocation, 2, "shmalloc, shmemalign, shrealloc, shfree give a
 {
     enum { BYTES = 5000 };
     char *a = shmalloc(BYTES), *b = shmemalign(4096, BYTES), *here = local(BYTES);
-    CHECK(a != NULL && b != NULL);
+    CHECK_OP(a, !=, NULL);
+    CHECK_OP(b, !=, NULL);
     CHECK_EQ((uintptr_t)b % 4096, 0);
     pattern_fill(here, BYTES, (unsigned)me());
     shmem_putmem(a, here, BYTES, next_pe());
@@ -139,7 +140,7 @@ CASE(old_names_of_allocation, 2, "shmalloc, shmemalign, shrealloc, shfree give a
     CHECK_PATTERN(a, BYTES, (unsigned)previous_pe());
     CHECK_PATTERN(b, BYTES, (unsigned)previous_pe());
     a = shrealloc(a, 20 * BYTES);
-    CHECK(a != NULL);
+    CHECK_OP(a, !=, NULL);
     CHECK_PATTERN(a, BYTES, (unsigned)previous_pe());
     barrier();
     shmem_putmem(a + 19 * BYTES, here, BYTES, next_pe());
@@ -175,7 +176,7 @@ CASE(old_constants, 1, "constants that begin with an underscore are those withou
     CHECK_EQ(_SHMEM_MINOR_VERSION, SHMEM_MINOR_VERSION);
     CHECK_EQ(_SHMEM_MAX_NAME_LEN, SHMEM_MAX_NAME_LEN);
 #if SINCE(1, 5)
-    CHECK(strcmp(_SHMEM_VENDOR_STRING, SHMEM_VENDOR_STRING) == 0);
+    CHECK_TEXT(_SHMEM_VENDOR_STRING, SHMEM_VENDOR_STRING);
 #endif
     CHECK_EQ(_SHMEM_CMP_EQ, SHMEM_CMP_EQ);
     CHECK_EQ(_SHMEM_CMP_NE, SHMEM_CMP_NE);
@@ -187,7 +188,7 @@ CASE(old_constants, 1, "constants that begin with an underscore are those withou
 
 CASE(old_start, 3,
      "start_pes initializes; without shmem_finalize the library is finalized at exit, after what was put has arrived (start_pes)",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     static long inbox, last;
     start_pes(0);

@@ -7,7 +7,7 @@
 #ifndef SHMEM_TESTS_ELEMENTS_H
 #define SHMEM_TESTS_ELEMENTS_H
 
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 struct element {

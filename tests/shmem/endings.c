@@ -6,7 +6,7 @@
  *
  * Cases start the library themselves, and so hold their symmetric objects in static memory.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -52,14 +52,14 @@ static int initialised(void)
 #if SINCE(1, 6)
 
 CASE(initialised_in_between, 2, "query_initialized: 0 before the first init, 1 until the last finalize, 0 after it",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     CHECK_EQ(initialised(), 0);
     start();
-    CHECK(initialised() != 0);
+    CHECK_OP(initialised(), !=, 0);
     shmem_init();
     shmem_finalize();
-    CHECK(initialised() != 0);
+    CHECK_OP(initialised(), !=, 0);
     check_works();
     finish();
     CHECK_EQ(initialised(), 0);
@@ -67,7 +67,7 @@ CASE(initialised_in_between, 2, "query_initialized: 0 before the first init, 1 u
 
 CASE(nested, 3,
      "init may be called again, each time answered by a finalize: only the last ends the library; all synchronize",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     int provided = -1;
     start();
@@ -89,7 +89,7 @@ CASE(nested, 3,
     finish();
 }
 
-CASE(again_after_finalize, 3, "the library may be initialised again after its last finalize", .own_init = true)
+CASE(again_after_finalize, 3, "the library may be initialised again after its last finalize", .flags = OWN_INIT)
 {
     for (int i = 0; i < 3; i++) {
         start();
@@ -97,7 +97,7 @@ CASE(again_after_finalize, 3, "the library may be initialised again after its la
         CHECK_EQ(shmem_n_pes(), 3);
         check_works();
         long *block = shmem_malloc(1000 * sizeof *block);
-        CHECK(block != NULL);
+        CHECK_OP(block, !=, NULL);
         shmem_long_p(&block[999], 7 + me(), next_pe());
         shmem_barrier_all();
         CHECK_EQ(block[999], 7 + previous_pe());
@@ -111,11 +111,11 @@ CASE(again_after_finalize, 3, "the library may be initialised again after its la
 #endif
 
 CASE(finalize_waits_and_completes, 3,
-     "finalize: waits for all PEs, and puts issued before it are complete, also nonblocking ones", .own_init = true)
+     "finalize: waits for all PEs, and puts issued before it are complete, also nonblocking ones", .flags = OWN_INIT)
 {
     static unsigned char area[100000];
     unsigned char *from = malloc(sizeof area);
-    CHECK(from != NULL);
+    CHECK_OP(from, !=, NULL);
     start();
     const int before = previous_pe();
     if (me() == 1) sleep_ms(50);
@@ -127,7 +127,7 @@ CASE(finalize_waits_and_completes, 3,
 }
 
 CASE(static_objects_stay, 2, "after finalize the program goes on, with its static objects as they were",
-     .own_init = true, .prints = "still here")
+     .flags = OWN_INIT, .prints = "still here")
 {
     start();
     check_works();
@@ -140,7 +140,7 @@ CASE(static_objects_stay, 2, "after finalize the program goes on, with its stati
 }
 
 CASE(start_pes_needs_no_finalize, 2, "the deprecated start_pes: once or twice, and the end of the program finalizes",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     start_pes(0);
     start_pes(7);
@@ -153,7 +153,7 @@ CASE(start_pes_needs_no_finalize, 2, "the deprecated start_pes: once or twice, a
 
 /* ---- Ends without finalize ------------------------------------------------------------------------------ */
 
-CASE(exit_without_finalize, 3, "a program that exits with 0 and forgot finalize has ended well", .own_init = true,
+CASE(exit_without_finalize, 3, "a program that exits with 0 and forgot finalize has ended well", .flags = OWN_INIT,
      .prints_not = "selvedge run:")
 {
     start();
@@ -161,14 +161,14 @@ CASE(exit_without_finalize, 3, "a program that exits with 0 and forgot finalize 
     exit(0);
 }
 
-CASE(quick_exit_without_finalize, 2, "one that leaves by _exit, too", .own_init = true, .prints_not = "selvedge run:")
+CASE(quick_exit_without_finalize, 2, "one that leaves by _exit, too", .flags = OWN_INIT, .prints_not = "selvedge run:")
 {
     start();
     check_works();
     _exit(0);
 }
 
-CASE(status_after_finalize, 3, "the status of a PE that fails after finalize is the job's", .own_init = true,
+CASE(status_after_finalize, 3, "the status of a PE that fails after finalize is the job's", .flags = OWN_INIT,
      .status = 5, .prints = "exited with status 5")
 {
     start();
@@ -178,7 +178,7 @@ CASE(status_after_finalize, 3, "the status of a PE that fails after finalize is 
     if (number == 1) exit(5);
 }
 
-CASE(fails_while_others_wait, 3, "a PE that ends with a failure ends those that wait in a barrier", .own_init = true,
+CASE(fails_while_others_wait, 3, "a PE that ends with a failure ends those that wait in a barrier", .flags = OWN_INIT,
      .status = 3, .prints = "exited with status 3")
 {
     start();
@@ -188,7 +188,7 @@ CASE(fails_while_others_wait, 3, "a PE that ends with a failure ends those that 
     sleep_ms(100000);
 }
 
-CASE(fails_while_others_wait_for_a_word, 2, "or for a word", .own_init = true, .status = 4,
+CASE(fails_while_others_wait_for_a_word, 2, "or for a word", .flags = OWN_INIT, .status = 4,
      .prints = "exited with status 4")
 {
     start();
@@ -197,14 +197,14 @@ CASE(fails_while_others_wait_for_a_word, 2, "or for a word", .own_init = true, .
     shmem_long_wait_until(&flag, SHMEM_CMP_EQ, 1);
 }
 
-CASE(fails_before_init, 2, "or in shmem_init", .own_init = true, .status = 6, .prints = "exited with status 6")
+CASE(fails_before_init, 2, "or in shmem_init", .flags = OWN_INIT, .status = 6, .prints = "exited with status 6")
 {
     const char *rank = getenv("SELVEDGE_RANK");
     if (rank == NULL || atoi(rank) == 1) exit(6);
     shmem_init();
 }
 
-CASE(killed, 3, "a PE that is killed ends the job with 137", .own_init = true, .status = 137,
+CASE(killed, 3, "a PE that is killed ends the job with 137", .flags = OWN_INIT, .status = 137,
      .prints = "was killed by SIGKILL")
 {
     start();
@@ -213,7 +213,7 @@ CASE(killed, 3, "a PE that is killed ends the job with 137", .own_init = true, .
     shmem_barrier_all();
 }
 
-CASE(aborted, 3, "a PE that aborts ends the job with 134", .own_init = true, .status = 134,
+CASE(aborted, 3, "a PE that aborts ends the job with 134", .flags = OWN_INIT, .status = 134,
      .prints = "was killed by SIGABRT")
 {
     start();
@@ -222,7 +222,7 @@ CASE(aborted, 3, "a PE that aborts ends the job with 134", .own_init = true, .st
     for (;;) shmem_barrier_all();
 }
 
-CASE(crashed, 2, "a PE that crashes in its own memory ends the job with 139", .own_init = true, .status = 139,
+CASE(crashed, 2, "a PE that crashes in its own memory ends the job with 139", .flags = OWN_INIT, .status = 139,
      .prints = "was killed by SIGSEGV")
 {
     start();
@@ -256,27 +256,27 @@ static void compute(void)
     for (volatile unsigned long i = 0;; i++) continue;
 }
 static void doze(void) { sleep_ms(50000); }
-static void run_a_program(void) { CHECK(system("sleep 50") != 0); }
+static void run_a_program(void) { CHECK_OP(system("sleep 50"), !=, 0); }
 
 CASE(global_exit_in_a_barrier, 3, "shmem_global_exit of one PE ends all with its status, in a barrier",
-     .own_init = true, .status = 7)
+     .flags = OWN_INIT, .status = 7)
 {
     end_all(7, meet);
 }
-CASE(global_exit_in_a_wait, 3, "in a wait", .own_init = true, .status = 8) { end_all(8, wait_for_a_word); }
-CASE(global_exit_in_a_computation, 3, "in a computation", .own_init = true, .status = 9) { end_all(9, compute); }
-CASE(global_exit_in_a_sleep, 3, "in a sleep", .own_init = true, .status = 255) { end_all(255, doze); }
-CASE(global_exit_in_a_program, 2, "in a program that they run", .own_init = true, .status = 11)
+CASE(global_exit_in_a_wait, 3, "in a wait", .flags = OWN_INIT, .status = 8) { end_all(8, wait_for_a_word); }
+CASE(global_exit_in_a_computation, 3, "in a computation", .flags = OWN_INIT, .status = 9) { end_all(9, compute); }
+CASE(global_exit_in_a_sleep, 3, "in a sleep", .flags = OWN_INIT, .status = 255) { end_all(255, doze); }
+CASE(global_exit_in_a_program, 2, "in a program that they run", .flags = OWN_INIT, .status = 11)
 {
     end_all(11, run_a_program);
 }
-CASE(global_exit_with_zero, 3, "with status 0 the job has ended well, and nobody is called a failure", .own_init = true,
+CASE(global_exit_with_zero, 3, "with status 0 the job has ended well, and nobody is called a failure", .flags = OWN_INIT,
      .prints_not = "selvedge run:")
 {
     end_all(0, meet);
 }
 
-CASE(global_exit_flushes, 2, "shmem_global_exit flushes the streams of the PE that calls it", .own_init = true,
+CASE(global_exit_flushes, 2, "shmem_global_exit flushes the streams of the PE that calls it", .flags = OWN_INIT,
      .status = 12, .prints = "unfinished line")
 {
     start();
@@ -286,7 +286,7 @@ CASE(global_exit_flushes, 2, "shmem_global_exit flushes the streams of the PE th
     meet();
 }
 
-CASE(global_exit_of_all, 4, "all PEs may call shmem_global_exit", .own_init = true, .status = 13)
+CASE(global_exit_of_all, 4, "all PEs may call shmem_global_exit", .flags = OWN_INIT, .status = 13)
 {
     start();
     shmem_barrier_all();
@@ -300,7 +300,7 @@ static void *end_from_here(void *unused)
     return unused;
 }
 
-CASE(global_exit_of_a_thread, 2, "a thread may call it while the main thread waits", .own_init = true, .status = 14)
+CASE(global_exit_of_a_thread, 2, "a thread may call it while the main thread waits", .flags = OWN_INIT, .status = 14)
 {
     int provided;
     pthread_t thread;
@@ -313,7 +313,7 @@ CASE(global_exit_of_a_thread, 2, "a thread may call it while the main thread wai
 /* ---- Children ------------------------------------------------------------------------------------------- */
 
 CASE(child_that_exits, 2, "a child of fork that ends by exit does not end its parent's part in the job",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     start();
     for (int i = 0; i < 3; i++) {
@@ -321,13 +321,14 @@ CASE(child_that_exits, 2, "a child of fork that ends by exit does not end its pa
         if (child == 0) exit(0);
         int status;
         CHECK_EQ(waitpid(child, &status, 0), child);
-        CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+        CHECK(WIFEXITED(status));
+        CHECK_OP(WEXITSTATUS(status), ==, 0);
         check_works();
     }
     finish();
 }
 
-CASE(child_that_execs, 2, "a child may run another program", .own_init = true)
+CASE(child_that_execs, 2, "a child may run another program", .flags = OWN_INIT)
 {
     start();
     const pid_t child = fork();
@@ -337,7 +338,8 @@ CASE(child_that_execs, 2, "a child may run another program", .own_init = true)
     }
     int status;
     CHECK_EQ(waitpid(child, &status, 0), child);
-    CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    CHECK(WIFEXITED(status));
+    CHECK_OP(WEXITSTATUS(status), ==, 0);
     check_works();
     finish();
 }

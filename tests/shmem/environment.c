@@ -3,7 +3,7 @@
  * Environment variables: the size of the heap, version and help texts. OpenSHMEM 1.6, "Environment Variables". What is
  * said of wrong calls under SHMEM_DEBUG is in bad_input.c; what must be seen from outside is in outside.rs.
  */
-#include "harness.h"
+#include "suite.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -11,7 +11,7 @@
 static void check_heap(size_t least, size_t too_much)
 {
     unsigned char *block = shmem_malloc(least);
-    CHECK(block != NULL);
+    CHECK_OP(block, !=, NULL);
     memset(block, 1, least);
     shmem_free(block);
     CHECK_PTR(shmem_malloc(too_much), NULL);
@@ -20,7 +20,7 @@ static void check_heap(size_t least, size_t too_much)
 CASE(size_by_default, 2, "without a setting there is room for a hundred megabytes")
 {
     unsigned char *block = shmem_malloc(100 * MIB);
-    CHECK(block != NULL);
+    CHECK_OP(block, !=, NULL);
     block[0] = block[100 * MIB - 1] = 1;
     shmem_free(block);
 }
@@ -59,7 +59,7 @@ CASE(size_in_kibibytes, 2, "3000K", .environment = "SHMEM_SYMMETRIC_SIZE=3000K")
 CASE(size_in_gibibytes, 2, "1g: only what is used is taken from the machine", .environment = "SHMEM_SYMMETRIC_SIZE=1g")
 {
     unsigned char *block = shmem_malloc(1023 * MIB);
-    CHECK(block != NULL);
+    CHECK_OP(block, !=, NULL);
     block[0] = block[1023 * MIB - 1] = 1;
     CHECK_PTR(shmem_malloc(2 * MIB), NULL);
     shmem_free(block);
@@ -68,7 +68,7 @@ CASE(size_in_gibibytes, 2, "1g: only what is used is taken from the machine", .e
 CASE(size_in_tebibytes, 2, "0.5T", .environment = "SHMEM_SYMMETRIC_SIZE=0.5T")
 {
     unsigned char *block = shmem_malloc(10 * MIB);
-    CHECK(block != NULL);
+    CHECK_OP(block, !=, NULL);
     block[10 * MIB - 1] = 1;
     shmem_free(block);
 }

@@ -5,7 +5,7 @@
  *
  * Each word of a type lies between others, so that a function for another type shows.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #include <complex.h>
@@ -323,7 +323,7 @@ CASE(signals, 2, "shmem_put_signal and shmem_put_signal_nbi choose by the type (
         shmem_wait_until_all_vector(words, 3, NULL, SHMEM_CMP_EQ, values);                                         \
         IS_OF(shmem_wait_until_any(words, 3, NULL, SHMEM_CMP_EQ, 2), size_t);                                      \
         CHECK_EQ(shmem_wait_until_any(words, 3, NULL, SHMEM_CMP_EQ, 2), 1);                                        \
-        CHECK(shmem_wait_until_any_vector(words, 3, NULL, SHMEM_CMP_EQ, values) < 3);                              \
+        CHECK_OP(shmem_wait_until_any_vector(words, 3, NULL, SHMEM_CMP_EQ, values), <, 3);                              \
         CHECK_EQ(shmem_wait_until_some(words, 3, indices, NULL, SHMEM_CMP_GT, 1), 2);                              \
         CHECK_EQ(shmem_wait_until_some_vector(words, 3, indices, NULL, SHMEM_CMP_GE, values), 3);                  \
         CHECK_EQ(shmem_test_all(words, 3, NULL, SHMEM_CMP_LT, 3), 0);                                              \
@@ -453,10 +453,10 @@ CASE(ibput_ibget, 2, "shmem_ibput and shmem_ibget choose by the type (C11 synops
         START_ROW(NAME, TYPE);                                                                                     \
         words[0] = (TYPE)(5 + me());                                                                               \
         CHECK_EQ(shmem_sum_inscan(SHMEM_TEAM_WORLD, words + 1, words, 1), 0);                                      \
-        CHECK(words[1] == (TYPE)(me() == 0 ? 5 : 11));                                                             \
+        CHECK_OP(words[1], ==, (TYPE)(me() == 0 ? 5 : 11));                                                             \
         barrier();                                                                                                 \
         CHECK_EQ(shmem_sum_exscan(SHMEM_TEAM_WORLD, words + 2, words, 1), 0);                                      \
-        CHECK(words[2] == (TYPE)(me() == 0 ? 0 : 5));                                                              \
+        CHECK_OP(words[2], ==, (TYPE)(me() == 0 ? 0 : 5));                                                              \
         barrier();                                                                                                 \
     }
 

@@ -4,7 +4,7 @@
  * Management Routines". That exhaustion is NULL on every PE and leaves the rest usable is said of realloc there, and
  * holds for all of them here.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <shmemx.h>
 
@@ -16,7 +16,7 @@ enum { MAX_ALIGN = _Alignof(max_align_t) };
 /* The block can be written here and by a peer, all of it: every PE fills its next one's. Collective. */
 static void check_usable(unsigned char *block, size_t bytes)
 {
-    CHECK(block != NULL);
+    CHECK_OP(block, !=, NULL);
     CHECK_EQ((uintptr_t)block % MAX_ALIGN, 0);
     unsigned char *from = local(bytes);
     pattern_fill(from, bytes, (unsigned)me());
@@ -93,7 +93,8 @@ CASE(calloc_is_zero, 2, "shmem_calloc: all bytes are zero at every PE, also in m
         for (size_t i = 0; i < COUNT_OF(shapes); i++) {
             const size_t bytes = shapes[i][0] * shapes[i][1];
             unsigned char *block = shmem_calloc(shapes[i][0], shapes[i][1]), *got = malloc(bytes);
-            CHECK(block != NULL && got != NULL);
+            CHECK_OP(block, !=, NULL);
+            CHECK_OP(got, !=, NULL);
             CHECK_BYTES(block, bytes, 0);
             shmem_getmem(got, block, bytes, next_pe());
             CHECK_BYTES(got, bytes, 0);
@@ -152,7 +153,7 @@ CASE(realloc_keeps_contents, 2, "shmem_realloc: contents stay up to the lesser s
         const size_t lesser = before < sizes[i] ? before : sizes[i];
         about("from %zu to %zu bytes", before, sizes[i]);
         block = shmem_realloc(block, sizes[i]);
-        CHECK(block != NULL);
+        CHECK_OP(block, !=, NULL);
         CHECK_EQ((uintptr_t)block % MAX_ALIGN, 0);
         CHECK_PATTERN(block, lesser, (unsigned)me() + (unsigned)i - 1);
         pattern_fill(block, sizes[i], (unsigned)me() + (unsigned)i);
@@ -225,7 +226,8 @@ CASE(exhaustion, 2,
             count++;
         }
         about("round %d, %d blocks", round, count);
-        CHECK(count >= 24 && count < MOST); /* 6 MiB at least; what the library needs itself is not of these */
+        CHECK_OP(count, >=, 24);
+        CHECK_OP(count, <, MOST); /* 6 MiB at least; what the library needs itself is not of these */
         CHECK_PTR(shmem_malloc(bytes), NULL);
         *counted = count;
         shmem_sync_all();
@@ -234,10 +236,10 @@ CASE(exhaustion, 2,
         for (int i = 0; i < count; i++) CHECK_PATTERN(blocks[i], bytes, (unsigned)(me() * MOST + i));
         shmem_free(blocks[count / 2]);
         blocks[count / 2] = shmem_malloc(bytes);
-        CHECK(blocks[count / 2] != NULL);
+        CHECK_OP(blocks[count / 2], !=, NULL);
         for (int i = 0; i < count; i++) shmem_free(blocks[i]);
         unsigned char *large = shmem_malloc(5 * MIB); /* neighbours grew together again */
-        CHECK(large != NULL);
+        CHECK_OP(large, !=, NULL);
         shmem_free(large);
     }
 }
@@ -250,7 +252,7 @@ CASE(fragmentation, 2, "every second of many blocks freed: the holes are used, a
     for (int i = 0; i < COUNT; i++) {
         blocks[i] = shmem_malloc(BYTES);
         about("block %d", i);
-        CHECK(blocks[i] != NULL);
+        CHECK_OP(blocks[i], !=, NULL);
         memset(blocks[i], i, BYTES);
     }
     for (int i = 0; i < COUNT; i += 2) shmem_free(blocks[i]);
@@ -258,13 +260,13 @@ CASE(fragmentation, 2, "every second of many blocks freed: the holes are used, a
     for (int i = 0; i < COUNT; i += 2) {
         blocks[i] = shmem_malloc(BYTES - 100);
         about("block %d again", i);
-        CHECK(blocks[i] != NULL);
+        CHECK_OP(blocks[i], !=, NULL);
         memset(blocks[i], i, BYTES - 100);
     }
     for (int i = 1; i < COUNT; i += 2) CHECK_BYTES(blocks[i], BYTES, i);
     for (int i = COUNT - 1; i >= 0; i--) shmem_free(blocks[i]);
     unsigned char *large = shmem_malloc(3 * MIB);
-    CHECK(large != NULL);
+    CHECK_OP(large, !=, NULL);
     shmem_free(large);
 }
 
@@ -284,10 +286,10 @@ CASE(random_traffic, 2, "thousands of mallocs, reallocs and frees in random orde
         CHECK_PATTERN(blocks[slot], bytes[slot], (unsigned)(me() * SLOTS + slot));
         if (blocks[slot] == NULL) {
             blocks[slot] = choice < 6 ? shmem_malloc(exact) : shmem_align(choice == 6 ? 64 : 4096, exact);
-            CHECK(blocks[slot] != NULL);
+            CHECK_OP(blocks[slot], !=, NULL);
         } else if (choice < 3) {
             unsigned char *moved = shmem_realloc(blocks[slot], exact);
-            CHECK(moved != NULL);
+            CHECK_OP(moved, !=, NULL);
             CHECK_PATTERN(moved, bytes[slot] < exact ? bytes[slot] : exact, (unsigned)(me() * SLOTS + slot));
             blocks[slot] = moved;
         } else {
@@ -331,7 +333,7 @@ CASE(interior_addresses, 2, "an address within a block is symmetric, to its last
 CASE(alone, 1, "a job of one PE has a heap, and communicates with itself")
 {
     long *word = shmem_calloc(4, sizeof *word);
-    CHECK(word != NULL);
+    CHECK_OP(word, !=, NULL);
     shmem_long_p(word, 7, 0);
     shmem_quiet();
     CHECK_EQ(*word, 7);
@@ -344,7 +346,7 @@ CASE(alone, 1, "a job of one PE has a heap, and communicates with itself")
 CASE(crowd, 16, "many PEs, more than there are cores, each with a heap", .crowded = 32)
 {
     long *words = shmem_malloc((size_t)n_pes() * sizeof *words);
-    CHECK(words != NULL);
+    CHECK_OP(words, !=, NULL);
     for (int pe = 0; pe < n_pes(); pe++) shmem_long_p(&words[me()], me() + 1, pe);
     barrier();
     for (int pe = 0; pe < n_pes(); pe++) CHECK_EQ(words[pe], pe + 1);

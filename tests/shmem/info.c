@@ -3,7 +3,7 @@
  * Versions, names, constants, queries, and routines that have nothing to do. OpenSHMEM 1.6, "Library Setup, Exit, and
  * Query Routines", "Library Constants", "Profiling Interface", and the deprecated names.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <shmemx.h>
 
@@ -24,9 +24,9 @@ CASE(name, 1, "shmem_info_get_name gives SHMEM_VENDOR_STRING, closed, within SHM
     char *name = local(SHMEM_MAX_NAME_LEN);
     memset(name, 'x', SHMEM_MAX_NAME_LEN);
     shmem_info_get_name(name);
-    CHECK(memchr(name, 0, SHMEM_MAX_NAME_LEN) != NULL);
+    CHECK_OP(memchr(name, 0, SHMEM_MAX_NAME_LEN), !=, NULL);
     CHECK_EQ(strcmp(name, SHMEM_VENDOR_STRING), 0);
-    CHECK(sizeof SHMEM_VENDOR_STRING <= SHMEM_MAX_NAME_LEN);
+    CHECK_OP(sizeof SHMEM_VENDOR_STRING, <=, SHMEM_MAX_NAME_LEN);
 #ifdef _SHMEM_VENDOR_STRING
     CHECK_EQ(strcmp(_SHMEM_VENDOR_STRING, SHMEM_VENDOR_STRING), 0);
 #endif
@@ -37,7 +37,8 @@ CASE(numbers_of_pes, 3, "shmem_my_pe and shmem_n_pes: each number from 0 on once
      .crowded = 20)
 {
     long *here = symmetric(64 * sizeof *here);
-    CHECK(shmem_my_pe() >= 0 && shmem_my_pe() < shmem_n_pes());
+    CHECK_OP(shmem_my_pe(), >=, 0);
+    CHECK_OP(shmem_my_pe(), <, shmem_n_pes());
     CHECK_EQ(shmem_n_pes(), n_pes());
     CHECK_EQ(_my_pe(), shmem_my_pe());
     CHECK_EQ(_num_pes(), shmem_n_pes());
@@ -91,8 +92,8 @@ CASE(comparisons_differ, 1, "the comparisons are six values; sizes of work array
                       SHMEM_COLLECT_SYNC_SIZE + SHMEM_ALLTOALL_SYNC_SIZE + SHMEM_ALLTOALLS_SYNC_SIZE +
                       SHMEM_REDUCE_MIN_WRKDATA_SIZE];
     for (size_t i = 0; i < COUNT_OF(all); i++)
-        for (size_t k = 0; k < i; k++) CHECK(all[i] != all[k]);
-    CHECK(COUNT_OF(sized) >= 7);
+        for (size_t k = 0; k < i; k++) CHECK_OP(all[i], !=, all[k]);
+    CHECK_OP(COUNT_OF(sized), >=, 7);
     switch (SHMEM_CMP_EQ) { /* integer constant expressions */
     case SHMEM_CMP_NE:
         FAIL("EQ is NE");
@@ -110,20 +111,25 @@ CASE(handles_at_start, 2, "predefined handles can initialise objects, be assigne
 {
     shmem_team_t none = SHMEM_TEAM_INVALID;
     shmem_ctx_t no_context = SHMEM_CTX_INVALID;
-    CHECK(team_at_start == SHMEM_TEAM_WORLD && team_at_start != none && SHMEM_TEAM_SHARED != none);
-    CHECK(SHMEM_TEAM_SHARED != SHMEM_TEAM_WORLD);
-    CHECK(ctx_at_start == SHMEM_CTX_DEFAULT && ctx_at_start != no_context);
+    CHECK_OP(team_at_start, ==, SHMEM_TEAM_WORLD);
+    CHECK_OP(team_at_start, !=, none);
+    CHECK_OP(SHMEM_TEAM_SHARED, !=, none);
+    CHECK_OP(SHMEM_TEAM_SHARED, !=, SHMEM_TEAM_WORLD);
+    CHECK_OP(ctx_at_start, ==, SHMEM_CTX_DEFAULT);
+    CHECK_OP(ctx_at_start, !=, no_context);
     CHECK_EQ(shmem_team_n_pes(team_at_start), 2);
 }
 
 CASE(constants_of_1_5, 1, "options and masks are bits of their own; signal operations differ")
 {
-    CHECK(SHMEM_CTX_PRIVATE != 0 && SHMEM_CTX_SERIALIZED != 0 && SHMEM_CTX_NOSTORE != 0);
+    CHECK_OP(SHMEM_CTX_PRIVATE, !=, 0);
+    CHECK_OP(SHMEM_CTX_SERIALIZED, !=, 0);
+    CHECK_OP(SHMEM_CTX_NOSTORE, !=, 0);
     CHECK_EQ(SHMEM_CTX_PRIVATE & SHMEM_CTX_SERIALIZED, 0);
     CHECK_EQ((SHMEM_CTX_PRIVATE | SHMEM_CTX_SERIALIZED) & SHMEM_CTX_NOSTORE, 0);
     CHECK_EQ(SHMEM_MALLOC_ATOMICS_REMOTE & SHMEM_MALLOC_SIGNAL_REMOTE, 0);
-    CHECK(SHMEM_TEAM_NUM_CONTEXTS != 0);
-    CHECK(SHMEM_SIGNAL_SET != SHMEM_SIGNAL_ADD);
+    CHECK_OP(SHMEM_TEAM_NUM_CONTEXTS, !=, 0);
+    CHECK_OP(SHMEM_SIGNAL_SET, !=, SHMEM_SIGNAL_ADD);
 }
 
 #endif
@@ -133,7 +139,7 @@ CASE(initialised, 2, "shmem_query_initialized is not zero while the library runs
     int initialised = 0;
 #if SINCE(1, 6)
     shmem_query_initialized(&initialised);
-    CHECK(initialised != 0);
+    CHECK_OP(initialised, !=, 0);
 #endif
     (void)initialised;
 }
@@ -177,11 +183,11 @@ CASE(time_and_node, 2, "shmemx_wtime goes on in seconds; shmemx_nodename is the 
     const long long begin_ms = now_ms();
     sleep_ms(30);
     const double took = shmemx_wtime() - begin;
-    CHECK(took >= 0.029);
-    CHECK(took <= (double)(now_ms() - begin_ms) / 1000 + 0.002);
+    CHECK_OP(took, >=, 0.029);
+    CHECK_OP(took, <=, (double)(now_ms() - begin_ms) / 1000 + 0.002);
     char *all = symmetric(2 * 256), *mine = symmetric(256);
     snprintf(mine, 256, "%s", shmemx_nodename());
-    CHECK(mine[0] != 0);
+    CHECK_OP(mine[0], !=, 0);
     CHECK_EQ(shmem_fcollectmem(SHMEM_TEAM_WORLD, all, mine, 256), 0);
     CHECK_EQ(strcmp(all, all + 256), 0);
     CHECK_EQ(strcmp(shmemx_nodename(), mine), 0);

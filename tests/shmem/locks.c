@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /* shmem_set_lock, shmem_test_lock, shmem_clear_lock. OpenSHMEM 1.6, "Distributed Locking Routines". */
-#include "harness.h"
+#include "suite.h"
 
 DATA_CASE(lock_excludes, 4, "set_lock: one PE at a time is between set and clear (shmem_set_lock)", .crowded = 8)
 {
@@ -90,7 +90,7 @@ DATA_CASE(clear_completes_what_was_put, 4,
 /* Arrival is announced before the call, and the next PE gives it time to get there; so it holds on an idle machine for
  * certain, and on a busy one nearly so: hence 3 waiters and long naps, and only in the variant that is quickest. */
 CASE(first_come_first_served, 4,
-     "set_lock: those who wait get the lock in the order in which they came (shmem_set_lock)", .in_place = true)
+     "set_lock: those who wait get the lock in the order in which they came (shmem_set_lock)", .needs = MAPPED)
 {
     long *lock = symmetric(sizeof *lock), *waiting = symmetric(sizeof *waiting), *served = symmetric(sizeof *served);
     if (me() == 0) shmem_set_lock(lock);

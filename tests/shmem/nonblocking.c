@@ -166,7 +166,7 @@ DATA_CASE(bytes_at_any_alignment_nbi, 2,
         CHECK_PATTERN(there + i * ROOM + to, BYTES, i);
         CHECK_BYTES(there + i * ROOM + to + BYTES, ROOM - to - BYTES, 0);
     }
-    CHECK(memcmp(back, here, OFFSETS * OFFSETS * ROOM) == 0);
+    CHECK_SAME(back, here, OFFSETS * OFFSETS * ROOM);
 }
 
 DATA_CASE(last_round_wins, 2, "of puts to one object with quiet between them the last remains (shmem_quiet)")

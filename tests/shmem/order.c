@@ -3,7 +3,7 @@
  * What fence orders and what quiet completes: puts, strided puts, atomics, signals, stores, their nonblocking forms.
  * OpenSHMEM 1.6, "Memory Ordering Routines", the table of operations.
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { ROUNDS = 300, N = 33 };
 
@@ -86,7 +86,7 @@ static void play_by_fence(step_fn *send, step_fn *mark, bool by_context)
     for (long seen = 0; me() == 1 && seen < ROUNDS;) {
         shmem_long_wait_until(s.flag, SHMEM_CMP_GT, seen);
         seen = *(volatile long *)s.flag;
-        for (int i = 0; i < N; i++) CHECK(((volatile long *)s.data)[i] >= seen);
+        for (int i = 0; i < N; i++) CHECK_OP(((volatile long *)s.data)[i], >=, seen);
     }
     barrier();
 }
@@ -245,11 +245,11 @@ DATA_CASE(stores_before_quiet, 2,
 
 DATA_CASE(stores_through_ptr, 2,
           "fence, quiet: order and complete stores to a peer's memory (shmem_ptr, table of operations)",
-          .in_place = true)
+          .needs = MAPPED)
 {
     long *data = symmetric(N * sizeof(long)), *flag = symmetric(sizeof(long));
     long *theirs = shmem_ptr(data, next_pe());
-    CHECK(theirs != NULL);
+    CHECK_OP(theirs, !=, NULL);
     for (long round = 1; round <= ROUNDS; round++) {
         for (int i = 0; i < N; i++) theirs[i] = round;
         if (round % 2) shmem_fence();
@@ -313,8 +313,8 @@ DATA_CASE(put_before_a_signal, 2,
     }
     for (uint64_t seen = 0; me() == 1 && seen < ROUNDS;) {
         seen = shmem_signal_wait_until(sig, SHMEM_CMP_GT, seen);
-        for (int i = 0; i < N; i++) CHECK(((volatile long *)early)[i] >= (long)seen);
-        CHECK(*(volatile long *)late >= (long)seen);
+        for (int i = 0; i < N; i++) CHECK_OP(((volatile long *)early)[i], >=, (long)seen);
+        CHECK_OP(*(volatile long *)late, >=, (long)seen);
     }
 }
 

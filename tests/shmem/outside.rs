@@ -1,39 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the OpenSHMEM suite must see from outside: how often something is printed and by whom, values of the environment
-//! that end a program, programs at a fixed address, without a launcher, and what is left in the file system.
+//! Tests of the OpenSHMEM suite that look at a job from outside: how often a PE prints something, values of the environment
+//! that end a program, programs at a fixed address, programs without a launcher, and files that a job leaves.
 //!
-//! The programs are families of the suite beside this file; like `runner.rs`, this takes compiler and launcher from
-//! `$SELVEDGE_PREFIX`, or from `build/` of this workspace (`make build`).
+//! The programs are families of the suite in this folder. Compiler and launcher come from the built tree, as for `runner.rs`.
+
+mod compiler;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
+use selvedge_test_runner::{Case, process, tree};
+
 /// Seconds that the launcher gives a job.
 const JOB_TIMEOUT_S: &str = "60";
 
-fn prefix() -> PathBuf {
-    let set = std::env::var_os("SELVEDGE_PREFIX").filter(|value| !value.is_empty());
-    set.map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../build"), PathBuf::from)
-}
-
-/// A family, compiled with further flags, once for each pair.
+/// A program of the suite, compiled with further flags.
 fn program(family: &str, name: &str, flags: &[&str]) -> PathBuf {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
     let output = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("outside");
-    fs::create_dir_all(&output).expect("a place for programs");
+    fs::create_dir_all(&output).expect("a folder for programs");
     let program = output.join(name);
-    let compiled = Command::new(prefix().join("bin/oshcc"))
-        .args(["-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-deprecated-declarations", "-pthread"])
-        .args(flags)
-        .args([sources.join(format!("{family}.c")), sources.join("harness.c")])
-        .arg("-o")
-        .arg(&program)
-        .arg("-lm")
-        .output()
-        .unwrap_or_else(|error| panic!("oshcc: {error}: run `make build`, or set SELVEDGE_PREFIX"));
-    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    let mut compiler = compiler::compiler();
+    compiler.flags.extend(flags.iter().map(Into::into));
+    let parts = [sources.join(format!("{family}.c")), sources.join("suite.c"), tree::check_folder().join("check.c")];
+    compiler.compile(&parts, &program).unwrap_or_else(|message| panic!("{message} (is there a tree? `make build`)"));
     program
 }
 
@@ -78,7 +70,7 @@ impl Ended {
 fn job(pes: u32, arguments: &[&str], variables: &[(&str, &str)], program: &Path, case: &str) -> Ended {
     let place = std::env::temp_dir().join(format!("selvedge-shmem-{}-{case}-{}", std::process::id(), unique()));
     fs::create_dir_all(&place).expect("a directory for the job");
-    let output = Command::new(prefix().join("bin/selvedge"))
+    let output = Command::new(tree::launcher())
         .args(["run", "-n", &pes.to_string(), "--timeout", JOB_TIMEOUT_S])
         .args(arguments)
         .arg(program)
@@ -88,7 +80,7 @@ fn job(pes: u32, arguments: &[&str], variables: &[(&str, &str)], program: &Path,
         .stdin(Stdio::null())
         .output()
         .expect("the launcher starts");
-    let left = files_below(&place);
+    let left = process::files_below(&place);
     let _ = fs::remove_dir_all(&place);
     assert!(left.is_empty(), "{case} left {left:?}");
     Ended::from(output)
@@ -98,14 +90,6 @@ fn unique() -> u64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(0);
     NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-/// What a job left below the directory of jobs; the user's own directory in it may stay.
-fn files_below(place: &Path) -> Vec<PathBuf> {
-    let entries = |path: &Path| -> Vec<PathBuf> {
-        fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).collect()
-    };
-    entries(place).iter().flat_map(|user| if user.is_dir() { entries(user) } else { vec![user.clone()] }).collect()
 }
 
 #[test]
@@ -225,12 +209,8 @@ fn a_failure_under_keep_going_leaves_the_others_alone() {
 /// Every case of the family, as a program of this kind.
 fn all_cases(family: &str, name: &str, flags: &[&str], arguments: &[&str]) {
     let program = program(family, name, flags);
-    let listed = Command::new(&program).arg("--list").output().expect("lists its cases");
-    for line in String::from_utf8_lossy(&listed.stdout).lines() {
-        let mut fields = line.split('\t');
-        let (case, pes) =
-            (fields.next().expect("a name"), fields.next().and_then(|pes| pes.parse().ok()).expect("PEs"));
-        let ended = job(pes, arguments, &[], &program, case);
+    for Case { name: case, ranks, .. } in Case::list(&program).expect("a list of cases") {
+        let ended = job(ranks, arguments, &[], &program, &case);
         assert_eq!(ended.code, Some(0), "{name} {case}: {}{}", ended.out, ended.err);
     }
 }

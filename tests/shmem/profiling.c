@@ -10,7 +10,7 @@
 #define HAS_PSHMEM 0
 #endif
 
-#include "harness.h"
+#include "suite.h"
 
 static struct {
     int put, get, barrier, atomic, signal, malloc, reduce;
@@ -94,7 +94,7 @@ CASE(library_does_not_call_the_program, 2,
 {
     memset(&calls, 0, sizeof calls);
     void *block = shmem_malloc(1000);
-    CHECK(block != NULL);
+    CHECK_OP(block, !=, NULL);
     shmem_free(block);
     block = shmem_calloc(10, 10);
     shmem_free(block);
@@ -170,7 +170,7 @@ CASE(every_function_has_another_name, 1,
 {
     for (size_t i = 0; i < sizeof other_names / sizeof other_names[0]; i++) {
         about("p%s", other_names[i].name);
-        CHECK(other_names[i].function != NULL);
+        CHECK_OP(other_names[i].function, !=, NULL);
     }
     CHECK_EQ(pshmem_my_pe(), me());
     CHECK_EQ(pshmem_n_pes(), n_pes());

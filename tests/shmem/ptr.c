@@ -4,7 +4,7 @@
  * 1.6, "Library Setup, Exit, and Query Routines". A null pointer is always a permitted answer of shmem_ptr for another
  * PE; in place it would be a loss, and is a failure here.
  */
-#include "harness.h"
+#include "suite.h"
 
 DATA_CASE(pointer_to_self, 2, "ptr: for the caller itself it is the symmetric address, or null (shmem_ptr)")
 {
@@ -21,7 +21,7 @@ DATA_CASE(pointer_to_a_peer, 3,
     for (int i = 0; i < N; i++) object[i] = me() * N + i;
     barrier();
     int *theirs = shmem_ptr(object, next_pe());
-    if (variant_is("in_place")) CHECK(theirs != NULL);
+    if (variant_is("in_place")) CHECK_OP(theirs, !=, NULL);
     if (theirs != NULL) {
         for (int i = 0; i < N; i++) CHECK_EQ(theirs[i], next_pe() * N + i);
         theirs[5] = -1 - me();
@@ -33,7 +33,7 @@ DATA_CASE(pointer_to_a_peer, 3,
 }
 
 DATA_CASE(pointers_into_an_object, 2,
-          "ptr: of an address inside an object it is the same distance into the peer's (shmem_ptr)", .in_place = true)
+          "ptr: of an address inside an object it is the same distance into the peer's (shmem_ptr)", .needs = MAPPED)
 {
     enum { BYTES = 70000 };
     char *object = symmetric(BYTES);
@@ -44,11 +44,11 @@ DATA_CASE(pointers_into_an_object, 2,
 
 DATA_CASE(pointer_and_calls_agree, 2,
           "ptr: what puts and atomics write is seen through it, and what is stored through it is got (shmem_ptr)",
-          .in_place = true)
+          .needs = MAPPED)
 {
     long *word = symmetric(sizeof *word);
     volatile long *theirs = shmem_ptr(word, next_pe());
-    CHECK(theirs != NULL);
+    CHECK_OP(theirs, !=, NULL);
     for (long i = 1; i <= 200; i++) {
         shmem_long_p(word, i, next_pe());
         shmem_quiet();
@@ -65,11 +65,11 @@ DATA_CASE(pointer_and_calls_agree, 2,
 
 DATA_CASE(store_ends_a_wait, 2,
           "ptr: a store through it, and fence, end a wait_until of the peer (shmem_ptr, table of operations)",
-          .in_place = true)
+          .needs = MAPPED)
 {
     long *word = symmetric(sizeof *word);
     volatile long *theirs = shmem_ptr(word, next_pe());
-    CHECK(theirs != NULL);
+    CHECK_OP(theirs, !=, NULL);
     for (long round = 1; round <= 6; round++) {
         if (round % 2 == me()) {
             sleep_ms(8);
@@ -83,7 +83,7 @@ DATA_CASE(store_ends_a_wait, 2,
 
 DATA_CASE(pointer_as_local_memory, 3,
           "ptr: what it returns is memory of the caller: it can be the source of a put, and dest of a get (shmem_ptr)",
-          .in_place = true)
+          .needs = MAPPED)
 {
     enum { BYTES = 3000 };
     char *from = symmetric(BYTES), *into = symmetric(BYTES), *back = symmetric(BYTES);
@@ -98,7 +98,7 @@ DATA_CASE(pointer_as_local_memory, 3,
 
 DATA_CASE(loads_alone_see_it, 2,
           "in place a put arrives, and a get is served, while the target does not call the library (one-sided communication)",
-          .in_place = true)
+          .needs = MAPPED)
 {
     long *word = symmetric(sizeof *word), *answer = symmetric(sizeof *answer);
     volatile long *theirs = shmem_ptr(answer, next_pe());
@@ -132,7 +132,7 @@ CASE(what_is_not_symmetric, 2,
 {
     int on_the_stack = 0;
     char *private = malloc(1000000);
-    CHECK(private != NULL);
+    CHECK_OP(private, !=, NULL);
     for (int pe = 0; pe < n_pes(); pe++) {
         CHECK_EQ(shmem_addr_accessible(&on_the_stack, pe), 0);
         CHECK_EQ(shmem_addr_accessible(private, pe), 0);

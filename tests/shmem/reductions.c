@@ -394,12 +394,15 @@ CASE(generic_names, 2, "C11: shmem_OP_reduce chooses by the type of dest")
     CHECK_EQ(shmem_and_reduce(SHMEM_TEAM_WORLD, bits + 1, bits, 1), 0);
     CHECK_EQ(shmem_or_reduce(SHMEM_TEAM_WORLD, bits + 2, bits, 1), 0);
     CHECK_EQ(shmem_xor_reduce(SHMEM_TEAM_WORLD, bits + 3, bits, 1), 0);
-    CHECK(bits[1] == 2 && bits[2] == 7 && bits[3] == 5);
+    CHECK_OP(bits[1], ==, 2);
+    CHECK_OP(bits[2], ==, 7);
+    CHECK_OP(bits[3], ==, 5);
     double _Complex *z = symmetric(3 * sizeof *z);
     z[0] = 1 + me() * I;
     CHECK_EQ(shmem_sum_reduce(SHMEM_TEAM_WORLD, z + 1, z, 1), 0);
     CHECK_EQ(shmem_prod_reduce(SHMEM_TEAM_WORLD, z + 2, z, 1), 0);
-    CHECK(z[1] == 2 + 1 * I && z[2] == 1 + 1 * I);
+    CHECK_OP(z[1], ==, 2 + 1 * I);
+    CHECK_OP(z[2], ==, 1 + 1 * I);
 }
 
 #endif

@@ -140,14 +140,14 @@ DATA_CASE(source_may_be_anywhere, 2,
         barrier();
         shmem_putmem(dest, sources[i], BYTES, next_pe());
         barrier();
-        CHECK(memcmp(dest, constant_text, BYTES) == 0);
+        CHECK_SAME(dest, constant_text, BYTES);
         barrier();
     }
     memset(dest, 0, BYTES);
     barrier();
     shmem_char_put(dest, constant_text, BYTES, next_pe());
     barrier();
-    CHECK(memcmp(dest, constant_text, BYTES) == 0);
+    CHECK_SAME(dest, constant_text, BYTES);
     free(heap);
 }
 
@@ -321,15 +321,18 @@ DATA_CASE(extreme_reals, 2,
     EXTREMES(longdouble, long double, LDBL_MAX, LDBL_MIN, 1 + LDBL_EPSILON, -LDBL_MAX, INFINITY)
     shmem_float_p(word, -0.0f, next_pe());
     barrier();
-    CHECK(signbit(*(float *)word) && signbit(shmem_float_g(word, next_pe())));
+    CHECK(signbit(*(float *)word));
+    CHECK(signbit(shmem_float_g(word, next_pe())));
     barrier();
     shmem_double_p(word, NAN, next_pe());
     barrier();
-    CHECK(isnan(*(double *)word) && isnan(shmem_double_g(word, next_pe())));
+    CHECK(isnan(*(double *)word));
+    CHECK(isnan(shmem_double_g(word, next_pe())));
     barrier();
     shmem_longdouble_p(word, -NAN, next_pe());
     barrier();
-    CHECK(isnan(*(long double *)word) && isnan(shmem_longdouble_g(word, next_pe())));
+    CHECK(isnan(*(long double *)word));
+    CHECK(isnan(shmem_longdouble_g(word, next_pe())));
 }
 
 DATA_CASE(object_inside_an_object, 2,

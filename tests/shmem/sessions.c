@@ -3,7 +3,7 @@
  * Sessions: hints around a sequence of operations on a context, which change nothing of what the operations do.
  * OpenSHMEM 1.6, "Session Routines".
  */
-#include "harness.h"
+#include "suite.h"
 
 #if SINCE(1, 6)
 
@@ -137,7 +137,7 @@ DATA_CASE(random_updates, 4,
         shmem_ctx_session_stop(ctx);
         shmem_ctx_quiet(ctx);
         shmem_sync_all();
-        if (twice == 0) CHECK(memcmp(table, was, sizeof was) != 0);
+        if (twice == 0) CHECK_OP(memcmp(table, was, sizeof was), !=, 0);
         shmem_sync_all();
     }
     for (int i = 0; i < TABLE; i++) CHECK_EQ(table[i], was[i]);

@@ -273,7 +273,7 @@ DATA_CASE(wait_blocks, 2, "signal_wait_until does not return before the signal h
     } else {
         CHECK_EQ(shmem_signal_wait_until(sig, SHMEM_CMP_EQ, 77), 77);
         CHECK_EQ(*data, 9);
-        CHECK(now_ms() - start >= 40);
+        CHECK_OP(now_ms() - start, >=, 40);
     }
 }
 

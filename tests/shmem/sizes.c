@@ -3,7 +3,7 @@
  * Puts and gets from one byte to mebibytes: every length takes another way through the library (words, copies,
  * pieces). OpenSHMEM 1.6, "Remote Memory Access Routines".
  */
-#include "harness.h"
+#include "suite.h"
 
 enum { MIB = 1 << 20, LARGEST = 4 * MIB + 4097 };
 
@@ -55,7 +55,7 @@ static void move_every_length(bool in_heap, bool nonblocking, size_t skew_here, 
             if (nonblocking) shmem_getmem_nbi(back, there, bytes, 1);
             else shmem_getmem(back, there, bytes, 1);
             shmem_quiet();
-            CHECK(memcmp(back, here, bytes) == 0);
+            CHECK_SAME(back, here, bytes);
             CHECK_EQ(back[bytes], 0);
         }
         barrier();

@@ -315,11 +315,11 @@ DATA_CASE(blocks_of_one_are_strides, 2, "ibput, ibget: with bsize 1 they are ipu
     shmem_long_iput(by_iput, here, 3, 2, N, next_pe());
     shmem_long_ibput(by_ibput, here, 3, 2, 1, N, next_pe());
     barrier();
-    CHECK(memcmp(by_iput, by_ibput, 3 * N * sizeof(long)) == 0);
+    CHECK_SAME(by_iput, by_ibput, 3 * N * sizeof(long));
     CHECK_EQ(by_iput[3], previous_pe() * 1000 + 2);
     shmem_long_iget(by_iget, by_iput, 1, 3, N, next_pe());
     shmem_long_ibget(by_ibget, by_ibput, 1, 3, 1, N, next_pe());
-    CHECK(memcmp(by_iget, by_ibget, sizeof by_iget) == 0);
+    CHECK_SAME(by_iget, by_ibget, sizeof by_iget);
     CHECK_EQ(by_iget[N - 1], me() * 1000 + 2 * N - 2);
 }
 

@@ -74,13 +74,13 @@ CASE(invalid_team, 2, "SHMEM_TEAM_INVALID: -1, a null pointer or an error by eac
     CHECK_EQ(shmem_team_n_pes(SHMEM_TEAM_INVALID), -1);
     CHECK_EQ(shmem_team_translate_pe(SHMEM_TEAM_INVALID, 0, SHMEM_TEAM_WORLD), -1);
     CHECK_EQ(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 0, SHMEM_TEAM_INVALID), -1);
-    CHECK(shmem_team_get_config(SHMEM_TEAM_INVALID, SHMEM_TEAM_NUM_CONTEXTS, &config) != 0);
+    CHECK_OP(shmem_team_get_config(SHMEM_TEAM_INVALID, SHMEM_TEAM_NUM_CONTEXTS, &config), !=, 0);
     CHECK_EQ(config.num_contexts, 77);
     CHECK_PTR(shmem_team_ptr(SHMEM_TEAM_INVALID, word, 0), NULL);
-    CHECK(shmem_team_split_strided(SHMEM_TEAM_INVALID, 0, 1, 1, NULL, 0, &team) != 0);
-    CHECK(team == SHMEM_TEAM_INVALID);
+    CHECK_OP(shmem_team_split_strided(SHMEM_TEAM_INVALID, 0, 1, 1, NULL, 0, &team), !=, 0);
+    CHECK_OP(team, ==, SHMEM_TEAM_INVALID);
     shmem_team_destroy(SHMEM_TEAM_INVALID);
-    CHECK(shmem_team_sync(SHMEM_TEAM_INVALID) != 0);
+    CHECK_OP(shmem_team_sync(SHMEM_TEAM_INVALID), !=, 0);
 }
 
 /* ---- Splits --------------------------------------------------------------------------------------------- */
@@ -125,7 +125,7 @@ CASE(triplets_that_overflow, 2, "split_strided: triplets beyond the range of int
         about("triplet %zu", i);
         CHECK(
             shmem_team_split_strided(SHMEM_TEAM_WORLD, triplets[i][0], triplets[i][1], triplets[i][2], NULL, 0, &team));
-        CHECK(team == SHMEM_TEAM_INVALID);
+        CHECK_OP(team, ==, SHMEM_TEAM_INVALID);
     }
 }
 
@@ -348,7 +348,7 @@ static int fill_up(shmem_team_t *teams)
     for (int i = 0; i < TEAMS; i++) {
         teams[i] = SHMEM_TEAM_WORLD;
         if (shmem_team_split_strided(SHMEM_TEAM_WORLD, n_pes() - 1, -1, n_pes(), NULL, 0, &teams[i]) != 0) {
-            CHECK(teams[i] == SHMEM_TEAM_INVALID);
+            CHECK_OP(teams[i], ==, SHMEM_TEAM_INVALID);
             return i;
         }
     }
@@ -367,8 +367,8 @@ CASE(limit, 3, "a PE is in 64 teams; one more is an error everywhere; a destroye
         shmem_team_destroy(teams[gone]);
         teams[gone] = split(SHMEM_TEAM_WORLD, 0, 1, 3);
         check_works(teams[gone], dest, source);
-        CHECK(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 3, NULL, 0, &more) != 0);
-        CHECK(more == SHMEM_TEAM_INVALID);
+        CHECK_OP(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 3, NULL, 0, &more), !=, 0);
+        CHECK_OP(more, ==, SHMEM_TEAM_INVALID);
     }
     for (int i = 0; i < TEAMS - PREDEFINED; i++) shmem_team_destroy(teams[i]);
     CHECK_EQ(fill_up(teams), TEAMS - PREDEFINED);
@@ -389,24 +389,24 @@ CASE(destroyed_team_is_refused, 3, "a destroyed team's handle is refused, also w
         CHECK_EQ(shmem_team_n_pes(old), -1);
         CHECK_EQ(shmem_team_translate_pe(old, 0, SHMEM_TEAM_WORLD), -1);
         CHECK_EQ(shmem_team_translate_pe(SHMEM_TEAM_WORLD, 0, old), -1);
-        CHECK(shmem_team_get_config(old, SHMEM_TEAM_NUM_CONTEXTS, &config) != 0);
-        CHECK(shmem_team_sync(old) != 0);
+        CHECK_OP(shmem_team_get_config(old, SHMEM_TEAM_NUM_CONTEXTS, &config), !=, 0);
+        CHECK_OP(shmem_team_sync(old), !=, 0);
         CHECK_PTR(shmem_team_ptr(old, dest, 0), NULL);
-        CHECK(shmem_broadcastmem(old, dest, source, 64, 0) != 0);
-        CHECK(shmem_collectmem(old, dest, source, 8) != 0);
-        CHECK(shmem_alltoallmem(old, dest, source, 8) != 0);
-        CHECK(shmem_int_sum_reduce(old, (int *)dest, (int *)source, 1) != 0);
-        CHECK(shmem_team_create_ctx(old, 0, &ctx) != 0);
-        CHECK(ctx == SHMEM_CTX_INVALID);
+        CHECK_OP(shmem_broadcastmem(old, dest, source, 64, 0), !=, 0);
+        CHECK_OP(shmem_collectmem(old, dest, source, 8), !=, 0);
+        CHECK_OP(shmem_alltoallmem(old, dest, source, 8), !=, 0);
+        CHECK_OP(shmem_int_sum_reduce(old, (int *)dest, (int *)source, 1), !=, 0);
+        CHECK_OP(shmem_team_create_ctx(old, 0, &ctx), !=, 0);
+        CHECK_OP(ctx, ==, SHMEM_CTX_INVALID);
         shmem_team_t none = SHMEM_TEAM_WORLD;
-        CHECK(shmem_team_split_strided(old, 0, 1, 1, NULL, 0, &none) != 0);
-        CHECK(none == SHMEM_TEAM_INVALID);
+        CHECK_OP(shmem_team_split_strided(old, 0, 1, 1, NULL, 0, &none), !=, 0);
+        CHECK_OP(none, ==, SHMEM_TEAM_INVALID);
         shmem_team_destroy(old);
         barrier();
         CHECK_BYTES(dest, 64, 0);
         if (round == 0) again = split(SHMEM_TEAM_WORLD, 2, -1, 3);
     }
-    CHECK(again != old);
+    CHECK_OP(again, !=, old);
     CHECK_EQ(shmem_team_my_pe(again), 2 - me());
     shmem_team_destroy(again);
 }

@@ -60,8 +60,9 @@ CASE(ranges_that_are_none, 3, "an xrange that is not positive: an error, and no 
     static const int ranges[] = {0, -1, INT32_MIN};
     for (size_t i = 0; i < COUNT_OF(ranges); i++) {
         struct grid g = {SHMEM_TEAM_WORLD, SHMEM_TEAM_WORLD};
-        CHECK(shmem_team_split_2d(SHMEM_TEAM_WORLD, ranges[i], NULL, 0, &g.x, NULL, 0, &g.y) != 0);
-        CHECK(g.x == SHMEM_TEAM_INVALID && g.y == SHMEM_TEAM_INVALID);
+        CHECK_OP(shmem_team_split_2d(SHMEM_TEAM_WORLD, ranges[i], NULL, 0, &g.x, NULL, 0, &g.y), !=, 0);
+        CHECK_OP(g.x, ==, SHMEM_TEAM_INVALID);
+        CHECK_OP(g.y, ==, SHMEM_TEAM_INVALID);
     }
     check_grid(SHMEM_TEAM_WORLD, 2);
 }
@@ -69,8 +70,9 @@ CASE(ranges_that_are_none, 3, "an xrange that is not positive: an error, and no 
 CASE(invalid_parent, 2, "SHMEM_TEAM_INVALID as parent: an error, and no team on either axis")
 {
     struct grid g = {SHMEM_TEAM_WORLD, SHMEM_TEAM_WORLD};
-    CHECK(shmem_team_split_2d(SHMEM_TEAM_INVALID, 1, NULL, 0, &g.x, NULL, 0, &g.y) != 0);
-    CHECK(g.x == SHMEM_TEAM_INVALID && g.y == SHMEM_TEAM_INVALID);
+    CHECK_OP(shmem_team_split_2d(SHMEM_TEAM_INVALID, 1, NULL, 0, &g.x, NULL, 0, &g.y), !=, 0);
+    CHECK_OP(g.x, ==, SHMEM_TEAM_INVALID);
+    CHECK_OP(g.y, ==, SHMEM_TEAM_INVALID);
 }
 
 CASE(configurations, 6, "rows and columns have configurations of their own, and one row's may differ from another's")
@@ -153,13 +155,14 @@ CASE(all_or_none, 4,
     CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 2, 1, 2, NULL, 0, &high), 0);
     if (me() < 2) /* all that PEs 0 and 1 can have */
         while (count < MOST && shmem_team_split_strided(low, 0, 1, 2, NULL, 0, &made[count]) == 0) count++;
-    CHECK(count < MOST);
+    CHECK_OP(count, <, MOST);
     for (int room = 0; room < 2; room++) {
         struct grid g = {SHMEM_TEAM_WORLD, SHMEM_TEAM_WORLD};
         about("room for %d", room);
         if (room == 1 && me() < 2) shmem_team_destroy(made[--count]);
-        CHECK(shmem_team_split_2d(SHMEM_TEAM_WORLD, 2, NULL, 0, &g.x, NULL, 0, &g.y) != 0);
-        CHECK(g.x == SHMEM_TEAM_INVALID && g.y == SHMEM_TEAM_INVALID);
+        CHECK_OP(shmem_team_split_2d(SHMEM_TEAM_WORLD, 2, NULL, 0, &g.x, NULL, 0, &g.y), !=, 0);
+        CHECK_OP(g.x, ==, SHMEM_TEAM_INVALID);
+        CHECK_OP(g.y, ==, SHMEM_TEAM_INVALID);
     }
     if (me() < 2) shmem_team_destroy(made[--count]);
     destroy(split(SHMEM_TEAM_WORLD, 2)); /* two free places are enough */

@@ -5,7 +5,7 @@
  *
  * Cases start the library themselves, and so hold their symmetric objects in static memory.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -17,7 +17,7 @@ static void start(int level)
     int provided = -1;
     CHECK_EQ(shmem_init_thread(level, &provided), 0);
     joined();
-    CHECK(provided >= level);
+    CHECK_OP(provided, >=, level);
 }
 
 static void finish(void)
@@ -57,7 +57,7 @@ static void in_threads(int count, void (*body)(int number))
 
 #define THREADED(name, pes, rule, ...)                       \
     static void threaded_##name(void);                       \
-    CASE(name, pes, rule, .own_init = true, ##__VA_ARGS__)   \
+    CASE(name, pes, rule, .flags = OWN_INIT, ##__VA_ARGS__)   \
     {                                                        \
         start(SHMEM_THREAD_MULTIPLE);                        \
         threaded_##name();                                   \
@@ -67,11 +67,11 @@ static void in_threads(int count, void (*body)(int number))
 
 /* ---- Levels --------------------------------------------------------------------------------------------- */
 
-CASE(levels_increase, 1, "the constants of the levels increase from SINGLE to MULTIPLE", .own_init = true)
+CASE(levels_increase, 1, "the constants of the levels increase from SINGLE to MULTIPLE", .flags = OWN_INIT)
 {
-    CHECK(SHMEM_THREAD_SINGLE < SHMEM_THREAD_FUNNELED);
-    CHECK(SHMEM_THREAD_FUNNELED < SHMEM_THREAD_SERIALIZED);
-    CHECK(SHMEM_THREAD_SERIALIZED < SHMEM_THREAD_MULTIPLE);
+    CHECK_OP(SHMEM_THREAD_SINGLE, <, SHMEM_THREAD_FUNNELED);
+    CHECK_OP(SHMEM_THREAD_FUNNELED, <, SHMEM_THREAD_SERIALIZED);
+    CHECK_OP(SHMEM_THREAD_SERIALIZED, <, SHMEM_THREAD_MULTIPLE);
 }
 
 static void level(int requested)
@@ -81,24 +81,26 @@ static void level(int requested)
     joined();
     shmem_query_thread(&asked);
     CHECK_EQ(asked, provided);
-    CHECK(provided >= requested && provided <= SHMEM_THREAD_MULTIPLE);
+    CHECK_OP(provided, >=, requested);
+    CHECK_OP(provided, <=, SHMEM_THREAD_MULTIPLE);
     finish();
 }
 
 CASE(level_single, 2, "init_thread provides the level asked for or more, and query_thread tells it: SINGLE",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     level(SHMEM_THREAD_SINGLE);
 }
-CASE(level_funneled, 2, "the same: FUNNELED", .own_init = true) { level(SHMEM_THREAD_FUNNELED); }
-CASE(level_serialized, 2, "the same: SERIALIZED", .own_init = true) { level(SHMEM_THREAD_SERIALIZED); }
-CASE(level_multiple, 2, "the same: MULTIPLE", .own_init = true) { level(SHMEM_THREAD_MULTIPLE); }
+CASE(level_funneled, 2, "the same: FUNNELED", .flags = OWN_INIT) { level(SHMEM_THREAD_FUNNELED); }
+CASE(level_serialized, 2, "the same: SERIALIZED", .flags = OWN_INIT) { level(SHMEM_THREAD_SERIALIZED); }
+CASE(level_multiple, 2, "the same: MULTIPLE", .flags = OWN_INIT) { level(SHMEM_THREAD_MULTIPLE); }
 
 CASE(level_of_plain_init, 2, "after shmem_init query_thread gives one of the levels")
 {
     int level = -1;
     shmem_query_thread(&level);
-    CHECK(level >= SHMEM_THREAD_SINGLE && level <= SHMEM_THREAD_MULTIPLE);
+    CHECK_OP(level, >=, SHMEM_THREAD_SINGLE);
+    CHECK_OP(level, <=, SHMEM_THREAD_MULTIPLE);
 }
 
 static void *puts_for_the_main_thread(void *unused)
@@ -111,7 +113,7 @@ static void *puts_for_the_main_thread(void *unused)
 }
 
 CASE(serialized_other_thread, 2, "SERIALIZED: another thread than the one that initialised may communicate",
-     .own_init = true)
+     .flags = OWN_INIT)
 {
     pthread_t thread;
     start(SHMEM_THREAD_SERIALIZED);
@@ -129,7 +131,7 @@ static void *compute(void *unused)
     return unused;
 }
 
-CASE(funneled_computes, 2, "FUNNELED: other threads may run while the main thread communicates", .own_init = true)
+CASE(funneled_computes, 2, "FUNNELED: other threads may run while the main thread communicates", .flags = OWN_INIT)
 {
     static long word;
     pthread_t thread;
@@ -177,7 +179,8 @@ static void count_up(int number)
     for (int i = 0; i < 300; i++) {
         shmem_long_atomic_inc(&atomic_word, 0);
         const long ticket = shmem_long_atomic_fetch_inc(&atomic_word, 0);
-        CHECK(ticket >= 0 && ticket < 4L * THREADS * 300);
+        CHECK_OP(ticket, >=, 0);
+        CHECK_OP(ticket, <, 4L * THREADS * 300);
         atomic_tickets[number * 300 + i] = ticket;
     }
 }
@@ -302,7 +305,7 @@ static void allocate_or_put(int number)
     for (int i = 0; i < 40; i++) {
         if (number == 0) {
             long *block = shmem_malloc((size_t)(i + 1) * 1000);
-            CHECK(block != NULL);
+            CHECK_OP(block, !=, NULL);
             shmem_long_p(block, i, next_pe());
             shmem_free(block);
         } else {

@@ -3,7 +3,7 @@
  * What communication costs where time is a simulated machine's: PEs are on nodes of their own, and nothing of a peer is
  * reached past the network, although all processes are on one computer.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <time.h>
 
@@ -31,15 +31,15 @@ static void takes_at_least(const char *what, long long began_ns, long long least
         takes_at_least(#what, began_ns, (least_ns));  \
     } while (0)
 
-CASE(no_peer_is_in_place, 2, "shmem_ptr: peers on other nodes share no memory", .virtual_time = true)
+CASE(no_peer_is_in_place, 2, "shmem_ptr: peers on other nodes share no memory", .needs = VIRTUAL_TIME)
 {
     long *word = symmetric(sizeof *word);
-    CHECK(shmem_ptr(word, next_pe()) == NULL);
+    CHECK_OP(shmem_ptr(word, next_pe()), ==, NULL);
     CHECK_PTR(shmem_ptr(word, me()), word);
 }
 
 DATA_CASE(communication_takes_time, 2, "each operation on a peer takes at least what the network takes",
-          .virtual_time = true)
+          .needs = VIRTUAL_TIME)
 {
     long *word = symmetric(sizeof *word);
     if (me() == 0)
@@ -52,7 +52,7 @@ DATA_CASE(communication_takes_time, 2, "each operation on a peer takes at least 
         }
 }
 
-CASE(many_bytes_take_more_time, 2, "a mebibyte takes the time that a link needs for it", .virtual_time = true)
+CASE(many_bytes_take_more_time, 2, "a mebibyte takes the time that a link needs for it", .needs = VIRTUAL_TIME)
 {
     char *there = symmetric(MEBIBYTE), *here = local(MEBIBYTE);
     if (me() == 0) {
@@ -63,7 +63,7 @@ CASE(many_bytes_take_more_time, 2, "a mebibyte takes the time that a link needs 
 
 CASE(waiting_takes_time, 3,
      "a barrier, a collective, and a word that a peer puts with a barrier come no sooner than the network brings them",
-     .virtual_time = true)
+     .needs = VIRTUAL_TIME)
 {
     long *flag = symmetric(sizeof *flag), *all = symmetric(3 * sizeof *all);
     for (int round = 1; round <= ROUNDS; round++) {

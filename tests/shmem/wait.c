@@ -3,7 +3,7 @@
  * Waiting for one object: shmem_wait_until and shmem_test for every type and comparison, and what ends a wait.
  * OpenSHMEM 1.6, "Point-To-Point Synchronization Routines". Arrays of objects: wait_arrays.c.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 struct wait_verbs {
@@ -114,7 +114,7 @@ DATA_CASE(wait_blocks, 2, "wait_until does not return before the comparison hold
     } else {
         shmem_int_wait_until(word, SHMEM_CMP_EQ, 2);
         CHECK_EQ(*word, 2);
-        CHECK(now_ms() - start >= 40);
+        CHECK_OP(now_ms() - start, >=, 40);
     }
 }
 

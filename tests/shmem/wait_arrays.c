@@ -7,7 +7,7 @@
  * call all(), any(), some(), which go by the form: one that tests is called until it says yes, where a case has to
  * wait.
  */
-#include "harness.h"
+#include "suite.h"
 #include "types.h"
 
 #if SINCE(1, 5)
@@ -195,11 +195,14 @@ DATA_CASE(every_comparison, 1,
             const void *values = same(v, N, 5);
             for (size_t i = 0; i < N; i++) wanted += holds(contents[i], comparisons[c], 5);
             size_t index = v->any(ivars, N, NULL, comparisons[c], values, form);
-            CHECK(index < N && holds(contents[index], comparisons[c], 5));
+            CHECK_OP(index, <, N);
+            CHECK(holds(contents[index], comparisons[c], 5));
             CHECK_EQ(v->some(ivars, N, indices, NULL, comparisons[c], values, form), wanted);
             bool seen[N] = {false};
             for (size_t i = 0; i < wanted; i++) {
-                CHECK(indices[i] < N && !seen[indices[i]] && holds(contents[indices[i]], comparisons[c], 5));
+                CHECK_OP(indices[i], <, N);
+                CHECK(!seen[indices[i]]);
+                CHECK(holds(contents[indices[i]], comparisons[c], 5));
                 seen[indices[i]] = true;
             }
             if (form & TEST) CHECK_EQ(v->test_all(ivars, N, NULL, comparisons[c], values, form & VECTOR), 0);
@@ -268,7 +271,8 @@ DATA_CASE(excluded_elements_are_not_found, 1,
             CHECK_EQ(v->some(ivars, N, indices, status, SHMEM_CMP_EQ, values, form), left);
             for (size_t i = 0; i < left; i++) CHECK(indices[i] < N && status[indices[i]] == 0);
             size_t found = v->any(ivars, N, status, SHMEM_CMP_EQ, values, form);
-            CHECK(found < N && status[found] == 0);
+            CHECK_OP(found, <, N);
+            CHECK_OP(status[found], ==, 0);
             status[found] = left % 2 ? 1 : -3;
         }
         CHECK_EQ(v->any(ivars, N, status, SHMEM_CMP_EQ, values, form), SIZE_MAX);
@@ -320,7 +324,7 @@ DATA_CASE(all_blocks, 2, "wait_until_all does not return while one element is mi
         shmem_long_atomic_set(ivars + 1, 1, 1);
     } else {
         shmem_long_wait_until_all(ivars, 3, NULL, SHMEM_CMP_EQ, 1);
-        CHECK(now_ms() - start >= 40);
+        CHECK_OP(now_ms() - start, >=, 40);
     }
 }
 
@@ -336,7 +340,8 @@ DATA_CASE(any_of_those_who_arrive, 4,
         for (int pe = 0; pe < n_pes(); pe++) v->put(mine, (size_t)me(), 1 + me(), pe);
         for (int i = 0; i < n_pes(); i++) {
             size_t from = any(v, form, mine, (size_t)n_pes(), status, SHMEM_CMP_NE, same(v, (size_t)n_pes(), 0));
-            CHECK(from < (size_t)n_pes() && !status[from]);
+            CHECK_OP(from, <, (size_t)n_pes());
+            CHECK(!status[from]);
             status[from] = 1;
         }
         CHECK_EQ(any(v, 0, mine, (size_t)n_pes(), status, SHMEM_CMP_NE, same(v, (size_t)n_pes(), 0)), SIZE_MAX);
@@ -361,9 +366,11 @@ DATA_CASE(some_of_those_who_arrive, 4,
         for (size_t met = 0; met < (size_t)n_pes();) {
             const void *ones = same(v, (size_t)n_pes(), 1);
             size_t found = some(v, form, mine, (size_t)n_pes(), indices, status, SHMEM_CMP_EQ, ones);
-            CHECK(found >= 1 && met + found <= (size_t)n_pes());
+            CHECK_OP(found, >=, 1);
+            CHECK_OP(met + found, <=, (size_t)n_pes());
             for (size_t i = 0; i < found; i++) {
-                CHECK(indices[i] < (size_t)n_pes() && !status[indices[i]]);
+                CHECK_OP(indices[i], <, (size_t)n_pes());
+                CHECK(!status[indices[i]]);
                 status[indices[i]] = 1;
             }
             met += found;

@@ -1,34 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The conformance harness: main(), the table of cases, checks, the job's processes, interfaces, waiting.
- * See harness.h for the contract.
+ * The part of the Portals suite that its programs share: the job's processes, interfaces, waiting, memory. See suite.h for
+ * the contract.
  *
  * Invariants
- * 1. Interfaces in `open_interfaces` each hold one PtlInit and one PtlNIInit reference, taken by ni_open or by the
- *    case that called ni_adopt; closing gives back both.
- * 2. Whatever blocks on other processes does so in `while_driving`, so that an interface whose owner must drive it
- *    is driven. The driver takes a counter for the time of the wait and gives it back, so no limit of the
- *    interface is used up between calls.
+ * 1. Each interface in `open_interfaces` holds one reference of PtlInit and one of PtlNIInit, which ni_open took, or the
+ *    case that called ni_adopt. Closing gives both back.
+ * 2. A call that blocks on other processes runs in `while_driving`, so that an interface which makes progress only in its
+ *    owner's calls makes progress. The driver takes a counter for the time of the wait and frees it after, so it uses up no
+ *    limit of the interface between calls.
  *
- * Costs: a barrier with interfaces to drive makes one thread.
+ * Costs: a barrier with interfaces to drive starts one thread.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { CASES_MAX = 256, INTERFACES_MAX = 8, BUFFERS_MAX = 4096, BUFFER_ALIGN_BYTES = 64 };
-
-struct conformance_case {
-    const char *name;
-    const char *rule;
-    void (*body)(void);
-    int nprocs;
-    enum case_scope scope;
-};
+enum { INTERFACES_MAX = 8, BUFFERS_MAX = 4096, BUFFER_ALIGN_BYTES = 64 };
 
 struct interface {
     ptl_handle_ni_t handle;
@@ -36,8 +25,6 @@ struct interface {
     ptl_process_t physical[RANKS_MAX];
 };
 
-static struct conformance_case cases[CASES_MAX];
-static int cases_count;
 static struct interface open_interfaces[INTERFACES_MAX];
 static int interfaces_count;
 static int interface_in_use = -1;
@@ -64,8 +51,6 @@ static const char *const failure_names[] = {
     "PTL_NI_PERM_VIOLATION", "PTL_NI_OP_VIOLATION", "PTL_NI_NO_MATCH",     "PTL_NI_SEGV",
 };
 
-#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
-
 static const char *name_in(const char *const *names, size_t count, unsigned long long value)
 {
     return value < count ? names[value] : "(none so numbered)";
@@ -88,84 +73,34 @@ static bool ends_with(const char *text, const char *tail)
     return text_length >= tail_length && strcmp(text + text_length - tail_length, tail) == 0;
 }
 
-/* The name of `value`, by what kind of value the source text shows it to be; "" if it is just a number. */
-static const char *described(const char *got_text, const char *wanted_text, unsigned long long value)
+/* Events, failures and return codes have names; the source text shows which of them a value is. */
+static const char *value_name(const char *found_text, const char *wanted_text, unsigned long long value)
 {
-    if (is_one_of(wanted_text, event_names, COUNT_OF(event_names)) || ends_with(got_text, ".type"))
+    if (is_one_of(wanted_text, event_names, COUNT_OF(event_names)) || ends_with(found_text, ".type"))
         return name_in(event_names, COUNT_OF(event_names), value);
-    if (is_one_of(wanted_text, failure_names, COUNT_OF(failure_names)) || ends_with(got_text, "ni_fail_type"))
+    if (is_one_of(wanted_text, failure_names, COUNT_OF(failure_names)) || ends_with(found_text, "ni_fail_type"))
         return name_in(failure_names, COUNT_OF(failure_names), value);
-    if (is_one_of(wanted_text, return_names, COUNT_OF(return_names)) || strncmp(got_text, "Ptl", 3) == 0)
+    if (is_one_of(wanted_text, return_names, COUNT_OF(return_names)) || strncmp(found_text, "Ptl", 3) == 0)
         return name_in(return_names, COUNT_OF(return_names), value);
     return "";
 }
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
-_Noreturn void fail_at(const char *file, int line, const char *format, ...)
+void check_process_at(const char *file, int line, const char *found_text, ptl_process_t found, const char *wanted_text,
+                      ptl_process_t wanted)
 {
-    char message[1024];
-    int used = snprintf(message, sizeof message, "%s:%d: rank %d: ", file, line, selvedge_rank());
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message + used, sizeof message - (size_t)used, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, "%s\n", message);
-    fflush(stderr);
-    selvedge_abort(1, NULL);
-    _exit(1);
-}
-
-void check_eq_at(const char *file, int line, const char *got_text, unsigned long long got, const char *wanted_text,
-                 unsigned long long wanted)
-{
-    if (got == wanted) return;
-    fail_at(file, line, "%s is %lld (0x%llx) %s, wanted %s = %lld (0x%llx) %s", got_text, (long long)got, got,
-            described(got_text, wanted_text, got), wanted_text, (long long)wanted, wanted,
-            described(got_text, wanted_text, wanted));
-}
-
-static unsigned char pattern_byte(size_t at, unsigned seed)
-{
-    uint64_t mixed = (at + 1) * 0x9e3779b97f4a7c15u + seed * 0xbf58476d1ce4e5b9u;
-    return (unsigned char)(mixed >> 56);
-}
-
-void pattern_fill(void *start, size_t bytes, unsigned seed)
-{
-    unsigned char *at = start;
-    for (size_t i = 0; i < bytes; i++) at[i] = pattern_byte(i, seed);
-}
-
-void check_pattern_at(const char *file, int line, const void *start, size_t bytes, unsigned seed)
-{
-    const unsigned char *at = start;
-    for (size_t i = 0; i < bytes; i++)
-        if (at[i] != pattern_byte(i, seed))
-            fail_at(file, line, "byte %zu of %zu is 0x%02x, wanted 0x%02x of pattern %u", i, bytes, at[i],
-                    pattern_byte(i, seed), seed);
-}
-
-void check_bytes_at(const char *file, int line, const void *start, size_t bytes, int value)
-{
-    const unsigned char *at = start;
-    for (size_t i = 0; i < bytes; i++)
-        if (at[i] != (unsigned char)value)
-            fail_at(file, line, "byte %zu of %zu is 0x%02x, wanted 0x%02x", i, bytes, at[i], (unsigned char)value);
-}
-
-void check_process_at(const char *file, int line, ptl_process_t got, ptl_process_t wanted)
-{
-    if (same_process(got, wanted)) return;
-    if (ni_is_logical()) fail_at(file, line, "process is rank %u, wanted rank %u", got.rank, wanted.rank);
-    fail_at(file, line, "process is nid %u pid %u, wanted nid %u pid %u", got.phys.nid, got.phys.pid, wanted.phys.nid,
-            wanted.phys.pid);
+    if (same_process(found, wanted)) return;
+    if (ni_is_logical())
+        fail_at(file, line, "%s is rank %u, wanted %s = rank %u", found_text, found.rank, wanted_text, wanted.rank);
+    fail_at(file, line, "%s is nid %u pid %u, wanted %s = nid %u pid %u", found_text, found.phys.nid, found.phys.pid,
+            wanted_text, wanted.phys.nid, wanted.phys.pid);
 }
 
 /* ---- The job -------------------------------------------------------------------------------------------- */
 
 int rank(void) { return selvedge_rank(); }
-int size(void) { return selvedge_size(); }
+int ranks(void) { return selvedge_size(); }
 
 static bool environment_is(const char *variable, const char *value, const char *otherwise)
 {
@@ -176,19 +111,6 @@ static bool environment_is(const char *variable, const char *value, const char *
 bool mode_is(const char *mode) { return environment_is("SELVEDGE_MODE", mode, "nic"); }
 bool path_is(const char *path) { return environment_is("SELVEDGE_PATH", path, "auto"); }
 bool memory_is_shared(void) { return environment_is("CONFORMANCE_MEMORY", "shared", "ordinary"); }
-
-long long now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
-}
-
-static void nap_us(long us)
-{
-    struct timespec nap = {us / 1000000, us % 1000000 * 1000};
-    nanosleep(&nap, NULL);
-}
 
 /* One turn of every open interface: a wait of a millisecond on a counter that nothing increments. */
 static void drive_interfaces(void)
@@ -300,7 +222,7 @@ void ni_adopt(ptl_handle_ni_t handle, unsigned options, bool set_map)
     interface->options = options;
     interface_in_use = interfaces_count++;
     if (set_map && (options & PTL_NI_LOGICAL)) {
-        OK(PtlSetMap(handle, (ptl_size_t)size(), interface->physical));
+        OK(PtlSetMap(handle, (ptl_size_t)ranks(), interface->physical));
         barrier(); /* nobody is written to before it knows who writes */
     }
 }
@@ -334,7 +256,7 @@ void ni_close_all(void)
 
 ptl_process_t peer_physical(int rank)
 {
-    if (rank < 0 || rank >= size()) FAIL("there is no rank %d", rank);
+    if (rank < 0 || rank >= ranks()) FAIL("there is no rank %d", rank);
     return in_use()->physical[rank];
 }
 
@@ -369,7 +291,7 @@ bool same_process(ptl_process_t a, ptl_process_t b)
 
 int rank_of(ptl_process_t process)
 {
-    for (int i = 0; i < size(); i++)
+    for (int i = 0; i < ranks(); i++)
         if (same_process(process, peer(i))) return i;
     return -1;
 }
@@ -601,50 +523,29 @@ static void free_buffers(void)
     }
 }
 
-uint64_t random_next(uint64_t *state)
-{
-    *state ^= *state << 13;
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state * 0x2545f4914f6cdd1du;
-}
-
 /* ---- The program ---------------------------------------------------------------------------------------- */
 
-void case_register(const char *name, int nprocs, enum case_scope scope, const char *rule, void (*body)(void))
+static int run_case(const struct test_case *c)
 {
-    if (cases_count == CASES_MAX || nprocs < 1 || nprocs > RANKS_MAX) abort();
-    cases[cases_count++] = (struct conformance_case){name, rule, body, nprocs, scope};
+    int rc = selvedge_init();
+    if (rc != 0) {
+        fprintf(stderr, "selvedge_init returned %d\n", rc);
+        return 2;
+    }
+    if (ranks() != c->ranks) FAIL("%s wants %d processes, has %d", c->name, c->ranks, ranks());
+    c->body();
+    ni_close_all();
+    CHECK_EQ(selvedge_barrier(), 0); /* a rank whose check fails late still fails the case of the others */
+    free_buffers();
+    selvedge_finalize();
+    return 0;
 }
 
-static void list_cases(void)
-{
-    for (int i = 0; i < cases_count; i++)
-        printf("%s\t%d\t%s\t%s\n", cases[i].name, cases[i].nprocs, cases[i].rule,
-               cases[i].scope == SCOPE_NIC ? "nic" : "any");
-}
+static void end_job(void) { selvedge_abort(1, NULL); }
 
-int main(int argc, char **argv)
+const struct suite *the_suite(void)
 {
-    if (argc == 2 && strcmp(argv[1], "--list") == 0) {
-        list_cases();
-        return 0;
-    }
-    for (int i = 0; argc == 2 && i < cases_count; i++) {
-        if (strcmp(argv[1], cases[i].name) != 0) continue;
-        int rc = selvedge_init();
-        if (rc != 0) {
-            fprintf(stderr, "selvedge_init returned %d\n", rc);
-            return 2;
-        }
-        if (size() != cases[i].nprocs) FAIL("%s wants %d processes, has %d", cases[i].name, cases[i].nprocs, size());
-        cases[i].body();
-        ni_close_all();
-        CHECK_EQ(selvedge_barrier(), 0); /* a process that fails late still fails the others' case */
-        free_buffers();
-        selvedge_finalize();
-        return 0;
-    }
-    fprintf(stderr, "usage: %s --list | CASE (one of %d)\n", argv[0], cases_count);
-    return 2;
+    static const struct suite suite = {
+        .ranks_max = RANKS_MAX, .run = run_case, .end_job = end_job, .value_name = value_name};
+    return &suite;
 }

@@ -1,88 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What every conformance family is written with.
+ * The header of the Portals suite: what its cases need beyond check.h.
  *
- * A family is one C11 program (matching.c, lists.c, ...) linked with harness.c, which holds main().
- * A case states one rule of the Portals 4.3 specification and shows that it holds:
- *
- *     CASE(use_once_unlinks, 2, "an entry with USE_ONCE serves one message and is unlinked")
- *     {
- *         ni_matching();
- *         ...
- *     }
- *
- *     program --list      one line a case: name, processes, rule, where it applies; tabs between
- *     program NAME        runs that case in this process, one of the N that the launcher started
+ * The launcher starts as many processes as a case wants, and each runs `program NAME`.
  *
  * Rules for cases
- * 1. A case runs in all of its processes at once. It opens what interfaces it needs; those still open when it
- *    returns are closed for it, after a barrier, and buffers are freed. Nothing outlives a case.
- * 2. A failed check anywhere ends the whole job with a non-zero status.
- * 3. Memory that is communicated comes from buffer(): it is the shared arena or ordinary memory, as the variant
- *    wants. Memory on the stack or in globals is not reachable in every variant.
- * 4. Never wait for a peer's *program* except in barrier(), exchange() and the waiting helpers: where only the
- *    owner drives its interface (host mode, bounce path) those keep it driven, a plain sleep does not.
- * 5. barrier() and exchange() are collective, and so are ni_open() and its shorthands.
+ * 1. A case runs in all of its processes at once. It opens the interfaces that it needs. suite.c closes those that are
+ *    still open when the body returns, after a barrier, and frees the buffers. Nothing outlives a case.
+ * 2. A failed check in any process ends the whole job with an exit status that is not 0.
+ * 3. Memory for communication comes from buffer(): it is shared memory or ordinary memory, as the variant wants. Memory on
+ *    the stack and in globals cannot be reached in every variant.
+ * 4. A case waits for another process only in barrier(), exchange() and the waiting functions below. In host mode and on the
+ *    bounce path an interface makes progress only in its owner's calls; these functions make such calls, a plain sleep does
+ *    not.
+ * 5. barrier(), exchange(), ni_open() and its short forms are collective.
  */
-#ifndef CONFORMANCE_HARNESS_H
-#define CONFORMANCE_HARNESS_H
+#ifndef CONFORMANCE_SUITE_H
+#define CONFORMANCE_SUITE_H
+
+#include "check.h"
 
 #include <portals4.h>
 #include <selvedge.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { RANKS_MAX = 64, WAIT_DEFAULT_MS = 10000 };
 
-/* ---- Cases ---------------------------------------------------------------------------------------------- */
-
-enum case_scope {
-    SCOPE_ANY, /* every variant */
-    SCOPE_NIC  /* only where the interface works without its owner's program: not host mode, not the bounce path */
-};
-
-void case_register(const char *name, int nprocs, enum case_scope scope, const char *rule, void (*body)(void));
-
-#define CASE_IN(scope, name, nprocs, rule)                                  \
-    static void case_##name(void);                                          \
-    __attribute__((constructor)) static void case_register_##name(void)     \
-    {                                                                       \
-        case_register(#name, nprocs, scope, rule, case_##name);             \
-    }                                                                       \
-    static void case_##name(void)
-
-#define CASE(name, nprocs, rule) CASE_IN(SCOPE_ANY, name, nprocs, rule)
-#define CASE_NIC(name, nprocs, rule) CASE_IN(SCOPE_NIC, name, nprocs, rule)
+/* A case for variants where an interface works while its owner makes no call: not host mode, not the bounce path. */
+#define CASE_NIC(name, ranks, rule) CASE(name, ranks, rule, .needs = "independent")
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
-/* Ends the job: prints "file:line: rank r: message". */
-_Noreturn void fail_at(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void check_eq_at(const char *file, int line, const char *got_text, unsigned long long got, const char *wanted_text,
-                 unsigned long long wanted);
-void check_pattern_at(const char *file, int line, const void *start, size_t bytes, unsigned seed);
-void check_bytes_at(const char *file, int line, const void *start, size_t bytes, int value);
-void check_process_at(const char *file, int line, ptl_process_t got, ptl_process_t wanted);
+/* CHECK_EQ prints return codes, event kinds and failure kinds by name. The text of `wanted` (PTL_EVENT_*, PTL_NI_*) or of
+ * `found` (a call of a Ptl function, a member .type) shows which of them the value is. */
 
-#define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
-#define CHECK(expr) ((expr) ? (void)0 : fail_at(__FILE__, __LINE__, "not so: %s", #expr))
-/* Compares integers; prints both. Return codes, event kinds and failure kinds are printed by name, told by the text
- * of `wanted` (PTL_EVENT_*, PTL_NI_*) or of `got` (a call of a Ptl function, rc, ...). */
-#define CHECK_EQ(got, wanted) \
-    check_eq_at(__FILE__, __LINE__, #got, (unsigned long long)(got), #wanted, (unsigned long long)(wanted))
 /* The call returned PTL_OK. */
 #define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "PTL_OK", PTL_OK)
-#define CHECK_PTR(got, wanted) \
-    check_eq_at(__FILE__, __LINE__, #got, (uintptr_t)(const void *)(got), #wanted, (uintptr_t)(const void *)(wanted))
-/* Memory holds what pattern_fill(start, bytes, seed) puts there / holds `value` in every byte. */
-#define CHECK_PATTERN(start, bytes, seed) check_pattern_at(__FILE__, __LINE__, start, bytes, seed)
-#define CHECK_BYTES(start, bytes, value) check_bytes_at(__FILE__, __LINE__, start, bytes, value)
 /* The same process, as the interface in use names processes. */
-#define CHECK_PROCESS(got, wanted) check_process_at(__FILE__, __LINE__, got, wanted)
+#define CHECK_PROCESS(found, wanted) check_process_at(__FILE__, __LINE__, #found, found, #wanted, wanted)
+void check_process_at(const char *file, int line, const char *found_text, ptl_process_t found, const char *wanted_text,
+                      ptl_process_t wanted);
 
 const char *return_name(int rc);
 const char *event_name(ptl_event_kind_t kind);
@@ -90,11 +46,7 @@ const char *failure_name(ptl_ni_fail_t kind);
 
 /* ---- The job -------------------------------------------------------------------------------------------- */
 
-int rank(void);
-int size(void);
-/* Waits for every process, driving this process's open interfaces meanwhile. */
-void barrier(void);
-/* All-gather in rank order: `all` holds size() * bytes. */
+/* All-gather in rank order: `all` holds ranks() * bytes. */
 void exchange(const void *mine, size_t bytes, void *all);
 bool mode_is(const char *mode); /* "nic", "host" */
 bool path_is(const char *path); /* "auto", "shared", "cma", "bounce" */
@@ -172,10 +124,6 @@ void expect_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t suc
 
 /* ---- Memory and the rest -------------------------------------------------------------------------------- */
 
-void *buffer(size_t bytes); /* zeroed; 64-byte aligned; freed with the case */
-void pattern_fill(void *start, size_t bytes, unsigned seed);
-void sleep_ms(int ms); /* drives the open interfaces meanwhile */
-long long now_ms(void);
-uint64_t random_next(uint64_t *state); /* any non-zero seed; the same everywhere */
+void *buffer(size_t bytes); /* zero; aligned to 64 bytes; freed after the case */
 
 #endif

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What cases of the libfabric suite open, and how they wait: sides, regions, counters, completions. See harness.h for
+ * What cases of the libfabric suite open, and how they wait: sides, regions, counters, completions. See suite.h for
  * the contract.
  *
  * Invariants
  * 1. What was opened stands in one of the tables here until it is closed, so that progress() drives all of it.
  * 2. Things are closed in the order that the manual wants, and each close is checked.
  */
-#include "harness.h"
+#include "suite.h"
 
 #include <sched.h>
 
@@ -78,7 +78,7 @@ struct fi_info *info_for(struct wants wants)
 
 static void queue_add(struct fid_cq *cq)
 {
-    if (queues_count == QUEUES_MAX) FAIL("too many queues for the harness");
+    if (queues_count == QUEUES_MAX) FAIL("too many queues for the suite");
     queues[queues_count++] = cq;
 }
 
@@ -122,7 +122,7 @@ struct side *side_open(struct wants wants)
     OK(fi_ep_bind(side->ep, &side->av->fid, 0));
     OK(fi_ep_bind(side->ep, &side->tx->fid, FI_TRANSMIT | wants.bind_tx));
     OK(fi_ep_bind(side->ep, &side->rx->fid, FI_RECV | wants.bind_rx));
-    if (sides_count == SIDES_MAX) FAIL("too many sides for the harness");
+    if (sides_count == SIDES_MAX) FAIL("too many sides for the suite");
     sides[sides_count++] = side;
     if (!wants.disabled) side_enable(side);
     return side;
@@ -194,7 +194,7 @@ void side_close(struct side *side)
         }
 }
 
-void harness_close_all(void)
+void fabric_close_all(void)
 {
     for (int i = 0; i < sides_count; i++) close_endpoint(sides[i]);
     while (regions_count > 0) close_region(regions_count - 1);
@@ -207,7 +207,7 @@ void harness_close_all(void)
     while (sides_count > 0) close_domain(sides[--sides_count]);
 }
 
-void harness_forget_all(void)
+void fabric_forget_all(void)
 {
     sides_count = queues_count = adopted_count = counters_count = regions_count = 0;
 }
@@ -216,7 +216,7 @@ fi_addr_t address_insert(struct side *side, const void *address)
 {
     fi_addr_t inserted = FI_ADDR_NOTAVAIL;
     CHECK_RC(fi_av_insert(side->av, address, 1, &inserted, 0, NULL), 1);
-    CHECK(inserted != FI_ADDR_NOTAVAIL);
+    CHECK_OP(inserted, !=, FI_ADDR_NOTAVAIL);
     return inserted;
 }
 
@@ -264,7 +264,7 @@ struct fid_cntr *counter_open(struct side *side, enum fi_wait_obj wait_obj)
     int rc = fi_cntr_open(side->domain, &attr, &cntr, NULL);
     if (rc == -FI_ENOSYS) skip("fi_cntr_open: -FI_ENOSYS");
     OK(rc);
-    if (counters_count == COUNTERS_MAX) FAIL("too many counters for the harness");
+    if (counters_count == COUNTERS_MAX) FAIL("too many counters for the suite");
     counters[counters_count++] = cntr;
     return cntr;
 }
@@ -292,8 +292,8 @@ struct region region_flagged(struct side *side, void *start, size_t bytes, uint6
     int virtual = side->info->domain_attr->mr_mode & (FI_MR_VIRT_ADDR | FI_MR_BASIC);
     region.base = virtual ? (uintptr_t)start : 0;
     region.key = fi_mr_key(region.mr);
-    CHECK(region.key != FI_KEY_NOTAVAIL);
-    if (regions_count == REGIONS_MAX) FAIL("too many regions for the harness");
+    CHECK_OP(region.key, !=, FI_KEY_NOTAVAIL);
+    if (regions_count == REGIONS_MAX) FAIL("too many regions for the suite");
     region_sides[regions_count] = side;
     regions[regions_count++] = region;
     return region;

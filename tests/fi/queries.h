@@ -3,10 +3,10 @@
  * Questions to fi_getinfo, as info.c and hints.c ask them. The rule throughout: a hint that is not zero must be met, or
  * the answer is -FI_ENODATA; a zero is a wildcard, except for modes.
  */
-#ifndef FI_TESTS_QUESTIONS_H
-#define FI_TESTS_QUESTIONS_H
+#ifndef FI_TESTS_QUERIES_H
+#define FI_TESTS_QUERIES_H
 
-#include "harness.h"
+#include "suite.h"
 
 #define CLAIMED_PRIMARY (FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC)
 #define CLAIMED_SECONDARY                                                                                              \
@@ -24,7 +24,7 @@ static inline struct fi_info *plain_hints(void)
 }
 
 /* Asks with these hints, and frees them. */
-static inline struct fi_info *asked(struct fi_info *hints)
+static inline struct fi_info *answer_to(struct fi_info *hints)
 {
     struct fi_info *info = info_for_hints(api_version(), hints);
     fi_freeinfo(hints);

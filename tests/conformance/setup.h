@@ -3,34 +3,34 @@
  * The stage on which the cases about lists and matching play: rank 1 is the target and has the index PT with a queue,
  * every other rank is an initiator with a descriptor over its memory. Included by one C file of a program.
  */
-#ifndef CONFORMANCE_STAGE_H
-#define CONFORMANCE_STAGE_H
+#ifndef CONFORMANCE_SETUP_H
+#define CONFORMANCE_SETUP_H
 
-#include "harness.h"
+#include "suite.h"
 
-enum { PT = 2, TARGET = 1, STAGE_EVENTS = 1024, STAGE_BYTES = 4096 };
+enum { PT = 2, TARGET = 1, SETUP_EVENTS = 1024, SETUP_BYTES = 4096 };
 
 /* No events of linking and unlinking. Both kinds of entries have the same bits. */
 #define QUIET (PTL_ME_EVENT_LINK_DISABLE | PTL_ME_EVENT_UNLINK_DISABLE)
 
-struct stage {
+struct setup {
     ptl_handle_eq_t eq;    /* of the index at the target, of the descriptor elsewhere */
     ptl_handle_md_t md;    /* over all of memory */
-    unsigned char *memory; /* STAGE_BYTES of zeros */
+    unsigned char *memory; /* SETUP_BYTES of zeros */
 };
 
-static inline struct stage stage_open(unsigned ni_options, const ptl_ni_limits_t *desired)
+static inline struct setup setup_open(unsigned ni_options, const ptl_ni_limits_t *desired)
 {
     ptl_ni_limits_t actual;
     ni_open(ni_options, desired, &actual);
-    struct stage s = {.eq = eq_new(STAGE_EVENTS), .memory = buffer(STAGE_BYTES)};
-    s.md = md_new(s.memory, STAGE_BYTES, 0, rank() == TARGET ? PTL_EQ_NONE : s.eq, PTL_CT_NONE);
+    struct setup s = {.eq = eq_new(SETUP_EVENTS), .memory = buffer(SETUP_BYTES)};
+    s.md = md_new(s.memory, SETUP_BYTES, 0, rank() == TARGET ? PTL_EQ_NONE : s.eq, PTL_CT_NONE);
     if (rank() == TARGET) pt_at(PT, s.eq, 0);
     return s;
 }
 
-static inline struct stage matching_stage(void) { return stage_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL); }
-static inline struct stage plain_stage(void) { return stage_open(PTL_NI_NO_MATCHING | PTL_NI_LOGICAL, NULL); }
+static inline struct setup matching_setup(void) { return setup_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, NULL); }
+static inline struct setup plain_setup(void) { return setup_open(PTL_NI_NO_MATCHING | PTL_NI_LOGICAL, NULL); }
 
 static inline uint64_t value_at(const void *start)
 {
@@ -41,7 +41,7 @@ static inline uint64_t value_at(const void *start)
 
 /* Rank `from` sends messages `first` to `last`, of 8 bytes that hold the number, with these bits and the number as header
  * data. Collective; when it returns they have all been delivered. */
-static inline void send_numbered_from(int from, struct stage *s, ptl_match_bits_t bits, unsigned first, unsigned last)
+static inline void send_numbered_from(int from, struct setup *s, ptl_match_bits_t bits, unsigned first, unsigned last)
 {
     barrier();
     for (uint64_t i = first; i <= last && rank() == from; i++) {
@@ -52,7 +52,7 @@ static inline void send_numbered_from(int from, struct stage *s, ptl_match_bits_
     barrier();
 }
 
-static inline void send_numbered(struct stage *s, ptl_match_bits_t bits, unsigned first, unsigned last)
+static inline void send_numbered(struct setup *s, ptl_match_bits_t bits, unsigned first, unsigned last)
 {
     send_numbered_from(0, s, bits, first, last);
 }

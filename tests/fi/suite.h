@@ -1,43 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What every family of the libfabric suite is written with.
+ * The header of the libfabric suite: what its cases need beyond check.h.
  *
- * A family is one C program (tagged.c, rma.c, ...) linked with the harness*.c, which hold main(). A case states one rule
- * of libfabric's manual (fi_getinfo(3), fi_cq(3), ...) and shows that it holds:
+ * `program NAME` runs the case: in this process, or in as many as it wants, which are forked before libfabric is called.
+ * With FI_TEST_COMMON, which names an empty file, it runs one rank of a job that a launcher started.
  *
- *     CASE(zero_bytes_arrive, 1, "fi_msg: a message of no bytes is a message")
- *     {
- *         struct pair p = pair_open((struct wants){.caps = FI_MSG});
- *         ...
- *     }
+ * A case may name these members of `struct case_extra` after its rule:
  *
- *     program --list      one line a case, fields with tabs between; runner.rs reads it
- *     program NAME        runs that case: in this process, or in as many as it wants, forked before libfabric is called;
- *                         with FI_TEST_COMMON, which names an empty file, as one of so many ranks of a job
- *
- * After the rule a case may name any of `struct case_extra`:
- *
- *     CASE(never_drops, 1, "...", .ours = true)                what only our provider promises; passed over elsewhere
+ *     CASE(never_drops, 1, "...", .needs = OUR_PROVIDER)       only our provider promises this; left out elsewhere
  *     CASE(reads_back, 1, "...", .stock = "shm: why not | sockets: why not")
  *                                                              the stock providers of libfabric 1.17 that do not do it
  *
- * The environment names the provider: FI_TEST_PROVIDER, or `selvedge`. The suite is checked by running it over stock
- * providers ("tcp;ofi_rxm", "sockets", "shm"); what they do differently stands in `.stock`, and the case stays as
- * strict as the manual is.
+ * FI_TEST_PROVIDER names the provider; the default is `selvedge`. Runs over stock providers ("tcp;ofi_rxm", "sockets",
+ * "shm") check the suite itself. `.stock` lists what they do differently, and the case stays as strict as the manual.
  *
- * With FI_TEST_PLAINLY a case that says nothing else uses its domain from one thread (FI_THREAD_DOMAIN) and reads completions
- * without their sources, as MPI libraries do.
+ * With FI_TEST_PLAINLY a case that asks for no threading uses its domain from one thread (FI_THREAD_DOMAIN), and reads
+ * completions without their sources, as MPI libraries do.
  *
  * Rules for cases
- * 1. A case opens what it needs through side_open(), pair_open() and job_open(). What those made is closed when the
- * body returns, and a close that fails fails the case. Buffers of buffer() are looked at beyond both ends, and freed.
- * 2. A failed check anywhere ends all processes of the case with a non-zero status.
- * 3. Every wait has a limit, and drives all endpoints of this process meanwhile: where progress is manual, a plain
- * sleep does not.
- * 4. skip() is for what a stock provider does not have. With ours it is a failure.
+ * 1. A case opens its objects with side_open(), pair_open() and job_open(). When the body returns, the suite closes them,
+ *    and a close that fails fails the case. It checks the guards of memory from buffer(), and frees it.
+ * 2. A failed check in any process ends all processes of the case with an exit status that is not 0.
+ * 3. Every wait has a limit, and calls all endpoints of this process meanwhile. A plain sleep does not: where progress is
+ *    manual, nothing arrives during it.
+ * 4. skip() is for features that a stock provider lacks. With our provider it is a failure.
  */
-#ifndef FI_TESTS_HARNESS_H
-#define FI_TESTS_HARNESS_H
+#ifndef FI_TESTS_SUITE_H
+#define FI_TESTS_SUITE_H
+
+#include "check.h"
 
 #include <rdma/fabric.h>
 #include <rdma/fi_atomic.h>
@@ -49,70 +40,27 @@
 #include <rdma/fi_rma.h>
 #include <rdma/fi_tagged.h>
 #include <rdma/fi_trigger.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum { RANKS_MAX = 16, ADDRESS_BYTES_MAX = 256, WAIT_MS = 10000, CASE_S = 30 };
 
-#define COUNT_OF(array) (sizeof(array) / sizeof(array)[0])
-
-/* ---- Cases ------------------------------------------------------------------------------------------------------- */
-
-struct case_extra {
-    char none;         /* so that a case may name nothing */
-    bool ours;         /* only with our provider */
-    const char *stock; /* "PROVIDER: what it does instead | PROVIDER: ..." */
-};
-
-void case_register(const char *name, int processes, const char *rule, void (*body)(void), struct case_extra extra);
-
-#define CASE(name, processes, rule, ...)                                                                               \
-    static void case_##name(void);                                                                                     \
-    __attribute__((constructor)) static void case_register_##name(void)                                                \
-    {                                                                                                                  \
-        struct case_extra extra = {.none = 0, ##__VA_ARGS__};                                                          \
-        case_register(#name, processes, rule, case_##name, extra);                                                     \
-    }                                                                                                                  \
-    static void case_##name(void)
+#define OUR_PROVIDER "selvedge"
 
 bool plainly(void);
 bool is_ours(void);
 const char *provider(void);
-/* The case cannot be tried with this provider. */
-_Noreturn void skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
 
-/* Ends the case: prints "file:line: rank r, what about() said: message". */
-_Noreturn void fail_at(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void check_eq_at(const char *file, int line, const char *found_text, unsigned long long found, const char *wanted_text,
-                 unsigned long long wanted);
-/* Return codes are printed with fi_strerror(). */
+/* Prints return codes with fi_strerror(). */
 void check_rc_at(const char *file, int line, const char *call, long long found, const char *wanted_text,
                  long long wanted);
 void check_negative_at(const char *file, int line, const char *call, long long found);
-void check_pattern_at(const char *file, int line, const void *start, size_t bytes, unsigned seed);
-void check_bytes_at(const char *file, int line, const void *start, size_t bytes, int value);
 void check_flags_at(const char *file, int line, const char *text, uint64_t found, uint64_t wanted, uint64_t unwanted);
 
-/* What is being tried (a type, a size), for the message of a check that fails; until the next call. */
-void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-#define FAIL(...) fail_at(__FILE__, __LINE__, __VA_ARGS__)
-#define CHECK(expr) ((expr) ? (void)0 : fail_at(__FILE__, __LINE__, "not so: %s", #expr))
-#define CHECK_EQ(found, wanted)                                                                                        \
-    check_eq_at(__FILE__, __LINE__, #found, (unsigned long long)(found), #wanted, (unsigned long long)(wanted))
-#define CHECK_PTR(found, wanted) CHECK_EQ((uintptr_t)(found), (uintptr_t)(wanted))
 #define CHECK_RC(call, wanted) check_rc_at(__FILE__, __LINE__, #call, (call), #wanted, wanted)
 #define OK(call) check_rc_at(__FILE__, __LINE__, #call, (call), "0", 0)
 /* The call is refused, with any error: where the manual names none. */
 #define REFUSED(call) check_negative_at(__FILE__, __LINE__, #call, (call))
-#define CHECK_PATTERN(start, bytes, seed) check_pattern_at(__FILE__, __LINE__, start, bytes, seed)
-#define CHECK_BYTES(start, bytes, value) check_bytes_at(__FILE__, __LINE__, start, bytes, value)
 /* All of `wanted` are among the flags, and none of `unwanted`. */
 #define CHECK_FLAGS(found, wanted, unwanted) check_flags_at(__FILE__, __LINE__, #found, found, wanted, unwanted)
 
@@ -260,10 +208,8 @@ void check_counter_at(const char *file, int line, const char *text, struct fid_c
 
 /* ---- The processes of a case ------------------------------------------------------------------------------------- */
 
-int rank(void);
-int ranks(void);
-void barrier(void);        /* drives all that is open */
-void barrier_asleep(void); /* calls nothing of libfabric */
+/* barrier() reads all queues and counters that are open. This one calls nothing of libfabric. */
+void barrier_asleep(void);
 /* Every process gives `bytes`; all[r * bytes] is what rank r gave. Collective, at most 4096 bytes. */
 void exchange(const void *mine, size_t bytes, void *all);
 /* Memory that all processes of the case see, zero at first. */
@@ -279,15 +225,11 @@ void child_run(void (*body)(void));
 
 /* ---- The rest ---------------------------------------------------------------------------------------------------- */
 
-/* Zeroed, aligned to 64 bytes, between guards. */
+/* Zero, aligned to 64 bytes, between guards. */
 void *buffer(size_t bytes);
-void pattern_fill(void *start, size_t bytes, unsigned seed);
-uint64_t random_next(uint64_t *state); /* any non-zero seed; the same everywhere */
-void sleep_ms(int ms);
-long long now_ms(void);
 
-/* Of harness_fabric.c, for harness.c. */
-void harness_close_all(void);
-void harness_forget_all(void);
+/* Of suite_fabric.c, for suite.c. */
+void fabric_close_all(void);
+void fabric_forget_all(void);
 
 #endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The header of the OpenSHMEM suite: what its cases need beyond check.h.
+ *
+ * The launcher starts as many PEs as a case wants, and each runs `program NAME`. A PE is a rank of check.h. Programs that
+ * end in .cc are C++.
+ *
+ * A case may name these members of `struct case_extra` after its rule:
+ *
+ *     CASE(sum_of_all, 4, "...", .crowded = 9)                 also with 9 PEs: the body uses n_pes(), not 4
+ *     CASE(stores_through_ptr, 2, "...", .needs = MAPPED)      only where the memory of other PEs is mapped
+ *     CASE(clock_is_virtual, 2, "...", .needs = VIRTUAL_TIME)  only where the clocks are those of a simulated machine
+ *     CASE(ends_with_status, 2, "...", .flags = OWN_INIT, .status = 3)
+ *
+ * Rules for cases
+ * 1. A case runs in all of its PEs at once, between shmem_init and shmem_finalize of the suite, unless it has OWN_INIT. A
+ *    barrier follows its body; then the suite frees memory of symmetric() and local(). Nothing outlives a case.
+ * 2. A failed check in any PE ends the whole job with shmem_global_exit(1).
+ * 3. The body of a DATA_CASE runs twice: symmetric() returns memory of the symmetric heap first, then of a static object.
+ * 4. Memory of symmetric() and local() is zero, and stands between guards that the suite checks after the body.
+ * 5. symmetric() and barrier() are collective.
+ * 6. Cases about what the standard has only since 1.5 or 1.6 stand under `#if SINCE(1, 5)`, so that the others can run with
+ *    an older library (OSHCC and OSHRUN of the runner).
+ */
+#ifndef SHMEM_TESTS_SUITE_H
+#define SHMEM_TESTS_SUITE_H
+
+#include "check.h"
+
+#include <shmem.h>
+
+#define SINCE(major, minor) \
+    (SHMEM_MAJOR_VERSION > (major) || (SHMEM_MAJOR_VERSION == (major) && SHMEM_MINOR_VERSION >= (minor)))
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { PES_MAX = 64, SYMMETRIC_STATIC_BYTES = 1 << 20 };
+
+/* ---- Cases ---------------------------------------------------------------------------------------------- */
+
+enum case_flags {
+    BOTH_MEMORIES = 1, /* DATA_CASE sets it */
+    OWN_INIT = 2       /* the body calls shmem_init and shmem_finalize itself, or does not; no symmetric(), no barrier() */
+};
+
+#define DATA_CASE(name, pes, rule, ...) CASE(name, pes, rule, .flags = BOTH_MEMORIES, ##__VA_ARGS__)
+
+#define MAPPED "mapped"
+#define VIRTUAL_TIME "virtual_time"
+
+/* ---- The job -------------------------------------------------------------------------------------------- */
+
+static inline int me(void) { return rank(); }
+static inline int n_pes(void) { return ranks(); }
+static inline int next_pe(void) { return (me() + 1) % n_pes(); }
+static inline int previous_pe(void) { return (me() + n_pes() - 1) % n_pes(); }
+/* For bodies with own_init: the library has been initialised, me() and n_pes() are known, and a check that fails ends the
+ * job by shmem_global_exit; the library will be finalized. */
+void joined(void);
+void left(void);
+/* "in_place", "cma", "bounce", "host", "crowded", "simulated"; "other" under an OpenSHMEM that is not ours. */
+bool variant_is(const char *name);
+
+/* ---- Memory --------------------------------------------------------------------------------------------- */
+
+enum memory { HEAP, STATIC };
+
+/* Zeroed, aligned to 64 bytes, between guards, the same object on every PE; zeroed on all of them when it returns.
+ * Collective. symmetric(): HEAP; and STATIC in the second run of a DATA_CASE. STATIC has SYMMETRIC_STATIC_BYTES in
+ * all. */
+void *symmetric(size_t bytes);
+void *symmetric_in(enum memory memory, size_t bytes);
+enum memory memory_in_use(void);
+/* Zeroed memory that is not symmetric, between guards. */
+void *local(size_t bytes);
+/* The guards of all memory that was handed out are whole; called after each body, too. */
+void check_guards(void);
+
+/* ---- The rest ------------------------------------------------------------------------------------------- */
+
+uint64_t mix(uint64_t value); /* a good hash of 64 bits: values that differ in every byte */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
