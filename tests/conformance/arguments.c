@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: what a function refuses before it does anything. PTL_NO_INIT before PtlInit, from every function that
- * may return it; PTL_ARG_INVALID for handles that are none, of another kind, freed, or of another interface, for
- * options that do not exist, indexes out of range and missing results. A refused call changes nothing.
+ * Arguments that a function refuses before it does anything.
+ * - PTL_NO_INIT before PtlInit, from every function that may return it.
+ * - PTL_ARG_INVALID for handles that are invalid, of another kind, freed, or of another interface, for unknown options,
+ * for indexes out of range and for missing results.
+ *
+ * A refused call changes nothing.
  */
 #include "suite.h"
 
@@ -160,7 +163,7 @@ static void check_bad_eq(ptl_handle_eq_t bad)
     CHECK_EQ(PtlEQGet(bad, &ev), PTL_ARG_INVALID);
     CHECK_EQ(PtlEQWait(bad, &ev), PTL_ARG_INVALID);
     CHECK_EQ(PtlEQPoll(&bad, 1, 0, &ev, &which), PTL_ARG_INVALID);
-    if (bad == PTL_EQ_NONE) return; /* "none" is a good answer below */
+    if (bad == PTL_EQ_NONE) return; /* PTL_EQ_NONE and PTL_CT_NONE are valid for the calls below */
     CHECK_EQ(PtlMDBind(ni(), &md, &handle), PTL_ARG_INVALID);
     CHECK_EQ(PtlPTAlloc(ni(), 0, bad, PTL_PT_ANY, &pt), PTL_ARG_INVALID);
 }
@@ -381,7 +384,7 @@ CASE(append_arguments, 1, "appending and searching refuse unknown options, lists
     ni_nonmatching();
     pt = pt_new(PTL_EQ_NONE, 0);
     ptl_le_t le = le_over(NULL, 0), odd_le = le;
-    odd_le.options |= PTL_ME_MANAGE_LOCAL; /* an option of match list entries only */
+    odd_le.options |= PTL_ME_MANAGE_LOCAL; /* only match list entries have this option */
     CHECK_EQ(PtlLEAppend(ni(), pt, &odd_le, PTL_PRIORITY_LIST, NULL, &handle), PTL_ARG_INVALID);
     CHECK_EQ(PtlLEAppend(ni(), pt, &le, 2, NULL, &handle), PTL_ARG_INVALID);
     CHECK_EQ(PtlLEAppend(ni(), pt + 1, &le, PTL_PRIORITY_LIST, NULL, &handle), PTL_ARG_INVALID);

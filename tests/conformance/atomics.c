@@ -2,8 +2,8 @@
 /*
  * Atomic operations: PtlAtomic, PtlFetchAtomic, PtlSwap, PtlAtomicSync. Portals 4.3, "Atomic Operations".
  *
- * Every result is compared with what the C compiler computes for the same operands. Operands are small and exact in
- * every type, so that no rounding is in question, except where overflow itself is the rule.
+ * The cases compare every result with the result that the C compiler computes for the same operands. Operands are small
+ * and exact in every type, so that nothing is rounded, except where the rule is about overflow.
  */
 #include "suite.h"
 
@@ -56,7 +56,7 @@ static bool is_integer(int type)
     return !is_complex(type) && type != PTL_FLOAT && type != PTL_DOUBLE && type != PTL_LONG_DOUBLE;
 }
 
-/* Which operations a type has: orderings not for complex numbers, logic and masks for integers only. */
+/* The operations that a type has: comparisons are not for complex numbers, logic and masks are for integers only. */
 static bool is_allowed(int op, int type)
 {
     switch (op) {
@@ -78,7 +78,7 @@ static bool is_allowed(int op, int type)
     }
 }
 
-/* Does `with(member)` for the member of `item` that has the type. */
+/* Runs `with(member)` for the member of `item` that has the type. */
 #define FOR_INTEGERS(with)                                                                        \
     case PTL_INT8_T: with(i8) break;                                                              \
     case PTL_UINT8_T: with(u8) break;                                                             \
@@ -126,12 +126,12 @@ static bool item_equal(int type, const void *a_at, const void *b_at)
     return equal;
 }
 
-/* What the target holds after `op` with the initiator's item. */
+/* The value at the target after `op` with the initiator's item. */
 static item arithmetic(int op, int type, item target, item initiator)
 {
     item out = target;
 #define SUM_OF(m) out.m = target.m + initiator.m;
-/* 1u: narrow unsigned items would else be multiplied as int, and overflow. */
+/* 1u: C would multiply narrow unsigned items as int, which can overflow. */
 #define PRODUCT_OF(m) out.m = 1u * target.m * initiator.m;
 #define LESSER_OF(m) out.m = initiator.m < target.m ? initiator.m : target.m;
 #define GREATER_OF(m) out.m = initiator.m > target.m ? initiator.m : target.m;
@@ -156,7 +156,7 @@ static item arithmetic(int op, int type, item target, item initiator)
     return out;
 }
 
-/* What the target holds after a swap: the condition compares the operand, on the left, with the target. */
+/* The value at the target after a swap. The condition compares the operand, on the left, with the target. */
 static item swapped(int op, int type, item target, item initiator, item operand)
 {
     bool swaps = op == PTL_SWAP;
@@ -194,7 +194,7 @@ static item value_at(int type, unsigned i)
 }
 
 struct side {
-    unsigned char *exposed; /* what others reach through PT */
+    unsigned char *exposed; /* the memory of the entry at PT */
     unsigned char *out, *back;
     ptl_handle_md_t md_out, md_back;
     ptl_handle_ct_t ct; /* acknowledgements and replies */
@@ -232,7 +232,7 @@ static int swap_with(struct side *s, int to, size_t bytes, const void *operand, 
                    (ptl_datatype_t)type);
 }
 
-/* Sets the target's memory with a put, so that one process alone drives the case. */
+/* Sets the target's memory with a put, so that one process alone runs the case. */
 static void place(struct side *s, const void *data, size_t bytes)
 {
     memcpy(s->out, data, bytes);
@@ -321,7 +321,7 @@ CASE(swap_of_every_operation_and_type, 2,
                 memcpy(s.out, &initiator, width);
                 memset(s.back, 0xee, width);
                 OK(swap_with(&s, 1, width, &operand, op, type));
-                memset(&operand, 0xee, sizeof operand); /* it travelled with the message */
+                memset(&operand, 0xee, sizeof operand); /* the operand travelled in the message */
                 expect_ct(s.ct, ++s.done, 0);
                 check_item(op, type, "the value returned", s.back, &target);
                 look(&s, width);
@@ -466,7 +466,7 @@ CASE(atomic_sizes_are_limited, 1, "lengths up to max_atomic_size and max_fetch_a
     CHECK_BYTES(s.exposed, fetch_max / 8 * 8 < atomic_max ? fetch_max / 8 * 8 : atomic_max / 8 * 8, 0);
 }
 
-/* One failure and nothing else; cleared, for a failure that stands ends every later wait. */
+/* Expects one failure and nothing else, and clears it: a failure that stays ends every later wait. */
 static void expect_failure_counted(ptl_handle_ct_t ct)
 {
     expect_ct(ct, 0, 1);
@@ -551,7 +551,7 @@ CASE(operands_gather_from_vectors, 2, "the operands of an atomic may lie in a ve
 
 /* ---- Atomicity ------------------------------------------------------------------------------------------ */
 
-/* Everybody adds 1 to each of four items at process 0, `count` times. */
+/* Every rank adds 1 to each of four items at process 0, `count` times. */
 static void add_ones(struct side *s, int count, int type)
 {
     size_t width = item_bytes[type];
@@ -635,7 +635,7 @@ CASE(compare_and_swap_excludes, 4, "a lock made of compare-and-swap admits one p
             expect_ct(s.ct, ++s.done, 0);
             memcpy(&value, s.back, 8);
         } while (value != 0);
-        /* What lies at 64 is read and written in two steps, by the holder alone. */
+        /* The lock holder alone reads and writes the value at offset 64, in two steps. */
         OK(PtlGet(s.md_back, 64, 8, peer(0), PT, BITS, 64, NULL));
         expect_ct(s.ct, ++s.done, 0);
         memcpy(&value, s.back + 64, 8);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What a program may get wrong: handles, pointers, lengths, identifiers, memory. A call that cannot be carried out
- * returns an error, or the operation fails with an event; neither the caller nor, ever, its peer is harmed, and
- * after every mistake everything else still works. Portals 4.3, the PTL_ARG_INVALID clauses of all functions.
+ * Mistakes of a program: wrong handles, pointers, lengths, identifiers, memory. A call that cannot run returns an error,
+ * or the operation fails with an event. The mistake harms neither the caller nor its peer, and everything else still works
+ * after it. Portals 4.3, the PTL_ARG_INVALID clauses of all functions.
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ enum { PT = 13, FREE_PT = 14, BITS = 0xe3, BYTES = 256 };
 
 static const ptl_ct_event_t one = {1, 0};
 
-/* One object of each kind, on the only interface; `dead` handles are freed ones. */
+/* One object of each kind, on the only interface; `dead` holds freed handles. */
 static struct {
     ptl_handle_eq_t eq;
     ptl_handle_ct_t ct;
@@ -40,7 +40,7 @@ static void make_objects(void)
     }
 }
 
-/* A put into `to` and a get back, with objects of its own. */
+/* A put into `to` and a get from it, with new objects. */
 static void still_works(int to)
 {
     static unsigned seed = 1000;
@@ -65,7 +65,7 @@ struct probe {
     int (*call)(ptl_handle_any_t handle);
 };
 
-/* A nest of calls that differ in one handle only: each becomes a function of it. */
+/* Calls that differ in one handle only: each becomes a function of that handle. */
 #define PROBE(function_name, expression)                        \
     static int function_name(ptl_handle_any_t h) { return expression; }
 
@@ -346,7 +346,7 @@ static void refuse(const struct probe *probes, size_t count, ptl_handle_any_t ha
     }
 }
 
-/* Every handle that differs in one bit from the only valid one of its kind is nobody's. */
+/* Every handle that differs in one bit from the only valid handle of its kind is invalid. */
 #define REFUSE_NEIGHBOURS(probes, handle)                                          \
     for (int bit = 0; bit < 32; bit++)                                             \
     REFUSE(probes, (ptl_handle_any_t)(handle) ^ (ptl_handle_any_t)1 << bit)
@@ -561,7 +561,7 @@ CASE(queues_of_odd_counts, 1, "a queue of no events or of impossibly many is ref
     still_works(0);
 }
 
-/* What was granted keeps the promises of the limits. */
+/* The granted limits keep the promises of the specification. */
 static void check_granted(const ptl_ni_limits_t *wanted)
 {
     ptl_handle_ni_t handle;
@@ -688,7 +688,7 @@ CASE(endless_entries, 2, "an entry whose start and length wrap is refused or bou
     }
     barrier();
     for (size_t i = 0; i < BEFORE; i++)
-        CHECK_EQ(around[i], 0x5a); /* no offset leads around to what lies before the entry */
+        CHECK_EQ(around[i], 0x5a); /* no offset wraps around to memory before the entry */
     if (rank() == 0)
         still_works(1);
     barrier();
@@ -705,7 +705,7 @@ CASE(vectors_that_overflow, 1, "a vector whose lengths sum beyond 2^64 is refuse
     ptl_md_t md = {.start = vector, .length = 3, .options = PTL_IOVEC, .eq_handle = live.eq, .ct_handle = PTL_CT_NONE};
     int rc = PtlMDBind(ni(), &md, &handle_out);
     CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
-    if (rc == PTL_OK) { /* the sum wraps to 8: what lies beyond must not be reachable through it */
+    if (rc == PTL_OK) { /* the sum wraps to 8: memory beyond the entry must not be reachable through it */
         rc = PtlPut(handle_out, 0, PTL_SIZE_MAX, PTL_NO_ACK_REQ, peer(0), PT, BITS, 0, NULL, 0);
         CHECK_EQ(rc, PTL_ARG_INVALID);
     }
@@ -830,7 +830,7 @@ CASE(calls_for_the_other_kind_of_interface, 1,
 
 /* ---- Memory that is not there --------------------------------------------------------------------------- */
 
-/* Pages that no access is allowed to: unmapped, or mapped without permission. */
+/* Pages without access: unmapped, or mapped without permission. */
 static void *pages(size_t bytes, int protection)
 {
     void *start = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -845,7 +845,7 @@ static void *pages(size_t bytes, int protection)
 
 enum { PAGES_BYTES = 1 << 16 };
 
-/* Appends an entry over bad memory at process 1 and lets process 0 use it in sizes that go different ways. */
+/* Appends an entry over bad memory at process 1. Process 0 uses it in sizes that take different protocols. */
 static void use_bad_entry(int protection, bool puts)
 {
     static const size_t sizes[] = {1, 8, 64, 1024, 4096, PAGES_BYTES};
@@ -891,7 +891,7 @@ CASE(put_into_read_only_memory, 2, "a put into an entry over memory that may not
     use_bad_entry(PROT_READ, true);
 }
 
-/* What process 0 asked for with a bad descriptor: an argument error, or the completion that fails. */
+/* The result of an operation of process 0 with a bad descriptor: an argument error, or a completion that fails. */
 static void check_failed_here(int rc, ptl_handle_eq_t eq, ptl_event_kind_t completion)
 {
     ptl_event_t ev;
@@ -979,7 +979,7 @@ CASE(read_only_source, 2, "memory that may only be read is a source like any oth
         ptl_handle_md_t handle;
         md.ct_handle = PTL_CT_NONE;
         int rc = PtlMDBind(ni(), &md, &handle);
-        if (memory_is_shared()) { /* this memory is not in the arena: refusing it is right */
+        if (memory_is_shared()) { /* this memory is not in the shared arena: the library may refuse it */
             CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
         } else {
             CHECK_EQ(rc, PTL_OK);

@@ -27,7 +27,7 @@ static void check_value(ptl_handle_ct_t ct, ptl_size_t success, ptl_size_t failu
     CHECK_EQ(value_of(ct).failure, failure);
 }
 
-/* A thread that waits once: with PtlCTWait, or with PtlCTPoll if it has a timeout. */
+/* A thread that waits once: with PtlCTPoll if it has a timeout, else with PtlCTWait. */
 struct waiter {
     ptl_handle_ct_t ct;
     ptl_size_t test;
@@ -458,7 +458,7 @@ CASE(target_counts_bytes, 2, "with CT_BYTES a list entry counts the bytes that w
             md_new(buffer(64), 64, PTL_MD_EVENT_CT_ACK | PTL_MD_EVENT_CT_REPLY, PTL_EQ_NONE, done);
         OK(PtlPut(md, 0, 64, PTL_CT_ACK_REQ, peer(1), PT, 0, 0, NULL, 0)); /* 48 fit */
         OK(PtlPut(md, 0, 7, PTL_CT_ACK_REQ, peer(1), PT, 0, 3, NULL, 0));
-        OK(PtlGet(md, 0, 10, peer(1), PT, 0, 40, NULL)); /* 8 are there */
+        OK(PtlGet(md, 0, 10, peer(1), PT, 0, 40, NULL)); /* 8 are pending */
         expect_ct(done, 3, 0);
     } else {
         expect_ct(ct, 48 + 7 + 8, 0);

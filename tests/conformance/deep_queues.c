@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: long lists against a plain model. The model keeps posted entries and unexpected messages in two arrays
- * in order and searches them from the front, as the specification tells it; whatever the interface does to be fast, each
- * message must meet the entry that the model says. Portals 4.3, matching; all choices come from a seed.
+ * Long lists against a plain model. The model keeps posted entries and unexpected messages in two arrays in order, and
+ * searches them from the front, as the specification says. However the interface searches, each message must match the
+ * entry that the model finds. A seed makes all choices. Portals 4.3, matching.
  *
- * Costs: the model is quadratic, 5000 entries are some 12 million comparisons.
+ * Costs: the model is quadratic; 5000 entries are about 12 million comparisons.
  */
 #include "suite.h"
 
@@ -12,7 +12,7 @@ enum { PT = 2, DEPTH = 5000, TARGET = 0 };
 
 struct item {
     ptl_match_bits_t bits, ignore;
-    int source; /* of a message, or wanted by an entry; -1: any */
+    int source; /* source of a message, or the source that an entry accepts; -1: any */
     unsigned number;
     bool gone;
 };
@@ -22,7 +22,7 @@ struct list {
     struct item items[2 * DEPTH];
 };
 
-/* Few distinct bits, so that there is always something to confuse; a fifth of the entries ignores some or all of them. */
+/* Few distinct bits, so that many items are similar; a fifth of the entries ignores some or all bits. */
 static struct item random_entry(uint64_t *state, unsigned number, int sources)
 {
     uint64_t r = random_next(state);
@@ -50,7 +50,7 @@ static void list_add(struct list *list, struct item item)
     list->items[list->count++] = item;
 }
 
-/* The first of the list that meets `item`, an entry if the list has messages or a message if it has entries; taken out. */
+/* Removes the first of the list that matches `item`: an entry if the list has messages, a message if it has entries. */
 static struct item *list_take(struct list *list, const struct item *item, bool list_has_entries)
 {
     while (list->first < list->count && list->items[list->first].gone) list->first++;
@@ -88,7 +88,7 @@ static ptl_handle_me_t append_catcher(void)
     return me_append(PT, &catcher, PTL_OVERFLOW_LIST, NULL);
 }
 
-/* Sends messages in turns: the senders take turns of `turn` messages, so that the target knows the order. */
+/* Senders send in turns of `turn` messages, so that the target knows the order. */
 static void send_turn(ptl_handle_md_t md, ptl_handle_ct_t acks, ptl_size_t *acked, const struct item *messages, unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
@@ -171,7 +171,7 @@ CASE(unexpected_deep, 3, "5000 unexpected messages of two senders: every appende
         struct item *message = list_take(waiting, &e, false);
         ptl_me_t me = entry_of(&e);
         ptl_handle_me_t entry = me_append(PT, &me, PTL_PRIORITY_LIST, (void *)(uintptr_t)i);
-        if (message == NULL) { /* it was linked: not to be in the way */
+        if (message == NULL) { /* the entry is linked: remove it, so that it matches nothing */
             OK(PtlMEUnlink(entry));
             continue;
         }
@@ -188,7 +188,7 @@ CASE(unexpected_deep, 3, "5000 unexpected messages of two senders: every appende
     free(waiting);
 }
 
-/* Appends, sends to itself, unlinks and searches at random; after each step the events are those of the model. */
+/* Appends, sends to itself, unlinks and searches at random. After each step the events are those of the model. */
 CASE(random_steps, 1, "20000 random steps of appending, unlinking, searching and sending agree with the model")
 {
     enum { STEPS = 20000, ENTRIES = 2 * DEPTH };

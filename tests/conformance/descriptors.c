@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Memory descriptors: PtlMDBind and PtlMDRelease, what their limits and options promise, and how the events of
- * their operations are counted. Portals 4.3, "Memory Descriptors" and "Lightweight Counting Events".
+ * Memory descriptors: PtlMDBind and PtlMDRelease, the meaning of their limits and options, and how counters count the
+ * events of their operations. Portals 4.3, "Memory Descriptors" and "Lightweight Counting Events".
  *
- * In the cases with two processes, 0 initiates and 1 is the target.
+ * In the cases with two processes, process 0 is the initiator and process 1 the target.
  */
 #include "suite.h"
 
@@ -11,7 +11,7 @@ enum { PT = 3, BITS = 0x51 };
 
 static ptl_ack_req_t const ACKS[] = {PTL_ACK_REQ, PTL_CT_ACK_REQ, PTL_OC_ACK_REQ};
 
-/* An entry at PT for whatever comes, over `bytes` of fresh memory, which is returned. */
+/* An entry at PT that accepts everything, over `bytes` of new memory; returns the memory. */
 static unsigned char *target_memory(size_t bytes, ptl_handle_eq_t eq)
 {
     unsigned char *memory = buffer(bytes);
@@ -216,7 +216,7 @@ CASE(vector_is_one_contiguous_region, 2,
         ptl_iovec_t *vector = buffer(6 * sizeof *vector), copy[6];
         pattern_fill(whole, TOTAL, 3);
         for (size_t i = 0, at = 0; i < 6; at += lengths[i], i++) {
-            /* Later elements lie at lower addresses. */
+            /* Later elements have lower addresses. */
             vector[i] = (ptl_iovec_t){.iov_base = scattered + (5 - i) * 160 + i, .iov_len = lengths[i]};
             memcpy(vector[i].iov_base, whole + at, lengths[i]);
         }
@@ -329,7 +329,7 @@ CASE(send_counts_events_or_bytes, 2, "CT_SEND counts one a send, with CT_BYTES t
         for (ptl_size_t i = 1; i <= 5; i++) {
             OK(put_at(by_event, 0, 100, PTL_NO_ACK_REQ, 0));
             expect_ct(events, i, 0);
-            /* The target takes 10 bytes only. */
+            /* The target accepts 10 bytes only. */
             OK(put_at(by_byte, 0, 100, PTL_NO_ACK_REQ, 0));
             expect_ct(bytes, i * 100, 0);
         }
@@ -426,7 +426,7 @@ CASE(failure_counts_one, 2, "a failed operation adds one to failure, also where 
                    PTL_EQ_NONE, ct);
         OK(put_at(md, 0, 64, PTL_CT_ACK_REQ, 0));
         expect_ct(ct, 0, 1);
-        OK(PtlCTSet(ct, (ptl_ct_event_t){0, 0})); /* a failure that stands would end the next wait */
+        OK(PtlCTSet(ct, (ptl_ct_event_t){0, 0})); /* a failure that stays would end the next wait */
         OK(get_at(md, 0, 64, 0));
         expect_ct(ct, 0, 1);
     }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Events and event queues: PtlEQAlloc, PtlEQFree, PtlEQGet, PtlEQWait, PtlEQPoll, what each of the sixteen kinds of
- * event carries, and which option silences which. Portals 4.3, "Events and Event Queues".
+ * Events and event queues: PtlEQAlloc, PtlEQFree, PtlEQGet, PtlEQWait, PtlEQPoll, the members that each of the sixteen
+ * kinds of event carries, and which option disables which kind. Portals 4.3, "Events and Event Queues".
  *
- * In the cases with two processes, 0 initiates and 1 is the target.
+ * In the cases with two processes, process 0 is the initiator and process 1 the target.
  */
 #include "suite.h"
 
@@ -16,7 +16,7 @@ static const ptl_hdr_data_t HDR = 0x0123456789abcdef;
 
 #define TAG(n) ((void *)(uintptr_t)(0xa000 + (n)))
 
-/* The target's side: a queue, PT, an entry with tag 1 over memory. */
+/* The target's objects: a queue, PT, an entry with tag 1 over memory. */
 struct target {
     ptl_handle_eq_t eq;
     unsigned char *memory;
@@ -43,7 +43,7 @@ static void put_tagged(ptl_handle_md_t md, ptl_size_t bytes, ptl_size_t remote, 
     OK(PtlPut(md, 0, bytes, PTL_ACK_REQ, peer(1), PT, BITS, remote, tag, HDR));
 }
 
-/* What any event of a message has at its target. */
+/* The members that every event of a message has at its target. */
 static void check_message(const ptl_event_t *ev, void *tag, const void *start, ptl_size_t rlength, ptl_size_t mlength,
                           ptl_size_t remote_offset, ptl_list_t list)
 {
@@ -420,7 +420,7 @@ static void send_each_kind(ptl_handle_eq_t eq)
     OK(PtlAtomic(md, 0, 16, PTL_ACK_REQ, peer(1), PT, BITS, 32, NULL, HDR, PTL_BXOR, PTL_UINT32_T));
     expect_send_ack(eq);
     OK(PtlFetchAtomic(md_back, 0, md, 0, 8, peer(1), PT, BITS, 64, NULL, HDR, PTL_SUM, PTL_DOUBLE));
-    for (int seen = 0; seen < 2; seen++) { /* SEND and REPLY may lie in either order */
+    for (int seen = 0; seen < 2; seen++) { /* SEND and REPLY may come in either order */
         ptl_event_t ev;
         OK(wait_event(eq, &ev, 0));
         CHECK_EITHER(ev.type, PTL_EVENT_SEND, PTL_EVENT_REPLY);
@@ -507,7 +507,7 @@ CASE(start_follows_the_managed_offset, 2,
     barrier();
 }
 
-/* Process 0 sends, the target sees `kind` in the overflow list, appends an entry, and sees `overflow_kind`. */
+/* Process 0 sends. The target gets `kind` in the overflow list, appends an entry, and gets `overflow_kind`. */
 static void check_overflow(ptl_event_kind_t kind, ptl_event_kind_t overflow_kind, void (*send)(ptl_handle_md_t md),
                            ptl_size_t bytes, ptl_size_t offset)
 {

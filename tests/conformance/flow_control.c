@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: flow control. An index with PTL_PT_FLOWCTRL that runs out of an entry, of unexpected headers or of event
- * space is disabled by the interface: the message and all that follow are refused with PTL_NI_PT_DISABLED and change
- * nothing, the target gets one PTL_EVENT_PT_DISABLED, and after PtlPTEnable everything can be sent again. Nothing is lost
- * and nothing overtakes. Portals 4.3, flow control.
+ * Flow control. An index with PTL_PT_FLOWCTRL that runs out of entries, of unexpected headers or of event space is
+ * disabled by the interface. The interface refuses that message and all that follow with PTL_NI_PT_DISABLED, and they
+ * change nothing. The target gets one PTL_EVENT_PT_DISABLED. After PtlPTEnable, senders can send everything again. No
+ * message is lost, and none overtakes another. Portals 4.3, flow control.
  *
- * The storms send numbered messages from several processes to one, sending again what was refused. What the senders
- * were told must be, message by message and in order, what the target saw.
+ * In the storms several processes send numbered messages to one, and send again what was refused. The acknowledgements
+ * that senders get must agree, message by message and in order, with the events of the target.
  */
 #include "suite.h"
 
@@ -92,7 +92,7 @@ CASE(disabled_refuses_what_would_match, 2, "once disabled the index refuses mess
     barrier();
     if (rank() == 1) {
         CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT).hdr_data, 1);
-        expect_disabled(s.eq); /* once, however many were refused */
+        expect_disabled(s.eq); /* one event, however many messages were refused */
         no_event(s.eq, 10);
     }
 }
@@ -162,7 +162,7 @@ CASE(missing_headers_disable, 2, "a message that finds no unexpected header left
     barrier();
     if (rank() == 1) {
         expect_disabled(s.eq);
-        for (unsigned i = 0; i < 4; i++) { /* what was taken is all there, in order */
+        for (unsigned i = 0; i < 4; i++) { /* the accepted messages are all there, in order */
             me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
             CHECK_EQ(expect_event(s.eq, PTL_EVENT_PUT_OVERFLOW).hdr_data, i);
         }
@@ -184,7 +184,7 @@ CASE(missing_event_space_disables, 2, "a message whose event finds no room disab
     unsigned taken = 0, all[2];
     for (unsigned i = 0; i < SENT && rank() == 0; i++) {
         ptl_ni_fail_t outcome = outcome_of_put(s.md, s.eq, 8, 1, i);
-        if (outcome == PTL_NI_OK) CHECK_EQ(taken++, i); /* never again once refused */
+        if (outcome == PTL_NI_OK) CHECK_EQ(taken++, i); /* no message is accepted after the first that was refused */
         else CHECK_EQ(outcome, PTL_NI_PT_DISABLED);
     }
     barrier();
@@ -395,7 +395,7 @@ CASE(other_indexes_go_on, 2, "an index without flow control, or with its own res
 enum want { WANT_ENTRIES, WANT_HEADERS, WANT_EVENTS, WANT_NOTHING_BUT_TOGGLED };
 enum { WINDOW = 16, MESSAGES_MAX = 512, EVENTS_OF_TARGET = 16 };
 
-/* What one process was told or saw, in order: for the target one list for every sender. */
+/* The results that one process got, in order: the target has one list for each sender. */
 struct record {
     unsigned count;
     uint16_t number[MESSAGES_MAX];
@@ -440,11 +440,11 @@ static void storm_receive(enum want want, unsigned expected, struct record *seen
     if (want == WANT_HEADERS) me_append(PT, &overflow, PTL_OVERFLOW_LIST, NULL);
     if (!once) me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     barrier();
-    sleep_ms(30); /* let them run into it */
+    sleep_ms(30); /* the senders run into the disabled index */
     unsigned appended = 0;
     for (unsigned got = 0; got < expected;) {
         ptl_event_t ev;
-        /* each entry takes one message, from the unexpected list or later: append no more than are still to come */
+        /* each entry takes one message, unexpected or later: append no more than the messages that are still to come */
         if (want == WANT_HEADERS && appended == got) me_append(PT, &me, PTL_PRIORITY_LIST, NULL), appended++;
         CHECK_EQ(wait_event(eq, &ev, 0), PTL_OK);
         if (ev.type == PTL_EVENT_PUT || ev.type == PTL_EVENT_PUT_OVERFLOW) {

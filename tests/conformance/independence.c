@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Progress without the target's program: while a process computes and calls nothing, what others ask of its
- * interface completes. Portals 4.3 promises that communication makes progress without calls of the application
- * ("application bypass"); these cases hold only where the interface works by itself (CASE_NIC).
+ * Progress without the target's program. While a process computes and makes no call, operations on its interface complete.
+ * Portals 4.3 promises that communication makes progress without calls of the application ("application bypass"). These
+ * cases hold only where the interface works by itself (CASE_NIC).
  *
- * In every case process 1 is busy: it computes, for at least BUSY_MS, until it sees a byte in its own memory that
- * process 0 writes as its last message, after it has seen everything else complete. If anything needed the busy
- * process's program, process 0 would wait for ever and the case would fail.
+ * In every case process 1 is busy: it computes, for at least BUSY_MS, until it sees a byte in its own memory. Process 0
+ * writes this byte as its last message, after all its other operations are complete. If one of them needed a call of the
+ * busy process, process 0 would wait for ever and the case would fail.
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ enum { PT = 12, BITS = 0xd1, BYTES = 8192, BUSY_MS = 300, GIVE_UP_MS = 30000, RE
 
 struct side {
     unsigned char *exposed, *local;
-    ptl_handle_eq_t eq; /* behind PT */
+    ptl_handle_eq_t eq; /* in the memory behind PT */
     ptl_handle_ct_t arrived, done;
     ptl_handle_md_t md;
     ptl_handle_me_t entry;
@@ -35,7 +35,7 @@ static struct side open_side(ptl_list_t list, unsigned options)
     return s;
 }
 
-/* Computes until released; no call of the interface, nor any system call but reading the clock. */
+/* Computes until released. It makes no call of the interface and no system call except to read the clock. */
 static void compute_until_released(const struct side *s)
 {
     const volatile unsigned char *released = s->exposed + RELEASE_AT;
@@ -144,7 +144,7 @@ CASE_NIC(atomics_are_done, 3, "atomics and their replies complete at a busy proc
             OK(PtlFetchAtomic(md_back, 0, s.md, 0, 8, peer(1), PT, BITS, 0, NULL, 0, PTL_SUM, PTL_INT64_T));
             expect_ct(s.done, 2 * i, 0);
         }
-        /* The sum is complete when both processes are done: a get tells when. */
+        /* The sum is complete when both processes are done: a get reads it. */
         while (*(int64_t *)s.local != 4 * COUNT) {
             OK(PtlGet(s.md, 0, 8, peer(1), PT, BITS, 0, NULL));
             wait_ct(s.done, 2 * COUNT + ++s.completed);
@@ -190,7 +190,7 @@ CASE_NIC(what_the_busy_process_asked_completes, 2, "a get that a process issued 
         pattern_fill(s.exposed, 4000, 34);
     barrier();
     if (rank() == 1) {
-        /* Armed on what arrives: the busy process's get leaves, and its reply triggers a put to process 0. */
+        /* A triggered operation on arrival: the busy process's get starts, and its reply triggers a put to process 0. */
         ptl_handle_ct_t replied = ct_new();
         ptl_handle_md_t into = md_new(s.local, 4000, PTL_MD_EVENT_CT_REPLY, PTL_EQ_NONE, replied);
         OK(PtlTriggeredPut(into, 0, 4000, PTL_NO_ACK_REQ, peer(0), PT, BITS, 4000, NULL, 77, replied, 1));
@@ -314,7 +314,7 @@ CASE_NIC(others_synchronise_through_it, 4, "a triggered barrier passes through a
     me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
     enum { ROUNDS = 20 };
     ptl_handle_md_t empty = md_new(NULL, 0, 0, PTL_EQ_NONE, PTL_CT_NONE);
-    /* Process 1 is the hub: when the three others have come, it tells all of them. */
+    /* Process 1 is the hub: when the messages of the three others have arrived, it sends to all of them. */
     for (ptl_size_t round = 1; rank() == 1 && round <= ROUNDS; round++)
         for (int to = 0; to < 4; to++)
             if (to != 1)

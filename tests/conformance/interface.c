@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: starting and stopping the library, network interfaces, who a process is, the map of ranks, status
- * registers, handles. Portals 4.3, chapters on initialization, network interfaces, user and process identification,
- * and operations on handles. What is asked of limits is in limits.c, refused arguments are in arguments.c.
+ * Start and stop of the library, network interfaces, the identity of a process, the map of ranks, status registers,
+ * handles. Portals 4.3, chapters on initialization, network interfaces, user and process identification, and operations on
+ * handles. Limits are in limits.c, refused arguments in arguments.c.
  */
 #include "suite.h"
 
@@ -408,7 +408,7 @@ CASE(status_registers_start_at_zero, 1, "the status registers of a fresh interfa
     CHECK_EQ(status_of(PTL_SR_OPERATION_VIOLATIONS), 0);
 }
 
-/* Rank 0 puts `times` messages to rank 1 and gets `failure`; rank 1 then sees exactly so much in `reg` only. */
+/* Rank 0 puts `times` messages to rank 1 and gets `failure`; at rank 1 only the register `reg` then counts them. */
 static void provoke(ptl_handle_md_t md, ptl_handle_eq_t eq, int times, ptl_ni_fail_t failure, ptl_sr_index_t reg)
 {
     barrier();

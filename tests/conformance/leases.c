@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Streams of small puts that are alike, and what changes in the middle of one. Where memory is shared a sender soon puts
- * without the target's lock, for as long as nothing changes; a program must not be able to tell. Portals 4.3, "Lightweight
- * Counting Events", "List Entries", "Portal Table Entries", "Memory Descriptors".
+ * Streams of similar small puts, and changes in the middle of a stream. Where memory is shared, the target grants the
+ * sender the right to put without its lock. A grant holds until something changes; then the target revokes it. A program
+ * must not see the difference. Portals 4.3, "Lightweight Counting Events", "List Entries", "Portal Table Entries", "Memory
+ * Descriptors".
  *
  * In most cases rank 0 sends until the target stops it, and the target changes something meanwhile.
  */
@@ -29,7 +30,8 @@ static ptl_size_t counted(ptl_handle_ct_t ct)
     return value_of(ct).success;
 }
 
-/* How many puts an entry must have taken for the sender to have a lease again: four times as many after each that was called back. */
+/* The number of puts that an entry must take before the sender has a grant again: the number grows after each revoked
+ * grant. */
 static ptl_size_t enough(int round)
 {
     static const ptl_size_t puts[] = {300, 700, 1800};
@@ -38,7 +40,7 @@ static ptl_size_t enough(int round)
 
 struct end {
     unsigned char *memory;
-    ptl_handle_ct_t ct, stop, flagged; /* what arrived, or what the descriptor was told */
+    ptl_handle_ct_t ct, stop, flagged; /* what arrived at the entry, or what the descriptor counted */
     ptl_handle_md_t md;
     ptl_handle_me_t entry;
     uint64_t sent;
@@ -52,7 +54,7 @@ static ptl_me_t counting(void *start, size_t bytes, ptl_handle_ct_t ct, unsigned
     return me;
 }
 
-/* An interface of either kind with, at everybody's: PT with an entry that counts, PT_STOP and PT_FLAG with one that counts. */
+/* Opens an interface of either kind. Every rank has PT, PT_STOP and PT_FLAG, each with an entry that counts. */
 static struct end open_end(bool matching, unsigned md_options)
 {
     if (matching)
@@ -93,7 +95,7 @@ static ptl_ack_req_t ack_of(unsigned md_options)
     return md_options & PTL_MD_EVENT_CT_ACK ? PTL_CT_ACK_REQ : PTL_NO_ACK_REQ;
 }
 
-/* Puts of 8 bytes that hold their number, from 1. Not more under way than a queue of any kind holds. */
+/* Puts of 8 bytes that hold their number, from 1. No more puts are outstanding than the smallest queue holds. */
 static void send_one(struct end *e, unsigned md_options, int to)
 {
     uint64_t number = ++e->sent;
@@ -121,7 +123,7 @@ static void stop(struct end *e, int who)
     OK(PtlPut(e->md, 0, 0, PTL_NO_ACK_REQ, peer(who), PT_STOP, BITS, 0, NULL, 0));
 }
 
-/* How many puts rank 0 sent, known to everybody. */
+/* The number of puts that rank 0 sent; every rank gets it. */
 static uint64_t sent_by(struct end *e, int who)
 {
     uint64_t all[RANKS_MAX];
@@ -243,7 +245,7 @@ CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is d
             ptl_size_t at = (ptl_size_t)e.memory;
             for (int i = 0; i < 4; i++)
                 OK(PtlPut(md, at, 8, PTL_CT_ACK_REQ, peer(TARGET), PT, BITS, 0, NULL, 0));
-            OK(PtlPut(md, at, 8, PTL_CT_ACK_REQ, peer(TARGET), PT, BITS, BYTES - 3, NULL, 0));  /* cut */
+            OK(PtlPut(md, at, 8, PTL_CT_ACK_REQ, peer(TARGET), PT, BITS, BYTES - 3, NULL, 0));  /* truncated */
             OK(PtlPut(md, at, 8, PTL_CT_ACK_REQ, peer(TARGET), PT, BITS, BYTES + 99, NULL, 0)); /* of all bytes */
             OK(PtlPut(md, at, 8, PTL_CT_ACK_REQ, peer(TARGET), PT, BITS + 1, 8, NULL, 0));      /* dropped */
             OK(PtlPut(md, (ptl_size_t)ordinary, 8, PTL_CT_ACK_REQ, peer(TARGET), PT, BITS, 16, NULL, 0));
@@ -268,7 +270,7 @@ CASE(odd_puts_in_between, 2, "what is too long is cut, what matches nothing is d
 
 CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no more fail at both ends, those before it have not")
 {
-    if (path_is("bounce")) return; /* there the owner's own call writes, and it has taken its own memory away */
+    if (path_is("bounce")) return; /* the owner's own call writes there, and the owner has unmapped its own memory */
     enum { BEFORE = 1000, AFTER = 300, WINDOW = 50, PAGE = 4096 };
     struct end e = open_end(true, 0);
     ptl_handle_ct_t ct = ct_new();
@@ -282,7 +284,7 @@ CASE_NIC(memory_taken_away_in_mid_stream, 2, "puts to memory that is there no mo
     }
     ptl_handle_md_t md = md_new(e.memory, BYTES, PTL_MD_EVENT_CT_ACK, PTL_EQ_NONE, ct);
     barrier();
-    /* Ordinary memory, which some ways do not reach at all. */
+    /* Ordinary memory, which some paths cannot reach at all. */
     ptl_size_t arrived = path_is("shared") ? 0 : BEFORE;
     for (uint64_t n = 1; n <= BEFORE + AFTER; n++) {
         if (rank() == 0) {
@@ -315,7 +317,7 @@ CASE(set_in_mid_stream, 2, "PtlCTSet takes effect at one point of a stream: all 
     if (rank() == TARGET) {
         for (int i = 0; i < 6; i++) {
             wait_ct(e.ct, enough(0));
-            least = word_at(e.memory) - 1; /* a put's bytes are there before it is counted */
+            least = word_at(e.memory) - 1; /* the bytes of a put are there before the counter counts it */
             OK(PtlCTSet(e.ct, zero));
             most = word_at(e.memory);
         }
@@ -357,9 +359,9 @@ CASE(increments_in_mid_stream, 2, "PtlCTInc and triggered increments add to a co
     if (rank() == 0) expect_ct(e.ct, 2 * sent, 0);
 }
 
-/* Of everyone, at the end of a stream: rank 0 was told of each of its puts, of those that the target has counted as arrived. How many it
- * sent. */
-static uint64_t told_of_each(struct end *e)
+/* At the end of a stream, on every rank: the completions that rank 0 counts agree with the puts that it sent and with those
+ * that the target counted. Returns the number of puts. */
+static uint64_t check_completions(struct end *e)
 {
     barrier();
     uint64_t sent = sent_by(e, 0);
@@ -370,8 +372,8 @@ static uint64_t told_of_each(struct end *e)
     return sent;
 }
 
-/* Nothing arrives for a while: memory and counter stand still. */
-static void stands_still(struct end *e)
+/* Nothing arrives for a while: memory and counter do not change. */
+static void check_nothing_arrives(struct end *e)
 {
     uint64_t word = word_at(e->memory);
     ptl_size_t count = counted(e->ct);
@@ -380,7 +382,7 @@ static void stands_still(struct end *e)
     CHECK_EQ(counted(e->ct), count);
 }
 
-/* Takes the entry away in the middle of a stream, several times, and puts another there. */
+/* Unlinks the entry in the middle of a stream, several times, and appends another in its place. */
 static void unlink_in_mid_stream(bool matching)
 {
     struct end e = open_end(matching, rank() == TARGET ? 0 : ACKED);
@@ -395,9 +397,9 @@ static void unlink_in_mid_stream(bool matching)
                 rc = matching ? PtlMEUnlink(e.entry) : PtlLEUnlink(e.entry);
             while (rc == PTL_IN_USE);
             CHECK_EQ(rc, PTL_OK);
-            stands_still(&e);
+            check_nothing_arrives(&e);
             taken = counted(e.ct);
-            /* The same memory, the same counter: what arrives from now on arrives by the new one. */
+            /* The same memory, the same counter: later puts arrive through the new entry. */
             if (matching) {
                 ptl_me_t me = counting(e.memory, BYTES, e.ct, 0);
                 e.entry = me_append(PT, &me, PTL_PRIORITY_LIST, NULL);
@@ -411,7 +413,7 @@ static void unlink_in_mid_stream(bool matching)
         wait_ct(e.ct, taken + enough(2));
         stop(&e, 0);
     }
-    uint64_t sent = told_of_each(&e);
+    uint64_t sent = check_completions(&e);
     if (rank() == TARGET) CHECK_EQ(word_at(e.memory), sent);
 }
 
@@ -440,7 +442,7 @@ CASE(second_entry_in_mid_stream, 2, "an entry that is appended behind another ge
         CHECK_EQ(counted(second), 0);
         while (PtlMEUnlink(e.entry) == PTL_IN_USE) {
         }
-        stands_still(&e);
+        check_nothing_arrives(&e);
         wait_ct(second, enough(1));
         stop(&e, 0);
         barrier();
@@ -464,14 +466,14 @@ CASE(disabled_in_mid_stream, 2, "after PtlPTDisable nothing arrives; what is ref
         for (int i = 0; i < 4; i++) {
             wait_ct(e.ct, taken + enough(i));
             OK(PtlPTDisable(ni(), PT));
-            stands_still(&e);
+            check_nothing_arrives(&e);
             taken = counted(e.ct);
             OK(PtlPTEnable(ni(), PT));
         }
         wait_ct(e.ct, taken + enough(2));
         stop(&e, 0);
     }
-    told_of_each(&e);
+    check_completions(&e);
 }
 
 CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, and one that takes its place counts what is its own")
@@ -486,7 +488,7 @@ CASE(counter_freed_in_mid_stream, 2, "a counter that is freed counts no more, an
             ptl_handle_ct_t fresh = ct_new(), other = ct_new();
             uint64_t word = word_at(e.memory);
             for (int n = 0; word_at(e.memory) == word && n < 1000; n++)
-                sleep_ms(1); /* messages come as before */
+                sleep_ms(1); /* messages arrive as before the change */
             CHECK_OP(word_at(e.memory), !=, word);
             CHECK_EQ(counted(fresh), 0);
             CHECK_EQ(counted(other), 0);
@@ -525,7 +527,7 @@ CASE(armed_in_mid_stream, 2, "an operation that is armed in the middle of a stre
             CHECK_EQ(counted(fired), times);
         }
         ptl_size_t now = counted(e.ct);
-        /* The last one stops the sender itself. */
+        /* The last put stops the sender itself. */
         OK(PtlTriggeredPut(e.md, 0, 0, PTL_NO_ACK_REQ, peer(0), PT_STOP, BITS, 0, NULL, 0, e.ct, now + 500));
         wait_ct(e.ct, now + 500);
     }
@@ -715,7 +717,7 @@ static void *thread_run(void *opaque)
     return NULL;
 }
 
-/* Two threads, twice (others under the same names, it may be), to these indices. */
+/* Twice, two threads put to these indices. The second pair may have the thread ids of the first. */
 static void threads_to(ptl_pt_index_t first, ptl_pt_index_t second)
 {
     struct end e = open_end(true, 0);
@@ -767,7 +769,7 @@ CASE(many_senders_to_one_counter, 7, "puts of six processes to one entry are all
     if (rank() == TARGET) {
         wait_ct(e.ct, 2000);
         OK(PtlPTDisable(ni(), PT));
-        stands_still(&e);
+        check_nothing_arrives(&e);
         OK(PtlPTEnable(ni(), PT));
     }
     barrier();
@@ -793,7 +795,7 @@ CASE(sender_comes_and_goes, 2, "an interface that is closed and opened many time
     if (rank() == 0) {
         ptl_process_t own = peer_physical(0), target = peer_physical(TARGET);
         for (int i = 0; i < TIMES; i++) {
-            /* Another interface than the harness's, which stays open; then that, too, under its old id. */
+            /* Closes the suite's interface, and opens it again with its old id. */
             ptl_handle_ni_t again = ni();
             OK(PtlNIFini(again));
             OK(PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL, own.phys.pid, NULL, NULL, &again));
@@ -864,7 +866,7 @@ CASE_NIC(target_comes_and_goes, 2, "puts to an interface that is closed fail, an
     uint64_t all[RANKS_MAX];
     exchange(rank() == 0 ? &sent : &arrived, sizeof sent, all);
     if (rank() == 0) {
-        /* A put that cannot be delivered may fail twice over: its SEND and its ACK. */
+        /* A put that cannot be delivered may fail twice: in its SEND and in its ACK. */
         ptl_ct_event_t told = value_of(ct);
         CHECK_EQ(told.success + told.failure, 2 * sent);
         CHECK_OP(told.success, >=, 2 * all[TARGET]);
@@ -879,7 +881,7 @@ CASE(small_puts_stay_behind_large_ones, 2, "a short put that is counted comes be
     enum { TIMES = 60, LARGE = 300 << 10 };
     struct end e = open_end(true, 0);
     unsigned char *large = buffer(LARGE);
-    /* Where both kinds of memory are to be had, the long one goes to the other kind. */
+    /* With shared buffers and any path, both kinds of memory work: the long entry then has the other kind. */
     unsigned char *exposed = memory_is_shared() && path_is("auto") ? malloc(LARGE) : buffer(LARGE);
     CHECK_OP(exposed, !=, NULL);
     if (rank() == TARGET) {

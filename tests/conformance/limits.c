@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: the limits of an interface. What is asked for is granted, every table holds exactly what was granted,
- * the next allocation is refused with the code that the specification names and changes nothing, and what is freed
+ * The limits of an interface. The interface grants the limits that a program asks for. Every table holds exactly the
+ * granted number. The next allocation fails with the code that the specification names, and changes nothing. A freed entry
  * can be allocated again. Portals 4.3, network interface limits.
  */
 #include "suite.h"
 
 static const unsigned matching = PTL_NI_MATCHING | PTL_NI_LOGICAL;
 
-/* The counts of the limits, in one array, so that rules can be told of each. */
+/* The limits that are numbers, in one array, so that a case can loop over them. */
 enum { COUNTS = 9 };
 struct counts {
     int of[COUNTS];
@@ -411,7 +411,7 @@ CASE(message_size_exactly, 2, "a message of max_msg_size bytes arrives whole; a 
     ptl_handle_md_t md = md_new(memory, most + 1, 0, eq, PTL_CT_NONE);
     put(md, most, 1, 0, 0, 0);
     expect_send_ack(eq);
-    if (most < actual.max_msg_size) return; /* more was granted than this case has memory for */
+    if (most < actual.max_msg_size) return; /* the interface granted more than this case has memory for */
     CHECK_EQ(PtlPut(md, 0, most + 1, PTL_ACK_REQ, peer(1), 0, 0, 0, NULL, 0), PTL_ARG_INVALID);
     CHECK_EQ(PtlGet(md, 0, most + 1, peer(1), 0, 0, 0, NULL), PTL_ARG_INVALID);
     no_event(eq, 20);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: the lists of a portal table index. Priority before overflow, the order of a list, use once, unlinking and
- * the events of it, races of unlinking with messages, user ids. Both kinds of entries. Portals 4.3, list entries and
- * lists, match list entries. What is about the unexpected list is in unexpected.c, searching in search.c.
+ * The lists of a portal table index: priority before overflow, the order of a list, use once, unlinking and its events,
+ * races of unlinking with messages, user ids. Both kinds of entries. Portals 4.3, list entries and lists, match list
+ * entries. The unexpected list is in unexpected.c, searching in search.c.
  */
 #include "setup.h"
 
@@ -284,7 +284,7 @@ CASE(unlink_races_with_messages, 5, "an entry is either unlinked or takes the me
             int gone = 0;
             for (int i = ENTRIES - 1; i >= 0; i--) {
                 int rc;
-                while ((rc = PtlMEUnlink(entries[i])) == PTL_IN_USE) sleep_ms(1); /* a message is on its way into it */
+                while ((rc = PtlMEUnlink(entries[i])) == PTL_IN_USE) sleep_ms(1); /* a message is on its way to the entry */
                 CHECK_EITHER(rc, PTL_OK, PTL_ARG_INVALID);
                 gone += unlinked[i] = rc == PTL_OK;
             }
@@ -295,7 +295,7 @@ CASE(unlink_races_with_messages, 5, "an entry is either unlinked or takes the me
                 OK(rc);
                 CHECK_EQ(ev.type, PTL_EVENT_PUT);
                 CHECK(!unlinked[(uintptr_t)ev.user_ptr]);
-                unlinked[(uintptr_t)ev.user_ptr] = true; /* takes no second message */
+                unlinked[(uintptr_t)ev.user_ptr] = true; /* it takes no second message */
             }
             CHECK_EQ(gone + taken, ENTRIES);
         }
@@ -338,7 +338,7 @@ CASE(other_user_may_not_use, 2, "a message to an entry of another user id is ref
         CHECK_BYTES(s.memory, 64, 0);
         expect_ct(ct, 0, 0);
         no_event(s.eq, 10);
-        OK(PtlMEUnlink(entry)); /* it was not used */
+        OK(PtlMEUnlink(entry)); /* no message used it */
     }
 }
 

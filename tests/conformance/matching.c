@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: which entry a message matches and where in it the data goes. Match bits and ignored bits, sources and
- * wildcards, the order of exact and wildcard entries, lengths, offsets, locally managed memory, vectors, empty messages;
- * Portals 4.3, matching and list entry options. Long queues against a plain model are in deep_queues.c.
+ * Which entry a message matches, and where in the entry the data goes. Match bits and ignored bits, sources and wildcards,
+ * the order of exact and wildcard entries, lengths, offsets, locally managed memory, vectors, empty messages. Portals 4.3,
+ * matching and list entry options. Long queues against a plain model are in deep_queues.c.
  */
 #include "setup.h"
 
@@ -33,7 +33,7 @@ CASE(ignored_bits_are_ignored, 2, "a message matches where ((its bits ^ match bi
     uint64_t state = 20100401;
     for (int round = 0; round < 40; round++) {
         ptl_match_bits_t match = random_next(&state), ignore = random_next(&state), bits = random_next(&state);
-        if (round % 2) bits = match ^ (bits & ignore); /* one that matches */
+        if (round % 2) bits = match ^ (bits & ignore); /* an entry that matches */
         if (round % 4 == 3) ignore = ~0ull;
         bool matches = ((bits ^ match) & ~ignore) == 0;
         ptl_me_t me = me_over(s.memory, 64, match);
@@ -84,7 +84,7 @@ CASE(header_data_arrives_whole, 2, "all 64 bits of the header data arrive, and t
 
 /* ---- Sources ------------------------------------------------------------------------------------------------------ */
 
-/* Rank 1 posts one entry for `source`; ranks 0 and 2 send to it, and are told whether it matched. */
+/* Rank 1 posts one entry for `source`. Ranks 0 and 2 send to it, and learn whether their message matched. */
 static void check_source(struct setup *s, ptl_process_t source, bool takes_0, bool takes_2)
 {
     ptl_me_t me = me_over(s->memory, 64, 1);
@@ -253,7 +253,7 @@ CASE(messages_match_in_order, 2, "messages of one process to one process match i
 
 /* ---- Lengths and offsets -------------------------------------------------------------------------------------------- */
 
-/* Rank 0 puts `bytes` of pattern 9 at `offset` into an entry of 64 bytes of zeros at rank 1, which takes `mlength`. */
+/* Rank 0 puts `bytes` of pattern 9 at `offset` into an entry of 64 zeros at rank 1, which accepts `mlength` bytes. */
 static void check_placed(struct setup *s, size_t bytes, size_t offset, size_t mlength)
 {
     unsigned char *memory = buffer(128);
@@ -547,7 +547,8 @@ CASE(may_align_keeps_messages_apart, 2, "MAY_ALIGN: messages go one after the ot
     }
 }
 
-/* Five messages of 8 bytes wait; an entry of 48 bytes is appended. Returns how many it took; `unlinked` if it ended. */
+/* Five messages of 8 bytes wait, then rank 1 appends an entry of 48 bytes. Returns how many it took; `unlinked` if it was
+ * unlinked. */
 static unsigned append_over_unexpected(struct setup *s, unsigned char *memory, unsigned options, size_t min_free,
                                        bool *unlinked)
 {
@@ -570,7 +571,7 @@ static unsigned append_over_unexpected(struct setup *s, unsigned char *memory, u
     return taken;
 }
 
-/* The setup with five messages of bits 1 waiting in the unexpected list. */
+/* The setup with five messages of bits 1 in the unexpected list. */
 static struct setup stage_with_five(void)
 {
     struct setup s = matching_setup();

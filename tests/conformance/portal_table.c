@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: portal table entries. Which index is allocated, what allocation and freeing refuse, where events of an
- * index go, disabling and enabling by the program, allocation as disabled, and the hints of an index.
- * Portals 4.3, portal table management. Disabling by the interface itself is in flow_control.c.
+ * Portal table entries: which index is allocated, when allocation and freeing fail, which queue gets the events of an
+ * index, disabling and enabling by the program, allocation as disabled, and the hints of an index. Portals 4.3, portal
+ * table management. Disabling by the interface is in flow_control.c.
  */
 #include "suite.h"
 
-/* What a put of 8 bytes with these bits to rank `to` ends with. */
+/* The failure kind of the ACK of a put of 8 bytes with these bits to rank `to`. */
 static ptl_ni_fail_t outcome_of_put(ptl_handle_md_t md, ptl_handle_eq_t eq, int to, ptl_pt_index_t pt,
                                     ptl_match_bits_t bits, ptl_hdr_data_t hdr)
 {
@@ -164,7 +164,7 @@ CASE(reallocated_index_is_fresh, 2, "an index that is freed and allocated again 
         pt_at(3, PTL_EQ_NONE, 0);
     }
     barrier();
-    /* no entry: an index with flow control would be disabled now, a fresh plain one drops */
+    /* no entry matches: an index with flow control would be disabled now, a fresh plain one drops the message */
     for (int i = 0; i < 2 && rank() == 0; i++) CHECK_EQ(outcome_of_put(md, eq, 1, 3, 1, 0), PTL_NI_DROPPED);
     barrier();
     if (rank() == 1) no_event(eq, 10);
@@ -427,7 +427,7 @@ CASE(disabling_one_leaves_others, 2, "disabling an index does not touch the othe
 
 /* ---- Hints -------------------------------------------------------------------------------------------------- */
 
-/* Under a hint, entries that keep its promise behave as without it: in order, use once, wildcards and all. */
+/* Under a hint, entries that keep its promise behave as without it: in order, use once, wildcards included. */
 static void check_ordered_use_once(unsigned pt_options, unsigned me_options, bool wildcards)
 {
     enum { ENTRIES = 40 };

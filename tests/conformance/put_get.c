@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Moving data: PtlPut and PtlGet of every size, offsets, truncation, acknowledgement kinds, vectors, order between
- * a pair of processes. Portals 4.3, "Data Movement Operations" and the limits on ordering in "Network Interfaces".
+ * Data movement: PtlPut and PtlGet of every size, offsets, truncation, kinds of acknowledgement, vectors, order between a
+ * pair of processes. Portals 4.3, "Data Movement Operations" and the limits on ordering in "Network Interfaces".
  *
- * In the cases with two processes, 0 initiates and 1 is the target unless said otherwise.
+ * In the cases with two processes, process 0 is the initiator and process 1 the target unless a comment says otherwise.
  */
 #include "suite.h"
 
@@ -192,7 +192,7 @@ CASE(remote_offsets_select_the_place, 2, "the remote offset is where in the entr
         unsigned char *local = buffer(BYTES), *back = buffer(BYTES);
         ptl_handle_md_t md = counting_md(local, BYTES, ct), md_back = counting_md(back, BYTES, ct);
         pattern_fill(local, BYTES, 6);
-        /* 37 is prime to 4096: every byte goes once, far from the one before. */
+        /* 37 has no common factor with 4096: every byte is sent once, far from the previous one. */
         for (ptl_size_t i = 0; i < BYTES; i++) {
             ptl_size_t at = i * 37 % BYTES;
             put_to(1, md, at, 1, at);
@@ -332,7 +332,7 @@ CASE(dropped_messages_are_told, 2, "a message that nothing matches is counted as
         ptl_handle_md_t md = md_new(buffer(64), 64, 0, eq, PTL_CT_NONE);
         put(md, 64, 1, PT, BITS + 1, 0);
         expect_send_ack_failure(eq, PTL_NI_DROPPED);
-        put(md, 64, 1, PT + 1, BITS, 0); /* nothing is allocated there */
+        put(md, 64, 1, PT + 1, BITS, 0); /* no such index is allocated */
         expect_event(eq, PTL_EVENT_SEND);
         ptl_event_t ev;
         OK(wait_event(eq, &ev, 0));
@@ -382,7 +382,7 @@ CASE(data_is_there_before_its_event, 2, "when an event or a count of a message i
     unsigned char *local = buffer(BYTES);
     ptl_handle_md_t md = md_new(local, BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
     barrier();
-    /* Ping-pong: the data of each message is checked the moment its event is there. */
+    /* Ping-pong: the case checks the data of each message as soon as its event is there. */
     for (unsigned i = 0; i < ROUNDS; i++) {
         for (int sender = 0; sender < 2; sender++) {
             if (rank() == sender) {
@@ -452,7 +452,7 @@ CASE(order_holds_for_mixed_sizes, 2, "a short message does not overtake a long o
                 OK(PtlPut(md, 0, mix[i], PTL_CT_ACK_REQ, peer(1), PT, BITS, 0, NULL, i));
             expect_ct(ct, COUNT * (round + 1), 0);
         } else {
-            /* Events come as the data is complete; each message took the entry of its turn. */
+            /* An event comes when the data is complete; each message took the entry of its turn. */
             for (int n = 0; n < COUNT; n++) {
                 ptl_event_t ev = expect_event(eq, PTL_EVENT_PUT);
                 CHECK_EQ(ev.hdr_data, (uintptr_t)ev.user_ptr);
@@ -514,7 +514,7 @@ CASE(read_before_write_keeps_its_order, 2,
 
 /* ---- Vectors -------------------------------------------------------------------------------------------- */
 
-/* A random vector of `total` bytes; elements lie apart, in random order, with some of no bytes. */
+/* A random vector of `total` bytes: elements are apart, in random order, and some are empty. */
 struct scattered {
     ptl_iovec_t *vector;
     size_t count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: searching the unexpected list. SEARCH_ONLY tells of messages, SEARCH_DELETE takes them; what events and
- * counts follow for entries that are used once and persistent, and what does not happen. Portals 4.3, PtlLESearch and
- * PtlMESearch.
+ * Searches of the unexpected list. SEARCH_ONLY reports messages, SEARCH_DELETE removes them. The cases check the events
+ * and counts that follow for entries that are used once and persistent ones, and that nothing else happens. Portals 4.3,
+ * PtlLESearch and PtlMESearch.
  */
 #include "setup.h"
 
@@ -11,7 +11,7 @@ static void search(const ptl_me_t *me, ptl_search_op_t operation, uintptr_t user
     OK(PtlMESearch(ni(), PT, me, operation, (void *)user));
 }
 
-/* The setup with messages 1..3 of bits 1, then 4..5 of bits 2, waiting in the unexpected list. */
+/* The setup with messages 1 to 3 of bits 1, then 4 and 5 of bits 2, in the unexpected list. */
 static struct setup setup_with_messages(void)
 {
     struct setup s = matching_setup();
@@ -265,7 +265,7 @@ CASE(search_leaves_status_registers, 2, "a search never increments a status regi
     (void)s;
 }
 
-/* With CT_OVERFLOW: a success for each match, and a failure when a search ends without (any more) match. */
+/* With CT_OVERFLOW: one success for each match, and one failure when a search ends without a further match. */
 static void check_counts(ptl_match_bits_t bits, unsigned options, ptl_search_op_t operation, unsigned success,
                          unsigned failure)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The stage on which the cases about lists and matching play: rank 1 is the target and has the index PT with a queue,
- * every other rank is an initiator with a descriptor over its memory. Included by one C file of a program.
+ * The setup of the cases about lists and matching: rank 1 is the target and has the index PT with a queue; every other
+ * rank is an initiator with a descriptor over its memory. One C file of a program includes it.
  */
 #ifndef CONFORMANCE_SETUP_H
 #define CONFORMANCE_SETUP_H
@@ -10,11 +10,11 @@
 
 enum { PT = 2, TARGET = 1, SETUP_EVENTS = 1024, SETUP_BYTES = 4096 };
 
-/* No events of linking and unlinking. Both kinds of entries have the same bits. */
+/* Events of linking and unlinking are off. These bits are the same for both kinds of entries. */
 #define QUIET (PTL_ME_EVENT_LINK_DISABLE | PTL_ME_EVENT_UNLINK_DISABLE)
 
 struct setup {
-    ptl_handle_eq_t eq;    /* of the index at the target, of the descriptor elsewhere */
+    ptl_handle_eq_t eq;    /* of the index at the target, of the descriptor at initiators */
     ptl_handle_md_t md;    /* over all of memory */
     unsigned char *memory; /* SETUP_BYTES of zeros */
 };
@@ -39,8 +39,8 @@ static inline uint64_t value_at(const void *start)
     return value;
 }
 
-/* Rank `from` sends messages `first` to `last`, of 8 bytes that hold the number, with these bits and the number as header
- * data. Collective; when it returns they have all been delivered. */
+/* Rank `from` sends messages `first` to `last`. Each has 8 bytes that hold its number, these match bits, and the number
+ * as header data. Collective; all messages are delivered when it returns. */
 static inline void send_numbered_from(int from, struct setup *s, ptl_match_bits_t bits, unsigned first, unsigned last)
 {
     barrier();
@@ -57,7 +57,7 @@ static inline void send_numbered(struct setup *s, ptl_match_bits_t bits, unsigne
     send_numbered_from(0, s, bits, first, last);
 }
 
-/* An overflow entry that takes everything, one message after the other, without an event. */
+/* An overflow entry that accepts every message, one after the other, without an event. */
 static inline ptl_me_t overflow_over(void *start, size_t bytes)
 {
     ptl_me_t me = me_over(start, bytes, 0);

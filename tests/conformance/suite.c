@@ -112,7 +112,7 @@ bool mode_is(const char *mode) { return environment_is("SELVEDGE_MODE", mode, "n
 bool path_is(const char *path) { return environment_is("SELVEDGE_PATH", path, "auto"); }
 bool memory_is_shared(void) { return environment_is("CONFORMANCE_MEMORY", "shared", "ordinary"); }
 
-/* One turn of every open interface: a wait of a millisecond on a counter that nothing increments. */
+/* Makes one progress call on every open interface: a wait of a millisecond on a counter that nothing increments. */
 static void drive_interfaces(void)
 {
     for (int i = 0; i < interfaces_count; i++) {
@@ -124,7 +124,7 @@ static void drive_interfaces(void)
         if (PtlCTAlloc(open_interfaces[i].handle, &ct) == PTL_OK) {
             PtlCTPoll(&ct, &one, 1, 1, &event, &which);
             PtlCTFree(ct);
-        } else { /* no counter left: any call of the interface will do */
+        } else { /* no counter is left: any call of the interface makes progress */
             PtlNIStatus(open_interfaces[i].handle, PTL_SR_DROP_COUNT, &drops);
             nap_us(500);
         }
@@ -223,7 +223,7 @@ void ni_adopt(ptl_handle_ni_t handle, unsigned options, bool set_map)
     interface_in_use = interfaces_count++;
     if (set_map && (options & PTL_NI_LOGICAL)) {
         OK(PtlSetMap(handle, (ptl_size_t)ranks(), interface->physical));
-        barrier(); /* nobody is written to before it knows who writes */
+        barrier(); /* no process sends before the target has the map */
     }
 }
 
@@ -451,7 +451,7 @@ ptl_event_t expect_send_ack_at(const char *file, int line, ptl_handle_eq_t eq, p
     ptl_event_t events[2], *send = &events[0], *ack = &events[1];
     for (int i = 0; i < 2; i++)
         if (wait_event_at(file, line, eq, &events[i], 0) == PTL_EQ_DROPPED) fail_at(file, line, "events dropped");
-    if (send->type == PTL_EVENT_ACK) { /* the specification leaves the order of the two open */
+    if (send->type == PTL_EVENT_ACK) { /* the specification leaves their order open */
         send = &events[1];
         ack = &events[0];
     }
@@ -484,7 +484,7 @@ ptl_ct_event_t wait_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_si
         if (rc != PTL_OK && rc != PTL_CT_NONE_REACHED)
             fail_at(file, line, "PtlCTPoll returned %d %s", rc, return_name(rc));
         if (rc == PTL_OK && value.success + value.failure >= n) return value;
-        nap_us(200); /* it may return early for a failure: when it should is for the cases about counters to say */
+        nap_us(200); /* the call may return early because of a failure: the cases in counters.c check when it should */
     }
     PtlCTGet(ct, &value);
     fail_at(file, line, "counter stays at success %llu failure %llu, wanted a sum of %llu",

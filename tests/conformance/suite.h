@@ -50,17 +50,17 @@ const char *failure_name(ptl_ni_fail_t kind);
 void exchange(const void *mine, size_t bytes, void *all);
 bool mode_is(const char *mode); /* "nic", "host" */
 bool path_is(const char *path); /* "auto", "shared", "cma", "bounce" */
-bool memory_is_shared(void);    /* buffer() hands out the shared arena */
+bool memory_is_shared(void);    /* buffer() returns memory of the shared arena */
 
 /* ---- Interfaces ----------------------------------------------------------------------------------------- */
 
-/* PtlInit and PtlNIInit on the default interface with PTL_PID_ANY; then the processes tell each other their ids, a
- * logical interface gets its map, and the interface becomes the one in use. `desired`, `actual` may be NULL. */
+/* PtlInit and PtlNIInit on the default interface with PTL_PID_ANY. Then the processes exchange their ids, a logical
+ * interface gets its map, and the interface becomes the one in use. `desired` and `actual` may be NULL. */
 ptl_handle_ni_t ni_open(unsigned options, const ptl_ni_limits_t *desired, ptl_ni_limits_t *actual);
 ptl_handle_ni_t ni_matching(void);    /* logical, matching, default limits */
 ptl_handle_ni_t ni_nonmatching(void); /* logical, no matching, default limits */
-/* Tracks an interface that the case opened by itself (all of its PtlInit and PtlNIInit): exchanges ids (and sets the
- * map if `set_map`) and makes it the one in use. It is closed at the end like the others. Collective. */
+/* Takes over an interface that the case opened itself (with its PtlInit and PtlNIInit): exchanges ids, sets the map if
+ * `set_map`, and makes it the one in use. The suite closes it at the end. Collective. */
 void ni_adopt(ptl_handle_ni_t handle, unsigned options, bool set_map);
 void ni_use(ptl_handle_ni_t handle); /* makes an open interface the one in use */
 ptl_handle_ni_t ni(void);            /* the interface in use */
@@ -72,9 +72,9 @@ bool ni_is_matching(void);
 ptl_process_t peer(int rank);           /* the process of that rank, as the interface in use names it */
 ptl_process_t peer_physical(int rank);  /* its nid and pid */
 ptl_process_t any_process(void);        /* the wildcard of the interface in use */
-int rank_of(ptl_process_t process);     /* the inverse of peer(); -1 if nobody */
+int rank_of(ptl_process_t process);     /* the inverse of peer(); -1 if no rank is this process */
 bool same_process(ptl_process_t a, ptl_process_t b);
-/* Sane limits to ask for: edit the field in question. */
+/* Limits to ask for: a case changes the member that it is about. */
 ptl_ni_limits_t limits_default(void);
 
 /* ---- Objects (on the interface in use; any failure fails the case) --------------------------------------- */
@@ -82,11 +82,11 @@ ptl_ni_limits_t limits_default(void);
 ptl_handle_eq_t eq_new(size_t count);
 ptl_handle_ct_t ct_new(void);
 ptl_pt_index_t pt_new(ptl_handle_eq_t eq, unsigned options); /* any index */
-/* Allocates exactly this index: what all processes of a case agree on without telling each other. */
+/* Allocates exactly this index: all processes of a case know it without a message. */
 ptl_pt_index_t pt_at(ptl_pt_index_t index, ptl_handle_eq_t eq, unsigned options);
 ptl_handle_md_t md_new(void *start, size_t bytes, unsigned options, ptl_handle_eq_t eq, ptl_handle_ct_t ct);
 
-/* An entry over memory: PUT and GET, no LINK event, anybody, no counter; bits exact, any source. */
+/* An entry over memory: PUT and GET, no LINK event, any user, no counter; these bits exactly, any source. */
 ptl_me_t me_over(void *start, size_t bytes, ptl_match_bits_t bits);
 ptl_le_t le_over(void *start, size_t bytes);
 ptl_handle_me_t me_append(ptl_pt_index_t pt, const ptl_me_t *me, ptl_list_t list, void *user_ptr);
@@ -99,26 +99,26 @@ void get(ptl_handle_md_t md, size_t bytes, int from, ptl_pt_index_t pt, ptl_matc
 /* ---- Waiting -------------------------------------------------------------------------------------------- */
 
 /* Waits for the next event (timeout_ms <= 0: WAIT_DEFAULT_MS); the case fails if none comes. Returns PTL_OK or
- * PTL_EQ_DROPPED. Looks at neither kind nor failure. */
+ * PTL_EQ_DROPPED. Checks neither kind nor failure. */
 #define wait_event(eq, ev, timeout_ms) wait_event_at(__FILE__, __LINE__, eq, ev, timeout_ms)
 int wait_event_at(const char *file, int line, ptl_handle_eq_t eq, ptl_event_t *ev, int timeout_ms);
-/* The next event must be of this kind, with PTL_NI_OK and nothing dropped before it; it is returned. */
+/* Returns the next event, which must be of this kind, with PTL_NI_OK, and with no event dropped before it. */
 #define expect_event(eq, kind) expect_failure_at(__FILE__, __LINE__, eq, kind, PTL_NI_OK)
-/* The same with the failure that it must carry. */
+/* The same, with the failure that the event must carry. */
 #define expect_failure(eq, kind, failure) expect_failure_at(__FILE__, __LINE__, eq, kind, failure)
 ptl_event_t expect_failure_at(const char *file, int line, ptl_handle_eq_t eq, ptl_event_kind_t kind,
                               ptl_ni_fail_t failure);
-/* A SEND and an ACK, in either order: what an acknowledged put leaves at its initiator; the ACK is returned. */
+/* An acknowledged put leaves a SEND and an ACK at its initiator, in either order. Returns the ACK. */
 #define expect_send_ack(eq) expect_send_ack_at(__FILE__, __LINE__, eq, PTL_NI_OK)
 #define expect_send_ack_failure(eq, failure) expect_send_ack_at(__FILE__, __LINE__, eq, failure)
 ptl_event_t expect_send_ack_at(const char *file, int line, ptl_handle_eq_t eq, ptl_ni_fail_t failure);
-/* Nothing arrives for so long. */
+/* No event arrives for this time. */
 #define no_event(eq, ms) no_event_at(__FILE__, __LINE__, eq, ms)
 void no_event_at(const char *file, int line, ptl_handle_eq_t eq, int ms);
 /* Waits until success + failure of the counter reaches n. */
 #define wait_ct(ct, n) wait_ct_at(__FILE__, __LINE__, ct, n)
 ptl_ct_event_t wait_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t n);
-/* Waits for success + failure of these, then wants exactly these. */
+/* Waits for the sum of these, then expects exactly these. */
 #define expect_ct(ct, success, failure) expect_ct_at(__FILE__, __LINE__, ct, success, failure)
 void expect_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t success, ptl_size_t failure);
 

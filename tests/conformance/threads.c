@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Many threads of one process on one interface. Portals 4.3 is thread safe throughout: every call may be made by any
- * thread at any time, and PtlEQWait wakes exactly one thread an event.
+ * Many threads of one process on one interface. Portals 4.3 is thread safe throughout: any thread may make any call at any
+ * time, and PtlEQWait wakes exactly one thread for each event.
  */
 #include "suite.h"
 
@@ -12,7 +12,7 @@ enum { PT = 9, BITS = 0xc7, THREADS = 6 };
 
 static const ptl_ct_event_t one = {1, 0};
 
-/* Runs `body` in so many threads at once, each with its number, and waits for all of them. */
+/* Runs `body` in this many threads at once, each with its number, and waits for all of them. */
 struct crew {
     void (*body)(int number, void *shared);
     void *shared;
@@ -192,7 +192,7 @@ static void takes_events(int number, void *opaque)
         OK(number % 2 ? PtlEQWait(s->eq, &ev) : PtlEQPoll(&s->eq, 1, PTL_TIME_FOREVER, &ev, &which));
         CHECK_EQ(ev.type, PTL_EVENT_PUT);
         CHECK_OP(ev.hdr_data, <, THREADS * EVENTS_EACH);
-        CHECK_EQ(s->local[ev.hdr_data]++, 0); /* only this thread may have this event */
+        CHECK_EQ(s->local[ev.hdr_data]++, 0); /* only this thread may get this event */
         atomic_fetch_add(&s->counted, 1);
     }
 }
@@ -375,7 +375,7 @@ CASE(lists_change_under_traffic, 2, "entries are appended and unlinked by thread
     }
     exchange(&delivered, sizeof delivered, all);
     if (rank() == 1)
-        expect_ct(s.ct, all[0], 0); /* what the sender was told is what was counted here */
+        expect_ct(s.ct, all[0], 0); /* the sender's completions agree with the count here */
     barrier();
 }
 

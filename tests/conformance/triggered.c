@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Triggered operations: the nine calls, thresholds, order, chains over counters and processes, capacity.
- * Portals 4.3, "Triggered Operations".
+ * Triggered operations: the nine calls, thresholds, order, chains over counters and processes, capacity. Portals 4.3,
+ * "Triggered Operations".
  *
- * In the cases with two processes, 0 initiates and 1 is the target unless said otherwise.
+ * In the cases with two processes, process 0 is the initiator and process 1 the target unless a comment says otherwise.
  */
 #include "suite.h"
 
@@ -23,7 +23,7 @@ static ptl_ct_event_t value_of(ptl_handle_ct_t ct)
     return value;
 }
 
-/* Both sides of a case: memory behind PT, which counts what arrives; descriptors, which count what completes. */
+/* The objects of both ranks of a case: memory behind PT, which counts arrivals; descriptors, which count completions. */
 struct side {
     unsigned char *exposed, *local, *back;
     ptl_handle_ct_t arrived, done, trigger;
@@ -317,7 +317,7 @@ CASE(lower_thresholds_fire_first, 1, "operations run in the order of their thres
         inc(trigger);
         CHECK_EQ(value_of(target).success, 100 + i);
     }
-    OK(PtlCTSet(trigger, (ptl_ct_event_t){8, 0})); /* four at once: the highest last */
+    OK(PtlCTSet(trigger, (ptl_ct_event_t){8, 0})); /* four at once: the highest threshold last */
     CHECK_EQ(value_of(target).success, 108);
 }
 
@@ -479,7 +479,7 @@ CASE(ring_of_processes, 4, "a message that triggers the next process's message g
     struct side s = open_side();
     ptl_handle_md_t md = md_new(s.local, BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
     for (ptl_size_t lap = 1; lap <= LAPS; lap++)
-        if (rank() != 0 || lap < LAPS) /* the last lap ends where it began */
+        if (rank() != 0 || lap < LAPS) /* the last lap ends at its start */
             OK(PtlTriggeredPut(md, 0, 8, PTL_NO_ACK_REQ, peer((rank() + 1) % 4), PT, BITS, 0, NULL, 0, s.arrived,
                                lap));
     barrier();
@@ -489,7 +489,7 @@ CASE(ring_of_processes, 4, "a message that triggers the next process's message g
     barrier();
 }
 
-/* Fires at a process whose program computes and calls nothing until the answer was seen by the sender. */
+/* The operation triggers at a process whose program computes and makes no call until the sender has the answer. */
 CASE_NIC(fires_without_its_owner, 2, "a triggered operation runs while its owner computes and makes no call")
 {
     ni_matching();
@@ -556,7 +556,7 @@ CASE(capacity_is_exact, 1,
                 CHECK_EQ(rc, PTL_NO_SPACE);
         }
         OK(PtlCTSet(s.done, (ptl_ct_event_t){0, 0}));
-        inc(trigger); /* everything leaves: the next kind finds all places free */
+        inc(trigger); /* every operation triggers: all slots are free for the next kind */
         if (kind < 6)
             expect_ct(s.done, (ptl_size_t)granted.max_triggered_ops, 0);
         else
@@ -644,7 +644,8 @@ static void signal_when(struct tree *t, int to, ptl_pt_index_t pt, ptl_handle_ct
     OK(PtlTriggeredPut(t->empty, 0, 0, PTL_NO_ACK_REQ, peer(to), pt, 0, 0, NULL, 0, ct, threshold));
 }
 
-/* Arms one round, so that the last arrival below a process is told upwards, and the root's word downwards. */
+/* Prepares one round: the last arrival below a process triggers a message to its parent, and the root's message goes down
+ * again. */
 static void tree_arm(struct tree *t, ptl_size_t round)
 {
     ptl_size_t all_arrived = round * (ptl_size_t)(t->children + 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: the unexpected list. Messages that an overflow entry took are found by what is appended to the priority
- * list, in order, with the events and counts that the specification names; the overflow entry stays in use until then, and
- * AUTO_FREE ends it. Portals 4.3, list entries and lists, overflow events.
+ * The unexpected list. An overflow entry takes messages; a later entry in the priority list matches them, in order, with
+ * the events and counts that the specification names. The overflow entry stays in use until then, and AUTO_FREE ends it.
+ * Portals 4.3, list entries and lists, overflow events.
  */
 #include "setup.h"
 
@@ -33,7 +33,7 @@ CASE(append_takes_unexpected, 2, "appending finds the oldest matching unexpected
         CHECK_EQ(value_at(ev.start), 60 + i);
         no_event(s.eq, 0);
     }
-    CHECK_BYTES(s.memory, 64, 0); /* the data stays where it arrived */
+    CHECK_BYTES(s.memory, 64, 0); /* the data stays in the overflow entry */
 }
 
 CASE(use_once_unexpected_is_not_linked, 2, "an appended USE_ONCE entry that found a message is not linked: PUT_OVERFLOW, AUTO_UNLINK, no LINK")
@@ -49,7 +49,7 @@ CASE(use_once_unexpected_is_not_linked, 2, "an appended USE_ONCE entry that foun
         CHECK_EQ((uintptr_t)expect_event(s.eq, PTL_EVENT_AUTO_UNLINK).user_ptr, 5);
         no_event(s.eq, 10);
     }
-    send_numbered(&s, 1, 2, 2); /* goes to the overflow entry again, not to the entry that is gone */
+    send_numbered(&s, 1, 2, 2); /* the message goes to the overflow entry again, not to the entry that is unlinked */
     if (rank() == 1) no_event(s.eq, 10);
 }
 
@@ -252,7 +252,7 @@ CASE(auto_free_follows_last_message, 2, "AUTO_FREE comes when an unlinked overfl
     ptl_me_t overflow = overflow_over(buffer(32), 32), me = me_over(s.memory, 64, 1);
     overflow.min_free = 8;
     if (rank() == 1) me_append(PT, &overflow, PTL_OVERFLOW_LIST, (void *)77);
-    send_numbered(&s, 1, 1, 4); /* the fourth leaves no 8 bytes: unlinked */
+    send_numbered(&s, 1, 1, 4); /* the fourth leaves less than 8 bytes: unlinked */
     if (rank() == 0) return;
     CHECK_EQ((uintptr_t)expect_event(s.eq, PTL_EVENT_AUTO_UNLINK).user_ptr, 77);
     me.options |= PTL_ME_USE_ONCE | QUIET;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Conformance: memory described by vectors (PTL_IOVEC) behaves as one region: scattered on arrival, gathered on the way
- * out, with offsets, truncation and local management across the pieces. Portals 4.3, ptl_iovec_t.
+ * Memory described by a vector (PTL_IOVEC) behaves as one region: scattered at the target, gathered at the initiator, with
+ * offsets, truncation and local management across the pieces. Portals 4.3, ptl_iovec_t.
  */
 #include "setup.h"
 
@@ -9,7 +9,7 @@ enum { PIECES = 5 };
 static const size_t piece_bytes[PIECES] = {8, 1, 0, 100, 19};
 enum { TOTAL_BYTES = 128 };
 
-/* Pieces of one buffer with gaps of 16 bytes between them that nothing may touch. */
+/* Pieces of one buffer, with gaps of 16 bytes between them that no operation may write. */
 struct pieces {
     ptl_iovec_t vectors[PIECES];
     unsigned char *memory;

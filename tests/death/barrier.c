@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
-/* barrier.c: rank r comes to the launcher's barrier after r ms, and to another at once; says when it was through. */
+/* barrier.c: rank r enters the launcher's barrier after r ms, and then another barrier at once; it prints when it has
+ * left both. */
 #include <selvedge.h>
 
 #include <stdio.h>

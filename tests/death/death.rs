@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Runs `traffic.c` in jobs whose processes are killed, and judges the jobs.
+//! Runs `traffic.c` in jobs whose processes are killed, and checks how the jobs end.
 //!
 //! ```text
-//! cargo test -p selvedge-death                               some 200 deaths, less than half a minute
-//! DEATH_KILLS=1000 cargo test -p selvedge-death              so many for every test
+//! cargo test -p selvedge-death                               about 200 deaths, less than half a minute
+//! DEATH_KILLS=1000 cargo test -p selvedge-death              this number of deaths in every test
 //! DEATH_KILLS=1000 DEATH_SEED=7 cargo test -p selvedge-death -- nurse::cma
 //! ```
 //!
-//! A test is named `style::variant`. Styles: `nurse` (victims die at random instants, others take their places), `step`
-//! (victims die after a random number of instructions of one operation, which leaves most of them within the
-//! survivor's lock), `rank` (ranks of the job die themselves). The variant says who runs a NIC and how memory is reached.
+//! A test is named `style::variant`. Styles: `nurse` (victims die at random instants, and others take their places), `step`
+//! (victims die after a random number of instructions of one operation, most of them while they hold the survivor's lock),
+//! `rank` (ranks of the job die themselves). The variant says which process runs a NIC and how memory is reached.
 //! `sim::machine` has the same traffic in virtual time ([`simulated`]).
 //!
-//! 1. What the survivors hold against the traffic stands at the head of `traffic.c`; any of it fails the job.
-//! 2. A job ends by itself, with status 0 when its ranks ended well and 137 when ranks were killed; its directory is
-//!    gone, no process of it is left, and nothing else is in the parent directory, which is this test's own.
-//! 3. Deaths that left a lock behind are counted from the library's log; a long run without any tests too little.
+//! 1. The head of `traffic.c` lists what the survivors check; a violation fails the job.
+//! 2. A job ends by itself, with status 0 when its ranks ended with 0, and with 137 when ranks were killed. It leaves no
+//!    directory and no process, and nothing else in the parent directory, which belongs to this test alone.
+//! 3. The library's log counts the deaths that left a lock behind. A long run without such a death fails: it tests too little.
 
 mod simulated;
 
@@ -31,12 +31,12 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use libtest_mimic::{Arguments, Failed, Trial};
 use selvedge_test_runner::{Compiler, process, tree};
 
-/// Ranks of a job, and those of them that are killed or kill their children.
+/// Ranks of a job, and the number of them that are killed or kill their children.
 const RANKS: u32 = 5;
 const DYING: u32 = RANKS - 2;
-/// Deaths of one job at most; a test runs as many jobs as it needs.
+/// The most deaths of one job; a test runs as many jobs as it needs.
 const KILLS_PER_JOB: u32 = 240;
-/// What the launcher gives a job, and what this program gives the launcher.
+/// The time that the launcher gives a job, and that this program gives the launcher.
 const JOB_TIMEOUT_S: u64 = 90;
 const LAUNCHER_LIMIT: Duration = Duration::from_secs(JOB_TIMEOUT_S + 20);
 /// Room for `struct board`.
@@ -57,7 +57,7 @@ struct Test {
     mode: &'static str,
     path: &'static str,
     memory: &'static str,
-    /// Deaths, unless DEATH_KILLS says how many.
+    /// Deaths, unless DEATH_KILLS is set.
     kills: u32,
 }
 
@@ -106,7 +106,7 @@ struct Places {
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // Jobs of several processes each, which ought to run at the same time: one job after the other.
+    // One job after the other: the processes of a job ought to run at the same time.
     arguments.test_threads.get_or_insert(1);
     let trials = match Places::find().and_then(|places| places.compile("traffic.c").map(|program| (places, program))) {
         Ok(found) => {
@@ -151,7 +151,7 @@ fn number(variable: &str) -> Option<u64> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// What jobs say of themselves.
+/// Sums over jobs.
 #[derive(Default)]
 struct Totals {
     kills: u32,
@@ -161,7 +161,7 @@ struct Totals {
     received: u64,
     half_messages: u64,
     executor_died: u64,
-    told_twice: u64,
+    reported_twice: u64,
     slowest_ms: u64,
     noticed_ms: u64,
     lost: u64,
@@ -176,14 +176,14 @@ impl Totals {
         self.received += other.received;
         self.half_messages += other.half_messages;
         self.executor_died += other.executor_died;
-        self.told_twice += other.told_twice;
+        self.reported_twice += other.reported_twice;
         self.lost += other.lost;
         self.streamed += other.streamed;
         self.slowest_ms = self.slowest_ms.max(other.slowest_ms);
         self.noticed_ms = self.noticed_ms.max(other.noticed_ms);
     }
 
-    /// From the summaries that the survivors print, and the library's log.
+    /// Reads the summaries of the survivors and the library's log.
     fn read(printed: &str) -> Result<Totals, String> {
         let mut totals = Totals { recoveries: printed.matches("died holding the lock").count(), ..Totals::default() };
         let summaries: Vec<&str> =
@@ -202,7 +202,7 @@ impl Totals {
                 "received" => totals.received += value,
                 "half_messages" => totals.half_messages += value,
                 "executor_died" => totals.executor_died += value,
-                "told_twice" => totals.told_twice += value,
+                "reported_twice" => totals.reported_twice += value,
                 "lost" => totals.lost += value,
                 "streamed" if value == 0 => return Err("no small put was counted".to_owned()),
                 "streamed" => totals.streamed += value,
@@ -222,7 +222,7 @@ impl std::fmt::Display for Totals {
         write!(f, "{} messages checked, {} failed half way; ", self.received, self.half_messages)?;
         write!(f, "{} small puts counted; ", self.streamed)?;
         write!(f, "{} triggered operations lost their executor, ", self.executor_died)?;
-        write!(f, "{} were told twice; ", self.told_twice)?;
+        write!(f, "{} were reported twice; ", self.reported_twice)?;
         write!(f, "slowest end after a death {} ms, deaths noticed in {} ms", self.slowest_ms, self.noticed_ms)
     }
 }
@@ -279,7 +279,7 @@ fn judge(test: &Test, status: Option<ExitStatus>, printed: &str, parent: &Path, 
     Ok(totals)
 }
 
-/// No file and no process of a job that is over.
+/// Checks that a job which has ended left no file and no process.
 fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
     let left = process::files_below(parent);
     if !left.is_empty() {
@@ -298,7 +298,7 @@ fn nothing_is_left(parent: &Path, name: &str) -> Result<(), String> {
     }
 }
 
-/// Processes of this user that have this in their environment and are no zombies, whose environment is gone.
+/// Processes of this user that have this in their environment. A zombie has no environment.
 fn processes_with(marker: &str) -> Vec<u32> {
     let has = |pid: u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
@@ -314,7 +314,7 @@ fn shared_memory() -> PathBuf {
     if usual.is_dir() { usual } else { std::env::temp_dir() }
 }
 
-/// What says something: not the library's word on each lock that it found with a dead process.
+/// The first and last lines, without the library's reports of locks that dead processes held.
 fn head_and_tail(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.contains("died holding the lock")).collect();
     let mut shown = String::new();

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The twins of the live jobs in virtual time: `selvedge sim --keep-going --kill RANK@TIME`, real processes on simulated machines.
+//! The same traffic in virtual time: `selvedge sim --keep-going --kill RANK@TIME`, real processes on simulated machines.
 //!
-//! A test is named `sim::variant`, after the machine, or after what its links do. Of each job's 8 ranks 6 die at times that the
-//! seed says: half of them are killed by the simulator, the others end themselves, by a signal, with a status that is not 0, or in
-//! order but with their NICs open.
+//! A test is named `sim::variant`, after the machine or after the behaviour of its links. Of each job's 8 ranks, 6 die at
+//! times that the seed chooses. The simulator kills half of them. The others end themselves: by a signal, with a status that
+//! is not 0, or with status 0 but with their NICs open.
 //!
-//! 1. What the survivors hold against the traffic is what they hold against it live, with limits of virtual time; and nothing
-//!    fails before its target is dead, but where links lose what they carry.
-//! 2. A rank that is killed ends at that very time; each has the exit code of its end; the job has that of the first to fail.
+//! 1. The survivors check the same rules as in live jobs, with limits of virtual time. No operation fails before its target
+//!    is dead, except where links lose packets.
+//! 2. A rank that is killed ends at exactly that time. Each rank has the exit code of its end; the job has that of the first
+//!    rank that failed.
 //! 3. No file and no process is left.
-//! 4. The first job of each test is run twice: what it prints and what it reports is the same, but for the wall clock.
+//! 4. The first job of each test runs twice: its output and its report are the same, except for the wall clock.
 //! 5. Without `--keep-going` the first death ends the job (`sim::first-death`).
-//! 6. The launcher's barrier waits for the living only (`sim::barrier`), whatever its ranks were doing when they died.
+//! 6. The launcher's barrier waits for living ranks only (`sim::barrier`), whatever the dead ranks were doing.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -32,47 +33,48 @@ use super::{
 const RANKS: u32 = 8;
 const SURVIVORS: u32 = 2;
 const DYING: u32 = RANKS - SURVIVORS;
-/// How long there is traffic, and until when ranks die.
+/// The time with traffic, and the time in which ranks die.
 const TRAFFIC_US: u64 = 3500;
 const DEATHS_NS: u64 = 3_000_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Links {
     Sound,
-    /// They fail for less than the limit after which what waits is lost, lose and corrupt packets, and send them again.
+    /// They fail for less than the limit after which waiting packets are lost. They lose and corrupt packets, and retransmit
+    /// them.
     Failing,
-    /// They fail for longer, too, and send nothing again.
+    /// They also fail for longer, and retransmit nothing.
     Losing,
 }
 
-struct Twin {
+struct Simulated {
     variant: &'static str,
     machine: &'static str,
     links: Links,
     memory: &'static str,
-    /// Deaths, unless DEATH_KILLS says how many.
+    /// Deaths, unless DEATH_KILLS is set.
     kills: u32,
 }
 
-const fn twin(variant: &'static str, machine: &'static str, links: Links, memory: &'static str) -> Twin {
-    Twin { variant, machine, links, memory, kills: DYING }
+const fn test(variant: &'static str, machine: &'static str, links: Links, memory: &'static str) -> Simulated {
+    Simulated { variant, machine, links, memory, kills: DYING }
 }
 
-const TWINS: [Twin; 6] = [
-    twin("seastar-nic", "seastar-nic", Links::Sound, "mixed"),
-    twin("seastar-host", "seastar-host", Links::Sound, "mixed"),
-    twin("qdr-portals", "qdr-portals", Links::Sound, "shared"),
-    twin("cluster", "cluster", Links::Sound, "mixed"),
-    twin("failing-links", "seastar-nic", Links::Failing, "shared"),
-    twin("losing-links", "torus16", Links::Losing, "mixed"),
+const TESTS: [Simulated; 6] = [
+    test("seastar-nic", "seastar-nic", Links::Sound, "mixed"),
+    test("seastar-host", "seastar-host", Links::Sound, "mixed"),
+    test("qdr-portals", "qdr-portals", Links::Sound, "shared"),
+    test("cluster", "cluster", Links::Sound, "mixed"),
+    test("failing-links", "seastar-nic", Links::Failing, "shared"),
+    test("losing-links", "torus16", Links::Losing, "mixed"),
 ];
 
 pub(super) fn trials(found: &Arc<(Places, PathBuf)>) -> Vec<Trial> {
-    let mut trials: Vec<Trial> = TWINS
+    let mut trials: Vec<Trial> = TESTS
         .iter()
-        .map(|twin| {
+        .map(|test| {
             let found = Arc::clone(found);
-            Trial::test(format!("sim::{}", twin.variant), move || run_test(&found.0, &found.1, twin))
+            Trial::test(format!("sim::{}", test.variant), move || run_test(&found.0, &found.1, test))
         })
         .collect();
     let (one, other) = (Arc::clone(found), Arc::clone(found));
@@ -81,7 +83,7 @@ pub(super) fn trials(found: &Arc<(Places, PathBuf)>) -> Vec<Trial> {
     trials
 }
 
-/// How a rank ends, and when.
+/// The way a rank ends, and the time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct End {
     how: char,
@@ -99,7 +101,7 @@ impl End {
     }
 }
 
-/// What a seed says of a job.
+/// The random choices of a seed for a job.
 struct Draw {
     state: u64,
 }
@@ -112,14 +114,14 @@ impl Draw {
         (z ^ z >> 31) % bound
     }
 
-    /// Some die before their traffic begins, and some before they have had a turn.
+    /// Some ranks die before their traffic begins, and some before they run at all.
     fn end(&mut self) -> End {
         let how = ['k', 'k', 'k', 'k', 's', 'v', 'e', 'x'][self.below(8) as usize];
         let bound = [1, 30_000, DEATHS_NS][self.below(12).min(2) as usize];
         End { how, ns: self.below(bound) }
     }
 
-    /// Links between the routers of neighbouring ranks, which have the ranks' numbers; and one node's.
+    /// Failures of links between the routers of neighbouring ranks, which have the ranks' numbers, and of one node.
     fn failures(&mut self, links: Links) -> Vec<String> {
         let longest_us = if links == Links::Losing { 2_000 } else { 900 };
         let mut times = || {
@@ -134,13 +136,13 @@ impl Draw {
     }
 }
 
-fn run_test(places: &Places, program: &Path, twin: &Twin) -> Result<(), Failed> {
-    let kills = number("DEATH_KILLS").map_or(twin.kills, |kills| kills as u32);
+fn run_test(places: &Places, program: &Path, test: &Simulated) -> Result<(), Failed> {
+    let kills = number("DEATH_KILLS").map_or(test.kills, |kills| kills as u32);
     let seed = number("DEATH_SEED").unwrap_or(1);
     let began = Instant::now();
     let (mut totals, mut jobs, mut sent_again) = (Totals::default(), 0, 0);
     while totals.kills < kills {
-        let job = Job::new(places, twin, seed + jobs);
+        let job = Job::new(places, test, seed + jobs);
         let (ended, found) = job.run(program)?;
         if jobs == 0 {
             let (again, _) = job.run(program)?;
@@ -154,9 +156,9 @@ fn run_test(places: &Places, program: &Path, twin: &Twin) -> Result<(), Failed> 
         totals.kills += DYING;
         jobs += 1;
     }
-    println!("sim::{}: {jobs} jobs from seed {seed}, {:.1} s, {totals}", twin.variant, began.elapsed().as_secs_f64());
+    println!("sim::{}: {jobs} jobs from seed {seed}, {:.1} s, {totals}", test.variant, began.elapsed().as_secs_f64());
     println!("    {} operations between survivors lost, {sent_again} packets sent again", totals.lost);
-    match twin.links {
+    match test.links {
         Links::Failing if sent_again == 0 => Err("no link had anything to send again: this tests nothing".into()),
         Links::Losing if totals.lost == 0 => Err("no link lost anything: this tests nothing".into()),
         _ => Ok(()),
@@ -165,23 +167,23 @@ fn run_test(places: &Places, program: &Path, twin: &Twin) -> Result<(), Failed> 
 
 struct Job<'a> {
     places: &'a Places,
-    twin: &'a Twin,
+    test: &'a Simulated,
     seed: u64,
     ends: Vec<End>,
     failures: Vec<String>,
     name: String,
 }
 
-/// What it printed, and what it reported, without what the wall clock says.
+/// The output and the report of a job, without the values of the wall clock.
 type Ended = (String, Value);
 
 impl<'a> Job<'a> {
-    fn new(places: &'a Places, twin: &'a Twin, seed: u64) -> Job<'a> {
+    fn new(places: &'a Places, test: &'a Simulated, seed: u64) -> Job<'a> {
         let mut draw = Draw { state: seed.wrapping_mul(0x0012_3456_789a_bcdf) };
         let ends = (0..DYING).map(|_| draw.end()).collect();
-        let failures = if twin.links == Links::Sound { Vec::new() } else { draw.failures(twin.links) };
-        let name = format!("sim-{}-{}-{seed}", twin.variant, std::process::id());
-        Job { places, twin, seed, ends, failures, name }
+        let failures = if test.links == Links::Sound { Vec::new() } else { draw.failures(test.links) };
+        let name = format!("sim-{}-{}-{seed}", test.variant, std::process::id());
+        Job { places, test, seed, ends, failures, name }
     }
 
     fn file(&self, extension: &str) -> PathBuf {
@@ -193,28 +195,28 @@ impl<'a> Job<'a> {
         let (board, report) = (self.file("board"), self.file("json"));
         File::create(&board).and_then(|file| file.set_len(BOARD_BYTES)).map_err(failed)?;
         let mut command = Command::new(&self.places.launcher);
-        command.args(["sim", "--quiet", "-n", &RANKS.to_string(), "--machine", self.twin.machine]);
+        command.args(["sim", "--quiet", "-n", &RANKS.to_string(), "--machine", self.test.machine]);
         command.args(["--time-limit", "60s", "--json"]).arg(&report);
         command.args(keep_going.then_some("--keep-going"));
         for (number, end) in self.ends.iter().enumerate().filter(|(_, end)| end.how == 'k') {
             command.args(["--kill", &format!("{}@{}ns", SURVIVORS as usize + number, end.ns)]);
         }
         command.args(&self.failures);
-        match self.twin.links {
+        match self.test.links {
             Links::Sound => {}
             Links::Failing => _ = command.args(["--loss", "0.002", "--corruption", "0.002"]),
-            // As fast as its hosts: of slower ones the traffic's long messages take more time than its limit.
+            // As fast as the hosts: on slower links the long messages take more time than their limit.
             Links::Losing => _ = command.args(["--set", "link.bandwidth_MBps=1600"]),
         }
         command.arg("--").args([program, &board]).args(["sim", &TRAFFIC_US.to_string(), &self.seed.to_string()]);
-        command.arg(self.twin.memory).args(self.ends.iter().map(|end| format!("{}@{}", end.how, end.ns)));
-        command.args((self.twin.links == Links::Losing).then_some("lossy"));
+        command.arg(self.test.memory).args(self.ends.iter().map(|end| format!("{}@{}", end.how, end.ns)));
+        command.args((self.test.links == Links::Losing).then_some("lossy"));
         command.stdin(Stdio::null()).stdout(File::create(self.file("out")).map_err(failed)?);
         command.stderr(File::create(self.file("log")).map_err(failed)?);
         Ok(command)
     }
 
-    /// Runs it in a directory of its own, of which nothing may be left.
+    /// Runs the job in its own directory, of which nothing may be left.
     fn carry_out(&self, program: &Path, keep_going: bool) -> Result<(ExitStatus, Ended), String> {
         let parent = shared_memory().join(format!("selvedge-death-{}", self.name));
         fs::create_dir(&parent).map_err(|error| format!("{}: {error}", parent.display()))?;
@@ -279,7 +281,7 @@ impl<'a> Job<'a> {
     }
 
     fn failed(&self, why: &str) -> String {
-        let mut words = format!("{why}\nsim::{}, seed {}", self.twin.variant, self.seed);
+        let mut words = format!("{why}\nsim::{}, seed {}", self.test.variant, self.seed);
         for kind in ["out", "log"] {
             let text = fs::read_to_string(self.file(kind)).unwrap_or_default();
             let _ = write!(words, "\n{}:\n{}", self.file(kind).display(), head_and_tail(&text));
@@ -291,7 +293,7 @@ impl<'a> Job<'a> {
 /// Rule 5.
 fn first_death(places: &Places, program: &Path) -> Result<(), Failed> {
     for (seed, how, code) in [(1, 'k', KILLED), (2, 's', KILLED), (3, 'v', 139), (4, 'e', 3)] {
-        let mut job = Job::new(places, &TWINS[0], seed);
+        let mut job = Job::new(places, &TESTS[0], seed);
         job.name = format!("{}-first", job.name);
         job.ends.iter_mut().for_each(|end| (end.how, end.ns) = (how, end.ns.max(200_000)));
         let (status, (printed, report)) = job.carry_out(program, false).map_err(|why| job.failed(&why))?;
@@ -306,7 +308,7 @@ fn first_death(places: &Places, program: &Path) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Rule 6. Rank r comes to the barrier after r ms: ranks 0, 3 and 4 are killed in it, before it, and before they have begun.
+/// Rule 6. Rank r enters the barrier after r ms. Ranks 0, 3 and 4 are killed in it, before it, and before they begin.
 fn barrier(places: &Places) -> Result<(), Failed> {
     let program = places.compile("barrier.c")?;
     let parent = shared_memory().join(format!("selvedge-death-barrier-{}", std::process::id()));

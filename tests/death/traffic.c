@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * traffic.c: random traffic in which processes are killed at random instants; one rank of the job `tests/death` runs.
+ * traffic.c: one rank of the jobs of `tests/death`. Ranks send random messages, and processes are killed at random instants.
  *
  *     selvedge run -n N traffic BOARD STYLE KILLS SEED MEMORY
  *     selvedge sim -n N --machine M --keep-going -- traffic BOARD sim MICROSECONDS SEED MEMORY ENDS...
  *
- * Ranks 0 and 1 survive and check. The others have victims: processes that send to everybody, mostly to the
- * survivors, until they are killed, and that a new one then replaces under the same Portals process id.
+ * Ranks 0 and 1 survive: they check the traffic. Every other rank has victims. A victim is a process that sends to all
+ * ranks, mostly to the survivors, until it is killed; then a new victim takes its place under the same Portals process id.
  *
  *   STYLE nurse   rank >= 2 forks its victims and kills each at a random instant
  *         step    rank >= 2 forks its victims, steps each through one operation, and kills it after the k-th
  *                 instruction, with another k and another operation each time
  *         rank    rank >= 2 is itself the victim, once
- *         sim     likewise in virtual time, with traffic for so long; limits of time are a hundredth, and nothing depends on
- *                 anything but the arguments
- *   KILLS         how many victims every rank >= 2 has
+ *         sim     the same in virtual time, with traffic for MICROSECONDS; limits of time are a hundredth of the live ones,
+ *                 and nothing depends on anything but the arguments
+ *   KILLS         the number of victims of every rank >= 2
  *   MEMORY        shared (all of it from selvedge_alloc) or mixed
- *   ENDS          of each rank >= 2, as HOW@NANOSECONDS of virtual time: k killed from outside; s, v, e, x ends itself then or
- *                 soon after, by SIGKILL, by SIGSEGV, status 3, or status 0 with its NICs open. `lossy` as the last:
- *                 links lose what they carry, so that operations between survivors may fail
- *   BOARD         a file that all ranks map: who lives, who has died when. Outside of what is tested
+ *   ENDS          for each rank >= 2, HOW@NANOSECONDS of virtual time. k: the simulator kills it. s, v, e, x: it ends itself
+ *                 then or soon after, by SIGKILL, by SIGSEGV, with status 3, or with status 0 and its NICs open. `lossy` as
+ *                 the last word: links lose packets, so that operations between survivors may fail
+ *   BOARD         a file that all ranks map: which processes live, and when each died. It is not part of the test's subject
  *
- * What the survivors hold against the traffic
- *  1. Bytes of a message or reply whose event says PTL_NI_OK are those that were sent.
- *  2. Every operation ends in exactly the events it asked for: within LIMIT_NS of its target's death, and within
- *     PATIENCE_NS in any case. Time in which a survivor itself was not scheduled does not count.
- *  3. Operations between survivors never fail, and never cease; but a triggered one fails if a victim was running it.
- *  4. An entry used once gives one message event and one AUTO_UNLINK, whoever died meanwhile.
- *  5. Of small puts that are only counted, those between survivors count exactly once, at both ends; when an entry has been
- *     unlinked, its memory stays as it is.
- *  6. At the end lists, counters and queues can be taken down, and a ping-pong of the survivors is exact.
+ * What the survivors check
+ *  1. The bytes of a message or reply whose event has PTL_NI_OK are those that were sent.
+ *  2. Every operation posts exactly the events that it asked for: within LIMIT_NS of its target's death, and within
+ *     PATIENCE_NS in any case. Time in which the survivor itself was not scheduled does not count.
+ *  3. Operations between survivors never fail and never stall; but a triggered one fails if a victim was running it.
+ *  4. An entry that is used once posts one message event and one AUTO_UNLINK, whichever process dies meanwhile.
+ *  5. Small puts that are only counted: those between survivors count exactly once, at both ends. When an entry is unlinked,
+ *     its memory no longer changes.
+ *  6. At the end, lists, counters and queues can be freed, and a ping-pong of the survivors is exact.
  *
- * The last line of a survivor is a summary, `key=value` with spaces between, which the test reads.
+ * The last line of a survivor is a summary, `key=value` with spaces between. The test reads it.
  */
 #include <portals4.h>
 #include <selvedge.h>
@@ -63,16 +63,16 @@ enum {
     GENERATIONS_MAX = 4096,
     OPERATIONS = 32,             /* under way at once */
     SLOT_BYTES = 64 << 10,       /* most bytes of a usual message */
-    REGION_BYTES = 1 << 20,      /* what a sender has of a persistent entry, and the longest message */
+    REGION_BYTES = 1 << 20,      /* a sender's part of a persistent entry, and the longest message */
     ONCE_ENTRIES = 24,
     OVERFLOW_ENTRIES = 3,
     OVERFLOW_BYTES = 512 << 10,
-    CLASSES = 4,                 /* match bits of messages that are expected; others are not */
+    CLASSES = 4,                 /* match bits of expected messages; other messages are unexpected */
     TRIGGERED = 6,
     PINGS = 300,
-    STREAM_SLOT_BYTES = 64,      /* what a sender has of the memory of streams */
+    STREAM_SLOT_BYTES = 64,      /* a sender's part of the memory of streams */
     STREAM_UNDER_WAY = 16,
-    STEPS_MAX = 6000, /* instructions of one operation */
+    STEPS_MAX = 6000, /* the most instructions of one operation */
 };
 
 /* Portal table indices. */
@@ -82,28 +82,28 @@ static uint64_t limit_ns = UINT64_C(1000000000);
 #define LIMIT_NS limit_ns
 #define PATIENCE_NS (10 * limit_ns)
 #define MEETING_NS UINT64_C(10000000000)
-#define LIFE_NS UINT64_C(60000000000) /* nothing here outlives this, whatever happens */
+#define LIFE_NS UINT64_C(60000000000) /* no process here lives longer, whatever happens */
 
 /* ---- The board ---------------------------------------------------------------------------------------- */
 
 struct seat {
-    _Atomic uint32_t generation;      /* of the victim that sits here now, from 1; 0: none so far */
-    _Atomic uint32_t ready;           /* the last one that began to send */
+    _Atomic uint32_t generation;      /* of the victim that has this id, from 1; 0: none so far */
+    _Atomic uint32_t ready;           /* the last generation that began to send */
     _Atomic uint64_t died_ns[GENERATIONS_MAX];
 };
 
 struct board {
     _Atomic uint32_t done;     /* ranks whose victims are all dead */
-    _Atomic uint32_t arrived[8]; /* survivors at each meeting point */
-    _Atomic uint32_t corrupt;  /* found by anyone, victims too */
-    _Atomic uint64_t streamed[SURVIVORS][2]; /* what a survivor put to the other's PT_OWN, of each side */
+    _Atomic uint32_t arrived[8]; /* survivors at each barrier of theirs */
+    _Atomic uint32_t corrupt;  /* corrupt messages that any process found, victims included */
+    _Atomic uint64_t streamed[SURVIVORS][2]; /* puts of each survivor to PT_OWN of the other, for each side */
     struct seat seats[RANKS_MAX];
 };
 
 static struct board *board;
 static int rank, ranks;
 static bool survivor, all_shared;
-/* Of a simulated job: how and when its ranks end (in the time of `now_ns`), and whether links lose what they carry. */
+/* For a simulated job: how and when its ranks end (in the time of `now_ns`), and whether links lose packets. */
 static bool simulated, lossy;
 static char end_how[RANKS_MAX];
 static uint64_t end_ns[RANKS_MAX];
@@ -147,7 +147,7 @@ __attribute__((format(printf, 1, 2))) static void complain(const char *format, .
     fprintf(stderr, "ERROR rank %d at %.3f s: %s\n", rank, (double)(now_ns() - born_ns) * 1e-9, text);
 }
 
-/* A call that has no reason to fail. */
+/* A call that must succeed. */
 #define OK(call)                                                     \
     do {                                                             \
         int code_ = (call);                                          \
@@ -215,14 +215,14 @@ struct side {
     ptl_handle_me_t region, atomics, ping;
     unsigned char *source, *big, *sink, *region_memory, *ping_memory, *ping_source;
     uint64_t *atomic_memory;
-    /* Small puts that are only counted: those of all (0), those of survivors (1). */
+    /* Small puts that are only counted: of all ranks (0), of survivors (1). */
     ptl_handle_ct_t stream_ct[2], stream_told, stream_fired;
     ptl_handle_md_t stream_md;
     ptl_handle_me_t stream[2];
     unsigned char *stream_memory[2], *stream_source;
     uint64_t streamed;
     struct operation operations[OPERATIONS];
-    /* What lies in our part of a peer's region, and the count in our word of its atomics. */
+    /* The bytes in our part of a peer's region, and the count in our word of its atomics. */
     struct { bool known, busy; uint64_t seed, bytes; } there[RANKS_MAX];
     struct { bool known, busy; uint64_t value; } counted[RANKS_MAX];
     uint64_t region_ok;
@@ -233,16 +233,17 @@ static struct side sides[2];
 static struct once onces[ONCE_ENTRIES];
 static struct overflow overflows[OVERFLOW_ENTRIES];
 static uint32_t sequence_next = 1;
-/* Triggered operations that have ended: who ran one may have died when it had said so, and then word of it comes twice, the second late. */
+/* Triggered operations that have completed. The process that ran one may die after it reported the completion; then a
+ * second report comes late. */
 enum { TRIGGERED_KNOWN = 1 << 14 };
 static uint32_t triggered_ended[TRIGGERED_KNOWN];
-/* Bytes and counts that are there are known for survivors only: what a victim was told goes with it. */
+/* Only survivors know which bytes and counts are there: what a victim knew is lost with it. */
 static struct {
     uint64_t started, done, failed, received, unexpected, between, undeliverable_received, slowest_ns, dropped_events,
-        refused, disabled, triggered, executor_died, told_twice, gap_ns, noticed_ns, lost, streamed;
+        refused, disabled, triggered, executor_died, reported_twice, gap_ns, noticed_ns, lost, streamed;
 } tally;
 static uint64_t own_ns, own_last_ns; /* time in which this process ran */
-static uint64_t between_ns;          /* when the last operation with the other survivor ended, in own_ns */
+static uint64_t between_ns;          /* when the last operation with the other survivor completed, in own_ns */
 
 static void *memory_new(size_t bytes, bool shared)
 {
@@ -381,7 +382,7 @@ static void open_all(void)
 
 /* ---- Operations --------------------------------------------------------------------------------------- */
 
-/* Whether this victim is known to have died. */
+/* True if this victim is known to be dead. */
 static bool has_died(int target, uint32_t generation)
 {
     if (end_how[target] == 'k')
@@ -415,7 +416,7 @@ static void *tag_of(struct operation *op)
     return (void *)((uintptr_t)op->sequence << 8 | (uintptr_t)(op - sides[op->side].operations));
 }
 
-/* Lengths from 1 byte to 64 KiB, small ones as likely as large ones. */
+/* Lengths from 1 byte to 64 KiB, short ones as likely as long ones. */
 static size_t random_bytes(void)
 {
     return 1 + random_below(UINT64_C(1) << random_below(17));
@@ -432,7 +433,7 @@ static ptl_size_t address(const void *memory)
     return (ptl_size_t)(uintptr_t)memory;
 }
 
-/* Whether the one long buffer or the one long sink of a side is in use. */
+/* True if the one long buffer or the one long sink of a side is in use. */
 static bool long_one_under_way(const struct side *s)
 {
     for (int i = 0; i < OPERATIONS; i++)
@@ -504,8 +505,8 @@ static bool start_atomic(int which, int target, bool fetches)
     return true;
 }
 
-/* A put that whoever writes to our region sets off, sometimes by way of a second counter. It goes to the last
- * part of the target's region, which nobody looks at. */
+/* A put that any message to our region triggers, sometimes through a second counter. Its target is the last part of the
+ * peer's region, which nothing checks. */
 static bool start_triggered(int which, int target)
 {
     struct side *s = &sides[which];
@@ -538,7 +539,7 @@ static bool start_triggered(int which, int target)
     return true;
 }
 
-/* Whether all puts of streams but so many have been told of. */
+/* True if the puts of streams are complete, except for at most `but` of them. */
 static bool stream_is_told(const struct side *s, uint64_t but)
 {
     ptl_ct_event_t told = {0};
@@ -546,7 +547,7 @@ static bool stream_is_told(const struct side *s, uint64_t but)
     return told.success + told.failure + 2 * but >= 2 * s->streamed;
 }
 
-/* Some puts of a stream. Survivors' own are numbered. */
+/* Some puts of a stream. The puts of survivors are numbered. */
 static void start_stream(int which, int target, unsigned puts)
 {
     struct side *s = &sides[which];
@@ -564,7 +565,7 @@ static void start_stream(int which, int target, unsigned puts)
     }
 }
 
-/* Changes what streams to here go by. */
+/* Changes an object that streams to this process depend on. */
 static void disturb_streams(void)
 {
     struct side *s = &sides[any()];
@@ -597,7 +598,7 @@ static void disturb_streams(void)
     }
 }
 
-/* Rule 5, when survivors have met and none sends. */
+/* Rule 5, after a barrier of the survivors, while none sends. */
 static void check_streams(void)
 {
     for (int which = 0; which < 2; which++) {
@@ -657,7 +658,7 @@ static void operation_ended(struct operation *op, const ptl_event_t *ev)
     bool same = op->target < SURVIVORS;
     bool undeliverable = ev->ni_fail_type == PTL_NI_UNDELIVERABLE;
     if (op->target < SURVIVORS && op->kind == OP_TRIGGERED && undeliverable && !simulated) {
-        tally.executor_died++; /* a victim ran it: at most once is what triggered operations run */
+        tally.executor_died++; /* a victim ran it: a triggered operation runs at most once */
     } else if (op->target < SURVIVORS && undeliverable && lossy) {
         tally.lost++;
     } else if (op->target >= SURVIVORS && undeliverable && simulated && !lossy && op->generation != 0
@@ -727,7 +728,7 @@ static void initiator_event(int which, const ptl_event_t *ev)
     bool is_over = op->kind == OP_NONE || op->sequence != tag >> 8;
     bool once_triggered = is_over && triggered_ended[(tag >> 8) % TRIGGERED_KNOWN] == tag >> 8;
     if (once_triggered && what == WANT_ACK && ev->ni_fail_type == PTL_NI_UNDELIVERABLE) {
-        tally.told_twice++;
+        tally.reported_twice++;
         return;
     }
     if (op->kind == OP_NONE || op->sequence != tag >> 8 || (op->wanted & what) == 0) {
@@ -736,7 +737,7 @@ static void initiator_event(int which, const ptl_event_t *ev)
         return;
     }
     op->wanted &= ~what;
-    /* SEND and ACK may come in any order; the operation is judged by the answer. */
+    /* SEND and ACK may come in any order; the ACK decides about the operation. */
     static ptl_event_t answers[2][OPERATIONS];
     int index = (int)(op - sides[which].operations);
     if (what != WANT_SEND)
@@ -817,7 +818,7 @@ static void once_event(const ptl_event_t *ev)
     }
 }
 
-static bool closing; /* entries that are used up stay so */
+static bool closing; /* do not append entries again that are used up */
 
 static bool take_events(int which, unsigned timeout_ms)
 {
@@ -849,7 +850,7 @@ static bool take_events(int which, unsigned timeout_ms)
         else
             once_event(&ev);
     }
-    /* Events of the region overwrite each other; those that are there must be whole. */
+    /* Messages to the region overwrite each other's data; each event that is there must be whole. */
     for (int n = 0; which == 1 && n < 64; n++) {
         int code = PtlEQGet(s->region_eq, &ev);
         if (code != PTL_OK && code != PTL_EQ_DROPPED)
@@ -862,7 +863,7 @@ static bool take_events(int which, unsigned timeout_ms)
     return found;
 }
 
-/* Puts back what was used up. */
+/* Appends again the entries that are used up. */
 static void repost(void)
 {
     static uint64_t disabled_seen;
@@ -887,7 +888,7 @@ static void tick_own_time(void)
     own_last_ns = now;
 }
 
-/* Rule 2: nothing stays open. */
+/* Rule 2: no operation stays open. */
 static unsigned watch(void)
 {
     unsigned open = 0;
@@ -906,7 +907,7 @@ static unsigned watch(void)
             open++;
             bool dead = op->target >= SURVIVORS && has_died(op->target, op->generation);
             if (!dead && op->generation != 0 && own_ns - op->started_ns < PATIENCE_NS) {
-                op->threshold = op->kind == OP_TRIGGERED ? op->threshold : own_ns; /* last seen with a living target */
+                op->threshold = op->kind == OP_TRIGGERED ? op->threshold : own_ns; /* last seen with a target that lived */
                 continue;
             }
             uint64_t since = op->kind != OP_TRIGGERED && op->threshold > op->started_ns ? op->threshold : op->started_ns;
@@ -939,7 +940,7 @@ static void turn(void)
     repost();
     if (!found && random_below(simulated ? 512 : 64) == 0)
         take_events(any(), 1 + (unsigned)random_below(3));
-    /* Who looks again and again in vain has its turns rarer and rarer there. */
+    /* The simulator gives fewer turns to a process that polls and finds nothing, so this one sleeps. */
     if (!found && simulated)
         sleep_ns(500 + random_below(4000));
     if (count % 64 == 0) {
@@ -951,13 +952,14 @@ static void turn(void)
     }
 }
 
-/* With all victims dead, operations to their ids must begin to fail: a death is noticed though few messages go there. */
+/* When all victims are dead, operations to their ids must begin to fail: the library notices a death though few messages
+ * go there. */
 static void notice_the_dead(void)
 {
     uint64_t began = own_ns, since = began;
     for (int dead = SURVIVORS; dead < ranks; dead++) {
         if (simulated)
-            since = own_ns; /* one turn may wait for a third of the limit */
+            since = own_ns; /* one turn may take a third of the limit */
         bool noticed = false;
         while (!noticed && own_ns - since < LIMIT_NS) {
             uint64_t failed = tally.failed;
@@ -973,7 +975,7 @@ static void notice_the_dead(void)
     tally.noticed_ns = own_ns - began;
 }
 
-/* Survivors wait here for each other, doing what others need of them. */
+/* Survivors wait here for each other, and make progress for others meanwhile. */
 static void meet(int point)
 {
     atomic_fetch_add(&board->arrived[point], 1);
@@ -1015,8 +1017,8 @@ static void ping_pong(void)
     }
 }
 
-/* Rule 6. Everything that is linked can be unlinked; what cannot be had unexpected headers, or had gone by itself and
- * must say so. */
+/* Rule 6. Every linked entry can be unlinked. An entry that cannot had unexpected headers, or was unlinked by itself and
+ * must have posted an event. */
 static void take_down(void)
 {
     closing = true;
@@ -1029,7 +1031,7 @@ static void take_down(void)
         if (code != PTL_OK)
             complain("an entry used once is neither linked nor told of: PtlMEUnlink gave %d", code);
     }
-    /* The headers that nobody claimed. */
+    /* The headers that no entry matched. */
     ptl_me_t all = {.uid = PTL_UID_ANY, .options = PTL_ME_OP_PUT | PTL_ME_EVENT_OVER_DISABLE, .ct_handle = PTL_CT_NONE,
                     .match_id = {.phys = {.nid = PTL_NID_ANY, .pid = PTL_PID_ANY}}, .ignore_bits = ~UINT64_C(0)};
     OK(PtlMESearch(sides[0].ni, PT_ONCE, &all, PTL_SEARCH_DELETE, NULL));
@@ -1112,12 +1114,12 @@ static int survive(bool ranks_die, uint64_t life_ns)
     take_down();
     printf("summary rank=%d errors=%u corrupt=%u started=%zu done=%zu failed=%zu between=%zu received=%zu unexpected=%zu "
            "triggered=%zu half_messages=%zu refused=%zu disabled=%zu dropped_events=%zu slowest_ms=%zu gap_ms=%zu "
-           "executor_died=%zu told_twice=%zu noticed_ms=%zu lost=%zu streamed=%zu\n",
+           "executor_died=%zu reported_twice=%zu noticed_ms=%zu lost=%zu streamed=%zu\n",
            rank, errors, atomic_load(&board->corrupt), (size_t)tally.started, (size_t)tally.done, (size_t)tally.failed,
            (size_t)tally.between, (size_t)tally.received, (size_t)tally.unexpected, (size_t)tally.triggered,
            (size_t)tally.undeliverable_received, (size_t)tally.refused, (size_t)tally.disabled,
            (size_t)tally.dropped_events, (size_t)(tally.slowest_ns / 1000000), (size_t)(tally.gap_ns / 1000000), (size_t)tally.executor_died,
-           (size_t)tally.told_twice, (size_t)(tally.noticed_ns / 1000000), (size_t)tally.lost,
+           (size_t)tally.reported_twice, (size_t)(tally.noticed_ns / 1000000), (size_t)tally.lost,
            (size_t)tally.streamed);
     fflush(stdout);
     return errors != 0 || atomic_load(&board->corrupt) != 0;
@@ -1125,7 +1127,7 @@ static int survive(bool ranks_die, uint64_t life_ns)
 
 /* ---- Victims ------------------------------------------------------------------------------------------ */
 
-/* One operation of each kind that changes a survivor's tables; `which` counts on. */
+/* One operation of each kind that changes a survivor's tables; `which` selects the kind. */
 static void step_operation(unsigned which)
 {
     int target = (int)(which / 16 % SURVIVORS);
@@ -1141,7 +1143,7 @@ static void step_operation(unsigned which)
     }
 }
 
-/* A simulated rank's own end. */
+/* A simulated rank ends itself. */
 static void end_myself(void)
 {
     struct rlimit none = {0};
@@ -1169,23 +1171,23 @@ _Noreturn static void be_victim(uint32_t generation, bool stepped, unsigned whic
             turn();
             start_something();
         }
-        for (int i = 0; i < 2 * SURVIVORS; i++) /* so that it has leases */
+        for (int i = 0; i < 2 * SURVIVORS; i++) /* so that the victim has grants */
             for (int n = 0; n < 10; n++) {
                 start_stream(i / SURVIVORS, i % SURVIVORS, STREAM_UNDER_WAY);
                 turn();
             }
         atomic_store(&seat->ready, generation);
         for (;;) {
-            raise(SIGSTOP); /* from here */
+            raise(SIGSTOP); /* the parent begins to step here */
             step_operation(which++);
-            raise(SIGSTOP); /* to here it is stepped */
+            raise(SIGSTOP); /* and stops to step here */
             turn();
             turn();
         }
     }
     atomic_store(&seat->ready, generation);
     if (simulated)
-        atomic_store(&seat->generation, generation); /* it can be reached from here on */
+        atomic_store(&seat->generation, generation); /* others may send to it after this */
     for (;;) {
         turn();
         start_something();
@@ -1196,7 +1198,7 @@ _Noreturn static void be_victim(uint32_t generation, bool stepped, unsigned whic
     }
 }
 
-/* A process that is killed with this one. */
+/* A process that dies with this one. */
 static pid_t fork_victim(uint32_t generation, bool stepped, unsigned which)
 {
     pid_t parent = getpid();
@@ -1246,13 +1248,13 @@ static void kill_at_random(uint32_t generation)
 {
     pid_t pid = fork_victim(generation, false, 0);
     if (random_below(10) == 0)
-        sleep_ns(random_below(6000000)); /* perhaps while it comes up */
+        sleep_ns(random_below(6000000)); /* perhaps while the victim still starts */
     else if (wait_ready(pid, generation))
         sleep_ns(random_below(UINT64_C(1000) << random_below(15)));
     bury(pid, generation);
 }
 
-/* Waits for the traced victim to stop. False: it has ended. */
+/* Waits until the traced victim stops. False: it has ended. */
 static bool stopped(pid_t pid, int *signal)
 {
     int status;
@@ -1262,7 +1264,7 @@ static bool stopped(pid_t pid, int *signal)
     return true;
 }
 
-/* Lets it run until it stops itself. */
+/* Lets the victim run until it stops itself. */
 static bool run_to_stop(pid_t pid)
 {
     int signal = 0;
@@ -1275,8 +1277,8 @@ static bool run_to_stop(pid_t pid)
     return true;
 }
 
-/* Every instruction of every operation is as likely as any other: one that the operation does not have is drawn anew,
- * with the next operation. */
+/* Every instruction of every operation is equally likely: a number beyond the operation's length is drawn again, with the
+ * next operation. */
 static void kill_after_step(uint32_t generation)
 {
     pid_t pid = fork_victim(generation, true, generation);
@@ -1323,7 +1325,7 @@ static void die(int signal)
     kill(getpid(), SIGKILL);
 }
 
-/* A crash of ours or of the library: says where, in words that addr2line understands. */
+/* After a crash in the test or the library: prints the place, in words that addr2line understands. */
 static void crash(int signal)
 {
     void *frames[32];
@@ -1332,10 +1334,10 @@ static void crash(int signal)
     _exit(128 + signal);
 }
 
-/* The words that say how ranks end: of ranks from SURVIVORS on. False: they make no sense. */
+/* The words that say how ranks end, for ranks from SURVIVORS on. False: they are wrong. */
 static bool read_ends(char **words, int count)
 {
-    /* Virtual clocks of this kind begin with an uptime; no rank has had a turn before the first one reads it. */
+    /* Virtual clocks begin with an uptime; no rank runs before the first one reads it. */
     uint64_t start = now_ns() / 1000000000 * 1000000000;
     if (count == ranks - SURVIVORS + 1 && strcmp(words[count - 1], "lossy") == 0) {
         lossy = true;

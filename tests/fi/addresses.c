@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Address vectors: maps and tables, inserting, looking up, removing, printing, bad input; insertion told by events; and
+ * Address vectors: maps and tables, insertion, lookup, removal, printing, bad input, and insertion that posts events; and
  * fi_getname. fi_av(3), fi_cm(3).
  */
 #include "suite.h"
@@ -14,7 +14,7 @@ static struct fid_av *av_open(struct side *side, struct fi_av_attr attr)
     return av;
 }
 
-/* Addresses of endpoints that exist, one after another. */
+/* The addresses of existing endpoints, one after another. */
 static unsigned char *addresses_of(struct side **sides, int count)
 {
     size_t bytes = sides[0]->address_bytes;
@@ -43,7 +43,7 @@ CASE(types, 1,
     struct fid_av *av = NULL;
     OK(fi_fabric(info->fabric_attr, &fabric, NULL));
     OK(fi_domain(fabric, info, &domain, NULL));
-    enum fi_av_type told = info->domain_attr->av_type; /* unspecified: any */
+    enum fi_av_type told = info->domain_attr->av_type; /* unspecified: the provider chooses */
     for (size_t i = 0; i < COUNT_OF(TYPES); i++) {
         about("type %d, told %d", TYPES[i], told);
         struct fi_av_attr attr = {.type = TYPES[i]};
@@ -299,7 +299,7 @@ CASE(names_and_services, 1, "fi_av_insertsvc, fi_av_insertsym: a name that does 
     CHECK_OP(rc, <=, 0);
 }
 
-/* A number that cases that run at the same time do not have. */
+/* A number that no case has which runs at the same time. */
 static const char *own_service(void)
 {
     static char text[8];

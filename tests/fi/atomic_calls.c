@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Atomic operations: how many elements at once, the forms of the calls, completions, and operations of several
+ * Atomic operations: the number of elements of one call, the forms of the calls, completions, and operations of several
  * processes on one word. fi_atomic(3).
  */
 #include "atomics.h"
@@ -53,7 +53,7 @@ CASE(forms, 1,
     struct fi_rma_ioc there[2] = {{b.region.base, many_there ? 2 : 4, b.region.key},
                                   {b.region.base + 80, 2, b.region.key}};
     size_t n = many ? 2 : 1, m = many_there ? 2 : 1;
-    uint64_t *second = many_there ? memory + 10 : memory + 2; /* where elements 2 and 3 lie */
+    uint64_t *second = many_there ? memory + 10 : memory + 2; /* the memory of elements 2 and 3 */
     struct fi_msg_atomic msg = {.msg_iov = from,
                                 .iov_count = n,
                                 .addr = b.p.to_b,
@@ -242,7 +242,7 @@ CASE(adds_of_all_types_by_four, 4,
                        NULL));
         WAIT_TX(side);
     }
-    /* a fetch behind them, so that they are there */
+    /* a fetch after them: when it completes, they are done */
     uint64_t old;
     POST(fi_fetch_atomic(side->ep, NULL, 1, NULL, &old, NULL, to(3), all[3].base, all[3].key, FI_UINT64, FI_ATOMIC_READ,
                          NULL));

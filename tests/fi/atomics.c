@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Atomic operations: every operation on every type that the provider grants, against the same computed here; what it
- * does not grant is refused. fi_atomic(3).
+ * Atomic operations: every operation on every type that the provider grants, compared with the same operation computed
+ * here. The provider refuses what it does not grant. fi_atomic(3).
  */
 #include "atomics.h"
 
@@ -16,7 +16,7 @@ typedef long double complex long_double_complex;
 
 /* ---- The same, computed here ------------------------------------------------------------------------------------- */
 
-/* One element: the target's new value into `target`. False: the operation has no meaning for the type. */
+/* One element: writes the target's new value to `target`. False: the operation has no meaning for the type. */
 typedef bool compute_fn(enum fi_op op, void *target, const void *operand, const void *compare);
 
 #define COMMON_CASES(T)                                                                                                \
@@ -79,7 +79,7 @@ typedef bool compute_fn(enum fi_op op, void *target, const void *operand, const 
 #define COMPUTE_REAL(T) COMPUTE(T, COMMON_CASES(T) ORDERED_CASES)
 #define COMPUTE_COMPLEX(T) COMPUTE(T, COMMON_CASES(T))
 
-/* Products of signed integers as unsigned ones: what wraps is not undefined then. */
+/* Multiplies signed integers as unsigned ones, because their overflow is not undefined. */
 #define COMPUTE_SIGNED(T, U)                                                                                           \
     static bool compute_##T(enum fi_op op, void *target, const void *operand, const void *compare)                     \
     {                                                                                                                  \
@@ -120,7 +120,7 @@ struct type {
     size_t bytes;
     compute_fn *compute;
     enum { INTEGER, REAL, COMPLEX } kind;
-    size_t part; /* of a complex number or a long double: bytes that mean something */
+    size_t part; /* the bytes of a complex number or a long double that hold its value */
 };
 
 static const struct type TYPES[] = {
@@ -168,7 +168,7 @@ static const struct {
 
 static bool is_comparing(enum fi_op op) { return op >= FI_CSWAP && op <= FI_MSWAP; }
 
-/* Values that meet each other often, and those at the ends. */
+/* Values that are often equal, and the extremes. */
 static void set_value(const struct type *t, void *at, uint64_t *state)
 {
     static const int SMALL[] = {0, 1, 2, 3, -1, -2, 100};
@@ -200,7 +200,7 @@ static void set_value(const struct type *t, void *at, uint64_t *state)
     memcpy(at, bytes, t->bytes);
 }
 
-/* The padding of a long double means nothing. */
+/* The padding of a long double has no meaning. */
 static bool same(const struct type *t, const void *a, const void *b)
 {
     if (t->part == t->bytes) return memcmp(a, b, t->bytes) == 0;
@@ -252,7 +252,7 @@ static void try_one(struct setup *b, enum call call, const struct type *t, enum 
                                op, CONTEXT(1)));
     struct completion c = WAIT_TX(b->p.a);
     CHECK_PTR(c.context, CONTEXT(1));
-    if (call == BASE) { /* there when a read behind it has come back */
+    if (call == BASE) { /* the result is there when a read that follows it completes */
         char probe[8];
         POST(fi_fetch_atomic(ep, NULL, 1, NULL, probe, NULL, b->p.to_b, b->region.base, key, FI_UINT64, FI_ATOMIC_READ,
                              CONTEXT(2)));
@@ -331,9 +331,9 @@ CASE(granted_by_ours, 1,
                     REFUSED(valid(b.p.a->ep, call, TYPES[t].datatype, op, &count));
                 continue;
             }
-            if (TYPES[t].kind == INTEGER && TYPES[t].bytes > 8) continue; /* ours to choose */
+            if (TYPES[t].kind == INTEGER && TYPES[t].bytes > 8) continue; /* the provider may choose */
             if (TYPES[t].kind != INTEGER && (op == FI_LOR || op == FI_LAND || op == FI_LXOR))
-                continue; /* ours to choose */
+                continue; /* the provider may choose */
             if (is_comparing(op)) {
                 OK(valid(b.p.a->ep, COMPARE, TYPES[t].datatype, op, &count));
             } else {

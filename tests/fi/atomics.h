@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the cases about atomic operations stand on: a pair of endpoints, and memory of the one that the other may
- * change.
+ * The setup of the cases about atomic operations: a pair of endpoints, and memory of one that the other may change.
  */
 #ifndef FI_TESTS_ATOMICS_H
 #define FI_TESTS_ATOMICS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * When a completion is written and when not: selective completion, the levels, default flags of an endpoint, injection
- * by flag, an alias. fi_endpoint(3) on fi_ep_bind, fi_control and fi_ep_alias; fi_cq(3) on completion semantics.
+ * When an operation writes a completion, and when it does not: selective completion, the levels, the default flags of an
+ * endpoint, injection by flag, an alias. fi_endpoint(3) on fi_ep_bind, fi_control and fi_ep_alias; fi_cq(3) on completion
+ * semantics.
  */
 #include "transfers.h"
 
@@ -142,7 +143,7 @@ CASE(delivery_complete_means_delivered, 2,
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
     unsigned char *in = shared(), *out = buffer(1 << 20);
-    pass_around(side, 1 - rank(), 2); /* whatever way short messages have, they have it by now */
+    pass_around(side, 1 - rank(), 2); /* after this message, short messages use the protocol that they keep */
     for (size_t l = 1; l < COUNT_OF(LEVEL_LENGTHS); l++) {
         size_t bytes = LEVEL_LENGTHS[l];
         about("%zu bytes", bytes);
@@ -174,7 +175,7 @@ CASE(buffers_are_free_when_told, 1,
                           FI_INJECT_COMPLETE | FI_COMPLETION));
         struct completion c;
         bool told = false;
-        for (int i = 0; i < 200 && !told; i++) { /* it need not be told before it is received */
+        for (int i = 0; i < 200 && !told; i++) { /* the completion need not come before the message is received */
             progress();
             told = TAKE(p.a, p.a->tx, &c);
         }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Counters: their values, waiting for them, and what an endpoint counts in those that are bound to it. fi_cntr(3),
+ * Counters: their values, waits for them, and what an endpoint counts in the counters that are bound to it. fi_cntr(3),
  * fi_endpoint(3) on fi_ep_bind.
  */
 #include "transfers.h"
@@ -142,7 +142,7 @@ struct counted {
     char *target;
 };
 
-/* a sends, reads and writes; b receives, and is read and written. */
+/* a sends, reads and writes; b receives, and its memory is read and written. */
 static struct counted counted_pair(uint64_t caps, enum fi_wait_obj wait_obj)
 {
     struct wants wants = {.caps = caps, .disabled = true};

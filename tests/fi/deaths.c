@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Processes that die: what their peers are told, and that they go on; another process in their place. fi_errno(3), and
- * what the provider promises beyond the manual.
+ * Processes that die: the errors that their peers get, and that the peers go on; another process in the place of a dead
+ * one. fi_errno(3), and what the provider promises beyond the manual.
  */
 #include "transfers.h"
 
 #include <sched.h>
 
 
-/* Sends of `bytes` to the dead until one is an error: by the call, or as a completion. */
+/* Sends `bytes` to the dead process until a send is an error: of the call, or as a completion. */
 static int error_of_sends(struct side *side, int dead, size_t bytes)
 {
     char *out = buffer(bytes);
@@ -160,7 +160,7 @@ CASE(killed_in_the_middle_of_a_stream, 4,
      .stock = "tcp;ofi_rxm: crashes | shm: its receives end at some thousand")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_DIRECTED_RECV});
-    enum { BYTES = 30000, WAITING_MAX = 1000 }; /* what is received from the dead never ends, and entries do */
+    enum { BYTES = 30000, WAITING_MAX = 1000 }; /* a receive from a dead process never completes, and takes an entry */
     volatile int *killed = shared();
     int waiting = 0;
     char *out = buffer(BYTES), *in = buffer(BYTES);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Deferred work (FI_QUEUE_WORK): operations that start when a counter reaches a threshold, and what they count when
- * they are done. fi_trigger(3), DEFERRED WORK QUEUES.
+ * Deferred work (FI_QUEUE_WORK): operations that start when a counter reaches a threshold, and the counters that count
+ * their completion. fi_trigger(3), DEFERRED WORK QUEUES.
  */
 #include "suite.h"
 
 #define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
 
-struct stage {
+struct setup {
     struct pair p;
     struct fid_cntr *trigger, *done;
     char *memory;
     struct region region;
 };
 
-static struct stage stage_open(void)
+static struct setup setup_open(void)
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER};
-    struct stage s = {.p = pair_open(wants)};
+    struct setup s = {.p = pair_open(wants)};
     s.trigger = counter_open(s.p.a, FI_WAIT_NONE);
     s.done = counter_open(s.p.a, FI_WAIT_UNSPEC);
     s.memory = buffer(100000);
@@ -25,7 +25,7 @@ static struct stage stage_open(void)
     return s;
 }
 
-static void queue(struct stage *s, struct fi_deferred_work *work, uint64_t threshold)
+static void queue(struct setup *s, struct fi_deferred_work *work, uint64_t threshold)
 {
     work->triggering_cntr = s->trigger;
     work->completion_cntr = s->done;
@@ -66,7 +66,7 @@ struct rma_work {
     struct fi_rma_iov there;
 };
 
-static struct fi_deferred_work *rma(struct rma_work *w, enum fi_op_type op, struct stage *s, void *buf, size_t bytes,
+static struct fi_deferred_work *rma(struct rma_work *w, enum fi_op_type op, struct setup *s, void *buf, size_t bytes,
                                     uint64_t offset)
 {
     memset(w, 0, sizeof *w);
@@ -93,7 +93,7 @@ struct atomic_work {
     struct fi_rma_ioc there;
 };
 
-static struct fi_deferred_work *atomic(struct atomic_work *w, enum fi_op_type op, struct stage *s, uint64_t *operand,
+static struct fi_deferred_work *atomic(struct atomic_work *w, enum fi_op_type op, struct setup *s, uint64_t *operand,
                                        uint64_t *against, uint64_t *result)
 {
     memset(w, 0, sizeof *w);
@@ -133,7 +133,7 @@ CASE(sends, 1,
      "FI_OP_SEND, FI_OP_TSEND: nothing goes before the threshold; then the message, and the completion counter is "
      "one more; no entry in the queue")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static const size_t LENGTHS[] = {0, 8, 300, 20000, 100000};
     char *out = buffer(100000), *in = buffer(100000);
     static struct message_work w;
@@ -143,7 +143,7 @@ CASE(sends, 1,
             size_t bytes = LENGTHS[l];
             about("%zu bytes, tagged %d", bytes, tagged);
             queue(&s, message(&w, tagged ? FI_OP_TSEND : FI_OP_SEND, s.p.a->ep, s.p.to_b, out, bytes, 5), n + 1);
-            pattern_fill(out, bytes, (unsigned)n); /* read when it is triggered */
+            pattern_fill(out, bytes, (unsigned)n); /* the structure is read when the operation is triggered */
             if (tagged) POST(fi_trecv(s.p.b->ep, in, bytes, NULL, FI_ADDR_UNSPEC, 5, 0, CONTEXT(l)));
             else POST(fi_recv(s.p.b->ep, in, bytes, NULL, FI_ADDR_UNSPEC, CONTEXT(l)));
             CHECK_NONE(s.p.b->rx, 3);
@@ -160,7 +160,7 @@ CASE(sends, 1,
 
 CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counter reaches the threshold")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     char *in = buffer(64);
     static struct message_work w;
     for (uint64_t n = 0; n < 2; n++) {
@@ -182,7 +182,7 @@ CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counte
 
 CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what the memory holds then")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static const size_t LENGTHS[] = {1, 8, 300, 20000, 100000};
     char *local = buffer(100000);
     static struct rma_work w;
@@ -212,7 +212,7 @@ CASE(writes_and_reads, 1, "FI_OP_WRITE, FI_OP_READ: at the threshold, with what 
 
 CASE(atomics, 1, "FI_OP_ATOMIC, FI_OP_FETCH_ATOMIC, FI_OP_COMPARE_ATOMIC: at the threshold, with their results")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct atomic_work w;
     volatile uint64_t *word = (uint64_t *)s.memory;
     static uint64_t operand, against, result;
@@ -253,7 +253,7 @@ static struct fi_deferred_work *counting(struct fi_deferred_work *work, struct f
     return work;
 }
 
-static void queue_counting(struct stage *s, struct fi_deferred_work *work, uint64_t threshold)
+static void queue_counting(struct setup *s, struct fi_deferred_work *work, uint64_t threshold)
 {
     work->triggering_cntr = s->trigger;
     work->threshold = threshold; /* completion_cntr must be NULL */
@@ -262,7 +262,7 @@ static void queue_counting(struct stage *s, struct fi_deferred_work *work, uint6
 
 CASE(counting_of_counters, 1, "FI_OP_CNTR_SET, FI_OP_CNTR_ADD: change another counter at the threshold")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct fi_deferred_work works[3];
     static struct fi_op_cntr ops[3];
     struct fid_cntr *other = counter_open(s.p.a, FI_WAIT_NONE);
@@ -286,7 +286,7 @@ CASE(at_once, 1,
      "count together",
      .stock = "sockets: adding errors triggers nothing")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct rma_work w[2];
     OK(fi_cntr_set(s.trigger, 10));
     CHECK_COUNTER(s.trigger, 10);
@@ -307,7 +307,7 @@ CASE(in_the_order_of_thresholds, 1,
      .stock = "sockets: starts them in the order in which they were queued")
 {
     enum { COUNT = 12 };
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static const uint64_t THRESHOLDS[COUNT] = {5, 3, 9, 1, 3, 9, 7, 5, 1, 3, 2, 8};
     static struct message_work w[COUNT];
     static char out[COUNT], in[COUNT];
@@ -332,7 +332,7 @@ CASE(in_the_order_of_thresholds, 1,
 CASE(a_chain, 1, "FI_QUEUE_WORK: the completion counter of one may trigger the next: a chain of ten")
 {
     enum { LINKS = 10 };
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct rma_work w[LINKS];
     static char out[LINKS];
     struct fid_cntr *cntr[LINKS + 1];
@@ -390,7 +390,7 @@ CASE(triggered_by_a_message, 1,
 CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it writes an entry, too",
      .stock = "sockets: writes no entry")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct message_work w;
     char in[8];
     struct fi_deferred_work *work = message(&w, FI_OP_TSEND, s.p.a->ep, s.p.to_b, (void *)"abc", 3, 5);
@@ -406,7 +406,7 @@ CASE(entries_when_asked_for, 1, "FI_COMPLETION: deferred work that asks for it w
 CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the others do; FI_FLUSH_WORK: none does",
      .stock = "sockets: has no FI_CANCEL_WORK")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct rma_work w[6];
     static char out[6] = {1, 2, 3, 4, 5, 6};
     for (int i = 0; i < 3; i++) queue(&s, rma(&w[i], FI_OP_WRITE, &s, &out[i], 1, (uint64_t)i), 1);
@@ -421,7 +421,7 @@ CASE(cancelled, 1, "FI_CANCEL_WORK: that work does not start any more, the other
     for (int i = 0; i < 2000; i++) progress();
     CHECK_EQ(fi_cntr_read(s.done), 2);
     CHECK_BYTES(s.memory + 3, 3, 0);
-    /* and the queue is usable still */
+    /* and the queue still works */
     queue(&s, rma(&w[4], FI_OP_WRITE, &s, &out[4], 1, 4), 7);
     OK(fi_cntr_add(s.trigger, 1));
     CHECK_COUNTER(s.done, 3);
@@ -432,7 +432,7 @@ CASE(wrong_work, 1,
      "FI_QUEUE_WORK: an operation that does not exist, no counter, a counter where there must be none are refused",
      .needs = OUR_PROVIDER)
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct rma_work w;
     static struct fi_deferred_work work;
     static struct fi_op_cntr op;
@@ -459,7 +459,7 @@ CASE(failed_work, 1,
      "entry",
      .needs = OUR_PROVIDER)
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     static struct rma_work w;
     rma(&w, FI_OP_WRITE, &s, (void *)"x", 1, 0);
     w.there.key ^= 0x5555;
@@ -501,7 +501,7 @@ CASE(between_processes, 2,
         OK(fi_control(&side->domain->fid, FI_QUEUE_WORK, &w[i].work));
     }
     barrier();
-    if (rank() == 0) OK(fi_cntr_add(arrived, 1)); /* off it goes: 0 writes first, then each answers */
+    if (rank() == 0) OK(fi_cntr_add(arrived, 1)); /* the chain starts: rank 0 writes first, then each rank answers */
     OK(fi_cntr_wait(done, ROUNDS, WAIT_MS));
     barrier();
     CHECK_BYTES(memory, ROUNDS, 1);

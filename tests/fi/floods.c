@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * More messages than their target has room for: what finds none stays with its sender, and keeps its place. fi_domain(3) on
- * FI_RM_ENABLED, fi_msg(3), fi_cancel in fi_endpoint(3).
+ * More messages than their target has room for. A message that finds no room stays with its sender, and keeps its place in
+ * the order. fi_domain(3) on FI_RM_ENABLED, fi_msg(3), fi_cancel in fi_endpoint(3).
  */
 #include "transfers.h"
 
-/* The receiver does nothing at all while the other sends for as long as it may. */
+/* The receiver makes no call while the other process sends until its sends are refused. */
 static void flood(size_t bytes, int count)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED});
@@ -25,7 +25,7 @@ static void flood(size_t bytes, int count)
                 if (rc != 0 && rc != -FI_EAGAIN) OK(rc);
                 if (receiver_sleeps && (rc == -FI_EAGAIN || sent == count)) {
                     receiver_sleeps = false;
-                    barrier_asleep(); /* it wakes up */
+                    barrier_asleep(); /* the receiver wakes up */
                 }
             }
             if (now_ms() > until) FAIL("%d sent, %d completed of %d", sent, done, count);
@@ -60,7 +60,7 @@ CASE(flood_of_large, 2,
     flood(1 << 20, 100);
 }
 
-/* How far the senders of a case are, for the receiver to see. */
+/* How many messages the senders of a case have sent, for the receiver. */
 struct shared_flood {
     volatile int sent[4], done[4];
     volatile unsigned char cancelled[40000];
@@ -74,8 +74,8 @@ static size_t length_of(int number, size_t longest)
     return bytes <= longest ? bytes : 8;
 }
 
-/* Sends `count` messages whose tags are their numbers and whose bytes are patterns of them; every fifth that is short enough is
- * injected. Publishes how far it is, and returns when all are sent and done. */
+/* Sends `count` messages. The tag of each is its number, and its bytes are the pattern of its number. Every fifth message
+ * that is short enough is injected. Publishes the numbers of sends and completions, and returns when all are complete. */
 static void send_flood(struct side *side, int target, int count, size_t longest)
 {
     struct shared_flood *far = shared();
@@ -106,8 +106,8 @@ static void send_flood(struct side *side, int target, int count, size_t longest)
     }
 }
 
-/* Takes part without receiving until no sender gets any further. */
-static void let_them_send(int senders)
+/* Makes progress without receiving until no sender sends or completes anything for a while. */
+static void wait_until_senders_stall(int senders)
 {
     struct shared_flood *far = shared();
     int before = -1;
@@ -142,14 +142,14 @@ static void receive_flood(struct side *side, int senders, int count, size_t long
     }
 }
 
-/* The receiver looks, but receives nothing: messages are unexpected until nothing has room for more. */
+/* The receiver polls but posts no receive: messages are unexpected until no queue has room. */
 static void flood_unexpected(int senders, int count, size_t longest)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_DIRECTED_RECV | FI_SOURCE});
     if (rank() < senders) {
         send_flood(side, senders, count, longest);
     } else {
-        let_them_send(senders);
+        wait_until_senders_stall(senders);
         receive_flood(side, senders, count, longest);
     }
     barrier();
@@ -229,7 +229,7 @@ CASE(closed_after_a_flood, 2,
         side_close(side);
         return;
     }
-    let_them_send(1);
+    wait_until_senders_stall(1);
     for (int i = 0; i < COUNT; i++) {
         int in = -1;
         about("message %d", i);
@@ -239,7 +239,7 @@ CASE(closed_after_a_flood, 2,
     }
 }
 
-/* A send that is cancelled does not arrive; one that is not does. */
+/* A send that is cancelled does not arrive; every other send does. */
 CASE(cancelled_in_a_flood, 2,
      "fi_cancel: of sends that find no room some are cancelled; those, and only those, end with FI_ECANCELED and do not "
      "arrive",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Which hints the provider meets, and which it refuses: capabilities, modes, types, threads, progress, orders, sizes.
- * fi_getinfo(3), fi_domain(3), fi_endpoint(3).
+ * The hints that the provider meets, and those that it refuses: capabilities, modes, types, threads, progress, orders,
+ * sizes. fi_getinfo(3), fi_domain(3), fi_endpoint(3).
  */
 #include "queries.h"
 

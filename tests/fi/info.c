@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the provider tells of itself: complete answers, versions, copies, names, addresses, flags. fi_getinfo(3),
- * fi_fabric(3).
+ * The information that the provider gives about itself: complete answers, versions, copies, names, addresses, flags.
+ * fi_getinfo(3), fi_fabric(3).
  */
 #include "queries.h"
 
@@ -53,7 +53,7 @@ static void check_complete(const struct fi_info *info, uint32_t version)
     CHECK_OP(d->max_ep_rx_ctx, >=, 1);
     if (info->src_addr != NULL) CHECK_OP(info->src_addrlen, >, 0);
     if (info->src_addrlen > 0) CHECK_OP(info->src_addr, !=, NULL);
-    CHECK_EQ(info->mode, 0); /* none was offered */
+    CHECK_EQ(info->mode, 0); /* the hints offered none */
 }
 
 CASE(the_answer_is_complete, 1, "fi_getinfo: all attributes of the answer are there")

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Registering memory: keys of the provider and of the application, arguments that are wrong, many regions, counters of
- * regions. What a key then allows is in rma_errors.c. fi_mr(3).
+ * Memory registration: keys of the provider and of the application, wrong arguments, many regions, counters of regions.
+ * What a key allows is in rma_errors.c. fi_mr(3).
  */
 #include "suite.h"
 
 #define RMA_WANTS (struct wants){.caps = FI_MSG | FI_RMA}
-/* Keys are the application's. */
+/* The application chooses the keys. */
 #define OWN_KEYS (struct wants){.caps = FI_MSG | FI_RMA, .mr_mode_exact = true, .mr_mode = 0}
 
 static struct side *own_keys(void)
@@ -274,7 +274,7 @@ CASE(region_counters, 1,
     POST(fi_read(p.a->ep, out, 100, NULL, p.to_b, counted.base, counted.key, NULL));
     WAIT_TX(p.a);
     CHECK_COUNTER(cntr, 21);
-    CHECK_RC(fi_close(&cntr->fid), -FI_EBUSY); /* it is bound */
+    CHECK_RC(fi_close(&cntr->fid), -FI_EBUSY); /* the region is bound */
     region_close(&counted);
 }
 

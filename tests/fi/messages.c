@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Sending and receiving, for messages and tagged messages alike: every call at every size that some protocol may treat
- * differently, expected and not; vectors; remote data; injection; who sent it. fi_msg(3), fi_tagged(3).
+ * Sending and receiving, for messages and tagged messages alike: every call at every size that may take another protocol,
+ * expected and unexpected messages; vectors; remote data; injection; the sender's address. fi_msg(3), fi_tagged(3).
  */
 #include "transfers.h"
 
@@ -12,7 +12,7 @@ static const size_t SIZE_MAX_TRIED = 5 << 20;
 
 enum { REMOTE_DATA_BYTES = 8 };
 
-/* Both ends and both processes of a message: what to check of it. */
+/* The endpoints and the processes at both ends of a message. */
 struct seen {
     size_t len;
     uint64_t tag, data;
@@ -60,8 +60,8 @@ static void send_in_form(enum kind kind, enum form form, struct side *side, stru
     }
 }
 
-/* A message in every form and size from `from` to `target`; unexpected ones wait until a later one has come, so that it
- * must have been there before its receive. */
+/* Sends a message in every form and size from `from` to `target`. When the receive of an unexpected message is posted, a
+ * later message has already arrived, so the first is in the unexpected queue. */
 static void run_sizes(enum kind kind, struct side *from, struct side *target, fi_addr_t peer, bool expected)
 {
     unsigned char *out = buffer(SIZE_MAX_TRIED), *in = buffer(SIZE_MAX_TRIED + 64);
@@ -82,7 +82,7 @@ static void run_sizes(enum kind kind, struct side *from, struct side *target, fi
             struct transfer r = from_any(in, bytes + 16, tag, CONTEXT(20 + i));
             if (expected) POST(receive(kind, target, r));
             send_in_form(kind, form, from, t);
-            if (injected) memset(out, 0xdd, bytes); /* it is ours again as soon as the call returns */
+            if (injected) memset(out, 0xdd, bytes); /* the buffer is free as soon as the call returns */
             if (!expected) {
                 for (int k = 0; k < 50; k++) progress();
                 POST(receive(kind, target, r));
@@ -129,7 +129,7 @@ CASE(sizes_to_itself, 1, "fi_endpoint: an endpoint sends to itself",
     }
 }
 
-/* Between processes: rank 0 sends all sizes, rank 1 posts before a barrier, or after. */
+/* Between processes: rank 0 sends all sizes; rank 1 posts its receives before a barrier, or after it. */
 static void sizes_between(enum kind kind, struct side *side, bool expected)
 {
     unsigned char *memory = buffer(SIZE_MAX_TRIED + 64);
@@ -184,7 +184,7 @@ CASE(no_buffer_for_no_bytes, 1, "fi_msg: a message of no bytes needs no buffer, 
     }
 }
 
-/* Cuts `bytes` at random into `count` pieces, some of them empty, that lie apart in `memory`. */
+/* Cuts `bytes` at random into `count` pieces, some of them empty, that are apart in `memory`. */
 static void cut(struct iovec *iov, size_t count, unsigned char *memory, size_t bytes, uint64_t *state)
 {
     size_t left = bytes, at = 0;
@@ -400,7 +400,7 @@ CASE(bad_destination, 1, "fi_msg: an address that is not in the vector is refuse
             if (rc == 0) CHECK_PTR(WAIT_ERROR(p.a->tx).op_context, CONTEXT(i));
             REFUSED(inject(kind, p.a, to_peer(out, 8, ADDRESSES[i], 1, NULL)));
         }
-    POST(fi_recv(p.b->ep, out, 64, NULL, FI_ADDR_UNSPEC, NULL)); /* and the endpoint goes on */
+    POST(fi_recv(p.b->ep, out, 64, NULL, FI_ADDR_UNSPEC, NULL)); /* and the endpoint still works */
     POST(fi_inject(p.a->ep, out, 8, p.to_b));
     WAIT_RX(p.b);
 }

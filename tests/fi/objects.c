@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Fabrics, domains, endpoints and event queues: opening, binding, enabling, closing while others need them, and calls
- * that this kind of endpoint does not have. fi_fabric(3), fi_domain(3), fi_endpoint(3), fi_eq(3), fi_cm(3).
+ * Fabrics, domains, endpoints and event queues: opening, binding, enabling, closing while other objects need them, and
+ * calls that this kind of endpoint does not have. fi_fabric(3), fi_domain(3), fi_endpoint(3), fi_eq(3), fi_cm(3).
  */
 #include "suite.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Which receive a message meets: order between a pair whatever the sizes, tags and ignored bits, directed receives, and
- * very long lists on either side. fi_msg(3), fi_tagged(3), fi_endpoint(3) on FI_ORDER_SAS.
+ * Which receive a message matches: order between a pair at all sizes, tags and ignored bits, directed receives, and very
+ * long queues on either side. fi_msg(3), fi_tagged(3), fi_endpoint(3) on FI_ORDER_SAS.
  */
 #include "transfers.h"
 
@@ -16,7 +16,7 @@ static size_t mixed_size(uint64_t *state)
 
 enum { MIXED = 120, MIXED_BYTES = 300000 };
 
-/* All with one tag: the i-th message must meet the i-th receive. The receives may complete in another order. */
+/* All messages have one tag: the i-th message must match the i-th receive. The receives may complete in another order. */
 static void check_order(enum kind kind, struct pair p, int posted_before)
 {
     static unsigned char *out[MIXED], *in[MIXED];
@@ -65,7 +65,8 @@ CASE(order_half_expected, 1, "FI_ORDER_SAS: the order holds where receives run o
     check_order(TAGGED_MESSAGE, p, MIXED / 2);
 }
 
-/* Receives with just the room that their messages need: those that are longer lie elsewhere than the others. */
+/* Receives with exactly the room that their messages need: the provider keeps long receives in another list than short
+ * ones. */
 CASE(order_of_exact_receives, 2, "FI_ORDER_SAS: with receives as long as their messages, some posted before, some after")
 {
     enum { COUNT = 300, LONGEST = 40000 };
@@ -79,7 +80,7 @@ CASE(order_of_exact_receives, 2, "FI_ORDER_SAS: with receives as long as their m
         bytes[i] = buffer(lengths[i]);
         if (rank() == 0) pattern_fill(bytes[i], lengths[i], (unsigned)i);
     }
-    /* In bursts: of each, the receives of one half are there before their messages are. */
+    /* In bursts: the receives of one half of a burst are posted before its messages arrive. */
     for (int at = 0; at < COUNT; at += 20) {
         for (int i = at; i < at + 10 && rank() == 1; i++)
             POST(fi_trecv(side->ep, bytes[i], lengths[i], NULL, FI_ADDR_UNSPEC, 5, 0, CONTEXT(i)));
@@ -141,7 +142,7 @@ CASE(to_oneself_first, 2,
     char in[2];
     for (int i = 0; i < 40; i++) {
         about("round %d", i);
-        if (rank() == 0) { /* the other one has its way to rank 1 first */
+        if (rank() == 0) { /* the other sender's messages to rank 1 have a path that is set up */
             POST(fi_tinject(side->ep, "o", 1, to(1), 2));
             POST(fi_trecv(side->ep, in, 1, NULL, FI_ADDR_UNSPEC, 3, 0, NULL));
             WAIT_RX(side);
@@ -153,7 +154,7 @@ CASE(to_oneself_first, 2,
             POST(fi_trecv(side->ep, in + 1, 1, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(1)));
             POST(fi_tinject(side->ep, "s", 1, to(1), 1));
             POST(fi_tinject(side->ep, "g", 1, to(0), 3));
-            sleep_ms(5); /* calls nothing, as one that has no core */
+            sleep_ms(5); /* rank 1 makes no call, as a process without a core */
             CHECK_PTR(WAIT_RX(side).context, CONTEXT(1));
             CHECK_PTR(WAIT_RX(side).context, CONTEXT(2));
         }
@@ -277,7 +278,7 @@ CASE(matching_is_that_of_a_plain_list, 1,
     }
 }
 
-/* Ways of different cost for short and long messages and for short and long receives are still one list. */
+/* Protocols differ for short and long messages and for short and long receives, and matching is still that of one list. */
 CASE(matching_does_not_depend_on_sizes, 1,
      "fi_tagged: short and long messages, short and long receives, some of them cancelled, messages that are told when they "
      "are delivered: 6,000 random steps against a plain list",
@@ -307,8 +308,8 @@ CASE(matching_does_not_depend_on_sizes, 1,
     uint64_t state = 271828;
     for (int step = 0; step < STEPS; step++) {
         about("step %d, %d posted, %d unexpected", step, posted_count, arrived_count);
-        /* Short ones alone, long messages for short receives, all mixed; each begins with empty lists, so that every way is gone
-         * from every other. */
+        /* Phases: short messages only, long messages for short receives, all mixed. Each begins with empty queues, so
+         * that no message or receive of another phase is left. */
         int phase = step / 100 % 3;
         bool empties = step % 100 >= 50;
         size_t length = LENGTHS[random_next(&state) % (phase == 0 ? 5 : COUNT_OF(LENGTHS))];
@@ -331,7 +332,7 @@ CASE(matching_does_not_depend_on_sizes, 1,
         if ((send && arrived_count == OPEN_MAX) || (!send && posted_count == OPEN_MAX)) send = !send;
         int message = -1, receive = -1, slot = -1;
         if (send) {
-            /* What is unexpected may lie where it was sent from until it is received. */
+            /* The data of an unexpected message may stay in the sender's memory until it is received. */
             unsigned char *from = arrived_count == 0 ? out : buffer(length);
             for (struct completion c; TAKE(p.a, p.a->tx, &c);) continue;
             pattern_fill(from, length, (unsigned)step);

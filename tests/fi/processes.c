@@ -32,7 +32,7 @@ static void all_to_all(int each)
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV});
     int n = ranks();
-    size_t windows = 4; /* receives posted ahead of each sender */
+    size_t windows = 4; /* receives that are posted ahead for each sender */
     unsigned char **in = calloc((size_t)n * windows, sizeof *in), **out = calloc((size_t)n, sizeof *out);
     for (size_t i = 0; i < (size_t)n * windows; i++) in[i] = buffer(200000);
     int *received = calloc((size_t)n, sizeof *received), *posted = calloc((size_t)n, sizeof *posted),
@@ -76,7 +76,8 @@ static void all_to_all(int each)
             CHECK_EQ(c.source, to((int)r));
             CHECK_EQ(c.len, size_of((int)r, rank(), (int)c.tag));
             CHECK_PATTERN(in[r * windows + c.tag % windows], c.len, seed_of((int)r, rank(), (int)c.tag));
-            /* small ones may complete before large ones that were sent before; a slot is free when all before it are */
+            /* short messages may complete before long ones that were sent earlier; a slot is free when all before it are
+             * complete */
             static uint64_t done[RANKS_MAX][64];
             done[r][c.tag / 64] |= 1ull << c.tag % 64;
             while (received[r] < each && done[r][received[r] / 64] >> received[r] % 64 & 1) received[r]++;
@@ -97,7 +98,7 @@ CASE(sixteen_on_few_cores, 16, "fi_tagged: sixteen processes, more than there ar
     all_to_all(12);
 }
 
-/* Who waits in fi_cq_sread takes no core from the others. */
+/* A process that waits in fi_cq_sread leaves its core to the others. */
 CASE(a_ring_that_sleeps, 8, "fi_cq_sread: a token goes 40 times around eight processes that sleep in blocking reads")
 {
     struct side *side = job_open((struct wants){.caps = FI_TAGGED, .wait_obj = FI_WAIT_UNSPEC});
@@ -133,7 +134,7 @@ CASE(a_fork_that_does_nothing, 2,
             _exit(0);
         }
         int status = 1;
-        if (i % 3 == 2) pass_around(side, 1 - rank(), (uint64_t)i + 100); /* while it lives, perhaps */
+        if (i % 3 == 2) pass_around(side, 1 - rank(), (uint64_t)i + 100); /* perhaps while the child lives */
         CHECK_OP(waitpid(child, &status, 0), ==, child);
         CHECK_EQ(status, 0);
         POST(fi_write(side->ep, memory, 50000, NULL, to(1 - rank()), all[1 - rank()].base + 50000, all[1 - rank()].key,
@@ -230,7 +231,7 @@ CASE(ended_without_closing, 3, "contract: a process that exits with all still op
     char in[8];
     POST(fi_trecv(side->ep, in, 8, NULL, FI_ADDR_UNSPEC, 5, 0, NULL));
     if (rank() == 2) {
-        pid_t child = fork(); /* keeps nothing of it either */
+        pid_t child = fork(); /* the child keeps nothing of it either */
         if (child == 0) exit(0);
         int status;
         waitpid(child, &status, 0);

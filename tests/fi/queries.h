@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Questions to fi_getinfo, as info.c and hints.c ask them. The rule throughout: a hint that is not zero must be met, or
- * the answer is -FI_ENODATA; a zero is a wildcard, except for modes.
+ * Queries of fi_getinfo that info.c and hints.c make. The rule throughout: a hint that is not zero must be met, or the
+ * answer is -FI_ENODATA; a zero is a wildcard, except for modes.
  */
 #ifndef FI_TESTS_QUERIES_H
 #define FI_TESTS_QUERIES_H
@@ -23,7 +23,7 @@ static inline struct fi_info *plain_hints(void)
     return hints_for((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC});
 }
 
-/* Asks with these hints, and frees them. */
+/* Queries with these hints, and frees them. */
 static inline struct fi_info *answer_to(struct fi_info *hints)
 {
     struct fi_info *info = info_for_hints(api_version(), hints);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Completion queues: formats, reading one and many, errors among them, blocking reads, sizes that are too small, what
- * cannot be opened. fi_cq(3).
+ * Completion queues: formats, reads of one entry and of many, errors among the entries, blocking reads, sizes that are too
+ * small, queues that cannot be opened. fi_cq(3).
  */
 #include "transfers.h"
 

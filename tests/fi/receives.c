@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What else may be done with a receive: too small for its message, cancelled, a peek before it, a message claimed or
- * discarded, one buffer for many messages. fi_msg(3), fi_tagged(3), fi_endpoint(3) on fi_cancel, fi_cq(3).
+ * Receives beyond the plain ones: too small for the message, cancelled, a peek before the receive, a message that is
+ * claimed or discarded, one buffer for many messages. fi_msg(3), fi_tagged(3), fi_endpoint(3) on fi_cancel, fi_cq(3).
  */
 #include "transfers.h"
 
@@ -38,7 +38,7 @@ CASE(truncation, 1,
                     CHECK_FLAGS(e.flags, FI_RECV | kind_caps(kind), 0);
                     if (kind == TAGGED_MESSAGE) CHECK_EQ(e.tag, 6);
                     CHECK_BYTES(in + KEPT[k], 64, 0xcc);
-                    WAIT_TX(p.a); /* the sender is not told */
+                    WAIT_TX(p.a); /* the sender gets no error */
                     POST(inject(kind, p.a, to_peer(out, 1, p.to_b, 6, NULL)));
                     POST(receive(kind, p.b, from_any(in, 1, 6, CONTEXT(9))));
                     CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(9));
@@ -49,7 +49,7 @@ CASE(truncation, 1,
 
 enum { BURST = 60 };
 
-/* Of message i: its length, and that of its buffer. Most fit; some fill a line, some are long, some are cut off. */
+/* The length of message i, and of its buffer. Most fit; some fill a cache line, some are long, some are truncated. */
 static size_t burst_bytes(int i)
 {
     static const size_t BYTES[] = {8,  0,  4,  8,  1,  2,  3,  5,   7,   9,   12,  15, 16,
@@ -57,7 +57,7 @@ static size_t burst_bytes(int i)
     return BYTES[i % (int)COUNT_OF(BYTES)];
 }
 
-/* Every second round two of ten tagged ones come for each other: the n-th message is this one. */
+/* In every second round two of ten tagged messages are sent in exchanged order: the n-th message is this one. */
 static int burst_order(int n, int round, enum kind kind)
 {
     if (kind == MESSAGE || round % 2 == 0) return n;
@@ -227,7 +227,7 @@ static void post_peek(struct side *side, uint64_t tag, uint64_t ignore, void *co
     POST(receive_flagged(TAGGED_MESSAGE, side, peeking(tag, ignore, context), FI_PEEK | flags));
 }
 
-/* Peeks until the message has come; what is found. */
+/* Peeks until the message has arrived; returns the completion of the peek. */
 static struct completion peek_until_found(struct side *side, uint64_t tag, uint64_t ignore, void *context,
                                           uint64_t flags)
 {
@@ -253,7 +253,7 @@ static struct completion peek_until_found(struct side *side, uint64_t tag, uint6
     }
 }
 
-/* Where the program's memory is in place for others (LD_PRELOAD), a message needs its receiver for nothing. */
+/* Where other processes map the program's memory (LD_PRELOAD), a message arrives without a call of its receiver. */
 CASE(filled_while_asleep, 2, "fi_trecv: a posted receive gets its message, and in memory that is in place before its program looks")
 {
     enum { BYTES = 300000 };
@@ -270,7 +270,7 @@ CASE(filled_while_asleep, 2, "fi_trecv: a posted receive gets its message, and i
             if (rank() == 0) {
                 pattern_fill(kinds[k], length, (unsigned)l);
                 barrier();
-                /* The first may find that the lanes are not known yet. */
+                /* Before the first message the sender may not know the rings yet. */
                 POST(fi_tsend(side->ep, kinds[k], 0, NULL, to(1), 1, NULL));
                 WAIT_TX(side);
                 POST(fi_tsend(side->ep, kinds[k], length, NULL, to(1), 2, NULL));
@@ -305,7 +305,7 @@ CASE(peek_finds_nothing, 1, "FI_PEEK: where no message matches, an error entry w
         CHECK_PTR(e.op_context, &context);
         if (round == 0) POST(fi_tinject(p.a->ep, &out, 4, p.to_b, 6)); /* another tag */
     }
-    POST(fi_trecv(p.b->ep, &in, 4, NULL, FI_ADDR_UNSPEC, 6, 0, NULL)); /* the peek stays nowhere */
+    POST(fi_trecv(p.b->ep, &in, 4, NULL, FI_ADDR_UNSPEC, 6, 0, NULL)); /* the peek leaves nothing behind */
     WAIT_RX(p.b);
     CHECK_NONE(p.b->rx, 2);
 }
@@ -359,7 +359,7 @@ CASE(peek_and_claim, 1,
         post_peek(p.b, 1, 0, &other, 0);
         CHECK_EQ(WAIT_ERROR(p.b->rx).err, FI_ENOMSG);
         POST(fi_tinject(p.a->ep, "x", 1, p.to_b, 1));
-        POST(fi_trecv(p.b->ep, in, 100000, NULL, FI_ADDR_UNSPEC, 1, 0, &other)); /* passes over the claimed one */
+        POST(fi_trecv(p.b->ep, in, 100000, NULL, FI_ADDR_UNSPEC, 1, 0, &other)); /* skips the claimed message */
         struct completion c = WAIT_RX(p.b);
         CHECK_EQ(c.len, 1);
         CHECK_PTR(c.context, &other);
@@ -414,7 +414,7 @@ CASE(discard, 1, "FI_DISCARD: a peek that finds, and a claim, may throw the mess
             }
             POST(fi_trecv(p.b->ep, in, 64, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
             CHECK_EQ(WAIT_RX(p.b).len, 3);
-            WAIT_TX(p.a); /* the sender's buffer is its own again */
+            WAIT_TX(p.a); /* the sender's buffer is free again */
         }
 }
 
@@ -524,7 +524,7 @@ CASE(multi_receive, 1,
             received++;
         }
         if (c.flags & FI_MULTI_RECV) {
-            /* used up: less than the minimum is left, and not much before */
+            /* used up: less than the minimum is left, and the buffer is not given back much earlier */
             CHECK_OP(space[at] + MULTI_BYTES - next_free[at], <, MULTI_MIN);
             released++;
             next_free[at] = space[at];

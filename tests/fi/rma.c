@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Reads and writes of a peer's memory that are granted: every call, sizes, offsets, pieces on both sides, remote data,
- * injection, order with messages, independence of the target's program. fi_rma(3).
+ * injection, order with messages, progress without the target's program. fi_rma(3).
  */
 #include "suite.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reads, writes and atomics that are not granted: keys, bounds, permissions, regions that are closed, memory that is
- * not there. Each ends as an error completion at its initiator, with its context; the target's memory stays as it was,
- * and both endpoints go on. fi_rma(3), fi_mr(3), fi_domain(3) on unmatched RMA.
+ * Reads, writes and atomics that are not granted: keys, bounds, permissions, closed regions, memory that is not mapped.
+ * Each ends as an error completion at its initiator, with its context. The target's memory does not change, and both
+ * endpoints still work. fi_rma(3), fi_mr(3), fi_domain(3) on unmatched RMA.
  */
 #include "suite.h"
 
@@ -13,16 +13,16 @@
 
 enum { BYTES = 4096 };
 
-struct stage {
+struct setup {
     struct pair p;
     char *memory, *local; /* the target's, with room behind; the initiator's */
     struct region region;
-    bool grants_anything; /* to peers: else its key may as well be none */
+    bool grants_anything; /* to peers: a region that grants nothing may have no key */
 };
 
-static struct stage stage_of(uint64_t access)
+static struct setup setup_of(uint64_t access)
 {
-    struct stage s = {.p = pair_open(WANTS)};
+    struct setup s = {.p = pair_open(WANTS)};
     s.memory = buffer(3 * BYTES);
     s.local = buffer(3 * BYTES);
     memset(s.local, 0xdd, 3 * BYTES);
@@ -36,7 +36,7 @@ enum operation { WRITE, READ, ATOMIC, FETCH, COMPARE, WRITE_PIECES, OPERATIONS }
 static const char *const OPERATION_NAMES[] = {"write",        "read",           "atomic",
                                               "fetch atomic", "compare atomic", "write of pieces"};
 
-static void post(struct stage *s, enum operation op, size_t bytes, uint64_t at, uint64_t key)
+static void post(struct setup *s, enum operation op, size_t bytes, uint64_t at, uint64_t key)
 {
     struct fid_ep *ep = s->p.a->ep;
     fi_addr_t peer = s->p.to_b;
@@ -64,8 +64,8 @@ static void post(struct stage *s, enum operation op, size_t bytes, uint64_t at, 
     }
 }
 
-/* `error` is what the contract says; the manual names none, but it must be an error of this operation. */
-static void check_refused(struct stage *s, enum operation op, int error)
+/* The provider promises `error`; the manual names no error, but it must be an error of this operation. */
+static void check_refused(struct setup *s, enum operation op, int error)
 {
     struct fi_cq_err_entry e = WAIT_ERROR(s->p.a->tx);
     CHECK_PTR(e.op_context, CONTEXT(op));
@@ -78,7 +78,7 @@ static void check_refused(struct stage *s, enum operation op, int error)
     if (op == READ) CHECK_BYTES(s->local, 3 * BYTES, 0xdd);
 }
 
-static void check_goes_on(struct stage *s)
+static void check_goes_on(struct setup *s)
 {
     char in[8];
     struct region fine = region_over(s->p.b, s->memory, 8, ACCESS_ALL);
@@ -93,7 +93,7 @@ static void check_goes_on(struct stage *s)
 CASE(unknown_key, 1, "fi_rma: a key that no region has ends with FI_ENOKEY",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing | sockets: FI_EACCES")
 {
-    struct stage s = stage_of(ACCESS_ALL);
+    struct setup s = setup_of(ACCESS_ALL);
     for (enum operation op = WRITE; op < OPERATIONS; op++)
         for (int how = 0; how < 4; how++) {
             uint64_t key = how == 0   ? s.region.key + 1
@@ -111,7 +111,7 @@ CASE(out_of_bounds, 1,
      "fi_rma: one byte too far, before the region, far away, and around the end of the addresses end with FI_EACCES",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing")
 {
-    struct stage s = stage_of(ACCESS_ALL);
+    struct setup s = setup_of(ACCESS_ALL);
     static const struct {
         uint64_t offset;
         size_t bytes;
@@ -129,7 +129,7 @@ CASE(out_of_bounds, 1,
             post(&s, op, WHERE[i].bytes, s.region.base + WHERE[i].offset, s.region.key);
             check_refused(&s, op, FI_EACCES);
         }
-    /* and the last byte is within */
+    /* and the last byte is in bounds */
     POST(fi_read(s.p.a->ep, s.local, 1, NULL, s.p.to_b, s.region.base + BYTES - 1, s.region.key, CONTEXT(5)));
     CHECK_PTR(WAIT_TX(s.p.a).context, CONTEXT(5));
     check_goes_on(&s);
@@ -163,7 +163,7 @@ CASE(access_not_granted, 1,
 {
     static const uint64_t GRANTED[] = {FI_REMOTE_READ, FI_REMOTE_WRITE, FI_READ | FI_WRITE, FI_SEND | FI_RECV};
     for (size_t g = 0; g < COUNT_OF(GRANTED); g++) {
-        struct stage s = stage_of(GRANTED[g]);
+        struct setup s = setup_of(GRANTED[g]);
         bool reads = GRANTED[g] & FI_REMOTE_READ, writes = GRANTED[g] & FI_REMOTE_WRITE;
         const bool allowed[] = {writes, reads, writes, reads && writes, reads && writes, writes};
         for (enum operation op = WRITE; op < OPERATIONS; op++) {
@@ -178,7 +178,7 @@ CASE(access_not_granted, 1,
                 check_refused(&s, op, FI_EACCES);
             }
         }
-        /* reading atomically changes nothing */
+        /* an atomic read changes nothing */
         uint64_t old = 0;
         POST(fi_fetch_atomic(s.p.a->ep, NULL, 1, NULL, &old, NULL, s.p.to_b, s.region.base, s.region.key, FI_UINT64,
                              FI_ATOMIC_READ, CONTEXT(FETCH)));
@@ -194,7 +194,7 @@ CASE(key_of_a_closed_region, 1,
      "with other memory is not reached by the old key",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing | sockets: FI_EACCES")
 {
-    struct stage s = stage_of(ACCESS_ALL);
+    struct setup s = setup_of(ACCESS_ALL);
     for (int round = 0; round < 50; round++) {
         struct region gone = region_over(s.p.b, s.memory, 64, ACCESS_ALL);
         region_close(&gone);
@@ -255,7 +255,7 @@ CASE(closed_under_a_stream, 2,
 CASE(key_of_another_endpoint, 1, "fi_mr: a key is one of the domain that is addressed, not of another",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing | sockets: FI_EACCES")
 {
-    struct stage s = stage_of(ACCESS_ALL);
+    struct setup s = setup_of(ACCESS_ALL);
     struct side *third = side_open(WANTS);
     char *other = buffer(64);
     struct region theirs = region_over(third, other, 64, ACCESS_ALL);
@@ -326,7 +326,7 @@ CASE(own_memory_unmapped, 2,
             }
     }
     barrier();
-    /* a message whose receive buffer is gone: the receiver's error, whichever side moves it */
+    /* the receive buffer of a message is unmapped: the error is the receiver's, whichever side copies */
     if (rank() == 1) {
         POST(fi_trecv(side->ep, gone, 1 << 20, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(7)));
         barrier();
@@ -341,11 +341,11 @@ CASE(own_memory_unmapped, 2,
         long long until = now_ms() + WAIT_MS;
         ssize_t rc;
         while ((rc = fi_cq_read(side->tx, &entry, 1)) == -FI_EAGAIN && now_ms() < until) progress();
-        if (rc == -FI_EAVAIL) CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1); /* either way, but told */
+        if (rc == -FI_EAVAIL) CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1); /* success or an error: the send completes */
         if (rc == -FI_EAGAIN) FAIL("the send is never completed");
     }
     barrier();
-    /* and the endpoints go on */
+    /* and the endpoints still work */
     char in[8];
     if (rank() == 1) POST(fi_trecv(side->ep, in, 8, NULL, FI_ADDR_UNSPEC, 2, 0, CONTEXT(8)));
     if (rank() == 0) POST(fi_tinject(side->ep, "x", 1, to(1), 2));
@@ -355,7 +355,7 @@ CASE(own_memory_unmapped, 2,
 CASE(errors_do_not_stop_others, 1, "fi_rma: good and bad operations mixed: each ends as it should, none is lost",
      .stock = "tcp;ofi_rxm: checks nothing | shm: checks nothing")
 {
-    struct stage s = stage_of(ACCESS_ALL);
+    struct setup s = setup_of(ACCESS_ALL);
     int good = 0, bad = 0;
     memset(s.local, 0, 64);
     for (int i = 0; i < 200; i++) {

@@ -29,10 +29,10 @@ struct given {
     size_t bytes;
 };
 
-/* What the processes of a case share. */
+/* The memory that the processes of a case share. */
 struct common {
     atomic_int parties, arrived, generation, resetting;
-    atomic_int dying[RANKS_MAX]; /* 1: will die; 2: and be replaced */
+    atomic_int dying[RANKS_MAX]; /* 1: the process will die; 2: and another replaces it */
     atomic_int pid[RANKS_MAX];
     unsigned char exchanged[RANKS_MAX][EXCHANGE_BYTES];
     _Alignas(64) unsigned char shared[SHARED_BYTES];
@@ -41,7 +41,7 @@ struct common {
 static struct given given[GIVEN_MAX];
 static int given_count;
 static struct common *common;
-static int common_fd = -1; /* what it lies in, where processes run the program anew */
+static int common_fd = -1; /* the file of that memory, where processes execute the program again */
 static int my_rank, ranks_count = 1, my_life;
 
 /* ---- Checks ------------------------------------------------------------------------------------------------------ */
@@ -172,7 +172,7 @@ static void run_body(void (*body)(void))
     alarm(CASE_S);
     body();
     about("at the end");
-    if (ranks_count > 1) barrier(); /* others may still need this one's endpoints */
+    if (ranks_count > 1) barrier(); /* other processes may still need the endpoints of this one */
     fabric_close_all();
     check_buffers();
 }
@@ -187,7 +187,7 @@ void child_run(void (*body)(void))
     _exit(0);
 }
 
-/* The program again, as one of the job's processes. */
+/* Executes the program again, as one of the job's processes. */
 static void run_anew(const struct test_case *c, int new_rank, int new_life)
 {
     char who[64];
@@ -234,7 +234,7 @@ static int rank_of(pid_t pid)
     return -1;
 }
 
-/* A death that the case wants; else the status of the process is that of the case. */
+/* True for a death that the case wants. Otherwise the status of the process is that of the case. */
 static bool has_died(const struct test_case *c, int dead, int status)
 {
     int how = dead >= 0 ? atomic_exchange(&common->dying[dead], 0) : 0;
@@ -264,7 +264,7 @@ static int run_job(const struct test_case *c)
     return worst;
 }
 
-/* One rank of a job that was started with as many as the case has processes. */
+/* Runs one rank of a job that a launcher started with as many ranks as the case has processes. */
 static int run_rank(const struct test_case *c, const char *file)
 {
     const char *number = getenv("SELVEDGE_RANK"), *size = getenv("SELVEDGE_SIZE");

@@ -59,7 +59,7 @@ void check_flags_at(const char *file, int line, const char *text, uint64_t found
 
 #define CHECK_RC(call, wanted) check_rc_at(__FILE__, __LINE__, #call, (call), #wanted, wanted)
 #define OK(call) check_rc_at(__FILE__, __LINE__, #call, (call), "0", 0)
-/* The call is refused, with any error: where the manual names none. */
+/* The call fails with any error: where the manual names none. */
 #define REFUSED(call) check_negative_at(__FILE__, __LINE__, #call, (call))
 /* All of `wanted` are among the flags, and none of `unwanted`. */
 #define CHECK_FLAGS(found, wanted, unwanted) check_flags_at(__FILE__, __LINE__, #found, found, wanted, unwanted)
@@ -68,12 +68,12 @@ void check_flags_at(const char *file, int line, const char *text, uint64_t found
 
 enum { MR_ANY = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY };
 
-/* What side_open() asks for. What is not named is zero, and means what stands there. */
+/* What side_open() asks for. A member that is not named is zero; its comment says what that means. */
 struct wants {
     uint64_t caps;      /* FI_MSG | FI_TAGGED */
     uint32_t version;   /* 1.17 */
     uint64_t mode;      /* none */
-    bool mr_mode_exact; /* ask for mr_mode as it stands here, not for MR_ANY */
+    bool mr_mode_exact; /* ask for exactly mr_mode, not for MR_ANY */
     int mr_mode;
     enum fi_av_type av_type;     /* FI_AV_TABLE */
     enum fi_threading threading; /* unspecified */
@@ -83,12 +83,12 @@ struct wants {
     enum fi_cq_format format;  /* FI_CQ_FORMAT_TAGGED */
     enum fi_wait_obj wait_obj; /* FI_WAIT_UNSPEC is 1: FI_WAIT_NONE */
     size_t cq_size;            /* the provider's */
-    uint64_t bind_tx, bind_rx; /* with FI_TRANSMIT and FI_RECV: FI_SELECTIVE_COMPLETION */
-    bool disabled;             /* the case binds more, and calls side_enable() */
+    uint64_t bind_tx, bind_rx; /* flags beside FI_TRANSMIT and FI_RECV: FI_SELECTIVE_COMPLETION */
+    bool disabled;             /* the case binds more objects, and calls side_enable() */
     struct side *beside;       /* use its domain */
 };
 
-/* An endpoint with all that belongs to it; tx and rx are two queues. */
+/* An endpoint and its objects; tx and rx are two queues. */
 struct side {
     struct wants wants;
     struct fi_info *info;
@@ -102,54 +102,54 @@ struct side {
     size_t address_bytes;
 };
 
-/* Two endpoints of this process; each stands in the other's address vector. */
+/* Two endpoints of this process; the vector of each has the other's address. */
 struct pair {
     struct side *a, *b;
     fi_addr_t to_a, to_b; /* of a in b's vector, of b in a's */
 };
 
 uint32_t api_version(void);
-/* Hints of these wants, to be freed with fi_freeinfo(). */
+/* Hints for these wants; the caller frees them with fi_freeinfo(). */
 struct fi_info *hints_for(struct wants wants);
-/* fi_getinfo() with what wants say; NULL if it is -FI_ENODATA, other errors fail. */
+/* fi_getinfo() with these wants; NULL if it is -FI_ENODATA. Any other error fails the case. */
 struct fi_info *info_for(struct wants wants);
 struct fi_info *info_for_hints(uint32_t version, const struct fi_info *hints);
 
 struct side *side_open(struct wants wants);
 void side_enable(struct side *side);
-/* Close what side_open() made now, in the order that the manual wants. Regions over it first. */
+/* Closes what side_open() made, in the order that the manual wants. Regions over it first. */
 void side_close(struct side *side);
 fi_addr_t side_insert(struct side *side, const struct side *other);
 fi_addr_t address_insert(struct side *side, const void *address);
 struct pair pair_open(struct wants wants);        /* two domains */
 struct pair pair_open_beside(struct wants wants); /* one domain */
-/* One endpoint in each process of the case; every one stands in every vector, in the order of ranks: the address of
- * rank r is to(r). Collective. */
+/* Opens one endpoint in each process of the case. Every vector has the addresses of all, in the order of ranks; the
+ * address of rank r is to(r). Collective. */
 struct side *job_open(struct wants wants);
 fi_addr_t to(int rank);
 
 struct fid_cntr *counter_open(struct side *side, enum fi_wait_obj wait_obj);
-/* Let progress() drive this queue or counter too, and close it with the case. */
+/* progress() reads this queue too, and the suite closes it after the case. */
 void adopt_cq(struct fid_cq *cq);
 
 struct region {
     struct fid_mr *mr;
     void *start;
     size_t bytes;
-    uint64_t base; /* what a peer adds offsets to */
+    uint64_t base; /* a peer adds offsets to this */
     uint64_t key;
 };
 
 struct region region_over(struct side *side, void *start, size_t bytes, uint64_t access);
 struct region region_flagged(struct side *side, void *start, size_t bytes, uint64_t access, uint64_t flags);
 void region_close(struct region *region);
-/* A new key each time, as an application chooses them. */
+/* A new key on each call, as an application chooses keys. */
 uint64_t next_key(void);
 #define ACCESS_ALL (FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE)
 
 /* ---- Completions ------------------------------------------------------------------------------------------------- */
 
-/* One entry of a queue of any format; what the format has not is zero. */
+/* One entry of a queue of any format; members that the format lacks are zero. */
 struct completion {
     void *context;
     uint64_t flags;
@@ -160,7 +160,7 @@ struct completion {
     fi_addr_t source;
 };
 
-/* Drives all that this process has open, without taking completions. */
+/* Reads all queues and counters that this process has open, without taking completions. */
 void progress(void);
 /* Takes a completion if there is one; an error entry fails the case. */
 bool take_at(const char *file, int line, struct side *side, struct fid_cq *cq, struct completion *taken);
@@ -171,12 +171,12 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
 #define TAKE(side, cq, taken) take_at(__FILE__, __LINE__, side, cq, taken)
 #define WAIT_TX(side) wait_at(__FILE__, __LINE__, side, (side)->tx)
 #define WAIT_RX(side) wait_at(__FILE__, __LINE__, side, (side)->rx)
-/* The next thing that the queue reports is an error. */
+/* The next entry of the queue is an error. */
 #define WAIT_ERROR(cq) wait_error_at(__FILE__, __LINE__, cq)
-/* Nothing comes within so many milliseconds, while all is driven. */
+/* No entry comes within this many milliseconds, while progress() runs. */
 #define CHECK_NONE(cq, ms) none_at(__FILE__, __LINE__, cq, ms)
 
-/* Repeats the call while it is -FI_EAGAIN, driving all; then it must be 0. */
+/* Repeats the call while it is -FI_EAGAIN, with progress; then it must be 0. */
 #define POST(call)                                                                                                     \
     do {                                                                                                               \
         long long until_ = now_ms() + WAIT_MS;                                                                         \
@@ -184,7 +184,7 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
         while ((rc_ = (call)) == -FI_EAGAIN && now_ms() < until_) progress();                                          \
         check_rc_at(__FILE__, __LINE__, #call, rc_, "0", 0);                                                           \
     } while (0)
-/* Repeats the call while it is -FI_EAGAIN, driving all; then it must be another error. */
+/* Repeats the call while it is -FI_EAGAIN, with progress; then it must be another error. */
 #define POST_REFUSED(call)                                                                                             \
     do {                                                                                                               \
         long long until_ = now_ms() + 1000;                                                                            \
@@ -192,7 +192,7 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
         while ((rc_ = (call)) == -FI_EAGAIN && now_ms() < until_) progress();                                          \
         check_negative_at(__FILE__, __LINE__, #call, rc_);                                                             \
     } while (0)
-/* Waits until the expression holds, driving all. */
+/* Waits until the expression holds, with progress. */
 #define UNTIL(expr)                                                                                                    \
     do {                                                                                                               \
         long long until_ = now_ms() + WAIT_MS;                                                                         \
@@ -201,7 +201,7 @@ void none_at(const char *file, int line, struct fid_cq *cq, int ms);
             progress();                                                                                                \
         }                                                                                                              \
     } while (0)
-/* The counter reaches exactly `value`, and a moment later has no other. */
+/* The counter reaches exactly `value`, and does not change a moment later. */
 #define CHECK_COUNTER(cntr, value) check_counter_at(__FILE__, __LINE__, #cntr, cntr, value, 0)
 #define CHECK_COUNTER_ERRORS(cntr, value) check_counter_at(__FILE__, __LINE__, #cntr, cntr, value, 1)
 void check_counter_at(const char *file, int line, const char *text, struct fid_cntr *cntr, uint64_t value, int errors);
@@ -210,17 +210,17 @@ void check_counter_at(const char *file, int line, const char *text, struct fid_c
 
 /* barrier() reads all queues and counters that are open. This one calls nothing of libfabric. */
 void barrier_asleep(void);
-/* Every process gives `bytes`; all[r * bytes] is what rank r gave. Collective, at most 4096 bytes. */
+/* All-gather: every process gives `bytes`, and all[r * bytes] holds what rank r gave. Collective, at most 4096 bytes. */
 void exchange(const void *mine, size_t bytes, void *all);
 /* Memory that all processes of the case see, zero at first. */
 enum { SHARED_BYTES = 1 << 22 };
 void *shared(void);
-/* Deaths: by SIGKILL, this process or the one of `rank`. Those who die are not waited for in barrier() any more; or, if
- * `replaced`, another process starts the body again in their place, with life() one higher. */
+/* SIGKILL for this process, or for the process of `rank`. barrier() no longer waits for a dead process. If `replaced`,
+ * another process starts the body again in its place, with life() one higher. */
 _Noreturn void die_now(bool replaced);
 void kill_rank(int rank, bool replaced);
 int life(void);
-/* For a process that a case forks itself: run `body`, and end with 0 or with a failed check. */
+/* For a process that a case forks itself: runs `body`, and exits with 0 or with a failed check. */
 void child_run(void (*body)(void));
 
 /* ---- The rest ---------------------------------------------------------------------------------------------------- */

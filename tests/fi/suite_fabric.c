@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What cases of the libfabric suite open, and how they wait: sides, regions, counters, completions. See suite.h for
- * the contract.
+ * The objects that cases of the libfabric suite open, and the waits: sides, regions, counters, completions. See suite.h
+ * for the contract.
  *
  * Invariants
- * 1. What was opened stands in one of the tables here until it is closed, so that progress() drives all of it.
- * 2. Things are closed in the order that the manual wants, and each close is checked.
+ * 1. An open object is in one of the tables here until it is closed, so that progress() polls all of them.
+ * 2. Objects are closed in the order that the manual wants, and each close is checked.
  */
 #include "suite.h"
 
@@ -226,7 +226,7 @@ static struct pair paired(struct side *a, struct side *b)
 {
     struct pair pair = {.a = a, .b = b};
     pair.to_b = side_insert(a, b);
-    side_insert(a, a); /* so that the two vectors number differently */
+    side_insert(a, a); /* so that a peer has a different number in each vector */
     pair.to_a = side_insert(b, b);
     pair.to_a = side_insert(b, a);
     return pair;

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-enum { THREADED = 1000 }; /* each message may cost a slice of a core that others use, too */
+enum { THREADED = 1000 }; /* each message may cost a time slice of a core that others also use */
 
 struct worker {
     struct side *side;
@@ -15,7 +15,7 @@ struct worker {
     int received; /* completions of this thread's receives, whichever thread reads them */
 };
 
-/* Sends its own numbers with its own tag, and receives those of the other side's thread with the same tag. */
+/* Sends its own numbers with its own tag, and receives those of the peer's thread with the same tag. */
 static void *works(void *argument)
 {
     struct worker *w = argument;
@@ -30,7 +30,7 @@ static void *works(void *argument)
         while (__atomic_load_n(counted, __ATOMIC_SEQ_CST) <= i) {
             struct fi_cq_tagged_entry entry;
             if (fi_cq_read(w->side->rx, &entry, 1) == 1) {
-                /* it may be the other thread's */
+                /* the completion may be the other thread's */
                 struct worker *of = entry.op_context;
                 __atomic_add_fetch(&of->received, 1, __ATOMIC_SEQ_CST);
             }

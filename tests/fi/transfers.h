@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Messages and tagged messages by the same names: what is the same for both is one case that runs twice, FOR_KINDS.
+ * The calls for messages and for tagged messages under the same names: a case about both runs twice, with FOR_KINDS.
  */
 #ifndef FI_TESTS_TRANSFERS_H
 #define FI_TESTS_TRANSFERS_H
@@ -14,7 +14,7 @@ enum kind { MESSAGE, TAGGED_MESSAGE };
 static inline const char *kind_name(enum kind kind) { return kind == MESSAGE ? "message" : "tagged message"; }
 static inline uint64_t kind_caps(enum kind kind) { return kind == MESSAGE ? FI_MSG : FI_TAGGED; }
 
-/* What a case sends or receives: an iovec or a buffer, and what the calls take besides. */
+/* What a case sends or receives: a vector or a buffer, and the other arguments of the calls. */
 struct transfer {
     const void *buf;
     size_t len;
@@ -107,7 +107,7 @@ static inline struct transfer to_peer(const void *buf, size_t len, fi_addr_t pee
 
 #define CONTEXT(number) ((void *)(uintptr_t)(0x1000 + (number)))
 
-/* One tagged message to `peer` and one from it, whatever else completes meanwhile. */
+/* Sends one tagged message to `peer` and receives one from it, whatever else completes meanwhile. */
 static inline void pass_around(struct side *side, int peer, uint64_t tag)
 {
     char in[64], out[64] = "still here";
@@ -117,7 +117,7 @@ static inline void pass_around(struct side *side, int peer, uint64_t tag)
     CHECK_EQ(strcmp(in, "still here"), 0);
     long long until = now_ms() + WAIT_MS;
     struct fi_cq_tagged_entry entry;
-    for (;;) { /* completions of what went to the dead may stand before ours */
+    for (;;) { /* completions of sends to the dead may come before ours */
         ssize_t rc = fi_cq_read(side->tx, &entry, 1);
         struct fi_cq_err_entry e = {0};
         if (rc == -FI_EAVAIL) CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1);

@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Operations with FI_TRIGGER: each starts when the counter that its context names reaches a threshold, and then completes
- * and counts as it would have without. fi_trigger(3), TRIGGERED OPERATIONS; fi_ep_alias of fi_endpoint(3).
+ * Operations with FI_TRIGGER: each starts when the counter in its context reaches a threshold, then completes and counts
+ * like one without. fi_trigger(3), TRIGGERED OPERATIONS; fi_ep_alias of fi_endpoint(3).
  */
 #include "transfers.h"
 
 #include <rdma/fi_trigger.h>
 
-struct stage {
+struct setup {
     struct pair p;
     struct fid_cntr *trigger, *sent, *written, *read, *received;
     char *memory;
     struct region region;
 };
 
-static struct stage stage_open(void)
+static struct setup setup_open(void)
 {
     struct wants wants = {.caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_TRIGGER, .disabled = true};
-    struct stage s = {.p = {.a = side_open(wants), .b = side_open((struct wants){.caps = wants.caps})}};
+    struct setup s = {.p = {.a = side_open(wants), .b = side_open((struct wants){.caps = wants.caps})}};
     s.trigger = counter_open(s.p.a, FI_WAIT_NONE);
     struct fid_cntr **bound[] = {&s.sent, &s.written, &s.read, &s.received};
     uint64_t flags[] = {FI_SEND, FI_WRITE, FI_READ, FI_RECV};
@@ -33,8 +33,8 @@ static struct stage stage_open(void)
     return s;
 }
 
-/* What is to happen at this value of the counter. */
-static struct fi_triggered_context2 *at(struct fi_triggered_context2 *context, struct stage *s, size_t threshold)
+/* The operation that starts at this value of the counter. */
+static struct fi_triggered_context2 *at(struct fi_triggered_context2 *context, struct setup *s, size_t threshold)
 {
     memset(context, 0, sizeof *context);
     context->event_type = FI_TRIGGER_THRESHOLD;
@@ -47,7 +47,7 @@ static const size_t LENGTHS[] = {0, 8, 300, 20000, 100000};
 
 CASE(triggered_sends, 1, "FI_TRIGGER of fi_sendmsg, fi_tsendmsg: nothing goes before the threshold; then it completes and counts")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     char *out = buffer(100000), *in = buffer(100000);
     uint64_t n = 0;
     FOR_KINDS(kind)
@@ -57,7 +57,7 @@ CASE(triggered_sends, 1, "FI_TRIGGER of fi_sendmsg, fi_tsendmsg: nothing goes be
             static struct fi_triggered_context2 context;
             struct transfer t = {.buf = out, .len = bytes, .peer = s.p.to_b, .tag = 1, .context = at(&context, &s, n + 1)};
             POST(send_flagged(kind, s.p.a, t, FI_TRIGGER | FI_COMPLETION));
-            pattern_fill(out, bytes, (unsigned)n); /* read when it is triggered */
+            pattern_fill(out, bytes, (unsigned)n); /* the structure is read when the operation is triggered */
             POST(receive(kind, s.p.b, (struct transfer){.buf = in, .len = bytes, .peer = FI_ADDR_UNSPEC, .tag = 1}));
             CHECK_NONE(s.p.b->rx, 2);
             CHECK_NONE(s.p.a->tx, 1);
@@ -72,7 +72,7 @@ CASE(triggered_sends, 1, "FI_TRIGGER of fi_sendmsg, fi_tsendmsg: nothing goes be
 
 CASE(triggered_receives, 1, "FI_TRIGGER of fi_recvmsg, fi_trecvmsg: the buffer is posted at the threshold, for what is there and what comes")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     char *out = buffer(100000), *in = buffer(100000);
     uint64_t n = 0;
     FOR_KINDS(kind)
@@ -97,7 +97,7 @@ CASE(triggered_receives, 1, "FI_TRIGGER of fi_recvmsg, fi_trecvmsg: the buffer i
 
 CASE(triggered_memory, 1, "FI_TRIGGER of fi_writemsg, fi_readmsg, fi_atomicmsg, fi_fetch_atomicmsg: at the threshold")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     uint64_t out = 40, in = 0, one = 2, before = 0;
     struct fi_triggered_context2 context[4];
     struct iovec from = {&out, 8}, into = {&in, 8};
@@ -141,7 +141,7 @@ CASE(triggered_through_an_alias, 1,
      "fi_ep_alias with FI_TRANSMIT | FI_TRIGGER: what is posted through it waits, what is posted through the endpoint does not; "
      "the endpoint is held open")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     struct fid_ep *alias = NULL;
     OK(fi_ep_alias(s.p.a->ep, &alias, FI_TRANSMIT | FI_TRIGGER));
     char out[2][16] = {"waits", "goes"};
@@ -174,7 +174,7 @@ CASE(triggered_wrongly, 1,
      "FI_TRIGGER: without a context, with one that names no counter or another's, another sort of event, or with FI_INJECT: refused",
      .needs = OUR_PROVIDER)
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     struct fi_triggered_context2 context;
     struct transfer t = {.buf = "x", .len = 1, .peer = s.p.to_b, .tag = 1};
     FOR_KINDS(kind) {

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Messages that come before their receive, and wait in different places by their number and length, and by what is posted meanwhile:
- * for whoever receives there is one list. fi_msg(3), fi_tagged(3), fi_trigger(3).
+ * Messages that arrive before their receive. The provider keeps them in different places by their number, by their length,
+ * and by the receives that are posted meanwhile. A receive matches as if they were one list. fi_msg(3), fi_tagged(3),
+ * fi_trigger(3).
  */
 #include "transfers.h"
 
-enum { EARLY_SHORTS = 100, EARLY_LONG = 50000, EARLY_AFTER = 20, EARLY = EARLY_SHORTS + 1 + EARLY_AFTER };
+enum { EARLY_SHORTS = 100, UNEXPECTED_LONG = 50000, EARLY_AFTER = 20, UNEXPECTED = EARLY_SHORTS + 1 + EARLY_AFTER };
 
-static size_t early_length(int number)
+static size_t unexpected_length(int number)
 {
-    return number == EARLY_SHORTS ? EARLY_LONG : number % 10 == 9 ? 2000 : (size_t)(number % 40);
+    return number == EARLY_SHORTS ? UNEXPECTED_LONG : number % 10 == 9 ? 2000 : (size_t)(number % 40);
 }
 
-/* Sends them to a peer of which receives have been filled, and one waits for something else, if it has a buffer. */
-static void send_early(enum kind kind, struct pair p, int *waits)
+/* Sends the unexpected messages. The peer has completed some receives before, and one receive that they do not match is
+ * posted if `waits` is not NULL. */
+static void send_unexpected(enum kind kind, struct pair p, int *waits)
 {
     for (int i = 0; i < 2; i++) {
         static int first;
@@ -22,22 +24,22 @@ static void send_early(enum kind kind, struct pair p, int *waits)
         CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(500));
     }
     if (waits) POST(receive(kind, p.b, from_any(waits, 4, 78, CONTEXT(501))));
-    for (int i = 0; i < EARLY; i++) {
-        unsigned char *out = buffer(EARLY_LONG);
-        pattern_fill(out, early_length(i), (unsigned)i);
-        struct transfer t = to_peer(out, early_length(i), p.to_b, (uint64_t)(i % 5), CONTEXT(i));
+    for (int i = 0; i < UNEXPECTED; i++) {
+        unsigned char *out = buffer(UNEXPECTED_LONG);
+        pattern_fill(out, unexpected_length(i), (unsigned)i);
+        struct transfer t = to_peer(out, unexpected_length(i), p.to_b, (uint64_t)(i % 5), CONTEXT(i));
         t.data = (uint64_t)i;
         POST(send_with_data(kind, p.a, t));
         for (int k = 0; k < 20; k++) progress();
     }
 }
 
-static void check_early(struct completion c, const unsigned char *in, int number)
+static void check_unexpected(struct completion c, const unsigned char *in, int number)
 {
     about("message %d", number);
-    CHECK_EQ(c.len, early_length(number));
+    CHECK_EQ(c.len, unexpected_length(number));
     CHECK_EQ(c.data, number);
-    CHECK_PATTERN(in, early_length(number), (unsigned)number);
+    CHECK_PATTERN(in, unexpected_length(number), (unsigned)number);
 }
 
 CASE(unexpected_behind_receives, 1,
@@ -48,20 +50,20 @@ CASE(unexpected_behind_receives, 1,
 {
     static const char *const FORMS[] = {"fi_trecv", "fi_trecvv", "fi_trecvmsg", "FI_CLAIM"};
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED, .mode = FI_CONTEXT});
-    unsigned char *in = buffer(EARLY_LONG);
+    unsigned char *in = buffer(UNEXPECTED_LONG);
     static struct fi_context context;
     for (size_t form = 0; form < COUNT_OF(FORMS); form++) {
         int waits = -1;
-        send_early(TAGGED_MESSAGE, p, &waits);
-        bool is_gone[EARLY] = {false};
-        for (int turn = 0; turn < EARLY; turn++) {
-            /* A few by tags from the middle of the list, then the oldest. */
+        send_unexpected(TAGGED_MESSAGE, p, &waits);
+        bool is_gone[UNEXPECTED] = {false};
+        for (int turn = 0; turn < UNEXPECTED; turn++) {
+            /* A few by tag from the middle of the list, then the oldest. */
             uint64_t tag = turn < 15 ? (uint64_t)(turn * 3 % 5) : 0, ignore = turn < 15 ? 0 : 7;
             int number = 0;
             while (is_gone[number] || (((uint64_t)(number % 5) ^ tag) & ~ignore)) number++;
             is_gone[number] = true;
-            struct iovec halves[2] = {{in, 7}, {in + 7, EARLY_LONG - 7}};
-            struct transfer t = from_any(in, EARLY_LONG, tag, &context);
+            struct iovec halves[2] = {{in, 7}, {in + 7, UNEXPECTED_LONG - 7}};
+            struct transfer t = from_any(in, UNEXPECTED_LONG, tag, &context);
             t.ignore = ignore;
             if (form == 1) t.iov = halves, t.count = 2;
             struct transfer peek = {.peer = FI_ADDR_UNSPEC, .tag = tag, .ignore = ignore, .context = &context};
@@ -71,7 +73,7 @@ CASE(unexpected_behind_receives, 1,
             case 2: POST(receive_flagged(TAGGED_MESSAGE, p.b, t, FI_COMPLETION)); break;
             default:
                 POST(receive_flagged(TAGGED_MESSAGE, p.b, peek, FI_PEEK));
-                CHECK_EQ(WAIT_RX(p.b).len, early_length(number));
+                CHECK_EQ(WAIT_RX(p.b).len, unexpected_length(number));
                 POST(receive_flagged(TAGGED_MESSAGE, p.b, peek, FI_PEEK | FI_CLAIM));
                 CHECK_EQ(WAIT_RX(p.b).data, number);
                 POST(receive_flagged(TAGGED_MESSAGE, p.b, t, FI_CLAIM));
@@ -79,11 +81,11 @@ CASE(unexpected_behind_receives, 1,
             about("%s", FORMS[form]);
             struct completion c = WAIT_RX(p.b);
             CHECK_EQ(c.tag, number % 5);
-            check_early(c, in, number);
+            check_unexpected(c, in, number);
         }
         POST(fi_tinject(p.a->ep, &waits, 4, p.to_b, 78));
         CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(501));
-        for (int i = 0; i < EARLY; i++) WAIT_TX(p.a);
+        for (int i = 0; i < UNEXPECTED; i++) WAIT_TX(p.a);
     }
 }
 
@@ -92,16 +94,16 @@ CASE(unexpected_into_one_buffer, 1,
 {
     struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_MULTI_RECV});
     unsigned char *space = buffer(1 << 20);
-    send_early(MESSAGE, p, NULL);
+    send_unexpected(MESSAGE, p, NULL);
     POST(receive_flagged(MESSAGE, p.b, from_any(space, 1 << 20, 0, CONTEXT(1)), FI_MULTI_RECV));
-    /* The payload of the long one is fetched: it may be told after others. */
-    bool is_gone[EARLY] = {false};
-    for (int i = 0; i < EARLY; i++) {
+    /* The payload of the long message is fetched, so it may complete after later messages. */
+    bool is_gone[UNEXPECTED] = {false};
+    for (int i = 0; i < UNEXPECTED; i++) {
         struct completion c = WAIT_RX(p.b);
-        CHECK_OP(c.data, <, EARLY);
+        CHECK_OP(c.data, <, UNEXPECTED);
         CHECK(!is_gone[c.data]);
         is_gone[c.data] = true;
-        check_early(c, c.buf, (int)c.data);
+        check_unexpected(c, c.buf, (int)c.data);
     }
 }
 
@@ -110,12 +112,12 @@ CASE(unexpected_before_deferred_work, 1,
 {
     struct pair p = pair_open((struct wants){.caps = FI_TAGGED | FI_TRIGGER});
     struct fid_cntr *trigger = counter_open(p.b, FI_WAIT_NONE), *done = counter_open(p.b, FI_WAIT_UNSPEC);
-    unsigned char *in = buffer(EARLY_LONG);
-    send_early(TAGGED_MESSAGE, p, NULL);
-    static struct fi_op_tagged op[EARLY];
-    static struct fi_deferred_work work[EARLY];
-    struct iovec iov = {in, EARLY_LONG};
-    for (int i = 0; i < EARLY; i++) {
+    unsigned char *in = buffer(UNEXPECTED_LONG);
+    send_unexpected(TAGGED_MESSAGE, p, NULL);
+    static struct fi_op_tagged op[UNEXPECTED];
+    static struct fi_deferred_work work[UNEXPECTED];
+    struct iovec iov = {in, UNEXPECTED_LONG};
+    for (int i = 0; i < UNEXPECTED; i++) {
         about("message %d", i);
         op[i] = (struct fi_op_tagged){
             .ep = p.b->ep, .msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC, .ignore = ~0ull, .context = &op[i]}};
@@ -124,8 +126,8 @@ CASE(unexpected_before_deferred_work, 1,
                                             .completion_cntr = done,
                                             .op_type = FI_OP_TRECV,
                                             .op = {.tagged = &op[i]}};
-        if (i % 3 == 2) { /* one in three by the program itself */
-            POST(fi_trecv(p.b->ep, in, EARLY_LONG, NULL, FI_ADDR_UNSPEC, 0, ~0ull, CONTEXT(i)));
+        if (i % 3 == 2) { /* the program itself receives one in three */
+            POST(fi_trecv(p.b->ep, in, UNEXPECTED_LONG, NULL, FI_ADDR_UNSPEC, 0, ~0ull, CONTEXT(i)));
             CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(i));
             OK(fi_cntr_add(trigger, 1));
         } else {
@@ -133,6 +135,6 @@ CASE(unexpected_before_deferred_work, 1,
             OK(fi_cntr_add(trigger, 1));
             CHECK_COUNTER(done, (uint64_t)(i / 3 * 2 + i % 3 + 1));
         }
-        CHECK_PATTERN(in, early_length(i), (unsigned)i);
+        CHECK_PATTERN(in, unexpected_length(i), (unsigned)i);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What C99 has of shmem.h: functions, some of them under names that are type-generic elsewhere. Only compiled. A profiler's
+ * The functions of shmem.h in C99, some of them under names that are type-generic elsewhere. Only compiled. A profiler's
  * own definitions agree with the header, and with the names that it calls.
  */
 #include <mpp/shmem.h>

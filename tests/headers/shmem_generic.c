@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Every type-generic name of shmem.h and shmemx.h, called with every type that the specification has for it, with and
- * without a context. Only compiled (C11, warnings are errors): what is called is for tests/shmem to find out.
+ * without a context. Only compiled (C11, warnings are errors): tests/shmem checks which function runs.
  *
  * shmem_generic.cpp includes this file, so both languages have the same names.
  */
@@ -33,7 +33,7 @@ static uint64_t sig;
     X(unsigned char) X(unsigned short) X(unsigned int) X(unsigned long) X(unsigned long long) \
     X(int8_t) X(int16_t) X(int32_t) X(int64_t) X(uint8_t) X(uint16_t) X(uint32_t) X(uint64_t) X(size_t)
 
-/* A block of calls on an array and on what points into it, constant or not. */
+/* A block of calls on an array and on pointers into it, constant and not. */
 #define WITH(TYPE, ...) \
     { \
         static TYPE array[4]; \
@@ -58,7 +58,7 @@ static uint64_t sig;
     BOTH(shmem_put_ct, ct, dest, source, n, pe) BOTH(shmem_put_ct_nbi, ct, dest, source, n, pe) \
     BOTH(shmem_get_ct, ct, dest, source, n, pe) BOTH(shmem_p_ct, ct, dest, value, pe) \
     value = shmem_g(array, pe); value = shmem_g(ctx, source, pe); \
-    shmem_p(dest, shmem_g(&dest[pe], pe), pe); /* one within the other */ \
+    shmem_p(dest, shmem_g(&dest[pe], pe), pe); /* the second call is within the first */ \
     pe += shmem_alltoall(team, dest, source, n) + shmem_alltoalls(team, dest, source, stride, stride, n) + \
           shmem_broadcast(team, array, array, n, pe) + shmem_collect(team, dest, source, n) + \
           shmem_fcollect(team, dest, source, n) + shmem_max_reduce(team, dest, source, n) + \
@@ -120,7 +120,7 @@ void use(void)
     BOTH(shmemx_signal_add, &sig, 1, pe)
     BOTH(shmemx_signal_set, &sig, 1, pe)
 
-    /* The deprecated forms have the names of others. */
+    /* The deprecated forms share names with others. */
     pe += shmem_sync(team) + shmem_sync(SHMEM_TEAM_WORLD);
     shmem_sync(0, 1, pe, psync);
     shmem_wait(psync, 0);
@@ -128,9 +128,9 @@ void use(void)
 #ifndef __cplusplus
     USE_NUMBER(double _Complex)
     USE_NUMBER(float _Complex)
-    shmem_put(psync, ((long[]){1, 2, 3}), 3, pe); /* commas of an argument's own */
+    shmem_put(psync, ((long[]){1, 2, 3}), 3, pe); /* an argument may have commas of its own */
 
-    /* A type-generic name gives what its element is. */
+    /* The type of a type-generic result is that of its element. */
     static const float real;
     _Static_assert(_Generic(shmem_g(&real, 0), float: 1, default: 0), "a float");
     _Static_assert(_Generic(shmem_atomic_fetch_add(&sig, 1, 0), uint64_t: 1, default: 0), "a uint64_t");

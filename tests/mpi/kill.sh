@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# A job one of whose ranks is killed ends: the launcher says so and gives an error, no process goes on, and after
+# When one rank of a job is killed, the job ends: the launcher reports it and returns an error, no process goes on, and after
 # `selvedge mpirun` nothing of the job is left in shared memory.
 #
 # usage: tests/mpi/kill.sh [MPI]...
@@ -21,10 +21,10 @@ complain() {
     failed=1
 }
 
-# lives PID: it is there, and not only for its parent to hear of its end.
+# lives PID: the process exists and is not a zombie.
 lives() { [ -d "/proc/$1" ] && ! grep -q '^State:[[:space:]]*Z' "/proc/$1/status" 2>/dev/null; }
 
-# Every rank writes down who it is, so that one can be killed and all can be looked for.
+# Every rank writes its process id to a file, so that the script can kill one and look for all.
 # shellcheck disable=SC2016  # for the inner shell
 write_down='echo $$ >"$0/pid.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}"; exec "$@"'
 
@@ -46,13 +46,13 @@ kill_one() {
         sleep 0.1
         waited=$((waited + 1))
     done
-    sleep 2 # in the middle of it
+    sleep 2 # the job is in the middle of its work
     kill -9 "$(cat "$work/pid.$victim")" 2>/dev/null || complain "$mpi, $example: rank $victim had ended already"
     status=0
     killed=$(date +%s)
     wait "$job" || status=$?
     [ "$status" != 0 ] || complain "$mpi, $example: exit status 0"
-    # 137 is what Open MPI gives for a rank that was killed.
+    # Open MPI returns 137 for a rank that was killed.
     took=$(($(date +%s) - killed))
     [ "$took" -lt $((limit_s - 10)) ] || complain "$mpi, $example: still there $took s after its rank was killed"
     said=$(grep -i -m1 -e 'killed' -e 'signal' -e 'terminat' "$work/printed" | cut -c1-90)

@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
 # Runs the test suite of mpi4py, MPI for Python, over our provider: the package's source as it is published, compiled
-# with that MPI's mpicc into a virtual environment under build/mpi4py. What fails is run again over that MPI's own
-# transport; the exit status is 1 when something fails over ours and not over that.
+# with that MPI's mpicc into a virtual environment under build/mpi4py. Tests that fail run again over that MPI's own
+# transport; the exit status is 1 when a test fails over ours and not over that.
 #
 # usage: tests/mpi/mpi4py.sh [--transport ours|stock] [MPI [NUMBER OF RANKS]...]
 #        MPI: debian, openmpi or mpich (see common.sh); without one, openmpi and mpich; 1, 2, 4 and 5 ranks
-#        With --transport stock it only says what fails there.
+#        With --transport stock it only prints the tests that fail there.
 # Exit status: 77 when the packages cannot be had.
 #
-# The whole suite is run in one job first, which is the harder test of what lies below: one process does all of it. If
-# that crashes or stands still, each file of tests has a job of its own, so that one of them does not hide the others.
-# What each rank printed stays in build/mpi4py/log.
+# First the whole suite runs in one job, which is the harder test of the transport: one process does all of it. If that
+# job crashes or hangs, each file of tests runs in its own job, so that one of them does not hide the others. The output
+# of each rank stays in build/mpi4py/log.
 #
 # Building takes about five minutes for each MPI, the suite one to ten.
 set -eu
@@ -20,8 +20,7 @@ cd "$(dirname "$0")/../.."
 . tests/mpi/common.sh
 
 version_mpi4py=4.1.2
-# MPICH looks a thousand times before it lets another rank run, and with more ranks than cores the suite takes an hour
-# then.
+# MPICH polls a thousand times before it yields to another rank. With more ranks than cores the suite takes an hour then.
 if [ "$(nproc)" -lt 4 ]; then
     export MPIR_CVAR_POLLS_BEFORE_YIELD=1 MPIR_CVAR_ENABLE_HEAVY_YIELD=1
 fi
@@ -31,10 +30,10 @@ file_limit_s=${MPI4PY_FILE_LIMIT_S:-120}
 place=$tree/mpi4py
 source=$place/source
 
-# exclude MPI: options for the suite that leave out what says nothing about a transport.
+# exclude MPI: options for the suite that leave out tests which do not concern a transport.
 exclude() {
-    echo "-e test_doc"     # looks at doc strings
-    echo "-e test_package" # looks at the names in the package
+    echo "-e test_doc"     # tests doc strings
+    echo "-e test_package" # tests the names in the package
     case $1 in
     # Communicators can be revoked with its pml ob1 only; ours, like every libfabric provider, is used by its pml cm.
     openmpi) echo "-x test_ulfm.*.testRevoke" ;;
@@ -42,9 +41,9 @@ exclude() {
     # through the netmod: over tcp and tcp;ofi_rxm (MPIR_CVAR_NOLOCAL=1) too.
     mpich)
         echo "-x test_comm_topo.*.testDistgraphcomm"
-        # mpi4py's mutexes take for granted that an accumulate to one's own window is done before another's that was sent
-        # because of the next operation. With MPIR_CVAR_NOLOCAL=1 the first is a message within MPICH, the second one through
-        # the netmod, and once in tens of thousands of turns the second is first: over tcp too.
+        # mpi4py's mutexes assume that an accumulate to the own window is complete before another rank's accumulate that the
+        # next operation caused. With MPIR_CVAR_NOLOCAL=1 the first is a message within MPICH and the second goes through the
+        # netmod. Once in tens of thousands of turns the second is first: over tcp too.
         for family in Mutex Condition Semaphore; do echo "-x test_util_sync.Test$family*World.*"; done
         ;;
     esac
@@ -79,7 +78,7 @@ suite() {
     launch "$mpi" "$transport" "$ranks" "$limit_s" "$@" >"$log.launcher" 2>&1 || status=$?
 }
 
-# ended LOG RANKS: whether every rank came to the end of its tests.
+# ended LOG RANKS: true if every rank reached the end of its tests.
 ended() {
     rank=0
     while [ "$rank" -lt "$2" ]; do
@@ -88,7 +87,7 @@ ended() {
     done
 }
 
-# failures LOG RANKS: the names of the tests that failed on some rank.
+# failures LOG RANKS: the names of the tests that failed on any rank.
 failures() {
     rank=0
     while [ "$rank" -lt "$2" ]; do
@@ -97,7 +96,7 @@ failures() {
     done | sort -u
 }
 
-# stuck LOG RANKS STATUS FILE: how a job ended that did not reach the end, as the "name" of a test: FILE: why.
+# stuck LOG RANKS STATUS FILE: for a job that did not reach the end, how it ended, as the "name" of a test: FILE: why.
 stuck() {
     rank=0
     while [ "$rank" -lt "$2" ]; do
@@ -112,7 +111,7 @@ stuck() {
     echo "${last:-$4} ($why)"
 }
 
-# run_all MPI TRANSPORT RANKS FAILED [FILE]...: runs the suite, or those files of it; writes the names of what failed.
+# run_all MPI TRANSPORT RANKS FAILED [FILE]...: runs the suite, or those files of it; writes the names of the tests that failed.
 run_all() {
     mpi=$1 transport=$2 ranks=$3 failed=$4
     shift 4
@@ -147,7 +146,7 @@ run_all() {
     done
 }
 
-# files FAILED: which files hold what failed.
+# files FAILED: the files of the tests that failed.
 files() { sed -n 's/^\(whole suite: \)*\(test_[a-z0-9_]*\).*/\2.py/p' "$1" | sort -u; }
 
 worse=0

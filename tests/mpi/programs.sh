@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# Programs that others wrote, as Debian ships them, on Debian's Open MPI: each runs over that MPI's own transport and
-# over ours, and the results, not the times, have to agree.
+# Programs of other authors, as Debian ships them, on Debian's Open MPI. Each runs over that MPI's own transport and over
+# ours. The results have to agree, the times do not.
 #
-#   HPCC             seven kernels; its own checks, the residuals, and what they are computed from
+#   HPCC             seven kernels; its own checks, the residuals, and the values that they are computed from
 #   NetPIPE          its integrity check, every size up to 4 MB, with and without posting receives ahead
 #   Global Arrays    examples/ga/lennard_jones.c: put, get, accumulate, a shared counter; energies
 #   OpenFOAM         icoFoam, the lid-driven cavity of its tutorials; pressure and velocity of every cell
 #
 # usage: tests/mpi/programs.sh [--transport stock] [--keep] [PROGRAM]...        hpcc netpipe ga openfoam; all of them
-#        --transport stock looks only whether they run at all; --keep writes what came out to
+#        --transport stock checks only that they run at all; --keep writes the results to
 #        tests/mpi/results/programs.md
-# Packages that are missing are installed through apt-get, as root; what cannot be had is left out, and said.
+# Missing packages are installed through apt-get, as root. A program whose packages cannot be had is left out, with a message.
 # Exit status: 1 when results differ or a program fails over ours.
 set -u
 cd "$(dirname "$0")/../.." || exit 1
@@ -108,7 +108,7 @@ run_hpcc() {
             sed -e "s/^2 *Ps\$/$((ranks / 2)) Ps/" -e 's/^2 *Qs$/2 Qs/' \
                 /usr/share/doc/hpcc/examples/_hpccinf.txt >hpccinf.txt
             over "$transport" "$ranks" hpcc || { broken HPCC "$ranks" "$transport" && continue 2; }
-            # Rounding, which depends on the order of additions, is looked at by HPCC itself.
+            # HPCC itself checks the rounding, which depends on the order of additions.
             sed -n -E 's/^(HPL_N|HPL_[AXB]norm[1I]|MPIRandomAccess_(LCG_)?(N|ErrorsFraction)|MPIFFT_N|Success)=/\1 /p' \
                 hpccoutf.txt >"../values.$transport"
             echo "FAILED $(grep -c FAILED hpccoutf.txt)" >>"../values.$transport"
@@ -184,7 +184,7 @@ simpleCoeffs { n (2 $((ranks / 2)) 1); delta 0.001; }
 END
             { blockMesh && decomposePar; } >prepared 2>&1 || fail "blockMesh or decomposePar: see $PWD/prepared"
             over "$transport" "$ranks" icoFoam -parallel || { broken icoFoam "$ranks" "$transport" && continue 2; }
-            # Every number of the fields at the end, under the field's name.
+            # Every number of the final fields, under the name of the field.
             for field in p U; do
                 cat processor*/0.1/$field | tr -c '0-9eE.+\n-' '\n' |
                     awk -v name=$field '/^[-+]?[0-9.]+([eE][-+]?[0-9]+)?$/ { print name, $1 }'

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# More ranks than cores: examples on 16 ranks have to come to an end, and the time they take is shown beside that of
-# the MPI's own transport. The median of three runs; a job that does not end within the limit fails.
+# More ranks than cores: examples on 16 ranks have to end. The script prints their time beside that over the MPI's own
+# transport. The median of three runs; a job that does not end within the limit fails.
 #
 # usage: tests/mpi/ranks.sh [-n RANKS] [MPI]...
 set -u
@@ -18,7 +18,7 @@ fi
 limit_s=300
 failed=0
 
-# seconds TRANSPORT PROGRAM [ARGUMENT]...: prints the median, or how it ended.
+# seconds TRANSPORT PROGRAM [ARGUMENT]...: prints the median, or how the job ended.
 seconds() {
     transport=$1
     shift

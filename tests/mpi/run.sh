@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0 OR MIT
 #
-# The short part of what is here, for every change: all examples over our provider on 1, 2 and 4 ranks, under every MPI
-# that is installed; then some of them on a simulated machine, twice each: the very programs, whose clocks show virtual time.
-# Each example checks itself, and two simulations have to print the same. Some two minutes.
+# The short test of this directory, for every change: all examples over our provider on 1, 2 and 4 ranks, under every MPI
+# that is installed; then some of them on a simulated machine, twice each: the same binaries, whose clocks show virtual time.
+# Each example checks itself, and two simulations have to print the same. About two minutes.
 #
 # usage: tests/mpi/run.sh [--transport ours|stock] [MPI]...
 set -u
@@ -37,8 +37,8 @@ example() {
     fi
 }
 
-# simulated PROGRAM [ARGUMENT]...: nothing is set, and no launcher of the MPI's is there. What was measured with the wall clock
-# may differ, the rest not.
+# simulated PROGRAM [ARGUMENT]...: runs it without further settings and without the MPI's launcher. Values that the wall clock
+# measured may differ; everything else may not.
 simulated() {
     began=$(date +%s)
     status=0

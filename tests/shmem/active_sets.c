@@ -3,8 +3,8 @@
  * The deprecated collectives over active sets: PE_start, logPE_stride, PE_size, with pSync and pWrk. OpenSHMEM 1.6,
  * "Collective Routines", the deprecated forms.
  *
- * A pSync array may be used again when all PEs of the set are through with it; cases take them in turn, with barriers
- * between rounds.
+ * A pSync array may be used again when all PEs of the set have left the collective. The cases use several in turn, with
+ * barriers between rounds.
  */
 #include "suite.h"
 #include "types.h"
@@ -13,7 +13,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Sizes differ between libraries: room for the largest. */
+/* Libraries define other sizes: this is room for the largest. */
 enum { SYNC_WORDS = 16, SYNCS = 4, ELEMENTS = 9, CROWD = 9 };
 _Static_assert(SHMEM_BARRIER_SYNC_SIZE > 0 && SHMEM_REDUCE_MIN_WRKDATA_SIZE > 0, "sizes of work arrays");
 
@@ -25,7 +25,7 @@ _Static_assert(SHMEM_BARRIER_SYNC_SIZE > 0 && SHMEM_REDUCE_MIN_WRKDATA_SIZE > 0,
 
 struct set {
     int start, log_stride, size;
-    int mine; /* place of this PE in the set, or -1 */
+    int mine; /* number of this PE in the set, or -1 */
 };
 
 static int member(const struct set *s, int k) { return s->start + (k << s->log_stride); }
@@ -43,7 +43,7 @@ static void check_restored(const long *psync)
     for (int i = 0; i < SYNC_MOST; i++) CHECK_EQ(psync[i], SHMEM_SYNC_VALUE);
 }
 
-/* Every active set of the job. The body runs at members only; a barrier follows. */
+/* Loops over every active set of the job. The body runs at members only; a barrier follows. */
 static void for_each_set(void (*body)(const struct set *set))
 {
     for (int log_stride = 0; 1 << log_stride < MOST(n_pes(), 2); log_stride++)
@@ -58,12 +58,12 @@ static void for_each_set(void (*body)(const struct set *set))
             }
 }
 
-/* What the bodies work on. `meeting` is the pSync of barriers between rounds, so that none is in use twice. */
+/* The buffers of the bodies. `meeting` is the pSync of the barriers between rounds, so that no pSync is in use twice. */
 static long *psync, *meeting;
 static unsigned char *dest, *source;
 static long *arrived;
 
-static void open_stage(void)
+static void open_buffers(void)
 {
     psync = psync_new();
     meeting = psync_new();
@@ -94,7 +94,7 @@ static void barrier_of(const struct set *s)
 DATA_CASE(barrier_over_every_set, 5,
           "shmem_barrier: waits for the set, completes its updates, pSync may be used again at once")
 {
-    open_stage();
+    open_buffers();
     for_each_set(barrier_of);
 }
 
@@ -114,13 +114,13 @@ static void sync_of(const struct set *s)
 
 DATA_CASE(sync_over_every_set, 5, "shmem_sync: waits for the set; pSync may be used again at once")
 {
-    open_stage();
+    open_buffers();
     for_each_set(sync_of);
 }
 
 CASE(sets_apart, 4, "sets without common PEs use the same pSync and do not wait for each other")
 {
-    open_stage();
+    open_buffers();
     long *go = symmetric(sizeof *go);
     const int start = me() < 2 ? 0 : 2;
     if (me() < 2) shmem_long_wait_until(go, SHMEM_CMP_EQ, 1);
@@ -133,7 +133,7 @@ CASE(sets_apart, 4, "sets without common PEs use the same pSync and do not wait 
 
 CASE(very_many_barriers, 3, "thousands of barriers over one set with one pSync", .crowded = 8)
 {
-    open_stage();
+    open_buffers();
     const int times = n_pes() > 3 ? 200 : 2000;
     for (int i = 0; i < times; i++) shmem_barrier(0, 0, n_pes(), psync);
     check_restored(psync);
@@ -162,7 +162,7 @@ static void broadcast_of(const struct set *s)
 DATA_CASE(broadcast_over_every_set, 5,
           "shmem_broadcast32, 64: dest gets the root's source, but not at the root, whose dest stays")
 {
-    open_stage();
+    open_buffers();
     for_each_set(broadcast_of);
 }
 
@@ -193,7 +193,7 @@ static void collect_of(const struct set *s)
 DATA_CASE(collect_over_every_set, 5, "shmem_fcollect32, 64 and collect32, 64: the sources of the set in its order",
           .crowded = 7)
 {
-    open_stage();
+    open_buffers();
     for_each_set(collect_of);
 }
 
@@ -231,7 +231,7 @@ static void alltoall_of(const struct set *s)
 DATA_CASE(alltoall_over_every_set, 5,
           "shmem_alltoall32, 64 and alltoalls32, 64: block l of PE k becomes block k of PE l", .crowded = 6)
 {
-    open_stage();
+    open_buffers();
     for_each_set(alltoall_of);
 }
 
@@ -251,12 +251,12 @@ CASE(megabytes, 4, "the forms of 64 bits move megabytes")
     shmem_barrier_all();
     if (me() % 2) shmem_broadcast64(to, from, 4 * WORDS, 1, 1, 1, 2, sync[2]); /* PEs 1 and 3 */
     if (me() == 1) CHECK_PATTERN(to, WORDS * sizeof *to, seed_between(3, 0));
-    if (me() == 3) CHECK_PATTERN(to, WORDS * sizeof *to, seed_between(0, 3)); /* the root keeps what it had */
+    if (me() == 3) CHECK_PATTERN(to, WORDS * sizeof *to, seed_between(0, 3)); /* the root's own buffer does not change */
 }
 
 DATA_CASE(zero_elements, 3, "no elements: nothing is written, and pSync is restored")
 {
-    open_stage();
+    open_buffers();
     memset(source, 0x55, 64);
     long *second = psync_new();
     shmem_broadcast32(dest, source, 0, 1, 0, 0, 3, psync);
@@ -381,7 +381,7 @@ static void reduce_over(const struct set *s)
 DATA_CASE(reductions_over_every_set, 4, "shmem_TYPE_OP_to_all: every type and operation, in place and not",
           .crowded = 7)
 {
-    open_stage();
+    open_buffers();
     work_shared = symmetric(MOST(REDUCED / 2 + 1, SHMEM_REDUCE_MIN_WRKDATA_SIZE) * sizeof(long double));
     for_each_set(reduce_over);
     reduce_over(&(struct set){0, 0, n_pes(), me()});

@@ -64,7 +64,7 @@ DATA_CASE(every_type, 4, "block l of PE k's source becomes block k of PE l's des
     for_each_group(each_type);
 }
 
-/* Element e of a block: `stride` elements of the type lie between neighbours, through all blocks. */
+/* Element e of a block: neighbours are `stride` elements of the type apart, through all blocks. */
 static unsigned char *element(unsigned char *start, const struct row *row, int block, int e, ptrdiff_t stride)
 {
     return start + (size_t)((block * ELEMENTS + e) * stride) * row->bytes;

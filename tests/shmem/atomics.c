@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Atomic memory operations on numbers: fetch, set, swap, compare_swap, inc, add and what they have fetched, blocking
- * and not, under every name. OpenSHMEM 1.6, "Atomic Memory Operations" and "Atomicity Guarantees".
+ * Atomic memory operations on numbers: fetch, set, swap, compare_swap, inc, add and their fetching forms, blocking and
+ * nonblocking, under every name. OpenSHMEM 1.6, "Atomic Memory Operations" and "Atomicity Guarantees".
  *
- * Rows pass values as uint64_t, through the type and back: exact for every integer, and for the small numbers that the
- * floating-point rows are given.
+ * Rows pass values as uint64_t, through the type and back: this is exact for every integer, and for the small numbers of
+ * the floating-point rows.
  */
 #include "suite.h"
 #include "types.h"
@@ -44,7 +44,7 @@ struct standard_verbs {
     static uint64_t read_##NAME(const void *at) { return (uint64_t) * (const TYPE *)at; }
 AMO_EXTENDED_TYPES(VALUE_THUNKS)
 
-/* A nonblocking form, quiet, and what it fetched: to be used as if it were blocking. */
+/* A nonblocking form, a quiet, and the fetched value: callers use it like a blocking form. */
 #define FETCHED_BY(TYPE, CALL) \
     TYPE fetched = 0;          \
     CALL;                      \
@@ -180,7 +180,7 @@ enum { EXTENDED = sizeof extended / sizeof extended[0] };
 static const struct standard_verbs standard[] = {AMO_STANDARD_TYPES(STANDARD_ROWS)};
 enum { STANDARD = sizeof standard / sizeof standard[0] };
 
-/* Each row has a word of its own between guards of its own: a word's neighbours are looked at for every operation. */
+/* Each row has its own word between its own guards: the case checks the neighbours of the word after every operation. */
 _Static_assert((int)EXTENDED >= (int)STANDARD, "one set of rooms serves both tables");
 enum { ROOM = 32, WORD = 16, ROWS_MAX = EXTENDED, ROOMS_BYTES = ROWS_MAX * ROOM };
 
@@ -195,7 +195,7 @@ static void *rooms_new(void)
 
 static unsigned char *word_of(void *rooms, int row) { return (unsigned char *)rooms + row * ROOM + WORD; }
 
-/* What lies around a row's word of `bytes`: 0xdd, and zeros up to eight bytes. */
+/* The memory around a row's word of `bytes`: 0xdd, and zeros up to eight bytes. */
 static void check_neighbours(void *rooms, int row, size_t bytes)
 {
     const unsigned char *word = word_of(rooms, row);
@@ -211,7 +211,7 @@ static void check_neighbours(void *rooms, int row, size_t bytes)
     for (int row = 0; row < STANDARD; row++)   \
         for (const struct standard_verbs *v = (about("%s", standard[row].name), &standard[row]); v != NULL; v = NULL)
 
-/* Large enough that a 64-bit operation that went by 32 bits shows; floats hold it exactly. */
+/* Large enough to show a 64-bit operation on 32 bits only; floats hold it exactly. */
 static uint64_t wide(const char *name, uint64_t value) { return name[0] == 'f' ? value : value + (1ull << 40); }
 
 DATA_CASE(set_and_fetch, 3,
@@ -391,7 +391,7 @@ DATA_CASE(exact_totals, 4,
     void *rooms = rooms_new();
     FOR_EACH_STANDARD(v, row)
         for (int i = 0; i < ROUNDS; i++) {
-            int pe = (i + row) % 2; /* two targets, one of which is the caller for some */
+            int pe = (i + row) % 2; /* two targets, one of which is the caller for some PEs */
             switch ((i + row) % 4) {
             case 0: v->inc(word_of(rooms, row), pe); break;
             case 1: v->add(word_of(rooms, row), 3, pe); break;
@@ -410,7 +410,7 @@ DATA_CASE(exact_totals, 4,
     }
 }
 
-/* For milliseconds rather than rounds, so that PEs do meet, whatever one operation costs. */
+/* For milliseconds rather than rounds: the PEs then overlap, whatever one operation costs. */
 DATA_CASE(long_contention, 4,
           "inc, add: the total of one hot object is that of the calls (Atomicity Guarantees)", .crowded = 9)
 {
@@ -419,7 +419,7 @@ DATA_CASE(long_contention, 4,
     long *made = symmetric(PES_MAX * sizeof *made); /* by plain puts */
     FOR_EACH_STANDARD(v, row)
     {
-        if (strchr(v->name, ' ') != NULL) continue; /* each type once: its other forms are the same words */
+        if (strchr(v->name, ' ') != NULL) continue; /* each type once: its other forms use the same words */
         void *word = word_of(rooms, row);
         long count = 0, total = 0;
         barrier();

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Atomic and, or, xor, with and without what was there before, blocking and not, under every name.
- * OpenSHMEM 1.6, "Atomic Memory Operations", the bitwise types.
+ * Atomic and, or, xor, with and without a fetch of the old value, blocking and nonblocking, under every name. OpenSHMEM
+ * 1.6, "Atomic Memory Operations", the bitwise types.
  */
 #include "suite.h"
 #include "types.h"
 
-typedef uint64_t bitwise_fn(void *dest, uint64_t value, int pe); /* 0 from those that fetch nothing */
+typedef uint64_t bitwise_fn(void *dest, uint64_t value, int pe); /* 0 from the forms that fetch nothing */
 
 enum { AND, OR, XOR, OPERATIONS };
 static const char *const operation_names[] = {"and", "or", "xor"};
@@ -123,7 +123,7 @@ static void try_operation(int operation)
         for (int i = 0; i < OPERANDS; i++) {
             CHECK_EQ(low(v->fetch[operation](word, operands[i], next_pe()), v->bytes), low(now, v->bytes));
             now = expected(operation, now, operands[i]);
-            /* Back to something, so that and, or do not end at once in all zeros or all ones. */
+            /* A new value, so that and, or do not end at once in all zeros or all ones. */
             now = expected(XOR, now, operands[i] >> 7 ^ start);
             v->plain[XOR](word, operands[i] >> 7 ^ start, next_pe());
             v->plain[operation](word, operands[i] << 9, next_pe());
@@ -177,7 +177,7 @@ DATA_CASE(each_its_bit, 4,
                 CHECK(v->fetch[XOR](word, bit, 0) & bit);
             }
         }
-    /* In each round of four the bit was set, cleared, set, and cleared again; once more, and all are there. */
+    /* In each round of four, the bit was set, cleared, set, and cleared again. One more set, and all bits are set. */
     for (int row = 0; row < ROWS; row++) rows[row].plain[XOR](words + row * ROOM, 1ull << me(), 0);
     barrier();
     for (int row = 0; me() == 0 && row < ROWS; row++) {
@@ -205,7 +205,7 @@ DATA_CASE(bitwise_of_oneself, 2, "bitwise atomics: the named PE may be the calle
 
 DATA_CASE(operations_mixed, 3, "different atomics on one object are atomic with one another (Atomicity Guarantees)")
 {
-    enum { TEST_MS = 20 }; /* by time, so that PEs do meet, whatever an operation costs */
+    enum { TEST_MS = 20 }; /* by time: the PEs then overlap, whatever an operation costs */
     uint64_t *word = symmetric(sizeof *word), *made = symmetric(3 * sizeof *made), rounds = 0;
     uint64_t high = 1ull << (56 + me());
     for (long long end = now_ms() + TEST_MS; now_ms() < end; rounds++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Calls with arguments that cannot be right. The standard leaves most of them undefined; here such a call does nothing,
- * a fetching one gives 0, and the program goes on. Each case makes all of its calls, then looks whether any memory
- * changed and whether the library still works. The first call of a process is reported, with SHMEM_DEBUG each one.
+ * Calls with wrong arguments. The standard leaves most of them undefined. In this library such a call does nothing, a
+ * fetching call returns 0, and the program goes on. Each case makes all of its calls, then checks that no memory changed
+ * and that the library still works. The library reports the first wrong call of a process, and with SHMEM_DEBUG each one.
  */
 #include "suite.h"
 #include "types.h"
@@ -18,14 +18,14 @@
 enum { BYTES = 4096 };
 
 /* Symmetric memory that no call may change, and private memory likewise. */
-struct stage {
+struct setup {
     unsigned char *symmetric, *private;
     long *word; /* in symmetric memory, aligned */
 };
 
-static struct stage stage_open(void)
+static struct setup setup_open(void)
 {
-    struct stage s = {symmetric(BYTES), local(BYTES), NULL};
+    struct setup s = {symmetric(BYTES), local(BYTES), NULL};
     pattern_fill(s.symmetric, BYTES, 1);
     pattern_fill(s.private, BYTES, 2);
     s.word = (long *)(s.symmetric + 512);
@@ -33,8 +33,8 @@ static struct stage stage_open(void)
     return s;
 }
 
-/* Nothing changed, anywhere; and a put, a get, an atomic, a barrier and a collective do what they do. */
-static void stage_check(const struct stage *s)
+/* No memory changed; and a put, a get, an atomic, a barrier and a collective still work. */
+static void setup_check(const struct setup *s)
 {
     static long word, source, sum;
     barrier();
@@ -148,7 +148,7 @@ static const int wrong_pes[] = {-1, -2, INT_MIN, INT_MAX, 1 << 20, 1025, 3};
 
 static void call_with_wrong_pes(void)
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     for (size_t i = 0; i < COUNT_OF(wrong_pes); i++) {
         const int pe = wrong_pes[i];
         about("PE %d", pe);
@@ -164,7 +164,7 @@ static void call_with_wrong_pes(void)
         shmem_pe_quiet(targets, 2);
     }
     shmem_quiet();
-    stage_check(&s);
+    setup_check(&s);
 }
 
 DATA_CASE(pes_that_are_none, 3, "PE numbers outside of the job: nothing is moved, fetched is 0")
@@ -179,7 +179,7 @@ CASE(pes_that_are_none_reported, 3, "the same with SHMEM_DEBUG: each is reported
 
 static void call_with_wrong_addresses(void)
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     long on_stack[64];
     static _Thread_local long of_thread[64];
     unsigned char *unmapped = mmap(NULL, 1 << 16, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -212,7 +212,7 @@ static void call_with_wrong_addresses(void)
     shmem_quiet();
     CHECK_BYTES(on_stack, sizeof on_stack, 0x33);
     munmap(unmapped, 1 << 16);
-    stage_check(&s);
+    setup_check(&s);
 }
 
 DATA_CASE(addresses_that_are_not_symmetric, 2,
@@ -231,7 +231,7 @@ CASE(ranges_beyond, 2, "lengths that reach beyond the symmetric memory, or overf
     static const size_t lengths[] = {SIZE_MAX,        SIZE_MAX / 2,    SIZE_MAX / 8 + 1,
                                      (size_t)1 << 61, (size_t)1 << 60, (size_t)1 << 46};
     static long object[4] = {1, 2, 3, 4};
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         about("%zu elements", lengths[i]);
         move_all(s.symmetric, s.private, lengths[i], next_pe(), SHMEM_CTX_DEFAULT);
@@ -243,13 +243,13 @@ CASE(ranges_beyond, 2, "lengths that reach beyond the symmetric memory, or overf
     barrier();
     CHECK_OP(object[0], ==, 1);
     CHECK_OP(object[3], ==, 4);
-    stage_check(&s);
+    setup_check(&s);
 }
 
 CASE(strides_that_are_none, 2, "strides of zero or less, and blocks longer than their stride, move nothing")
 {
     static const ptrdiff_t strides[] = {0, -1, PTRDIFF_MIN};
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     for (size_t i = 0; i < COUNT_OF(strides); i++) {
         about("stride %td", strides[i]);
         shmem_long_iput(s.word, (long *)s.private, strides[i], 1, 4, next_pe());
@@ -261,13 +261,13 @@ CASE(strides_that_are_none, 2, "strides of zero or less, and blocks longer than 
         CHECK_OP(shmem_long_alltoalls(SHMEM_TEAM_WORLD, s.word, s.word + 64, strides[i], 1, 2), !=, 0);
         CHECK_OP(shmem_long_alltoalls(SHMEM_TEAM_WORLD, s.word, s.word + 64, 1, strides[i], 2), !=, 0);
     }
-    stage_check(&s);
+    setup_check(&s);
 }
 
 CASE(contexts_that_are_none, 2,
      "SHMEM_CTX_INVALID, a destroyed context and values that never were one: nothing is moved")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     shmem_ctx_t destroyed;
     CHECK_EQ(shmem_ctx_create(0, &destroyed), 0);
     shmem_ctx_destroy(destroyed);
@@ -296,13 +296,13 @@ CASE(contexts_that_are_none, 2,
         shmem_ctx_session_start(wrong[i], 0, NULL, 0);
         shmem_ctx_session_stop(wrong[i]);
     }
-    shmem_ctx_destroy(SHMEM_CTX_DEFAULT); /* not one to destroy */
-    stage_check(&s);
+    shmem_ctx_destroy(SHMEM_CTX_DEFAULT); /* not a context that can be destroyed */
+    setup_check(&s);
 }
 
 CASE(atomics_between_words, 2, "atomics, signals and waits at addresses that are not aligned are refused")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     for (int shift = 1; shift < 4; shift++) {
         about("shift %d", shift);
         atomics_all(s.symmetric + shift, next_pe(), SHMEM_CTX_DEFAULT);
@@ -311,14 +311,14 @@ CASE(atomics_between_words, 2, "atomics, signals and waits at addresses that are
         shmem_long_wait_until((long *)(s.symmetric + shift), SHMEM_CMP_EQ, 4711); /* returns */
         CHECK_EQ(shmem_long_test((long *)(s.symmetric + shift), SHMEM_CMP_NE, 4711), 0);
     }
-    stage_check(&s);
+    setup_check(&s);
 }
 
 CASE(operators_that_are_none, 2,
      "unknown comparisons and signal operators: tests are 0, waits return, nothing is signalled")
 {
     static const int wrong[] = {0, 7, -1, INT_MAX, INT_MIN};
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     int status[2] = {0, 0};
     size_t indices[2];
     long values[2] = {1, 2};
@@ -334,14 +334,14 @@ CASE(operators_that_are_none, 2,
         if (wrong[i] != SHMEM_SIGNAL_SET && wrong[i] != SHMEM_SIGNAL_ADD)
             shmem_putmem_signal(s.symmetric, s.private, 8, (uint64_t *)s.word, 5, wrong[i], next_pe());
     }
-    stage_check(&s);
+    setup_check(&s);
 }
 
 /* ---- Collectives, teams, heap --------------------------------------------------------------------------- */
 
 CASE(collectives, 2, "teams that are none, private memory, roots outside of the team: an error, and nothing is written")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     shmem_team_t wrong[] = {SHMEM_TEAM_INVALID, (shmem_team_t)(uintptr_t)50, (shmem_team_t)~(uintptr_t)0,
                             (shmem_team_t)s.symmetric};
     long *to = s.word, *from = s.word + 64, *private = (long *)s.private;
@@ -384,13 +384,13 @@ CASE(collectives, 2, "teams that are none, private memory, roots outside of the 
     shmem_team_destroy(SHMEM_TEAM_WORLD);
     shmem_team_destroy(SHMEM_TEAM_SHARED);
     CHECK_EQ(shmem_team_n_pes(SHMEM_TEAM_WORLD), 2);
-    stage_check(&s);
+    setup_check(&s);
 }
 
 CASE(active_sets, 2,
      "active sets that the job does not have, and pSync in private memory: nothing is written, nobody waits")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     long *psync = symmetric(SHMEM_SYNC_SIZE * sizeof *psync), *private = local(SHMEM_SYNC_SIZE * sizeof *private);
     static const int sets[][3] = {{-1, 0, 2}, {0, -1, 2}, {0, 0, 0},       {0, 0, 3},       {0, 1, 2},
                                   {2, 0, 1},  {0, 40, 2}, {0, 0, INT_MAX}, {INT_MAX, 31, 2}};
@@ -414,12 +414,12 @@ CASE(active_sets, 2,
     shmem_broadcast64(s.word, s.word + 64, 2, 2, 0, 0, 2, psync);
     shmem_broadcast64(s.word, s.word + 64, 2, -1, 0, 0, 2, psync);
     CHECK_BYTES(psync, SHMEM_SYNC_SIZE * sizeof *psync, SHMEM_SYNC_VALUE);
-    stage_check(&s);
+    setup_check(&s);
 }
 
 CASE(heap, 2, "free and realloc of what is no block: nothing happens, NULL; alignments that are no powers of two: NULL")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     unsigned char *block = shmem_malloc(1000), *freed = shmem_malloc(100);
     static long object;
     memset(block, 0x66, 1000);
@@ -442,12 +442,12 @@ CASE(heap, 2, "free and realloc of what is no block: nothing happens, NULL; alig
     CHECK(other + 1000 <= block || block + 1000 <= other);
     shmem_free(block);
     shmem_free(other);
-    stage_check(&s);
+    setup_check(&s);
 }
 
 CASE(null_results, 2, "NULL for a result: nothing happens, or an error")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     CHECK_OP(shmem_ctx_create(0, NULL), !=, 0);
     CHECK_OP(shmem_ctx_get_team(SHMEM_CTX_DEFAULT, NULL), !=, 0);
     CHECK_OP(shmem_team_get_config(SHMEM_TEAM_WORLD, SHMEM_TEAM_NUM_CONTEXTS, NULL), !=, 0);
@@ -459,23 +459,23 @@ CASE(null_results, 2, "NULL for a result: nothing happens, or an error")
     shmem_info_get_version(NULL, NULL);
     shmem_info_get_name(NULL);
     shmem_pe_quiet(NULL, 2);
-    stage_check(&s);
+    setup_check(&s);
 }
 
 DATA_CASE(no_bytes_of_nothing, 2, "no bytes from NULL, or into it, are no bytes: nothing moves, and quiet returns")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     shmem_getmem(NULL, s.symmetric, 0, next_pe());
     shmem_getmem_nbi(NULL, s.symmetric, 0, next_pe());
     shmem_putmem(s.symmetric, NULL, 0, next_pe());
     shmem_putmem_nbi(s.symmetric, NULL, 0, next_pe());
     shmem_quiet();
-    stage_check(&s);
+    setup_check(&s);
 }
 
 CASE(counters, 2, "counting with a wrong counter, PE or address: nothing moves, nothing counts")
 {
-    struct stage s = stage_open();
+    struct setup s = setup_open();
     shmem_ct_t ct,
         wrong[] = {SHMEM_CT_INVALID, (shmem_ct_t)(uintptr_t)1, (shmem_ct_t)~(uintptr_t)0, (shmem_ct_t)s.symmetric};
     shmem_ct_create(&ct);
@@ -505,7 +505,7 @@ CASE(counters, 2, "counting with a wrong counter, PE or address: nothing moves, 
     barrier();
     CHECK_EQ(shmem_ct_get(ct), 0);
     shmem_ct_free(&ct);
-    stage_check(&s);
+    setup_check(&s);
 }
 
 /* ---- Before and after ----------------------------------------------------------------------------------- */

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * shmem_barrier_all, shmem_sync_all: who waits for whom, and what is complete behind them. OpenSHMEM 1.6, "Collective
- * Routines". Those over teams are in teams.c, those over active sets in active_sets.c.
+ * shmem_barrier_all, shmem_sync_all: all PEs wait for each other, and earlier operations are complete. OpenSHMEM 1.6,
+ * "Collective Routines". Barriers over teams are in teams.c, over active sets in active_sets.c.
  */
 #include "suite.h"
 
-/* Rounds in which each PE counts at every other before `meet`, and all counts must be there behind it. */
+/* Rounds in which each PE adds at every other before `meet`; all counts must be there after it. */
 static void check_meets(void (*meet)(void), bool quiets)
 {
     enum { ROUNDS = 48 };
     long *arrived = symmetric(ROUNDS * sizeof *arrived);
     for (int i = 0; i < ROUNDS; i++) {
         about("round %d", i);
-        if (i % 6 == me() % 6 && i < 24) sleep_ms(1); /* each is the last one now and then */
+        if (i % 6 == me() % 6 && i < 24) sleep_ms(1); /* each PE is the last one now and then */
         for (int pe = 0; pe < n_pes(); pe++) shmem_long_atomic_inc(&arrived[i], pe);
         if (!quiets) shmem_quiet();
         meet();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * A table of the routines that move contiguous elements, each under its own name: every type, every size and `mem`,
- * with a context (the default one) and without. Whoever includes it defines SUFFIX first: nothing, or _nbi.
+ * A table of the routines that move contiguous elements, each under its own name: every type, every size and `mem`, with a
+ * context (the default one) and without. A file that includes it defines SUFFIX first: nothing, or _nbi.
  */
 #ifndef SHMEM_TESTS_BLOCKS_H
 #define SHMEM_TESTS_BLOCKS_H
@@ -56,12 +56,12 @@ static const struct block_verbs blocks[] = {
 
 enum { BLOCKS = sizeof blocks / sizeof blocks[0] };
 
-/* Every row has a slot of its own in a buffer, so that one barrier serves all of them. */
+/* Every row has its own slot in a buffer, so that one barrier serves all of them. */
 enum { SLOT_ELEMENTS = 80, SLOT_BYTES = SLOT_ELEMENTS * 16, SLOTS_BYTES = BLOCKS * SLOT_BYTES };
 
 static inline void *slot(void *buffer, int row) { return (unsigned char *)buffer + (size_t)row * SLOT_BYTES; }
 
-/* Does the body for each row, with `b` its verbs, `e` its element and `row` its number. */
+/* Runs the body for each row, with `b` its verbs, `e` its element and `row` its number. */
 #define FOR_EACH_BLOCK(b, e, row)                                                                      \
     for (int row = 0; row < BLOCKS; row++)                                                             \
         for (const struct block_verbs *b = &blocks[row]; b != NULL; b = NULL)                          \

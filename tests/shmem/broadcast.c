@@ -25,7 +25,7 @@ static const struct row rows[] = {RMA_TYPES(ROW) {"mem", 1, shmem_broadcastmem}}
 
 enum { ELEMENTS = 19, LARGEST = 4 << 20 };
 
-static unsigned char *dest_shared, *source_shared; /* what for_each_group's bodies work on */
+static unsigned char *dest_shared, *source_shared; /* the buffers of for_each_group's bodies */
 
 static void each_type_each_root(const struct group *g)
 {

@@ -60,7 +60,7 @@ DATA_CASE(every_type_same_length, 4, "dest on all PEs holds the sources of the t
     for_each_group(each_type_same_length);
 }
 
-/* Elements that a PE gives in a round; some none. */
+/* The number of elements that a PE gives in a round; sometimes none. */
 static size_t length_of(int pe, int round) { return (size_t)(mix((uint64_t)(pe * 64 + round)) % 9 % 8); }
 
 static void each_type_other_lengths(const struct group *g)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What the families of team collectives share: the teams that a rule is tried on, and the sizes.
+ * The shared part of the families of team collectives: the teams that each rule is tried on, and the sizes.
  *
- * 1. for_each_group() is collective over the world; its body runs on every PE, members and others.
- * 2. A body may use symmetric memory only until the next group: `scratch` of for_each_group is zero at each start.
+ * 1. for_each_group() is collective over the world; its body runs on every PE, member or not.
+ * 2. A body may use symmetric memory only until the next group.
  */
 #ifndef SHMEM_TESTS_COLLECTIVE_H
 #define SHMEM_TESTS_COLLECTIVE_H
@@ -12,14 +12,14 @@
 
 #if SINCE(1, 5)
 
-/* Odd sizes, around words, cache lines and pages, and what is cut into pieces on its way. */
+/* Odd sizes, around words, cache lines and pages, and sizes that are sent in pieces. */
 static const size_t small_sizes[] = {1, 2, 3, 7, 8, 9, 31, 64, 65, 129, 1000, 4096, 4099};
 static const size_t large_sizes[] = {65536, 65543, 262144, 1048579, 4 << 20};
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 struct group {
-    shmem_team_t team; /* SHMEM_TEAM_INVALID at PEs that are no members */
+    shmem_team_t team; /* SHMEM_TEAM_INVALID at PEs that are not members */
     int size;
     int mine;           /* this PE's number in the team, or -1 */
     int world[PES_MAX]; /* the members' numbers in the world team */
@@ -51,7 +51,7 @@ static inline void for_each_group(void (*body)(const struct group *group))
 
 static inline bool is_member(const struct group *group) { return group->mine >= 0; }
 
-/* The pattern of what a PE contributes: its number in the world, and which of several contributions. */
+/* The pattern of a PE's contribution, from its number in the world and the number of the contribution. */
 static inline unsigned seed_of(int pe, int which) { return (unsigned)(pe * 1000 + which + 1); }
 
 #endif

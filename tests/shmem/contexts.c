@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Communication contexts: options, teams, ordering and completion of their own, destruction. OpenSHMEM 1.6,
- * "Communication Management Routines". That handles of destroyed contexts are refused is what this library adds.
+ * Communication contexts: options, teams, ordering and completion of each context, destruction. OpenSHMEM 1.6,
+ * "Communication Management Routines". This library adds that it refuses handles of destroyed contexts.
  */
 #include "suite.h"
 
@@ -14,7 +14,7 @@ static shmem_ctx_t create(long options)
     return ctx;
 }
 
-/* Puts, gets and counts at the next PE of the world through a context. Collective. */
+/* Puts, gets and adds at the next PE of the world through a context. Collective. */
 static void check_works(shmem_ctx_t ctx, long *words, long seed)
 {
     const int to = next_pe();

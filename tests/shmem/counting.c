@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Counting puts (seed 004): puts and gets that add one to a counter at the PE they reach, behind their data. Not part
- * of the standard; a library without them has no cases here. All forms are in counting_forms.c.
+ * Counting puts (seed 004): puts and gets that add one to a counter at their target PE, after their data. They are not
+ * part of the standard; a library without them has no cases here. All forms are in counting_forms.c.
  */
 #include "suite.h"
 
@@ -18,7 +18,7 @@ static shmem_ct_t counter(void)
     return ct;
 }
 
-/* Operations of a case with many of them: fewer where each needs a turn of its target's program. */
+/* The number of operations of a long case: fewer where each needs a call of its target's program. */
 static int many(int most) { return variant_is("host") || variant_is("bounce") ? most / 5 : most; }
 
 /* ---- A counter ------------------------------------------------------------------------------------------ */
@@ -271,7 +271,7 @@ CASE(set_while_others_count, 4, "set while others count: what counts after it is
         long last = 0;
         for (int i = 0; i < 200; i++) {
             long value = shmem_ct_get(ct);
-            CHECK_OP(value, >=, last); /* it never goes back by itself */
+            CHECK_OP(value, >=, last); /* the counter never decreases by itself */
             shmem_ct_set(ct, 1000000L * (i + 1));
             last = 1000000L * (i + 1);
         }
@@ -281,7 +281,7 @@ CASE(set_while_others_count, 4, "set while others count: what counts after it is
         for (int i = 0; i < each; i++) shmem_long_p_ct(ct, word, i, 0);
         shmem_quiet();
         shmem_ct_wait(paced, 1);
-        for (int i = 0; i < each; i++) shmem_long_p_ct(ct, word, i, 0); /* all of these are behind the last set */
+        for (int i = 0; i < each; i++) shmem_long_p_ct(ct, word, i, 0); /* all of these follow the last set */
     }
     barrier();
     if (me() == 0) {
@@ -363,7 +363,7 @@ CASE(many_times, 3, "counters can be made and freed any number of times, each ne
         shmem_ct_t ct = counter();
         about("counter %d", i);
         if (i % 2) CHECK_EQ(shmem_ct_get(ct), 0);
-        if (i % 2) barrier(); /* else a peer may have counted already */
+        if (i % 2) barrier(); /* otherwise a peer may have added already */
         for (int k = 1; k < n_pes(); k++) shmem_long_p_ct(ct, word, i, (me() + k) % n_pes());
         shmem_ct_wait(ct, n_pes() - 1);
         barrier();
@@ -405,7 +405,7 @@ CASE(freed_counter_is_refused, 2,
     long *words = symmetric(4 * sizeof *words), value = 9, kept = 77;
     shmem_ct_t ct = counter(), old = ct;
     shmem_ct_free(&ct);
-    shmem_ct_t again = counter(); /* likely in the same place */
+    shmem_ct_t again = counter(); /* probably in the same slot */
     CHECK_OP(again, !=, old);
     for (int round = 0; round < 2; round++) {
         shmem_ct_t wrong = round ? SHMEM_CT_INVALID : old;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Counting puts (seed 004): every form of them. Typed, by the bits of an element, by bytes; with a context and without;
- * generic; on a team; and the names that other libraries have for them. What they do is in counting.c.
+ * generic; on a team; and the names that other libraries have for them. Their behaviour is in counting.c.
  */
 #include "suite.h"
 #include "types.h"

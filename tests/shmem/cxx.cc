@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //
-// The header in C++: the names that choose by type in C11 are overloads here, for every type, with a context and without;
-// they can be used in templates, and std::complex stands for C's complex types. The interface of OpenSHMEM 1.6 by its C11
+// The header in C++: the names that choose by type in C11 are overloads here, for every type, with a context and without.
+// Templates can use them, and std::complex takes the place of C's complex types. The interface of OpenSHMEM 1.6 by its C11
 // synopses; overloads for C++ are an extension ("Extensions to the type-generic interfaces").
 //
 #include "suite.h"
@@ -13,7 +13,7 @@
 
 template <typename T> static T value_of(uint64_t number) { return static_cast<T>(mix(number)); }
 
-// Zeroed symmetric memory for `count` of a type.
+// Symmetric memory, zero, for `count` of a type.
 template <typename T> static T *symmetric_of(size_t count) { return static_cast<T *>(symmetric(count * sizeof(T))); }
 
 template <typename T> static void check_same(const char *what, T found, T wanted)

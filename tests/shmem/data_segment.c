@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Global and static objects are symmetric: initialised, zero, large, in functions, at the ends of the segment; and the
- * program goes on as it was without the library: constants, fork, system, threads' own objects. OpenSHMEM 1.6, "Memory
- * Model". outside.rs builds this family as a program at a fixed address, too.
+ * Global and static objects are symmetric: initialised, zero, large, in functions, at the ends of the segment. The program
+ * otherwise behaves as without the library: constants, fork, system, thread-local objects. OpenSHMEM 1.6, "Memory Model".
+ * outside.rs also builds this family as a program at a fixed address.
  */
 #include "suite.h"
 
@@ -29,7 +29,7 @@ static char text[] = "initialised";
 static _Thread_local long of_the_thread = 5;
 static long table[4][8];
 
-/* A put of a value that names this PE to the next one, a get of it back, and an atomic on it. Collective. */
+/* Puts a value that names this PE to the next one, gets it back, and makes an atomic on it. Collective. */
 static void check_symmetric(long *object)
 {
     barrier();
@@ -300,7 +300,7 @@ CASE(threads_of_the_program, 2, "mutexes and conditions in static objects, and t
 static atomic_long ticks[1024];
 static atomic_bool enough;
 
-/* Stores everywhere in an array all the time, and counts for itself how often. */
+/* Stores everywhere in an array all the time, and counts its stores. */
 static void *tick(void *result)
 {
     long count = 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What OpenSHMEM 1.6 deprecates and still has: atomics without `_atomic_` in their names, shmem_wait, start_pes,
- * _my_pe, _num_pes, the allocation under its old names, the constants that begin with an underscore, the header under
- * mpp/; and the cache functions, which 1.4 took out and old programs call. OpenSHMEM 1.6, annex "Deprecated API".
- * Collectives over active sets have a family of their own.
+ * Deprecated parts of OpenSHMEM 1.6: atomics without `_atomic_` in their names, shmem_wait, start_pes, _my_pe, _num_pes,
+ * the allocation under its old names, the constants that begin with an underscore, the header under mpp/; and the cache
+ * functions, which 1.4 removed and old programs call. OpenSHMEM 1.6, annex "Deprecated API". Collectives over active sets
+ * are in active_sets.c.
  */
 #include "suite.h"
 #include "types.h"
@@ -83,14 +83,14 @@ DATA_CASE(old_atomics_total, 4,
     if (me() == 0) CHECK_EQ(*counter, ROUNDS * n_pes());
 }
 
-/* Each kind of waiting of another type: by value before, until it is not that any more. */
+/* Each kind of wait on another type: until the value differs from the given one. */
 #define OLD_WAIT(NAME, TYPE)                                                                \
     {                                                                                       \
         TYPE *word = (TYPE *)(words + 16 * row);                                            \
         about("%s", #NAME);                                                                 \
         row++;                                                                              \
         *word = 8;                                                                          \
-        shmem_##NAME##_wait(word, 7); /* differs already */                                 \
+        shmem_##NAME##_wait(word, 7); /* the value differs already */                                 \
         barrier();                                                                          \
         shmem_##NAME##_p(word, 9, next_pe());                                               \
         shmem_##NAME##_wait(word, 8);                                                       \
@@ -150,7 +150,7 @@ CASE(old_names_of_allocation, 2, "shmalloc, shmemalign, shrealloc, shfree give a
     shfree(a);
 }
 
-/* Some libraries made them macros; old programs only call them. */
+/* Some libraries define them as macros; old programs only call them. */
 CASE(cache_functions, 1, "the cache functions exist and do nothing (SHMEM_CACHE)")
 {
     long *word = symmetric(sizeof *word);
@@ -192,7 +192,7 @@ CASE(old_start, 3,
 {
     static long inbox, last;
     start_pes(0);
-    start_pes(7); /* a second call has no effect, and the number none at all */
+    start_pes(7); /* a second call has no effect, and its number is ignored */
     joined();
     CHECK_EQ(n_pes(), 3);
     shmem_long_p(&inbox, 50 + me(), next_pe());
@@ -200,5 +200,5 @@ CASE(old_start, 3,
     CHECK_EQ(inbox, 50 + previous_pe());
     left();
     if (me() == 0) sleep_ms(30);
-    shmem_long_p(&last, 1, next_pe()); /* to a PE that may be on its way out */
+    shmem_long_p(&last, 1, next_pe()); /* to a PE that may already be ending */
 }

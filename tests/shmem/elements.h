@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Elements of every type that the block routines move, as rows of a table: how many bytes one has, how one is made
- * from a number, and whether one is that. Values go through the type, so that the bytes of a long double which hold no
- * part of its value are of no matter.
+ * Elements of every type that the block routines move, as rows of a table: the bytes of one, how to make one from a
+ * number, and how to compare it. Values go through the type, because a long double has bytes that hold no part of its
+ * value.
  */
 #ifndef SHMEM_TESTS_ELEMENTS_H
 #define SHMEM_TESTS_ELEMENTS_H
@@ -37,7 +37,7 @@ static inline bool element_is_bits128(const void *at, uint64_t value)
     return bits->half[0] == mix(value) && bits->half[1] == mix(~value);
 }
 
-/* The row for a type by its name in the interface; for the routines by size, that of the unsigned type. */
+/* The row of a type, by its name in the interface; for the routines by size, the row of the unsigned type. */
 #define ELEMENT(NAME, TYPE) {#NAME, sizeof(TYPE), element_set_##NAME, element_is_##NAME}
 #define ELEMENT_8 {"8", 1, element_set_uint8, element_is_uint8}
 #define ELEMENT_16 {"16", 2, element_set_uint16, element_is_uint16}
@@ -51,7 +51,7 @@ static inline void *element_at(const struct element *e, const void *start, size_
     return (unsigned char *)(uintptr_t)start + index * e->bytes;
 }
 
-/* `count` elements that belong to `seed`; element i of them is the same however many there are. */
+/* `count` elements of `seed`; element i is the same for every count. */
 static inline uint64_t element_value(unsigned seed, size_t index) { return ((uint64_t)seed << 32) + index; }
 
 static inline void elements_fill(const struct element *e, void *start, size_t count, unsigned seed)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * How programs begin and end: initialised several times, finalized or not, ended by one PE for all, killed. OpenSHMEM
- * 1.6, "Library Setup, Exit, and Query Routines" and "Execution Model"; exit statuses are those of `selvedge run`: what
- * shmem_global_exit says, else that of the first PE that failed, 128 and its number for a signal.
+ * How programs begin and end: initialised several times, finalized or not, ended by one PE for all, killed. OpenSHMEM 1.6,
+ * "Library Setup, Exit, and Query Routines" and "Execution Model". Exit statuses are those of `selvedge run`: the status
+ * of shmem_global_exit, otherwise that of the first PE that failed, and 128 plus its number for a signal.
  *
- * Cases start the library themselves, and so hold their symmetric objects in static memory.
+ * Cases start the library themselves, so their symmetric objects are in static memory.
  */
 #include "suite.h"
 
@@ -27,7 +27,7 @@ static void finish(void)
     shmem_finalize();
 }
 
-/* A put to the next PE, seen there. Collective. */
+/* A put to the next PE, which sees it. Collective. */
 static void check_works(void)
 {
     static long round;
@@ -290,7 +290,7 @@ CASE(global_exit_of_all, 4, "all PEs may call shmem_global_exit", .flags = OWN_I
 {
     start();
     shmem_barrier_all();
-    shmem_global_exit(getenv("ENDINGS_STATUS_BY_PE") != NULL ? 13 + me() : 13); /* set by outside.rs */
+    shmem_global_exit(getenv("ENDINGS_STATUS_BY_PE") != NULL ? 13 + me() : 13); /* outside.rs sets it */
 }
 
 static void *end_from_here(void *unused)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Environment variables: the size of the heap, version and help texts. OpenSHMEM 1.6, "Environment Variables". What is
- * said of wrong calls under SHMEM_DEBUG is in bad_input.c; what must be seen from outside is in outside.rs.
+ * Environment variables: the size of the heap, version and help texts. OpenSHMEM 1.6, "Environment Variables". Reports of
+ * wrong calls under SHMEM_DEBUG are in bad_input.c; checks from outside of the job are in outside.rs.
  */
 #include "suite.h"
 

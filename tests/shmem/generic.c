@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * The names that choose by the type of their arguments in C11: each selects, for every type of its table, with a
- * context and without, a function that does it for that type. OpenSHMEM 1.6, the C11 synopses.
+ * The names that choose by the type of their arguments in C11: for every type of its table, with a context and without,
+ * each selects a function for that type. OpenSHMEM 1.6, the C11 synopses.
  *
- * Each word of a type lies between others, so that a function for another type shows.
+ * Each word of a type is between others, so that a function for another type shows.
  */
 #include "suite.h"
 #include "types.h"
@@ -12,13 +12,13 @@
 
 enum { ROOM = 256 }; /* bytes for each type; 16 elements of the widest */
 
-/* The expression is of that type. */
+/* The expression has that type. */
 #define IS_OF(expr, TYPE) _Static_assert(_Generic((expr), TYPE: 1, default: 0), #expr " is " #TYPE)
 
-/* What `value` is in the type, with all of its bytes in use. */
+/* `value` in the type, with all of its bytes in use. */
 #define VALUE(TYPE, value) ((TYPE)mix(value))
 
-static unsigned char *rooms; /* for each type one of them, by `row` */
+static unsigned char *rooms; /* one for each type, by `row` */
 static int row;
 
 #define START_ROW(NAME, TYPE)                            \

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * The symmetric heap: malloc, calloc, align, realloc, free, hints, and their deprecated names. OpenSHMEM 1.6, "Memory
- * Management Routines". That exhaustion is NULL on every PE and leaves the rest usable is said of realloc there, and
- * holds for all of them here.
+ * Management Routines". The standard says for realloc that exhaustion is NULL on every PE and leaves the rest usable; here
+ * it holds for all of them.
  */
 #include "suite.h"
 
@@ -13,7 +13,7 @@
 
 enum { MAX_ALIGN = _Alignof(max_align_t) };
 
-/* The block can be written here and by a peer, all of it: every PE fills its next one's. Collective. */
+/* This PE and a peer can write all of the block: every PE fills the block of the next one. Collective. */
 static void check_usable(unsigned char *block, size_t bytes)
 {
     CHECK_OP(block, !=, NULL);
@@ -46,7 +46,7 @@ CASE(blocks_of_any_size, 2, "shmem_malloc: blocks of any size, aligned for any t
 
 CASE(zero_bytes, 3, "no bytes: NULL from malloc, calloc, align and with_hints, without a barrier")
 {
-    if (me() == 1) { /* alone: nobody else has to call */
+    if (me() == 1) { /* only this PE calls */
         CHECK_PTR(shmem_malloc(0), NULL);
         CHECK_PTR(shmem_calloc(0, 8), NULL);
         CHECK_PTR(shmem_calloc(8, 0), NULL);
@@ -80,7 +80,7 @@ CASE(free_begins_with_a_barrier, 2, "shmem_free waits for all PEs, and completes
         unsigned char *gone = shmem_malloc(BYTES);
         shmem_putmem_nbi(gone, from, BYTES, next_pe());
         shmem_free(gone);
-        unsigned char *next = shmem_calloc(BYTES, 1); /* likely the same memory */
+        unsigned char *next = shmem_calloc(BYTES, 1); /* probably the same memory */
         CHECK_BYTES(next, BYTES, 0);
         shmem_free(next);
     }
@@ -159,7 +159,7 @@ CASE(realloc_keeps_contents, 2, "shmem_realloc: contents stay up to the lesser s
         pattern_fill(block, sizes[i], (unsigned)me() + (unsigned)i);
         before = sizes[i];
         shmem_free(wall);
-        wall = shmem_malloc(48); /* something may stand behind it */
+        wall = shmem_malloc(48); /* another block may follow it */
     }
     shmem_free(wall);
     barrier();
@@ -227,7 +227,7 @@ CASE(exhaustion, 2,
         }
         about("round %d, %d blocks", round, count);
         CHECK_OP(count, >=, 24);
-        CHECK_OP(count, <, MOST); /* 6 MiB at least; what the library needs itself is not of these */
+        CHECK_OP(count, <, MOST); /* at least 6 MiB; what the library needs itself is not part of them */
         CHECK_PTR(shmem_malloc(bytes), NULL);
         *counted = count;
         shmem_sync_all();
@@ -238,7 +238,7 @@ CASE(exhaustion, 2,
         blocks[count / 2] = shmem_malloc(bytes);
         CHECK_OP(blocks[count / 2], !=, NULL);
         for (int i = 0; i < count; i++) shmem_free(blocks[i]);
-        unsigned char *large = shmem_malloc(5 * MIB); /* neighbours grew together again */
+        unsigned char *large = shmem_malloc(5 * MIB); /* free neighbours are merged */
         CHECK_OP(large, !=, NULL);
         shmem_free(large);
     }

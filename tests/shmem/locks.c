@@ -4,13 +4,13 @@
 
 DATA_CASE(lock_excludes, 4, "set_lock: one PE at a time is between set and clear (shmem_set_lock)", .crowded = 8)
 {
-    enum { TEST_MS = 40 }; /* by time, so that PEs do meet, whatever a lock costs */
+    enum { TEST_MS = 40 }; /* by time: the PEs then overlap, whatever a lock costs */
     long *lock = symmetric(sizeof *lock), *inside = symmetric(sizeof *inside), *count = symmetric(sizeof *count);
     long *made = symmetric(PES_MAX * sizeof *made), rounds = 0, total = 0;
     for (long long end = now_ms() + TEST_MS; now_ms() < end; rounds++) {
         shmem_set_lock(lock);
         CHECK_EQ(shmem_long_atomic_fetch_inc(inside, 0), 0);
-        long found = shmem_long_g(count, 0); /* not atomic: an update is lost if two are inside */
+        long found = shmem_long_g(count, 0); /* not atomic: an update is lost if two PEs are inside */
         shmem_long_p(count, found + 1, 0);
         CHECK_EQ(shmem_long_atomic_fetch_add(inside, -1, 0), 1);
         shmem_clear_lock(lock);
@@ -87,8 +87,8 @@ DATA_CASE(clear_completes_what_was_put, 4,
         for (int k = 0; k < N; k++) CHECK_EQ(object[k], ROUNDS * n_pes());
 }
 
-/* Arrival is announced before the call, and the next PE gives it time to get there; so it holds on an idle machine for
- * certain, and on a busy one nearly so: hence 3 waiters and long naps, and only in the variant that is quickest. */
+/* A PE announces itself before the call, and the next PE leaves it time to arrive. So the order is certain on an idle
+ * machine, and nearly certain on a busy one: hence 3 waiters and long naps, and only the quickest variant. */
 CASE(first_come_first_served, 4,
      "set_lock: those who wait get the lock in the order in which they came (shmem_set_lock)", .needs = MAPPED)
 {
@@ -113,7 +113,7 @@ DATA_CASE(locks_of_an_array, 3, "locks that lie side by side are independent (sh
 {
     enum { N = 6, ROUNDS = 30 };
     long *locks = symmetric(N * sizeof *locks), *counts = symmetric(N * sizeof *counts);
-    /* All of one's own locks, while others hold theirs. */
+    /* Takes all of its own locks, while others hold theirs. */
     for (int i = me(); i < N; i += n_pes()) shmem_set_lock(locks + i);
     barrier();
     for (int i = 0; i < N; i++)
@@ -174,7 +174,7 @@ DATA_CASE(clear_lock_is_free_again, 3,
     }
 }
 
-/* Where only its owner drives a NIC, a PE that waits for the lock must go on serving the one that holds it. */
+/* Where only its owner drives a NIC, a PE that waits for the lock must still serve the lock holder. */
 DATA_CASE(waiting_does_not_hold_up_the_holder, 3,
           "set_lock: the holder can reach the memory of those who wait (shmem_set_lock)")
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Puts and gets that need not be over when they return, and when they are: shmem_put_nbi, shmem_get_nbi under every
- * name. OpenSHMEM 1.6, "Remote Memory Access Routines" and "Memory Ordering Routines".
+ * Puts and gets that may return before they are complete, and when they are complete: shmem_put_nbi, shmem_get_nbi under
+ * every name. OpenSHMEM 1.6, "Remote Memory Access Routines" and "Memory Ordering Routines".
  */
 #define SUFFIX _nbi
 #include "blocks.h"

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What fence orders and what quiet completes: puts, strided puts, atomics, signals, stores, their nonblocking forms.
- * OpenSHMEM 1.6, "Memory Ordering Routines", the table of operations.
+ * The operations that fence orders and quiet completes: puts, strided puts, atomics, signals, stores, their nonblocking
+ * forms. OpenSHMEM 1.6, "Memory Ordering Routines", the table of operations.
  */
 #include "suite.h"
 
 enum { ROUNDS = 300, N = 33 };
 
-/* PE 0 sends numbered rounds: `send` the data, then fence, then `mark`; PE 1 that sees a mark must see its data. */
-struct stage {
-    long *data, *flag, *source; /* N, 1; source: ROUNDS * N, so that what does not block keeps what it was given */
+/* PE 0 sends numbered rounds: `send` the data, then fence, then `mark`. When PE 1 sees a mark, it must see the data. */
+struct setup {
+    long *data, *flag, *source; /* N, 1; source: ROUNDS * N, so that nonblocking operations keep their data */
 };
 
-static struct stage stage_new(void)
+static struct setup setup_new(void)
 {
-    struct stage s = {symmetric(N * sizeof(long)), symmetric(sizeof(long)), local((ROUNDS + 1) * N * sizeof(long))};
+    struct setup s = {symmetric(N * sizeof(long)), symmetric(sizeof(long)), local((ROUNDS + 1) * N * sizeof(long))};
     for (int i = 0; i < (ROUNDS + 1) * N; i++) s.source[i] = i / N;
     return s;
 }
 
-/* Bytes that go other ways than a few words do, and so could be overtaken: pages, and more than a queue holds. */
+/* Sizes that take other protocols than a few words, which could overtake them: pages, and more than a queue holds. */
 DATA_CASE(fence_orders_large_puts, 2,
           "fence: a small put or atomic does not overtake a large put before it (shmem_fence)")
 {
@@ -46,36 +46,36 @@ DATA_CASE(fence_orders_large_puts, 2,
         }
 }
 
-static void mark_by_p(struct stage *s, long round) { shmem_long_p(s->flag, round, 1); }
-static void mark_by_add(struct stage *s, long round) { (void)round, shmem_long_atomic_inc(s->flag, 1); }
-static void mark_by_put_nbi(struct stage *s, long round) { shmem_long_put_nbi(s->flag, s->source + round * N, 1, 1); }
+static void mark_by_p(struct setup *s, long round) { shmem_long_p(s->flag, round, 1); }
+static void mark_by_add(struct setup *s, long round) { (void)round, shmem_long_atomic_inc(s->flag, 1); }
+static void mark_by_put_nbi(struct setup *s, long round) { shmem_long_put_nbi(s->flag, s->source + round * N, 1, 1); }
 
-static void send_by_put(struct stage *s, long round) { shmem_long_put(s->data, s->source + round * N, N, 1); }
-static void send_by_put_nbi(struct stage *s, long round) { shmem_long_put_nbi(s->data, s->source + round * N, N, 1); }
-static void send_by_p(struct stage *s, long round)
+static void send_by_put(struct setup *s, long round) { shmem_long_put(s->data, s->source + round * N, N, 1); }
+static void send_by_put_nbi(struct setup *s, long round) { shmem_long_put_nbi(s->data, s->source + round * N, N, 1); }
+static void send_by_p(struct setup *s, long round)
 {
     for (int i = 0; i < N; i++) shmem_long_p(s->data + i, round, 1);
 }
-static void send_by_iput(struct stage *s, long round)
+static void send_by_iput(struct setup *s, long round)
 {
     shmem_long_iput(s->data, s->source + round * N, 2, 1, (N + 1) / 2, 1);
     shmem_long_iput(s->data + 1, s->source + round * N, 2, 1, N / 2, 1);
 }
-static void send_by_set(struct stage *s, long round)
+static void send_by_set(struct setup *s, long round)
 {
     for (int i = 0; i < N; i++) shmem_long_atomic_set(s->data + i, round, 1);
 }
-static void send_by_add(struct stage *s, long round)
+static void send_by_add(struct setup *s, long round)
 {
     (void)round;
     for (int i = 0; i < N; i++) shmem_long_atomic_add(s->data + i, 1, 1);
 }
 
-typedef void step_fn(struct stage *, long);
+typedef void step_fn(struct setup *, long);
 
-static void play_by_fence(step_fn *send, step_fn *mark, bool by_context)
+static void order_by_fence(step_fn *send, step_fn *mark, bool by_context)
 {
-    struct stage s = stage_new();
+    struct setup s = setup_new();
     for (long round = 1; round <= ROUNDS && me() == 0; round++) {
         send(&s, round);
         if (by_context) shmem_ctx_fence(SHMEM_CTX_DEFAULT);
@@ -93,32 +93,32 @@ static void play_by_fence(step_fn *send, step_fn *mark, bool by_context)
 
 DATA_CASE(fence_orders_puts, 2, "fence: a put after it is delivered after the puts before it (shmem_fence)")
 {
-    play_by_fence(send_by_put, mark_by_p, false);
-    play_by_fence(send_by_p, mark_by_p, true);
+    order_by_fence(send_by_put, mark_by_p, false);
+    order_by_fence(send_by_p, mark_by_p, true);
 }
 
 DATA_CASE(fence_orders_put_nbi, 2, "fence: orders what does not block (shmem_fence)")
 {
-    play_by_fence(send_by_put_nbi, mark_by_p, false);
-    play_by_fence(send_by_put_nbi, mark_by_put_nbi, false);
+    order_by_fence(send_by_put_nbi, mark_by_p, false);
+    order_by_fence(send_by_put_nbi, mark_by_put_nbi, false);
 }
 
 DATA_CASE(fence_orders_strided_puts, 2,
-          "fence: orders strided puts (shmem_fence)") { play_by_fence(send_by_iput, mark_by_p, false); }
+          "fence: orders strided puts (shmem_fence)") { order_by_fence(send_by_iput, mark_by_p, false); }
 
 DATA_CASE(fence_orders_puts_and_atomics, 2,
           "fence: an atomic after it comes after the puts before it, and the other way round (shmem_fence)")
 {
-    play_by_fence(send_by_put, mark_by_add, false);
-    play_by_fence(send_by_put_nbi, mark_by_add, false);
-    play_by_fence(send_by_set, mark_by_p, false);
-    play_by_fence(send_by_add, mark_by_add, false);
+    order_by_fence(send_by_put, mark_by_add, false);
+    order_by_fence(send_by_put_nbi, mark_by_add, false);
+    order_by_fence(send_by_set, mark_by_p, false);
+    order_by_fence(send_by_add, mark_by_add, false);
 }
 
-/* The data goes to PE 1; PE 2 is told by PE 0 only after quiet, and looks at PE 1. */
-static void play_by_quiet(step_fn *send, void (*complete)(void))
+/* PE 0 sends the data to PE 1. It notifies PE 2 only after quiet, and PE 2 reads PE 1. */
+static void complete_by_quiet(step_fn *send, void (*complete)(void))
 {
-    struct stage s = stage_new();
+    struct setup s = setup_new();
     long *told = symmetric(sizeof(long)), *done = symmetric(sizeof(long)), found[N];
     for (long round = 1; round <= ROUNDS / 4; round++) {
         if (me() == 0) {
@@ -140,23 +140,23 @@ static void quiet_of_context(void) { shmem_ctx_quiet(SHMEM_CTX_DEFAULT); }
 
 DATA_CASE(quiet_completes_puts, 3, "quiet: what was put before it is visible to every PE (shmem_quiet)")
 {
-    play_by_quiet(send_by_put, shmem_quiet);
-    play_by_quiet(send_by_p, quiet_of_context);
+    complete_by_quiet(send_by_put, shmem_quiet);
+    complete_by_quiet(send_by_p, quiet_of_context);
 }
 
 DATA_CASE(quiet_completes_put_nbi, 3, "quiet: completes what does not block (shmem_quiet)")
 {
-    play_by_quiet(send_by_put_nbi, shmem_quiet);
-    play_by_quiet(send_by_put_nbi, quiet_of_context);
+    complete_by_quiet(send_by_put_nbi, shmem_quiet);
+    complete_by_quiet(send_by_put_nbi, quiet_of_context);
 }
 
 DATA_CASE(quiet_completes_strided_puts, 3,
-          "quiet: completes strided puts (shmem_quiet)") { play_by_quiet(send_by_iput, shmem_quiet); }
+          "quiet: completes strided puts (shmem_quiet)") { complete_by_quiet(send_by_iput, shmem_quiet); }
 
 DATA_CASE(quiet_completes_atomics, 3, "quiet: completes atomics that fetch nothing (shmem_quiet)")
 {
-    play_by_quiet(send_by_set, shmem_quiet);
-    play_by_quiet(send_by_add, shmem_quiet);
+    complete_by_quiet(send_by_set, shmem_quiet);
+    complete_by_quiet(send_by_add, shmem_quiet);
 }
 
 DATA_CASE(quiet_reaches_all_targets, 4, "quiet: covers every PE that was put to (shmem_quiet)", .crowded = 8)
@@ -276,12 +276,12 @@ DATA_CASE(fetched_by_quiet, 2, "quiet: what get_nbi fetches is there (table of o
 }
 
 #if SINCE(1, 5)
-static void send_by_signal(struct stage *s, long round)
+static void send_by_signal(struct setup *s, long round)
 {
     static uint64_t spare;
     shmem_long_put_signal(s->data, s->source + round * N, N, &spare, 1, SHMEM_SIGNAL_ADD, 1);
 }
-static void send_by_signal_nbi(struct stage *s, long round)
+static void send_by_signal_nbi(struct setup *s, long round)
 {
     static uint64_t spare;
     shmem_long_put_signal_nbi(s->data, s->source + round * N, N, &spare, 1, SHMEM_SIGNAL_ADD, 1);
@@ -289,14 +289,14 @@ static void send_by_signal_nbi(struct stage *s, long round)
 
 DATA_CASE(fence_orders_signals, 2, "fence: orders put_signal and its nonblocking form (table of operations)")
 {
-    play_by_fence(send_by_signal, mark_by_p, false);
-    play_by_fence(send_by_signal_nbi, mark_by_add, true);
+    order_by_fence(send_by_signal, mark_by_p, false);
+    order_by_fence(send_by_signal_nbi, mark_by_add, true);
 }
 
 DATA_CASE(quiet_completes_signals, 3, "quiet: completes put_signal and its nonblocking form (table of operations)")
 {
-    play_by_quiet(send_by_signal, shmem_quiet);
-    play_by_quiet(send_by_signal_nbi, quiet_of_context);
+    complete_by_quiet(send_by_signal, shmem_quiet);
+    complete_by_quiet(send_by_signal_nbi, quiet_of_context);
 }
 
 DATA_CASE(put_before_a_signal, 2,
@@ -341,11 +341,11 @@ static void ctx_pe_quiet_of_many(void)
 
 DATA_CASE(pe_quiet_completes, 3, "pe_quiet: what went to the PEs of the list is complete as by quiet (shmem_pe_quiet)")
 {
-    play_by_quiet(send_by_put, pe_quiet_of_target);
-    play_by_quiet(send_by_put_nbi, pe_quiet_of_target);
-    play_by_quiet(send_by_put_nbi, ctx_pe_quiet_of_many);
-    play_by_quiet(send_by_set, pe_quiet_of_target);
-    play_by_quiet(send_by_signal_nbi, ctx_pe_quiet_of_many);
+    complete_by_quiet(send_by_put, pe_quiet_of_target);
+    complete_by_quiet(send_by_put_nbi, pe_quiet_of_target);
+    complete_by_quiet(send_by_put_nbi, ctx_pe_quiet_of_many);
+    complete_by_quiet(send_by_set, pe_quiet_of_target);
+    complete_by_quiet(send_by_signal_nbi, ctx_pe_quiet_of_many);
 }
 
 DATA_CASE(pe_quiet_completes_gets, 3, "pe_quiet: what get_nbi fetches from a PE of the list is there (shmem_pe_quiet)")

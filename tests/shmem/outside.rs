@@ -56,7 +56,7 @@ impl Ended {
         Ended { code: output.status.code(), out: text(&output.stdout), err: text(&output.stderr) }
     }
 
-    /// Lines of either stream that contain this.
+    /// The lines of either stream that contain this.
     fn lines_with(&self, part: &str) -> Vec<&str> {
         self.out.lines().chain(self.err.lines()).filter(|line| line.contains(part)).collect()
     }
@@ -66,7 +66,7 @@ impl Ended {
     }
 }
 
-/// A job of a case, in a directory of its own, with these variables; the launcher has further arguments.
+/// Runs the job of a case, in its own directory, with these variables; `arguments` go to the launcher.
 fn job(pes: u32, arguments: &[&str], variables: &[(&str, &str)], program: &Path, case: &str) -> Ended {
     let place = std::env::temp_dir().join(format!("selvedge-shmem-{}-{case}-{}", std::process::id(), unique()));
     fs::create_dir_all(&place).expect("a directory for the job");
@@ -118,7 +118,7 @@ fn with_debugging_every_wrong_call_is_reported() {
     }
 }
 
-/// The PEs of a job share one standard error, and report at the same time.
+/// The PEs of a job share one standard error, and print reports at the same time.
 #[test]
 fn reports_are_whole_lines() {
     let ended = job(3, &[], &[("SHMEM_DEBUG", "1")], bad_input(), "pes_that_are_none");
@@ -130,7 +130,7 @@ fn reports_are_whole_lines() {
 
 #[test]
 fn no_wrong_call_goes_unreported() {
-    // Somewhat fewer than each PE makes in the case.
+    // A little less than the number of wrong calls that each PE makes in the case.
     for (case, pes, least) in [
         ("pes_that_are_none", 3, 4_000),
         ("addresses_that_are_not_symmetric", 2, 5_500),
@@ -206,7 +206,7 @@ fn a_failure_under_keep_going_leaves_the_others_alone() {
     assert_eq!(ended.code, Some(5), "{}", ended.err);
 }
 
-/// Every case of the family, as a program of this kind.
+/// Runs every case of the family, in a program with these flags.
 fn all_cases(family: &str, name: &str, flags: &[&str], arguments: &[&str]) {
     let program = program(family, name, flags);
     for Case { name: case, ranks, .. } in Case::list(&program).expect("a list of cases") {

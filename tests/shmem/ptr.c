@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What an address means elsewhere: shmem_ptr, shmem_team_ptr, shmem_pe_accessible, shmem_addr_accessible. OpenSHMEM
- * 1.6, "Library Setup, Exit, and Query Routines". A null pointer is always a permitted answer of shmem_ptr for another
- * PE; in place it would be a loss, and is a failure here.
+ * Addresses on other PEs: shmem_ptr, shmem_team_ptr, shmem_pe_accessible, shmem_addr_accessible. OpenSHMEM 1.6, "Library
+ * Setup, Exit, and Query Routines". A null pointer is always a permitted result of shmem_ptr for another PE. Where the
+ * memory is mapped it would be a loss, and is a failure here.
  */
 #include "suite.h"
 
@@ -92,7 +92,7 @@ DATA_CASE(pointer_as_local_memory, 3,
     shmem_putmem(into, shmem_ptr(from, next_pe()), BYTES, previous_pe());
     shmem_getmem(shmem_ptr(back, previous_pe()), from, BYTES, next_pe());
     barrier();
-    CHECK_PATTERN(into, BYTES, (unsigned)previous_pe()); /* three PEs: what follows the next is the previous one */
+    CHECK_PATTERN(into, BYTES, (unsigned)previous_pe()); /* three PEs: the PE after the next is the previous one */
     CHECK_PATTERN(back, BYTES, (unsigned)previous_pe());
 }
 
@@ -175,7 +175,7 @@ DATA_CASE(pointer_by_team, 4,
     *word = 10 + me();
     barrier();
     for (int pe = 0; pe < n_pes(); pe++) CHECK_PTR(shmem_team_ptr(SHMEM_TEAM_WORLD, word, pe), shmem_ptr(word, pe));
-    /* The even ones, then the odd ones: each PE is in one of the two. */
+    /* The even PEs, then the odd ones: each PE is in one of the two teams. */
     shmem_team_t team = SHMEM_TEAM_INVALID;
     for (int first = 0; first < 2; first++) {
         shmem_team_t made;

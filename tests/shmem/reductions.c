@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Reductions over teams: and, or, xor, max, min, sum, prod. OpenSHMEM 1.6, "Collective Routines", reductions; that sums
- * and products of signed integers wrap, and that all PEs get the same bits, is what this library adds.
+ * Reductions over teams: and, or, xor, max, min, sum, prod. OpenSHMEM 1.6, "Collective Routines", reductions. This library
+ * adds that sums and products of signed integers wrap, and that all PEs get the same bits.
  */
 #include "collective.h"
 #include "types.h"

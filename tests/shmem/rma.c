@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Blocking puts and gets of contiguous elements and of single ones: shmem_put, shmem_get, shmem_p, shmem_g under every
- * name that they have. OpenSHMEM 1.6, "Remote Memory Access Routines".
+ * Blocking puts and gets of contiguous elements and of single ones: shmem_put, shmem_get, shmem_p, shmem_g under all of
+ * their names. OpenSHMEM 1.6, "Remote Memory Access Routines".
  */
 #include <float.h>
 #include <limits.h>
@@ -185,7 +185,7 @@ DATA_CASE(same_object_on_both_sides, 2,
     CHECK_PATTERN(another, BYTES, 1);
 }
 
-/* Two lengths of a word and a bit: what a loop over words leaves over at either end. */
+/* Lengths that are words and a rest: a loop over words has a rest at either end. */
 DATA_CASE(bytes_at_any_alignment, 2,
           "putmem, getmem: addresses need no alignment, and bytes beside the range stay (shmem_putmem)")
 {
@@ -271,7 +271,7 @@ DATA_CASE(single_elements, 3, "p, g: one element goes to, and comes from, the PE
     }
 }
 
-/* Extreme values, for which the argument or result of a call could be narrowed or change its sign on the way. */
+/* Extreme values, which a call could narrow or change in sign. */
 #define EXTREMES(NAME, TYPE, ...)                                                           \
     {                                                                                       \
         static const TYPE values[] = {__VA_ARGS__};                                         \
@@ -426,7 +426,7 @@ DATA_CASE(get_does_not_wait_for_the_owner, 2,
         for (int i = 0; i < 100; i++) CHECK_EQ(shmem_long_g(object, 1), 71);
         shmem_long_p(done, 1, 1);
     } else {
-        shmem_long_wait_until(done, SHMEM_CMP_EQ, 1); /* keeps its NIC going where only it can */
+        shmem_long_wait_until(done, SHMEM_CMP_EQ, 1); /* makes progress on its NIC, where only the owner can */
     }
 }
 

@@ -15,7 +15,7 @@ struct row {
     size_t bytes;
     int (*inscan)(shmem_team_t team, void *dest, const void *source, size_t count);
     int (*exscan)(shmem_team_t team, void *dest, const void *source, size_t count);
-    void (*set)(void *at, long value); /* what this type makes of a whole number */
+    void (*set)(void *at, long value); /* a whole number in this type */
     bool (*is)(const void *at, long value);
 };
 

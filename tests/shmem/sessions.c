@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Sessions: hints around a sequence of operations on a context, which change nothing of what the operations do.
- * OpenSHMEM 1.6, "Session Routines".
+ * Sessions: hints around a sequence of operations on a context, which do not change the operations. OpenSHMEM 1.6,
+ * "Session Routines".
  */
 #include "suite.h"
 

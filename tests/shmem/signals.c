@@ -61,7 +61,7 @@ DATA_CASE(signal_follows_data, 2,
         elements_fill(e, slot(source, row), 32, (unsigned)(row + 1000 * me()));
         v->put(slot(dest, row), slot(source, row), COUNT, sigs + row, (uint64_t)row + 1, SHMEM_SIGNAL_SET, next_pe());
     }
-    /* Without a quiet: what does not block must go on by itself while its initiator waits. */
+    /* Without a quiet: a nonblocking put must complete by itself while its initiator waits. */
     FOR_EACH_SIGNAL(v, e, row)
     {
         CHECK_EQ(shmem_signal_wait_until(sigs + row, SHMEM_CMP_NE, 0), (uint64_t)row + 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Puts and gets from one byte to mebibytes: every length takes another way through the library (words, copies,
- * pieces). OpenSHMEM 1.6, "Remote Memory Access Routines".
+ * Puts and gets from one byte to mebibytes: lengths take different protocols in the library (words, copies, pieces).
+ * OpenSHMEM 1.6, "Remote Memory Access Routines".
  */
 #include "suite.h"
 
@@ -9,7 +9,7 @@ enum { MIB = 1 << 20, LARGEST = 4 * MIB + 4097 };
 
 static unsigned char fixed[LARGEST + 2 * GUARD_BYTES];
 
-/* The lengths at which something may change: around powers of two, pages, slots and limits of a kernel's copy. */
+/* The lengths at which the protocol may change: around powers of two, pages, slots and limits of a kernel's copy. */
 static const size_t lengths[] = {
     1,     2,      3,      4,      5,      7,       8,       9,       15,      16,     17,        31,     33,
     63,    64,     65,     127,    128,    129,     255,     256,     257,     511,    513,       1023,   1024,
@@ -84,7 +84,7 @@ CASE(every_length_unaligned, 2,
     move_every_length(true, false, 13, 3);
 }
 
-/* Both sides have more on the way than any queue holds, and neither may wait for the other to take it. */
+/* Each side sends more than any queue holds, and neither may wait until the other receives it. */
 DATA_CASE(large_both_ways_at_once, 2,
           "put: two PEs that put mebibytes into each other do not hold each other up (shmem_putmem)")
 {

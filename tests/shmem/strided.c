@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Strided puts and gets: shmem_iput, shmem_iget, and by blocks shmem_ibput, shmem_ibget, under every name that they
- * have. OpenSHMEM 1.6, "Remote Memory Access Routines". Strides count elements, and are at least 1, or the size of a
- * block.
+ * Strided puts and gets: shmem_iput, shmem_iget, and by blocks shmem_ibput, shmem_ibget, under all of their names.
+ * OpenSHMEM 1.6, "Remote Memory Access Routines". Strides count elements. They are at least 1, or the size of a block.
  */
 #include "elements.h"
 

@@ -136,7 +136,7 @@ static int run_case(const struct test_case *c)
     if (pes_count != c->ranks && pes_count != c->extra.crowded) FAIL("%s wants %d PEs, has %d", c->name, c->ranks, n_pes());
     run_body(c, HEAP);
     if (c->extra.flags & BOTH_MEMORIES) run_body(c, STATIC);
-    shmem_barrier_all(); /* a PE that fails late still fails the others' case */
+    shmem_barrier_all(); /* a PE whose check fails late still fails the case of the others */
     left();
     shmem_finalize();
     return 0;

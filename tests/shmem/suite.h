@@ -56,8 +56,8 @@ static inline int me(void) { return rank(); }
 static inline int n_pes(void) { return ranks(); }
 static inline int next_pe(void) { return (me() + 1) % n_pes(); }
 static inline int previous_pe(void) { return (me() + n_pes() - 1) % n_pes(); }
-/* For bodies with own_init: the library has been initialised, me() and n_pes() are known, and a check that fails ends the
- * job by shmem_global_exit; the library will be finalized. */
+/* For bodies with OWN_INIT. joined(): the library is initialised, so me() and n_pes() are known, and a failed check ends
+ * the job with shmem_global_exit. left(): the library will be finalized. */
 void joined(void);
 void left(void);
 /* "in_place", "cma", "bounce", "host", "crowded", "simulated"; "other" under an OpenSHMEM that is not ours. */
@@ -67,15 +67,15 @@ bool variant_is(const char *name);
 
 enum memory { HEAP, STATIC };
 
-/* Zeroed, aligned to 64 bytes, between guards, the same object on every PE; zeroed on all of them when it returns.
- * Collective. symmetric(): HEAP; and STATIC in the second run of a DATA_CASE. STATIC has SYMMETRIC_STATIC_BYTES in
- * all. */
+/* Zero, aligned to 64 bytes, between guards, the same object on every PE. It is zero on all PEs when the call returns.
+ * Collective. symmetric() returns HEAP memory, and STATIC memory in the second run of a DATA_CASE. STATIC has
+ * SYMMETRIC_STATIC_BYTES in all. */
 void *symmetric(size_t bytes);
 void *symmetric_in(enum memory memory, size_t bytes);
 enum memory memory_in_use(void);
-/* Zeroed memory that is not symmetric, between guards. */
+/* Memory that is not symmetric: zero, between guards. */
 void *local(size_t bytes);
-/* The guards of all memory that was handed out are whole; called after each body, too. */
+/* Checks the guards of all memory that the case has. The suite calls it after each body, too. */
 void check_guards(void);
 
 /* ---- The rest ------------------------------------------------------------------------------------------- */

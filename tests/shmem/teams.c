@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
  * Teams: predefined ones, split_strided, numbers and their translation, configuration, limits, destroyed handles.
- * OpenSHMEM 1.6, "Team Management Routines". A PE is in at most 64 teams at once, the two predefined ones among them;
- * handles that no longer name a team are refused.
+ * OpenSHMEM 1.6, "Team Management Routines". A PE is in at most 64 teams at once, the two predefined ones included. The
+ * library refuses handles of destroyed teams.
  */
 #include "collective.h"
 
@@ -17,7 +17,7 @@ static shmem_team_t split(shmem_team_t parent, int start, int stride, int size)
     return team;
 }
 
-/* Each member adds 2 to the power of its number, so a wrong set of members or a wrong number shows. */
+/* Each member adds 2 to the power of its number, so that a wrong set of members or a wrong number shows. */
 static void check_works(shmem_team_t team, long *dest, long *source)
 {
     *source = 1L << shmem_team_my_pe(team);
@@ -342,7 +342,7 @@ CASE(many_times, 3, "teams can be made and destroyed any number of times")
     }
 }
 
-/* Makes teams of all PEs until there is no more; the one that fails must leave nothing behind. */
+/* Makes teams of all PEs until the limit; the call that fails must leave nothing behind. */
 static int fill_up(shmem_team_t *teams)
 {
     for (int i = 0; i < TEAMS; i++) {

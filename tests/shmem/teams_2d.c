@@ -153,7 +153,7 @@ CASE(all_or_none, 4,
     int count = 0;
     CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 0, 1, 2, NULL, 0, &low), 0);
     CHECK_EQ(shmem_team_split_strided(SHMEM_TEAM_WORLD, 2, 1, 2, NULL, 0, &high), 0);
-    if (me() < 2) /* all that PEs 0 and 1 can have */
+    if (me() < 2) /* all teams that PEs 0 and 1 can have */
         while (count < MOST && shmem_team_split_strided(low, 0, 1, 2, NULL, 0, &made[count]) == 0) count++;
     CHECK_OP(count, <, MOST);
     for (int room = 0; room < 2; room++) {
@@ -165,7 +165,7 @@ CASE(all_or_none, 4,
         CHECK_OP(g.y, ==, SHMEM_TEAM_INVALID);
     }
     if (me() < 2) shmem_team_destroy(made[--count]);
-    destroy(split(SHMEM_TEAM_WORLD, 2)); /* two free places are enough */
+    destroy(split(SHMEM_TEAM_WORLD, 2)); /* two free slots are enough */
     while (count > 0) shmem_team_destroy(made[--count]);
     shmem_team_destroy(me() < 2 ? low : high);
 }

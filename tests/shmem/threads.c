@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Threads: levels, and with SHMEM_THREAD_MULTIPLE everything at once from several threads of a PE. OpenSHMEM 1.6,
+ * Threads: levels, and with SHMEM_THREAD_MULTIPLE all operations at once from several threads of a PE. OpenSHMEM 1.6,
  * "Thread Support".
  *
- * Cases start the library themselves, and so hold their symmetric objects in static memory.
+ * Cases start the library themselves, so their symmetric objects are in static memory.
  */
 #include "suite.h"
 
@@ -27,7 +27,7 @@ static void finish(void)
     shmem_finalize();
 }
 
-/* Runs the body in so many threads at once, 0 to count - 1. */
+/* Runs the body in this many threads at once, numbered from 0 to count - 1. */
 struct worker {
     pthread_t thread;
     void (*body)(int number);
@@ -272,7 +272,7 @@ static long released;
 
 static void wait_or_release(int number)
 {
-    if (number > 0) shmem_long_wait_until(&released, SHMEM_CMP_EQ, 1); /* all but one wait for one of the same PE */
+    if (number > 0) shmem_long_wait_until(&released, SHMEM_CMP_EQ, 1); /* all threads but one wait for one of the same PE */
     else {
         sleep_ms(20);
         shmem_long_p(&released, 1, me());

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * What communication costs where time is a simulated machine's: PEs are on nodes of their own, and nothing of a peer is
- * reached past the network, although all processes are on one computer.
+ * The cost of communication in the time of a simulated machine: each PE has its own node, and every operation on a peer
+ * crosses the network, although all processes are on one computer.
  */
 #include "suite.h"
 
 #include <time.h>
 
-/* No fabric of machines/ is quicker than the first, from call to completion at the peer, nor moves 1 MiB in the second. */
+/* LATENCY_NS: no fabric of machines/ is quicker, from the call to completion at the peer. MEBIBYTE_NS: none moves 1 MiB
+ * in this time. */
 enum { LATENCY_NS = 300, MEBIBYTE_NS = 5000, MEBIBYTE = 1 << 20, ROUNDS = 10 };
 
 static long long now_ns(void)

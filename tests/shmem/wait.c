@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Waiting for one object: shmem_wait_until and shmem_test for every type and comparison, and what ends a wait.
- * OpenSHMEM 1.6, "Point-To-Point Synchronization Routines". Arrays of objects: wait_arrays.c.
+ * Waits for one object: shmem_wait_until and shmem_test for every type and comparison, and the operations that end a wait.
+ * OpenSHMEM 1.6, "Point-To-Point Synchronization Routines". Arrays of objects are in wait_arrays.c.
  */
 #include "suite.h"
 #include "types.h"
@@ -108,7 +108,7 @@ DATA_CASE(wait_blocks, 2, "wait_until does not return before the comparison hold
     long long start = now_ms();
     if (me() == 0) {
         sleep_ms(30);
-        shmem_int_p(word, 1, 1); /* not yet what is waited for */
+        shmem_int_p(word, 1, 1); /* not the awaited value yet */
         sleep_ms(30);
         shmem_int_p(word, 2, 1);
     } else {
@@ -164,7 +164,7 @@ DATA_CASE(whole_word_is_compared, 2, "wait_until: all bits of a wide object coun
         about("%s", verbs[t].name);
         void *word = words + t * 16;
         if (me() == 0) {
-            verbs[t].put(word, (1ll << 40) + 7, 1); /* ends as 7 does */
+            verbs[t].put(word, (1ll << 40) + 7, 1); /* ends the wait as 7 does */
             sleep_ms(4);
             verbs[t].put(word, 7, 1);
             verbs[t].wait(word, SHMEM_CMP_EQ, 1);
@@ -176,7 +176,7 @@ DATA_CASE(whole_word_is_compared, 2, "wait_until: all bits of a wide object coun
     }
 }
 
-/* What may end a wait: PE 0 naps, so that PE 1 has gone to sleep, then changes the word to `round` in another way. */
+/* Operations that end a wait: PE 0 naps, so that PE 1 is asleep, then changes the word to `round` in another way. */
 enum { WAYS = 12 };
 
 static void change(int way, long *word, long round, int pe)
@@ -256,7 +256,7 @@ DATA_CASE(end_of_a_long_put, 2,
     }
 }
 
-/* A wake-up that comes while the waiter is about to sleep must not be lost: naps of many lengths find the moment. */
+/* A wake-up must not be lost while the waiter is about to sleep: naps of many lengths find the moment. */
 DATA_CASE(no_wakeup_is_lost, 2,
           "wait_until: returns however the change and the wait fall together in time (shmem_wait_until)")
 {

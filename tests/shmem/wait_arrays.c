@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 OR MIT */
 /*
- * Waiting for all, any or some of an array of objects: shmem_wait_until_all, _any, _some, shmem_test_all, _any, _some,
- * and their vector forms, for every type. OpenSHMEM 1.6, "Point-To-Point Synchronization Routines".
+ * Waits for all, any or some of an array of objects: shmem_wait_until_all, _any, _some, shmem_test_all, _any, _some, and
+ * their vector forms, for every type. OpenSHMEM 1.6, "Point-To-Point Synchronization Routines".
  *
- * A *form* says whether one value is compared or a vector of them, and whether the routine waits or tests. The cases
- * call all(), any(), some(), which go by the form: one that tests is called until it says yes, where a case has to
- * wait.
+ * A *form* says whether the routine compares with one value or a vector of them, and whether it waits or tests. The cases
+ * call all(), any(), some(), which choose by the form. Where a case has to wait, a form that tests is repeated until it
+ * succeeds.
  */
 #include "suite.h"
 #include "types.h"
@@ -77,7 +77,7 @@ enum { VERBS = sizeof verbs / sizeof verbs[0] };
         for (const struct array_verbs *v = &verbs[type_##v]; v != NULL; v = NULL)                        \
             for (int form = 0; form < FORMS && (about("%s, form %d", v->name, form), true); form++)
 
-/* `n` times the value, to be compared with. */
+/* The value `n` times, as the vector to compare with. */
 static const void *same(const struct array_verbs *v, size_t n, int64_t value)
 {
     static uint64_t room[MANY];
@@ -85,7 +85,7 @@ static const void *same(const struct array_verbs *v, size_t n, int64_t value)
     return room;
 }
 
-/* Waits, or tests until it is so. */
+/* Waits, or tests until the test succeeds. */
 static void all(const struct array_verbs *v, int form, void *ivars, size_t n, const int *status, int cmp,
                 const void *values)
 {
