@@ -609,7 +609,7 @@ CASE(tickets_are_unique, 6, "concurrent fetching sums return every value once")
         OK(fetch_from(&s, 0, 8, PTL_SUM, PTL_UINT64_T));
         expect_ct(s.ct, i + 1, 0);
         mine[i] = *(uint64_t *)s.back;
-        CHECK(i == 0 || mine[i] > mine[i - 1]);
+        if (i > 0) CHECK_OP(mine[i], >, mine[i - 1]);
     }
     exchange(mine, EACH * sizeof *mine, all);
     unsigned char seen[EACH * 6] = {0};

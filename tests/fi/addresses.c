@@ -83,7 +83,7 @@ CASE(a_table_counts, 1,
         size_t room = sizeof found;
         OK(fi_av_lookup(av, i, found, &room));
         CHECK_EQ(room, bytes);
-        CHECK_EQ(memcmp(found, all + i * bytes, bytes), 0);
+        CHECK_SAME(found, all + i * bytes, bytes);
     }
     OK(fi_close(&av->fid));
 }
@@ -95,7 +95,7 @@ CASE(a_map_maps, 1, "FI_AV_MAP: each address gets its own fi_addr_t, which is us
     size_t room = sizeof found;
     OK(fi_av_lookup(p.a->av, p.to_b, found, &room));
     CHECK_EQ(room, p.b->address_bytes);
-    CHECK_EQ(memcmp(found, p.b->address, room), 0);
+    CHECK_SAME(found, p.b->address, room);
     char in[8];
     for (int i = 0; i < 2; i++) {
         POST(fi_recv(p.b->ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL));
@@ -132,7 +132,7 @@ CASE(lookup_into_a_short_buffer, 1, "fi_av_lookup: truncates, and tells the size
         size_t told = room;
         OK(fi_av_lookup(p.a->av, p.to_b, found, &told));
         CHECK_EQ(told, p.b->address_bytes);
-        CHECK_EQ(memcmp(found, p.b->address, room), 0);
+        CHECK_SAME(found, p.b->address, room);
         CHECK_BYTES(found + room, ADDRESS_BYTES_MAX - room, 0x5a);
     }
 }
@@ -257,7 +257,7 @@ CASE(bad_addresses, 1,
         unsigned char found[ADDRESS_BYTES_MAX];
         size_t room = sizeof found;
         OK(fi_av_lookup(av, inserted[2], found, &room));
-        CHECK_EQ(memcmp(found, sides[2]->address, bytes), 0);
+        CHECK_SAME(found, sides[2]->address, bytes);
         CHECK_RC(fi_av_insert(av, all + bytes, 1, inserted, 0, NULL), 0);
         OK(fi_close(&av->fid));
     }
@@ -362,7 +362,7 @@ CASE(services, 1,
             POST(fi_recv(ep, in, 8, NULL, FI_ADDR_UNSPEC, NULL));
             POST(fi_inject(side->ep, "hello", 6, all[i]));
             WAIT_RX(side);
-            CHECK_EQ(strcmp(in, "hello"), 0);
+            CHECK_TEXT(in, "hello");
         }
         OK(fi_av_remove(side->av, all, COUNT_OF(all), 0));
         OK(fi_close(&ep->fid));
@@ -437,7 +437,7 @@ CASE(getname_of_short_buffers, 1,
     }
     size_t told = side->address_bytes;
     OK(fi_getname(&side->ep->fid, name, &told));
-    CHECK_EQ(memcmp(name, side->address, told), 0);
+    CHECK_SAME(name, side->address, told);
     CHECK_BYTES(name + told, ADDRESS_BYTES_MAX - told, told ? 0x5a : 0);
 }
 

@@ -174,7 +174,7 @@ CASE(receives, 1, "FI_OP_RECV, FI_OP_TRECV: the buffer is posted when the counte
         CHECK_BYTES(in, 64, 0);
         OK(fi_cntr_add(s.trigger, 1));
         CHECK_COUNTER(s.done, n + 1);
-        CHECK_EQ(memcmp(in, "hello", 5), 0);
+        CHECK_SAME(in, "hello", 5);
         CHECK_NONE(s.p.a->rx, 1);
         memset(in, 0, 64);
     }

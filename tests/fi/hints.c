@@ -109,7 +109,7 @@ CASE(old_region_modes, 1,
     wants.mr_mode = FI_MR_SCALABLE;
     info = info_for(wants);
     if (is_ours()) must_answer("FI_MR_SCALABLE", info);
-    if (info != NULL) CHECK(info->domain_attr->mr_mode == FI_MR_SCALABLE || info->domain_attr->mr_mode == 0);
+    if (info != NULL) CHECK_EITHER(info->domain_attr->mr_mode, FI_MR_SCALABLE, 0);
     fi_freeinfo(info);
     wants.mr_mode = FI_MR_BASIC | FI_MR_PROV_KEY;
     info = info_for(wants);

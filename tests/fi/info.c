@@ -68,8 +68,8 @@ CASE(the_answer_is_ours, 1, "contract: names, sizes and limits of the provider",
 {
     struct fi_info *info = plain();
     must_answer("all of MSG, TAGGED, RMA, ATOMIC", info);
-    CHECK_EQ(strcmp(info->fabric_attr->name, "selvedge"), 0);
-    CHECK_EQ(strcmp(info->domain_attr->name, "selvedge"), 0);
+    CHECK_TEXT(info->fabric_attr->name, "selvedge");
+    CHECK_TEXT(info->domain_attr->name, "selvedge");
     CHECK_OP(info->tx_attr->inject_size, >=, 256);
     CHECK_EQ(info->tx_attr->iov_limit, 8);
     CHECK_EQ(info->rx_attr->iov_limit, 8);
@@ -151,15 +151,17 @@ CASE(copies, 1, "fi_dupinfo: a copy of all levels, which outlives its original; 
     struct fi_info *info = plain();
     must_answer("plain hints", info);
     struct fi_info *copy = fi_dupinfo(info);
-    CHECK(copy && copy->next == NULL && copy->tx_attr != info->tx_attr &&
-          copy->domain_attr->name != info->domain_attr->name);
+    CHECK_OP(copy, !=, NULL);
+    CHECK_OP(copy->next, ==, NULL);
+    CHECK_OP(copy->tx_attr, !=, info->tx_attr);
+    CHECK_OP(copy->domain_attr->name, !=, info->domain_attr->name);
     CHECK_EQ(copy->caps, info->caps);
-    CHECK_EQ(memcmp(copy->tx_attr, info->tx_attr, sizeof *copy->tx_attr), 0);
-    CHECK_EQ(memcmp(copy->rx_attr, info->rx_attr, sizeof *copy->rx_attr), 0);
+    CHECK_SAME(copy->tx_attr, info->tx_attr, sizeof *copy->tx_attr);
+    CHECK_SAME(copy->rx_attr, info->rx_attr, sizeof *copy->rx_attr);
     char name[128];
     snprintf(name, sizeof name, "%s", info->domain_attr->name);
     fi_freeinfo(info);
-    CHECK_EQ(strcmp(copy->domain_attr->name, name), 0);
+    CHECK_TEXT(copy->domain_attr->name, name);
     struct fid_fabric *fabric = NULL;
     struct fid_domain *domain = NULL;
     OK(fi_fabric(copy->fabric_attr, &fabric, NULL));
@@ -327,15 +329,15 @@ CASE(sources_and_targets, 1,
         CHECK_OP(source->dest_addr, ==, NULL);
         OK(fi_getinfo(api_version(), nodes[i], "4711", 0, hints, &target));
         CHECK_EQ(target->dest_addrlen, source->src_addrlen);
-        CHECK_EQ(memcmp(target->dest_addr, source->src_addr, source->src_addrlen), 0);
+        CHECK_SAME(target->dest_addr, source->src_addr, source->src_addrlen);
         OK(fi_getinfo(api_version(), nodes[i], "4712", 0, hints, &info));
         CHECK_OP(memcmp(info->dest_addr, source->src_addr, source->src_addrlen), !=, 0);
         fi_freeinfo(info);
         OK(fi_getinfo(api_version(), NULL, NULL, 0, source, &info));
-        CHECK_EQ(memcmp(info->src_addr, source->src_addr, source->src_addrlen), 0);
+        CHECK_SAME(info->src_addr, source->src_addr, source->src_addrlen);
         fi_freeinfo(info);
         OK(fi_getinfo(api_version(), NULL, NULL, 0, target, &info));
-        CHECK_EQ(memcmp(info->dest_addr, source->src_addr, source->src_addrlen), 0);
+        CHECK_SAME(info->dest_addr, source->src_addr, source->src_addrlen);
         fi_freeinfo(info);
         fi_freeinfo(source);
         fi_freeinfo(target);
@@ -375,7 +377,7 @@ CASE(addresses_as_hints, 1,
     if (info != NULL) {
         CHECK_OP(info->dest_addr, !=, NULL);
         CHECK_OP(info->dest_addrlen, ==, side->address_bytes);
-        CHECK_EQ(memcmp(info->dest_addr, side->address, side->address_bytes), 0);
+        CHECK_SAME(info->dest_addr, side->address, side->address_bytes);
     }
     fi_freeinfo(info);
     fi_freeinfo(hints);

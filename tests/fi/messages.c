@@ -205,7 +205,10 @@ CASE(vectors, 1, "fi_sendv, fi_recvv: up to iov_limit pieces on each side, cut d
     static const size_t LENGTHS[] = {0, 5, 64, 300, 5000, 70000, 1 << 20};
     unsigned char *out = buffer((1 << 20) + 256), *in = buffer((1 << 20) + 256), *flat = buffer(1 << 20);
     uint64_t state = 20240117;
-    if (is_ours()) CHECK(send_limit >= 8 && receive_limit >= 8);
+    if (is_ours()) {
+        CHECK_OP(send_limit, >=, 8);
+        CHECK_OP(receive_limit, >=, 8);
+    }
     FOR_KINDS(kind)
         for (size_t n = 1; n <= send_limit || n <= receive_limit; n++)
             for (size_t l = 0; l < COUNT_OF(LENGTHS); l++) {

@@ -644,7 +644,7 @@ CASE(multi_receive_cancelled, 1,
     POST(fi_inject(p.a->ep, "defg", 4, p.to_b));
     POST(fi_recv(p.b->ep, after, 8, NULL, FI_ADDR_UNSPEC, CONTEXT(2)));
     CHECK_PTR(WAIT_RX(p.b).context, CONTEXT(2));
-    CHECK_EQ(memcmp(after, "defg", 4), 0);
+    CHECK_SAME(after, "defg", 4);
 }
 
 CASE(min_multi_recv_is_an_option, 1,

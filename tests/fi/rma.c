@@ -137,7 +137,10 @@ CASE(pieces, 1, "fi_writemsg, fi_readmsg: pieces on both sides, cut differently,
 {
     struct pair p = pair_open(RMA_WANTS);
     size_t local_most = p.a->info->tx_attr->iov_limit, remote_most = p.a->info->tx_attr->rma_iov_limit;
-    if (is_ours()) CHECK(local_most == 8 && remote_most == 8);
+    if (is_ours()) {
+        CHECK_EQ(local_most, 8);
+        CHECK_EQ(remote_most, 8);
+    }
     char *memory = buffer(200000), *local = buffer(200000), *flat = buffer(100000);
     struct region r[2] = {region_over(p.b, memory, 100000, ACCESS_ALL),
                           region_over(p.b, memory + 100000, 100000, ACCESS_ALL)};

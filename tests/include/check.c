@@ -185,7 +185,7 @@ void fail_op_at(const char *file, int line, const char *found_text, const void *
     char found_value[64], wanted_value[64];
     print_value(found_value, sizeof found_value, found, kind, bytes);
     print_value(wanted_value, sizeof wanted_value, wanted, kind, bytes);
-    fail_at(file, line, "%s is %s, wanted it %s %s = %s", found_text, found_value, op, wanted_text, wanted_value);
+    fail_at(file, line, "%s is %s, wanted %s %s = %s", found_text, found_value, op, wanted_text, wanted_value);
 }
 
 /* ---- Memory with guards --------------------------------------------------------------------------------- */

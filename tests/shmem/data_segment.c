@@ -85,7 +85,7 @@ CASE(initial_values_survive, 2, "initialisers hold after shmem_init: numbers, te
     CHECK_OP(large_initialised[300000], ==, 2);
     CHECK_OP(large_initialised[150000], ==, 0);
     CHECK_PTR(points_at_static, &static_initialised);
-    CHECK_EQ(strcmp(text, "initialised"), 0);
+    CHECK_TEXT(text, "initialised");
     CHECK_BYTES(large_zero, sizeof large_zero, 0);
 }
 
@@ -144,9 +144,9 @@ CASE(private_source, 2, "constants, text literals, the stack and private memory 
     CHECK_OP(to[1], ==, 9);
     CHECK_OP(to[2], ==, 10);
     CHECK_OP(to[3], ==, 0);
-    CHECK_EQ(strcmp(text, "from a text"), 0);
+    CHECK_TEXT(text, "from a text");
     shmem_getmem(literal, text, 12, next_pe());
-    CHECK_EQ(strcmp(literal, "from a text"), 0);
+    CHECK_TEXT(literal, "from a text");
 }
 
 CASE(what_is_not_symmetric, 2, "the stack, private memory and a thread's objects are not symmetric")
@@ -267,7 +267,7 @@ CASE(system_and_pipes, 2, "system and popen work in the program, and communicati
     CHECK_OP(pipe, !=, NULL);
     CHECK_OP(fgets(line, sizeof line, pipe), !=, NULL);
     CHECK_EQ(pclose(pipe), 0);
-    CHECK_EQ(strcmp(line, "through\n"), 0);
+    CHECK_TEXT(line, "through\n");
     communicate();
 }
 

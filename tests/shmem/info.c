@@ -25,10 +25,10 @@ CASE(name, 1, "shmem_info_get_name gives SHMEM_VENDOR_STRING, closed, within SHM
     memset(name, 'x', SHMEM_MAX_NAME_LEN);
     shmem_info_get_name(name);
     CHECK_OP(memchr(name, 0, SHMEM_MAX_NAME_LEN), !=, NULL);
-    CHECK_EQ(strcmp(name, SHMEM_VENDOR_STRING), 0);
+    CHECK_TEXT(name, SHMEM_VENDOR_STRING);
     CHECK_OP(sizeof SHMEM_VENDOR_STRING, <=, SHMEM_MAX_NAME_LEN);
 #ifdef _SHMEM_VENDOR_STRING
-    CHECK_EQ(strcmp(_SHMEM_VENDOR_STRING, SHMEM_VENDOR_STRING), 0);
+    CHECK_TEXT(_SHMEM_VENDOR_STRING, SHMEM_VENDOR_STRING);
 #endif
     CHECK_EQ(_SHMEM_MAX_NAME_LEN, SHMEM_MAX_NAME_LEN);
 }
@@ -189,8 +189,8 @@ CASE(time_and_node, 2, "shmemx_wtime goes on in seconds; shmemx_nodename is the 
     snprintf(mine, 256, "%s", shmemx_nodename());
     CHECK_OP(mine[0], !=, 0);
     CHECK_EQ(shmem_fcollectmem(SHMEM_TEAM_WORLD, all, mine, 256), 0);
-    CHECK_EQ(strcmp(all, all + 256), 0);
-    CHECK_EQ(strcmp(shmemx_nodename(), mine), 0);
+    CHECK_TEXT(all, all + 256);
+    CHECK_TEXT(shmemx_nodename(), mine);
 }
 
 #endif

@@ -269,7 +269,10 @@ DATA_CASE(excluded_elements_are_not_found, 1,
         const void *values = same(v, N, 4);
         for (size_t left = N; left > 0; left--) {
             CHECK_EQ(v->some(ivars, N, indices, status, SHMEM_CMP_EQ, values, form), left);
-            for (size_t i = 0; i < left; i++) CHECK(indices[i] < N && status[indices[i]] == 0);
+            for (size_t i = 0; i < left; i++) {
+                CHECK_OP(indices[i], <, N);
+                CHECK_EQ(status[indices[i]], 0);
+            }
             size_t found = v->any(ivars, N, status, SHMEM_CMP_EQ, values, form);
             CHECK_OP(found, <, N);
             CHECK_OP(status[found], ==, 0);
