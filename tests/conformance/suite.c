@@ -213,7 +213,7 @@ void ni_use(ptl_handle_ni_t handle)
 
 void ni_adopt(ptl_handle_ni_t handle, unsigned options, bool set_map)
 {
-    if (interfaces_count == INTERFACES_MAX) FAIL("too many interfaces for the harness");
+    if (interfaces_count == INTERFACES_MAX) FAIL("too many interfaces for the suite");
     struct interface *interface = &open_interfaces[interfaces_count];
     ptl_process_t mine;
     OK(PtlGetPhysId(handle, &mine));
@@ -504,7 +504,7 @@ void expect_ct_at(const char *file, int line, ptl_handle_ct_t ct, ptl_size_t suc
 
 void *buffer(size_t bytes)
 {
-    if (buffers_count == BUFFERS_MAX) FAIL("too many buffers for the harness");
+    if (buffers_count == BUFFERS_MAX) FAIL("too many buffers for the suite");
     size_t rounded = (bytes + BUFFER_ALIGN_BYTES - 1) / BUFFER_ALIGN_BYTES * BUFFER_ALIGN_BYTES;
     if (rounded == 0) rounded = BUFFER_ALIGN_BYTES;
     void *start = memory_is_shared() ? selvedge_alloc(rounded) : aligned_alloc(BUFFER_ALIGN_BYTES, rounded);

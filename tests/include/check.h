@@ -92,10 +92,10 @@ void barrier(void); /* waits for every rank of the job, and keeps the library's 
 
 /* ---- Checks --------------------------------------------------------------------------------------------- */
 
-/* Ends the job: prints "file:line: rank r, what about() has: message". */
+/* Ends the job: prints "file:line: rank r, SUBJECT: message", where about() sets the subject. */
 void fail_at(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 void skip(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
-/* What is being tried, for the message of a check that fails; until the next call. Each thread has its own. */
+/* Sets the subject: what is being tried, until the next call. Each thread has its own. */
 void about(const char *format, ...) __attribute__((format(printf, 1, 2)));
 const char *what_is_tried(void);
 
