@@ -13,7 +13,7 @@ use crate::constants::*;
 use crate::core::{Core, Kind};
 use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Ops, Uses};
+use crate::object::{self, Object, Ops};
 use crate::{name, warn_line};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SLVG");
@@ -148,14 +148,15 @@ impl Brief {
     }
 }
 
-#[repr(C)]
+/// An address vector as the program holds it.
+pub type Handle = Object<fid_av, (), AddressVector>;
+
+/// What the domain's lock guards of an address vector.
+#[derive(Default)]
 pub struct AddressVector {
-    av: fid_av,
-    pub domain: *mut Domain,
     pub entries: Vec<Option<Known>>,
     /// One for each entry.
     pub briefs: Vec<Brief>,
-    pub uses: Uses,
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, object::no_control));
@@ -209,13 +210,8 @@ pub unsafe extern "C" fn open(
             }
         }
         (*domain).uses.add();
-        let made = Box::new(AddressVector {
-            av: fid_av { fid: object::head(FI_CLASS_AV, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() },
-            domain,
-            entries: Vec::new(),
-            briefs: Vec::new(),
-            uses: Uses::default(),
-        });
+        let head = fid_av { fid: object::head(FI_CLASS_AV, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() };
+        let made = Handle::make(head, domain, (), AddressVector::default());
         *av = Box::into_raw(made).cast();
     }
     0
@@ -295,15 +291,15 @@ unsafe fn insert_all(
             return -EBADFLAGS;
         }
         let errors = if flags & SYNC_ERR != 0 { context.cast::<c_int>() } else { std::ptr::null_mut() };
-        let av = &mut *av.cast::<AddressVector>();
-        let mut core = (*av.domain).core();
+        let mut held = Handle::of(av).lock();
+        let (core, vector) = held.both();
         let mut inserted = 0;
         for (index, address) in addresses.enumerate() {
             let reached = address.and_then(|address| core.resolve(address.check()?));
             let number = match reached {
                 Ok(address) => {
                     inserted += 1;
-                    av.add(&mut core, address)
+                    vector.add(core, address)
                 }
                 Err(why) => {
                     warn_line!("address {index} is not inserted: {why}");
@@ -344,13 +340,13 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
         if flags != 0 {
             return -EBADFLAGS;
         }
-        let av = &mut *av.cast::<AddressVector>();
-        let mut core = (*av.domain).core();
+        let mut held = Handle::of(av).lock();
+        let (core, vector) = held.both();
         for index in 0..count {
             let number = *fi_addr.add(index);
             let at = usize::try_from(number).unwrap_or(usize::MAX);
-            let Some(known) = av.entries.get_mut(at).and_then(Option::take) else { return -EINVAL };
-            av.briefs[at] = Brief::NOBODY;
+            let Some(known) = vector.entries.get_mut(at).and_then(Option::take) else { return -EINVAL };
+            vector.briefs[at] = Brief::NOBODY;
             core.forget_source(&known.address, number);
         }
     }
@@ -360,8 +356,9 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
 unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
     // SAFETY: the caller's pointers; no more is written than there is room for.
     unsafe {
-        let av = &*av.cast::<AddressVector>();
-        let known = usize::try_from(fi_addr).ok().and_then(|at| av.entries.get(at)).copied().flatten();
+        let mut held = Handle::of(av).lock();
+        let entries = &held.state().entries;
+        let known = usize::try_from(fi_addr).ok().and_then(|at| entries.get(at)).copied().flatten();
         let Some(known) = known else { return -EINVAL };
         give(&known.address, addr, addrlen);
     }
@@ -410,18 +407,20 @@ unsafe extern "C" fn bind(_: *mut fid, _: *mut fid, _: u64) -> c_int {
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: an object of `open`, which its owner gives up.
     unsafe {
-        let av = fid.cast::<AddressVector>();
-        if (*av).uses.any() {
+        let handle = Handle::of(fid);
+        if handle.uses.any() {
             return -EBUSY;
         }
-        let core = &mut (*(*av).domain).core();
-        for (number, known) in (*av).entries.iter().enumerate() {
+        let mut held = handle.lock();
+        let (core, vector) = held.both();
+        for (number, known) in vector.entries.iter().enumerate() {
             if let Some(known) = known {
                 core.forget_source(&known.address, number as u64);
             }
         }
-        (*(*av).domain).uses.drop_one();
-        drop(Box::from_raw(av));
+        drop(held);
+        handle.domain().uses.drop_one();
+        drop(Box::from_raw(fid.cast::<Handle>()));
     }
     0
 }

@@ -15,6 +15,7 @@ use crate::core::send::{envelope, length_of};
 use crate::core::{Core, Kind};
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::{fi_addr_t, fid_ep};
+use crate::object::Held;
 
 /// A message of one piece, with the endpoint's own flags.
 #[derive(Clone, Copy)]
@@ -88,27 +89,24 @@ pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: E
         if LENGTH != length_of::A_WORD && !length_of::is::<LENGTH>(sent.len) {
             return false;
         }
-        let endpoint = Endpoint::of(ep);
-        let Some(core) = endpoint.core_at_hand::<ALONE>(easy, sent.kind) else { return false };
-        leave::<LENGTH>(core, endpoint, easy, &sent)
+        let Some((core, endpoint)) = Endpoint::of(ep).directly::<ALONE>() else { return false };
+        endpoint.is_easy(easy, sent.kind) && leave::<LENGTH>(core, endpoint, easy, &sent)
     }
 }
 
 /// The same in a turn, where others may have theirs, and however long it is.
 ///
 /// # Safety
-/// As of [`left`].
+/// The program's buffer.
 #[inline(never)]
-pub unsafe fn left_in_turn(ep: *mut fid_ep, easy: Easy, sent: &Sent) -> bool {
-    // SAFETY: the caller's.
+pub unsafe fn left_in_turn(held: &mut Held<'_, Endpoint>, easy: Easy, sent: &Sent) -> bool {
+    if !held.state().is_easy(easy, sent.kind) {
+        return false;
+    }
+    // SAFETY: the lock is held: the vector grows, and the queue is read, in other threads' turns. The core finds a peer and its ring by
+    // number; it reaches no endpoint. The buffer is readable by this function's contract.
     unsafe {
-        let endpoint = Endpoint::of(ep);
-        // Where nobody else calls all of it has been tried.
-        if endpoint.is_alone() || !endpoint.is_easy(easy, sent.kind) {
-            return false;
-        }
-        // The vector grows, and the queue is read, in other threads' turns.
-        let core = &mut (*endpoint.domain).core();
+        let (core, endpoint) = held.both();
         leave::<{ length_of::MORE }>(core, endpoint, easy, sent)
             || leave::<{ length_of::A_CELL }>(core, endpoint, easy, sent)
     }
@@ -136,24 +134,22 @@ unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Ea
 /// As of [`left`].
 #[inline(always)]
 pub unsafe fn posted<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool {
-    // SAFETY: the caller's; operations are easy where the endpoint is enabled.
-    unsafe {
-        let endpoint = Endpoint::of(ep);
-        let Some(core) = endpoint.core_at_hand::<ALONE>(Easy::Receive, posted.kind) else { return false };
-        post(core, endpoint, &posted)
-    }
+    // SAFETY: a pointer of the program's to an endpoint that is open; the reference to it ends before the core runs.
+    let direct = unsafe { Endpoint::of(ep).directly::<ALONE>() };
+    let Some((core, endpoint)) = direct else { return false };
+    plain(endpoint, &posted).is_some_and(|plain| core.receive_plainly(plain))
 }
 
-/// The same with the domain's core in hand.
-///
-/// # Safety
-/// The endpoint is enabled, and its buffer the program's.
+/// A receive as the core posts it. None: receives of its endpoint are not plain, or there is no such source.
 #[inline(always)]
-pub unsafe fn post(core: &mut Core, endpoint: &Endpoint, posted: &Posted) -> bool {
+pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
     let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
-    // SAFETY: the caller's.
-    let Some(source) = (unsafe { endpoint.source_of(src) }) else { return false };
-    core.receive_plainly(Plain {
+    if !endpoint.is_easy(Easy::Receive, kind) {
+        return None;
+    }
+    // SAFETY: operations are easy where the endpoint is enabled, and so has an address vector.
+    let source = unsafe { endpoint.source_of(src) }?;
+    Some(Plain {
         portal: kind.portal(endpoint.index),
         source,
         tag,

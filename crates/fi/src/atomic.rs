@@ -129,7 +129,8 @@ impl Call {
     ) -> isize {
         // SAFETY: the caller's endpoint.
         unsafe {
-            let endpoint = Endpoint::of(self.ep);
+            let mut held = Endpoint::of(self.ep).lock();
+            let endpoint = held.state();
             if !endpoint.enabled {
                 return -(EOPBADSTATE as isize);
             }
@@ -161,14 +162,14 @@ impl Call {
                 return -(EMSGSIZE as isize);
             }
             let flags = if self.quiet { 0 } else { self.flags.unwrap_or(endpoint.tx_flags) };
-            let work = match triggered(endpoint, flags, right, self.context) {
+            let work = match triggered(&mut held, flags, right, self.context) {
                 Ok(work) => work,
                 Err(error) => return -(error as isize),
             };
+            let endpoint = held.state();
             let wanted = !self.quiet && endpoint.wants_tx(flags);
             let ticket = endpoint.ticket(self.context, ATOMIC | right, wanted);
             let (operands, comparands, results) = (local(operands), local(comparands), local(results));
-            let mut core = (*endpoint.domain).core();
             let atomic = Atomic {
                 effect,
                 datatype,
@@ -180,8 +181,8 @@ impl Call {
                 ticket,
             };
             match work {
-                None => core.atomic(&atomic),
-                Some(work) => core.defer_atomic(&work, &atomic) as isize,
+                None => held.atomic(&atomic),
+                Some(work) => held.defer_atomic(&work, &atomic) as isize,
             }
         }
     }

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::constants::*;
 use crate::core::Rest;
-use crate::domain::{Domain, Turn};
+use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Ops, Pause, Uses};
+use crate::object::{self, Object, Ops, Pause};
 use crate::warn_line;
 
 /// A completion, with all that any format shows.
@@ -189,27 +189,29 @@ pub struct Failure {
     after: u64,
 }
 
+/// A completion queue as the program holds it.
+pub type Handle = Object<fid_cq, Fixed, CompletionQueue>;
+
+/// What does not change, and what is set without the lock.
+pub struct Fixed {
+    entry_bytes: usize,
+    may_wait: bool,
+    /// fi_cq_signal: a thread that waits returns.
+    signalled: AtomicBool,
+}
+
+/// What the domain's lock guards of a completion queue.
 #[repr(C)]
 pub struct CompletionQueue {
-    cq: fid_cq,
-    domain: *mut Domain,
-    entry_bytes: usize,
+    /// How many completions and failures there are.
+    waiting: usize,
     completions: Ring,
     failures: VecDeque<Failure>,
-    /// How many there are of both.
-    waiting: usize,
-    /// The next reading is of what is here, and need not look for more.
+    /// The next read takes the completions that are here, and does not poll for more.
     is_met: bool,
-    signalled: AtomicBool,
-    may_wait: bool,
-    pub uses: Uses,
 }
 
 impl CompletionQueue {
-    pub fn domain(&self) -> *mut Domain {
-        self.domain
-    }
-
     #[inline(always)]
     pub fn push(&mut self, completion: Completion) {
         self.completions.push(completion);
@@ -315,18 +317,12 @@ pub unsafe extern "C" fn open(
         }
         let domain = domain.cast::<Domain>();
         (*domain).uses.add();
-        let made = Box::new(CompletionQueue {
-            cq: fid_cq { fid: object::head(FI_CLASS_CQ, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() },
-            domain,
-            entry_bytes,
-            completions: Ring::new(attr.size.clamp(64, 4096)),
-            failures: VecDeque::new(),
-            waiting: 0,
-            is_met: false,
-            signalled: AtomicBool::new(false),
-            may_wait: attr.wait_obj != FI_WAIT_NONE,
-            uses: Uses::default(),
-        });
+        let head = fid_cq { fid: object::head(FI_CLASS_CQ, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() };
+        let may_wait = attr.wait_obj != FI_WAIT_NONE;
+        let fixed = Fixed { entry_bytes, may_wait, signalled: AtomicBool::new(false) };
+        let completions = Ring::new(attr.size.clamp(64, 4096));
+        let queue = CompletionQueue { waiting: 0, completions, failures: VecDeque::new(), is_met: false };
+        let made = Handle::make(head, domain, fixed, queue);
         *cq = Box::into_raw(made).cast();
     }
     0
@@ -356,22 +352,25 @@ fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
 unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
     // SAFETY: an object of `open`; the caller's room for `count` entries, and sources or null.
     unsafe {
-        let cq = cq.cast::<CompletionQueue>();
-        let mut core: Turn<'_> = (*(*cq).domain).core();
-        let mut reading = Reading { queue: cq, to: buf.cast(), entry_bytes: (*cq).entry_bytes, left: count, sources };
-        let is_met = std::mem::take(&mut (*cq).is_met);
-        match (*cq).completions.len() {
-            0 => core.progress_into(&mut reading),
+        let handle = Handle::of(cq);
+        let (queue, entry_bytes) = (handle.guarded(), handle.fixed.entry_bytes);
+        let mut held = handle.lock();
+        let mut reading = Reading { queue, to: buf.cast(), entry_bytes, left: count, sources };
+        let state = held.state();
+        let is_met = std::mem::take(&mut state.is_met);
+        match state.completions.len() {
+            0 => held.progress_into(&mut reading),
             there if is_met || there >= count && count != 0 => {}
-            _ => core.glance_into(&mut reading),
+            _ => held.glance_into(&mut reading),
         }
         let mut said = 0;
-        if (*cq).waiting != 0 {
-            said = take(&mut *cq, &mut reading);
-            core.has_given();
+        let state = held.state();
+        if state.waiting != 0 {
+            said = take(state, &mut reading);
+            held.has_given();
             // In virtual time everything found was queued.
-            if core.rest == Rest::Poll && reading.left != count {
-                core.rest = Rest::Found;
+            if held.rest == Rest::Poll && reading.left != count {
+                held.rest = Rest::Found;
             }
         }
         match count - reading.left {
@@ -396,9 +395,8 @@ unsafe extern "C" fn readfrom(cq: *mut fid_cq, buf: *mut c_void, count: usize, s
 unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: u64) -> isize {
     // SAFETY: an object of `open`; the caller's entry.
     unsafe {
-        let cq = cq.cast::<CompletionQueue>();
-        let _turn = (*(*cq).domain).core();
-        let cq = &mut *cq;
+        let mut held = Handle::of(cq).lock();
+        let cq = held.state();
         if cq.failures.front().is_none_or(|failure| failure.after > cq.completions.read) {
             return -(EAGAIN as isize);
         }
@@ -441,8 +439,8 @@ unsafe extern "C" fn sreadfrom(
 ) -> isize {
     // SAFETY: an object of `open`; the caller's room.
     unsafe {
-        let object = cq.cast::<CompletionQueue>();
-        if !(*object).may_wait {
+        let Fixed { may_wait, signalled, .. } = &Handle::of(cq).fixed;
+        if !may_wait {
             return -(ENOSYS as isize);
         }
         let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
@@ -452,7 +450,7 @@ unsafe extern "C" fn sreadfrom(
             if got != -(EAGAIN as isize) {
                 return got;
             }
-            if (*object).signalled.swap(false, SeqCst) || (timeout >= 0 && Instant::now() >= end) {
+            if signalled.swap(false, SeqCst) || (timeout >= 0 && Instant::now() >= end) {
                 return got;
             }
             pause.wait();
@@ -462,11 +460,11 @@ unsafe extern "C" fn sreadfrom(
 
 unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     // SAFETY: an object of `open`.
-    let queue = unsafe { &*cq.cast::<CompletionQueue>() };
-    if !queue.may_wait {
+    let fixed = unsafe { &Handle::of(cq).fixed };
+    if !fixed.may_wait {
         return -ENOSYS;
     }
-    queue.signalled.store(true, SeqCst);
+    fixed.signalled.store(true, SeqCst);
     0
 }
 
@@ -507,12 +505,12 @@ unsafe extern "C" fn control(_: *mut fid, _: c_int, _: *mut c_void) -> c_int {
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: an object of `open`, which its owner gives up.
     unsafe {
-        let cq = fid.cast::<CompletionQueue>();
-        if (*cq).uses.any() {
+        let handle = Handle::of(fid);
+        if handle.uses.any() {
             return -EBUSY;
         }
-        (*(*cq).domain).uses.drop_one();
-        drop(Box::from_raw(cq));
+        handle.domain().uses.drop_one();
+        drop(Box::from_raw(fid.cast::<Handle>()));
     }
     0
 }

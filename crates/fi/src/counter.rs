@@ -10,6 +10,7 @@ use crate::ffi::*;
 use crate::object::{self, Ops, Pause, Uses};
 use crate::warn_line;
 
+/// Nothing of it changes but [`Uses`], which is atomic, so any number of threads may hold a `&Counter`.
 #[repr(C)]
 pub struct Counter {
     cntr: fid_cntr,
@@ -76,21 +77,20 @@ unsafe fn of<'a>(cntr: *mut fid_cntr) -> &'a Counter {
 }
 
 impl Counter {
-    pub fn domain(&self) -> *mut Domain {
-        self.domain
+    pub fn domain(&self) -> &Domain {
+        // SAFETY: a domain refuses to close while a counter of it is open, and this one is. Nobody makes a `&mut` to a domain.
+        unsafe { &*self.domain }
     }
 
     /// Successes and failures, after a look at what has come.
     fn now(&self) -> (u64, u64) {
-        // SAFETY: the domain is closed after its counters.
-        let mut core = unsafe { (*self.domain).core() };
+        let mut core = self.domain().core();
         core.progress();
         core.counted(self.reference)
     }
 
     fn change(&self, change: impl FnOnce(u64, u64) -> (u64, u64)) -> c_int {
-        // SAFETY: as above.
-        let core = unsafe { (*self.domain).core() };
+        let core = self.domain().core();
         let (success, failure) = core.counted(self.reference);
         let (success, failure) = change(success, failure);
         core.set_count(self.reference, success, failure);
@@ -153,16 +153,16 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: an object of `open`, which its owner gives up.
     unsafe {
-        let counter = fid.cast::<Counter>();
-        if (*counter).uses.any() {
+        let counter = of(fid.cast());
+        if counter.uses.any() {
             return -EBUSY;
         }
-        let mut core = (*(*counter).domain).core();
-        core.flush_works(Some((*counter).reference));
-        core.interface.lock().counter_free((*counter).reference);
+        let mut core = counter.domain().core();
+        core.flush_works(Some(counter.reference));
+        core.interface.lock().counter_free(counter.reference);
         drop(core);
-        (*(*counter).domain).uses.drop_one();
-        drop(Box::from_raw(counter));
+        counter.domain().uses.drop_one();
+        drop(Box::from_raw(fid.cast::<Counter>()));
     }
     0
 }

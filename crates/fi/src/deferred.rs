@@ -24,6 +24,7 @@ use crate::domain::Domain;
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
 use crate::info::MESSAGE_BYTES_MAX;
+use crate::object::Held;
 use crate::warn_line;
 
 /// An answer with an error as its failure.
@@ -33,7 +34,7 @@ type Outcome<T> = Result<T, c_int>;
 ///
 /// # Safety
 /// `arg` is what the command asks for.
-pub unsafe fn control(domain: &mut Domain, command: c_int, arg: *mut c_void) -> c_int {
+pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: the caller's.
     unsafe {
         match command as u32 {
@@ -129,16 +130,21 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
 /// # Safety
 /// With the flag, the context is a `fi_triggered_context` of the caller's.
 #[inline(always)]
-pub unsafe fn triggered(endpoint: &Endpoint, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Option<Work>> {
+pub unsafe fn triggered(
+    held: &mut Held<'_, Endpoint>,
+    flags: u64,
+    sort: u64,
+    context: *mut c_void,
+) -> Outcome<Option<Work>> {
     if flags & TRIGGER == 0 {
         return Ok(None);
     }
-    // SAFETY: the caller's.
-    unsafe { waiting_for(endpoint, flags, sort, context).map(Some) }
+    // SAFETY: the flag is set, so the context is a `fi_triggered_context` by this function's contract.
+    unsafe { waiting_for(held, flags, sort, context).map(Some) }
 }
 
 #[cold]
-unsafe fn waiting_for(endpoint: &Endpoint, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Work> {
+unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Work> {
     check_flags(flags, !0)?;
     // SAFETY: the caller's structure, whose type of event says what it holds; the counter of an endpoint that is open.
     unsafe {
@@ -150,11 +156,10 @@ unsafe fn waiting_for(endpoint: &Endpoint, flags: u64, sort: u64, context: *mut 
             );
             return Err(ENOSYS);
         }
-        let domain = &*endpoint.domain;
         let awaited = &asked.trigger.threshold;
-        let trigger = reference(domain, awaited.cntr)?.ok_or(EINVAL)?;
-        domain.core().wants_independence();
-        let counter = endpoint.counter_for(sort).as_ref().map_or(NONE, |counter| counter.reference);
+        let trigger = reference(held.domain(), awaited.cntr)?.ok_or(EINVAL)?;
+        held.wants_independence();
+        let counter = held.state().counter_for(sort).as_ref().map_or(NONE, |counter| counter.reference);
         Ok(Work { id: context as usize, trigger, threshold: awaited.threshold as u64, counter })
     }
 }
@@ -166,20 +171,26 @@ unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u
     if std::ptr::eq(counter.domain(), domain) { Ok(Some(counter.reference)) } else { Err(EDOMAIN) }
 }
 
-/// The endpoint of a work, which must be of the domain, be enabled, and have the capabilities.
-unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<&'a mut Endpoint> {
+/// The endpoint of a work, with its domain's lock. It must be of the domain, be enabled, and have the capabilities.
+///
+/// # Safety
+/// An endpoint that is open, or null.
+unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<Held<'a, Endpoint>> {
     if ep.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: the caller's object.
-    let endpoint = unsafe { Endpoint::of(ep) };
-    if !std::ptr::eq(endpoint.domain, domain) {
+    // SAFETY: the endpoint is open, by this function's contract.
+    let handle = unsafe { Endpoint::of(ep) };
+    if !std::ptr::eq(handle.domain, domain) {
         return Err(EDOMAIN);
     }
-    if !endpoint.enabled {
-        return Err(EOPBADSTATE);
+    let mut held = handle.lock();
+    let Endpoint { enabled, caps: given, .. } = *held.state();
+    match enabled {
+        false => Err(EOPBADSTATE),
+        true if given & caps != caps => Err(EOPNOTSUPP),
+        true => Ok(held),
     }
-    if endpoint.caps & caps != caps { Err(EOPNOTSUPP) } else { Ok(endpoint) }
 }
 
 /// Refuses flags that a work cannot have. Those of [`TRANSFER_FLAGS`] have no meaning of their own here: all that is sent is there when
@@ -208,12 +219,12 @@ unsafe fn send(
     check_flags(flags, REMOTE_CQ_DATA)?;
     // SAFETY: the caller's.
     unsafe {
-        let endpoint = endpoint(domain, ep, kind.flag() | SEND)?;
+        let mut held = endpoint(domain, ep, kind.flag() | SEND)?;
         let pieces = array(msg.msg_iov, msg.iov_count)?;
         if total(pieces) > MESSAGE_BYTES_MAX {
             return Err(EMSGSIZE);
         }
-        let known = *endpoint.known(msg.addr).ok_or(EINVAL)?;
+        let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
         let message = Message {
             kind,
             peer: known.peer,
@@ -221,11 +232,11 @@ unsafe fn send(
             tag: msg.tag,
             data: (flags & REMOTE_CQ_DATA != 0).then_some(msg.data),
             pieces,
-            ticket: endpoint.ticket(msg.context, SEND | kind.flag(), flags & COMPLETION != 0),
+            ticket: held.state().ticket(msg.context, SEND | kind.flag(), flags & COMPLETION != 0),
             inject: false,
             end: SendEnd::Sent,
         };
-        Ok(domain.core().defer_send(work, &message))
+        Ok(held.defer_send(work, &message))
     }
 }
 
@@ -240,10 +251,10 @@ unsafe fn receive(
     check_flags(flags, 0)?;
     // SAFETY: the caller's.
     unsafe {
-        let endpoint = endpoint(domain, ep, kind.flag() | RECV)?;
+        let mut held = endpoint(domain, ep, kind.flag() | RECV)?;
         let mut source = None;
-        if msg.addr != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
-            let known = *endpoint.known(msg.addr).ok_or(EINVAL)?;
+        if msg.addr != ADDR_ANY && held.state().caps & DIRECTED_RECV != 0 {
+            let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
             source = Some(known.address.source());
         }
         let wanted = Wanted {
@@ -252,10 +263,10 @@ unsafe fn receive(
             tag: msg.tag,
             ignore: msg.ignore,
             pieces: array(msg.msg_iov, msg.iov_count)?,
-            ticket: endpoint.ticket(msg.context, RECV | kind.flag(), flags & COMPLETION != 0),
+            ticket: held.state().ticket(msg.context, RECV | kind.flag(), flags & COMPLETION != 0),
             multi: None,
         };
-        Ok(domain.core().defer_receive(work, &wanted))
+        Ok(held.defer_receive(work, &wanted))
     }
 }
 
@@ -264,8 +275,8 @@ unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) ->
     // SAFETY: the caller's.
     unsafe {
         let right = if write { WRITE } else { READ };
-        let endpoint = endpoint(domain, op.ep, RMA | right)?;
-        let known = *endpoint.known(op.msg.addr).ok_or(EINVAL)?;
+        let mut held = endpoint(domain, op.ep, RMA | right)?;
+        let known = *held.state().known(op.msg.addr).ok_or(EINVAL)?;
         let transfer = Transfer {
             write,
             peer: known.peer,
@@ -273,10 +284,10 @@ unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) ->
             pieces: array(op.msg.msg_iov, op.msg.iov_count)?,
             remote: array(op.msg.rma_iov, op.msg.rma_iov_count)?,
             data: (op.flags & REMOTE_CQ_DATA != 0).then_some(op.msg.data),
-            ticket: endpoint.ticket(op.msg.context, RMA | right, op.flags & COMPLETION != 0),
+            ticket: held.state().ticket(op.msg.context, RMA | right, op.flags & COMPLETION != 0),
             inject: false,
         };
-        Ok(domain.core().defer_transfer(work, &transfer))
+        Ok(held.defer_transfer(work, &transfer))
     }
 }
 
@@ -294,10 +305,10 @@ unsafe fn atomic(
     // SAFETY: the caller's.
     unsafe {
         let right = if form == Form::Plain { WRITE } else { READ };
-        let endpoint = endpoint(domain, ep, ATOMIC | right)?;
+        let mut held = endpoint(domain, ep, ATOMIC | right)?;
         let datatype = datatype(msg.datatype).ok_or(EOPNOTSUPP)?;
         let effect = effect(msg.op, datatype, form).ok_or(EOPNOTSUPP)?;
-        let known = *endpoint.known(msg.addr).ok_or(EINVAL)?;
+        let known = *held.state().known(msg.addr).ok_or(EINVAL)?;
         let size = datatype.size_bytes();
         let local = |elements: &[fi_ioc]| -> Vec<iovec> {
             let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };
@@ -310,7 +321,8 @@ unsafe fn atomic(
             return Err(EINVAL);
         }
         let operands = local(array(msg.msg_iov, msg.iov_count)?);
-        Ok(domain.core().defer_atomic(
+        let ticket = held.state().ticket(msg.context, ATOMIC | right, flags & COMPLETION != 0);
+        Ok(held.defer_atomic(
             work,
             &Atomic {
                 effect,
@@ -320,7 +332,7 @@ unsafe fn atomic(
                 comparands: &local(comparands),
                 results: &local(results),
                 remote: &remote,
-                ticket: endpoint.ticket(msg.context, ATOMIC | right, flags & COMPLETION != 0),
+                ticket,
             },
         ))
     }

@@ -10,6 +10,8 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
+#[cfg(debug_assertions)]
+use std::sync::atomic::AtomicBool;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use selvedge_shm::Interface;
@@ -33,6 +35,9 @@ pub struct Domain {
     core: UnsafeCell<Core>,
     /// Who waits for its turn sleeps in the kernel.
     sleeps: bool,
+    /// A turn is under way: a check of our own code, which takes one at a time in each thread.
+    #[cfg(debug_assertions)]
+    in_turn: AtomicBool,
     /// Not 0: one thread calls, by the program's promise or because the process has no more now, and nothing is to be done after a turn
     /// in which nothing was looked for: it need not be taken.
     pub alone: &'static AtomicU8,
@@ -59,13 +64,16 @@ pub struct Turn<'a> {
 }
 
 impl Domain {
-    /// Everything behind the lock.
+    /// Everything behind the lock. A thread takes one turn at a time: the second would wait for the first, and where no lock is taken
+    /// ([`Domain::alone`]) both would be the same memory.
     #[inline(always)]
     pub fn core(&self) -> Turn<'_> {
         let locked = self.shared && self.alone.load(Relaxed) == 0;
         if locked && self.taken.swap(1, Acquire) != 0 {
             self.wait_for_turn();
         }
+        #[cfg(debug_assertions)]
+        assert!(!self.in_turn.swap(true, Relaxed), "a thread takes one turn at a time");
         Turn { domain: self, locked }
     }
 
@@ -80,11 +88,16 @@ impl Domain {
     /// An open domain of which nobody has a turn in this thread; none is taken while the core is borrowed.
     #[inline(always)]
     pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Core {
-        // SAFETY: the caller's; other threads do not call, by the program's promise.
-        unsafe {
-            debug_assert!((*domain).alone.load(Relaxed) != 0 && (*(*domain).core.get()).rest == Rest::None);
-            &mut *(*domain).core.get()
-        }
+        // SAFETY: the domain is open by this function's contract, and nothing makes a `&mut` to it.
+        let domain = unsafe { &*domain };
+        debug_assert!(domain.alone.load(Relaxed) != 0);
+        #[cfg(debug_assertions)]
+        assert!(!domain.in_turn.load(Relaxed), "the core is borrowed while a turn is under way");
+        // SAFETY: no other thread calls, by the program's promise or because there is none ([`Domain::alone`]). This thread has no turn,
+        // by this function's contract, so this is the only reference to the core.
+        let core = unsafe { &mut *domain.core.get() };
+        debug_assert!(core.rest == Rest::None);
+        core
     }
 
     #[cold]
@@ -105,6 +118,8 @@ impl Domain {
 
     #[inline(always)]
     fn give_back(&self, locked: bool) {
+        #[cfg(debug_assertions)]
+        self.in_turn.store(false, Relaxed);
         if locked {
             self.taken.store(0, Release);
         }
@@ -127,11 +142,19 @@ impl Domain {
     }
 }
 
+impl<'a> Turn<'a> {
+    /// Whose turn it is.
+    pub fn domain(&self) -> &'a Domain {
+        self.domain
+    }
+}
+
 impl Deref for Turn<'_> {
     type Target = Core;
     #[inline(always)]
     fn deref(&self) -> &Core {
-        // SAFETY: the turn is this thread's until it is dropped: by the lock, or by the program's promise.
+        // SAFETY: other threads have no turn until this one is dropped: the lock keeps them out, or the program has promised that none
+        // calls, or there is none. References from this turn borrow it, so a `&mut` from it is not alive here.
         unsafe { &*self.domain.core.get() }
     }
 }
@@ -139,7 +162,8 @@ impl Deref for Turn<'_> {
 impl DerefMut for Turn<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Core {
-        // SAFETY: as above.
+        // SAFETY: other threads have no turn until this one is dropped: the lock keeps them out, or the program has promised that none
+        // calls, or there is none. The result borrows the turn for itself alone, and a thread has one turn at a time.
         unsafe { &mut *self.domain.core.get() }
     }
 }
@@ -159,7 +183,7 @@ impl Drop for Turn<'_> {
 /// Sleeps while the word has this value, or wakes so many that do.
 fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: a word that outlives the call; there is no limit of time.
+    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory of ours.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, std::ptr::null::<libc::timespec>()) };
 }
 
@@ -248,6 +272,8 @@ pub unsafe extern "C" fn open(
             fabric,
             shared,
             taken: AtomicU32::new(0),
+            #[cfg(debug_assertions)]
+            in_turn: AtomicBool::new(false),
             sleeps: core.interface.is_simulated(),
             alone,
             interface: Arc::clone(&core.interface),
@@ -289,7 +315,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
         if command as u32 == FI_UNMAP_KEY {
             return 0;
         }
-        deferred::control(&mut *fid.cast::<Domain>(), command, arg)
+        deferred::control(&*fid.cast::<Domain>(), command, arg)
     }
 }
 

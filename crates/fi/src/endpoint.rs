@@ -13,57 +13,81 @@ use selvedge_nic::handle::NONE;
 use selvedge_shm::direct::lane_flags;
 
 use crate::address::{self, Address, AddressVector, Brief, Known};
-use crate::completion::CompletionQueue;
+use crate::completion::{self, CompletionQueue};
 use crate::constants::*;
 use crate::core::{Core, Kind, Side};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Ops};
+use crate::object::{self, Held, Object, Ops};
 use crate::queue::EventQueue;
 use crate::{atomic, info, message, refuse, region, rma, warn_line};
 
 /// What is left of a buffer for many messages before it is given back, where a program says nothing.
 const MIN_MULTI_RECV_DEFAULT: usize = 64;
 
+/// An endpoint as the program holds it.
+pub type Handle = Object<fid_ep, Fixed, Endpoint>;
+
+/// What does not change while an endpoint is open.
+pub struct Fixed {
+    /// Not 0: nobody else can want the domain's turn ([`Domain::alone`]).
+    alone: &'static AtomicU8,
+}
+
+/// What the domain's lock guards of an endpoint. The core has pointers to it and reads it in its turns.
 #[repr(C)]
 pub struct Endpoint {
-    ep: fid_ep,
-    pub domain: *mut Domain,
-    /// Itself, or the endpoint that it is an alias of.
-    pub base: *mut Endpoint,
-    /// Those of it that are open.
-    aliases: Vec<*mut Endpoint>,
+    pub vector: *mut AddressVector,
+    pub tx_queue: *mut CompletionQueue,
+    pub rx_queue: *mut CompletionQueue,
     /// Which of its domain's.
     pub index: u16,
-    /// What its messages say of it in lanes.
+    /// What its messages say of it in rings.
     pub lane_flags: u8,
+    /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
+    easy: u8,
+    /// Sends and receives with the endpoint's own flags make completions.
+    pub tx_told: bool,
+    pub rx_told: bool,
+    /// Completions only where an operation's flags ask for them.
+    tx_selective: bool,
+    rx_selective: bool,
+    /// Completions name the sender of a message.
+    pub names_sources: bool,
+    pub enabled: bool,
     pub caps: u64,
     /// Default flags of operations.
     pub tx_flags: u64,
     pub rx_flags: u64,
-    pub tx_queue: *mut CompletionQueue,
-    pub rx_queue: *mut CompletionQueue,
-    /// Completions only where an operation's flags ask for them.
-    tx_selective: bool,
-    rx_selective: bool,
+    pub min_multi_recv: usize,
+    /// Itself, or the endpoint that it is an alias of.
+    pub base: *mut Endpoint,
     /// For sends, receives, reads, writes, and others' reads and writes.
     counters: [*mut Counter; 6],
-    pub vector: *mut AddressVector,
-    events: *mut EventQueue,
-    pub enabled: bool,
-    pub min_multi_recv: usize,
+    bound: Bound,
+    /// Its aliases that are open.
+    aliases: Vec<*mut Endpoint>,
     /// The service number that is its name.
     service: Option<Service>,
-    /// Completions say who sent a message.
-    pub names_sources: bool,
-    /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
-    easy: u8,
-    /// If it is not 0, these take no turn of the domain's, either ([`Domain::alone`]).
-    alone: &'static AtomicU8,
-    /// Sends and receives with the endpoint's own flags make completions.
-    pub tx_told: bool,
-    pub rx_told: bool,
+}
+
+/// The objects that an endpoint depends on, beside its counters; null where none is bound.
+#[derive(Clone, Copy)]
+struct Bound {
+    tx_queue: *mut completion::Handle,
+    rx_queue: *mut completion::Handle,
+    vector: *mut address::Handle,
+    events: *mut EventQueue,
+}
+
+impl Bound {
+    const NONE: Bound = Bound {
+        tx_queue: ptr::null_mut(),
+        rx_queue: ptr::null_mut(),
+        vector: ptr::null_mut(),
+        events: ptr::null_mut(),
+    };
 }
 
 /// Operations with the endpoint's own flags that are of the usual kind: nothing counts them, no completion waits for delivery,
@@ -156,75 +180,145 @@ pub unsafe extern "C" fn open(
             return -EINVAL;
         }
         let domain = domain.cast::<Domain>();
-        let mut made = Box::new(Endpoint {
-            ep: fid_ep {
-                fid: object::head(FI_CLASS_EP, context, &FID_OPS.0),
-                ops: (&raw const OPS.0).cast_mut(),
-                cm: (&raw const CM_OPS.0).cast_mut(),
-                msg: message::plain_ops((*domain).has_one_caller()),
-                rma: rma::ops(),
-                tagged: message::tagged_ops((*domain).has_one_caller()),
-                atomic: atomic::ops(),
-                collective: ptr::null_mut(),
-            },
-            domain,
-            base: ptr::null_mut(),
-            aliases: Vec::new(),
+        let has_one_caller = (*domain).has_one_caller();
+        let head = fid_ep {
+            fid: object::head(FI_CLASS_EP, context, &FID_OPS.0),
+            ops: (&raw const OPS.0).cast_mut(),
+            cm: (&raw const CM_OPS.0).cast_mut(),
+            msg: message::plain_ops(has_one_caller),
+            rma: rma::ops(),
+            tagged: message::tagged_ops(has_one_caller),
+            atomic: atomic::ops(),
+            collective: ptr::null_mut(),
+        };
+        let endpoint = Endpoint {
+            vector: ptr::null_mut(),
+            tx_queue: ptr::null_mut(),
+            rx_queue: ptr::null_mut(),
             index: 0,
             lane_flags: 0,
+            easy: 0,
+            tx_told: false,
+            rx_told: false,
+            tx_selective: false,
+            rx_selective: false,
+            names_sources: info.caps & SOURCE != 0,
+            enabled: false,
             caps: info.caps,
             tx_flags: info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
             rx_flags: info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags),
-            tx_queue: ptr::null_mut(),
-            rx_queue: ptr::null_mut(),
-            tx_selective: false,
-            rx_selective: false,
-            counters: [ptr::null_mut(); 6],
-            vector: ptr::null_mut(),
-            events: ptr::null_mut(),
-            enabled: false,
             min_multi_recv: MIN_MULTI_RECV_DEFAULT,
+            base: ptr::null_mut(),
+            counters: [ptr::null_mut(); 6],
+            bound: Bound::NONE,
+            aliases: Vec::new(),
             service: None,
-            names_sources: info.caps & SOURCE != 0,
-            easy: 0,
-            alone: (*domain).alone,
-            tx_told: false,
-            rx_told: false,
-        });
-        let Some(index) = (*domain).core().open_endpoint(&raw mut *made) else {
-            warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
-            return -ENOSPC;
         };
-        (made.index, made.lane_flags) = (index, lane_flags(index));
-        made.base = &raw mut *made;
-        if !info.src_addr.is_null() {
-            let outcome = made.set_source(info.src_addr, info.src_addrlen);
-            if outcome != 0 {
-                (*domain).core().close_endpoint(index);
-                return outcome;
-            }
+        let made = Box::into_raw(Handle::make(head, domain, Fixed { alone: (*domain).alone }, endpoint));
+        let handle = Handle::of(made);
+        let outcome = handle.lock().open(handle.guarded(), info);
+        if outcome != 0 {
+            drop(Box::from_raw(made));
+            return outcome;
         }
-        (*domain).uses.add();
-        *ep = Box::into_raw(made).cast();
+        handle.domain().uses.add();
+        *ep = made.cast();
     }
     0
 }
 
-impl Endpoint {
-    /// An endpoint that can transfer data.
+impl Held<'_, Endpoint> {
+    /// The endpoint that this one is an alias of, or itself.
+    fn base(&mut self) -> &mut Endpoint {
+        let base = self.state().base;
+        // SAFETY: an endpoint refuses to close while it has an open alias, and the lock of their domain is held. The result borrows the
+        // guard, so no function of the core and no other reference to a state is alive.
+        unsafe { &mut *base }
+    }
+
+    /// Gives a new endpoint its number, and the name that the program asks for.
     ///
     /// # Safety
-    /// An object of [`open`] that its owner has not closed.
+    /// `own` is the endpoint that is held; `info` names a source of so many bytes, or none.
+    unsafe fn open(&mut self, own: *mut Endpoint, info: &fi_info) -> c_int {
+        let Some(index) = self.open_endpoint(own) else {
+            warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
+            return -ENOSPC;
+        };
+        let endpoint = self.state();
+        (endpoint.index, endpoint.lane_flags, endpoint.base) = (index, lane_flags(index), own);
+        if info.src_addr.is_null() {
+            return 0;
+        }
+        // SAFETY: the address and its length are of one `fi_info`.
+        let outcome = unsafe { self.set_source(info.src_addr, info.src_addrlen) };
+        if outcome != 0 {
+            self.close_endpoint(index);
+        }
+        outcome
+    }
+
+    /// Binds the endpoint to a name of [`info`]'s.
+    ///
+    /// # Safety
+    /// The address has `length` bytes.
+    unsafe fn set_source(&mut self, address: *const c_void, length: usize) -> c_int {
+        // SAFETY: the address has so many bytes, by this function's contract.
+        let Some(name) = (unsafe { Address::read(address, length) }) else {
+            warn_line!("an endpoint's source address has {} bytes, as fi_getinfo gives it", info::ADDRESS_BYTES);
+            return -EINVAL;
+        };
+        let endpoint = self.base();
+        endpoint.service = None;
+        let index = endpoint.index;
+        match self.bind(index, &name) {
+            Ok(service) => self.base().service = service,
+            Err(error) => return -error,
+        }
+        0
+    }
+}
+
+impl Handle {
+    /// Whether nobody else can want the domain's turn now.
     #[inline(always)]
-    pub unsafe fn of<'a>(ep: *mut fid_ep) -> &'a mut Endpoint {
-        // SAFETY: the caller's.
-        unsafe { &mut *ep.cast::<Endpoint>() }
+    pub fn is_alone(&self) -> bool {
+        self.fixed.alone.load(Relaxed) != 0
+    }
+
+    /// The domain's core and the endpoint, if that takes no turn.
+    ///
+    /// # Safety
+    /// Nobody has a turn of the domain in this thread, and none is taken while the core is borrowed. Nobody else calls, by the program's
+    /// promise, if `ALONE`.
+    #[inline(always)]
+    pub unsafe fn directly<'a, const ALONE: bool>(&self) -> Option<(&'a mut Core, &'a Endpoint)> {
+        if !ALONE && !self.is_alone() {
+            return None;
+        }
+        // SAFETY: the domain is open as long as this endpoint. No other thread calls: so the program has promised, or there is none.
+        // This thread has no turn, by this function's contract, so no other reference to the core exists. Nor is there a `&mut` to the
+        // endpoint, which is only made in a turn.
+        Some(unsafe { (Domain::core_alone(self.domain), &*self.guarded()) })
+    }
+}
+
+impl Endpoint {
+    /// The object behind a pointer of the program's.
+    ///
+    /// # Safety
+    /// As of [`Object::of`].
+    #[inline(always)]
+    pub unsafe fn of<'a>(ep: *mut fid_ep) -> &'a Handle {
+        // SAFETY: the pointer is to an open endpoint, by this function's contract.
+        unsafe { Handle::of(ep) }
     }
 
     /// The entry of the address vector behind a number.
     #[inline(always)]
     pub fn known(&self, number: u64) -> Option<&Known> {
-        // SAFETY: the vector is closed after the endpoints bound to it.
+        // SAFETY: a vector refuses to close while an endpoint is bound to it. It changes in turns only, and this endpoint is only
+        // reachable in one.
         let vector = unsafe { self.vector.as_ref()? };
         vector.entries.get(number as usize)?.as_ref()
     }
@@ -258,22 +352,6 @@ impl Endpoint {
     #[inline(always)]
     pub fn is_easy(&self, what: Easy, kind: Kind) -> bool {
         self.easy & what.bit(kind) != 0
-    }
-
-    /// Whether nobody else can want the domain's turn now.
-    #[inline(always)]
-    pub fn is_alone(&self) -> bool {
-        self.alone.load(Relaxed) != 0
-    }
-
-    /// The domain's core, if operations of this kind are of the usual sort and take no turn.
-    ///
-    /// # Safety
-    /// An endpoint that is open; of its domain nobody has a turn in this thread, and none is taken while the core is borrowed.
-    #[inline(always)]
-    pub unsafe fn core_at_hand<'a, const ALONE: bool>(&self, what: Easy, kind: Kind) -> Option<&'a mut Core> {
-        // SAFETY: the caller's.
-        (self.is_easy(what, kind) && (ALONE || self.is_alone())).then(|| unsafe { Domain::core_alone(self.domain) })
     }
 
     /// Where completions of this side go; null: nowhere.
@@ -320,29 +398,21 @@ impl Endpoint {
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
     // SAFETY: objects of libfabric's: an endpoint of ours, and one that its class tells.
     unsafe {
-        let endpoint = &mut *(*fid.cast::<Endpoint>()).base;
         if bound.is_null() {
             return -EINVAL;
         }
+        let handle = Handle::of(fid);
+        let mut held = handle.lock();
+        // An alias is bound by its base.
         let outcome = match (*bound).fclass as u32 {
-            FI_CLASS_AV => {
-                if endpoint.enabled || !endpoint.vector.is_null() {
-                    return -EINVAL;
-                }
-                let vector = bound.cast::<AddressVector>();
-                if (*vector).domain != endpoint.domain {
-                    return -EDOMAIN;
-                }
-                endpoint.vector = vector;
-                (*vector).uses.add();
-                0
-            }
-            FI_CLASS_CQ => endpoint.bind_queue(bound.cast(), flags),
-            FI_CLASS_CNTR => endpoint.bind_counter(bound.cast(), flags),
+            FI_CLASS_AV => held.base().bind_vector(bound.cast(), handle.domain),
+            FI_CLASS_CQ => held.base().bind_queue(bound.cast(), flags, handle.domain),
+            FI_CLASS_CNTR => held.bind_counter(bound.cast(), flags, handle.domain()),
             FI_CLASS_EQ => {
-                if endpoint.events.is_null() {
-                    endpoint.events = bound.cast();
-                    (*endpoint.events).uses.add();
+                let events = &mut held.base().bound.events;
+                if events.is_null() {
+                    *events = bound.cast();
+                    (**events).uses.add();
                 }
                 0
             }
@@ -352,147 +422,204 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                 -EINVAL
             }
         };
-        endpoint.renew_aliases();
+        held.renew_aliases();
         outcome
     }
 }
 
 impl Endpoint {
-    unsafe fn bind_queue(&mut self, queue: *mut CompletionQueue, flags: u64) -> c_int {
-        if flags & !(TRANSMIT | SEND | RECV | SELECTIVE_COMPLETION) != 0 || flags & (TRANSMIT | SEND | RECV) == 0 {
-            return -EBADFLAGS;
+    /// # Safety
+    /// The vector is open.
+    unsafe fn bind_vector(&mut self, vector: *mut address::Handle, domain: *mut Domain) -> c_int {
+        if self.enabled || !self.vector.is_null() {
+            return -EINVAL;
         }
-        // SAFETY: a queue that is open.
-        unsafe {
-            if (*queue).domain() != self.domain {
-                return -EDOMAIN;
-            }
-            if self.enabled {
-                return -EOPBADSTATE;
-            }
-            let sends = flags & (TRANSMIT | SEND) != 0;
-            if (sends && !self.tx_queue.is_null()) || (flags & RECV != 0 && !self.rx_queue.is_null()) {
-                return -EINVAL;
-            }
-            if sends {
-                (self.tx_queue, self.tx_selective) = (queue, flags & SELECTIVE_COMPLETION != 0);
-                (*queue).uses.add();
-            }
-            if flags & RECV != 0 {
-                (self.rx_queue, self.rx_selective) = (queue, flags & SELECTIVE_COMPLETION != 0);
-                (*queue).uses.add();
-            }
+        // SAFETY: the vector is open, by this function's contract.
+        let handle = unsafe { &*vector };
+        if handle.domain != domain {
+            return -EDOMAIN;
         }
+        (self.vector, self.bound.vector) = (handle.guarded(), vector);
+        handle.uses.add();
         0
     }
 
-    unsafe fn bind_counter(&mut self, counter: *mut Counter, flags: u64) -> c_int {
+    /// # Safety
+    /// The queue is open.
+    unsafe fn bind_queue(&mut self, queue: *mut completion::Handle, flags: u64, domain: *mut Domain) -> c_int {
+        if flags & !(TRANSMIT | SEND | RECV | SELECTIVE_COMPLETION) != 0 || flags & (TRANSMIT | SEND | RECV) == 0 {
+            return -EBADFLAGS;
+        }
+        // SAFETY: the queue is open, by this function's contract.
+        let handle = unsafe { &*queue };
+        if handle.domain != domain {
+            return -EDOMAIN;
+        }
+        if self.enabled {
+            return -EOPBADSTATE;
+        }
+        let sends = flags & (TRANSMIT | SEND) != 0;
+        if (sends && !self.tx_queue.is_null()) || (flags & RECV != 0 && !self.rx_queue.is_null()) {
+            return -EINVAL;
+        }
+        let is_selective = flags & SELECTIVE_COMPLETION != 0;
+        if sends {
+            (self.tx_queue, self.tx_selective) = (handle.guarded(), is_selective);
+            self.bound.tx_queue = queue;
+            handle.uses.add();
+        }
+        if flags & RECV != 0 {
+            (self.rx_queue, self.rx_selective) = (handle.guarded(), is_selective);
+            self.bound.rx_queue = queue;
+            handle.uses.add();
+        }
+        0
+    }
+}
+
+impl Held<'_, Endpoint> {
+    /// # Safety
+    /// The counter is open.
+    unsafe fn bind_counter(&mut self, counter: *mut Counter, flags: u64, domain: &Domain) -> c_int {
         if flags & !(SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE) != 0 || flags == 0 {
             return -EBADFLAGS;
         }
-        // SAFETY: a counter that is open.
-        unsafe {
-            if (*counter).domain() != self.domain {
+        // SAFETY: the counter is open, by this function's contract.
+        let (reference, uses) = unsafe {
+            if !ptr::eq((*counter).domain(), domain) {
                 return -EDOMAIN;
             }
-            if self.enabled {
-                return -EOPBADSTATE;
-            }
-            let reference = (*counter).reference;
-            let mut core = (*self.domain).core();
-            let taken = |index: usize| ![NONE, reference].contains(&core.remote_counters[index]);
-            if (0..2).any(|index| flags & REMOTE[index] != 0 && taken(index)) {
-                warn_line!(
-                    "others' accesses to a domain's memory count in one counter of its endpoints: open a domain for each, or \
-                     bind counters to regions"
-                );
-                return -ENOSYS;
-            }
-            if self.counters.iter().zip(COUNTED).any(|(slot, flag)| flags & flag != 0 && !slot.is_null()) {
-                return -EINVAL;
-            }
-            for (slot, flag) in self.counters.iter_mut().zip(COUNTED) {
-                if flags & flag != 0 {
-                    *slot = counter;
-                    (*counter).uses.add();
-                }
-            }
-            if flags & RECV != 0 {
-                core.wants_independence();
-            }
-            let mut is_new = false;
-            for (index, flag) in REMOTE.into_iter().enumerate() {
-                if flags & flag != 0 {
-                    is_new |= std::mem::replace(&mut core.remote_counters[index], reference) != reference;
-                }
-            }
-            if is_new { region::recount(&mut core) } else { 0 }
+            ((*counter).reference, &(*counter).uses)
+        };
+        if self.base().enabled {
+            return -EOPBADSTATE;
         }
+        let taken = |index: usize| ![NONE, reference].contains(&self.remote_counters[index]);
+        if (0..2).any(|index| flags & REMOTE[index] != 0 && taken(index)) {
+            warn_line!(
+                "others' accesses to a domain's memory count in one counter of its endpoints: open a domain for each, or \
+                 bind counters to regions"
+            );
+            return -ENOSYS;
+        }
+        let counters = &mut self.base().counters;
+        if counters.iter().zip(COUNTED).any(|(slot, flag)| flags & flag != 0 && !slot.is_null()) {
+            return -EINVAL;
+        }
+        for (slot, flag) in counters.iter_mut().zip(COUNTED) {
+            if flags & flag != 0 {
+                *slot = counter;
+                uses.add();
+            }
+        }
+        if flags & RECV != 0 {
+            self.wants_independence();
+        }
+        let mut is_new = false;
+        for (index, flag) in REMOTE.into_iter().enumerate() {
+            if flags & flag != 0 {
+                is_new |= std::mem::replace(&mut self.remote_counters[index], reference) != reference;
+            }
+        }
+        if is_new { region::recount(self) } else { 0 }
     }
 
     fn enable(&mut self) -> c_int {
-        if self.enabled {
+        let endpoint = self.base();
+        if endpoint.enabled {
             return 0;
         }
-        if self.vector.is_null() {
+        if endpoint.vector.is_null() {
             return -ENOAV;
         }
-        let transmits = self.caps & (SEND | READ | WRITE) != 0;
-        let receives = self.caps & RECV != 0;
-        let counted = |range: std::ops::Range<usize>| self.counters[range].iter().any(|counter| !counter.is_null());
-        let no_transmit = transmits && self.tx_queue.is_null() && !counted(0..1) && !counted(2..4);
-        let no_receive = receives && self.rx_queue.is_null() && !counted(1..2);
+        let transmits = endpoint.caps & (SEND | READ | WRITE) != 0;
+        let receives = endpoint.caps & RECV != 0;
+        let counted = |range: std::ops::Range<usize>| endpoint.counters[range].iter().any(|counter| !counter.is_null());
+        let no_transmit = transmits && endpoint.tx_queue.is_null() && !counted(0..1) && !counted(2..4);
+        let no_receive = receives && endpoint.rx_queue.is_null() && !counted(1..2);
         if no_transmit || no_receive {
             return -ENOCQ;
         }
-        self.enabled = true;
-        self.find_easy();
+        endpoint.enabled = true;
+        let base: *mut Endpoint = endpoint;
+        // SAFETY: the base of this endpoint, which is open, as in `base`.
+        unsafe { self.find_easy(base) };
         self.renew_aliases();
         0
     }
 
     /// fi_ep_alias: the same endpoint with other default flags for sends or for receives.
-    unsafe fn alias(&mut self, asked: &fi_alias) -> c_int {
-        let fid = object::head(FI_CLASS_EP, self.ep.fid.context, &FID_OPS.0);
-        let mut made =
-            Box::new(Endpoint { ep: fid_ep { fid, ..self.ep }, aliases: Vec::new(), service: None, ..*self });
-        let refused = made.set_flags(asked.flags);
-        if refused == 0 {
-            let made = Box::into_raw(made);
-            // SAFETY: an endpoint that is open, and where the caller wants the alias.
-            unsafe {
-                (*self.base).aliases.push(made);
-                asked.fid.write(made.cast());
+    ///
+    /// # Safety
+    /// `handle` is the object that is held, and `asked` says where the program wants the alias.
+    unsafe fn alias(&mut self, handle: &Handle, asked: &fi_alias) -> c_int {
+        let fid = object::head(FI_CLASS_EP, handle.head.fid.context, &FID_OPS.0);
+        let head = fid_ep { fid, ..handle.head };
+        let alias = Endpoint { aliases: Vec::new(), service: None, ..*self.state() };
+        let made = Box::into_raw(Handle::make(head, handle.domain, Fixed { alone: handle.fixed.alone }, alias));
+        // SAFETY: the alias was made here and nobody else has it yet; `asked` holds a place for it, by this function's contract.
+        unsafe {
+            let alias = (*made).guarded();
+            let refused = self.set_flags(alias, asked.flags);
+            if refused != 0 {
+                drop(Box::from_raw(made));
+                return refused;
             }
+            self.base().aliases.push(alias);
+            asked.fid.write(made.cast());
         }
-        refused
-    }
-
-    /// FI_SETOPSFLAG: default flags for sends or for receives.
-    fn set_flags(&mut self, flags: u64) -> c_int {
-        match flags & (TRANSMIT | RECV) {
-            TRANSMIT => self.tx_flags = flags & !TRANSMIT,
-            RECV => self.rx_flags = flags & !RECV,
-            _ => return -EINVAL,
-        }
-        self.find_easy();
         0
     }
 
-    /// Aliases differ by their default flags only.
+    /// FI_SETOPSFLAG: default flags for sends or for receives.
+    ///
+    /// # Safety
+    /// An open endpoint of the domain.
+    unsafe fn set_flags(&mut self, endpoint: *mut Endpoint, flags: u64) -> c_int {
+        // SAFETY: the endpoint is open, by this function's contract, and its domain's lock is held.
+        unsafe {
+            match flags & (TRANSMIT | RECV) {
+                TRANSMIT => (*endpoint).tx_flags = flags & !TRANSMIT,
+                RECV => (*endpoint).rx_flags = flags & !RECV,
+                _ => return -EINVAL,
+            }
+            self.find_easy(endpoint);
+        }
+        0
+    }
+
+    /// Gives the aliases of an endpoint what its base has: they differ by their default flags only.
     fn renew_aliases(&mut self) {
-        for &alias in &self.aliases {
-            // SAFETY: an alias that is open: it takes itself off the list.
-            let alias = unsafe { &mut *alias };
-            (alias.tx_queue, alias.tx_selective) = (self.tx_queue, self.tx_selective);
-            (alias.rx_queue, alias.rx_selective) = (self.rx_queue, self.rx_selective);
-            (alias.counters, alias.vector, alias.events) = (self.counters, self.vector, self.events);
-            (alias.enabled, alias.min_multi_recv) = (self.enabled, self.min_multi_recv);
-            alias.find_easy();
+        let base = self.base();
+        let aliases = base.aliases.clone();
+        let (tx, rx) = ((base.tx_queue, base.tx_selective), (base.rx_queue, base.rx_selective));
+        let (counters, vector, bound) = (base.counters, base.vector, base.bound);
+        let (enabled, min_multi_recv) = (base.enabled, base.min_multi_recv);
+        for alias in aliases {
+            // SAFETY: an alias takes itself off the list, under the lock that is held, before it is closed. No other reference to its
+            // state exists: the guard is borrowed.
+            unsafe {
+                let to = &mut *alias;
+                (to.tx_queue, to.tx_selective) = tx;
+                (to.rx_queue, to.rx_selective) = rx;
+                (to.counters, to.vector, to.bound) = (counters, vector, bound);
+                (to.enabled, to.min_multi_recv) = (enabled, min_multi_recv);
+                self.find_easy(alias);
+            }
         }
     }
 
-    /// What holds for all operations with the endpoint's own flags is found once.
+    /// What holds for all operations with an endpoint's own flags is found once.
+    ///
+    /// # Safety
+    /// An open endpoint of the domain.
+    unsafe fn find_easy(&mut self, endpoint: *mut Endpoint) {
+        // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is borrowed.
+        unsafe { &mut *endpoint }.find_easy();
+    }
+}
+
+impl Endpoint {
     fn find_easy(&mut self) {
         self.easy = 0;
         self.tx_told = self.wants_tx(self.tx_flags) && !self.tx_queue.is_null();
@@ -515,23 +642,24 @@ impl Endpoint {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: an endpoint of ours; the argument is what the command asks for.
     unsafe {
-        let endpoint = &mut *fid.cast::<Endpoint>();
+        let handle = Handle::of(fid);
+        let mut held = handle.lock();
         match command as u32 {
-            FI_ENABLE => (*endpoint.base).enable(),
+            FI_ENABLE => held.enable(),
             FI_ALIAS => match arg.cast::<fi_alias>().as_ref() {
-                Some(asked) => endpoint.alias(asked),
+                Some(asked) => held.alias(handle, asked),
                 None => -EINVAL,
             },
             FI_GETOPSFLAG => {
                 let flags = &mut *arg.cast::<u64>();
                 *flags = match *flags & (TRANSMIT | RECV) {
-                    TRANSMIT => endpoint.tx_flags,
-                    RECV => endpoint.rx_flags,
+                    TRANSMIT => held.state().tx_flags,
+                    RECV => held.state().rx_flags,
                     _ => return -EINVAL,
                 };
                 0
             }
-            FI_SETOPSFLAG => endpoint.set_flags(*arg.cast::<u64>()),
+            FI_SETOPSFLAG => held.set_flags(handle.guarded(), *arg.cast::<u64>()),
             _ => -ENOSYS,
         }
     }
@@ -540,21 +668,20 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
     // SAFETY: an endpoint of ours.
     unsafe {
-        let endpoint = fid.cast::<Endpoint>();
-        let mut core = (*(*endpoint).domain).core();
-        if core.cancel((*endpoint).base, context) { 0 } else { -(ENOENT as isize) }
+        let mut held = Handle::of(fid).lock();
+        let base = held.state().base;
+        if held.cancel(base, context) { 0 } else { -(ENOENT as isize) }
     }
 }
 
 unsafe extern "C" fn getopt(fid: fid_t, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
     // SAFETY: an endpoint of ours; room for `*length` bytes.
     unsafe {
-        let endpoint = &*fid.cast::<Endpoint>();
         if level as u32 != FI_OPT_ENDPOINT {
             return -ENOPROTOOPT;
         }
         let answer = match name as u32 {
-            FI_OPT_MIN_MULTI_RECV => endpoint.min_multi_recv,
+            FI_OPT_MIN_MULTI_RECV => Handle::of(fid).lock().state().min_multi_recv,
             FI_OPT_CM_DATA_SIZE => 0,
             _ => return -ENOPROTOOPT,
         };
@@ -571,14 +698,14 @@ unsafe extern "C" fn getopt(fid: fid_t, level: c_int, name: c_int, value: *mut c
 unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
     // SAFETY: an endpoint of ours; `length` bytes.
     unsafe {
-        let endpoint = &mut *(*fid.cast::<Endpoint>()).base;
         if level as u32 != FI_OPT_ENDPOINT {
             return -ENOPROTOOPT;
         }
         match name as u32 {
             FI_OPT_MIN_MULTI_RECV if length == size_of::<usize>() => {
-                endpoint.min_multi_recv = value.cast::<usize>().read_unaligned();
-                endpoint.renew_aliases();
+                let mut held = Handle::of(fid).lock();
+                held.base().min_multi_recv = value.cast::<usize>().read_unaligned();
+                held.renew_aliases();
                 0
             }
             FI_OPT_MIN_MULTI_RECV => -EINVAL,
@@ -592,45 +719,27 @@ unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const
 
 unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
     // SAFETY: an endpoint of ours.
-    let enabled = unsafe { Endpoint::of(ep).enabled };
+    let enabled = unsafe { Endpoint::of(ep).lock().state().enabled };
     if enabled { info::QUEUE_SIZE as isize } else { -(EOPBADSTATE as isize) }
-}
-
-impl Endpoint {
-    /// Binds the endpoint to a name of [`info`]'s.
-    unsafe fn set_source(&mut self, address: *const c_void, length: usize) -> c_int {
-        // SAFETY: the caller's pointer; a domain that is open.
-        unsafe {
-            let Some(name) = Address::read(address, length) else {
-                warn_line!("an endpoint's source address has {} bytes, as fi_getinfo gives it", info::ADDRESS_BYTES);
-                return -EINVAL;
-            };
-            self.service = None;
-            match (*self.domain).core().bind(self.index, &name) {
-                Ok(service) => self.service = service,
-                Err(error) => return -error,
-            }
-        }
-        0
-    }
 }
 
 unsafe extern "C" fn setname(fid: fid_t, addr: *mut c_void, length: usize) -> c_int {
     // SAFETY: an endpoint of ours; `length` bytes.
     unsafe {
-        let endpoint = &mut *(*fid.cast::<Endpoint>()).base;
-        if endpoint.enabled {
+        let mut held = Handle::of(fid).lock();
+        if held.base().enabled {
             return -EOPBADSTATE;
         }
-        endpoint.set_source(addr, length)
+        held.set_source(addr, length)
     }
 }
 
 unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) -> c_int {
     // SAFETY: an endpoint of ours; room for `*length` bytes.
     unsafe {
-        let endpoint = &*fid.cast::<Endpoint>();
-        let name = (*endpoint.domain).core().address(endpoint.index);
+        let mut held = Handle::of(fid).lock();
+        let index = held.state().index;
+        let name = held.address(index);
         if address::give(&name, addr, length) { 0 } else { -ETOOSMALL }
     }
 }
@@ -638,46 +747,48 @@ unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: an object of `open`, which its owner gives up.
     unsafe {
-        let endpoint = fid.cast::<Endpoint>();
-        let this = &mut *endpoint;
-        if this.base != endpoint {
-            (*this.base).aliases.retain(|&alias| alias != endpoint);
-            drop(Box::from_raw(endpoint));
+        let handle = Handle::of(fid);
+        let own = handle.guarded();
+        let mut held = handle.lock();
+        if held.state().base != own {
+            held.base().aliases.retain(|&alias| alias != own);
+            drop(held);
+            drop(Box::from_raw(fid.cast::<Handle>()));
             return 0;
         }
-        if !this.aliases.is_empty() {
+        if !held.state().aliases.is_empty() {
             return -EBUSY;
         }
-        {
-            let mut core = (*this.domain).core();
-            core.close_endpoint(this.index);
-            let mut is_uncounted = false;
-            for (index, flag) in REMOTE.into_iter().enumerate() {
-                let left = core.endpoints.iter().filter_map(|other| other.as_ref()?.remote_counter(flag)).next();
-                is_uncounted |= std::mem::replace(&mut core.remote_counters[index], left.unwrap_or(NONE)) != NONE;
-            }
-            if is_uncounted {
-                region::recount(&mut core);
-            }
+        let index = held.state().index;
+        held.close_endpoint(index);
+        let mut is_uncounted = false;
+        for (index, flag) in REMOTE.into_iter().enumerate() {
+            let left = held.endpoints.iter().filter_map(|other| other.as_ref()?.remote_counter(flag)).next();
+            is_uncounted |= std::mem::replace(&mut held.remote_counters[index], left.unwrap_or(NONE)) != NONE;
         }
-        for queue in [this.tx_queue, this.rx_queue] {
-            if let Some(queue) = queue.as_mut() {
+        if is_uncounted {
+            region::recount(&mut held);
+        }
+        let Endpoint { bound, counters, .. } = *held.state();
+        drop(held);
+        for queue in [bound.tx_queue, bound.rx_queue] {
+            if let Some(queue) = queue.as_ref() {
                 queue.uses.drop_one();
             }
         }
-        for counter in this.counters {
-            if let Some(counter) = counter.as_mut() {
+        for counter in counters {
+            if let Some(counter) = counter.as_ref() {
                 counter.uses.drop_one();
             }
         }
-        if let Some(vector) = this.vector.as_mut() {
+        if let Some(vector) = bound.vector.as_ref() {
             vector.uses.drop_one();
         }
-        if let Some(events) = this.events.as_mut() {
+        if let Some(events) = bound.events.as_ref() {
             events.uses.drop_one();
         }
-        (*this.domain).uses.drop_one();
-        drop(Box::from_raw(endpoint));
+        handle.domain().uses.drop_one();
+        drop(Box::from_raw(fid.cast::<Handle>()));
     }
     0
 }

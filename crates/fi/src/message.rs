@@ -16,7 +16,7 @@ use crate::deferred::triggered;
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
-use crate::object::Ops;
+use crate::object::{Held, Ops};
 
 /// Where `ALONE`, a domain's calls are never made at once, by the program's promise.
 const fn plain<const ALONE: bool>() -> Ops<fi_ops_msg> {
@@ -68,7 +68,7 @@ const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD 
 /// A send of any form. `flags` are the operation's; a completion is made if `wanted`.
 #[inline(always)]
 unsafe fn post_send(
-    ep: *mut fid_ep,
+    held: &mut Held<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     dest: fi_addr_t,
@@ -78,33 +78,30 @@ unsafe fn post_send(
     wanted: bool,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's endpoint.
-    unsafe {
-        let endpoint = Endpoint::of(ep);
-        let work = match triggered(endpoint, flags, SEND, context) {
-            Ok(work) => work,
-            Err(error) => return -(error as isize),
-        };
-        let mut core = (*endpoint.domain).core();
-        let Some(&known) = endpoint.known(dest) else { return refuse_address(endpoint, dest) };
-        if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & SEND == 0 {
-            return refuse_state(endpoint);
-        }
-        let message = Message {
-            kind,
-            peer: known.peer,
-            endpoint: known.address.endpoint,
-            tag,
-            data,
-            pieces,
-            ticket: endpoint.ticket(context, SEND | kind.flag(), wanted),
-            inject: flags & INJECT != 0,
-            end: SendEnd::of(flags),
-        };
-        match work {
-            None => core.send(&message),
-            Some(work) => core.defer_send(&work, &message) as isize,
-        }
+    // SAFETY: with FI_TRIGGER the context is a `fi_triggered_context` (fi_trigger(3)).
+    let work = match unsafe { triggered(held, flags, SEND, context) } {
+        Ok(work) => work,
+        Err(error) => return -(error as isize),
+    };
+    let endpoint = held.state();
+    let Some(&known) = endpoint.known(dest) else { return refuse_address(endpoint, dest) };
+    if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & SEND == 0 {
+        return refuse_state(endpoint);
+    }
+    let message = Message {
+        kind,
+        peer: known.peer,
+        endpoint: known.address.endpoint,
+        tag,
+        data,
+        pieces,
+        ticket: endpoint.ticket(context, SEND | kind.flag(), wanted),
+        inject: flags & INJECT != 0,
+        end: SendEnd::of(flags),
+    };
+    match work {
+        None => held.send(&message),
+        Some(work) => held.defer_send(&work, &message) as isize,
     }
 }
 
@@ -131,14 +128,17 @@ unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
     }
     // SAFETY: the caller's.
     unsafe {
-        if at_hand::left_in_turn(ep, easy, &sent) {
+        let handle = Endpoint::of(ep);
+        let mut held = handle.lock();
+        // Where nobody else calls all of it has been tried.
+        if !handle.is_alone() && at_hand::left_in_turn(&mut held, easy, &sent) {
             return 0;
         }
         let Sent { kind, buf, len, dest, tag, data, context } = sent;
         let pieces = &piece(buf, len);
         match injects {
-            true => post_send(ep, kind, pieces, dest, tag, data, context, false, INJECT),
-            false => default_send(ep, kind, pieces, dest, tag, data, context),
+            true => post_send(&mut held, kind, pieces, dest, tag, data, context, false, INJECT),
+            false => default_send(&mut held, kind, pieces, dest, tag, data, context),
         }
     }
 }
@@ -146,7 +146,7 @@ unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
 /// A send with the endpoint's own flags.
 #[inline(never)]
 unsafe fn default_send(
-    ep: *mut fid_ep,
+    held: &mut Held<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     dest: fi_addr_t,
@@ -156,13 +156,13 @@ unsafe fn default_send(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let endpoint = Endpoint::of(ep);
+        let endpoint = held.state();
         let flags = endpoint.tx_flags;
         if flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
             return -(EMSGSIZE as isize);
         }
         let wanted = endpoint.wants_tx(flags);
-        post_send(ep, kind, pieces, dest, tag, data, context, wanted, flags)
+        post_send(held, kind, pieces, dest, tag, data, context, wanted, flags)
     }
 }
 
@@ -177,16 +177,17 @@ unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: 
         if total(pieces) > if flags & INJECT != 0 { INJECT_BYTES } else { MESSAGE_BYTES_MAX } {
             return -(EMSGSIZE as isize);
         }
-        let wanted = Endpoint::of(ep).wants_tx(flags);
+        let mut held = Endpoint::of(ep).lock();
+        let wanted = held.state().wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-        post_send(ep, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags)
+        post_send(&mut held, kind, pieces, msg.addr, msg.tag, data, msg.context, wanted, flags)
     }
 }
 
 /// A receive of any form.
 #[inline(always)]
 unsafe fn post_receive(
-    ep: *mut fid_ep,
+    held: &mut Held<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     src: fi_addr_t,
@@ -195,44 +196,35 @@ unsafe fn post_receive(
     context: *mut c_void,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's endpoint.
-    unsafe {
-        let endpoint = Endpoint::of(ep);
-        if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & RECV == 0 {
-            return refuse_state(endpoint);
-        }
-        let work = match triggered(endpoint, flags, RECV, context) {
-            Ok(work) => work,
-            Err(error) => return -(error as isize),
-        };
-        let mut core = (*endpoint.domain).core();
-        let mut source = None;
-        if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
-            let Some(known) = endpoint.known(src) else { return refuse_address(endpoint, src) };
-            source = Some(known.address.source());
-        }
-        let multi = (flags & MULTI_RECV != 0).then_some(endpoint.min_multi_recv);
-        let wanted_completion = endpoint.wants_rx(flags);
-        let wanted = Wanted {
-            kind,
-            source,
-            tag,
-            ignore,
-            pieces,
-            ticket: endpoint.ticket(context, RECV | kind.flag(), wanted_completion),
-            multi,
-        };
-        if let Some(work) = work {
-            return core.defer_receive(&work, &wanted) as isize;
-        }
-        if flags & (PEEK | CLAIM | DISCARD) == 0 {
-            return core.receive(&wanted);
-        }
-        if flags & PEEK != 0 {
-            return core.peek(&wanted, flags & CLAIM != 0, flags & DISCARD != 0);
-        }
-        if flags & CLAIM != 0 { core.receive_claimed(&wanted, flags & DISCARD != 0) } else { -(EINVAL as isize) }
+    let endpoint = held.state();
+    if !endpoint.enabled || endpoint.caps & kind.flag() == 0 || endpoint.caps & RECV == 0 {
+        return refuse_state(endpoint);
     }
+    // SAFETY: with FI_TRIGGER the context is a `fi_triggered_context` (fi_trigger(3)).
+    let work = match unsafe { triggered(held, flags, RECV, context) } {
+        Ok(work) => work,
+        Err(error) => return -(error as isize),
+    };
+    let endpoint = held.state();
+    let mut source = None;
+    if src != ADDR_ANY && endpoint.caps & DIRECTED_RECV != 0 {
+        let Some(known) = endpoint.known(src) else { return refuse_address(endpoint, src) };
+        source = Some(known.address.source());
+    }
+    let multi = (flags & MULTI_RECV != 0).then_some(endpoint.min_multi_recv);
+    let wanted_completion = endpoint.wants_rx(flags);
+    let ticket = endpoint.ticket(context, RECV | kind.flag(), wanted_completion);
+    let wanted = Wanted { kind, source, tag, ignore, pieces, ticket, multi };
+    if let Some(work) = work {
+        return held.defer_receive(&work, &wanted) as isize;
+    }
+    if flags & (PEEK | CLAIM | DISCARD) == 0 {
+        return held.receive(&wanted);
+    }
+    if flags & PEEK != 0 {
+        return held.peek(&wanted, flags & CLAIM != 0, flags & DISCARD != 0);
+    }
+    if flags & CLAIM != 0 { held.receive_claimed(&wanted, flags & DISCARD != 0) } else { -(EINVAL as isize) }
 }
 
 /// A receive of one piece with the endpoint's own flags.
@@ -241,20 +233,17 @@ unsafe fn receive_one(ep: *mut fid_ep, posted: Posted) -> isize {
     let Posted { kind, buf, len, src, tag, ignore, context } = posted;
     // SAFETY: the caller's.
     unsafe {
-        let endpoint = Endpoint::of(ep);
-        if endpoint.is_easy(Easy::Receive, kind) {
-            let mut core = (*endpoint.domain).core();
-            if at_hand::post(&mut core, endpoint, &posted) {
-                return 0;
-            }
+        let mut held = Endpoint::of(ep).lock();
+        if at_hand::plain(held.state(), &posted).is_some_and(|plain| held.receive_plainly(plain)) {
+            return 0;
         }
-        default_receive(ep, kind, &piece(buf, len), src, tag, ignore, context)
+        default_receive(&mut held, kind, &piece(buf, len), src, tag, ignore, context)
     }
 }
 
 #[inline(never)]
 unsafe fn default_receive(
-    ep: *mut fid_ep,
+    held: &mut Held<'_, Endpoint>,
     kind: Kind,
     pieces: &[iovec],
     src: fi_addr_t,
@@ -264,8 +253,8 @@ unsafe fn default_receive(
 ) -> isize {
     // SAFETY: the caller's.
     unsafe {
-        let flags = Endpoint::of(ep).rx_flags;
-        post_receive(ep, kind, pieces, src, tag, ignore, context, flags)
+        let flags = held.state().rx_flags;
+        post_receive(held, kind, pieces, src, tag, ignore, context, flags)
     }
 }
 
@@ -280,7 +269,7 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     // SAFETY: the caller's.
     unsafe {
         let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
-        post_receive(ep, kind, pieces, msg.addr, msg.tag, msg.ignore, msg.context, flags)
+        post_receive(&mut Endpoint::of(ep).lock(), kind, pieces, msg.addr, msg.tag, msg.ignore, msg.context, flags)
     }
 }
 
@@ -419,7 +408,7 @@ unsafe extern "C" fn recvv(
     // SAFETY: the caller's.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
-        default_receive(ep, Kind::Plain, pieces, src, 0, 0, context)
+        default_receive(&mut Endpoint::of(ep).lock(), Kind::Plain, pieces, src, 0, 0, context)
     }
 }
 
@@ -439,7 +428,7 @@ unsafe extern "C" fn sendv(
     // SAFETY: the caller's.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
-        default_send(ep, Kind::Plain, pieces, dest, 0, None, context)
+        default_send(&mut Endpoint::of(ep).lock(), Kind::Plain, pieces, dest, 0, None, context)
     }
 }
 
@@ -523,7 +512,7 @@ unsafe extern "C" fn trecvv(
     // SAFETY: the caller's.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
-        default_receive(ep, Kind::Tagged, pieces, src, tag, ignore, context)
+        default_receive(&mut Endpoint::of(ep).lock(), Kind::Tagged, pieces, src, tag, ignore, context)
     }
 }
 
@@ -544,7 +533,7 @@ unsafe extern "C" fn tsendv(
     // SAFETY: the caller's.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
-        default_send(ep, Kind::Tagged, pieces, dest, tag, None, context)
+        default_send(&mut Endpoint::of(ep).lock(), Kind::Tagged, pieces, dest, tag, None, context)
     }
 }
 

@@ -1,13 +1,118 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all objects have in common: libfabric's head, how a C pointer becomes an object again, and the functions that
-//! an object does not offer.
+//! What all objects have in common: libfabric's head, how a C pointer becomes an object again, what the domain's lock guards, and
+//! the functions that an object does not offer.
 
+use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
+use std::ops::{Deref, DerefMut};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use crate::constants::ENOSYS;
+use crate::core::Core;
+use crate::domain::{Domain, Turn};
 use crate::ffi::{fi_ops, fid};
+
+/// An object of a domain, as the program holds it: an endpoint, a completion queue, an address vector, a region.
+///
+/// Several threads may call with the same object, so only `&Object` is ever made from the program's pointer.
+///
+/// 1. The head, the domain and `fixed` are set before the program gets the pointer. What changes later in `fixed` is atomic.
+/// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] is the way there; an operation that takes no lock
+///    ([`Domain::alone`]) goes by [`Object::guarded`].
+#[repr(C)]
+pub struct Object<Head, Fixed, Guarded> {
+    /// First: the program's pointer points here.
+    pub head: Head,
+    pub domain: *mut Domain,
+    /// The objects that depend on this one.
+    pub uses: Uses,
+    pub fixed: Fixed,
+    guarded: UnsafeCell<Guarded>,
+}
+
+impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
+    pub fn make(head: Head, domain: *mut Domain, fixed: Fixed, guarded: Guarded) -> Box<Self> {
+        Box::new(Object { head, domain, uses: Uses::default(), fixed, guarded: UnsafeCell::new(guarded) })
+    }
+
+    /// The object behind a pointer of the program's.
+    ///
+    /// # Safety
+    /// The pointer is to an object of this type that is open, and that the program does not close before the call returns.
+    #[inline(always)]
+    pub unsafe fn of<'a, Pointer>(pointer: *mut Pointer) -> &'a Self {
+        // SAFETY: the object is open by this function's contract. No `&mut` to it exists: those are made by the thread that closes it.
+        unsafe { &*pointer.cast::<Self>() }
+    }
+
+    /// The domain, which cannot be closed before its objects ([`Domain::uses`]).
+    #[inline(always)]
+    pub fn domain(&self) -> &Domain {
+        // SAFETY: a domain refuses to close while an object of it is open, and this object is. Nobody makes a `&mut` to a domain.
+        unsafe { &*self.domain }
+    }
+
+    /// What the lock guards. Only the holder of the lock may use the pointer, or a thread that needs no lock ([`Domain::core_alone`]).
+    #[inline(always)]
+    pub fn guarded(&self) -> *mut Guarded {
+        self.guarded.get()
+    }
+
+    /// Takes the domain's lock.
+    #[inline(always)]
+    pub fn lock(&self) -> Held<'_, Guarded> {
+        Held { turn: self.domain().core(), guarded: self.guarded() }
+    }
+}
+
+/// The domain's lock, held for one of its objects: access to the domain's core, and to what is guarded of the object. One at a time:
+/// the core reaches objects by pointers of its own.
+pub struct Held<'a, Guarded> {
+    turn: Turn<'a>,
+    guarded: *mut Guarded,
+}
+
+impl<'a, Guarded> Held<'a, Guarded> {
+    /// The domain whose lock it is.
+    pub fn domain(&self) -> &'a Domain {
+        self.turn.domain()
+    }
+
+    /// The object's state. It borrows the whole guard, so no function of the core runs meanwhile.
+    #[inline(always)]
+    pub fn state(&mut self) -> &mut Guarded {
+        // SAFETY: the lock is held, so no other thread has a reference. In this thread the core makes references to objects inside of
+        // its functions only, and none of them runs while this borrow of the guard lives.
+        unsafe { &mut *self.guarded }
+    }
+
+    /// The core and the object's state at once.
+    ///
+    /// # Safety
+    /// While both are used the core calls no function that reaches this object by a pointer of its own.
+    #[inline(always)]
+    pub unsafe fn both(&mut self) -> (&mut Core, &mut Guarded) {
+        // SAFETY: the lock is held, so no other thread has a reference; this thread's core does not reach the object, by this function's
+        // contract. The core itself holds pointers to objects, not the objects.
+        (&mut self.turn, unsafe { &mut *self.guarded })
+    }
+}
+
+impl<Guarded> Deref for Held<'_, Guarded> {
+    type Target = Core;
+    #[inline(always)]
+    fn deref(&self) -> &Core {
+        &self.turn
+    }
+}
+
+impl<Guarded> DerefMut for Held<'_, Guarded> {
+    #[inline(always)]
+    fn deref_mut(&mut self) -> &mut Core {
+        &mut self.turn
+    }
+}
 
 /// The head of an object.
 pub fn head(class: u32, context: *mut c_void, ops: &'static fi_ops) -> fid {
@@ -17,7 +122,7 @@ pub fn head(class: u32, context: *mut c_void, ops: &'static fi_ops) -> fid {
 /// A table of functions of the whole program's life.
 #[repr(transparent)]
 pub struct Ops<T>(pub T);
-// SAFETY: only read.
+// SAFETY: the tables of libfabric hold a size and pointers to functions. They are never written after the program's start.
 unsafe impl<T> Sync for Ops<T> {}
 
 /// The object's table: how it is closed, bound, controlled.
@@ -51,7 +156,7 @@ unsafe extern "C" fn no_ops_open(_: *mut fid, _: *const c_char, _: u64, _: *mut 
 
 /// The entries of a table that newer headers of libfabric have and this provider does not: none.
 pub const fn rest<T: Copy>() -> T {
-    // SAFETY: only for libfabric's tables: a size and pointers to functions, for which all zeroes are "none".
+    // SAFETY: it is called for libfabric's tables only. They hold a size and `Option`s of functions, and all zeroes are valid for both.
     unsafe { std::mem::zeroed() }
 }
 

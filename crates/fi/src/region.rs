@@ -12,18 +12,20 @@ use crate::core::{Core, FOLLOWED, REGION_PORTALS};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Ops};
+use crate::object::{self, Object, Ops};
 use crate::warn_line;
 
 const ACCESS: u64 = SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE;
 
-#[repr(C)]
+/// A registered region as the program holds it.
+pub type Handle = Object<fid_mr, (), Region>;
+
+/// What the domain's lock guards of a region.
 pub struct Region {
-    mr: fid_mr,
-    domain: *mut Domain,
     start: u64,
     length: u64,
     access: u64,
+    key: u64,
     /// Entries for writers, readers, and those who do both at once; each has a second one where it counts.
     entries: [Option<u32>; 6],
     counters: [*mut Counter; 2],
@@ -104,31 +106,36 @@ unsafe fn register(
             return -EBADFLAGS;
         }
         let domain = fid.cast::<Domain>();
-        let key = if (*domain).provider_keys { (*domain).core().new_key() } else { requested_key };
-        if !(*domain).core().claim_key(key) {
-            return -ENOKEY;
-        }
-        let mut region = Box::new(Region {
-            mr: fid_mr { fid: object::head(FI_CLASS_MR, context, &FID_OPS.0), mem_desc: std::ptr::null_mut(), key },
-            domain,
-            start,
-            length,
-            access,
-            entries: [None; 6],
-            counters: [std::ptr::null_mut(); 2],
-            enabled: false,
-        });
-        if flags & RMA_EVENT == 0 || !(*domain).enables_regions {
-            let failed = region.enable(&mut (*domain).core());
+        let key = {
+            // In one turn: no other thread claims the key in between.
+            let mut core = (*domain).core();
+            let key = if (*domain).provider_keys { core.new_key() } else { requested_key };
+            if !core.claim_key(key) {
+                return -ENOKEY;
+            }
+            key
+        };
+        let head = fid_mr { fid: object::head(FI_CLASS_MR, context, &FID_OPS.0), mem_desc: std::ptr::null_mut(), key };
+        let (entries, counters) = ([None; 6], [std::ptr::null_mut(); 2]);
+        let region = Region { start, length, access, key, entries, counters, enabled: false };
+        let made = Box::into_raw(Handle::make(head, domain, (), region));
+        let handle = Handle::of(made);
+        let mut held = handle.lock();
+        if flags & RMA_EVENT == 0 || !handle.domain().enables_regions {
+            let (core, region) = held.both();
+            let failed = region.enable(core);
             if failed != 0 {
-                (*domain).core().release_key(key);
+                core.release_key(key);
+                drop(held);
+                drop(Box::from_raw(made));
                 return failed;
             }
         }
-        (*domain).uses.add();
-        (*domain).core().regions.push(&raw mut *region);
-        region.mr.mem_desc = (&raw mut *region).cast();
-        *mr = Box::into_raw(region).cast();
+        handle.domain().uses.add();
+        held.regions.push(handle.guarded());
+        drop(held);
+        (*made).head.mem_desc = made.cast();
+        *mr = made.cast();
     }
     0
 }
@@ -158,7 +165,7 @@ impl Region {
                 length: self.length,
                 iov: NONE,
                 iov_count: 0,
-                match_bits: self.mr.key,
+                match_bits: self.key,
                 ignore_bits: 0,
                 source: 0,
                 source_ignore: u64::MAX,
@@ -213,7 +220,6 @@ pub fn recount(core: &mut Core) -> c_int {
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
     // SAFETY: objects of libfabric's.
     unsafe {
-        let region = &mut *fid.cast::<Region>();
         match (*bound).fclass as u32 {
             FI_CLASS_EP => 0,
             FI_CLASS_CNTR => {
@@ -221,13 +227,15 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                     return -EBADFLAGS;
                 }
                 let counter = bound.cast::<Counter>();
+                let mut held = Handle::of(fid).lock();
+                let (core, region) = held.both();
                 for (index, right) in [REMOTE_WRITE, REMOTE_READ].into_iter().enumerate() {
                     if flags & right != 0 && region.counters[index].is_null() {
                         region.counters[index] = counter;
                         (*counter).uses.add();
                     }
                 }
-                if region.enabled { region.enable(&mut (*region.domain).core()) } else { 0 }
+                if region.enabled { region.enable(core) } else { 0 }
             }
             _ => -EINVAL,
         }
@@ -237,10 +245,13 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: objects of libfabric's; the argument is what the command asks for.
     unsafe {
-        let region = &mut *fid.cast::<Region>();
+        let handle = Handle::of(fid);
         match command as u32 {
-            FI_ENABLE if region.enabled => 0,
-            FI_ENABLE => region.enable(&mut (*region.domain).core()),
+            FI_ENABLE => {
+                let mut held = handle.lock();
+                let (core, region) = held.both();
+                if region.enabled { 0 } else { region.enable(core) }
+            }
             FI_REFRESH => 0,
             FI_GET_RAW_MR => {
                 let raw = &mut *arg.cast::<fi_mr_raw_attr>();
@@ -252,7 +263,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
                     return -ETOOSMALL;
                 }
                 *raw.key_size = 8;
-                raw.raw_key.cast::<u64>().write_unaligned(region.mr.key);
+                raw.raw_key.cast::<u64>().write_unaligned(handle.head.key);
                 if !raw.base_addr.is_null() {
                     *raw.base_addr = 0;
                 }
@@ -279,20 +290,20 @@ pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: an object of `register`, which its owner gives up.
     unsafe {
-        let mut region = Box::from_raw(fid.cast::<Region>());
-        {
-            let mut core = (*region.domain).core();
-            for entry in &mut region.entries {
-                core.unlink(entry.take());
-            }
-            core.release_key(region.mr.key);
-            let own = &raw mut *region;
-            core.regions.retain(|&other| other != own);
+        let handle = Handle::of(fid);
+        let mut held = handle.lock();
+        let (core, region) = held.both();
+        for entry in &mut region.entries {
+            core.unlink(entry.take());
         }
+        core.release_key(region.key);
         for counter in region.counters.iter().filter(|counter| !counter.is_null()) {
             (**counter).uses.drop_one();
         }
-        (*region.domain).uses.drop_one();
+        held.regions.retain(|&other| other != handle.guarded());
+        drop(held);
+        handle.domain().uses.drop_one();
+        drop(Box::from_raw(fid.cast::<Handle>()));
     }
     0
 }

@@ -12,6 +12,7 @@ use crate::deferred::triggered;
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, IOV_LIMIT};
+use crate::object::Held;
 
 static OPS: crate::object::Ops<fi_ops_rma> = crate::object::Ops(fi_ops_rma {
     size: size_of::<fi_ops_rma>(),
@@ -34,7 +35,7 @@ const FLAGS: u64 = TRANSFER_FLAGS | INJECT | REMOTE_CQ_DATA;
 
 #[inline(always)]
 unsafe fn start(
-    ep: *mut fid_ep,
+    held: &mut Held<'_, Endpoint>,
     write: bool,
     pieces: &[iovec],
     remote: &[fi_rma_iov],
@@ -44,36 +45,33 @@ unsafe fn start(
     wanted: bool,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's endpoint.
-    unsafe {
-        let endpoint = Endpoint::of(ep);
-        let right = if write { WRITE } else { READ };
-        if !endpoint.enabled {
-            return -(EOPBADSTATE as isize);
-        }
-        if endpoint.caps & RMA == 0 || endpoint.caps & right == 0 {
-            return -(EOPNOTSUPP as isize);
-        }
-        let Some(&known) = endpoint.known(address) else { return -(EINVAL as isize) };
-        let work = match triggered(endpoint, flags, right, context) {
-            Ok(work) => work,
-            Err(error) => return -(error as isize),
-        };
-        let transfer = Transfer {
-            write,
-            peer: known.peer,
-            endpoint: known.address.endpoint,
-            pieces,
-            remote,
-            data,
-            ticket: endpoint.ticket(context, RMA | right, wanted),
-            inject: write && flags & INJECT != 0,
-        };
-        let mut core = (*endpoint.domain).core();
-        match work {
-            None => core.transfer(&transfer),
-            Some(work) => core.defer_transfer(&work, &transfer) as isize,
-        }
+    let endpoint = held.state();
+    let right = if write { WRITE } else { READ };
+    if !endpoint.enabled {
+        return -(EOPBADSTATE as isize);
+    }
+    if endpoint.caps & RMA == 0 || endpoint.caps & right == 0 {
+        return -(EOPNOTSUPP as isize);
+    }
+    let Some(&known) = endpoint.known(address) else { return -(EINVAL as isize) };
+    // SAFETY: with FI_TRIGGER the context is a `fi_triggered_context` (fi_trigger(3)).
+    let work = match unsafe { triggered(held, flags, right, context) } {
+        Ok(work) => work,
+        Err(error) => return -(error as isize),
+    };
+    let transfer = Transfer {
+        write,
+        peer: known.peer,
+        endpoint: known.address.endpoint,
+        pieces,
+        remote,
+        data,
+        ticket: held.state().ticket(context, RMA | right, wanted),
+        inject: write && flags & INJECT != 0,
+    };
+    match work {
+        None => held.transfer(&transfer),
+        Some(work) => held.defer_transfer(&work, &transfer) as isize,
     }
 }
 
@@ -91,12 +89,14 @@ unsafe fn default(
     let remote = [fi_rma_iov { addr, len: total(pieces), key }];
     // SAFETY: the caller's.
     unsafe {
-        let endpoint = Endpoint::of(ep);
+        let mut held = Endpoint::of(ep).lock();
+        let endpoint = held.state();
         let flags = endpoint.tx_flags;
         if write && flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
             return -(EMSGSIZE as isize);
         }
-        start(ep, write, pieces, &remote, address, data, context, endpoint.wants_tx(flags), flags)
+        let wanted = endpoint.wants_tx(flags);
+        start(&mut held, write, pieces, &remote, address, data, context, wanted, flags)
     }
 }
 
@@ -114,9 +114,10 @@ unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) ->
             return -(EMSGSIZE as isize);
         }
         let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
-        let wanted = Endpoint::of(ep).wants_tx(flags);
+        let mut held = Endpoint::of(ep).lock();
+        let wanted = held.state().wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
-        start(ep, write, pieces, remote, msg.addr, data, msg.context, wanted, flags)
+        start(&mut held, write, pieces, remote, msg.addr, data, msg.context, wanted, flags)
     }
 }
 
@@ -207,7 +208,10 @@ unsafe fn injected(
     }
     let remote = [fi_rma_iov { addr, len, key }];
     // SAFETY: the caller's.
-    unsafe { start(ep, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, INJECT) }
+    unsafe {
+        let mut held = Endpoint::of(ep).lock();
+        start(&mut held, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, INJECT)
+    }
 }
 
 unsafe extern "C" fn inject(
