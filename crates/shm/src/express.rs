@@ -81,7 +81,7 @@ impl Interface {
                 remote_offset: put.remote_offset,
                 header_data: put.header_data,
             };
-            // SAFETY: the pass is this interface's.
+            // SAFETY: `pass_for` of this interface gave the pass to this thread just now.
             if unsafe { self.put_by(&pass, &piece) } {
                 return Express::Leased(pass);
             }

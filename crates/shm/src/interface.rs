@@ -113,7 +113,8 @@ pub struct Interface {
 
 // SAFETY: the raw pointers are to endpoints, which are Sync and live until the interface is dropped.
 unsafe impl Send for Interface {}
-// SAFETY: as above.
+// SAFETY: the tables of pointers are atomics and a locked list; the endpoints that they lead to are Sync and live until the interface is
+// dropped.
 unsafe impl Sync for Interface {}
 
 impl Interface {
@@ -288,7 +289,7 @@ impl Interface {
     fn attach(&self, id: u64, known: Option<&Endpoint>) -> Option<&Endpoint> {
         if let Some(peer) = known {
             if peer.look_alive() {
-                // SAFETY: as in `endpoint`.
+                // SAFETY: a pointer in the table is to an endpoint that lives until the interface is dropped.
                 return unsafe { self.peers[id as usize].load(Acquire).as_ref() };
             }
         }
@@ -312,14 +313,14 @@ impl Interface {
         let pointer = Box::into_raw(peer);
         attached.push(pointer);
         self.peers[id as usize].store(pointer, SeqCst);
-        // SAFETY: just made; freed when the interface is dropped.
+        // SAFETY: `Box::into_raw` made the pointer above, and only the drop of the interface frees it.
         Some(unsafe { &*pointer })
     }
 
     /// Whether the process `responder` still answers for the id.
     pub(crate) fn answers(&self, id: u64, responder: u64) -> bool {
         let slot = usize::try_from(id).ok().and_then(|pid| self.peers.get(pid));
-        // SAFETY: as in `endpoint`.
+        // SAFETY: a pointer in the table is to an endpoint that lives until the interface is dropped.
         match slot.and_then(|slot| unsafe { slot.load(Acquire).as_ref() }) {
             Some(peer) if peer.owner() == responder => peer.look_alive(),
             // Another process has the id by now, or only others than this one have sent there.
@@ -334,7 +335,7 @@ impl Interface {
         let (count, share) = (attached.len(), attached.len().div_ceil(10));
         let first = self.looked.fetch_add(share as u32, Relaxed) as usize;
         for step in 0..share {
-            // SAFETY: as in `endpoint`.
+            // SAFETY: a pointer in the list is to an endpoint that lives until the interface is dropped.
             unsafe { &*attached[first.wrapping_add(step) % count] }.look_alive();
         }
     }

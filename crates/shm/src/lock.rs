@@ -41,7 +41,7 @@ impl Segment {
     #[inline(always)]
     pub fn lock(&self, own: u64) -> Guard<'_> {
         let held = self.hold(own);
-        // SAFETY: the lock is held until the guard is dropped.
+        // SAFETY: `held` is the lock. The guard keeps it as long as it lends the NIC, and gives it back when it is dropped.
         Guard { nic: unsafe { self.nic() }, _held: held }
     }
 
@@ -78,7 +78,7 @@ impl Segment {
                 && word.compare_exchange(holder, own, Acquire, Relaxed).is_ok()
             {
                 log::warn!("process {} died holding the lock of a NIC: rebuilding its tables", holder >> 32);
-                // SAFETY: the lock is held.
+                // SAFETY: the lock was taken just before, from an owner that has ended, and is not given back before this call returns.
                 unsafe { self.nic() }.recover(&mut NoMemory, Identity::word_is_alive);
                 return;
             }

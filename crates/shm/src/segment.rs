@@ -191,7 +191,8 @@ pub struct Segment {
 // SAFETY: the views in the cell are only touched by the thread that holds the NIC's lock; the rest is atomics and a
 // mapping, which is Send and Sync.
 unsafe impl Send for Segment {}
-// SAFETY: as above.
+// SAFETY: a `&Segment` gives access to atomics, which several threads may use, and to the cell only through `nic`, whose contract is
+// that the lock is held.
 unsafe impl Sync for Segment {}
 
 impl Segment {
@@ -333,14 +334,16 @@ impl Segment {
     /// ([`Segment::look_at_heap`]), the owner sees all, others what there was.
     #[inline(always)]
     pub fn signals(&self) -> Signals<'_> {
-        // SAFETY: as in `new`; made of atomics, so that others may change them meanwhile.
+        // SAFETY: the mapping holds what the layout describes, and the file so many heap blocks: they were seen there. It is unmapped only
+        // with the segment, which is borrowed. All records are made of atomics, so others may change them meanwhile.
         unsafe { signal_views(self.mapping.base(), &self.layout, self.heap_blocks.load(Relaxed)) }
     }
 
     /// The NIC's registers.
     #[inline(always)]
     pub fn registers(&self) -> &Registers {
-        // SAFETY: as for `signals`.
+        // SAFETY: the mapping holds what the layout describes, aligned, and is unmapped only with the segment, which is borrowed. Registers
+        // are atomics, so others may change them meanwhile.
         unsafe { &*at::<Registers>(self.mapping.base(), self.layout.registers) }
     }
 
@@ -352,7 +355,8 @@ impl Segment {
     /// What tells the owner that work waits for it.
     #[inline(always)]
     pub fn doorbell(&self) -> &Doorbell {
-        // SAFETY: as for `signals`.
+        // SAFETY: the mapping holds what the layout describes, aligned, and is unmapped only with the segment, which is borrowed. A doorbell
+        // is made of atomics, so others may change it meanwhile.
         unsafe { &*at::<Doorbell>(self.mapping.base(), self.layout.doorbell) }
     }
 
@@ -385,7 +389,8 @@ impl Segment {
 #[inline(always)]
 unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Signals<'a> {
     let limits = &layout.limits;
-    // SAFETY: the layout's ranges are aligned and do not overlap; the caller vouches for the memory.
+    // SAFETY: the layout's ranges are aligned and lie in the memory at `base` for the lifetime, by this function's contract. All records
+    // are made of atomics, which any bit pattern is a value of and which others may change.
     unsafe {
         Signals {
             doorbell: &*at::<Doorbell>(base, layout.doorbell),
@@ -404,7 +409,9 @@ unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> 
 /// As for [`signal_views`]; and the tables are touched only under the NIC's lock.
 unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a> {
     let limits = &layout.limits;
-    // SAFETY: the records are plain integers, which any bit pattern is a value of; the caller vouches for the rest.
+    // SAFETY: the records are plain integers, which any bit pattern is a value of. The layout's ranges are aligned, do not overlap and
+    // lie in the memory at `base` by this function's contract. It also says that the tables are touched under the NIC's lock only, so
+    // each `&mut` is the only access while it is used.
     unsafe {
         Nic {
             recall: crate::leases::recall,
@@ -442,7 +449,8 @@ fn at<T>(base: *mut u8, offset: u64) -> *mut T {
 /// # Safety
 /// As for [`views`].
 unsafe fn table<'a, T>(base: *mut u8, offset: u64, count: u64) -> &'a mut [T] {
-    // SAFETY: the caller's.
+    // SAFETY: the layout puts `count` aligned records at the offset, apart from all others, and the lock's holder alone touches them, by
+    // this function's contract.
     unsafe { slice::from_raw_parts_mut(at::<T>(base, offset), count as usize) }
 }
 

@@ -29,7 +29,7 @@ pub struct Window<'a> {
 
 // SAFETY: an address in a mapping that lives as long as the endpoint; who follows it answers for the access.
 unsafe impl Send for Window<'_> {}
-// SAFETY: as above.
+// SAFETY: the methods only read the fields, and hand out raw pointers; who follows them answers for the access.
 unsafe impl Sync for Window<'_> {}
 
 impl Interface {

@@ -56,7 +56,7 @@ type Call = unsafe extern "C" fn(
 /// `local` is valid for writes of `length` bytes, and nothing else of ours reads or writes them meanwhile, save through
 /// atomics that allow for it. (A `local` that is not mapped gives `BadAddress`, not a fault.)
 pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, length: usize) -> Result<(), CmaError> {
-    // SAFETY: the caller's promise is the one asked for.
+    // SAFETY: `local` is writable for `length` bytes by this function's contract, which is what `transfer` asks for of a read.
     unsafe { transfer(libc::process_vm_readv, pid, remote, local, length) }
 }
 
@@ -66,7 +66,8 @@ pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, length: usize) -> Resu
 /// `local` is valid for reads of `length` bytes, and nothing else of ours writes them meanwhile. `remote` is memory
 /// that its owner has offered for this: writing anywhere else breaks that process.
 pub unsafe fn write(pid: u32, remote: u64, local: *const u8, length: usize) -> Result<(), CmaError> {
-    // SAFETY: the caller's promise is the one asked for; this call only reads `local`.
+    // SAFETY: `local` is readable for `length` bytes by this function's contract, and `process_vm_writev` only reads it. The owner of
+    // `remote` has offered it.
     unsafe { transfer(libc::process_vm_writev, pid, remote, local.cast_mut(), length) }
 }
 

@@ -21,7 +21,7 @@ use std::ptr;
 /// As of `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both callees.
     unsafe {
         if !word(from, to, bytes) {
             ptr::copy_nonoverlapping(from, to, bytes);
@@ -35,7 +35,7 @@ pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
 /// As of `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both callees.
     unsafe {
         if !word(from, to, bytes) {
             few_otherwise(from, to, bytes);
@@ -55,7 +55,7 @@ pub fn is_word(bytes: usize) -> bool {
 /// As of `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: both ranges have `bytes` bytes by this function's contract, and each arm moves exactly as many.
     unsafe {
         match bytes {
             0 => {}
@@ -68,10 +68,14 @@ pub unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 }
 
 /// A few words. Of a length that is no power of two the last piece lies partly over the one before.
+///
+/// # Safety
+/// As of `copy_nonoverlapping`.
 #[cold]
 #[inline(never)]
 unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: both ranges have `bytes` bytes by this function's contract. Every piece begins at 0 or above and ends at `bytes` or below,
+    // since each arm moves pieces no longer than its least length.
     unsafe {
         match bytes {
             16.. => {
@@ -104,7 +108,8 @@ unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
 /// There is as much of both from `at` on.
 #[inline(always)]
 unsafe fn part<T>(from: *const u8, to: *mut u8, at: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: a `T` lies within both ranges from `at` on, by this function's contract. The accesses need no alignment, and every `T` here
+    // is an integer.
     unsafe { to.add(at).cast::<T>().write_unaligned(from.add(at).cast::<T>().read_unaligned()) }
 }
 
@@ -129,7 +134,7 @@ const PAST_BYTES: usize = 512 << 10;
 #[inline(never)]
 pub unsafe fn long(from: *const u8, to: *mut u8, bytes: usize) {
     if (from as usize).abs_diff(to as usize) < bytes {
-        // SAFETY: the caller's.
+        // SAFETY: both ranges have `bytes` bytes by this function's contract; `copy` lets them overlap.
         return unsafe { ptr::copy(from, to, bytes) };
     }
     let probes = if bytes < LONG_FOR_NEAR_BYTES { 1 } else { 2 };
@@ -138,23 +143,26 @@ pub unsafe fn long(from: *const u8, to: *mut u8, bytes: usize) {
     let mut next = |most: usize| {
         let start = at;
         at = bytes.min(start + most);
-        // SAFETY: the caller's; within the ranges.
+        // SAFETY: `start` is at most `bytes`, and both ranges have `bytes` bytes by this function's contract.
         unsafe { (from.add(start), to.add(start), at - start) }
     };
     loop {
         let slow = (0..probes).any(|_| {
             let (from, to, bytes) = next(PROBE_BYTES);
-            // SAFETY: the caller's.
+            // SAFETY: `next` gives a part of both ranges, which do not overlap: that was checked first.
             is_slow(|| unsafe { ptr::copy_nonoverlapping(from, to, bytes) })
         });
         let (from, to, bytes) = next(if slow { PAST_BYTES } else { PLAIN_BYTES });
         if bytes == 0 {
             break;
         }
-        // SAFETY: the caller's.
-        match slow {
-            true => unsafe { copy_past_caches(from, to, bytes) },
-            false => unsafe { ptr::copy_nonoverlapping(from, to, bytes) },
+        // SAFETY: `next` gives a part of both ranges, which do not overlap: that was checked first. The fence that stores past the caches
+        // need comes below.
+        unsafe {
+            match slow {
+                true => copy_past_caches(from, to, bytes),
+                false => ptr::copy_nonoverlapping(from, to, bytes),
+            }
         }
         past |= slow;
     }
@@ -171,7 +179,7 @@ mod processor {
     /// Whether a copy of [`PROBE_BYTES`] has to wait for other cores.
     #[inline(always)]
     pub fn is_slow(copy: impl FnOnce()) -> bool {
-        // SAFETY: every 64-bit processor has the counter.
+        // SAFETY: every 64-bit x86 processor has the time-stamp counter.
         let now = || unsafe { _rdtsc() };
         let before = now();
         copy();
@@ -180,7 +188,7 @@ mod processor {
 
     /// What follows is seen after what was stored past the caches.
     pub fn fence() {
-        // SAFETY: no preconditions.
+        // SAFETY: the instruction belongs to SSE, which every 64-bit x86 processor has.
         unsafe { _mm_sfence() }
     }
 
@@ -188,7 +196,8 @@ mod processor {
     /// As of [`ptr::copy_nonoverlapping`]; a [`fence`] comes before others are told.
     pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
         const LINE: usize = 64;
-        // SAFETY: the caller's ranges, of which the first and last part of a line are copied plainly; the lines between are aligned.
+        // SAFETY: both ranges have `bytes` bytes by this function's contract. `at` stays at most `bytes`, and a line is moved only where
+        // a whole one is left. `to` is aligned to a line from `head` on, which the streaming stores need; the loads need no alignment.
         unsafe {
             let head = to.align_offset(LINE).min(bytes);
             ptr::copy_nonoverlapping(from, to, head);
@@ -219,7 +228,7 @@ mod processor {
     /// # Safety
     /// As of `copy_nonoverlapping`.
     pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
-        // SAFETY: the caller's.
+        // SAFETY: this function's contract is the one of `copy_nonoverlapping`.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
     }
 }

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 #[inline(always)]
 pub fn about_to_read(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint.
+    // SAFETY: the instruction is a hint that changes no memory and faults at no address.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         _mm_prefetch::<_MM_HINT_T0>(line.cast());
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a hint.
+    // SAFETY: the instruction is a hint that changes no memory and faults at no address.
     unsafe {
         core::arch::asm!("prfm pldl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }
@@ -27,12 +27,13 @@ pub fn about_to_read(line: *const u8) {
 #[inline(always)]
 pub fn about_to_write(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: a hint; every 64-bit processor has it, the oldest as one that does nothing.
+    // SAFETY: the instruction is a hint that changes no memory and faults at no address. Every 64-bit processor has it, the oldest as one
+    // that does nothing.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a hint.
+    // SAFETY: the instruction is a hint that changes no memory and faults at no address.
     unsafe {
         core::arch::asm!("prfm pstl1keep, [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }
@@ -102,12 +103,12 @@ pub fn a_moment() {
         const MULTIPLICATIONS: u32 = 20;
         let mut _value = 1u64;
         for _ in 0..MULTIPLICATIONS {
-            // SAFETY: arithmetic.
+            // SAFETY: the instruction multiplies a register of its own and touches no memory.
             unsafe { core::arch::asm!("imul {0}, {0}", inout(reg) _value, options(nomem, nostack)) };
         }
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: a barrier, which touches no memory.
+    // SAFETY: a barrier orders accesses and makes none.
     unsafe {
         core::arch::asm!("isb", options(nostack, preserves_flags));
     }

@@ -118,7 +118,8 @@ pub struct Mapping {
 // SAFETY: a Mapping is an address range and a descriptor, neither bound to a thread; it hands out raw pointers only,
 // and who follows them answers for the accesses.
 unsafe impl Send for Mapping {}
-// SAFETY: as above; the methods by shared reference are system calls that the kernel orders.
+// SAFETY: the methods by shared reference are system calls, which the kernel orders, and an atomic flag; none makes a reference into
+// the range.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -209,7 +210,8 @@ impl Mapping {
     pub unsafe fn map_over(&self, at: *mut u8, bytes: usize) -> Result<(), MapError> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the caller's.
+        // SAFETY: the caller may replace these pages, and they hold what the file holds, by this function's contract: whoever reads them
+        // finds the same bytes.
         let placed = unsafe { rustix::mm::mmap(at.cast(), bytes, protection, flags, &self.file, 0) };
         placed.map(|_| ()).map_err(|errno| io_error(&self.path, errno))
     }
@@ -451,7 +453,7 @@ mod tests {
 
     fn set_byte(mapping: &Mapping, offset: u64, value: u8) {
         assert!(offset < mapping.reserved());
-        // SAFETY: as for `byte_at`.
+        // SAFETY: inside the range, which is mapped for writing; the tests ask for offsets below the file's end, or after the replacement.
         unsafe { mapping.base().add(offset as usize).write_volatile(value) }
     }
 

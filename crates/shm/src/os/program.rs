@@ -72,14 +72,16 @@ unsafe fn needed(base: u64, section: Range<u64>) -> Vec<String> {
     const DT_NEEDED: u64 = 1;
     const DT_STRTAB: u64 = 5;
     let count = ((section.end - section.start) / 16) as usize;
-    // SAFETY: the caller's: pairs of tag and value.
+    // SAFETY: the section is the dynamic section of a loaded object, by this function's contract: whole pairs of tag and value, which stay
+    // mapped while the object is loaded, and which the loader no longer writes.
     let entries = unsafe { std::slice::from_raw_parts(section.start as *const [u64; 2], count) };
     let entries = || entries.iter().take_while(|[tag, _]| *tag != DT_NULL);
     let Some([_, names]) = entries().find(|[tag, _]| *tag == DT_STRTAB) else { return Vec::new() };
     // The C library has made an address of it, on most machines.
     let names = if *names < base { base + names } else { *names };
     let name = |[_, offset]: &[u64; 2]| {
-        // SAFETY: an offset into the string table, by the format.
+        // SAFETY: the value of DT_NEEDED is an offset into the string table (System V ABI), whose strings end in NUL; it is mapped with
+        // the object.
         unsafe { CStr::from_ptr((names + offset) as *const c_char) }.to_string_lossy().into_owned()
     };
     entries().filter(|[tag, _]| *tag == DT_NEEDED).map(name).collect()
@@ -145,7 +147,8 @@ unsafe extern "C" fn after_fork() {
 /// Whole pages that are mapped, readable and the caller's to replace; nobody else writes to them from this process meanwhile.
 pub unsafe fn make_private(start: *mut u8, bytes: usize, parts: impl Iterator<Item = Range<usize>>) -> bool {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: the caller's; a fresh private range gets their contents and takes their place, in one step of the kernel.
+    // SAFETY: the pages are mapped, readable and may be replaced, by this function's contract, and nobody writes to them meanwhile. The
+    // copy has the same length and is nobody else's. The kernel puts it in their place in one step.
     unsafe {
         rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags).is_ok_and(|copy| {
             for part in parts {
@@ -160,7 +163,8 @@ pub unsafe fn make_private(start: *mut u8, bytes: usize, parts: impl Iterator<It
 unsafe extern "C" fn in_child() {
     let (start, bytes) = (MOVED[0].load(SeqCst), MOVED[1].load(SeqCst));
     let Some(word) = copied() else { return };
-    // SAFETY: the pages that were moved, in a child in which nothing else runs yet.
+    // SAFETY: the pages are the ones that were moved: mapped and readable, and this library's to replace. In the child of a fork only
+    // this thread exists, so nobody writes to them meanwhile.
     let done = unsafe { make_private(start as *mut u8, bytes, std::iter::once(0..bytes)) };
     word.store(1, SeqCst);
     if !done {

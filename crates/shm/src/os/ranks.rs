@@ -9,14 +9,15 @@ const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE
 /// None: the launcher does not say. Allocates nothing.
 pub fn have_cores() -> Option<bool> {
     let ranks = RANKS_HERE.iter().find_map(|name| {
-        // SAFETY: the environment is read as any library's first call does; the value is not kept.
+        // SAFETY: the name ends in NUL. The value is read at once and not kept; a program that changes its environment in another thread
+        // meanwhile breaks the rule of getenv(3) itself.
         let value = unsafe {
             let value = libc::getenv(name.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value))
         };
         value?.to_str().ok()?.parse().ok()
     });
-    // SAFETY: only reads.
+    // SAFETY: sysconf takes an integer and touches no memory of ours.
     fit(ranks, unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) })
 }
 
