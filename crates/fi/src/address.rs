@@ -77,7 +77,8 @@ impl Address {
     /// # Safety
     /// `length` bytes, or null.
     pub unsafe fn read(from: *const c_void, length: usize) -> Option<Address> {
-        // SAFETY: the caller's, and there are as many.
+        // SAFETY: `from` has `length` bytes by this function's contract, and an address has as many. It is made of integers, which any
+        // bytes are values of.
         (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
     }
 
@@ -184,7 +185,7 @@ pub unsafe extern "C" fn open(
     av: *mut *mut fid_av,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_av_open: the domain is open; the attributes are the program's, or null, and it has room for the pointer.
     unsafe {
         let domain = domain.cast::<Domain>();
         if let Some(attr) = attr.as_mut() {
@@ -225,7 +226,8 @@ unsafe extern "C" fn insert(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers: `count` addresses, and room for as many numbers or null.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's `count` addresses and its room for as many numbers, or
+    // null.
     unsafe {
         let addresses = (0..count).map(|index| Ok(addr.cast::<Address>().add(index).read_unaligned()));
         insert_all(av, addresses, fi_addr, flags, context)
@@ -241,7 +243,7 @@ unsafe extern "C" fn insertsvc(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers: C strings, and room for a number or null.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for a number, or null.
     unsafe {
         if service.is_null() {
             return -EINVAL;
@@ -261,7 +263,7 @@ unsafe extern "C" fn insertsym(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers: C strings, and room for as many numbers or null.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for as many numbers, or null.
     unsafe {
         if node.is_null() || service.is_null() {
             return -EINVAL;
@@ -285,7 +287,8 @@ unsafe fn insert_all(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's: room for as many numbers as there are addresses, or null; with FI_SYNC_ERR for as many errors.
+    // SAFETY: fi_av(3): the vector is open; there is room for as many numbers as addresses, or null, and with FI_SYNC_ERR for as many
+    // errors. The core holds no pointer to a vector, so `both` may be used.
     unsafe {
         if flags & !(MORE | SYNC_ERR) != 0 {
             return -EBADFLAGS;
@@ -335,7 +338,7 @@ impl AddressVector {
 }
 
 unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The core holds no pointer to a vector.
     unsafe {
         if flags != 0 {
             return -EBADFLAGS;
@@ -354,7 +357,7 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
 }
 
 unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
-    // SAFETY: the caller's pointers; no more is written than there is room for.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's room of so many bytes; no more is written.
     unsafe {
         let mut held = Handle::of(av).lock();
         let entries = &held.state().entries;
@@ -367,7 +370,7 @@ unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_vo
 
 /// Copies as much of an address as there is room for, and says how long it is.
 pub unsafe fn give(address: &Address, to: *mut c_void, room: *mut usize) -> bool {
-    // SAFETY: the caller's: `to` has room for `*room` bytes.
+    // SAFETY: fi_av(3), fi_cm(3): `to` has room for `*room` bytes, or is null; no more is written.
     unsafe {
         let fits = *room >= size_of::<Address>() && !to.is_null();
         if !to.is_null() {
@@ -380,7 +383,8 @@ pub unsafe fn give(address: &Address, to: *mut c_void, room: *mut usize) -> bool
 }
 
 unsafe extern "C" fn straddr(_: *mut fid_av, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {
-    // SAFETY: the caller's pointers: an address, and room for `*len` characters.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's address and its room for `*len` characters; no more is
+    // written.
     unsafe {
         let address = addr.cast::<Address>().read_unaligned();
         let text = match address.is_name() {
@@ -405,7 +409,8 @@ unsafe extern "C" fn bind(_: *mut fid, _: *mut fid, _: u64) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: an object of `open`, which its owner gives up.
+    // SAFETY: fi_close: the vector was made by `open`, and no other thread uses it any more. No endpoint is bound to it, and the core
+    // holds no pointer to a vector.
     unsafe {
         let handle = Handle::of(fid);
         if handle.uses.any() {

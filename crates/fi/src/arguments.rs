@@ -21,7 +21,7 @@ pub fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
 pub unsafe fn array<'a, T>(start: *const T, count: usize) -> Option<&'a [T]> {
     match count {
         0 => Some(&[]),
-        // SAFETY: the caller's array.
+        // SAFETY: the program's array has `count` elements and stays for the call, by this function's contract.
         _ if count <= IOV_LIMIT && !start.is_null() => Some(unsafe { slice::from_raw_parts(start, count) }),
         _ => None,
     }

@@ -83,7 +83,8 @@ impl Posted {
 /// An endpoint of the program's, and its buffer.
 #[inline(always)]
 pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: Easy, sent: Sent) -> bool {
-    // SAFETY: the caller's.
+    // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. No turn is under way in an entry point
+    // that has taken none.
     unsafe {
         // First of all: most that is not left here is of another length. Where words go it costs them registers.
         if LENGTH != length_of::A_WORD && !length_of::is::<LENGTH>(sent.len) {
@@ -114,7 +115,8 @@ pub unsafe fn left_in_turn(held: &mut Held<'_, Endpoint>, easy: Easy, sent: &Sen
 
 #[inline(always)]
 unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Easy, sent: &Sent) -> bool {
-    // SAFETY: the caller's; operations are easy where the endpoint is enabled, and has a queue if it tells of them.
+    // SAFETY: the buffer is the program's, by this function's contract. Operations are easy only where the endpoint is enabled, so it has
+    // a vector, and has a queue if `tx_told`. The lock is held or not needed, so nobody else uses either.
     unsafe {
         let Some(brief) = endpoint.brief(sent.dest) else { return false };
         let left = core.leave::<LENGTH>(brief.peer, (sent.buf.cast(), sent.len), || {

@@ -127,7 +127,8 @@ impl Call {
         results: &[fi_ioc],
         remote: &[fi_rma_ioc],
     ) -> isize {
-        // SAFETY: the caller's endpoint.
+        // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion. With
+        // FI_TRIGGER the context is a `fi_triggered_context`.
         unsafe {
             let mut held = Endpoint::of(self.ep).lock();
             let endpoint = held.state();
@@ -209,7 +210,7 @@ unsafe extern "C" fn write(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -226,7 +227,7 @@ unsafe extern "C" fn writev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe {
         let Some(operands) = array(iov, count) else { return -(EINVAL as isize) };
         call.start(operands, &[], &[], &[fi_rma_ioc { addr, count: elements(operands), key }])
@@ -234,7 +235,7 @@ unsafe extern "C" fn writev(
 }
 
 unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(remote)) = (array(msg.msg_iov, msg.iov_count), array(msg.rma_iov, msg.rma_iov_count))
@@ -257,7 +258,7 @@ unsafe extern "C" fn inject(
 ) -> isize {
     let context = std::ptr::null_mut();
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: true };
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -289,7 +290,7 @@ unsafe extern "C" fn readwrite(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe { call.start(&one(buf, count), &[], &one(result, count), &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -309,7 +310,7 @@ unsafe extern "C" fn readwritev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe {
         let (Some(operands), Some(results)) = (array(iov, count), array(resultv.cast_const(), result_count)) else {
             return -(EINVAL as isize);
@@ -326,7 +327,7 @@ unsafe extern "C" fn readwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(results), Some(remote)) = (
@@ -357,7 +358,7 @@ unsafe extern "C" fn compwrite(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe {
         let remote = [fi_rma_ioc { addr, count, key }];
         call.start(&one(buf, count), &one(compare, count), &one(result, count), &remote)
@@ -383,7 +384,7 @@ unsafe extern "C" fn compwritev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe {
         let (Some(operands), Some(comparands), Some(results)) =
             (array(iov, count), array(comparev, compare_count), array(resultv.cast_const(), result_count))
@@ -405,7 +406,7 @@ unsafe extern "C" fn compwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(comparands), Some(results), Some(remote)) = (
@@ -424,7 +425,7 @@ fn valid(datatype: fi_datatype, op: fi_op, count: *mut usize, form: Form) -> c_i
     match most(datatype, op, form) {
         Some(most) => {
             if !count.is_null() {
-                // SAFETY: the caller's.
+                // SAFETY: fi_atomicvalid(3): the pointer is to a number of the program's, and it is not null.
                 unsafe { *count = most };
             }
             0
@@ -462,7 +463,7 @@ pub unsafe extern "C" fn query(
     };
     let (Some(most), Some(kind)) = (most(theirs, op, form), datatype(theirs)) else { return -EOPNOTSUPP };
     if !attr.is_null() {
-        // SAFETY: the caller's.
+        // SAFETY: fi_query_atomic(3): the pointer is to a structure of the program's, and it is not null.
         unsafe { *attr = fi_atomic_attr { count: most, size: kind.size_bytes() } };
     }
     0

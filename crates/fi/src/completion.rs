@@ -69,7 +69,7 @@ impl Reading {
     /// There is room for one more.
     #[inline(always)]
     unsafe fn write(&mut self, completion: &Completion) {
-        // SAFETY: the caller's.
+        // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's contract.
         unsafe {
             self.to = write_entry(self.to, &completion.entry, self.entry_bytes);
             if !self.sources.is_null() {
@@ -95,7 +95,7 @@ impl<const WHOLE: bool> Written<WHOLE> {
     #[inline(always)]
     pub unsafe fn write(&mut self, entry: &fi_cq_tagged_entry) {
         let bytes = if WHOLE { size_of::<fi_cq_tagged_entry>() } else { self.entry_bytes };
-        // SAFETY: the caller's.
+        // SAFETY: there is room for one more entry, by this function's contract.
         self.to = unsafe { write_entry(self.to, entry, bytes) };
     }
 }
@@ -106,7 +106,7 @@ impl<const WHOLE: bool> Written<WHOLE> {
 /// There is room for it.
 #[inline(always)]
 unsafe fn write_entry(to: *mut u8, entry: &fi_cq_tagged_entry, bytes: usize) -> *mut u8 {
-    // SAFETY: the caller's.
+    // SAFETY: there is room for `bytes` bytes, by this function's contract; only fields below that length are written, without need of alignment.
     unsafe {
         // Field by field, from registers.
         let at = to.cast::<fi_cq_tagged_entry>();
@@ -229,7 +229,7 @@ impl CompletionQueue {
     ) -> Option<Written<WHOLE>> {
         // Who reads whole entries has a queue.
         let is_read = WHOLE || !queue.is_null() && reading.sources.is_null();
-        // SAFETY: then this is a queue that is open; the caller's.
+        // SAFETY: it is a queue that is open: a reader of whole entries has one, and any other was compared with null.
         let next = is_read && std::ptr::eq(queue, reading.queue) && unsafe { (*queue).waiting == 0 };
         next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
     }
@@ -239,7 +239,7 @@ impl CompletionQueue {
     pub fn give(&mut self, reading: &mut Reading, completion: Completion) {
         let next = reading.left != 0 && std::ptr::eq(self, reading.queue);
         if next && self.waiting == 0 {
-            // SAFETY: the program's room for so many more.
+            // SAFETY: `left` is not 0, so the program's room holds one more entry.
             unsafe { reading.write(&completion) };
         } else {
             self.push_later(completion);
@@ -291,7 +291,7 @@ pub unsafe extern "C" fn open(
     cq: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_cq_open(3): the domain is open; the attributes are the program's, or null, and it has room for the pointer.
     unsafe {
         let mut none = fi_cq_attr::default();
         let attr = attr.as_mut().unwrap_or(&mut none);
@@ -340,7 +340,7 @@ fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
         most = most.min(before);
     }
     for index in 0..most {
-        // SAFETY: there is room for what is left.
+        // SAFETY: `most` is at most what is left of the program's room.
         unsafe { reading.write(cq.completions.at(index)) };
     }
     cq.completions.read += most as u64;
@@ -350,7 +350,7 @@ fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
 
 #[inline(always)]
 unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
-    // SAFETY: an object of `open`; the caller's room for `count` entries, and sources or null.
+    // SAFETY: fi_cq_read(3): the queue is open; the program has room for `count` entries, and for as many sources, or null.
     unsafe {
         let handle = Handle::of(cq);
         let (queue, entry_bytes) = (handle.guarded(), handle.fixed.entry_bytes);
@@ -383,17 +383,17 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
 }
 
 unsafe extern "C" fn read(cq: *mut fid_cq, buf: *mut c_void, count: usize) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_cq_read(3): the queue is open, and the program has room for `count` entries.
     unsafe { read_any(cq, buf, count, std::ptr::null_mut()) }
 }
 
 unsafe extern "C" fn readfrom(cq: *mut fid_cq, buf: *mut c_void, count: usize, source: *mut fi_addr_t) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_cq_readfrom(3): the queue is open, and the program has room for `count` entries and as many sources.
     unsafe { read_any(cq, buf, count, source) }
 }
 
 unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: u64) -> isize {
-    // SAFETY: an object of `open`; the caller's entry.
+    // SAFETY: fi_cq_readerr(3): the queue is open, and the entry is the program's.
     unsafe {
         let mut held = Handle::of(cq).lock();
         let cq = held.state();
@@ -425,7 +425,7 @@ unsafe extern "C" fn sread(
     cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_cq_sread(3): the queue is open, and the program has room for `count` entries.
     unsafe { sreadfrom(cq, buf, count, std::ptr::null_mut(), cond, timeout) }
 }
 
@@ -437,7 +437,7 @@ unsafe extern "C" fn sreadfrom(
     _cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: an object of `open`; the caller's room.
+    // SAFETY: fi_cq_sread(3): the queue is open; the program has room for `count` entries, and for as many sources, or null.
     unsafe {
         let Fixed { may_wait, signalled, .. } = &Handle::of(cq).fixed;
         if !may_wait {
@@ -459,7 +459,7 @@ unsafe extern "C" fn sreadfrom(
 }
 
 unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
-    // SAFETY: an object of `open`.
+    // SAFETY: fi_cq_signal(3): the queue is open. The fixed part is atomic where it changes.
     let fixed = unsafe { &Handle::of(cq).fixed };
     if !fixed.may_wait {
         return -ENOSYS;
@@ -489,7 +489,7 @@ unsafe extern "C" fn strerror(
     if !buf.is_null() && len != 0 {
         let bytes = text.to_bytes();
         let most = bytes.len().min(len - 1);
-        // SAFETY: room for `len` characters.
+        // SAFETY: fi_cq_strerror(3): the program has room for `len` characters; no more is written.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr().cast(), buf, most);
             *buf.add(most) = 0;
@@ -503,7 +503,7 @@ unsafe extern "C" fn control(_: *mut fid, _: c_int, _: *mut c_void) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: an object of `open`, which its owner gives up.
+    // SAFETY: fi_close: the queue was made by `open`, no endpoint is bound to it, and no other thread uses it any more.
     unsafe {
         let handle = Handle::of(fid);
         if handle.uses.any() {

@@ -41,7 +41,7 @@ pub unsafe extern "C" fn open(
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_cntr_open(3): the domain is open; the attributes are the program's, or null, and it has room for the pointer.
     unsafe {
         let attr = attr.as_ref().copied().unwrap_or_default();
         if attr.events != FI_CNTR_EVENTS_COMP {
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe fn of<'a>(cntr: *mut fid_cntr) -> &'a Counter {
-    // SAFETY: an object of `open` that its owner has not closed.
+    // SAFETY: the pointer is to a counter that is open, as fi_cntr(3) has it. Only its atomics change.
     unsafe { &*cntr.cast::<Counter>() }
 }
 
@@ -99,38 +99,38 @@ impl Counter {
 }
 
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {
-    // SAFETY: as in `of`.
+    // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     unsafe { of(cntr).now().0 }
 }
 
 unsafe extern "C" fn readerr(cntr: *mut fid_cntr) -> u64 {
-    // SAFETY: as in `of`.
+    // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     unsafe { of(cntr).now().1 }
 }
 
 unsafe extern "C" fn add(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: as in `of`.
+    // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     unsafe { of(cntr).change(|success, failure| (success.wrapping_add(value), failure)) }
 }
 
 unsafe extern "C" fn set(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: as in `of`.
+    // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     unsafe { of(cntr).change(|_, failure| (value, failure)) }
 }
 
 unsafe extern "C" fn adderr(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: as in `of`.
+    // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     unsafe { of(cntr).change(|success, failure| (success, failure.wrapping_add(value))) }
 }
 
 unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
-    // SAFETY: as in `of`.
+    // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     unsafe { of(cntr).change(|success, _| (success, value)) }
 }
 
 /// Also where the counter was opened with `FI_WAIT_NONE`: programs that promise not to wait do, and other providers let them.
 unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
-    // SAFETY: as in `of`.
+    // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     let counter = unsafe { of(cntr) };
     let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
     let failed_before = counter.now().1;
@@ -151,7 +151,7 @@ unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: an object of `open`, which its owner gives up.
+    // SAFETY: fi_close: the counter was made by `open`, nothing is bound to it, and no other thread uses it any more.
     unsafe {
         let counter = of(fid.cast());
         if counter.uses.any() {

@@ -35,7 +35,7 @@ type Outcome<T> = Result<T, c_int>;
 /// # Safety
 /// `arg` is what the command asks for.
 pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: the caller's.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
     unsafe {
         match command as u32 {
             FI_QUEUE_WORK => match arg.cast::<fi_deferred_work>().as_ref() {
@@ -63,7 +63,7 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
 
 /// FI_QUEUE_WORK.
 unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
-    // SAFETY: the caller's structure, whose type of operation says which pointer it holds.
+    // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation says which pointer the union holds.
     unsafe {
         let trigger = reference(domain, asked.triggering_cntr)?.ok_or(EINVAL)?;
         let counter = reference(domain, asked.completion_cntr)?;
@@ -146,7 +146,8 @@ pub unsafe fn triggered(
 #[cold]
 unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Work> {
     check_flags(flags, !0)?;
-    // SAFETY: the caller's structure, whose type of event says what it holds; the counter of an endpoint that is open.
+    // SAFETY: fi_trigger(3): the context is a `fi_triggered_context`, whose type of event says what it holds. A counter is open as long
+    // as an endpoint is bound to it.
     unsafe {
         let asked = context.cast::<fi_triggered_context>().as_ref().ok_or(EINVAL)?;
         if asked.event_type != FI_TRIGGER_THRESHOLD {
@@ -166,7 +167,7 @@ unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, cont
 
 /// The NIC's counter behind one of the domain's; None for none.
 unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u32>> {
-    // SAFETY: the caller's object, or null.
+    // SAFETY: fi_trigger(3): the counter is open, or the pointer is null.
     let Some(counter) = (unsafe { counter.cast::<Counter>().as_ref() }) else { return Ok(None) };
     if std::ptr::eq(counter.domain(), domain) { Ok(Some(counter.reference)) } else { Err(EDOMAIN) }
 }
@@ -204,7 +205,7 @@ fn check_flags(flags: u64, more: u64) -> Outcome<()> {
 }
 
 unsafe fn array<'a, T>(start: *const T, count: usize) -> Outcome<&'a [T]> {
-    // SAFETY: the caller's array.
+    // SAFETY: fi_trigger(3): the array has so many elements and is the program's until the work completes.
     unsafe { arguments::array(start, count) }.ok_or(EINVAL)
 }
 
@@ -217,7 +218,7 @@ unsafe fn send(
     flags: u64,
 ) -> Outcome<c_int> {
     check_flags(flags, REMOTE_CQ_DATA)?;
-    // SAFETY: the caller's.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
     unsafe {
         let mut held = endpoint(domain, ep, kind.flag() | SEND)?;
         let pieces = array(msg.msg_iov, msg.iov_count)?;
@@ -249,7 +250,7 @@ unsafe fn receive(
     flags: u64,
 ) -> Outcome<c_int> {
     check_flags(flags, 0)?;
-    // SAFETY: the caller's.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
     unsafe {
         let mut held = endpoint(domain, ep, kind.flag() | RECV)?;
         let mut source = None;
@@ -272,7 +273,7 @@ unsafe fn receive(
 
 unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<c_int> {
     check_flags(op.flags, if write { REMOTE_CQ_DATA } else { 0 })?;
-    // SAFETY: the caller's.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
     unsafe {
         let right = if write { WRITE } else { READ };
         let mut held = endpoint(domain, op.ep, RMA | right)?;
@@ -302,7 +303,7 @@ unsafe fn atomic(
     results: &[fi_ioc],
 ) -> Outcome<c_int> {
     check_flags(flags, 0)?;
-    // SAFETY: the caller's.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
     unsafe {
         let right = if form == Form::Plain { WRITE } else { READ };
         let mut held = endpoint(domain, ep, ATOMIC | right)?;

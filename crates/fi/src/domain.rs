@@ -229,7 +229,7 @@ unsafe extern "C" fn endpoint2(
     if flags != 0 {
         return -EBADFLAGS;
     }
-    // SAFETY: the caller's.
+    // SAFETY: fi_endpoint2(3): the domain is open; the other pointers are as of fi_endpoint.
     unsafe { endpoint::open(domain, info, ep, context) }
 }
 
@@ -240,7 +240,8 @@ pub unsafe extern "C" fn open(
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers, as libfabric passes them.
+    // SAFETY: fi_domain(3): the fabric is open, the information is libfabric's with its attributes, and the program has room for the
+    // pointer.
     unsafe {
         let Some(info) = info.as_ref() else { return -EINVAL };
         let Some(attr) = info.domain_attr.as_ref() else { return -EINVAL };
@@ -290,7 +291,7 @@ pub unsafe extern "C" fn open(
 
 unsafe extern "C" fn bind(_: *mut fid, bound: *mut fid, flags: u64) -> c_int {
     // Event queues report what is asynchronous, which nothing is here.
-    // SAFETY: an object of libfabric's.
+    // SAFETY: fi_domain_bind(3): the object is open, so its head is there, or the pointer is null.
     let is_eq = unsafe { !bound.is_null() && (*bound).fclass == FI_CLASS_EQ as usize };
     match (is_eq, flags) {
         (true, 0) => 0,
@@ -307,7 +308,7 @@ unsafe extern "C" fn bind(_: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 const FI_REG_MR_FLAG: u64 = 1 << 59;
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: a domain; the argument is what the command asks for.
+    // SAFETY: fi_control(3): the domain is open, and the argument is what the command asks for.
     unsafe {
         if command as u32 == FI_MAP_RAW_MR {
             return region::map_raw(arg.cast());
@@ -320,7 +321,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: an object of `open`, which its owner gives up.
+    // SAFETY: fi_close: the domain was made by `open`, no object depends on it, and no other thread uses it any more.
     unsafe {
         let domain = fid.cast::<Domain>();
         if (*domain).uses.any() {

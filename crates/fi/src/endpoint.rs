@@ -157,7 +157,8 @@ pub unsafe extern "C" fn open(
     ep: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers, as libfabric passes them.
+    // SAFETY: fi_endpoint(3): the domain is open, the information is libfabric's with its attributes, and the program has room for the
+    // pointer. The endpoint is made here, and given to the program when it is whole.
     unsafe {
         let Some(info) = info.as_ref() else { return -EINVAL };
         if info.ep_attr.as_ref().is_some_and(|attr| attr.type_ != FI_EP_RDM) {
@@ -332,7 +333,7 @@ impl Endpoint {
         if number == ADDR_ANY || self.caps & DIRECTED_RECV == 0 {
             return Some(None);
         }
-        // SAFETY: the caller's.
+        // SAFETY: the endpoint is enabled, by this function's contract.
         let brief = unsafe { self.brief(number) }.filter(|brief| !brief.is_nobody())?;
         Some(Some(brief.source))
     }
@@ -343,7 +344,8 @@ impl Endpoint {
     /// It is enabled.
     #[inline(always)]
     pub unsafe fn brief(&self, number: u64) -> Option<&Brief> {
-        // SAFETY: the caller's; the vector is closed after the endpoints bound to it.
+        // SAFETY: an endpoint that is enabled has a vector, which refuses to close while an endpoint is bound to it. It changes in turns
+        // only, and this endpoint is only reachable in one.
         let vector = unsafe { &*self.vector };
         vector.briefs.get(number as usize)
     }
@@ -379,7 +381,7 @@ impl Endpoint {
     /// The counter of others' accesses of a kind, if one is bound.
     unsafe fn remote_counter(&self, flag: u64) -> Option<u32> {
         let index = COUNTED.iter().position(|&counted| counted == flag)?;
-        // SAFETY: a counter is closed after what it is bound to.
+        // SAFETY: a counter refuses to close while something is bound to it.
         unsafe { self.counters[index].as_ref() }.map(|counter| counter.reference)
     }
 
@@ -396,7 +398,7 @@ impl Endpoint {
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // SAFETY: objects of libfabric's: an endpoint of ours, and one that its class tells.
+    // SAFETY: fi_ep_bind(3): both objects are open. The class in the head of one says what it is.
     unsafe {
         if bound.is_null() {
             return -EINVAL;
@@ -640,7 +642,7 @@ impl Endpoint {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: an endpoint of ours; the argument is what the command asks for.
+    // SAFETY: fi_control(3): the endpoint is open, and the argument is what the command asks for.
     unsafe {
         let handle = Handle::of(fid);
         let mut held = handle.lock();
@@ -666,7 +668,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 }
 
 unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
-    // SAFETY: an endpoint of ours.
+    // SAFETY: fi_endpoint(3): the program calls with an endpoint that is open.
     unsafe {
         let mut held = Handle::of(fid).lock();
         let base = held.state().base;
@@ -675,7 +677,7 @@ unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
 }
 
 unsafe extern "C" fn getopt(fid: fid_t, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
-    // SAFETY: an endpoint of ours; room for `*length` bytes.
+    // SAFETY: fi_getopt(3), fi_getname(3): the endpoint is open, and the program has room for `*length` bytes.
     unsafe {
         if level as u32 != FI_OPT_ENDPOINT {
             return -ENOPROTOOPT;
@@ -696,7 +698,7 @@ unsafe extern "C" fn getopt(fid: fid_t, level: c_int, name: c_int, value: *mut c
 }
 
 unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
-    // SAFETY: an endpoint of ours; `length` bytes.
+    // SAFETY: fi_setopt(3), fi_setname(3): the endpoint is open, and the program gives `length` bytes.
     unsafe {
         if level as u32 != FI_OPT_ENDPOINT {
             return -ENOPROTOOPT;
@@ -718,13 +720,13 @@ unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const
 }
 
 unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: an endpoint of ours.
+    // SAFETY: fi_endpoint(3): the program calls with an endpoint that is open.
     let enabled = unsafe { Endpoint::of(ep).lock().state().enabled };
     if enabled { info::QUEUE_SIZE as isize } else { -(EOPBADSTATE as isize) }
 }
 
 unsafe extern "C" fn setname(fid: fid_t, addr: *mut c_void, length: usize) -> c_int {
-    // SAFETY: an endpoint of ours; `length` bytes.
+    // SAFETY: fi_setopt(3), fi_setname(3): the endpoint is open, and the program gives `length` bytes.
     unsafe {
         let mut held = Handle::of(fid).lock();
         if held.base().enabled {
@@ -735,7 +737,7 @@ unsafe extern "C" fn setname(fid: fid_t, addr: *mut c_void, length: usize) -> c_
 }
 
 unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) -> c_int {
-    // SAFETY: an endpoint of ours; room for `*length` bytes.
+    // SAFETY: fi_getopt(3), fi_getname(3): the endpoint is open, and the program has room for `*length` bytes.
     unsafe {
         let mut held = Handle::of(fid).lock();
         let index = held.state().index;
@@ -745,7 +747,8 @@ unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) 
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: an object of `open`, which its owner gives up.
+    // SAFETY: fi_close: the endpoint was made by `open` or `alias`, and no other thread uses it any more. The objects bound to it are
+    // open: their use counts say so.
     unsafe {
         let handle = Handle::of(fid);
         let own = handle.guarded();

@@ -33,7 +33,7 @@ static OPS: Ops<fi_ops_fabric> = Ops(fi_ops_fabric {
 
 /// fi_fabric.
 pub unsafe extern "C" fn open(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_fabric, context: *mut c_void) -> c_int {
-    // SAFETY: the caller's pointers, as libfabric passes them.
+    // SAFETY: fi_fabric(3): the attributes are libfabric's, their name is a C string or null, and the program has room for the pointer.
     unsafe {
         let Some(attr) = attr.as_ref() else { return -EINVAL };
         if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name) != crate::NAME {
@@ -62,12 +62,12 @@ unsafe extern "C" fn domain2(
     if flags != 0 {
         return -crate::constants::EBADFLAGS;
     }
-    // SAFETY: the caller's.
+    // SAFETY: fi_domain2(3): the pointers are as of fi_domain.
     unsafe { domain::open(fabric, info, made, context) }
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: an object of `open`, which its owner gives up.
+    // SAFETY: fi_close: the fabric was made by `open`, no object depends on it, and no other thread uses it any more.
     unsafe {
         if (*fid.cast::<Fabric>()).uses.any() {
             return -EBUSY;

@@ -111,7 +111,8 @@ pub unsafe extern "C" fn getinfo(
     if flags & SOURCE != 0 && node.is_null() && service.is_null() {
         return -ENODATA;
     }
-    // SAFETY: the caller's pointers, by libfabric's rules; the answer is libfabric's to free.
+    // SAFETY: fi_getinfo(3): the strings are C strings or null, the hints are whole or null. The answer comes from libfabric with all its
+    // attributes, and libfabric frees it.
     unsafe {
         let name = match name::of(node, service, flags & NUMERICHOST != 0) {
             Ok(name) => name,
@@ -146,13 +147,13 @@ pub unsafe extern "C" fn getinfo(
 const RESCAN: u64 = 1 << 35;
 
 unsafe fn copy_name(name: &CStr) -> *mut c_char {
-    // SAFETY: strdup of a C string; libfabric frees it.
+    // SAFETY: the name ends in NUL; strdup only reads it. libfabric frees the copy.
     unsafe { libc::strdup(name.as_ptr()) }
 }
 
 /// Everything that the provider is.
 unsafe fn fill(answer: &mut fi_info, version: u32) {
-    // SAFETY: the attributes of a structure that libfabric has just made.
+    // SAFETY: libfabric has just made the structure with all its attributes, and nobody else has it yet.
     unsafe {
         answer.caps = CAPS;
         answer.addr_format = ADDRESS_FORMAT;
@@ -216,7 +217,8 @@ unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<()
     if hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != ADDRESS_FORMAT {
         return Err("addr_format");
     }
-    // SAFETY: attributes of the caller's hints, or null; those of the answer are all there.
+    // SAFETY: fi_getinfo(3): the attributes of the hints are the program's, or null. The answer has all of its own, and nobody else has
+    // it yet.
     unsafe {
         meet_fabric(&mut *answer.fabric_attr, hints.fabric_attr.as_ref())?;
         meet_domain(&mut *answer.domain_attr, hints.domain_attr.as_ref(), version)?;
@@ -241,8 +243,8 @@ unsafe fn set_addresses(
     name: Address,
 ) -> Result<(), Refused> {
     let of_hints = |pick: fn(&fi_info) -> (*mut c_void, usize), field: Refused| {
-        // SAFETY: an address of the caller's hints, or null.
         let given = hints.map(pick).filter(|(address, _)| !address.is_null());
+        // SAFETY: fi_getinfo(3): the address in the hints has so many bytes; it is not null.
         given.map(|(address, length)| unsafe { Address::read(address, length) }.ok_or(field)).transpose()
     };
     let source = match is_source {
@@ -263,7 +265,7 @@ unsafe fn set_addresses(
             of_hints(|hints| (hints.dest_addr, hints.dest_addrlen), "dest_addr (it is not one of this provider's)")?
         }
     };
-    // SAFETY: libfabric frees both.
+    // SAFETY: both were allocated by malloc, or are null, and the answer is nobody else's yet.
     unsafe {
         (answer.src_addr, answer.src_addrlen) = (copy_address(source)?, ADDRESS_BYTES);
         if let Some(target) = target {
@@ -274,7 +276,7 @@ unsafe fn set_addresses(
 }
 
 unsafe fn copy_address(address: Address) -> Result<*mut c_void, Refused> {
-    // SAFETY: as many bytes as were asked for.
+    // SAFETY: malloc gave as many bytes as are written, or null, which is looked at first.
     unsafe {
         let copy = libc::malloc(ADDRESS_BYTES).cast::<Address>();
         if copy.is_null() {
@@ -304,13 +306,13 @@ fn completed(caps: u64) -> u64 {
 }
 
 unsafe fn is_other_name(name: *const c_char) -> bool {
-    // SAFETY: a C string of the caller's, or null.
+    // SAFETY: the name in the program's hints is a C string, or null.
     unsafe { !name.is_null() && CStr::from_ptr(name) != crate::NAME }
 }
 
 unsafe fn meet_fabric(answer: &mut fi_fabric_attr, hints: Option<&fi_fabric_attr>) -> Result<(), Refused> {
     let Some(hints) = hints else { return Ok(()) };
-    // SAFETY: names of the caller's hints.
+    // SAFETY: the names in the program's hints are C strings, or null.
     unsafe {
         if is_other_name(hints.name) {
             return Err("fabric_attr->name");
@@ -336,7 +338,7 @@ unsafe fn meet_domain(
         }
         return Ok(());
     };
-    // SAFETY: as above.
+    // SAFETY: the name in the program's hints is a C string, or null.
     if unsafe { is_other_name(hints.name) } {
         return Err("domain_attr->name");
     }
@@ -457,12 +459,13 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
 
 /// `data_progress`, which newer headers have within a union at the same place.
 fn data_progress(attr: &fi_domain_attr) -> u32 {
-    // SAFETY: the field after `control_progress`, of the same type in all versions.
+    // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions, inside of the same structure.
     unsafe { *(&raw const attr.control_progress).add(1) }
 }
 
 fn set_data_progress(attr: &mut fi_domain_attr, progress: u32) {
-    // SAFETY: as above; the pointer is made from the whole structure.
+    // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions. The pointer is made from the whole
+    // structure, which is borrowed for writing.
     unsafe {
         let at = std::mem::offset_of!(fi_domain_attr, control_progress) + size_of::<u32>();
         std::ptr::from_mut(attr).cast::<u8>().add(at).cast::<u32>().write(progress);

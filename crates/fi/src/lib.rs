@@ -48,9 +48,9 @@ use std::sync::OnceLock;
 
 /// A structure of C that is made once and only read.
 struct Table<T>(T);
-// SAFETY: never written after it was made.
+// SAFETY: the table is never written after it was made.
 unsafe impl<T> Send for Table<T> {}
-// SAFETY: as above.
+// SAFETY: threads only read the table.
 unsafe impl<T> Sync for Table<T> {}
 
 /// The provider's own version, as libfabric writes versions.

@@ -60,7 +60,8 @@ fn find() -> Option<Library> {
 /// Of the libraries of this process, stops at the first whose name says libfabric and that offers `fi_version`; its handle
 /// goes to `found`.
 unsafe extern "C" fn offers_fi_version(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    // SAFETY: the linker's structure; the name is a C string or null. `found` is the caller's.
+    // SAFETY: the linker gives a structure whose name is a C string or null, and the pointer that `dl_iterate_phdr` was called with: a
+    // structure of its caller's frame.
     unsafe {
         let name = (*info).dlpi_name;
         if name.is_null() || !CStr::from_ptr(name).to_bytes().windows(9).any(|part| part == b"libfabric") {

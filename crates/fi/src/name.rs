@@ -20,9 +20,9 @@ use crate::warn_line;
 /// # Safety
 /// C strings, or null.
 pub unsafe fn of(node: *const c_char, service: *const c_char, is_numeric: bool) -> Result<Address, String> {
-    // SAFETY: the caller's.
     let [node, service] = [node, service].map(|text| match text.is_null() {
         true => None,
+        // SAFETY: it is a C string, by this function's contract, since it is not null.
         false => Some(unsafe { CStr::from_ptr(text) }.to_string_lossy()),
     });
     if let Some(node) = node {

@@ -42,7 +42,7 @@ pub unsafe extern "C" fn open(
     eq: *mut *mut fid_eq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_eq_open(3): the fabric is open; the attributes are the program's, or null, and it has room for the pointer.
     unsafe {
         let attr = attr.as_ref().copied().unwrap_or_default();
         if !matches!(attr.wait_obj, FI_WAIT_NONE | FI_WAIT_UNSPEC | FI_WAIT_YIELD) {
@@ -67,12 +67,13 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe fn of<'a>(eq: *mut fid_eq) -> &'a EventQueue {
-    // SAFETY: an object of `open` that its owner has not closed.
+    // SAFETY: the pointer is to an event queue that is open, as fi_eq(3) has it. Its events are behind a mutex, and only atomics change
+    // beside them.
     unsafe { &*eq.cast::<EventQueue>() }
 }
 
 unsafe extern "C" fn read(eq: *mut fid_eq, event: *mut u32, buf: *mut c_void, len: usize, flags: u64) -> isize {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_eq_read(3): the queue is open, and the program has room for the event, or null, and for `len` bytes.
     unsafe {
         let mut events = of(eq).events.lock().unwrap_or_else(|poison| poison.into_inner());
         let Some((kind, bytes)) = events.front() else { return -(EAGAIN as isize) };
@@ -101,7 +102,7 @@ unsafe extern "C" fn sread(
 ) -> isize {
     let end = Instant::now() + Duration::from_millis(timeout.max(0) as u64);
     loop {
-        // SAFETY: the caller's.
+        // SAFETY: fi_eq_sread(3): the queue is open, and the program has room for the event and its bytes.
         let got = unsafe { read(eq, event, buf, len, flags) };
         if got != -(EAGAIN as isize) || (timeout >= 0 && Instant::now() >= end) {
             return got;
@@ -115,7 +116,7 @@ unsafe extern "C" fn readerr(_: *mut fid_eq, _: *mut fi_eq_err_entry, _: u64) ->
 }
 
 unsafe extern "C" fn write(eq: *mut fid_eq, event: u32, buf: *const c_void, len: usize, flags: u64) -> isize {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_eq_write(3): the queue is open, and the program gives `len` bytes.
     unsafe {
         let eq = of(eq);
         if !eq.writable || flags != 0 || len > EVENT_BYTES_MAX {
@@ -132,7 +133,7 @@ unsafe extern "C" fn strerror(_: *mut fid_eq, _: c_int, _: *const c_void, _: *mu
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: as in `of`; its owner gives it up.
+    // SAFETY: fi_close: the queue was made by `open`, nothing is bound to it, and no other thread uses it any more.
     unsafe {
         let eq = fid.cast::<EventQueue>();
         if (*eq).uses.any() {

@@ -45,7 +45,8 @@ pub unsafe extern "C" fn reg(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
+    // until the region is closed.
     unsafe { register(fid, buf as u64, len as u64, access, offset, requested_key, flags, mr, context) }
 }
 
@@ -64,7 +65,8 @@ pub unsafe extern "C" fn regv(
         warn_line!("a region of {count} pieces is asked for; mr_iov_limit is 1");
         return -EINVAL;
     }
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
+    // until the region is closed.
     unsafe {
         let piece = &*iov;
         register(fid, piece.iov_base as u64, piece.iov_len as u64, access, offset, requested_key, flags, mr, context)
@@ -72,7 +74,8 @@ pub unsafe extern "C" fn regv(
 }
 
 pub unsafe extern "C" fn regattr(fid: *mut fid, attr: *const fi_mr_attr, flags: u64, mr: *mut *mut fid_mr) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
+    // until the region is closed.
     unsafe {
         let Some(attr) = attr.as_ref() else { return -EINVAL };
         if attr.iface != FI_HMEM_SYSTEM {
@@ -97,7 +100,8 @@ unsafe fn register(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: the caller's pointers.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
+    // until the region is closed.
     unsafe {
         if (*fid).fclass != FI_CLASS_DOMAIN as usize || access & !ACCESS != 0 || offset != 0 {
             return -EINVAL;
@@ -154,7 +158,7 @@ impl Region {
             let operations = operations[place];
             // What fetches counts as a read (fi_endpoint(3)).
             let index = place.min(1);
-            // SAFETY: counters are closed after what they are bound to.
+            // SAFETY: a counter refuses to close while something is bound to it.
             let counter = unsafe {
                 self.counters[index].as_ref().map_or(core.remote_counters[index], |counter| counter.reference)
             };
@@ -208,7 +212,8 @@ impl Region {
 pub fn recount(core: &mut Core) -> c_int {
     let mut outcome = 0;
     for region in core.regions.clone() {
-        // SAFETY: a region that is open: it takes itself off the list, under the same lock.
+        // SAFETY: a region takes itself off the list before it is closed, under the lock that is held here. `enable` makes match entries
+        // of the NIC and reaches no region but its own.
         let region = unsafe { &mut *region };
         if region.enabled {
             outcome = outcome.min(region.enable(core));
@@ -218,7 +223,8 @@ pub fn recount(core: &mut Core) -> c_int {
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // SAFETY: objects of libfabric's.
+    // SAFETY: fi_mr_bind(3): both objects are open, and the class in the head of one says what it is. `enable` reaches no region but its
+    // own.
     unsafe {
         match (*bound).fclass as u32 {
             FI_CLASS_EP => 0,
@@ -243,7 +249,7 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: objects of libfabric's; the argument is what the command asks for.
+    // SAFETY: fi_control(3): the region is open, and the argument is what the command asks for. `enable` reaches no region but its own.
     unsafe {
         let handle = Handle::of(fid);
         match command as u32 {
@@ -276,7 +282,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 
 /// fi_mr_map_raw: a raw key is the key.
 pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
-    // SAFETY: the caller's structure.
+    // SAFETY: fi_mr_map_raw(3): the structure is the program's, and its pointers are to so many bytes, or null.
     unsafe {
         let raw = &*raw;
         if raw.raw_key.is_null() || raw.key.is_null() || raw.key_size != 8 {
@@ -288,7 +294,7 @@ pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: an object of `register`, which its owner gives up.
+    // SAFETY: fi_close: the region was made by `register`, and no other thread uses it any more. `unlink` reaches no region.
     unsafe {
         let handle = Handle::of(fid);
         let mut held = handle.lock();

@@ -87,7 +87,7 @@ unsafe fn default(
     context: *mut c_void,
 ) -> isize {
     let remote = [fi_rma_iov { addr, len: total(pieces), key }];
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
         let mut held = Endpoint::of(ep).lock();
         let endpoint = held.state();
@@ -104,7 +104,7 @@ unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) ->
     if flags & !FLAGS != 0 || (!write && flags & (INJECT | REMOTE_CQ_DATA) != 0) {
         return -(EBADFLAGS as isize);
     }
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
         let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         if msg.rma_iov.is_null() || !(1..=IOV_LIMIT).contains(&msg.rma_iov_count) {
@@ -131,7 +131,7 @@ unsafe extern "C" fn read(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe { default(ep, false, &piece(buf, len), src, addr, key, None, context) }
 }
 
@@ -145,7 +145,7 @@ unsafe extern "C" fn readv(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default(ep, false, pieces, src, addr, key, None, context)
@@ -153,7 +153,7 @@ unsafe extern "C" fn readv(
 }
 
 unsafe extern "C" fn readmsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe { flagged(ep, false, &*msg, flags) }
 }
 
@@ -167,7 +167,7 @@ unsafe extern "C" fn write(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe { default(ep, true, &piece(buf, len), dest, addr, key, None, context) }
 }
 
@@ -181,7 +181,7 @@ unsafe extern "C" fn writev(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default(ep, true, pieces, dest, addr, key, None, context)
@@ -189,7 +189,7 @@ unsafe extern "C" fn writev(
 }
 
 unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u64) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe { flagged(ep, true, &*msg, flags) }
 }
 
@@ -207,7 +207,7 @@ unsafe fn injected(
         return -(EMSGSIZE as isize);
     }
     let remote = [fi_rma_iov { addr, len, key }];
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
         let mut held = Endpoint::of(ep).lock();
         start(&mut held, true, &piece(buf, len), &remote, dest, data, std::ptr::null_mut(), false, INJECT)
@@ -222,7 +222,7 @@ unsafe extern "C" fn inject(
     addr: u64,
     key: u64,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe { injected(ep, buf, len, None, dest, addr, key) }
 }
 
@@ -237,7 +237,7 @@ unsafe extern "C" fn writedata(
     key: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe { default(ep, true, &piece(buf, len), dest, addr, key, Some(data), context) }
 }
 
@@ -250,6 +250,6 @@ unsafe extern "C" fn injectdata(
     addr: u64,
     key: u64,
 ) -> isize {
-    // SAFETY: the caller's.
+    // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe { injected(ep, buf, len, Some(data), dest, addr, key) }
 }

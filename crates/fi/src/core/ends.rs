@@ -17,7 +17,8 @@ impl Core {
     /// An operation has ended well.
     #[inline]
     pub fn complete(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
+        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
         unsafe {
             let endpoint = &*ticket.endpoint;
             let counter = endpoint.counter_for(ticket.flags);
@@ -31,7 +32,8 @@ impl Core {
     /// The same where the NIC has counted.
     #[inline]
     pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
-        // SAFETY: as above.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
+        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
         unsafe {
             let endpoint = &*ticket.endpoint;
             let queue = endpoint.queue(side);
@@ -43,7 +45,8 @@ impl Core {
 
     /// An operation has failed.
     pub fn fail(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
-        // SAFETY: as above.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
+        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
         unsafe {
             let endpoint = &*ticket.endpoint;
             let counter = endpoint.counter_for(ticket.flags);
@@ -85,7 +88,8 @@ impl Core {
 
     /// A success that was none.
     pub(super) fn take_back_count(&self, ticket: &Ticket) {
-        // SAFETY: endpoints outlive their operations, counters the endpoints bound to them.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
+        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
         let counter = unsafe { (*ticket.endpoint).counter_for(ticket.flags).as_ref() };
         if let Some(counter) = counter {
             let mut nic = self.interface.lock();

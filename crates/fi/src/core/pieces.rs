@@ -17,7 +17,8 @@ pub fn total(pieces: &[iovec]) -> usize {
 pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
     let mut at = to;
     for piece in pieces {
-        // SAFETY: the caller's.
+        // SAFETY: the pieces are the program's and hold their lengths, and the other range is as long as asked for, by this function's
+        // contract.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), at, piece.iov_len);
             at = at.add(piece.iov_len);
@@ -33,7 +34,8 @@ pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
     let mut done = 0;
     for piece in pieces {
         let length = piece.iov_len.min(bytes - done);
-        // SAFETY: the caller's.
+        // SAFETY: the pieces are the program's and hold their lengths, and the other range is as long as asked for, by this function's
+        // contract.
         unsafe { std::ptr::copy_nonoverlapping(from.add(done), piece.iov_base.cast::<u8>(), length) };
         done += length;
     }

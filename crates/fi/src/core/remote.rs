@@ -163,7 +163,7 @@ impl Core {
         let mut comparands = Vec::new();
         let step = if let Effect::Swap(_) = atomic.effect {
             comparands.resize(remote_bytes, 0);
-            // SAFETY: as above.
+            // SAFETY: readable pieces, as long together as the room.
             unsafe { gather(atomic.comparands, comparands.as_mut_ptr()) };
             size
         } else {

@@ -130,7 +130,8 @@ impl Core {
             data: message.data.unwrap_or(0),
             tag: if *kind == Kind::Tagged { message.tag } else { 0 },
         };
-        // SAFETY: an endpoint that is open.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
+        // endpoint.
         let names = unsafe { (*work.ticket.endpoint).names_sources };
         let source = if names { self.source_name(message.source) } else { ADDR_ANY };
         let mut outcome = (error, 0);
@@ -182,7 +183,8 @@ impl Core {
     fn take_over_receive(&mut self, number: usize) {
         let Some(Operation::Deferred(work)) = self.operations.get(number) else { return };
         let Role::Receive { kind, pieces, spec, .. } = &work.role else { return };
-        // SAFETY: an endpoint that is open.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
+        // endpoint.
         let portal = kind.portal(unsafe { (*work.ticket.endpoint).index });
         let (pieces, spec) = (pieces.clone(), *spec);
         let Some(spec) = self.with_vector(spec, &pieces) else {

@@ -171,7 +171,8 @@ impl Core {
 
     /// Word of a write for its target's program.
     fn note_command(&self, ticket: &Ticket, number: usize, target: u64, note: &Note) -> Command {
-        // SAFETY: an endpoint that is open.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
+        // endpoint.
         let own = unsafe { (*ticket.endpoint).index };
         let request = Request {
             kind: kind::PUT,
@@ -259,7 +260,8 @@ impl Core {
 
     /// Queues a receive.
     pub fn defer_receive(&mut self, work: &Work, wanted: &Wanted<'_>) -> c_int {
-        // SAFETY: an endpoint that is open.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
+        // endpoint.
         let portal = wanted.kind.portal(unsafe { (*wanted.ticket.endpoint).index });
         let spec = EntrySpec {
             // Counted, though perhaps nowhere: so the NIC always delivers it, and an event tells.
