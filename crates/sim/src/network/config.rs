@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a network is made of: links, switches, flow control, errors; and what does not go together.
+//! The configuration of a network: links, switches, flow control, errors; and its checks.
 //!
-//! A packet is its header and its payload, cut into flits of one size, each with its own CRC, as EXTOLL's are (seed 002,
-//! section 7.3). The last flit is filled up. A credit is room for one flit.
+//! A packet is a header and a payload, cut into flits of one size, each with its own CRC, as in EXTOLL (seed 002,
+//! section 7.3). The last flit is padded. A credit is room for one flit.
 
 use thiserror::Error;
 
@@ -10,21 +10,21 @@ use selvedge_fabric::Routing;
 
 use crate::time::Time;
 
-/// Everything that a network needs beside its topology and its routing.
+/// All parameters of a network but its topology and its routing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkConfig {
     pub link: LinkConfig,
-    /// The links between nodes and their routers, both ways; none: as the links between routers.
+    /// The links between nodes and their routers, both directions. None: they are as the links between routers.
     pub node_link: Option<NodeLink>,
     pub switch: SwitchConfig,
-    /// None: what a link loses is lost, and a corrupted packet is thrown away where it arrives.
+    /// None: a packet that a link loses stays lost, and a corrupted packet is dropped at its node.
     pub retransmission: Option<RetransmissionConfig>,
     pub errors: ErrorRates,
-    /// How long a packet waits for a link that is down, counted from its failure, before it is lost.
+    /// How long after the failure of a link the packets that wait for it are lost.
     pub link_down_limit: Time,
     pub deadlock: DeadlockPolicy,
     pub seed: u64,
-    /// Whether each packet's time on each channel is recorded.
+    /// Whether the time of each packet on each channel is recorded.
     pub trace: bool,
 }
 
@@ -33,16 +33,16 @@ pub struct LinkConfig {
     pub bandwidth_bytes_per_s: u64,
     /// First byte in to first byte out.
     pub latency: Time,
-    /// Of one flit on the wire, its CRC included.
+    /// Size of a flit on the wire, its CRC included.
     pub flit_bytes: u32,
-    /// Of each flit; 0 where the CRC is not counted.
+    /// CRC of each flit; 0: the CRC is not modelled.
     pub crc_bytes: u32,
-    /// Of each packet, before its payload.
+    /// Header of each packet.
     pub header_bytes: u32,
-    /// The longest payload.
+    /// The most payload of a packet.
     pub packet_bytes: u32,
     pub virtual_channels: u8,
-    /// Room at the end of a link, for each virtual channel.
+    /// Size of the buffer of each virtual channel.
     pub buffer_flits: u32,
 }
 
@@ -54,40 +54,40 @@ pub struct NodeLink {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchConfig {
-    /// From a head's arrival to its leaving, where nothing is in its way.
+    /// From the arrival of a head to its departure, if it is not blocked.
     pub latency: Time,
     pub arbitration: Arbitration,
     pub switching: Switching,
 }
 
-/// Who is next where several wait.
+/// Which of several waiting packets is next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arbitration {
-    /// The next input after the one that was served last.
+    /// That of the next input after the one that was served last.
     RoundRobin,
     /// The one that has waited longest.
     Fifo,
 }
 
-/// What moves as a whole.
+/// The unit that moves as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switching {
-    /// A packet: it starts where the next buffer has room for all of it, its head before its tail is there.
+    /// A packet. It starts when the next buffer has room for all of it; its head leaves a router before its tail arrives.
     CutThrough,
-    /// A flit: a blocked packet stays in all the buffers that it lies across.
+    /// A flit. A blocked packet occupies all the buffers that it extends over.
     Wormhole,
 }
 
-/// Go-back-N on each link: what is lost or corrupted is sent again from there on.
+/// Go-back-N on each link: a flit that is lost or corrupted is sent again with all flits after it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetransmissionConfig {
-    /// After this time without an acknowledgement a flit is taken to be lost.
+    /// A flit without an acknowledgement for this time counts as lost.
     pub timeout: Time,
     /// Flits that may be unacknowledged.
     pub window_flits: u32,
 }
 
-/// For each packet on each channel that it crosses.
+/// Probabilities of errors, for each packet on each channel that it crosses.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ErrorRates {
     pub loss: f64,
@@ -107,15 +107,16 @@ impl ErrorRates {
     }
 }
 
-/// Above this a link does not get anything across in a sensible time.
+/// With a higher rate a packet does not cross a link in a sensible time.
 const RATE_MAX: f64 = 0.99;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeadlockPolicy {
-    /// Leave it, and say so: [`super::Network::deadlock`].
+    /// Report it ([`super::Network::deadlock`]), and leave it.
     Detect,
-    /// Take one packet of the cycle out of the network. It arrives this much later than if it were sent anew through an
-    /// empty network, as where software of the node beside it takes it and sends it on (seed 002, sections 2.7 and 2.9).
+    /// Take one packet of the cycle out of the network. It arrives this much later than if it were sent again through an
+    /// empty network. So does software on a neighbouring node that takes the packet and sends it on (seed 002, sections
+    /// 2.7 and 2.9).
     Resolve { delay: Time },
 }
 
@@ -149,7 +150,7 @@ impl Default for NetworkConfig {
 }
 
 impl NetworkConfig {
-    /// Flits of a packet with so much payload: at least the one that holds the header.
+    /// Flits of a packet with `bytes` of payload: at least one, for the header.
     pub fn flits(&self, bytes: u32) -> u32 {
         let room = self.link.flit_bytes.saturating_sub(self.link.crc_bytes).max(1);
         let whole = u64::from(self.link.header_bytes) + u64::from(bytes);
@@ -166,13 +167,13 @@ impl NetworkConfig {
         Time::of_bytes(u64::from(self.link.flit_bytes), bandwidth)
     }
 
-    /// Of the links between nodes and routers.
+    /// Latency of the links between nodes and routers.
     pub(crate) fn node_latency(&self) -> Time {
         self.node_link.as_ref().map_or(self.link.latency, |link| link.latency)
     }
 
-    /// Whether a link can have so many flits unacknowledged that it has to wait: those of the packets that ended within a round trip,
-    /// one more that began before, and the next.
+    /// Whether the retransmission window can stop a link. The most unacknowledged flits are those of the packets that ended
+    /// within a round trip, of one packet that began before, and of the next packet.
     pub(super) fn window_limits(&self) -> bool {
         let Some(retransmission) = &self.retransmission else { return false };
         let round_trip = self.link.latency.max(self.node_latency()) * 2;
@@ -181,7 +182,7 @@ impl NetworkConfig {
         u64::from(retransmission.window_flits) < most
     }
 
-    /// What cannot be simulated is refused here, so that nothing after it needs to ask.
+    /// Refuses every configuration that cannot be simulated, so that no later code has to check.
     pub(super) fn check(&self, routing: &Routing) -> Result<(), NetworkError> {
         let link = &self.link;
         let node_bandwidth = self.node_link.as_ref().map_or(1, |link| link.bandwidth_bytes_per_s);
@@ -226,12 +227,12 @@ impl NetworkConfig {
     }
 }
 
-/// A flit's time travels in 32 bits of picoseconds.
+/// An event carries the time of a flit in 32 bits of picoseconds.
 const FLIT_TIME_MAX: Time = Time::from_ns(4_000_000);
 const FLITS_MAX: u32 = 1 << 24;
 const LATENCY_MAX: Time = Time::from_ns(10_000_000_000);
 
-/// Why a network cannot be made, and what to change.
+/// Why a network cannot be made. Each message says what to change.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum NetworkError {
     #[error("a link has no bandwidth; give more than 0 bytes a second")]
@@ -244,7 +245,7 @@ pub enum NetworkError {
     NoVirtualChannel,
     #[error("the routing needs {needed} virtual channels and links have {have}; give {needed} or another routing")]
     VirtualChannels { needed: u8, have: u8 },
-    #[error("buffers hold no flit; give buffer_flits of 1 or more")]
+    #[error("buffers have no room for a flit; give buffer_flits of 1 or more")]
     NoBuffer,
     #[error(
         "a buffer of {buffer} flits does not hold a packet of {packet}, as cut-through needs; \
@@ -263,7 +264,7 @@ pub enum NetworkError {
     #[error("error rates of {loss} and {corruption} for each packet and hop; each must lie between 0 and {RATE_MAX}")]
     ErrorRate { loss: f64, corruption: f64 },
     #[error(
-        "the network has {channels} channels of {virtual_channels} virtual ones, more than can be numbered; make it smaller"
+        "the network has {channels} channels with {virtual_channels} virtual channels each, which is too many; make it smaller"
     )]
     TooLarge { channels: u32, virtual_channels: u8 },
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deadlocks: packets that wait for each other in a cycle.
 //!
-//! The first packet of each buffer waits for one output, and an output is stuck where its owner needs more room than the
-//! credits at hand and under way give it: then the first packet of the buffer behind it has to move first. So each
-//! buffer waits for at most one other, and a cycle is found by following them from the output that has just got stuck:
-//! O(length of the chain), as soon as the cycle has closed. Links that are down are not part of a cycle: their repair, or
-//! their limit, lets packets move.
+//! The first packet of each buffer waits for one output. An output is stuck if its owner needs more room than its credits
+//! give, those in flight included: then the first packet of the next buffer has to move first. So each buffer waits for
+//! at most one other. A cycle is found by following this chain from the output that has become stuck: O(length of the
+//! chain), at the time at which the cycle closes. A link that is down is not part of a cycle: its repair, or
+//! `link_down_limit`, lets packets move.
 
 use selvedge_fabric::NodeId;
 
 use super::slab::NONE;
-use super::state::{ENDLESS, Fate, State};
+use super::state::{Fate, State, UNLIMITED};
 use super::{DeadlockPolicy, Network, Packet, Schedule};
 use crate::time::Time;
 
@@ -18,11 +18,11 @@ use crate::time::Time;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     pub at: Time,
-    /// Each waits for room in the buffer of the next, the last for the first.
+    /// Each packet waits for room in the buffer of the next, the last for the first.
     pub cycle: Vec<Stuck>,
 }
 
-/// A packet that cannot leave the buffer at the end of a channel. A long one may be stuck in several.
+/// A packet that cannot leave the buffer at the end of a channel. A long packet may be stuck in several buffers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stuck {
     pub channel: u32,
@@ -33,12 +33,12 @@ pub struct Stuck {
 }
 
 impl Network {
-    /// The first deadlock that was found, where the policy is to leave it. Nothing in its cycle will move again.
+    /// The first deadlock that was found under [`DeadlockPolicy::Detect`]. The packets of its cycle never move again.
     pub fn deadlock(&self) -> Option<&Deadlock> {
         self.deadlock.as_ref()
     }
 
-    /// Looks for a cycle now, whatever the policy. O(virtual channels).
+    /// Searches for a cycle, whatever the policy. O(virtual channels).
     pub fn find_deadlock(&self, now: Time) -> Option<Deadlock> {
         let mut seen = vec![NONE; self.sources as usize];
         for start in 0..self.sources {
@@ -55,7 +55,7 @@ impl Network {
         None
     }
 
-    /// Looks at the outputs that have got stuck, and breaks their cycles.
+    /// Searches for cycles from the outputs that have become stuck, and breaks them.
     pub(super) fn resolve(&mut self, now: Time, queue: &mut impl Schedule) {
         while let Some(output) = self.suspects.pop() {
             if self.deadlock.is_some() {
@@ -71,7 +71,7 @@ impl Network {
             match self.config.deadlock {
                 DeadlockPolicy::Detect => self.deadlock = Some(self.describe(now, &cycle)),
                 DeadlockPolicy::Resolve { .. } => {
-                    // A packet's head waits in the cycle, for what is behind a head waits for it.
+                    // The head of some packet waits in the cycle, for all flits behind a head wait for it.
                     let head = cycle.iter().rev().find(|&&resident| !self.has_begun(resident));
                     debug_assert!(head.is_some(), "a cycle without a head");
                     if let Some(&head) = head {
@@ -83,7 +83,7 @@ impl Network {
         }
     }
 
-    /// From being taken out of the network to the arrival at its node.
+    /// The time from a packet's removal from the network to its arrival at its node.
     pub(super) fn recovery_time(&self, packet: &Packet) -> Time {
         let delay = match self.config.deadlock {
             DeadlockPolicy::Resolve { delay } => delay,
@@ -92,7 +92,8 @@ impl Network {
         delay + self.latency_empty(packet.from, packet.to, packet.bytes)
     }
 
-    /// The residents of the cycle that an output leads to; none: somebody on the way moves, or can. Brent's method: O(length).
+    /// The residents of the cycle that an output leads to. None: some packet in the chain moves, or can. Brent's method:
+    /// O(length).
     fn cycle(&self, start: u32) -> Option<Vec<u32>> {
         let (mut marked, mut output) = (start, self.waits(start)?.1);
         let (mut steps, mut limit) = (1, 1);
@@ -112,12 +113,12 @@ impl Network {
         Some(cycle)
     }
 
-    /// Who is in the way at an output, and which output that one waits for; none: it moves, or can.
+    /// The packet that blocks an output, and the output that this packet waits for. None: the packet moves, or can.
     fn waits(&self, output: u32) -> Option<(u32, u32)> {
         if !self.is_stuck(output) {
             return None;
         }
-        let front = self.lanes[output as usize].front;
+        let front = self.vcs[output as usize].front;
         if front == NONE {
             return None;
         }
@@ -126,8 +127,8 @@ impl Network {
     }
 
     fn is_stuck(&self, output: u32) -> bool {
-        let out = &self.lanes[output as usize];
-        if out.credits == ENDLESS || out.owner == NONE || !self.links[out.channel as usize].is_up {
+        let out = &self.vcs[output as usize];
+        if out.credits == UNLIMITED || out.owner == NONE || !self.links[out.channel as usize].is_up {
             return false;
         }
         self.residents[out.owner].ready > 0 && out.credits + out.releases.sum(&self.releases) < self.unit(out.owner)
@@ -136,7 +137,7 @@ impl Network {
     fn describe(&self, at: Time, cycle: &[u32]) -> Deadlock {
         let stuck = |&resident: &u32| {
             let here = &self.residents[resident];
-            let channel = self.lanes[here.buffer as usize].channel;
+            let channel = self.vcs[here.buffer as usize].channel;
             let vc = (here.buffer - channel * self.virtual_channels) as u8;
             let packet = &self.flights[here.packet].packet;
             Stuck { channel, vc, message: packet.message, from: packet.from, to: packet.to }

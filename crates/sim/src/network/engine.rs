@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A packet's way through one router: it comes in, asks for an output, is sent, and leaves its buffer.
 //!
-//! Who is next, where several wait, is in `serve.rs`.
+//! Arbitration is in `serve.rs`.
 
 use selvedge_fabric::{NodeId, Port, RouterId, Vc};
 
 use super::event::Event;
 use super::packet::{Arrival, Delivery, HopSpan, Loss, LossReason};
 use super::slab::NONE;
-use super::state::{ENDLESS, Fate, Resident, State};
+use super::state::{Fate, Resident, State, UNLIMITED};
 use super::{Network, NetworkEvent, Schedule};
 use crate::time::Time;
 
 impl Network {
-    /// Puts a packet into a buffer, behind what is there.
+    /// Appends a packet to a buffer.
     #[inline]
     pub(super) fn enter(&mut self, packet: u32, buffer: u32, left: u32, ready: u32, asked: Time, end_in: Time) -> u32 {
         let generation = self.next_generation();
@@ -29,10 +29,10 @@ impl Network {
             asked,
             end_in,
             started: Time::ZERO,
-            state: State::Coming,
+            state: State::Arriving,
             lost: false,
         });
-        let buffer = &mut self.lanes[buffer as usize];
+        let buffer = &mut self.vcs[buffer as usize];
         if buffer.back == NONE {
             buffer.front = resident;
         } else {
@@ -42,16 +42,16 @@ impl Network {
         resident
     }
 
-    /// Never 0, which is nobody's.
+    /// A new generation; never 0, the generation of a free slot.
     #[inline]
     pub(super) fn next_generation(&mut self) -> u32 {
         self.generation = self.generation.wrapping_add(1).max(1);
         self.generation
     }
 
-    /// Gives a resident's slot back; events that are still under way to it are stale.
+    /// Frees a resident's slot. Events that are still queued for it are stale.
     #[inline]
-    pub(super) fn forget(&mut self, resident: u32) {
+    pub(super) fn free_resident(&mut self, resident: u32) {
         self.residents[resident].generation = 0;
         self.residents.remove(resident);
     }
@@ -59,7 +59,7 @@ impl Network {
     #[inline]
     pub(super) fn schedule_ready(&mut self, resident: u32, at: Time, queue: &mut impl Schedule) {
         let here = &mut self.residents[resident];
-        here.state = State::Coming;
+        here.state = State::Arriving;
         queue.schedule(at, NetworkEvent(Event::Ready { resident, generation: here.generation }));
     }
 
@@ -69,9 +69,9 @@ impl Network {
         if here.generation != generation {
             return;
         }
-        let buffer = &self.lanes[here.buffer as usize];
+        let buffer = &self.vcs[here.buffer as usize];
         if buffer.front != resident {
-            here.state = State::Behind;
+            here.state = State::Queued;
         } else if buffer.busy_until > now {
             self.schedule_ready(resident, buffer.busy_until, queue);
         } else {
@@ -79,11 +79,11 @@ impl Network {
         }
     }
 
-    /// The first of a buffer asks for its output, and is sent if nothing is in its way.
+    /// The first packet of a buffer asks for its output. It is sent at once if the output is free.
     #[inline]
     pub(super) fn ask(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let Some(output) = self.route(now, resident) else {
-            self.take_out(now, resident, Fate::Spoilt(LossReason::NoRoute), queue);
+            self.take_out(now, resident, Fate::Lost(LossReason::NoRoute), queue);
             return;
         };
         let here = &mut self.residents[resident];
@@ -91,13 +91,13 @@ impl Network {
         here.asked = now;
         let at_router = here.buffer < self.sources;
         let (packet, generation) = (here.packet, here.generation);
-        let channel = self.lanes[output as usize].channel;
+        let channel = self.vcs[output as usize].channel;
         self.statistics.requests += u64::from(at_router);
         let link = &self.links[channel as usize];
         if link.waiting == 0 && link.free_at <= now && link.is_up {
             let flits = if self.cut_through { self.flights[packet].flits } else { 1 };
             if self.has_room(output, now, flits) && self.has_window(channel, now, flits) {
-                let out = &mut self.lanes[output as usize];
+                let out = &mut self.vcs[output as usize];
                 out.last = self.residents[resident].buffer;
                 self.links[channel as usize].last_vc = (output - channel * self.virtual_channels) as u8;
                 self.send(now, resident, queue);
@@ -114,13 +114,14 @@ impl Network {
             self.schedule_expiry(now, resident, generation, channel, queue);
         }
         self.serve(now, channel, queue);
-        // Serving may have found the owner stuck, but it is only told once: this one has closed the cycle if any has.
-        if self.lanes[output as usize].stuck {
+        // `serve` reports a stuck owner only once. This packet may have closed a cycle through an owner that was stuck
+        // before, so the output is checked again.
+        if self.vcs[output as usize].stuck {
             self.suspects.push(output);
         }
     }
 
-    /// The output that a resident goes to: the only one, or the least loaded of those that the routing allows.
+    /// The output of a resident: the only one that the routing allows, or the least loaded of several.
     #[inline]
     fn route(&mut self, now: Time, resident: u32) -> Option<u32> {
         let here = &self.residents[resident];
@@ -128,11 +129,11 @@ impl Network {
             let node = NodeId(here.buffer - self.sources);
             return Some(self.topology.injection_channel(node) * self.virtual_channels);
         }
-        let lane = &self.lanes[here.buffer as usize];
-        let router = RouterId(lane.router);
-        let vc = here.buffer - lane.channel * self.virtual_channels;
+        let input = &self.vcs[here.buffer as usize];
+        let router = RouterId(input.router);
+        let vc = here.buffer - input.channel * self.virtual_channels;
         let flight = &mut self.flights[here.packet];
-        let arrived = Some((Port(lane.port), Vc(vc as u8)));
+        let arrived = Some((Port(input.port), Vc(vc as u8)));
         let choices = self.routing.next(&self.topology, router, arrived, flight.packet.to, &mut flight.route);
         let number = |hop: &selvedge_fabric::Hop| {
             self.topology.channel(router, hop.port) * self.virtual_channels + u32::from(hop.vc.0)
@@ -144,18 +145,19 @@ impl Network {
         }
     }
 
-    /// How much is in a packet's way at an output. The first of equals is taken.
+    /// The load of an output, for comparison; among equal outputs the first is taken.
     fn load(&self, now: Time, output: u32) -> (bool, u32, Time, u32) {
-        let output = &self.lanes[output as usize];
+        let output = &self.vcs[output as usize];
         let link = &self.links[output.channel as usize];
         let credits = match output.credits {
-            ENDLESS => ENDLESS,
+            UNLIMITED => UNLIMITED,
             credits => credits + output.releases.sum(&self.releases),
         };
-        (!link.is_up, link.waiting, link.free_at.saturating_sub(now), ENDLESS - credits)
+        (!link.is_up, link.waiting, link.free_at.saturating_sub(now), UNLIMITED - credits)
     }
 
-    /// Sends what moves as a whole: a packet, or in a wormhole network a flit. The link is free and there is room.
+    /// Sends a packet, or in a wormhole network a flit. The caller has checked that the link is free and that there is
+    /// room.
     #[inline]
     pub(super) fn send(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &mut self.residents[resident];
@@ -174,7 +176,7 @@ impl Network {
             here.started = now;
             flight.hops += u32::from(from_router);
         }
-        let channel = self.lanes[output as usize].channel;
+        let channel = self.vcs[output as usize].channel;
         let mut crossing = self.cross(now, channel, packet, flits, head);
         if head {
             self.residents[resident].lost = crossing.lost;
@@ -184,9 +186,9 @@ impl Network {
         if last_there {
             crossing.end = crossing.end.max(end_in);
         }
-        let out = &mut self.lanes[output as usize];
+        let out = &mut self.vcs[output as usize];
         let router = out.router;
-        if out.credits != ENDLESS {
+        if out.credits != UNLIMITED {
             debug_assert!(out.credits >= flits, "credits below zero");
             out.credits -= flits;
         }
@@ -205,7 +207,7 @@ impl Network {
             self.record(resident, channel, crossing.end);
         }
         if crossing.lost {
-            // The other end never sees it; its credits come back when the two ends have agreed on that.
+            // The receiver never gets it. Its credits come back after a round trip, when both ends know of the loss.
             self.release(output, crossing.end + latency * 2, flits, queue);
             if tail {
                 queue.schedule(crossing.end + latency, NetworkEvent(Event::Lose { packet }));
@@ -224,7 +226,7 @@ impl Network {
                 let next = self.enter(packet, output, all, flits, at, crossing.end + through);
                 self.schedule_ready(next, at, queue);
             } else {
-                let next = self.lanes[output as usize].back;
+                let next = self.vcs[output as usize].back;
                 let duration_ps = (crossing.end - crossing.start).0 as u32;
                 queue.schedule(at, NetworkEvent(Event::Flit { resident: next, duration_ps }));
             }
@@ -232,12 +234,12 @@ impl Network {
         self.leave(resident, buffer, crossing.end, flits, tail, queue);
     }
 
-    /// An output is its packet's from head to tail.
+    /// Allocates the output to a packet whose tail has not left, and frees it when the tail leaves.
     #[inline]
     fn keep_or_free(&mut self, resident: u32, output: u32, channel: u32, tail: bool) {
         let here = &mut self.residents[resident];
         let owned = here.state == State::Owner;
-        let (out, link) = (&mut self.lanes[output as usize], &mut self.links[channel as usize]);
+        let (out, link) = (&mut self.vcs[output as usize], &mut self.links[channel as usize]);
         out.stuck = false;
         if owned && tail {
             out.owner = NONE;
@@ -249,7 +251,7 @@ impl Network {
         }
     }
 
-    /// Flits have left their buffer: their credits travel back, and after a tail the next packet is first.
+    /// Flits have left their buffer. Their credits travel back; after a tail the next packet becomes the first.
     #[inline]
     pub(super) fn leave(
         &mut self,
@@ -261,35 +263,35 @@ impl Network {
         queue: &mut impl Schedule,
     ) {
         if buffer < self.sources {
-            let latency = self.links[self.lanes[buffer as usize].channel as usize].latency;
+            let latency = self.links[self.vcs[buffer as usize].channel as usize].latency;
             self.release(buffer, at + latency, flits, queue);
         } else if tail {
             let node = buffer - self.sources;
             self.source_waiting[node as usize] -= 1;
-            if std::mem::take(&mut self.source_asks[node as usize]) {
-                self.taken.push(NodeId(node));
+            if std::mem::take(&mut self.notify_requested[node as usize]) {
+                self.notified.push(NodeId(node));
             }
         }
         if tail {
-            debug_assert_eq!(self.lanes[buffer as usize].front, resident);
+            debug_assert_eq!(self.vcs[buffer as usize].front, resident);
             let next = self.residents[resident].next;
-            self.forget(resident);
-            let buffer = &mut self.lanes[buffer as usize];
+            self.free_resident(resident);
+            let buffer = &mut self.vcs[buffer as usize];
             buffer.busy_until = at;
             buffer.front = next;
             if next == NONE {
                 buffer.back = NONE;
-            } else if self.residents[next].state == State::Behind {
+            } else if self.residents[next].state == State::Queued {
                 self.schedule_ready(next, at, queue);
             }
         }
     }
 
-    /// Credits are under way to an output.
+    /// Sends credits back to an output; they arrive at `at`.
     #[inline]
     pub(super) fn release(&mut self, output: u32, at: Time, flits: u32, queue: &mut impl Schedule) {
-        let out = &mut self.lanes[output as usize];
-        if out.credits == ENDLESS {
+        let out = &mut self.vcs[output as usize];
+        if out.credits == UNLIMITED {
             return;
         }
         out.releases.push(&mut self.releases, at, flits);
@@ -302,23 +304,23 @@ impl Network {
         }
     }
 
-    /// One more flit of a packet is there.
+    /// One more flit of a packet has arrived in its buffer.
     pub(super) fn on_flit(&mut self, now: Time, resident: u32, duration_ps: u32, queue: &mut impl Schedule) {
         let here = &mut self.residents[resident];
         here.ready += 1;
         here.end_in = now + Time(u64::from(duration_ps));
         match here.state {
             State::Owner => {
-                let channel = self.lanes[here.output as usize].channel;
+                let channel = self.vcs[here.output as usize].channel;
                 self.serve(now, channel, queue);
             }
-            State::Sink => self.sink(now, resident, queue),
+            State::Draining => self.drain(now, resident, queue),
             _ => {}
         }
     }
 
-    /// Takes what is there of a packet out of the network.
-    pub(super) fn sink(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
+    /// Removes the flits of a packet that are in this buffer from the network.
+    pub(super) fn drain(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &mut self.residents[resident];
         let flits = here.ready;
         here.left -= flits;
@@ -334,7 +336,7 @@ impl Network {
 
     pub(super) fn on_arrive(&mut self, now: Time, packet: u32) {
         let flight = &self.flights[packet];
-        if let Fate::Spoilt(_) = flight.fate {
+        if let Fate::Lost(_) = flight.fate {
             self.on_lose(now, packet);
             return;
         }
@@ -355,8 +357,8 @@ impl Network {
     pub(super) fn on_lose(&mut self, now: Time, packet: u32) {
         let flight = &self.flights[packet];
         let why = match flight.fate {
-            Fate::Spoilt(why) => why,
-            Fate::Sound | Fate::Recovered => LossReason::Loss,
+            Fate::Lost(why) => why,
+            Fate::Intact | Fate::Recovered => LossReason::Loss,
         };
         self.statistics.lost += 1;
         let loss = Loss { packet: flight.packet, injected: flight.injected, at: now, why };

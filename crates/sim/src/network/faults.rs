@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes wrong on links: loss, corruption, failure; and what links do about it.
+//! Faults of links: loss, corruption, failure; and retransmission.
 //!
-//! With retransmission a link goes back N: the receiver asks again for a flit whose CRC is wrong (a round trip later),
-//! the sender sends again what is not acknowledged in time, and all flits behind it; a switch has by then passed on the
-//! flits before it. An acknowledgement comes one round trip after a flit's end on the link. Without retransmission what
-//! is lost is lost, and a wrong CRC is found where the packet arrives, for a cut-through switch has passed it on before.
-//! In a wormhole network an error hits the head's flit.
+//! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. A flit that is
+//! not acknowledged in time is sent again by the sender. In both cases all flits after it are sent again, too; the switch
+//! has already forwarded the flits before it. An acknowledgement arrives one round trip after the end of a flit on the
+//! link. Without retransmission a lost packet stays lost, and a wrong CRC is found at the target node, because a
+//! cut-through switch has forwarded the packet before it could check. In a wormhole network an error hits the head flit.
 //!
-//! A link that fails sends what it has begun to send; its heads that are still on the wire (cut-through, towards a
-//! router) are sent again after its repair, or are lost where links do not send again. What waits for it waits until its
-//! repair, or is lost once the link was down for the limit; routings with a choice avoid it.
+//! A link that fails finishes the packet that it is sending. Heads that are still on the wire (cut-through, towards a
+//! router) are sent again after the repair; without retransmission they are lost. A packet that waits for the link waits
+//! for its repair, and is lost when the link has been down for `link_down_limit`. Adaptive routings avoid the link.
 
 use super::event::Event;
 use super::packet::LossReason;
@@ -18,7 +18,7 @@ use super::state::{Fate, State};
 use super::{ErrorRates, Network, NetworkError, NetworkEvent, Schedule};
 use crate::time::Time;
 
-/// A packet or flit on a channel: when its head, at last, starts to be sent for good, and when its tail ends.
+/// A packet or flit on a channel: when the transmission of its head that succeeds starts, and when its tail ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crossing {
     pub start: Time,
@@ -27,7 +27,7 @@ pub(super) struct Crossing {
 }
 
 impl Network {
-    /// Takes a channel (one direction of a link) out of service. Down already: nothing happens.
+    /// Takes a channel (one direction of a link) out of service. No effect on a channel that is down.
     pub fn fail_link(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
         let link = &mut self.links[channel as usize];
         if !link.is_up {
@@ -37,7 +37,7 @@ impl Network {
         self.reliability[channel as usize].down_since = now;
         let first = channel * self.virtual_channels;
         for output in first..first + self.virtual_channels {
-            let out = &self.lanes[output as usize];
+            let out = &self.vcs[output as usize];
             let (owner, mut waiter) = (out.owner, out.waiters);
             if owner != NONE && !self.has_begun(owner) {
                 self.schedule_expiry(now, owner, self.residents[owner].generation, channel, queue);
@@ -47,12 +47,12 @@ impl Network {
                 waiter = self.residents[waiter].next_waiter;
             }
             if self.cut_through {
-                self.call_back(now, channel, output, queue);
+                self.interrupt_wire(now, channel, output, queue);
             }
         }
     }
 
-    /// Puts a channel back into service. Up already: nothing happens.
+    /// Puts a channel back into service. No effect on a channel that is up.
     pub fn repair_link(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
         let link = &mut self.links[channel as usize];
         if link.is_up {
@@ -63,7 +63,7 @@ impl Network {
         self.reliability[channel as usize].down_since = Time::MAX;
         let first = channel * self.virtual_channels;
         for output in first..first + self.virtual_channels {
-            let mut resident = self.lanes[output as usize].front;
+            let mut resident = self.vcs[output as usize].front;
             while resident != NONE {
                 let here = &mut self.residents[resident];
                 let next = here.next;
@@ -86,7 +86,7 @@ impl Network {
         self.resolve(now, queue);
     }
 
-    /// From now on, on one channel or on all.
+    /// Sets the error rates of one channel or of all.
     pub fn set_error_rates(&mut self, channel: Option<u32>, rates: ErrorRates) -> Result<(), NetworkError> {
         let rates = rates.check()?;
         match channel {
@@ -106,13 +106,13 @@ impl Network {
         Ok(())
     }
 
-    /// Sends so many flits of a packet over a channel, beginning now.
+    /// Sends so many flits of a packet over a channel, from `now` on.
     #[inline]
     pub(super) fn cross(&mut self, now: Time, channel: u32, packet: u32, flits: u32, head: bool) -> Crossing {
         let flit_time = self.links[channel as usize].flit_time;
         let mut crossing = Crossing { start: now, end: now + flit_time * u64::from(flits), lost: false };
         if self.errors && head {
-            self.err(channel, packet, flits, &mut crossing);
+            self.draw_errors(channel, packet, flits, &mut crossing);
         }
         if self.window_limits {
             let at = crossing.end + self.links[channel as usize].latency * 2;
@@ -124,13 +124,13 @@ impl Network {
         crossing
     }
 
-    /// Draws what goes wrong with a packet on a channel.
+    /// Draws the errors of a packet on a channel.
     #[cold]
-    fn err(&mut self, channel: u32, packet: u32, flits: u32, crossing: &mut Crossing) {
+    fn draw_errors(&mut self, channel: u32, packet: u32, flits: u32, crossing: &mut Crossing) {
         let rates = self.channel_errors.get(channel as usize).copied().unwrap_or(self.config.errors);
         let link = &self.links[channel as usize];
         let (flit_time, round_trip) = (link.flit_time, link.latency * 2);
-        // Flits that are across for good, and when the next one starts.
+        // Flits that have crossed without an error, and when the next one starts.
         let (mut across, mut start) = (0, crossing.start);
         loop {
             let lost = self.random.chance(rates.loss);
@@ -142,7 +142,7 @@ impl Network {
             }
             let Some(retransmission) = &self.config.retransmission else {
                 let why = if lost { LossReason::Loss } else { LossReason::Corruption };
-                self.flights[packet].fate = Fate::Spoilt(why);
+                self.flights[packet].fate = Fate::Lost(why);
                 crossing.lost = lost;
                 return;
             };
@@ -159,14 +159,14 @@ impl Network {
         crossing.end = start + flit_time * u64::from(flits - across);
     }
 
-    /// The packets whose heads are on the wire of a link that has just failed.
-    fn call_back(&mut self, now: Time, channel: u32, output: u32, queue: &mut impl Schedule) {
+    /// Holds back, or loses, the packets whose heads are on the wire of a link that has failed.
+    fn interrupt_wire(&mut self, now: Time, channel: u32, output: u32, queue: &mut impl Schedule) {
         let arrives = now + self.config.switch.latency;
-        let mut resident = self.lanes[output as usize].front;
+        let mut resident = self.vcs[output as usize].front;
         while resident != NONE {
             let here = &self.residents[resident];
             let next = here.next;
-            if here.state == State::Coming && here.asked > arrives {
+            if here.state == State::Arriving && here.asked > arrives {
                 if self.config.retransmission.is_some() {
                     let generation = self.next_generation();
                     let here = &mut self.residents[resident];
@@ -203,25 +203,25 @@ impl Network {
         match here.state {
             State::Held => self.lose_on_wire(now, resident, queue),
             State::Waiting | State::Owner => {
-                let link = &self.links[self.lanes[here.output as usize].channel as usize];
+                let link = &self.links[self.vcs[here.output as usize].channel as usize];
                 if !link.is_up && !self.has_begun(resident) {
-                    self.take_out(now, resident, Fate::Spoilt(LossReason::LinkDown), queue);
+                    self.take_out(now, resident, Fate::Lost(LossReason::LinkDown), queue);
                 }
             }
-            State::Coming | State::Behind | State::Sink => {}
+            State::Arriving | State::Queued | State::Draining => {}
         }
     }
 
-    /// A packet that has not reached its buffer will not come.
+    /// Loses a packet that has not reached its buffer.
     fn lose_on_wire(&mut self, now: Time, resident: u32, queue: &mut impl Schedule) {
         let here = &self.residents[resident];
         let (buffer, packet, flits, after) = (here.buffer, here.packet, here.left, here.next);
-        let (mut before, mut at) = (NONE, self.lanes[buffer as usize].front);
+        let (mut before, mut at) = (NONE, self.vcs[buffer as usize].front);
         while at != resident {
             before = at;
             at = self.residents[at].next;
         }
-        let room = &mut self.lanes[buffer as usize];
+        let room = &mut self.vcs[buffer as usize];
         if after == NONE {
             room.back = before;
         }
@@ -229,18 +229,18 @@ impl Network {
             self.residents[before].next = after;
         } else {
             room.front = after;
-            if after != NONE && self.residents[after].state == State::Behind {
+            if after != NONE && self.residents[after].state == State::Queued {
                 let at = room.busy_until.max(now);
                 self.schedule_ready(after, at, queue);
             }
         }
-        self.forget(resident);
+        self.free_resident(resident);
         self.release(buffer, now, flits, queue);
-        self.flights[packet].fate = Fate::Spoilt(LossReason::LinkDown);
+        self.flights[packet].fate = Fate::Lost(LossReason::LinkDown);
         queue.schedule(now, NetworkEvent(Event::Lose { packet }));
     }
 
-    /// Takes the first packet of a buffer out of the network: what of it is here now, and the rest as it comes.
+    /// Removes the first packet of a buffer from the network: its flits that are here at once, the others as they arrive.
     pub(super) fn take_out(&mut self, now: Time, resident: u32, fate: Fate, queue: &mut impl Schedule) {
         let here = &self.residents[resident];
         let (state, output, packet) = (here.state, here.output, here.packet);
@@ -248,24 +248,24 @@ impl Network {
         if state == State::Waiting {
             self.remove_waiter(resident);
         } else if state == State::Owner {
-            let out = &mut self.lanes[output as usize];
+            let out = &mut self.vcs[output as usize];
             out.owner = NONE;
             out.stuck = false;
         }
         let flight = &mut self.flights[packet];
-        if flight.fate == Fate::Sound {
+        if flight.fate == Fate::Intact {
             flight.fate = fate;
         }
-        self.residents[resident].state = State::Sink;
-        self.sink(now, resident, queue);
+        self.residents[resident].state = State::Draining;
+        self.drain(now, resident, queue);
         if waited {
-            let channel = self.lanes[output as usize].channel;
+            let channel = self.vcs[output as usize].channel;
             self.links[channel as usize].waiting -= 1;
             self.serve(now, channel, queue);
         }
     }
 
-    /// A packet that was taken out is whole outside.
+    /// All flits of a packet are removed from the network.
     pub(super) fn taken_out(&mut self, at: Time, packet: u32, queue: &mut impl Schedule) {
         let flight = &self.flights[packet];
         if flight.fate == Fate::Recovered {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How long a packet takes through a network that is empty, without simulating it.
+//! The latency of a packet through an empty network, in closed form.
 
 use selvedge_fabric::{NodeId, Peer};
 
@@ -7,14 +7,14 @@ use super::{Network, Switching};
 use crate::time::Time;
 
 impl Network {
-    /// From the injection of a packet to the arrival of its last byte, where nothing else is in the network and nothing
-    /// goes wrong: for h routers on the way and L flits
+    /// From the injection of a packet to the arrival of its last byte, without other packets and without errors: for h
+    /// routers on the route and L flits
     ///
     /// `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`
     ///
-    /// with the flit time of the slowest channel on the way. In a wormhole network, where a packet may be longer than a
-    /// buffer, that holds if buffers cover a credit's round trip: `buffer_flits * flit time >= 2 * latency + switch
-    /// latency + flit time` of each channel. Otherwise the flits are followed one by one, O(L * h).
+    /// with the flit time of the slowest channel on the route. In a wormhole network, where a packet may be longer than a
+    /// buffer, this holds if buffers cover a credit's round trip: `buffer_flits * flit time >= 2 * latency + switch
+    /// latency + flit time` of each channel. Otherwise the latency is computed flit by flit, O(L * h).
     pub fn latency_empty(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
         let routers = self.routers_crossed(from, to);
         let flits = self.config.flits(bytes);
@@ -31,13 +31,13 @@ impl Network {
         latency + slowest * u64::from(flits)
     }
 
-    /// Routers that a packet crosses, with the first of each choice.
+    /// Routers that a packet crosses if it takes the first of each choice.
     fn routers_crossed(&self, from: NodeId, to: NodeId) -> u32 {
         let mut state = self.routing.start(&self.topology, from, to, 0);
         let (mut router, port) = self.topology.attachment(from);
         let mut arrived = Some((port, selvedge_fabric::Vc(0)));
         let mut routers = 1;
-        // No routing passes a virtual channel twice.
+        // No route uses a virtual channel twice.
         while routers <= self.sources {
             let choices = self.routing.next(&self.topology, router, arrived, to, &mut state);
             let Some(hop) = choices.as_slice().first() else { break };
@@ -55,14 +55,14 @@ impl Network {
         fastest * u64::from(self.config.link.buffer_flits) >= latency * 2 + self.config.switch.latency + slowest
     }
 
-    /// Each flit starts when the one before it has ended, it is there, and there is room; see the module's model.
+    /// A flit starts when the previous flit has ended, it has arrived, and there is room; see the module's model.
     fn latency_by_flits(&self, routers: u32, flits: u64) -> Time {
         let channels = routers as usize + 1;
         let buffer = u64::from(self.config.link.buffer_flits);
         let at_node = |channel: usize| channel == 0 || channel == channels - 1;
         let latency = |channel| if at_node(channel) { self.config.node_latency() } else { self.config.link.latency };
         let flit_time = |channel| if at_node(channel) { self.config.node_flit_time() } else { self.config.flit_time() };
-        // The ends of the last flits on each channel, as many as a buffer holds.
+        // When the last flits end on each channel, as many of them as a buffer holds.
         let mut ends = vec![vec![Time::ZERO; buffer as usize]; channels];
         let mut end = Time::ZERO;
         for flit in 0..flits {

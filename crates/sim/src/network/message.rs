@@ -1,39 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric in virtual time, where a message crosses it as a whole: all of its times are worked out when it sets out, without events.
+//! The fabric in virtual time, message by message: all times of a message are computed when it departs, without events.
 //!
 //! # Model
 //!
-//! A message of F flits goes the way that the routing gives, channel by channel. A channel serves one message at a time, first come
-//! first served, for the time that its flits take.
+//! A message of F flits crosses the channels of its route one after the other. A channel serves one message at a time, for
+//! the time that its flits take, first come first served.
 //!
-//! - The head is at the next channel `link latency + switch latency` after it began on the one before (cut-through), and begins
-//!   there as soon as the channel has the time for all of the message.
-//! - The tail ends on a channel no earlier than the message's flits take from the head on, and no earlier than it can have come from
-//!   the channel before.
-//! - A virtual channel's buffer is left in the order in which it is entered. A head enters when there is room for a packet, and a tail
-//!   when there is room for the last flit; what is in a buffer leaves it evenly, until the tail does.
+//! - The head is at the next channel `link latency + switch latency` after it began on the previous one (cut-through). It
+//!   begins there as soon as the channel is free for the whole message.
+//! - The tail ends on a channel no earlier than the head's start plus the time of all flits, and no earlier than it can
+//!   arrive from the previous channel.
+//! - Messages leave the buffer of a virtual channel in the order in which they entered it. A head enters when there is room
+//!   for a packet, a tail when there is room for the last flit. A message leaves a buffer at a constant rate until its
+//!   tail has left.
 //!
-//! So on an empty network, for h routers on the way, the head is at the target `2 * node latency + (h - 1) * link latency + h * switch
-//! latency` after it has left, and the tail so long after the tail has left: for a message of one packet the very times of the model of
-//! packets ([`super::Network::latency_empty`]). When the tail leaves is the sender's to say.
+//! So on an empty network, for h routers on the route, the head arrives `2 * node latency + (h - 1) * link latency + h *
+//! switch latency` after it has left, and the tail the same time after the tail has left. For a message of one packet
+//! these are the times of the packet model ([`super::Network::latency_empty`]). The caller says when the tail leaves.
 //!
-//! What is worked out first need not come first: a channel remembers when it is idle before what it has promised, and a message that
-//! comes then, and has the time, goes then.
+//! Messages are computed in the order of their departure, but may reach a channel in another order. Therefore a channel
+//! keeps its idle intervals before its last reservation. A message that fits into an idle interval uses it.
 //!
-//! What the model of packets has beyond: arbitration packet by packet, so that long messages share a channel where here one waits for
-//! the other; credits, and so how a full buffer holds up channel after channel behind it; faults; deadlocks; flits (wormhole).
+//! The packet model has, and this one has not: arbitration packet by packet (long messages share a channel; here one waits
+//! for the other); credits (a full buffer stops channel after channel behind it); faults; deadlocks; wormhole switching.
 //!
 //! # Invariants
 //!
 //! 1. A channel serves one message at a time.
-//! 2. Messages of one pair of nodes arrive in the order in which they set out, unless the routing gives them different ways.
-//! 3. Two runs with the same calls and the same seed are the same, to the picosecond.
+//! 2. Messages of one pair of nodes arrive in the order of their departure, unless the routing gives them different routes.
+//! 3. Two runs with the same calls and the same seed are equal, to the picosecond.
 //!
 //! # Costs
 //!
-//! O(channels on the way) for each message, and O(idle times that are remembered) where a channel is not free; the way of a pair is
-//! worked out once, where the routing gives it only one. Bytes: 88 for each channel, 24 for each virtual one, 64 for each node; for each
-//! pair that talks some 40, and 8 for each channel on its way.
+//! O(channels on the route) for each message, and O(idle intervals kept) where a channel is not free. The route of a pair is
+//! computed once, if the routing gives only one. Bytes: 88 for each channel, 24 for each virtual channel, 64 for each
+//! node; some 40 for each pair that communicates, and 8 for each channel on its route.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -41,135 +42,141 @@ use std::sync::Arc;
 
 use selvedge_fabric::{Algorithm, NodeId, Peer, Routing, Topology, Vc};
 
-use super::{ChannelStatistics, Counted, HopSpan, NetworkConfig, NetworkError, Statistics};
+use super::{ChannelStatistics, Counted, HopSpan, NetworkConfig, NetworkError, NetworkStatistics};
 use crate::random::Random;
 use crate::time::Time;
 
-/// A message that sets out.
+/// A message that departs from its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sending {
+pub struct Departure {
     pub from: NodeId,
     pub to: NodeId,
     pub bytes: u64,
     pub packets: u32,
-    /// Of all packets, and of the first.
+    /// Flits of all packets, and of the first packet.
     pub flits: u64,
     pub first_flits: u64,
     /// When the first flit leaves its node, and when the last has left.
     pub head: Time,
     pub tail: Time,
-    /// The sender's, for spans.
+    /// A number of the sender's choice, for spans.
     pub message: u64,
 }
 
-/// When what of a message is at its target.
+/// When a message arrives at its target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Coming {
+pub struct ArrivalTimes {
+    /// Its first flit.
     pub head: Time,
-    /// All of the first packet.
+    /// All of its first packet.
     pub first: Time,
+    /// All of it.
     pub tail: Time,
-    /// When all of it has left its node.
+    /// When all of it has left its source node.
     pub left: Time,
 }
 
-/// The fabric of one machine.
+/// The fabric of one machine, in the model of whole messages.
 #[derive(Debug)]
-pub struct Messages {
+pub struct MessageNetwork {
     topology: Arc<Topology>,
     routing: Routing,
     config: NetworkConfig,
-    lines: Vec<Line>,
-    lanes: Vec<Lane>,
+    schedules: Vec<ChannelSchedule>,
+    vc_buffers: Vec<VcBuffer>,
     /// Channels from here on are injection channels.
     first_injection: u32,
     virtual_channels: u32,
-    /// By the two nodes' numbers: the place among `pairs`. Never gone through.
-    places: HashMap<u64, u32, BuildHasherDefault<PairHasher>>,
+    /// Index in `pairs`, by the numbers of the two nodes. Never iterated, so its order does not matter.
+    pair_indices: HashMap<u64, u32, BuildHasherDefault<PairHasher>>,
     pairs: Vec<Pair>,
-    /// By source, and some bits of the target: the target that was asked for last, and its pair's place. One line.
-    near: Vec<[(u32, u32); NEAR]>,
-    /// Ways of pairs, one after the other.
-    ways: Vec<Hop>,
-    /// The way of a pair that has several.
-    way: Vec<Hop>,
-    one_way: bool,
-    /// Of the message that is being worked out.
+    /// A cache of `pair_indices`, one cache line for each source: by some bits of the target, the last target with these bits
+    /// and the index of its pair.
+    recent: Vec<[(u32, u32); RECENT]>,
+    /// The routes of all pairs, one after the other.
+    routes: Vec<RouteHop>,
+    /// The route of the current message.
+    route: Vec<RouteHop>,
+    /// Whether the routing gives each pair only one route.
+    single_route: bool,
+    /// The current message on each channel of its route.
     crossings: Vec<Crossing>,
     random: Random,
-    statistics: Statistics,
+    statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
 }
 
-/// Two nodes that talk.
+/// Two nodes that communicate.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
-    /// Its way among all; 0 channels: it has several ways.
+    /// Its route in `routes`; 0 channels: it has several routes.
     first: u32,
     channels: u32,
     /// When its last message has left the last channel.
     served: Time,
 }
 
-/// A virtual channel of a channel: the buffer at its end, which is left in the order in which it is entered.
+/// The buffer of a virtual channel. Messages leave it in the order in which they entered it.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lane {
-    /// When the last message began on the channel, when its tail is in the buffer, and when that has left it.
+struct VcBuffer {
+    /// When the last message began on the channel, when its tail has entered the buffer, and when its tail has left it.
     began: Time,
     entered: Time,
     left: Time,
 }
 
-/// A channel of a way, and its lane there.
+/// A channel of a route, and the buffer of its virtual channel.
 #[derive(Clone, Copy, Debug)]
-struct Hop {
+struct RouteHop {
     channel: u32,
-    lane: u32,
+    vc_buffer: u32,
 }
 
-/// A message on a channel of its way: from when its head goes to when its tail has gone.
+/// A message on a channel of its route.
 #[derive(Clone, Copy, Debug)]
 struct Crossing {
+    /// When its head starts, and when its tail has left the channel.
     start: Time,
     tail: Time,
-    /// When the message before it leaves the buffer behind the channel, if it is one that this one follows.
+    /// When the previous message leaves the buffer at the end of the channel, if this message follows it there.
     behind: Time,
     follows: bool,
 }
 
-/// A message has waited somewhere: its tail cannot enter a buffer before there is room. Gives when it has left its node.
+/// Corrects the times of the tail of a message whose head was blocked: the tail cannot enter a buffer before there is room.
+/// Gives the time at which the message has left its source node.
 #[cold]
 fn hold_back(
-    way: &[Hop],
+    route: &[RouteHop],
     crossings: &[Crossing],
-    lines: &[Line],
-    lanes: &mut [Lane],
+    schedules: &[ChannelSchedule],
+    vc_buffers: &mut [VcBuffer],
     (flits, buffer): (u64, u64),
 ) -> Time {
     let mut next = crossings.last().map_or(Time::ZERO, |crossing| crossing.tail);
-    for (hop, crossing) in way.iter().zip(crossings).rev().skip(1) {
-        let line = &lines[hop.channel as usize];
-        // The flit that makes room for the last one is this message's, or one of the message's before it.
+    for (hop, crossing) in route.iter().zip(crossings).rev().skip(1) {
+        let schedule = &schedules[hop.channel as usize];
+        // The last flit gets the room of an earlier flit of this message or of the previous message.
         let ahead = match flits.checked_sub(buffer) {
-            Some(_) => next.saturating_sub(line.flit_time * buffer),
-            None => crossing.behind.saturating_sub(line.flit_time * (buffer - flits)),
+            Some(_) => next.saturating_sub(schedule.flit_time * buffer),
+            None => crossing.behind.saturating_sub(schedule.flit_time * (buffer - flits)),
         };
-        let tail = crossing.tail.max(ahead + line.latency);
+        let tail = crossing.tail.max(ahead + schedule.latency);
         if crossing.follows {
-            let lane = &mut lanes[hop.lane as usize];
-            (lane.entered, lane.left) = (tail, lane.left.max(next));
+            let vc_buffer = &mut vc_buffers[hop.vc_buffer as usize];
+            (vc_buffer.entered, vc_buffer.left) = (tail, vc_buffer.left.max(next));
         }
         next = tail;
     }
     next
 }
 
-/// A channel's time.
+/// A channel and its reservations.
 #[derive(Debug)]
-struct Line {
-    /// It has promised nothing from here on.
+struct ChannelSchedule {
+    /// End of the last reservation.
     free_at: Time,
-    /// When it is idle before that, from and until: last, and earlier, in order.
+    /// The idle intervals before `free_at`, each from and until: the last one, and the earlier ones in order.
     idle: (Time, Time),
     idle_earlier: Vec<(Time, Time)>,
     flit_time: Time,
@@ -177,8 +184,8 @@ struct Line {
     counted: ChannelStatistics,
 }
 
-impl Line {
-    /// The first time from `at` on at which the channel has so much time.
+impl ChannelSchedule {
+    /// Reserves the channel for `time`, from the first time at or after `at` at which it is free for so long.
     #[inline]
     fn reserve(&mut self, now: Time, at: Time, time: Time) -> Time {
         if at < self.free_at {
@@ -192,7 +199,7 @@ impl Line {
         at
     }
 
-    /// The last idle time becomes an earlier one, unless it is over.
+    /// Moves the last idle interval to the earlier ones, unless it is over.
     #[inline]
     fn remember(&mut self, now: Time) {
         if self.idle.1 > now {
@@ -228,12 +235,13 @@ impl Line {
     }
 }
 
-const NEAR: usize = 8;
+/// Entries of the cache for each source.
+const RECENT: usize = 8;
 
-/// What is over is looked for only where there is more than this.
+/// Idle intervals that are over are removed only when there are more than this.
 const IDLE_KEPT: usize = 8;
 
-/// Of two node numbers: a multiplication.
+/// A hash of two node numbers: one multiplication.
 #[derive(Default)]
 struct PairHasher(u64);
 
@@ -253,18 +261,22 @@ impl Hasher for PairHasher {
     }
 }
 
-impl Messages {
-    pub fn new(topology: Arc<Topology>, routing: Routing, config: NetworkConfig) -> Result<Messages, NetworkError> {
+impl MessageNetwork {
+    pub fn new(
+        topology: Arc<Topology>,
+        routing: Routing,
+        config: NetworkConfig,
+    ) -> Result<MessageNetwork, NetworkError> {
         config.check(&routing)?;
         let have = config.link.virtual_channels;
         let channels = topology.channels();
         let first_injection = channels - topology.nodes();
-        let line = |channel| {
+        let schedule = |channel| {
             let at_node = channel >= first_injection
                 || topology
                     .channel_source(channel)
                     .is_some_and(|(at, port)| matches!(topology.peer(at, port), Peer::Node(_)));
-            Line {
+            ChannelSchedule {
                 free_at: Time::ZERO,
                 idle: (Time::ZERO, Time::ZERO),
                 idle_earlier: Vec::new(),
@@ -273,20 +285,20 @@ impl Messages {
                 counted: ChannelStatistics::default(),
             }
         };
-        Ok(Messages {
-            lines: (0..channels).map(line).collect(),
-            lanes: vec![Lane::default(); channels as usize * usize::from(have)],
+        Ok(MessageNetwork {
+            schedules: (0..channels).map(schedule).collect(),
+            vc_buffers: vec![VcBuffer::default(); channels as usize * usize::from(have)],
             virtual_channels: have.into(),
             first_injection,
-            places: HashMap::default(),
+            pair_indices: HashMap::default(),
             pairs: Vec::new(),
-            near: vec![[(u32::MAX, 0); NEAR]; topology.nodes() as usize],
-            ways: Vec::new(),
-            way: Vec::new(),
+            recent: vec![[(u32::MAX, 0); RECENT]; topology.nodes() as usize],
+            routes: Vec::new(),
+            route: Vec::new(),
             crossings: Vec::new(),
-            one_way: !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant),
+            single_route: !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant),
             random: Random::new(config.seed, u64::from_le_bytes(*b"network\0")),
-            statistics: Statistics::default(),
+            statistics: NetworkStatistics::default(),
             spans: Vec::new(),
             topology,
             routing,
@@ -294,50 +306,50 @@ impl Messages {
         })
     }
 
-    /// A message sets out: when what of it arrives. None: the routing knows no way.
+    /// Sends a message; gives its arrival times. None: the routing gives no route.
     ///
-    /// Messages of one node are given in the order in which they leave, each after the one before has left; those of different nodes in
-    /// the order of `now`, which no head is before.
+    /// Messages of one node are sent in the order in which they leave, each after the previous one has left. Messages of
+    /// different nodes are sent in the order of `now`; no head leaves before `now`.
     ///
     /// # Panics
-    /// If a node does not exist: a caller's bug.
-    pub fn send(&mut self, now: Time, sending: &Sending) -> Option<Coming> {
-        let near = &self.near[sending.from.0 as usize][sending.to.0 as usize % NEAR];
-        let place = if near.0 == sending.to.0 && self.one_way { near.1 } else { self.place_of(sending)? };
+    /// If a node does not exist, which is a bug of the caller.
+    pub fn send(&mut self, now: Time, departure: &Departure) -> Option<ArrivalTimes> {
+        let recent = &self.recent[departure.from.0 as usize][departure.to.0 as usize % RECENT];
+        let place = if recent.0 == departure.to.0 && self.single_route { recent.1 } else { self.pair_of(departure)? };
         let pair = &mut self.pairs[place as usize];
-        let way = match pair.channels {
-            0 => &self.way[..],
-            channels => &self.ways[pair.first as usize..][..channels as usize],
+        let route = match pair.channels {
+            0 => &self.route[..],
+            channels => &self.routes[pair.first as usize..][..channels as usize],
         };
         let buffer = u64::from(self.config.link.buffer_flits);
-        let flits = sending.flits;
-        let (mut head, mut tail) = (sending.head, sending.tail);
-        let mut coming = Coming { head, first: head, tail, left: tail };
-        let last = way.len() - 1;
+        let flits = departure.flits;
+        let (mut head, mut tail) = (departure.head, departure.tail);
+        let mut arrival = ArrivalTimes { head, first: head, tail, left: tail };
+        let last = route.len() - 1;
         let (mut blocked, mut waited) = (0, Time::ZERO);
         let mut slowest = Time::ZERO;
-        // When the last message has left the buffer that this one is in.
+        // When the previous message has left the buffer that this one is in.
         let mut behind = Time::ZERO;
         self.crossings.clear();
-        for (place, &Hop { channel, lane }) in way.iter().enumerate() {
-            let line = &mut self.lines[channel as usize];
-            let lane = &mut self.lanes[lane as usize];
-            let time = line.flit_time * flits;
-            slowest = slowest.max(line.flit_time);
-            let follows = head >= lane.began;
+        for (place, &RouteHop { channel, vc_buffer }) in route.iter().enumerate() {
+            let schedule = &mut self.schedules[channel as usize];
+            let vc_buffer = &mut self.vc_buffers[vc_buffer as usize];
+            let time = schedule.flit_time * flits;
+            slowest = slowest.max(schedule.flit_time);
+            let follows = head >= vc_buffer.began;
             let start = if place == 0 {
-                line.free_at = tail;
+                schedule.free_at = tail;
                 head
             } else {
                 let mut at = head.max(behind);
                 if place == last {
-                    // None overtakes another of its pair.
+                    // No message overtakes another of its pair.
                     at = at.max(pair.served);
-                } else if follows && lane.left + line.latency > at {
-                    let room = line.flit_time * buffer.saturating_sub(sending.first_flits);
-                    at = at.max(lane.entered).max((lane.left + line.latency).saturating_sub(room));
+                } else if follows && vc_buffer.left + schedule.latency > at {
+                    let room = schedule.flit_time * buffer.saturating_sub(departure.first_flits);
+                    at = at.max(vc_buffer.entered).max((vc_buffer.left + schedule.latency).saturating_sub(room));
                 }
-                let start = line.reserve(now, at, time);
+                let start = schedule.reserve(now, at, time);
                 tail = tail.max(start + time);
                 if start > head {
                     blocked += 1;
@@ -345,101 +357,106 @@ impl Messages {
                 }
                 start
             };
-            line.counted.packets += u64::from(sending.packets);
-            line.counted.flits += flits;
-            line.counted.busy += time;
-            behind = if follows { lane.left } else { Time::ZERO };
+            schedule.counted.packets += u64::from(departure.packets);
+            schedule.counted.flits += flits;
+            schedule.counted.busy += time;
+            behind = if follows { vc_buffer.left } else { Time::ZERO };
             self.crossings.push(Crossing { start, tail, behind, follows });
             if place == last {
-                coming.head = start + line.latency;
-                coming.tail = tail + line.latency;
-                coming.first = (coming.head + slowest * sending.first_flits).min(coming.tail);
+                arrival.head = start + schedule.latency;
+                arrival.tail = tail + schedule.latency;
+                arrival.first = (arrival.head + slowest * departure.first_flits).min(arrival.tail);
                 pair.served = start + time;
             } else {
-                let through = line.latency + self.config.switch.latency;
+                let through = schedule.latency + self.config.switch.latency;
                 head = start + through;
                 if follows {
-                    *lane = Lane { began: start, entered: tail, left: lane.left.max(tail + through) };
+                    *vc_buffer = VcBuffer { began: start, entered: tail, left: vc_buffer.left.max(tail + through) };
                 }
                 tail += through;
             }
         }
         let statistics = &mut self.statistics;
-        let (routers, packets) = (last as u64, u64::from(sending.packets));
+        let (routers, packets) = (last as u64, u64::from(departure.packets));
         statistics.requests += routers;
         statistics.hops += routers * packets;
         statistics.injected += packets;
         statistics.delivered += packets;
-        statistics.delivered_bytes += sending.bytes;
+        statistics.delivered_bytes += departure.bytes;
         if blocked > 0 {
             statistics.blocked += blocked;
             statistics.blocked_ps += waited.0;
-            coming.left = hold_back(way, &self.crossings, &self.lines, &mut self.lanes, (flits, buffer));
+            arrival.left = hold_back(route, &self.crossings, &self.schedules, &mut self.vc_buffers, (flits, buffer));
         }
         if self.config.trace {
-            self.spans.extend(way.iter().zip(&self.crossings).enumerate().map(
-                |(place, (&Hop { channel, .. }, crossing))| {
-                    let Sending { message, from, to, .. } = *sending;
+            self.spans.extend(route.iter().zip(&self.crossings).enumerate().map(
+                |(place, (&RouteHop { channel, .. }, crossing))| {
+                    let Departure { message, from, to, .. } = *departure;
                     let start = crossing.start;
-                    let end =
-                        if place == 0 { sending.tail } else { start + self.lines[channel as usize].flit_time * flits };
+                    let end = if place == 0 {
+                        departure.tail
+                    } else {
+                        start + self.schedules[channel as usize].flit_time * flits
+                    };
                     HopSpan { message, from, to, channel, start, end }
                 },
             ));
         }
-        Some(coming)
+        Some(arrival)
     }
 
-    /// The place of a pair, whose way is known then.
+    /// The index of a pair. Its route is in `routes`, or in `route` if the pair has several.
     #[inline(never)]
-    fn place_of(&mut self, sending: &Sending) -> Option<u32> {
-        let (from, to) = (sending.from.0, sending.to.0);
+    fn pair_of(&mut self, departure: &Departure) -> Option<u32> {
+        let (from, to) = (departure.from.0, departure.to.0);
         let name = u64::from(from) << 32 | u64::from(to);
-        let known = self.places.get(&name).copied();
+        let known = self.pair_indices.get(&name).copied();
         let place = match known {
-            Some(place) if self.one_way => place,
-            _ => self.new_way(name, sending, known)?,
+            Some(place) if self.single_route => place,
+            _ => self.new_route(name, departure, known)?,
         };
-        self.near[from as usize][to as usize % NEAR] = (to, place);
+        self.recent[from as usize][to as usize % RECENT] = (to, place);
         Some(place)
     }
 
-    /// Works out the way of a pair, and keeps it where there is only one. Gives the pair's place.
+    /// Computes the route of a pair, and keeps it if it is the only one. Gives the pair's index.
     #[cold]
-    fn new_way(&mut self, name: u64, sending: &Sending, known: Option<u32>) -> Option<u32> {
-        self.find_way(sending)?;
+    fn new_route(&mut self, name: u64, departure: &Departure, known: Option<u32>) -> Option<u32> {
+        self.find_route(departure)?;
         if known.is_some() {
             return known;
         }
-        let mut pair = Pair { first: self.ways.len() as u32, channels: 0, served: Time::ZERO };
-        if self.one_way {
-            pair.channels = self.way.len() as u32;
-            self.ways.extend_from_slice(&self.way);
+        let mut pair = Pair { first: self.routes.len() as u32, channels: 0, served: Time::ZERO };
+        if self.single_route {
+            pair.channels = self.route.len() as u32;
+            self.routes.extend_from_slice(&self.route);
         }
         self.pairs.push(pair);
         let place = self.pairs.len() as u32 - 1;
-        self.places.insert(name, place);
+        self.pair_indices.insert(name, place);
         Some(place)
     }
 
-    /// Where the routing leaves a choice, the channel that is free first when the head would come, were nothing in its way.
-    fn find_way(&mut self, sending: &Sending) -> Option<()> {
-        let Sending { from, to, .. } = *sending;
-        self.way.clear();
+    /// Computes a route into `route`. Of several channels that the routing allows it takes the one with the shortest wait at the
+    /// time at which the head would arrive on an empty network.
+    fn find_route(&mut self, departure: &Departure) -> Option<()> {
+        let Departure { from, to, .. } = *departure;
+        self.route.clear();
         let channel = self.topology.injection_channel(from);
-        self.way.push(Hop { channel, lane: channel * self.virtual_channels });
+        self.route.push(RouteHop { channel, vc_buffer: channel * self.virtual_channels });
         let mut state = self.routing.start(&self.topology, from, to, self.random.next_u64());
         let (mut at, port) = self.topology.attachment(from);
         let mut arrived = Some((port, Vc(0)));
-        let mut head = sending.head + self.config.node_latency() + self.config.switch.latency;
-        // No routing passes a channel twice.
-        while self.way.len() <= self.lines.len() {
+        let mut head = departure.head + self.config.node_latency() + self.config.switch.latency;
+        // No route uses a channel twice.
+        while self.route.len() <= self.schedules.len() {
             let choices = self.routing.next(&self.topology, at, arrived, to, &mut state);
             let channel = |hop: &selvedge_fabric::Hop| self.topology.channel(at, hop.port);
-            let waits = |hop: &&selvedge_fabric::Hop| self.lines[channel(hop) as usize].free_at.saturating_sub(head);
+            let waits =
+                |hop: &&selvedge_fabric::Hop| self.schedules[channel(hop) as usize].free_at.saturating_sub(head);
             let hop = choices.as_slice().iter().min_by_key(waits)?;
             let channel = channel(hop);
-            self.way.push(Hop { channel, lane: channel * self.virtual_channels + u32::from(hop.vc.0) });
+            self.route.push(RouteHop { channel, vc_buffer: channel * self.virtual_channels + u32::from(hop.vc.0) });
             match self.topology.peer(at, hop.port) {
                 Peer::Router { router, port } => (at, arrived) = (router, Some((port, hop.vc))),
                 Peer::Node(_) => return Some(()),
@@ -450,40 +467,40 @@ impl Messages {
         None
     }
 
-    /// How long a packet with so much payload occupies its injection channel.
+    /// How long a packet with `bytes` of payload occupies its injection channel.
     pub fn injection_time(&self, bytes: u32) -> Time {
-        self.lines[self.first_injection as usize].flit_time * u64::from(self.config.flits(bytes))
+        self.schedules[self.first_injection as usize].flit_time * u64::from(self.config.flits(bytes))
     }
 
-    /// Flits of a packet with so much payload.
+    /// Flits of a packet with `bytes` of payload.
     pub fn flits(&self, bytes: u32) -> u32 {
         self.config.flits(bytes)
     }
 
-    /// Each message's time on each channel since the last call, where the configuration asks for it.
+    /// The time of each message on each channel since the last call. Empty unless the configuration has `trace`.
     pub fn take_spans(&mut self) -> Vec<HopSpan> {
         std::mem::take(&mut self.spans)
     }
 
-    /// Keeps no spans from now on.
+    /// Drops the spans and records no more.
     pub fn stop_trace(&mut self) {
         self.config.trace = false;
         self.spans = Vec::new();
     }
 }
 
-impl Counted for Messages {
+impl Counted for MessageNetwork {
     fn topology(&self) -> &Topology {
         &self.topology
     }
 
-    /// Heads are those of messages; packets and their hops are those that the messages would have.
-    fn statistics(&self) -> &Statistics {
+    /// `requests` and `blocked` count heads of messages. Packets and hops are those that the messages would have.
+    fn statistics(&self) -> &NetworkStatistics {
         &self.statistics
     }
 
     fn channel_statistics(&self, channel: u32) -> ChannelStatistics {
-        self.lines[channel as usize].counted
+        self.schedules[channel as usize].counted
     }
 }
 

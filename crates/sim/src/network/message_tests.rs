@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages as wholes against the formula of the empty network, what a channel promises, and order.
+//! The model of whole messages: latency of the empty network, reservations of a channel, order.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use super::super::tests::{all_routings, config};
 use super::super::{Arbitration, Network, NodeLink, Switching};
 use super::*;
 
-/// What a node sends as one packet, from `head` on.
-fn packet(network: &Messages, from: u32, to: u32, bytes: u32, head: Time) -> Sending {
+/// A message of one packet whose head leaves at `head`.
+fn packet(network: &MessageNetwork, from: u32, to: u32, bytes: u32, head: Time) -> Departure {
     let flits = u64::from(network.flits(bytes));
-    Sending {
+    Departure {
         from: NodeId(from),
         to: NodeId(to),
         bytes: bytes.into(),
@@ -36,20 +36,20 @@ fn an_empty_network_takes_a_packet_as_long_as_packet_by_packet() {
             let mut config = config(4, Switching::CutThrough, Arbitration::RoundRobin);
             (config.link.buffer_flits, config.node_link) = (64, node_link);
             let packets = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
-            let mut messages = Messages::new(topology.clone(), routing.clone(), config.clone()).unwrap();
+            let mut messages = MessageNetwork::new(topology.clone(), routing.clone(), config.clone()).unwrap();
             let mut now = Time::ZERO;
             for (number, bytes) in [0, 1, 13, 14, 15, 200, 1024].into_iter().enumerate() {
                 let from = number as u32 * 3 % topology.nodes();
                 for to in (0..topology.nodes()).filter(|&to| to != from) {
                     now += Time::from_ns(1_000_000);
-                    let sending = packet(&messages, from, to, bytes, now);
-                    let coming = messages.send(now, &sending).expect("a way");
-                    assert_eq!((coming.first, coming.left), (coming.tail, sending.tail));
+                    let departure = packet(&messages, from, to, bytes, now);
+                    let arrival = messages.send(now, &departure).expect("a route");
+                    assert_eq!((arrival.first, arrival.left), (arrival.tail, departure.tail));
                     if routing.algorithm() != Algorithm::Valiant {
                         let empty = packets.latency_empty(NodeId(from), NodeId(to), bytes);
-                        assert_eq!(coming.tail - now, empty, "{}, {from} to {to}", routing.algorithm());
+                        assert_eq!(arrival.tail - now, empty, "{}, {from} to {to}", routing.algorithm());
                         let slowest = config.node_flit_time().max(config.flit_time());
-                        assert!(coming.tail - coming.head <= slowest * sending.flits);
+                        assert!(arrival.tail - arrival.head <= slowest * departure.flits);
                     }
                 }
             }
@@ -62,10 +62,10 @@ fn an_empty_network_takes_a_packet_as_long_as_packet_by_packet() {
 fn the_last_channel_has_all_that_go_to_a_node() {
     let (topology, routing) = all_routings().swap_remove(0);
     let config = config(4, Switching::CutThrough, Arbitration::RoundRobin);
-    let mut network = Messages::new(topology.clone(), routing, config.clone()).unwrap();
+    let mut network = MessageNetwork::new(topology.clone(), routing, config.clone()).unwrap();
     let senders = topology.nodes() - 1;
-    let sent: Vec<Sending> = (1..=senders).map(|from| packet(&network, from, 0, 1000, Time::from_ns(10))).collect();
-    let mut tails: Vec<Time> = sent.iter().map(|sending| network.send(Time::ZERO, sending).unwrap().tail).collect();
+    let sent: Vec<Departure> = (1..=senders).map(|from| packet(&network, from, 0, 1000, Time::from_ns(10))).collect();
+    let mut tails: Vec<Time> = sent.iter().map(|departure| network.send(Time::ZERO, departure).unwrap().tail).collect();
     tails.sort_unstable();
     let time = config.node_flit_time() * sent[0].flits;
     assert!(tails.windows(2).all(|pair| pair[1] - pair[0] >= time), "{tails:?}");
@@ -77,18 +77,18 @@ fn the_last_channel_has_all_that_go_to_a_node() {
 }
 
 proptest! {
-    /// What a channel promises does not overlap, begins when it was asked for or later, and no later than if it were served in the
-    /// order of asking.
+    /// Reservations of a channel do not overlap. Each begins at the requested time or later, and no later than if requests were
+    /// served in the order in which they are made.
     #[test]
     fn a_channel_serves_one_at_a_time(asked in prop::collection::vec((0u64..50, 0u64..3000, 1u64..400), 1..200)) {
         let flit_time = Time(10);
-        let mut line = Line { free_at: Time::ZERO, idle: Default::default(), idle_earlier: Vec::new(), flit_time, latency: Time::ZERO, counted: ChannelStatistics::default() };
+        let mut schedule = ChannelSchedule { free_at: Time::ZERO, idle: Default::default(), idle_earlier: Vec::new(), flit_time, latency: Time::ZERO, counted: ChannelStatistics::default() };
         let (mut now, mut in_turn) = (Time::ZERO, Time::ZERO);
         let mut promised: BTreeMap<Time, Time> = BTreeMap::new();
         for (pause, ahead, time) in asked {
             now += Time(pause);
             let (at, time) = (now + Time(ahead), Time(time));
-            let start = line.reserve(now, at, time);
+            let start = schedule.reserve(now, at, time);
             in_turn = in_turn.max(at) + time;
             prop_assert!(start >= at && start + time <= in_turn);
             if let Some((_, &end)) = promised.range(..=start).next_back() {
@@ -98,13 +98,13 @@ proptest! {
                 prop_assert!(start + time <= next);
             }
             promised.insert(start, start + time);
-            let idle: Vec<_> = line.idle_earlier.iter().chain([&line.idle]).collect();
+            let idle: Vec<_> = schedule.idle_earlier.iter().chain([&schedule.idle]).collect();
             prop_assert!(idle.iter().all(|(from, until)| from < until || *until == Time::ZERO));
             prop_assert!(idle.windows(2).all(|pair| pair[0].1 <= pair[1].0));
         }
     }
 
-    /// Any traffic: a pair's messages arrive in their order, none before an empty network would have it, and twice the same.
+    /// Under any traffic, messages of a pair arrive in order, none earlier than on an empty network, and two runs are equal.
     #[test]
     fn a_pair_keeps_its_order(which in 0usize..25, sent in prop::collection::vec((0u32..64, 0u32..64, 0u32..3000, 0u64..900), 2..150)) {
         let all = all_routings();
@@ -112,7 +112,7 @@ proptest! {
         let config = config(4, Switching::CutThrough, Arbitration::RoundRobin);
         let alone = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
         let run = || {
-            let mut network = Messages::new(topology.clone(), routing.clone(), config.clone()).unwrap();
+            let mut network = MessageNetwork::new(topology.clone(), routing.clone(), config.clone()).unwrap();
             let nodes = topology.nodes();
             let (mut now, mut free) = (Time::ZERO, vec![Time::ZERO; nodes as usize]);
             let mut arrivals = Vec::new();
@@ -123,27 +123,27 @@ proptest! {
                 }
                 now += Time(pause * 1000);
                 let (full, rest) = (bytes / 1024, bytes % 1024);
-                let mut sending = packet(&network, from, to, rest, free[from as usize].max(now));
-                sending.packets += full;
-                sending.flits += u64::from(full * network.flits(1024));
-                sending.first_flits = if full > 0 { network.flits(1024).into() } else { sending.flits };
-                sending.tail += network.injection_time(1024) * u64::from(full);
-                let coming = network.send(now, &sending).unwrap();
-                assert!(coming.head <= coming.first && coming.first <= coming.tail);
-                free[from as usize] = coming.left;
-                arrivals.push((from, to, sending, coming));
+                let mut departure = packet(&network, from, to, rest, free[from as usize].max(now));
+                departure.packets += full;
+                departure.flits += u64::from(full * network.flits(1024));
+                departure.first_flits = if full > 0 { network.flits(1024).into() } else { departure.flits };
+                departure.tail += network.injection_time(1024) * u64::from(full);
+                let arrival = network.send(now, &departure).unwrap();
+                assert!(arrival.head <= arrival.first && arrival.first <= arrival.tail);
+                free[from as usize] = arrival.left;
+                arrivals.push((from, to, departure, arrival));
             }
             arrivals
         };
         let arrivals = run();
-        let one_way = !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant);
-        let mut last: BTreeMap<(u32, u32), Coming> = BTreeMap::new();
-        for &(from, to, sending, coming) in &arrivals {
-            if one_way {
+        let single_route = !matches!(routing.algorithm(), Algorithm::WestFirst | Algorithm::Valiant);
+        let mut last: BTreeMap<(u32, u32), ArrivalTimes> = BTreeMap::new();
+        for &(from, to, departure, arrival) in &arrivals {
+            if single_route {
                 let empty = alone.latency_empty(NodeId(from), NodeId(to), 0) - config.flit_time();
-                prop_assert!(coming.head >= sending.head + empty);
-                if let Some(before) = last.insert((from, to), coming) {
-                    prop_assert!(coming.head >= before.head && coming.tail > before.tail, "{before:?} {coming:?}");
+                prop_assert!(arrival.head >= departure.head + empty);
+                if let Some(before) = last.insert((from, to), arrival) {
+                    prop_assert!(arrival.head >= before.head && arrival.tail > before.tail, "{before:?} {arrival:?}");
                 }
             }
         }

@@ -1,42 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric in virtual time: what a packet meets between two nodes.
+//! The fabric in virtual time, packet by packet: buffers, virtual channels, credits, arbitration.
 //!
 //! # Model
 //!
-//! Routers have a buffer for each virtual channel of each input, and a crossbar that passes one packet from each buffer
-//! at once. The first packet of a buffer asks the routing for an output; where several wait for one virtual channel,
-//! arbitration gives it to one of them, which keeps it until its tail has left; where several virtual channels of a link
-//! could send, arbitration takes turns. Credits, in flits, say what the next buffer has room for; they travel back as
-//! long as flits travel forth, in one message for what moves as a whole. Nodes take whatever comes.
+//! A router has a buffer for each virtual channel of each input, and a crossbar that passes one packet from each buffer
+//! at once. The first packet of a buffer asks the routing for an output virtual channel. If several packets wait for one
+//! virtual channel, arbitration allocates it to one of them; this packet keeps it until its tail has left. If several
+//! virtual channels of a link can send, arbitration takes turns. A credit is room for one flit in the next buffer.
+//! Credits travel back with the latency of the link; the credits of one packet (cut-through) travel together. A node
+//! accepts every packet at once.
 //!
-//! - *Cut-through*: a packet moves as a whole, and starts where the next buffer has room for all of it.
-//! - *Wormhole*: flits move one by one, those of several virtual channels in turns, and a packet that waits lies across
-//!   the buffers behind it.
+//! - *Cut-through*: a packet moves as a whole. It starts when the next buffer has room for all of it.
+//! - *Wormhole*: flits move one by one, and virtual channels of a link alternate flit by flit. A blocked packet occupies
+//!   all the buffers that it extends over.
 //!
 //! A head that is sent at `t` may leave the next router at `t + link latency + switch latency`. A flit ends on a channel
-//! no earlier than one flit time after it began there, and no earlier than it ended on the channel before plus those
+//! no earlier than one flit time after it began there, and no earlier than it ended on the previous channel plus those
 //! two latencies. So a packet of L flits that crosses h routers of an empty network takes
-//! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, that of the slowest channel on its way
-//! ([`Network::latency_empty`]).
+//! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, with the flit time of the slowest
+//! channel on the route ([`Network::latency_empty`]).
 //!
-//! Messages that cross as wholes, without events, are another model: `message.rs`.
+//! `message.rs` is the other model of a fabric: each message crosses as a whole, without events on the way.
 //!
-//! Blocking is what heads wait for; a deadlock is found in the moment in which its cycle closes (`deadlock.rs`). Faults
-//! are in `faults.rs`. The words and the questions are those of SWORDFISH (seed 002, section 2.7).
+//! A head is blocked while it waits for its output. A deadlock is found at the time at which its cycle closes
+//! (`deadlock.rs`). Faults are in `faults.rs`. Terms and measured quantities are those of SWORDFISH (seed 002,
+//! section 2.7).
 //!
 //! # Invariants
 //!
-//! 1. Each packet that is injected comes back as one [`Arrival`], delivered or lost, exactly once.
-//! 2. Credits of an output + credits under way + flits that its buffer holds or will hold = the buffer's size.
+//! 1. Each injected packet gives exactly one [`Arrival`], delivered or lost.
+//! 2. Credits of an output + credits on their way back + flits that its buffer holds or will hold = the buffer's size.
 //! 3. A virtual channel is allocated to one packet at a time; a channel carries one flit at a time.
-//! 4. Packets of one node leave in the order in which they were injected; what takes the same route stays in order.
-//! 5. Two runs with the same calls and the same seed are the same, to the picosecond.
+//! 4. Packets of one node leave in the order in which they were injected; packets on the same route stay in order.
+//! 5. Two runs with the same calls and the same seed are equal, to the picosecond.
 //!
 //! # Costs
 //!
 //! One event for each packet and hop where nothing blocks (cut-through; for each flit and hop in a wormhole network),
-//! up to three where it does. O(routing) + O(those who wait for the same link) for each; no allocation once the largest
-//! number of packets was under way. Bytes: `state.rs`.
+//! up to three where a packet is blocked. Each event costs O(routing) + O(packets that wait for the same link). Nothing
+//! is allocated once the number of packets in flight has reached its maximum. Bytes: `state.rs`.
 
 mod config;
 mod deadlock;
@@ -62,21 +64,22 @@ pub use config::{
 };
 pub use deadlock::{Deadlock, Stuck};
 pub use event::{NetworkEvent, Schedule};
-pub use message::{Coming, Messages, Sending};
+pub use message::{ArrivalTimes, Departure, MessageNetwork};
 pub use packet::{Arrival, Delivery, HopSpan, Loss, LossReason, Packet};
 pub(crate) use statistics::ratio;
-pub use statistics::{ChannelStatistics, Statistics};
+pub use statistics::{ChannelStatistics, NetworkStatistics};
 
 use crate::random::Random;
 use crate::time::Time;
 use event::Event;
 use slab::{NONE, Slab};
-use state::{ENDLESS, Fate, Flight, Lane, Link, Release, Releases, Reliability, Resident, State};
+use state::{Fate, Flight, Link, Release, Releases, Reliability, Resident, State, UNLIMITED, VirtualChannel};
 
 /// The fabric of one machine.
 ///
-/// [`Network::inject`] and [`Network::handle`] put events into the caller's queue, and the caller gives each back at its
-/// time, in order. After each `handle`, [`Network::take_arrival`] gives what came out at that time.
+/// [`Network::inject`] and [`Network::handle`] schedule events in the caller's queue. The caller passes each event to
+/// `handle` at its time, in order. After each `handle`, [`Network::take_arrival`] gives the packets that arrived or were
+/// lost at that time.
 #[derive(Debug)]
 pub struct Network {
     topology: Arc<Topology>,
@@ -84,14 +87,15 @@ pub struct Network {
     config: NetworkConfig,
     links: Vec<Link>,
     reliability: Vec<Reliability>,
-    lanes: Vec<Lane>,
-    /// The first source queue among the lanes.
+    vcs: Vec<VirtualChannel>,
+    /// Index of the first source queue in `vcs`.
     sources: u32,
-    /// Packets in each source queue that have not begun to leave.
+    /// Packets in each node's source queue that have not begun to leave.
     source_waiting: Vec<u32>,
-    /// Nodes that want to be told when one of theirs does ([`Network::tell_when_taken`]), and those that are to be told.
-    source_asks: Vec<bool>,
-    taken: Vec<NodeId>,
+    /// Nodes that asked for a notification when their next packet begins to leave ([`Network::notify_when_taken`]), and
+    /// nodes whose notification is due.
+    notify_requested: Vec<bool>,
+    notified: Vec<NodeId>,
     residents: Slab<Resident>,
     flights: Slab<Flight>,
     releases: Slab<Release>,
@@ -100,25 +104,25 @@ pub struct Network {
     generation: u32,
     virtual_channels: u32,
     cut_through: bool,
-    /// Acknowledgements can be what a link waits for; else they are not kept.
+    /// The retransmission window can stop a link; otherwise acknowledgements are not kept.
     window_limits: bool,
-    /// Of an output that has fewer credits, those that are back are counted.
+    /// An output with fewer credits than this collects the credits that have come back.
     credits_low: u32,
-    /// Any error rate is above 0.
+    /// Some error rate is above 0.
     errors: bool,
-    /// Rates of single channels; empty: all have those of the configuration.
+    /// Error rates of each channel; empty: all channels have those of the configuration.
     channel_errors: Vec<ErrorRates>,
-    /// Outputs whose owner has just got stuck.
+    /// Outputs whose owner has become stuck; each is to be checked for a deadlock.
     suspects: Vec<u32>,
     deadlock: Option<Deadlock>,
-    statistics: Statistics,
+    statistics: NetworkStatistics,
     spans: Vec<HopSpan>,
 }
 
-/// What a model of a fabric has counted.
+/// Access to the statistics of a fabric, in either model.
 pub trait Counted {
     fn topology(&self) -> &Topology;
-    fn statistics(&self) -> &Statistics;
+    fn statistics(&self) -> &NetworkStatistics;
     fn channel_statistics(&self, channel: u32) -> ChannelStatistics;
 }
 
@@ -127,7 +131,7 @@ impl Counted for Network {
         &self.topology
     }
 
-    fn statistics(&self) -> &Statistics {
+    fn statistics(&self) -> &NetworkStatistics {
         &self.statistics
     }
 
@@ -152,11 +156,11 @@ impl Network {
         Ok(Network {
             links: links(&topology, &config),
             reliability: vec![sound; channels as usize],
-            lanes: lanes(&topology, &config),
+            vcs: vcs(&topology, &config),
             sources,
             source_waiting: vec![0; topology.nodes() as usize],
-            source_asks: vec![false; topology.nodes() as usize],
-            taken: Vec::new(),
+            notify_requested: vec![false; topology.nodes() as usize],
+            notified: Vec::new(),
             residents: Slab::new(),
             flights: Slab::new(),
             releases: Slab::new(),
@@ -171,7 +175,7 @@ impl Network {
             channel_errors: Vec::new(),
             suspects: Vec::new(),
             deadlock: None,
-            statistics: Statistics::default(),
+            statistics: NetworkStatistics::default(),
             spans: Vec::new(),
             topology,
             routing,
@@ -179,27 +183,27 @@ impl Network {
         })
     }
 
-    /// Hands a packet to its node's injection channel. Packets of one node leave in order; the queue before the channel
-    /// has no limit.
+    /// Appends a packet to the source queue of its node. Packets of one node leave in order; the queue has no limit.
     ///
     /// # Panics
-    /// If a node does not exist, a packet goes to its own node, or its payload is longer than a packet's: a caller's bug.
+    /// If a node does not exist, if a packet is for its own node, or if its payload is longer than `packet_bytes`. Each
+    /// is a bug of the caller.
     pub fn inject(&mut self, now: Time, packet: Packet, queue: &mut impl Schedule) {
         let nodes = self.topology.nodes();
         assert!(packet.from.0 < nodes && packet.to.0 < nodes, "{packet:?} in a network of {nodes} nodes");
-        assert!(packet.from != packet.to, "{packet:?} goes nowhere");
+        assert!(packet.from != packet.to, "{packet:?} is for its own node");
         assert!(packet.bytes <= self.config.link.packet_bytes, "{packet:?} is too long");
         self.statistics.injected += 1;
         let route = self.routing.start(&self.topology, packet.from, packet.to, self.random.next_u64());
         let flits = self.config.flits(packet.bytes);
         let flight =
-            self.flights.insert(Flight { packet, route, injected: now, head: now, flits, hops: 0, fate: Fate::Sound });
+            self.flights.insert(Flight { packet, route, injected: now, head: now, flits, hops: 0, fate: Fate::Intact });
         let buffer = self.sources + packet.from.0;
         self.source_waiting[packet.from.0 as usize] += 1;
         let resident = self.enter(flight, buffer, flits, flits, now, now);
-        let busy_until = self.lanes[buffer as usize].busy_until;
-        if self.lanes[buffer as usize].front != resident {
-            self.residents[resident].state = State::Behind;
+        let busy_until = self.vcs[buffer as usize].busy_until;
+        if self.vcs[buffer as usize].front != resident {
+            self.residents[resident].state = State::Queued;
         } else if busy_until > now {
             self.schedule_ready(resident, busy_until, queue);
         } else {
@@ -225,13 +229,14 @@ impl Network {
         }
     }
 
-    /// What came out, in order of time. Take all after each [`Network::handle`].
+    /// The next packet that was delivered or lost, in order of time. To be called after each [`Network::handle`] until it
+    /// gives None.
     #[inline]
     pub fn take_arrival(&mut self) -> Option<Arrival> {
         self.arrivals.pop_front()
     }
 
-    pub fn statistics(&self) -> &Statistics {
+    pub fn statistics(&self) -> &NetworkStatistics {
         &self.statistics
     }
 
@@ -239,61 +244,61 @@ impl Network {
         self.links[channel as usize].statistics
     }
 
-    /// Packets that were injected and neither delivered nor lost, those in source queues included.
+    /// Packets that are injected and neither delivered nor lost, packets in source queues included.
     pub fn in_flight(&self) -> u64 {
         self.flights.in_use() as u64
     }
 
-    /// Packets that a node has handed over and that have not begun to leave it.
+    /// Packets in a node's source queue that have not begun to leave.
     pub fn waiting_at_source(&self, node: NodeId) -> u32 {
         self.source_waiting[node.0 as usize]
     }
 
-    /// The next packet of a node's that begins to leave its source queue makes [`Network::take_taken`] name the node, once.
-    pub fn tell_when_taken(&mut self, node: NodeId) {
-        self.source_asks[node.0 as usize] = true;
+    /// Asks for one notification, by [`Network::take_notification`], when the next packet begins to leave a node's source queue.
+    pub fn notify_when_taken(&mut self, node: NodeId) {
+        self.notify_requested[node.0 as usize] = true;
     }
 
-    /// A node that asked, and of which a packet has begun to leave.
+    /// A node that asked for a notification and whose next packet has begun to leave.
     #[inline]
-    pub fn take_taken(&mut self) -> Option<NodeId> {
-        self.taken.pop()
+    pub fn take_notification(&mut self) -> Option<NodeId> {
+        self.notified.pop()
     }
 
-    /// When a node's injection channel has sent what it is sending.
+    /// When a node's injection channel is free.
     pub fn injection_free_at(&self, node: NodeId) -> Time {
         self.links[self.topology.injection_channel(node) as usize].free_at
     }
 
-    /// Flits of a packet with so much payload.
+    /// Flits of a packet with `bytes` of payload.
     pub fn flits(&self, bytes: u32) -> u32 {
         self.config.flits(bytes)
     }
 
-    /// How long a packet with so much payload occupies its injection channel.
+    /// How long a packet with `bytes` of payload occupies its injection channel.
     pub fn injection_time(&self, bytes: u32) -> Time {
         self.config.node_flit_time() * u64::from(self.config.flits(bytes))
     }
 
-    /// How long a link between routers takes for a flit.
+    /// How long a flit occupies a link between routers.
     pub fn flit_time(&self) -> Time {
         self.config.flit_time()
     }
 
-    /// The channels that lead from a router to a router, ascending.
+    /// The channels from a router to a router, ascending.
     pub fn channels_between_routers(&self) -> Vec<u32> {
         let first_injection = self.topology.channels() - self.topology.nodes();
         (0..first_injection)
-            .filter(|&channel| self.lanes[(channel * self.virtual_channels) as usize].router != NONE)
+            .filter(|&channel| self.vcs[(channel * self.virtual_channels) as usize].router != NONE)
             .collect()
     }
 
-    /// Each packet's time on each channel since the last call, where the configuration asks for it.
+    /// The time of each packet on each channel since the last call. Empty unless the configuration has `trace`.
     pub fn take_spans(&mut self) -> Vec<HopSpan> {
         std::mem::take(&mut self.spans)
     }
 
-    /// Keeps no spans from now on.
+    /// Drops the spans and records no more.
     pub fn stop_trace(&mut self) {
         self.config.trace = false;
         self.spans = Vec::new();
@@ -312,7 +317,8 @@ impl Network {
     }
 }
 
-/// Credits that are back are counted when this share of a buffer is out: often enough for few to be kept, and not for each packet.
+/// An output collects returned credits when more than 1/16 of its buffer is occupied: not for each packet, yet often
+/// enough that few returns are kept.
 const CREDITS_OUT: u32 = 16;
 
 fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
@@ -332,18 +338,18 @@ fn links(topology: &Topology, config: &NetworkConfig) -> Vec<Link> {
     numbered.map(|(channel, end)| link(channel >= first_injection || matches!(end, Peer::Node(_)))).collect()
 }
 
-fn lanes(topology: &Topology, config: &NetworkConfig) -> Vec<Lane> {
-    let lane = |channel: u32, end: Peer| {
+fn vcs(topology: &Topology, config: &NetworkConfig) -> Vec<VirtualChannel> {
+    let new = |channel: u32, end: Peer| {
         let (router, port) = match end {
             Peer::Router { router, port } => (router.0, port.0),
             Peer::Node(_) | Peer::Unconnected => (NONE, 0),
         };
-        Lane {
+        VirtualChannel {
             owner: NONE,
             waiters: NONE,
             waiters_last: NONE,
             last: 0,
-            credits: if router == NONE { ENDLESS } else { config.link.buffer_flits },
+            credits: if router == NONE { UNLIMITED } else { config.link.buffer_flits },
             releases: Releases::EMPTY,
             channel,
             front: NONE,
@@ -355,15 +361,15 @@ fn lanes(topology: &Topology, config: &NetworkConfig) -> Vec<Lane> {
         }
     };
     let ends = (0..).zip(ends(topology));
-    let mut lanes: Vec<Lane> = Vec::new();
+    let mut vcs: Vec<VirtualChannel> = Vec::new();
     for (channel, end) in ends {
-        lanes.extend((0..config.link.virtual_channels).map(|_| lane(channel, end)));
+        vcs.extend((0..config.link.virtual_channels).map(|_| new(channel, end)));
     }
-    lanes.extend((0..topology.nodes()).map(|_| lane(NONE, Peer::Unconnected)));
-    lanes
+    vcs.extend((0..topology.nodes()).map(|_| new(NONE, Peer::Unconnected)));
+    vcs
 }
 
-/// Where each channel leads, in the order of their numbers.
+/// The receiving end of each channel, in the order of channel numbers.
 fn ends(topology: &Topology) -> Vec<Peer> {
     let mut ends = Vec::with_capacity(topology.channels() as usize);
     for router in (0..topology.routers()).map(RouterId) {

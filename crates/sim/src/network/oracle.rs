@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The model of `mod.rs` once more, flit by flit and without a thought for speed: what the network is compared with.
+//! A second, slow implementation of the model of `mod.rs`, flit by flit. Tests compare the network with it.
 //!
-//! At each point in time in which anything can happen all heads ask first, and then links are served until nothing
-//! moves. Who is served first where two came at the very same time is left open by the model; `ambiguous` says that it
-//! happened.
+//! At each time at which anything can happen all heads ask for their outputs first, and then links are served. If two
+//! packets ask at the same time, the model does not say which is served first; `ambiguous` records that this happened.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -24,7 +23,7 @@ struct Flit {
 struct Buffer {
     flits: VecDeque<Flit>,
     busy_until: Time,
-    /// The output that its first packet asked for, and when.
+    /// The output of its first packet, and when the packet asked for it.
     asked: Option<(usize, Time)>,
 }
 
@@ -56,7 +55,7 @@ pub(super) struct Oracle<'a> {
     outputs: Vec<Output>,
     links: Vec<Link>,
     agenda: BTreeSet<Time>,
-    /// Head and tail of each packet at its node.
+    /// When head and tail of each packet arrive at its node.
     pub arrivals: BTreeMap<usize, (Time, Time)>,
     pub ambiguous: bool,
 }
@@ -104,7 +103,7 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// All packets, in order of time.
+    /// Simulates these packets, which are in order of time.
     pub fn run(&mut self, packets: &[(Time, Packet)]) {
         for (number, &(at, packet)) in packets.iter().enumerate() {
             let route = self.routing.start(self.topology, packet.from, packet.to, 0);
@@ -117,7 +116,7 @@ impl<'a> Oracle<'a> {
         }
         while let Some(now) = self.agenda.pop_first() {
             self.heads_ask(now);
-            // What is sent now reaches nobody before later, so that one round is enough.
+            // A flit that is sent now arrives later, so one round is enough.
             let mut channels: Vec<usize> =
                 self.buffers.iter().filter_map(|buffer| Some(buffer.asked?.0 / self.vcs())).collect();
             channels.sort_unstable();
@@ -189,7 +188,7 @@ impl<'a> Oracle<'a> {
         }) else {
             return;
         };
-        // Several could go, and one of them only since this very moment.
+        // Several outputs can send, and one of them only since this time.
         let fresh = |&output: &usize| {
             let owner = &self.buffers[self.outputs[output].owner.expect("an owner")];
             let credit = self.outputs[output].coming.iter().any(|&(at, _)| at == now);

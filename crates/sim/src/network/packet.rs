@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What goes into a network, and what comes out of it.
+//! Packets as a network takes them, and arrivals as it gives them.
 
 use selvedge_fabric::NodeId;
 use serde::Serialize;
 
 use crate::time::Time;
 
-/// What a node hands to its network.
+/// A packet that a node injects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub from: NodeId,
     pub to: NodeId,
-    /// Payload.
+    /// Bytes of payload.
     pub bytes: u32,
-    /// The sender's, given back as it is.
+    /// A number of the sender's choice; the network does not read it.
     pub message: u64,
-    /// The sender's, given back as it is.
+    /// A flag of the sender's choice; the network does not read it.
     pub last: bool,
 }
 
-/// What became of a packet: each that was injected comes back as exactly one of these.
+/// The result of a packet: exactly one for each injected packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     Delivered(Delivery),
@@ -35,22 +35,22 @@ impl Arrival {
     }
 }
 
-/// A packet that is whole at its node.
+/// A packet that has arrived at its node, all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     pub packet: Packet,
     pub injected: Time,
-    /// When its first byte came.
+    /// When its first byte arrived.
     pub head: Time,
-    /// When its last byte came: now.
+    /// When its last byte arrived.
     pub at: Time,
     /// Routers that it crossed.
     pub hops: u32,
-    /// It was taken out of a deadlock and came late, possibly after packets that were sent after it.
+    /// It was taken out of a deadlock and arrived late, possibly after packets that were sent after it.
     pub recovered: bool,
 }
 
-/// A packet that will not come.
+/// A packet that is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
     pub packet: Packet,
@@ -62,13 +62,13 @@ pub struct Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LossReason {
-    /// A link lost it, and links do not send again.
+    /// A link without retransmission lost it.
     Loss,
-    /// Its CRC was wrong at its node, and links do not send again.
+    /// Its CRC was wrong at its node, and links have no retransmission.
     Corruption,
-    /// It was on a link that failed, or waited longer than the limit for one that is down.
+    /// It was on a link that failed, or waited longer than `link_down_limit` for a link that is down.
     LinkDown,
-    /// The routing knows no way.
+    /// The routing gives no route.
     NoRoute,
 }
 
@@ -76,7 +76,7 @@ impl LossReason {
     pub const ALL: [LossReason; 4] =
         [LossReason::Loss, LossReason::Corruption, LossReason::LinkDown, LossReason::NoRoute];
 
-    /// For people.
+    /// The reason as text for a report.
     pub fn words(self) -> &'static str {
         match self {
             LossReason::Loss => "lost on a link",
@@ -87,7 +87,7 @@ impl LossReason {
     }
 }
 
-/// A packet's time on one channel, first flit's start to last flit's end.
+/// The time of a packet, or a message, on one channel: from the start of its first flit to the end of its last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HopSpan {
     pub message: u64,

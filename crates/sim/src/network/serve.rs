@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Who is next, where several wait for one link.
+//! Arbitration: which packet is sent next over a link.
 //!
-//! Two steps, as in routers with virtual channels: a virtual channel without an owner is given to one of those that wait
-//! for it; then one of the owners that have something to send, and room for it, gets the link. An owner that waits for
-//! room keeps its virtual channel, so that short packets do not pass a long one for ever.
+//! Two steps, as in routers with virtual channels. First, a virtual channel without an owner is allocated to one of the
+//! packets that wait for it. Then one of the owners that have a flit to send, and room for it, gets the link. An owner
+//! that waits for room keeps its virtual channel, so that short packets cannot pass a long one for ever.
 //!
-//! A link is woken when something can have changed: when it is free, when enough credits or acknowledgements are there,
-//! when it is repaired. `wake_at` is the earliest wake under way; any other that comes is stale.
+//! A link is served again when it becomes free, when enough credits or acknowledgements have come back, and when it is
+//! repaired. `wake_at` is the time of the earliest queued wake event; any other wake event is stale.
 
 use super::event::Event;
 use super::slab::NONE;
-use super::state::{ENDLESS, State};
+use super::state::{State, UNLIMITED};
 use super::{Arbitration, Network, NetworkEvent, Schedule};
 use crate::time::Time;
 
-/// Whether what moves as a whole has room at the other end.
+/// Whether the next buffer has room for the packet, or the flit, that is to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
     Now,
     At(Time),
-    /// Not with the credits under way: somebody has to move first.
+    /// The credits in flight are not enough: another packet has to move first.
     Unknown,
 }
 
 impl Network {
-    /// Sends the next packet or flit over a link, if it is free.
+    /// Sends the next packet or flit over a link, if the link is free.
     pub(super) fn serve(&mut self, now: Time, channel: u32, queue: &mut impl Schedule) {
         let link = &self.links[channel as usize];
         if link.waiting == 0 {
@@ -46,7 +46,7 @@ impl Network {
         for step in 1..=self.virtual_channels {
             let turn = last_vc + step;
             let vc = if turn >= self.virtual_channels { turn - self.virtual_channels } else { turn };
-            let owner = self.lanes[(first + vc) as usize].owner;
+            let owner = self.vcs[(first + vc) as usize].owner;
             if owner == NONE || self.residents[owner].ready == 0 || !(is_up || self.has_begun(owner)) {
                 continue;
             }
@@ -83,10 +83,10 @@ impl Network {
         }
     }
 
-    /// Appends a resident to those that wait for an output.
+    /// Appends a resident to the packets that wait for an output.
     pub(super) fn wait(&mut self, resident: u32, output: u32) {
         self.residents[resident].state = State::Waiting;
-        let out = &mut self.lanes[output as usize];
+        let out = &mut self.vcs[output as usize];
         if out.waiters == NONE {
             out.waiters = resident;
         } else {
@@ -96,10 +96,10 @@ impl Network {
         self.links[out.channel as usize].waiting += 1;
     }
 
-    /// Gives a free virtual channel to one of those that wait for it.
+    /// Allocates a free virtual channel to one of the packets that wait for it.
     #[inline]
     fn allocate(&mut self, output: u32) {
-        let out = &self.lanes[output as usize];
+        let out = &self.vcs[output as usize];
         if out.owner != NONE || out.waiters == NONE {
             return;
         }
@@ -108,15 +108,15 @@ impl Network {
             Arbitration::RoundRobin => self.next_in_turn(output),
         };
         self.remove_waiter(chosen);
-        let out = &mut self.lanes[output as usize];
+        let out = &mut self.vcs[output as usize];
         out.owner = chosen;
         out.last = self.residents[chosen].buffer;
         self.residents[chosen].state = State::Owner;
     }
 
-    /// The first input after the one that was served last, in the order of their numbers.
+    /// Round-robin: the packet in the first buffer after the one that was served last, in the order of buffer numbers.
     fn next_in_turn(&self, output: u32) -> u32 {
-        let out = &self.lanes[output as usize];
+        let out = &self.vcs[output as usize];
         let (mut chosen, mut least) = (NONE, u32::MAX);
         let mut waiter = out.waiters;
         while waiter != NONE {
@@ -130,10 +130,10 @@ impl Network {
         chosen
     }
 
-    /// It still counts as waiting for the link.
+    /// Removes a resident from the packets that wait for its output. It still counts in `Link::waiting`.
     pub(super) fn remove_waiter(&mut self, resident: u32) {
         let output = self.residents[resident].output as usize;
-        let (mut before, mut waiter) = (NONE, self.lanes[output].waiters);
+        let (mut before, mut waiter) = (NONE, self.vcs[output].waiters);
         while waiter != resident {
             before = waiter;
             waiter = self.residents[waiter].next_waiter;
@@ -141,22 +141,22 @@ impl Network {
         let after = self.residents[resident].next_waiter;
         self.residents[resident].next_waiter = NONE;
         if before == NONE {
-            self.lanes[output].waiters = after;
+            self.vcs[output].waiters = after;
         } else {
             self.residents[before].next_waiter = after;
         }
         if after == NONE {
-            self.lanes[output].waiters_last = before;
+            self.vcs[output].waiters_last = before;
         }
     }
 
-    /// Flits that this resident sends at once.
+    /// Flits that this resident sends at a time.
     #[inline]
     pub(super) fn unit(&self, resident: u32) -> u32 {
         if self.cut_through { self.residents[resident].left } else { 1 }
     }
 
-    /// Its head has left, so that the rest follows even over a link that failed.
+    /// Whether its head has left. Then the rest follows, even over a link that has failed.
     #[inline]
     pub(super) fn has_begun(&self, resident: u32) -> bool {
         let here = &self.residents[resident];
@@ -165,7 +165,7 @@ impl Network {
 
     #[inline]
     pub(super) fn has_room(&mut self, output: u32, now: Time, flits: u32) -> bool {
-        let out = &mut self.lanes[output as usize];
+        let out = &mut self.vcs[output as usize];
         if out.credits < flits.max(self.credits_low) {
             out.credits += out.releases.collect(&mut self.releases, now);
         }
@@ -177,11 +177,11 @@ impl Network {
         if self.has_room(output, now, flits) {
             return Room::Now;
         }
-        let out = &self.lanes[output as usize];
+        let out = &self.vcs[output as usize];
         out.releases.when(&self.releases, flits - out.credits).map_or(Room::Unknown, Room::At)
     }
 
-    /// Whether so many flits may be sent before anything is acknowledged.
+    /// Whether the retransmission window allows so many flits.
     #[inline]
     pub(super) fn has_window(&mut self, channel: u32, now: Time, flits: u32) -> bool {
         if !self.window_limits {
@@ -197,24 +197,24 @@ impl Network {
         link.acknowledgements.when(&self.releases, flits - link.window).unwrap_or(Time::MAX)
     }
 
-    /// An owner has no room and none is on its way. Told once for each time that it stops.
+    /// Notes that an owner has no room and that no credits for it are in flight. Once for each time that it stops.
     fn suspect(&mut self, output: u32) {
-        let out = &mut self.lanes[output as usize];
-        debug_assert!(out.credits != ENDLESS);
+        let out = &mut self.vcs[output as usize];
+        debug_assert!(out.credits != UNLIMITED);
         if !out.stuck {
             out.stuck = true;
             self.suspects.push(output);
         }
     }
 
-    /// Something could be sent, were the link free.
+    /// Whether a flit or packet could be sent if the link were free.
     #[inline]
     pub(super) fn has_work(&self, channel: u32) -> bool {
         if self.links[channel as usize].waiting == 0 {
             return false;
         }
         let first = (channel * self.virtual_channels) as usize;
-        let outputs = &self.lanes[first..first + self.virtual_channels as usize];
+        let outputs = &self.vcs[first..first + self.virtual_channels as usize];
         outputs
             .iter()
             .any(|out| if out.owner == NONE { out.waiters != NONE } else { self.residents[out.owner].ready > 0 })

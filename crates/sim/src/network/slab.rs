@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Slots that are taken and given back, addressed by 32 bits: no allocation once the largest number was in use.
+//! Slots with 32-bit indices and a free list. Nothing is allocated once the number of used slots has reached its maximum.
 
-/// No slot.
+/// The index of no slot.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Debug)]
@@ -31,7 +31,7 @@ impl<T> Slab<T> {
         }
     }
 
-    /// The caller holds no index of this slot any more. What it held stays readable until it is taken again.
+    /// Frees a slot. The value stays readable until the slot is used again.
     #[inline]
     pub fn remove(&mut self, slot: u32) {
         self.free.push(slot);

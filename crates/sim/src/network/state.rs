@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a network holds: links, lanes, and the packets in them.
+//! The state of a network: links, virtual channels, and the packets in their buffers.
 //!
-//! Virtual channel `vc` of channel `c` is lane `c * virtual_channels + vc`: an *output* at its sender, with credits and an
-//! owner, and a *buffer* at its receiver, a FIFO of residents. Behind these lanes come the source queues, one for each
-//! node, whose only output is the node's injection channel.
+//! Virtual channel `vc` of channel `c` has index `c * virtual_channels + vc`. It is an *output* at its sender, with
+//! credits and an owner, and a *buffer* at its receiver, a FIFO of residents. After the virtual channels come the source
+//! queues, one for each node; the only output of a source queue is the node's injection channel.
 //!
-//! Bytes: 88 for each channel, 64 for each of its virtual channels, 68 for each node; 64 for each packet on its way, 64
-//! for each buffer that it is in, 16 for each credit on its way.
+//! Bytes: 88 for each channel, 64 for each of its virtual channels, 68 for each node; 64 for each packet in flight, 64
+//! for each buffer that it is in, 16 for each return of credits in flight.
 
 use selvedge_fabric::RouteState;
 
@@ -19,15 +19,15 @@ use crate::time::Time;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Link {
-    /// Its last flit that was sent ends here.
+    /// When the last flit that was sent ends.
     pub free_at: Time,
-    /// When its next wake is due; none: never.
+    /// When the next wake event is due; `Time::MAX`: none is queued.
     pub wake_at: Time,
     pub flit_time: Time,
     pub latency: Time,
-    /// Residents that wait for one of its lanes, owners included.
+    /// Residents that wait for one of its virtual channels, owners included.
     pub waiting: u32,
-    /// The virtual channel that was served last.
+    /// The virtual channel that was served last, for round-robin arbitration.
     pub last_vc: u8,
     pub is_up: bool,
     pub statistics: ChannelStatistics,
@@ -35,91 +35,93 @@ pub(super) struct Link {
 
 const _: () = assert!(size_of::<Link>() == 64);
 
-/// What of a channel only faults need.
+/// The part of a channel's state that only faults and retransmission use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reliability {
-    /// Since when it is down; up: never.
+    /// When it failed; `Time::MAX`: it is up.
     pub down_since: Time,
-    /// Flits that may be sent before one of those under way is acknowledged, and the acknowledgements under way.
+    /// Flits that may be sent before the next acknowledgement.
     pub window: u32,
+    /// Acknowledgements in flight.
     pub acknowledgements: Releases,
 }
 
-/// A virtual channel: at its sender an output, at its receiver a buffer; or a source queue, which is a buffer only. One
+/// A virtual channel: an output at its sender, a buffer at its receiver. Or a source queue, which is only a buffer. One
 /// cache line.
 #[derive(Debug)]
 #[repr(align(64))]
-pub(super) struct Lane {
+pub(super) struct VirtualChannel {
     /// The resident to which the output is allocated.
     pub owner: u32,
     /// Residents that wait for it, oldest first.
     pub waiters: u32,
     pub waiters_last: u32,
-    /// The buffer that was served last, for round-robin.
+    /// The buffer that was served last, for round-robin arbitration.
     pub last: u32,
-    /// Free flits of the buffer, as far as the sender knows; `ENDLESS` where that is a node.
+    /// Free flits of the buffer, as the sender knows them; `UNLIMITED` where the receiver is a node.
     pub credits: u32,
-    /// Credits under way.
+    /// Credits on their way back.
     pub releases: Releases,
     pub channel: u32,
     /// The first and the last packet of the buffer.
     pub front: u32,
     pub back: u32,
-    /// When the tail of the packet that was in front before has left.
+    /// When the tail of the previous front packet has left.
     pub busy_until: Time,
-    /// Whose buffer it is: `NONE` for a node, and for a source queue.
+    /// The router that has the buffer; `NONE` at a node, and for a source queue.
     pub router: u32,
     pub port: u16,
-    /// The owner is known to have no room, and no credit under way that gives it any.
+    /// The owner has no room, and the credits on their way back do not give it enough.
     pub stuck: bool,
 }
 
-const _: () = assert!(size_of::<Lane>() == 64);
+const _: () = assert!(size_of::<VirtualChannel>() == 64);
 
-/// A node takes whatever comes.
-pub(super) const ENDLESS: u32 = u32::MAX;
+/// Credits of an output towards a node, which accepts every packet.
+pub(super) const UNLIMITED: u32 = u32::MAX;
 
 /// A packet, or a part of it, in one buffer. One cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Resident {
     pub packet: u32,
-    /// Behind it in its buffer.
+    /// The next packet in the same buffer.
     pub next: u32,
+    /// The next packet that waits for the same output.
     pub next_waiter: u32,
     pub buffer: u32,
-    /// Where it goes from here, once it asked.
+    /// Its output, once it has asked for one.
     pub output: u32,
-    /// Tells it from those that had its slot before, for events that are still under way.
+    /// Differs from that of earlier users of the slot: an event with another generation is stale.
     pub generation: u32,
-    /// Flits that have not left this buffer, those that are still to come included.
+    /// Flits that have not left this buffer, flits that have not arrived in it included.
     pub left: u32,
-    /// Flits that could leave now.
+    /// Flits that can leave.
     pub ready: u32,
-    /// When it asked for its output; before that: when its head is through the switch's latency.
+    /// When it asked for its output; before that, when its head has passed the switch's latency.
     pub asked: Time,
-    /// Before this its last flit here cannot have ended on the next channel, because it comes in no faster.
+    /// The last flit in this buffer ends on the next channel no earlier than this, for it arrives no faster.
     pub end_in: Time,
     /// When its head left.
     pub started: Time,
     pub state: State,
-    /// What it sends from here does not arrive.
+    /// The flits that it sends from here are lost on the link.
     pub lost: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// An event will tell when it may ask.
-    Coming,
-    /// It could ask, and is not the first of its buffer.
-    Behind,
-    /// It waits for its output.
+    /// A `Ready` event is queued for it.
+    Arriving,
+    /// It has arrived, but is not the first packet of its buffer.
+    Queued,
+    /// It waits until its output is allocated to it.
     Waiting,
-    /// Its output is its own; it waits for the link, for room, or for its own flits.
+    /// Its output is allocated to it; it waits for the link, for credits, or for its own flits.
     Owner,
-    /// What comes of it is taken out here.
-    Sink,
-    /// Its link failed before it arrived; it will be sent again.
+    /// Its flits are removed from the network here.
+    Draining,
+    /// Its link failed before it arrived; it is sent again after the repair.
     Held,
 }
 
@@ -140,19 +142,21 @@ const _: () = assert!(size_of::<Resident>() == 64 && size_of::<Flight>() == 64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    Sound,
-    /// Its CRC is wrong, or it was cut: its node will not take it.
-    Spoilt(LossReason),
+    Intact,
+    /// It is lost: its CRC is wrong, it was cut short, or it has no route.
+    Lost(LossReason),
+    /// It was taken out of a deadlock, and is delivered later.
     Recovered,
 }
 
-/// Room that comes back at a time, in order of time.
+/// Credits or acknowledgements that come back, in order of time: a FIFO of [`Release`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Releases {
     front: u32,
     back: u32,
 }
 
+/// At `at`, so many flits may be sent again.
 #[derive(Debug)]
 pub(super) struct Release {
     at: Time,
@@ -177,7 +181,7 @@ impl Releases {
         self.back = slot;
     }
 
-    /// What has come back by now.
+    /// Removes what has come back by `now`; gives the sum of its flits.
     #[inline]
     pub fn collect(&mut self, slab: &mut Slab<Release>, now: Time) -> u32 {
         let mut flits = 0;
@@ -193,7 +197,7 @@ impl Releases {
         flits
     }
 
-    /// When so many flits will have come back; none: not with what is under way.
+    /// When so many flits have come back. None: there are not so many in flight.
     pub fn when(&self, slab: &Slab<Release>, mut flits: u32) -> Option<Time> {
         let mut slot = self.front;
         while slot != NONE {
@@ -207,7 +211,7 @@ impl Releases {
         None
     }
 
-    /// All that is under way.
+    /// The sum of all flits in flight.
     pub fn sum(&self, slab: &Slab<Release>) -> u32 {
         let (mut slot, mut sum) = (self.front, 0);
         while slot != NONE {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network against its oracle, its formula, known bounds, and faults.
+//! The network against its oracle and the formula of the empty network, under deadlocks and faults.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::oracle::Oracle;
 use super::*;
 use crate::queue::Queue;
 
-/// What may be in a queue beside the network's own events.
+/// A step of a test beside the network's own events.
 #[derive(Clone, Copy, Debug)]
 enum Script {
     Inject(Packet),
@@ -19,7 +19,7 @@ enum Script {
     Repair(u32),
 }
 
-/// Runs a network alone: what the script says, then until nothing happens any more.
+/// Runs a network alone: the script, then all events until the queue is empty.
 fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arrival> {
     let mut queue: Queue<NetworkEvent> = Queue::new();
     let mut script: Vec<_> = script.to_vec();
@@ -45,13 +45,13 @@ fn run(network: &mut Network, script: &[(Time, Script)]) -> Vec<Arrival> {
     }
 }
 
-/// After everything has left: credits at home, nothing held, nothing waits.
+/// Checks that an empty network has all its credits, and that no packet waits or is held.
 fn assert_empty(network: &mut Network) {
     for output in 0..network.sources as usize {
-        let out = &mut network.lanes[output];
+        let out = &mut network.vcs[output];
         assert_eq!(out.owner, NONE, "output {output} has an owner");
         assert_eq!(out.waiters, NONE, "output {output} has waiters");
-        if out.credits != ENDLESS {
+        if out.credits != UNLIMITED {
             out.credits += out.releases.collect(&mut network.releases, Time::MAX);
             assert_eq!(out.credits, network.config.link.buffer_flits, "credits of output {output}");
         }
@@ -60,7 +60,7 @@ fn assert_empty(network: &mut Network) {
     for link in &mut network.reliability {
         link.acknowledgements.collect(&mut network.releases, Time::MAX);
     }
-    assert!(network.lanes.iter().all(|lane| lane.front == NONE && lane.back == NONE));
+    assert!(network.vcs.iter().all(|vc| vc.front == NONE && vc.back == NONE));
     assert!(network.source_waiting.iter().all(|&waiting| waiting == 0));
     assert_eq!(network.residents.in_use(), 0);
     assert_eq!(network.flights.in_use(), 0);
@@ -90,7 +90,7 @@ fn small(kind: usize) -> (Topology, Algorithm, u8) {
     }
 }
 
-/// Every routing of every kind of topology, with as many virtual channels as it needs.
+/// Every routing of every kind of topology, with 4 virtual channels.
 pub(super) fn all_routings() -> Vec<(Arc<Topology>, Routing)> {
     let graph = "router a\nrouter b\nrouter c\nlink a b\nlink b c\nlink c a\nnode n0 a\nnode n1 b\nnode n2 c\n";
     let topologies = [
@@ -147,7 +147,7 @@ fn an_empty_network_takes_as_long_as_the_formula_says() {
                         assert_eq!(delivery.at - start, network.latency_empty(from, to, bytes), "{delivery:?}");
                     }
                     if deep {
-                        // Spelt out once more, from what the packet says about its way.
+                        // The formula again, with the number of hops that the packet reports.
                         let h = u64::from(delivery.hops);
                         let slow = if h > 1 { config.flit_time() } else { Time::ZERO }.max(config.node_flit_time());
                         let wires = config.node_latency() * 2 + config.link.latency * (h - 1);
@@ -165,7 +165,7 @@ fn an_empty_network_takes_as_long_as_the_formula_says() {
     assert!(checked > 10_000, "{checked}");
 }
 
-/// Packets at random times, dense enough to block each other.
+/// Packets at random times, close enough to block each other.
 fn load(seed: u64, nodes: u32, count: u32, spread: u64, bytes_max: u32) -> Vec<(Time, Packet)> {
     let mut random = Random::new(seed, 0);
     let mut packets: Vec<_> = (0..count)
@@ -181,7 +181,7 @@ fn load(seed: u64, nodes: u32, count: u32, spread: u64, bytes_max: u32) -> Vec<(
     packets
 }
 
-/// Compares a network with its oracle; None where the model leaves the order open.
+/// Compares a network with its oracle; None if the model leaves the order open. Gives the number of blocked heads.
 fn compare(seed: u64, kind: usize, count: u32, config: NetworkConfig) -> Option<u64> {
     let (topology, algorithm, vcs) = small(kind);
     let topology = Arc::new(topology);
@@ -242,7 +242,7 @@ fn every_packet_arrives_when_the_flit_by_flit_oracle_says() {
     assert!(blocked > 3_000, "only {blocked} heads were blocked");
 }
 
-/// Packets as fast as their nodes can send them, on a routing that locks up.
+/// Packets as fast as their nodes can send them, on a routing that deadlocks.
 fn crowd(topology: Topology, algorithm: Algorithm, switching: Switching, each: u32, seed: u64) -> Network {
     let topology = Arc::new(topology);
     let mut config = config(1, switching, Arbitration::RoundRobin);
@@ -269,7 +269,7 @@ fn every_deadlock_is_found_and_resolved() {
     }
 }
 
-/// A small network with everything that can go wrong going wrong.
+/// A small network with all kinds of faults at once.
 #[derive(Clone, Debug)]
 struct Trouble {
     seed: u64,
@@ -280,7 +280,7 @@ struct Trouble {
     loss: f64,
     corruption: f64,
     packets: u32,
-    /// Links that fail: which, when, and for how long.
+    /// Links that fail: channel, time, and duration (None: for ever).
     failures: Vec<(u32, u64, Option<u64>)>,
 }
 
@@ -304,7 +304,7 @@ fn trouble() -> impl Strategy<Value = Trouble> {
 }
 
 fn in_trouble(trouble: &Trouble) -> (Network, Vec<Arrival>) {
-    // The last two lock up, and choose.
+    // Kind 7 deadlocks; kind 8 is adaptive.
     let (topology, algorithm, vcs) = match trouble.kind {
         7 => (Topology::torus(&[5, 5], &[], 1).unwrap(), Algorithm::ShortestPath, 1),
         8 => (Topology::mesh(&[4, 4], 1).unwrap(), Algorithm::WestFirst, 1),
@@ -414,7 +414,7 @@ fn faults_happen_and_links_hide_what_they_can() {
         assert!(sum(&arrivals) > sum(&sound), "errors cost nothing");
         let (_, arrivals) = in_trouble(&Trouble { wormhole, retransmission: false, ..base.clone() });
         assert!(count(&arrivals, LossReason::Loss) > 20 && count(&arrivals, LossReason::Corruption) > 20);
-        // All links into one corner fail and stay down: what goes there is lost, and nothing else.
+        // All channels fail and stay down: every packet is lost.
         let failures = (0..1000).map(|channel| (channel, 0, None)).collect();
         let all = Trouble { wormhole, loss: 0.0, corruption: 0.0, failures, ..base.clone() };
         let (_, arrivals) = in_trouble(&all);
@@ -435,7 +435,7 @@ fn a_link_that_is_repaired_in_time_loses_nothing() {
     let empty = alone.latency_empty(NodeId(0), NodeId(1), 100);
     let script = [(Time::ZERO, Script::Inject(packet(0))), (Time::ZERO, Script::Inject(packet(1)))];
     let sound = run(&mut alone, &script);
-    // Down while the first is on the wire (520 ns to 1020 ns) and the second is not there yet.
+    // Down while the first packet is on the wire (520 ns to 1020 ns) and the second has not arrived.
     let down = |from: u64, to: u64| {
         let mut network = Network::new(topology.clone(), routing.clone(), config.clone()).unwrap();
         let mut script = script.to_vec();
@@ -455,7 +455,7 @@ fn a_link_that_is_repaired_in_time_loses_nothing() {
     let late = down(600, 9_000);
     assert_eq!(late[0], Time::from_ns(9_000) + empty - started, "sent again at its repair");
     assert!(late[1] > late[0]);
-    // After the head has passed nothing changes for the first.
+    // A failure after its head has passed changes nothing for the first packet.
     let Arrival::Delivered(first) = sound[0] else { panic!("{sound:?}") };
     assert_eq!(down(1_030, 1_040)[0], first.at);
 }
@@ -468,7 +468,7 @@ fn a_deadlock_that_is_left_is_described() {
     config.deadlock = DeadlockPolicy::Detect;
     let routing = Routing::new(&topology, Algorithm::DimensionOrderUnguarded, 1).unwrap();
     let mut network = Network::new(topology, routing, config).unwrap();
-    // Each node sends three hops to the right, twice: the ring fills, and nobody can move.
+    // Each node sends three hops to the right, twice: the ring fills, and no packet can move.
     let script: Vec<_> = (0..16)
         .map(|number| {
             let (from, to) = (NodeId(number % 8), NodeId((number + 3) % 8));
@@ -482,8 +482,8 @@ fn a_deadlock_that_is_left_is_described() {
     assert_eq!(network.find_deadlock(deadlock.at).map(|found| found.cycle.len()), Some(8));
     assert_eq!(network.statistics().deadlocks, 1);
     assert_eq!(network.statistics().cycle_lengths, BTreeMap::from([(8, 1)]));
-    // Each waits for the next: the channels of the cycle follow each other round the ring.
-    let routers: Vec<u32> = deadlock.cycle.iter().map(|stuck| network.lanes[stuck.channel as usize].router).collect();
+    // Each packet waits for the next: the channels of the cycle follow each other round the ring.
+    let routers: Vec<u32> = deadlock.cycle.iter().map(|stuck| network.vcs[stuck.channel as usize].router).collect();
     let steps: Vec<u32> = (0..8).map(|at| (routers[(at + 1) % 8] + 8 - routers[at]) % 8).collect();
     assert!(steps.iter().all(|&step| step == steps[0] && (step == 1 || step == 7)), "{routers:?}");
 }

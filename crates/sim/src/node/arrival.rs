@@ -69,7 +69,7 @@ impl<R: Ranks> Simulation<R> {
     /// Packets that have arrived, or never will; and nodes whose next packet the fabric has room for again.
     pub(super) fn take_arrivals(&mut self, now: Time) {
         let Fabric::Packets(network) = &mut self.network else { return };
-        while let Some(node) = network.take_taken() {
+        while let Some(node) = network.take_notification() {
             if let Some(&next) = self.stations[node.0 as usize].leaving.front() {
                 self.queue.schedule(now, Event::Inject(next));
             }

@@ -14,7 +14,7 @@ use selvedge_nic::tables::kind;
 use serde::Serialize;
 
 use crate::machine::Machine;
-use crate::network::{Counted, ErrorRates, HopSpan, Messages, Network, NetworkError, Sending, Switching};
+use crate::network::{Counted, Departure, ErrorRates, HopSpan, MessageNetwork, Network, NetworkError, Switching};
 use crate::time::Time;
 
 use super::message::{INDEX_SHIFT, Phase};
@@ -68,7 +68,7 @@ impl Model {
 /// The fabric of a simulation.
 pub(super) enum Fabric {
     Packets(Box<Network>),
-    Messages(Box<Messages>),
+    Messages(Box<MessageNetwork>),
 }
 
 impl Fabric {
@@ -78,7 +78,7 @@ impl Fabric {
         config.trace = trace;
         Ok(match model {
             Model::Packet => Fabric::Packets(Box::new(Network::new(topology, routing, config)?)),
-            Model::Message => Fabric::Messages(Box::new(Messages::new(topology, routing, config)?)),
+            Model::Message => Fabric::Messages(Box::new(MessageNetwork::new(topology, routing, config)?)),
         })
     }
 
@@ -161,7 +161,7 @@ impl<R: Ranks> Simulation<R> {
         let tail = last_head + last_wire;
         flight.left = head;
         flight.bytes_to_send = 0;
-        let sending = Sending {
+        let departure = Departure {
             from: NodeId(flight.source),
             to: NodeId(flight.target),
             bytes: flight.bytes,
@@ -176,14 +176,14 @@ impl<R: Ranks> Simulation<R> {
         if flight.phase == Phase::Request && command.kind != kind::GET && command.tells_initiator() {
             self.queue.schedule(read, Event::Sent(index));
         }
-        match network.send(now, &sending) {
-            Some(coming) => {
-                station.sent = coming.left;
-                flight.head = coming.head;
+        match network.send(now, &departure) {
+            Some(arrival) => {
+                station.sent = arrival.left;
+                flight.head = arrival.head;
                 if packets > 1 {
-                    self.queue.schedule(coming.first, Event::Head(index));
+                    self.queue.schedule(arrival.first, Event::Head(index));
                 }
-                self.queue.schedule(coming.tail, Event::Landed(index));
+                self.queue.schedule(arrival.tail, Event::Landed(index));
             }
             None => {
                 station.sent = tail;

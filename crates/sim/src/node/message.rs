@@ -241,7 +241,7 @@ impl<R: Ranks> Simulation<R> {
         let flight = &mut self.flights[index as usize];
         let (source, target) = (flight.source, flight.target);
         if network.waiting_at_source(NodeId(source)) > AHEAD {
-            return network.tell_when_taken(NodeId(source));
+            return network.notify_when_taken(NodeId(source));
         }
         let bytes = flight.bytes_to_send.min(most);
         let station = &mut self.stations[source as usize];

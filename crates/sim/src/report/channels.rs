@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::document::Table;
 use super::plot::{Axis, Plot, Shape};
 use super::words;
-use crate::network::{Counted, Statistics};
+use crate::network::{Counted, NetworkStatistics};
 use crate::time::Time;
 
 /// How many of the busiest channels are named.
@@ -22,7 +22,7 @@ const STEPS: usize = 20;
 /// What a report says of a fabric.
 #[derive(Clone, Debug, Default)]
 pub struct Fabric {
-    pub statistics: Statistics,
+    pub statistics: NetworkStatistics,
     /// Busiest first.
     pub busiest: Vec<Channel>,
     /// Channels between routers, and those of them that were used.

@@ -31,7 +31,7 @@ pub use pattern::{Destinations, Pattern, PatternError};
 pub use results::{BusyChannel, CycleMember, Latency, Stop, Totals, TrafficResults};
 
 use crate::network::{
-    Arrival, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, Packet, Schedule, Statistics,
+    Arrival, LossReason, Network, NetworkConfig, NetworkError, NetworkEvent, NetworkStatistics, Packet, Schedule,
 };
 use crate::node::Fault;
 use crate::queue::Queue;
@@ -134,7 +134,7 @@ impl Schedule for Events {
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     at: Time,
-    statistics: Statistics,
+    statistics: NetworkStatistics,
     /// Flits of each channel.
     flits: Vec<u64>,
 }
