@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A message at the node where it arrives: header, payload, order, delivery.
+//! A message at its target node: header, payload, order, delivery.
 //!
-//! In host mode (seed 003, section III-B) the processor is interrupted for the header; it matches, and programs the transfer of what
-//! did not come with the header; at the end of that it is interrupted once more.
+//! In host mode (seed 003, section III-B) the NIC interrupts the processor for the header. The processor matches, and
+//! programs the transfer of the payload that did not come with the header. The end of the transfer is a second interrupt.
 //!
-//! A NIC that cannot tell apart as many streams as arrive refuses the next long message: it is dropped, its sender told, and sent again
-//! after a while (seed 003, section III-D). Later messages of the same pair wait at the target, so that the order holds.
+//! A NIC has a limited number of streams for long messages from different sources. If all are in use, it refuses the next
+//! long message: the message is dropped, the sender is notified, and sends it again after a pause (seed 003, section
+//! III-D). Later messages of the same pair wait at the target, so that they stay in order.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +19,29 @@ use crate::network::Arrival;
 use crate::time::Time;
 
 use super::fabric::Fabric;
+use super::hardware::Engine;
+use super::list_search::{self, ListSearch};
 use super::message::{INDEX_SHIFT, Phase};
 use super::ranks::{Bytes, Meter, Ranks};
 use super::run::{Event, Simulation};
-use super::station::Engine;
 use super::trace::Unit;
-use super::walk;
 
-/// The order of messages between ranks, where the fabric or refusals may change it; a node itself sends in order.
+/// The order of messages between ranks. A node sends in order, but the fabric or a refusal may change it.
 #[derive(Debug, Default)]
 pub(super) struct Pairs {
+    /// Whether the order can change; otherwise `pairs` stays empty.
     pub needed: bool,
     pub pairs: BTreeMap<(u32, u32), Pair>,
+    /// Messages started, over all pairs.
     pub numbers: u64,
 }
 
+/// The messages of one pair of ranks.
 #[derive(Debug, Default)]
 pub(super) struct Pair {
     pub next_sent: u64,
     next_delivered: u64,
-    /// Those that landed too early.
+    /// Messages that arrived before their turn, by sequence number.
     held: BTreeMap<u64, u32>,
 }
 
@@ -47,14 +51,14 @@ impl Pairs {
     }
 }
 
-/// Steps of one transition, and what they cost but for searching.
-struct Tally<'a> {
+/// The steps of one transition: entries searched, and the cost of all other steps.
+struct StepCosts<'a> {
     nic: &'a crate::machine::NicModel,
     searched: u64,
     cost: Time,
 }
 
-impl Meter for Tally<'_> {
+impl Meter for StepCosts<'_> {
     fn charge(&mut self, step: Step) {
         match step {
             Step::EntrySearched => self.searched += 1,
@@ -66,11 +70,11 @@ impl Meter for Tally<'_> {
 impl<R: Ranks> Simulation<R> {
     // ---- The fabric ----------------------------------------------------------------------------------------------
 
-    /// Packets that have arrived, or never will; and nodes whose next packet the fabric has room for again.
+    /// Takes arrivals and losses from the packet network, and its notifications that a node may inject again.
     pub(super) fn take_arrivals(&mut self, now: Time) {
         let Fabric::Packets(network) = &mut self.network else { return };
         while let Some(node) = network.take_notification() {
-            if let Some(&next) = self.stations[node.0 as usize].leaving.front() {
+            if let Some(&next) = self.hardware[node.0 as usize].leaving.front() {
                 self.queue.schedule(now, Event::Inject(next));
             }
         }
@@ -79,7 +83,7 @@ impl<R: Ranks> Simulation<R> {
             let head = match arrival {
                 Arrival::Delivered(delivery) => delivery.head,
                 Arrival::Lost(_) => {
-                    self.flights[index as usize].lost = true;
+                    self.messages[index as usize].lost = true;
                     now
                 }
             };
@@ -92,71 +96,71 @@ impl<R: Ranks> Simulation<R> {
     }
 
     fn packet_arrived(&mut self, now: Time, index: u32, head: Time) {
-        let flight = &mut self.flights[index as usize];
-        let begins = flight.head == Time::MAX;
-        flight.head = flight.head.min(head);
+        let message = &mut self.messages[index as usize];
+        let begins = message.head == Time::MAX;
+        message.head = message.head.min(head);
         if begins {
-            self.begins_to_arrive(index);
+            self.first_packet_arrived(index);
         }
-        let flight = &mut self.flights[index as usize];
-        flight.packets_to_come = flight.packets_to_come.saturating_sub(1);
-        if flight.packets_to_come == 0 && flight.bytes_to_send == 0 {
-            self.landed(now, index);
+        let message = &mut self.messages[index as usize];
+        message.packets_to_come = message.packets_to_come.saturating_sub(1);
+        if message.packets_to_come == 0 && message.bytes_to_send == 0 {
+            self.message_arrived(now, index);
         }
     }
 
-    /// Its first packet is there.
-    pub(super) fn begins_to_arrive(&mut self, index: u32) {
-        let flight = &mut self.flights[index as usize];
-        if flight.phase == Phase::Request && flight.packets_to_come > 1 {
-            if self.stations[flight.target as usize].open_stream(&self.machine, flight.from) {
-                flight.has_stream = self.machine.nic.streams_max != 0;
+    /// The first packet of a message has arrived.
+    pub(super) fn first_packet_arrived(&mut self, index: u32) {
+        let message = &mut self.messages[index as usize];
+        if message.phase == Phase::Request && message.packets_to_come > 1 {
+            if self.hardware[message.target as usize].open_stream(&self.machine, message.from) {
+                message.has_stream = self.machine.nic.streams_max != 0;
             } else {
-                flight.refused = true;
+                message.refused = true;
             }
         }
-        if !flight.refused && !flight.lost {
+        if !message.refused && !message.lost {
             self.take_header(index);
         }
     }
 
     // ---- At the node ---------------------------------------------------------------------------------------------
 
-    /// All of it is there.
-    pub(super) fn landed(&mut self, now: Time, index: u32) {
+    /// All of a message has arrived.
+    pub(super) fn message_arrived(&mut self, now: Time, index: u32) {
         let rank = self.sender(index);
-        let (left, phase) = (self.flights[index as usize].left, self.flights[index as usize].phase);
+        let (left, phase) = (self.messages[index as usize].left, self.messages[index as usize].phase);
         self.span(rank, Unit::Wire, name_of(phase), left, now, index);
-        let flight = &mut self.flights[index as usize];
-        if std::mem::take(&mut flight.has_stream) {
-            self.stations[flight.target as usize].close_stream(flight.from);
+        let message = &mut self.messages[index as usize];
+        if std::mem::take(&mut message.has_stream) {
+            self.hardware[message.target as usize].close_stream(message.from);
         }
-        if flight.lost {
+        if message.lost {
             self.statistics.lost += 1;
-            flight.delivery = Delivery::failed(fail::UNDELIVERABLE);
-            if flight.phase == Phase::Request {
+            message.delivery = Delivery::failed(fail::UNDELIVERABLE);
+            if message.phase == Phase::Request {
                 self.skip_in_order(index, now);
             }
             return self.conclude(now, index);
         }
-        match flight.phase {
+        match message.phase {
             Phase::Refusal => {
-                flight.phase = Phase::Request;
-                flight.refused = false;
+                message.phase = Phase::Request;
+                message.refused = false;
                 self.queue.schedule(now + self.machine.nic.retry, Event::Issue(index));
             }
-            Phase::Request if flight.refused => {
-                flight.phase = Phase::Refusal;
+            Phase::Request if message.refused => {
+                message.phase = Phase::Refusal;
                 self.statistics.refused += 1;
                 self.emit(now, index);
             }
             Phase::Request if self.pairs.needed => {
-                let (pair, sequence) = ((flight.from, flight.to), flight.sequence);
+                let (pair, sequence) = ((message.from, message.to), message.sequence);
                 let order = self.pairs.pairs.entry(pair).or_default();
                 order.held.insert(sequence, index);
                 self.release_in_order(pair, now);
             }
-            _ => self.take_in(now, index),
+            _ => self.accept(now, index),
         }
     }
 
@@ -165,65 +169,65 @@ impl<R: Ranks> Simulation<R> {
             let Some(order) = self.pairs.pairs.get_mut(&pair) else { return };
             let Some(index) = order.held.remove(&order.next_delivered) else { return };
             order.next_delivered += 1;
-            if index != NOBODY {
-                self.take_in(now, index);
+            if index != LOST {
+                self.accept(now, index);
             }
         }
     }
 
-    /// A lost message's place in the order is empty.
+    /// Skips a lost message in the order of its pair.
     fn skip_in_order(&mut self, index: u32, now: Time) {
         if !self.pairs.needed {
             return;
         }
-        let flight = &self.flights[index as usize];
-        let (pair, sequence) = ((flight.from, flight.to), flight.sequence);
-        self.pairs.pairs.entry(pair).or_default().held.insert(sequence, NOBODY);
+        let message = &self.messages[index as usize];
+        let (pair, sequence) = ((message.from, message.to), message.sequence);
+        self.pairs.pairs.entry(pair).or_default().held.insert(sequence, LOST);
         self.release_in_order(pair, now);
     }
 
-    /// The header is there: the NIC deals with it, and in host mode the processor, after an interrupt.
+    /// The header has arrived: the NIC processes it, and in host mode the processor, after an interrupt.
     fn take_header(&mut self, index: u32) {
         let machine = self.machine.clone();
         let nic = &machine.nic;
-        let flight = &self.flights[index as usize];
-        let (head, phase, target) = (flight.head, flight.phase, flight.target);
+        let message = &self.messages[index as usize];
+        let (head, phase, target) = (message.head, message.phase, message.target);
         if phase == Phase::Refusal {
             return;
         }
         let rank = self.receiver(index);
-        let station = &mut self.stations[target as usize];
+        let hardware = &mut self.hardware[target as usize];
         let cost = if nic.mode == Mode::Nic { nic.header } else { nic.transfer };
-        let (start, mut done) = station.work(&machine, Engine::Receive, head, cost);
+        let (start, mut done) = hardware.work(&machine, Engine::Receive, head, cost);
         self.span(rank, Unit::NicReceive, "header", start, done, index);
         if nic.mode == Mode::Host {
-            let station = &mut self.stations[target as usize];
-            let (served, matched) = station.serve(done, machine.host.interrupt + nic.header);
+            let hardware = &mut self.hardware[target as usize];
+            let (served, matched) = hardware.serve(done, machine.host.interrupt + nic.header);
             self.statistics.interrupts += 1;
             self.span(rank, Unit::Host, "interrupt", served, matched, index);
             done = matched;
         }
-        self.flights[index as usize].header_done = done;
+        self.messages[index as usize].header_done = done;
     }
 
-    /// All of it is there, and its turn has come: when its bytes are in memory it is delivered.
-    fn take_in(&mut self, now: Time, index: u32) {
+    /// All of a message has arrived and it is the next of its pair: it is delivered when its bytes are in memory.
+    fn accept(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
         let host = &machine.host;
-        if self.flights[index as usize].header_done == Time::MAX {
+        if self.messages[index as usize].header_done == Time::MAX {
             self.take_header(index);
         }
-        let flight = &self.flights[index as usize];
-        let (phase, bytes, done, target) = (flight.phase, flight.bytes, flight.header_done, flight.target);
-        let station = &mut self.stations[target as usize];
+        let message = &self.messages[index as usize];
+        let (phase, bytes, done, target) = (message.phase, message.bytes, message.header_done, message.target);
+        let hardware = &mut self.hardware[target as usize];
         let at = match machine.nic.mode {
             Mode::Nic => {
-                let written = if bytes > 0 { station.write(&machine, done, bytes) } else { now };
+                let written = if bytes > 0 { hardware.write(&machine, done, bytes) } else { now };
                 now.max(done).max(written) + host.dma_write
             }
             Mode::Host if bytes > host.pio_bytes_max => {
-                let written = station.write(&machine, done + host.doorbell, bytes);
-                let (start, end) = station.serve(now.max(written) + host.dma_write, host.interrupt);
+                let written = hardware.write(&machine, done + host.doorbell, bytes);
+                let (start, end) = hardware.serve(now.max(written) + host.dma_write, host.interrupt);
                 self.statistics.interrupts += 1;
                 let rank = self.receiver(index);
                 self.span(rank, Unit::Host, "interrupt", start, end, index);
@@ -231,46 +235,46 @@ impl<R: Ranks> Simulation<R> {
             }
             Mode::Host => now.max(done),
         };
-        // What landed first is delivered first.
-        let at = self.stations[target as usize].in_order(at);
+        // Messages are delivered in the order of their arrival.
+        let at = self.hardware[target as usize].in_order(at);
         self.queue.schedule(at, if phase == Phase::Request { Event::Deliver(index) } else { Event::Answer(index) });
     }
 
-    /// A request meets the target's tables.
+    /// Delivers a request to the target's NIC.
     pub(super) fn deliver(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
-        let flight = &mut self.flights[index as usize];
+        let message = &mut self.messages[index as usize];
         let (to, ni, started, kind, target) =
-            (flight.to, flight.ni, flight.started, flight.command.kind, flight.target);
-        let payload = std::mem::take(&mut flight.payload);
-        let request = &flight.command.request;
-        let found = self.ranks.find(flight.command.target, ni).filter(|(rank, _)| *rank == to);
+            (message.to, message.ni, message.started, message.command.kind, message.target);
+        let payload = std::mem::take(&mut message.payload);
+        let request = &message.command.request;
+        let found = self.ranks.find(message.command.target, ni).filter(|(rank, _)| *rank == to);
         // The target's number of its NIC.
         let ni = found.map_or(ni, |(_, ni)| ni);
-        let mut searched = walk::Walk::default();
+        let mut searched = ListSearch::default();
         if machine.nic.matching == Matching::List || machine.nic.mode == Mode::Host {
-            self.ranks.with_nic(to, ni, &mut |nic| searched = walk::of_request(nic, request));
+            self.ranks.with_nic(to, ni, &mut |nic| searched = list_search::request_search(nic, request));
         }
-        let mut tally = Tally { nic: &machine.nic, searched: 0, cost: Time::ZERO };
+        let mut steps = StepCosts { nic: &machine.nic, searched: 0, cost: Time::ZERO };
         let mut reply = Vec::new();
         let delivery = if found.is_none() {
             Delivery::failed(fail::UNDELIVERABLE)
         } else {
-            match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut tally) {
+            match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut steps) {
                 Verdict::Done(delivery) => delivery,
                 Verdict::Unreachable => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
                 Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
             }
         };
-        let (tally_searched, tally_cost) = (tally.searched, tally.cost);
+        let (steps_searched, steps_cost) = (steps.searched, steps.cost);
         let compared = match machine.nic.matching {
             Matching::List => searched.compared,
-            Matching::Hash => tally_searched,
+            Matching::Hash => steps_searched,
         };
-        let cost = tally_cost + machine.search(compared, searched.length);
+        let cost = steps_cost + machine.search(compared, searched.length);
         let finish = now + cost;
-        self.stations[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
+        self.hardware[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
         let unit = if machine.nic.mode == Mode::Host { Unit::Host } else { Unit::NicReceive };
         self.span(to, unit, "match", now, finish, index);
         self.statistics.messages += 1;
@@ -278,23 +282,23 @@ impl<R: Ranks> Simulation<R> {
         self.statistics.entries_searched += compared;
         self.statistics.delivered_after(finish.saturating_sub(started));
         self.statistics.note(&[u64::from(to), now.0, u64::from(delivery.fail), delivery.mlength, compared]);
-        self.fire_what_is_due(to, ni, finish);
+        self.schedule_fired(to, ni, finish);
         self.wake(to, finish + machine.host.software_receive);
-        let flight = &mut self.flights[index as usize];
-        flight.delivery = delivery;
+        let message = &mut self.messages[index as usize];
+        message.delivery = delivery;
         let acknowledges = matches!(kind, kind::PUT | kind::ATOMIC);
-        let answers = flight.command.wants_response() && !(acknowledges && delivery.silent);
+        let answers = message.command.wants_response() && !(acknowledges && delivery.silent);
         if !answers {
-            return self.free_flight(index);
+            return self.free_message(index);
         }
-        flight.phase = Phase::Response;
+        message.phase = Phase::Response;
         reply.truncate(delivery.mlength as usize);
-        flight.payload = if acknowledges { Bytes::new() } else { reply.into() };
-        // Nothing waits for the search of an entry but what follows from it.
+        message.payload = if acknowledges { Bytes::new() } else { reply.into() };
+        // The response leaves after the search; other messages do not wait for it.
         self.respond(finish, index);
     }
 
-    /// The response goes back.
+    /// Sends the response.
     fn respond(&mut self, at: Time, index: u32) {
         self.statistics.responses += 1;
         let extra = if self.machine.nic.mode == Mode::Host { self.machine.host.doorbell } else { Time::ZERO };
@@ -302,8 +306,8 @@ impl<R: Ranks> Simulation<R> {
     }
 }
 
-/// In place of a message that was lost.
-const NOBODY: u32 = u32::MAX;
+/// Stands for a lost message in [`Pair::held`].
+const LOST: u32 = u32::MAX;
 
 fn name_of(phase: Phase) -> &'static str {
     match phase {

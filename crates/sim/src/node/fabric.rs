@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric between the nodes, in either of its models; and how a message sets out where it crosses the fabric as a whole.
+//! The fabric between the nodes, in either of its models; and the departure of a message in the model of whole messages.
 //!
-//! With packets, a node hands them over one by one as they are read (`message.rs`), and hears of each that arrives. As a whole, a message
-//! sets out when its first packet has been read and the message before it has left its node; then all that comes is known:
+//! In the packet model a node injects the packets one by one as they are read (`message.rs`), and the fabric reports the
+//! arrival of each. In the model of whole messages, a message departs when its first packet has been read and the previous
+//! message has left the node. Then all later times are computed at once; `train.rs` has the times at which the packets
+//! leave the node.
 //!
-//! With nothing in its way a message of several packets leaves its node as `train.rs` has it.
-//!
-//! Events of a message: when its first packet is at the target, if there are more; when all of it is; when it has been read, where the
-//! initiator is to be told.
+//! Events of a whole message: its first packet has arrived at the target, if it has more than one; all of it has arrived;
+//! it has been read, if the initiator gets a SEND event.
 
 use selvedge_fabric::NodeId;
 use selvedge_nic::tables::kind;
@@ -20,21 +20,21 @@ use crate::time::Time;
 use super::message::{INDEX_SHIFT, Phase};
 use super::ranks::Ranks;
 use super::run::{Event, Fault, Simulation, SimulationError};
-use super::train::Train;
+use super::train::PacketTrain;
 
 /// How the fabric is simulated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Model {
-    /// Packet by packet, with their credits and virtual channels.
+    /// Packet by packet, with credits and virtual channels.
     #[default]
     Packet,
-    /// Each message as a whole, which channels serve one after the other.
+    /// Each message as a whole; a channel serves one message after the other.
     Message,
 }
 
 impl Model {
-    /// What of a machine or of a run this model does not have.
+    /// Refuses a machine or a run with features that this model does not have.
     pub fn check(self, machine: &Machine, faults: &[Fault]) -> Result<(), SimulationError> {
         let network = &machine.network;
         let refuse = |what, instead| Err(SimulationError::Model { what, instead });
@@ -56,7 +56,7 @@ impl Model {
         }
     }
 
-    /// For people.
+    /// The model as text for a report.
     pub fn words(self) -> &'static str {
         match self {
             Model::Packet => "packet by packet",
@@ -89,7 +89,7 @@ impl Fabric {
         }
     }
 
-    /// What progress is measured by: events, or where there are none, hops.
+    /// A measure of the fabric's progress: events, or in the model without events, hops.
     pub fn moved(&self) -> u64 {
         match self {
             Fabric::Packets(network) => network.statistics().events,
@@ -97,7 +97,7 @@ impl Fabric {
         }
     }
 
-    /// The times that something held channels, and what they are times of.
+    /// Spans of packets or messages on channels, and the name of these spans.
     pub fn take_spans(&mut self) -> (&'static str, Vec<HopSpan>) {
         match self {
             Fabric::Packets(network) => ("packet", network.take_spans()),
@@ -114,38 +114,38 @@ impl Fabric {
 }
 
 impl<R: Ranks> Simulation<R> {
-    /// The first packet of a message will have been read at `ready`: it sets out then, or after those before it.
-    pub(super) fn line_up(&mut self, now: Time, index: u32, ready: Time) {
-        let station = &mut self.stations[self.flights[index as usize].source as usize];
-        if station.leaving.is_empty() && station.sent <= ready {
-            return self.set_out(now, index, ready);
+    /// The first packet of a message is read at `ready`: the message departs then, or after the messages before it.
+    pub(super) fn queue_departure(&mut self, now: Time, index: u32, ready: Time) {
+        let hardware = &mut self.hardware[self.messages[index as usize].source as usize];
+        if hardware.leaving.is_empty() && hardware.sent <= ready {
+            return self.depart(now, index, ready);
         }
-        station.leaving.push_back(index);
-        if station.leaving.len() == 1 {
-            self.queue.schedule(station.sent.max(ready), Event::Inject(index));
-        }
-    }
-
-    /// A message's turn to leave its node has come.
-    pub(super) fn leave_line(&mut self, now: Time, index: u32) {
-        let source = self.flights[index as usize].source as usize;
-        self.stations[source].leaving.pop_front();
-        self.set_out(now, index, now);
-        let station = &self.stations[source];
-        if let Some(&next) = station.leaving.front() {
-            let ready = self.flights[next as usize].left;
-            self.queue.schedule(station.sent.max(ready), Event::Inject(next));
+        hardware.leaving.push_back(index);
+        if hardware.leaving.len() == 1 {
+            self.queue.schedule(hardware.sent.max(ready), Event::Inject(index));
         }
     }
 
-    /// A message leaves its node from `head` on. All that follows is worked out.
-    fn set_out(&mut self, now: Time, index: u32, head: Time) {
+    /// It is the turn of the first queued message to depart.
+    pub(super) fn next_departure(&mut self, now: Time, index: u32) {
+        let source = self.messages[index as usize].source as usize;
+        self.hardware[source].leaving.pop_front();
+        self.depart(now, index, now);
+        let hardware = &self.hardware[source];
+        if let Some(&next) = hardware.leaving.front() {
+            let ready = self.messages[next as usize].left;
+            self.queue.schedule(hardware.sent.max(ready), Event::Inject(next));
+        }
+    }
+
+    /// A message departs; its first byte leaves the node at `head`. Computes all later times, and schedules their events.
+    fn depart(&mut self, now: Time, index: u32, head: Time) {
         let Fabric::Messages(network) = &mut self.network else { return };
-        let flight = &mut self.flights[index as usize];
-        let station = &mut self.stations[flight.source as usize];
-        let packets = flight.packets_to_come;
+        let message = &mut self.messages[index as usize];
+        let hardware = &mut self.hardware[message.source as usize];
+        let packets = message.packets_to_come;
         let full = self.machine.network.link.packet_bytes;
-        let last_bytes = (flight.bytes - u64::from(full) * u64::from(packets - 1)) as u32;
+        let last_bytes = (message.bytes - u64::from(full) * u64::from(packets - 1)) as u32;
         let mut flits = u64::from(network.flits(last_bytes));
         let last_wire = network.injection_time(last_bytes);
         let (mut first_flits, mut last_head, mut read) = (flits, head, head);
@@ -153,42 +153,42 @@ impl<R: Ranks> Simulation<R> {
             let wire = network.injection_time(full);
             first_flits = network.flits(full).into();
             flits += first_flits * u64::from(packets - 1);
-            let train = Train::new(&self.machine, packets, last_bytes, wire);
-            let begins = station.read_on(head, train.to_read());
+            let train = PacketTrain::new(&self.machine, packets, last_bytes, wire);
+            let begins = hardware.read_on(head, train.to_read());
             last_head = train.last_sets_out(head, begins);
             read = train.last_read(head, begins);
         }
         let tail = last_head + last_wire;
-        flight.left = head;
-        flight.bytes_to_send = 0;
+        message.left = head;
+        message.bytes_to_send = 0;
         let departure = Departure {
-            from: NodeId(flight.source),
-            to: NodeId(flight.target),
-            bytes: flight.bytes,
+            from: NodeId(message.source),
+            to: NodeId(message.target),
+            bytes: message.bytes,
             packets,
             flits,
             first_flits,
             head,
             tail,
-            message: u64::from(index) << INDEX_SHIFT | flight.number,
+            message: u64::from(index) << INDEX_SHIFT | message.number,
         };
-        let command = &flight.command;
-        if flight.phase == Phase::Request && command.kind != kind::GET && command.tells_initiator() {
+        let command = &message.command;
+        if message.phase == Phase::Request && command.kind != kind::GET && command.tells_initiator() {
             self.queue.schedule(read, Event::Sent(index));
         }
         match network.send(now, &departure) {
             Some(arrival) => {
-                station.sent = arrival.left;
-                flight.head = arrival.head;
+                hardware.sent = arrival.left;
+                message.head = arrival.head;
                 if packets > 1 {
                     self.queue.schedule(arrival.first, Event::Head(index));
                 }
-                self.queue.schedule(arrival.tail, Event::Landed(index));
+                self.queue.schedule(arrival.tail, Event::Arrived(index));
             }
             None => {
-                station.sent = tail;
-                flight.lost = true;
-                self.queue.schedule(tail, Event::Landed(index));
+                hardware.sent = tail;
+                message.lost = true;
+                self.queue.schedule(tail, Event::Arrived(index));
             }
         }
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a simulation ended, and what was counted on the way.
+//! How a simulation ended, and its statistics.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -12,29 +12,29 @@ use crate::time::Time;
 pub enum End {
     /// Every rank has ended.
     Completed,
-    /// Nothing can happen any more, and these ranks still wait.
+    /// No event is left, and these ranks still wait.
     Stuck(Vec<Waiting>),
     /// The user, or a limit of virtual time, ended it.
     Interrupted,
-    /// A rank was killed, and the others were not to go on.
+    /// A rank was killed, and the options say that the job ends then.
     Died,
 }
 
-/// A rank that waits, and what for.
+/// A rank that waits when the run is stuck.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Waiting {
     pub rank: u32,
     /// What it does: "waits for its NIC", "polls", "is in a barrier".
     pub what: String,
-    /// Since when, virtual.
+    /// Virtual time since which it waits.
     pub since_ns: u64,
-    /// Messages that it has sent and that have not been answered.
+    /// Messages that it has sent and that are not complete.
     pub unanswered: u64,
-    /// Receives that no message has met: portal table index, source (any: all ones), match bits.
+    /// Posted receives without a message: portal table index, source, match bits.
     pub receives: Vec<String>,
 }
 
-/// What a run was and did.
+/// The result of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     pub end: End,
@@ -48,7 +48,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// The first exit code that is not 0: by time, and at one time by rank.
+    /// The first exit code that is not 0, in order of time; at one time in order of ranks. 0: there is none.
     pub fn code(&self) -> i32 {
         let ends = self.ended.iter().zip(&self.codes);
         let failed = ends.filter_map(|(at, code)| Some((at.unwrap_or(Time::MAX), code.filter(|code| *code != 0)?)));
@@ -56,7 +56,7 @@ impl Outcome {
     }
 }
 
-/// Counted over a run.
+/// Statistics of a run.
 #[derive(Clone, Debug)]
 pub struct Statistics {
     /// Events of all kinds.
@@ -66,22 +66,22 @@ pub struct Statistics {
     /// Messages delivered: puts, gets, atomics.
     pub messages: u64,
     pub payload_bytes: u64,
-    /// Answers: acknowledgements and replies.
+    /// Acknowledgements and replies.
     pub responses: u64,
     /// Triggered operations executed.
     pub triggered: u64,
-    /// Entries and headers that were searched, as the machine searches.
+    /// Entries and headers searched, by the machine's kind of search.
     pub entries_searched: u64,
     pub interrupts: u64,
-    /// Messages that found all streams of their target taken, and were sent again.
+    /// Messages that were refused because all streams of their target were in use, and were sent again.
     pub refused: u64,
     /// Messages that the fabric lost for good.
     pub lost: u64,
     /// Picoseconds from command to delivery.
     pub latency: Histogram<u64>,
-    /// The last latency, and how often it came in a row: not yet in the histogram.
+    /// The last latency and its number of repetitions, which are not in the histogram yet.
     pub(crate) latency_last: (u64, u64),
-    /// A hash of everything that happened, in order.
+    /// A hash of all events, in order.
     pub hash: u64,
 }
 
@@ -107,7 +107,8 @@ impl Default for Statistics {
 }
 
 impl Statistics {
-    /// A message was delivered so long after its command. Messages that cross a machine alike come in runs.
+    /// Records the latency of a message, from command to delivery. Equal latencies often follow each other, so they are
+    /// counted and go to the histogram together.
     #[inline]
     pub(super) fn delivered_after(&mut self, latency: Time) {
         let latency = latency.0.max(1);
@@ -118,7 +119,7 @@ impl Statistics {
         self.latency_last.1 += 1;
     }
 
-    /// Brings the histogram up to date.
+    /// Adds the counted latencies to the histogram.
     pub(super) fn settle(&mut self) {
         let (latency, count) = std::mem::take(&mut self.latency_last);
         if count > 0 {
@@ -126,7 +127,7 @@ impl Statistics {
         }
     }
 
-    /// Mixes what happened into the hash: a multiplication and a rotation for each word.
+    /// Mixes words into the hash: a multiplication and a rotation for each.
     #[inline]
     pub(super) fn note(&mut self, words: &[u64]) {
         for word in words {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the simulation needs of the processes that it runs: real ones, or futures.
+//! The interface between the simulation and the processes that it runs: real processes, or futures.
 //!
 //! Rules
-//! 1. One rank runs at a time, and only while [`Ranks::resume`] is being executed: so a run is deterministic.
-//! 2. What a rank asks for happens at the time at which it asks ([`Turn::at`], which never lies before the time at which it was
-//!    resumed): what lies between is what the program itself took.
-//! 3. The NICs belong to the ranks: tables and memory are where the rank's own library can reach them. Whatever a rank's memory
-//!    holds, the worst that comes of it is an error of that rank.
+//! 1. One rank runs at a time, and only during [`Ranks::resume`]. So a run is deterministic.
+//! 2. A rank's request takes effect at [`Turn::at`], which is not before the time at which the rank was resumed. The difference
+//!    is the time that the program itself took.
+//! 3. The NICs belong to the ranks: tables and memory are where the rank's own library can reach them. Invalid contents of a
+//!    rank's memory lead to an error of that rank, and to nothing worse.
 
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::{Command, Side};
@@ -14,38 +14,38 @@ use selvedge_nic::{Fault, Nic, Step};
 
 use crate::time::Time;
 
-/// A payload. Most that is counted or reduced is a word or two, which lies in the record itself.
+/// A payload. Payloads of up to 16 bytes, as of most counting puts and reductions, need no allocation.
 pub type Bytes = smallvec::SmallVec<[u8; 16]>;
 
-/// What a rank asks of the simulation, which decides when it runs again.
+/// A rank's request to the simulation at the end of its turn. It determines when the rank runs again.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// An operation of its NIC number `ni` starts; its payload has been read. The rank goes on as soon as the host is done with it;
-    /// if it `waits`, not before one of its NICs has changed, too.
+    /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed the
+    /// command over; if it `waits`, when one of its NICs has changed after that.
     Start { ni: u32, command: Box<Command>, payload: Bytes, waits: bool },
-    /// Nothing to do until one of its NICs changes, or until this time.
+    /// Wait until one of its NICs changes, or until this time.
     Wait { until: Time },
-    /// It looked and found nothing. It will look again: when one of its NICs has changed, or after a while.
+    /// It has polled and found nothing. It polls again when one of its NICs has changed, or after a pause.
     Poll,
-    /// Nothing to do until this time, whatever its NICs do.
+    /// Sleep until this time, whatever its NICs do.
     Sleep { until: Time },
-    /// Inside a call that ends when others have made it, too; it is named by [`Ranks::take_released`] when it may go on.
+    /// It is in a call that returns when other ranks have made it, too. [`Ranks::take_released`] names it when it may continue.
     Blocked { in_call: &'static str },
     /// It has ended.
     Ended { code: i32 },
 }
 
-/// A request and its time.
+/// A rank's request and its time.
 #[derive(Clone, Debug)]
 pub struct Turn {
     pub at: Time,
     pub ask: Ask,
 }
 
-/// Exit code of a rank that was killed: 128 and SIGKILL, as of a process.
+/// Exit code of a rank that was killed: 128 + SIGKILL, as of a process.
 pub const KILLED: i32 = 128 + 9;
 
-/// Counts the steps of a transition, for the machine to price.
+/// Receives the steps of a transition, whose costs the machine defines.
 pub trait Meter {
     fn charge(&mut self, step: Step);
 }
@@ -54,33 +54,34 @@ pub trait Meter {
 pub trait Ranks {
     fn size(&self) -> u32;
 
-    /// Lets a rank run from `now` until it asks for something. A rank that has ended is not resumed.
+    /// Runs a rank from `now` until it makes a request. A rank that has ended is not resumed.
     fn resume(&mut self, rank: u32, now: Time) -> Turn;
 
-    /// A rank that left [`Ask::Blocked`] since the last call.
+    /// A rank that has left [`Ask::Blocked`] since the last call.
     fn take_released(&mut self) -> Option<u32>;
 
-    /// A NIC (rank and number) whose triggered operations its own rank's calls have made due since the last call.
+    /// A NIC (rank and number) on which calls of its own rank have made triggered operations due since the last call.
     fn take_fired(&mut self) -> Option<(u32, u32)> {
         None
     }
 
-    /// Kills a rank: it has no turn any more, no message finds it, and nothing of its NIC is set off. Its exit code.
+    /// Kills a rank: it has no further turn, messages to it are refused, and its NIC fires no triggered operation. Gives its
+    /// exit code.
     fn kill(&mut self, rank: u32) -> i32;
 
-    /// Whether the job has been ended from outside: aborted, interrupted.
+    /// Whether the job has been aborted or interrupted.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// The rank that a message from a NIC numbered `ni` to the Portals id `target` (nid << 32 | pid) is for, if it lives, and the
-    /// number of that NIC.
+    /// The living rank that receives messages from a NIC numbered `ni` to the Portals id `target` (nid << 32 | pid), and the
+    /// number of its NIC.
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)>;
 
-    /// The rank that has or had that NIC: where messages to it go, for nobody knows from afar who lives.
+    /// The rank that has or had that NIC. Messages are routed to its node, for a sender does not know whether its target lives.
     fn route(&mut self, target: u64, ni: u32) -> Option<u32>;
 
-    /// Works on a rank's NIC, if it has that one.
+    /// Calls `work` with a rank's NIC. False: the rank has no such NIC.
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool;
 
     /// Whether triggered operations of a rank's NIC are due.
@@ -90,10 +91,10 @@ pub trait Ranks {
         fired
     }
 
-    /// A command that has been carried out; its box may be used again.
+    /// Takes a command that has been carried out; its box may be reused.
     fn recycle(&mut self, _: Box<Command>) {}
 
-    /// Delivers a request to a rank's NIC, with its payload; what it fetches is appended to `reply`.
+    /// Delivers a request to a rank's NIC, with its payload. Fetched bytes are appended to `reply`.
     fn deliver(
         &mut self,
         rank: u32,
@@ -104,9 +105,9 @@ pub trait Ranks {
         meter: &mut dyn Meter,
     ) -> Verdict;
 
-    /// Reads the memory of a descriptor: what a triggered operation sends.
+    /// Reads the payload of a triggered operation from the memory of a descriptor.
     fn gather(&mut self, rank: u32, ni: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault>;
 
-    /// Writes the memory of a descriptor: what a get or fetching atomic brought.
+    /// Writes the reply of a get or a fetching atomic into the memory of a descriptor.
     fn scatter(&mut self, rank: u32, ni: u32, side: &Side, from: &[u8]) -> Result<(), Fault>;
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event loop: whose turn it is, who waits, who is stuck.
+//! The event loop: turns of ranks, waiting ranks, stuck ranks.
 //!
-//! A rank runs until it asks for something; what it asks decides when it runs again. A rank that polls and finds nothing runs again when
-//! one of its NICs has changed, else after a pause that doubles from turn to turn: so loops that poll neither hang nor burn, and
-//! loops that look at the clock see it go on.
+//! A rank runs until it makes a request; the request determines when it runs again. A rank that polls and finds nothing runs
+//! again when one of its NICs has changed, or after a pause that doubles from turn to turn. So a polling loop does not hang,
+//! costs few events, and sees virtual time advance.
 //!
-//! Stuck is a run in which nothing is left to happen, or nothing but looks by ranks that have found nothing for
-//! [`Options::stuck_after`] and [`LOOKS_IN_VAIN`] looks: pauses double, so time alone is over after some hundred looks, and a program
-//! may well look that often before it goes on with something else.
+//! A run is stuck if its queue has no event, or only polls of ranks, and these have found nothing for
+//! [`Options::stuck_after`] and for [`FAILED_POLLS_MAX`] polls. Time alone is no criterion: pauses double, so it passes
+//! within some hundred polls, and a program may poll that often before it does something else.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,40 +19,40 @@ use crate::time::Time;
 
 use super::arrival::Pairs;
 use super::fabric::{Fabric, Model};
-use super::message::Flight;
+use super::hardware::NodeHardware;
+use super::message::Message;
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
 use super::ranks::{Ask, Ranks};
-use super::station::Station;
 use super::trace::{Span, Trace, Unit};
 
-/// What happens at a time. The tag is as wide as the fields, so that events are copied in whole words.
+/// An event. The tag is as wide as the fields, so that events are copied in whole words.
 #[derive(Clone, Copy, Debug)]
 #[repr(u32)]
 pub(super) enum Event {
     Network(NetworkEvent),
-    /// The rank's turn; of another generation: overtaken by something earlier.
+    /// The rank's turn. An event of another generation is stale: the rank had an earlier turn. `is_poll`: the rank polls.
     Resume {
         rank: u32,
         generation: u32,
-        look: bool,
+        is_poll: bool,
     },
-    /// The host of a rank that waits has handed its operation over.
-    Leave(u32),
-    /// A command has reached the NIC.
+    /// The host of a waiting rank has handed its operation to the NIC.
+    HandOver(u32),
+    /// The NIC has a command or a response.
     Issue(u32),
-    /// The next packet of a message has been read, or its turn to leave as a whole has come.
+    /// The next packet of a message has been read; or it is the message's turn to depart as a whole.
     Inject(u32),
-    /// The first of several packets of a message that crosses as a whole is there.
+    /// The first of several packets of a whole message has arrived.
     Head(u32),
-    /// Such a message has been read.
+    /// A whole message has been read from memory.
     Sent(u32),
-    /// All of a message is there.
-    Landed(u32),
+    /// All of a message has arrived.
+    Arrived(u32),
     /// A request is delivered.
     Deliver(u32),
-    /// A response is taken.
+    /// A response is delivered.
     Answer(u32),
-    /// The fault of this number.
+    /// The fault with this index in the options happens.
     Fault(u32),
     /// This rank is killed.
     Kill(u32),
@@ -63,7 +63,7 @@ pub(super) enum Event {
     },
 }
 
-/// A channel of the fabric that fails, or works again.
+/// The failure or the repair of a channel of the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fault {
     pub at: Time,
@@ -78,26 +78,26 @@ pub struct Death {
     pub rank: u32,
 }
 
-/// How a simulation is run.
+/// Options of a simulation.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How the fabric is simulated.
     pub network: Model,
-    /// Which node each rank is on; empty: rank r on node r.
+    /// The node of each rank; empty: rank r is on node r.
     pub placement: Vec<u32>,
-    /// Spans to keep; 0: none.
+    /// The most spans that are kept; 0: none.
     pub trace_limit: usize,
-    /// Links that fail and come back.
+    /// Failures and repairs of channels.
     pub faults: Vec<Fault>,
-    /// Ranks that are killed. At one time, before anything that ranks and messages do then.
+    /// Ranks that are killed, before all other events of the same time.
     pub deaths: Vec<Death>,
-    /// Whether the others go on when a rank is killed.
+    /// Whether the other ranks continue when a rank is killed.
     pub keep_going: bool,
     /// Virtual time at which the run is ended.
     pub time_limit: Time,
-    /// How long ranks may poll in vain, all of them, before they are called stuck.
+    /// How long all ranks may poll and find nothing before the run counts as stuck.
     pub stuck_after: Time,
-    /// How many events there are between looks at the observer.
+    /// Events between two calls of the observer.
     pub observe_every: u64,
 }
 
@@ -117,7 +117,7 @@ impl Default for Options {
     }
 }
 
-/// Why a simulation cannot be.
+/// Why a simulation cannot be made. Each message says what to change.
 #[derive(Debug, thiserror::Error)]
 pub enum SimulationError {
     #[error(
@@ -129,7 +129,7 @@ pub enum SimulationError {
     #[error("rank {rank} is to be killed, and there are ranks 0 to {last}")]
     NoSuchRank { rank: u32, last: u32 },
     #[error(
-        "where each message crosses the network as a whole (--network message) there are no {what}: simulate packets (--network packet), or {instead}"
+        "the model of whole messages (--network message) does not have {what}: simulate packets (--network packet), or {instead}"
     )]
     Model { what: &'static str, instead: &'static str },
     #[error(transparent)]
@@ -138,10 +138,10 @@ pub enum SimulationError {
 
 /// What a rank is doing.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum State {
-    /// Its turn is in the event queue.
+pub(super) enum Activity {
+    /// Its next turn is in the event queue.
     Due,
-    /// It waits for its NIC; it cannot go on before `earliest`.
+    /// It waits for its NICs; it does not continue before `earliest`.
     Waiting {
         earliest: Time,
         since: Time,
@@ -154,67 +154,69 @@ pub(super) enum State {
     Ended,
 }
 
-pub(super) struct Rank {
-    pub state: State,
+pub(super) struct RankState {
+    pub activity: Activity,
     generation: u32,
     pause: Time,
     pub unanswered: u64,
-    /// The operation that its host is handing over: it leaves at the rank's next turn, or, if the rank waits, before.
-    leaves: u32,
+    /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn, or, if the rank
+    /// waits, at [`Event::HandOver`].
+    handing_over: u32,
     ended: Option<Time>,
     code: Option<i32>,
 }
 
-impl Rank {
-    /// It waits for its NIC, from a time on.
+impl RankState {
+    /// Makes it wait for its NICs from a time on.
     fn wait(&mut self, since: Time) {
-        self.state = State::Waiting { earliest: since, since, polls: false };
+        self.activity = Activity::Waiting { earliest: since, since, polls: false };
         self.generation = self.generation.wrapping_add(1);
     }
 }
 
-/// No flight.
+/// The index of no message.
 const NONE: u32 = u32::MAX;
 
-/// The first pause of a rank that polls in vain, and the longest.
+/// The first and the longest pause of a rank that polls and finds nothing.
 const PAUSE_FIRST: Time = Time::from_ns(100);
 const PAUSE_LONGEST: Time = Time::from_ns(100_000_000);
 
-/// So many looks in vain, of all ranks together, have to be made before they are called stuck.
-const LOOKS_IN_VAIN: u32 = 5_000;
+/// Polls of all ranks together that find nothing, one after the other, before the run counts as stuck.
+const FAILED_POLLS_MAX: u32 = 5_000;
 
 /// A machine with ranks on it.
 pub struct Simulation<R: Ranks> {
-    /// Cloned in passing all the time, which an `Rc` makes cheap.
+    /// In an `Rc`, for it is cloned for most events.
     pub(super) machine: Rc<Machine>,
     pub(super) queue: Queue<Event>,
     pub(super) network: Fabric,
     pub(super) ranks: R,
-    pub(super) members: Vec<Rank>,
+    pub(super) rank_states: Vec<RankState>,
     /// The node of each rank.
     pub(super) nodes: Vec<u32>,
-    /// By node; only those that have ranks are ever touched.
-    pub(super) stations: Vec<Station>,
-    pub(super) flights: Vec<Flight>,
-    pub(super) free_flights: Vec<u32>,
+    /// By node, up to the last node that has a rank.
+    pub(super) hardware: Vec<NodeHardware>,
+    pub(super) messages: Vec<Message>,
+    pub(super) free_messages: Vec<u32>,
     pub(super) pairs: Pairs,
     pub(super) statistics: Statistics,
     pub(super) trace: Trace,
     options: Options,
-    /// Looks of polling ranks in the event queue.
-    looks: usize,
-    /// When something happened that was not a look in vain.
-    pub(super) moved: Time,
-    /// Looks since.
-    looks_in_vain: u32,
+    /// Polls in the event queue.
+    queued_polls: usize,
+    /// When the last event happened that was not a poll that found nothing.
+    last_progress: Time,
+    /// Polls since then.
+    failed_polls: u32,
+    /// Ranks that have ended.
     ended: u32,
-    /// The job was ended from outside.
+    /// The job was aborted or interrupted.
     over: bool,
-    /// A rank was killed, and the others are not to go on.
+    /// A rank was killed, and the options say that the job ends then.
     died: bool,
 }
 
-/// The event queue, as the network sees it.
+/// The event queue, for the events of the network.
 pub(super) struct NetworkQueue<'a>(pub &'a mut Queue<Event>);
 
 impl Schedule for NetworkQueue<'_> {
@@ -248,29 +250,29 @@ impl<R: Ranks> Simulation<R> {
         let network = Fabric::new(options.network, &machine, options.trace_limit > 0)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
-        let new_rank = || Rank {
-            state: State::Due,
+        let new_rank = || RankState {
+            activity: Activity::Due,
             generation: 0,
             pause: PAUSE_FIRST,
             unanswered: 0,
-            leaves: NONE,
+            handing_over: NONE,
             ended: None,
             code: None,
         };
         let mut simulation = Simulation {
             network,
-            members: (0..size).map(|_| new_rank()).collect(),
-            stations: vec![Station::default(); highest],
+            rank_states: (0..size).map(|_| new_rank()).collect(),
+            hardware: vec![NodeHardware::default(); highest],
             nodes,
-            flights: Vec::new(),
-            free_flights: Vec::new(),
+            messages: Vec::new(),
+            free_messages: Vec::new(),
             pairs: Pairs::new(ordered),
             statistics: Statistics::default(),
             trace: Trace::new(options.trace_limit),
             queue: Queue::new(),
-            looks: 0,
-            moved: Time::ZERO,
-            looks_in_vain: 0,
+            queued_polls: 0,
+            last_progress: Time::ZERO,
+            failed_polls: 0,
             ended: 0,
             over: false,
             died: false,
@@ -285,22 +287,23 @@ impl<R: Ranks> Simulation<R> {
             simulation.queue.schedule(death.at, Event::Kill(death.rank));
         }
         for rank in 0..size {
-            simulation.queue.schedule(Time::ZERO, Event::Resume { rank, generation: 0, look: false });
+            simulation.queue.schedule(Time::ZERO, Event::Resume { rank, generation: 0, is_poll: false });
         }
         Ok(simulation)
     }
 
-    /// Runs to the end. `observe` is shown the progress now and then and says whether to go on.
+    /// Runs the simulation to its end. `observe` is called with the progress from time to time; if it gives false, the run is
+    /// interrupted.
     pub fn run(&mut self, observe: &mut dyn FnMut(&Progress) -> bool) -> Outcome {
-        let mut until_look = self.options.observe_every;
+        let mut until_observed = self.options.observe_every;
         let end = loop {
-            if self.ended == self.members.len() as u32 {
+            if self.ended == self.rank_states.len() as u32 {
                 break End::Completed;
             }
-            if self.queue.len() == self.looks {
-                let idle = self.queue.now().saturating_sub(self.moved);
-                let in_vain = idle >= self.options.stuck_after && self.looks_in_vain >= LOOKS_IN_VAIN;
-                if self.queue.is_empty() || in_vain {
+            if self.queue.len() == self.queued_polls {
+                let idle = self.queue.now().saturating_sub(self.last_progress);
+                let stuck = idle >= self.options.stuck_after && self.failed_polls >= FAILED_POLLS_MAX;
+                if self.queue.is_empty() || stuck {
                     break End::Stuck(self.waiting());
                 }
             }
@@ -308,16 +311,16 @@ impl<R: Ranks> Simulation<R> {
             if now >= self.options.time_limit {
                 break End::Interrupted;
             }
-            self.happen(now, event);
+            self.handle(now, event);
             if self.died {
                 break End::Died;
             }
             if self.over {
                 break End::Interrupted;
             }
-            until_look -= 1;
-            if until_look == 0 {
-                until_look = self.options.observe_every;
+            until_observed -= 1;
+            if until_observed == 0 {
+                until_observed = self.options.observe_every;
                 self.collect_spans();
                 if !observe(&self.progress()) {
                     break End::Interrupted;
@@ -330,8 +333,8 @@ impl<R: Ranks> Simulation<R> {
         Outcome {
             end,
             time: self.queue.now(),
-            ended: self.members.iter().map(|rank| rank.ended).collect(),
-            codes: self.members.iter().map(|rank| rank.code).collect(),
+            ended: self.rank_states.iter().map(|rank| rank.ended).collect(),
+            codes: self.rank_states.iter().map(|rank| rank.code).collect(),
             statistics: self.statistics.clone(),
         }
     }
@@ -343,11 +346,11 @@ impl<R: Ranks> Simulation<R> {
             hops: self.network.moved(),
             messages: self.statistics.messages,
             ranks_ended: self.ended,
-            ranks: self.members.len() as u32,
+            ranks: self.rank_states.len() as u32,
         }
     }
 
-    /// What the fabric has counted.
+    /// The statistics of the fabric.
     pub fn network(&self) -> &dyn Counted {
         self.network.counted()
     }
@@ -364,12 +367,12 @@ impl<R: Ranks> Simulation<R> {
         self.ranks
     }
 
-    /// Spans of the run, where they were asked for.
+    /// Spans of the run; none if `trace_limit` is 0.
     pub fn trace(&self) -> &Trace {
         &self.trace
     }
 
-    fn happen(&mut self, now: Time, event: Event) {
+    fn handle(&mut self, now: Time, event: Event) {
         match event {
             Event::Network(event) => {
                 if let Fabric::Packets(network) = &mut self.network {
@@ -377,21 +380,21 @@ impl<R: Ranks> Simulation<R> {
                 }
                 self.take_arrivals(now);
             }
-            Event::Resume { rank, generation, look } => {
-                self.looks -= usize::from(look);
-                self.looks_in_vain = self.looks_in_vain.saturating_add(u32::from(look));
-                if self.members[rank as usize].generation == generation {
-                    self.turn(now, rank, look);
+            Event::Resume { rank, generation, is_poll } => {
+                self.queued_polls -= usize::from(is_poll);
+                self.failed_polls = self.failed_polls.saturating_add(u32::from(is_poll));
+                if self.rank_states[rank as usize].generation == generation {
+                    self.turn(now, rank, is_poll);
                 }
             }
-            Event::Leave(rank) => self.leave(now, rank),
-            Event::Issue(flight) => self.issue(now, flight),
-            Event::Inject(flight) => self.inject(now, flight),
-            Event::Head(flight) => self.begins_to_arrive(flight),
-            Event::Sent(flight) => self.told_of_sending(now, flight),
-            Event::Landed(flight) => self.landed(now, flight),
-            Event::Deliver(flight) => self.deliver(now, flight),
-            Event::Answer(flight) => self.answer(now, flight),
+            Event::HandOver(rank) => self.hand_over(now, rank),
+            Event::Issue(message) => self.issue(now, message),
+            Event::Inject(message) => self.inject(now, message),
+            Event::Head(message) => self.first_packet_arrived(message),
+            Event::Sent(message) => self.complete_send(now, message),
+            Event::Arrived(message) => self.message_arrived(now, message),
+            Event::Deliver(message) => self.deliver(now, message),
+            Event::Answer(message) => self.answer(now, message),
             Event::Fire { rank, ni } => self.fire(now, rank, ni),
             Event::Fault(number) => {
                 let Fault { channel, up, .. } = self.options.faults[number as usize];
@@ -405,32 +408,32 @@ impl<R: Ranks> Simulation<R> {
             }
             Event::Kill(rank) => self.kill(now, rank),
         }
-        if !matches!(event, Event::Resume { look: true, .. }) {
-            (self.moved, self.looks_in_vain) = (now, 0);
+        if !matches!(event, Event::Resume { is_poll: true, .. }) {
+            (self.last_progress, self.failed_polls) = (now, 0);
         }
     }
 
-    /// Schedules a rank's next turn in place of any other.
-    fn due(&mut self, rank: u32, at: Time, look: bool) {
-        let member = &mut self.members[rank as usize];
-        member.generation = member.generation.wrapping_add(1);
-        let generation = member.generation;
-        self.looks += usize::from(look);
-        self.queue.schedule(at, Event::Resume { rank, generation, look });
+    /// Schedules a rank's next turn; a turn that is queued for it becomes stale.
+    fn schedule_turn(&mut self, rank: u32, at: Time, is_poll: bool) {
+        let rank_state = &mut self.rank_states[rank as usize];
+        rank_state.generation = rank_state.generation.wrapping_add(1);
+        let generation = rank_state.generation;
+        self.queued_polls += usize::from(is_poll);
+        self.queue.schedule(at, Event::Resume { rank, generation, is_poll });
     }
 
-    /// What a rank has started has left its host.
+    /// The host of a rank has handed the rank's operation to the NIC, if there is one.
     #[inline]
-    fn leave(&mut self, now: Time, rank: u32) {
-        let leaves = std::mem::replace(&mut self.members[rank as usize].leaves, NONE);
-        if leaves != NONE {
-            self.issue(now, leaves);
+    fn hand_over(&mut self, now: Time, rank: u32) {
+        let handing_over = std::mem::replace(&mut self.rank_states[rank as usize].handing_over, NONE);
+        if handing_over != NONE {
+            self.issue(now, handing_over);
         }
     }
 
-    /// One turn of a rank. What it started before has left the host by now.
-    fn turn(&mut self, now: Time, rank: u32, look: bool) {
-        self.leave(now, rank);
+    /// One turn of a rank. The operation of its last turn has been handed over by then.
+    fn turn(&mut self, now: Time, rank: u32, is_poll: bool) {
+        self.hand_over(now, rank);
         let turn = self.ranks.resume(rank, now);
         let at = turn.at.max(now);
         self.statistics.turns += 1;
@@ -450,115 +453,119 @@ impl<R: Ranks> Simulation<R> {
             self.trace.add(span);
         }
         if !matches!(turn.ask, Ask::Poll) {
-            self.members[rank as usize].pause = PAUSE_FIRST;
-            if !look || !matches!(turn.ask, Ask::Wait { .. }) {
-                (self.moved, self.looks_in_vain) = (now, 0);
+            self.rank_states[rank as usize].pause = PAUSE_FIRST;
+            if !is_poll || !matches!(turn.ask, Ask::Wait { .. }) {
+                (self.last_progress, self.failed_polls) = (now, 0);
             }
         }
-        // What its own calls have set off happens before it looks again.
+        // Triggered operations that its own calls have made due fire before its next turn.
         while let Some((rank, ni)) = self.ranks.take_fired() {
             self.queue.schedule(at, Event::Fire { rank, ni });
         }
         match turn.ask {
             Ask::Start { ni, command, payload, waits } => {
-                let (goes_on, flight) = self.start(at, rank, ni, command, payload);
-                let member = &mut self.members[rank as usize];
-                member.leaves = flight;
+                let (goes_on, message) = self.start(at, rank, ni, command, payload);
+                let rank_state = &mut self.rank_states[rank as usize];
+                rank_state.handing_over = message;
                 if waits {
-                    member.wait(goes_on);
-                    self.queue.schedule(goes_on, Event::Leave(rank));
+                    rank_state.wait(goes_on);
+                    self.queue.schedule(goes_on, Event::HandOver(rank));
                 } else {
-                    member.state = State::Due;
-                    self.due(rank, goes_on, false);
+                    rank_state.activity = Activity::Due;
+                    self.schedule_turn(rank, goes_on, false);
                 }
             }
             Ask::Wait { until } => {
-                self.members[rank as usize].wait(at);
+                self.rank_states[rank as usize].wait(at);
                 if until != Time::MAX {
-                    self.due(rank, until.max(at), false);
+                    self.schedule_turn(rank, until.max(at), false);
                 }
             }
             Ask::Poll => {
-                let member = &mut self.members[rank as usize];
-                member.state = State::Waiting { earliest: at, since: at, polls: true };
-                let pause = member.pause;
-                member.pause = (pause * 2).min(PAUSE_LONGEST);
-                self.due(rank, at + pause, true);
+                let rank_state = &mut self.rank_states[rank as usize];
+                rank_state.activity = Activity::Waiting { earliest: at, since: at, polls: true };
+                let pause = rank_state.pause;
+                rank_state.pause = (pause * 2).min(PAUSE_LONGEST);
+                self.schedule_turn(rank, at + pause, true);
             }
             Ask::Sleep { until } => {
-                self.members[rank as usize].state = State::Due;
-                self.due(rank, until.max(at), false);
+                self.rank_states[rank as usize].activity = Activity::Due;
+                self.schedule_turn(rank, until.max(at), false);
             }
             Ask::Blocked { in_call } => {
-                let member = &mut self.members[rank as usize];
-                member.state = State::Blocked { in_call, since: at };
-                member.generation = member.generation.wrapping_add(1);
+                let rank_state = &mut self.rank_states[rank as usize];
+                rank_state.activity = Activity::Blocked { in_call, since: at };
+                rank_state.generation = rank_state.generation.wrapping_add(1);
             }
             Ask::Ended { code } => self.end(rank, at, code),
         }
-        self.let_go(at);
+        self.resume_released(at);
     }
 
-    /// A rank dies, unless it has ended. What the host was still handing over to its NIC never gets there.
+    /// Kills a rank, unless it has ended. An operation that its host is still handing to the NIC is dropped.
     fn kill(&mut self, now: Time, rank: u32) {
-        if matches!(self.members[rank as usize].state, State::Ended) {
+        if matches!(self.rank_states[rank as usize].activity, Activity::Ended) {
             return;
         }
-        let leaves = std::mem::replace(&mut self.members[rank as usize].leaves, NONE);
-        if leaves != NONE {
-            self.free_flight(leaves);
+        let handing_over = std::mem::replace(&mut self.rank_states[rank as usize].handing_over, NONE);
+        if handing_over != NONE {
+            self.free_message(handing_over);
         }
         let code = self.ranks.kill(rank);
         self.statistics.note(&[u64::from(rank), now.0, 2000 + u64::from(code as u32)]);
         self.end(rank, now, code);
         self.died |= !self.options.keep_going;
-        self.let_go(now);
+        self.resume_released(now);
     }
 
     fn end(&mut self, rank: u32, at: Time, code: i32) {
-        let member = &mut self.members[rank as usize];
-        member.state = State::Ended;
-        member.generation = member.generation.wrapping_add(1);
-        member.ended = Some(at);
-        member.code = Some(code);
+        let rank_state = &mut self.rank_states[rank as usize];
+        rank_state.activity = Activity::Ended;
+        rank_state.generation = rank_state.generation.wrapping_add(1);
+        rank_state.ended = Some(at);
+        rank_state.code = Some(code);
         self.ended += 1;
     }
 
-    /// Ranks that have been let out of a call go on.
-    fn let_go(&mut self, at: Time) {
+    /// Schedules the ranks whose blocking call may return.
+    fn resume_released(&mut self, at: Time) {
         while let Some(released) = self.ranks.take_released() {
-            if let Some(Rank { state: State::Blocked { since, .. }, .. }) = self.members.get(released as usize) {
+            if let Some(RankState { activity: Activity::Blocked { since, .. }, .. }) =
+                self.rank_states.get(released as usize)
+            {
                 let at = at.max(*since);
-                self.members[released as usize].state = State::Due;
-                self.due(released, at, false);
+                self.rank_states[released as usize].activity = Activity::Due;
+                self.schedule_turn(released, at, false);
             }
         }
     }
 
-    /// Something of a rank's NIC has changed: if it waits, it goes on.
+    /// A NIC of a rank has changed: if the rank waits, it continues.
     pub(super) fn wake(&mut self, rank: u32, at: Time) {
-        let Some(member) = self.members.get_mut(rank as usize) else { return };
-        if let State::Waiting { earliest, .. } = member.state {
-            member.state = State::Due;
-            member.pause = PAUSE_FIRST;
+        let Some(rank_state) = self.rank_states.get_mut(rank as usize) else { return };
+        if let Activity::Waiting { earliest, .. } = rank_state.activity {
+            rank_state.activity = Activity::Due;
+            rank_state.pause = PAUSE_FIRST;
             let at = (at + self.machine.host.memory_access).max(earliest);
-            self.due(rank, at, false);
+            self.schedule_turn(rank, at, false);
         }
     }
 
-    /// Who has not ended, and what for.
+    /// The ranks that have not ended, and what they wait for.
     fn waiting(&mut self) -> Vec<Waiting> {
         let mut waiting = Vec::new();
-        for rank in 0..self.members.len() as u32 {
-            let member = &self.members[rank as usize];
-            let (what, since) = match member.state {
-                State::Ended => continue,
-                State::Due => ("has a turn to come".to_owned(), self.queue.now()),
-                State::Waiting { since, polls: false, .. } => ("waits for its NIC".to_owned(), since),
-                State::Waiting { since, polls: true, .. } => ("polls".to_owned(), since),
-                State::Blocked { in_call, since } => (format!("is in {in_call}, which others have not called"), since),
+        for rank in 0..self.rank_states.len() as u32 {
+            let rank_state = &self.rank_states[rank as usize];
+            let (what, since) = match rank_state.activity {
+                Activity::Ended => continue,
+                Activity::Due => ("has a turn to come".to_owned(), self.queue.now()),
+                Activity::Waiting { since, polls: false, .. } => ("waits for its NIC".to_owned(), since),
+                Activity::Waiting { since, polls: true, .. } => ("polls".to_owned(), since),
+                Activity::Blocked { in_call, since } => {
+                    (format!("is in {in_call}, which others have not called"), since)
+                }
             };
-            let unanswered = member.unanswered;
+            let unanswered = rank_state.unanswered;
             let receives = self.open_receives(rank);
             waiting.push(Waiting { rank, what, since_ns: since.as_ns(), unanswered, receives });
         }
@@ -570,7 +577,7 @@ impl<R: Ranks> Simulation<R> {
             return;
         }
         if self.trace.left_out > 0 {
-            // There is no room for what the fabric would tell.
+            // The trace is full.
             return self.network.stop_trace();
         }
         let (name, hops) = self.network.take_spans();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A NIC's tables in a simulator's own memory: one vector for each table.
 //!
-//! The layout in one piece is for segments and hardware; here each table is allocated by itself, so no unsafe code is
+//! A shared segment and hardware need one contiguous layout. Here each table is a separate allocation, so no unsafe code is
 //! needed. The heap does not grow.
 
 use std::sync::atomic::AtomicU64;
@@ -15,7 +15,7 @@ use selvedge_nic::tables::{
 };
 use selvedge_nic::{Limits, Nic, Signals, Tables};
 
-/// A NIC.
+/// The tables of one NIC.
 pub struct OwnTables {
     limits: Limits,
     encodings: Encodings,
@@ -41,7 +41,7 @@ pub struct OwnTables {
 }
 
 impl OwnTables {
-    /// A fresh NIC with these limits.
+    /// The tables of a new NIC with these limits.
     pub fn new(limits: &Limits) -> OwnTables {
         let limits = Limits { heap_blocks_max: limits.heap_blocks, ..*limits }.clamped();
         fn some<T: Default>(count: u32) -> Vec<T> {
@@ -80,7 +80,7 @@ impl OwnTables {
         &self.limits
     }
 
-    /// The NIC.
+    /// The NIC, as the transitions of `nic` take it.
     pub fn nic(&mut self) -> Nic<'_> {
         Nic {
             signals: Signals {
@@ -119,7 +119,7 @@ impl OwnTables {
         self.control.has_fired()
     }
 
-    /// What can be read at any time.
+    /// The part of the NIC that can be read at any time, without exclusive access.
     pub fn signals(&self) -> Signals<'_> {
         Signals {
             doorbell: &self.doorbell,

@@ -1,45 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run can leave for a viewer: who worked on which message, from when to when.
+//! Spans of a run for a viewer: which unit worked on which message, from when to when.
 
 use crate::time::Time;
 
-/// Who did it.
+/// A unit of the simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Unit {
     /// The program of a rank.
     Program,
-    /// The node's processor, for the library or for an interrupt.
+    /// The node's processor, in the library or in an interrupt.
     Host,
-    /// The NIC's sending side.
+    /// The NIC's send engine.
     NicSend,
-    /// The NIC's receiving side.
+    /// The NIC's receive engine.
     NicReceive,
-    /// The message on its way, first bit in to last bit out.
+    /// The fabric, from the message's first bit in to its last bit out.
     Wire,
-    /// One channel of the fabric (its number) while the message holds it.
+    /// One channel of the fabric (its number) while the message occupies it.
     Channel(u32),
 }
 
-/// A piece of work.
+/// One piece of work of one unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The node; of a program, the rank.
+    /// The node; for [`Unit::Program`], the rank.
     pub node: u32,
     pub unit: Unit,
     pub name: &'static str,
     pub start: Time,
     pub end: Time,
-    /// Spans of one message have one number; 0: none.
+    /// The number of the message; 0: the span belongs to no message.
     pub message: u64,
     pub bytes: u64,
 }
 
-/// Spans in the order in which they were found out, up to a limit.
+/// Spans in the order in which they were recorded, up to a limit.
 #[derive(Debug, Default)]
 pub struct Trace {
     pub spans: Vec<Span>,
     pub limit: usize,
-    /// Spans beyond the limit.
+    /// Spans beyond the limit, which are not kept.
     pub left_out: u64,
 }
 

@@ -22,7 +22,7 @@ use selvedge_nic::tables::{Side, kind};
 use selvedge_nic::{Bus, Metered, Nic, NoMemory, Step};
 
 use crate::machine::{Matching, Mode};
-use crate::node::headers_walk;
+use crate::node::header_search;
 use crate::node::{Ask, Bytes};
 use crate::time::Time;
 
@@ -366,7 +366,7 @@ impl Core {
     /// the machine has none, by a walk of the list.
     fn spend_on_search(&mut self, found: Option<u32>, hashed: u64) {
         let (searched, length) = match (self.machine.nic.matching, self.machine.nic.mode) {
-            (Matching::List, _) => headers_walk(&self.tables.nic(), PORTAL_MESSAGES, found),
+            (Matching::List, _) => header_search(&self.tables.nic(), PORTAL_MESSAGES, found),
             // How long the list is matters to a processor's caches only.
             (Matching::Hash, Mode::Nic) => (hashed, 0),
             (Matching::Hash, Mode::Host) => {

@@ -1,29 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a node has once, and who uses it until when.
+//! The resources of a node that messages share, and the times until which they are busy.
 
 use std::collections::VecDeque;
 
 use crate::machine::Machine;
 use crate::time::Time;
 
-/// A node's processor, the engines of its NIC, its bus.
+/// A node's processor, the engines of its NIC, and its bus.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Station {
-    /// The processor's part that serves interrupts.
+pub(super) struct NodeHardware {
+    /// When the processor has served its last interrupt.
     processor_free: Time,
-    /// Sending, receiving; one engine where the NIC has one processor.
+    /// When the send and the receive engine are free; a NIC with one processor uses only the first.
     engines_free: [Time; 2],
     bus_read_free: Time,
     bus_write_free: Time,
-    /// Messages that leave this node, one after the other: a short one does not overtake a long one whose payload is still being read.
+    /// Messages that leave this node, one after the other. A short one does not overtake a long one whose payload is still
+    /// being read.
     pub leaving: VecDeque<u32>,
-    /// When the last packet that was handed to the fabric, or the last message, has left, if nothing but its own kind is in its way.
+    /// When the last injected packet, or the last message, has left the node.
     pub sent: Time,
-    /// When the last message to the own node was there.
+    /// When the last message from this node to itself has arrived.
     pub looped: Time,
-    /// When the last message was delivered: none overtakes another.
+    /// When the last message was delivered: no message overtakes another.
     delivered: Time,
-    /// Ranks whose long messages are arriving, and how many of each.
+    /// Source ranks of arriving long messages, and the number of messages of each.
     streams: Vec<(u32, u32)>,
 }
 
@@ -34,14 +35,14 @@ pub(super) enum Engine {
     Receive,
 }
 
-impl Station {
+impl NodeHardware {
     fn engine(&mut self, machine: &Machine, engine: Engine) -> &mut Time {
         let at = if machine.nic.processors == 1 { 0 } else { usize::from(engine == Engine::Receive) };
         &mut self.engines_free[at]
     }
 
-    /// Works on something that comes at `at`; gives when it begins and when it is done. Firmware that was idle finds it half a turn
-    /// of its loop later; busy firmware comes round to it at the end of what it does.
+    /// An engine processes an item that arrives at `at`; gives start and end. Idle firmware finds the item after half a turn
+    /// of its polling loop, on average; busy firmware takes it when it has finished the previous one.
     pub fn work(&mut self, machine: &Machine, engine: Engine, at: Time, cost: Time) -> (Time, Time) {
         let free = self.engine(machine, engine);
         let start = (*free).max(at + machine.nic.polling_loop / 2);
@@ -49,7 +50,7 @@ impl Station {
         (start, *free)
     }
 
-    /// The engine, or the processor in host mode, turned out to need so much more.
+    /// Extends the last work of the receive engine, or of the processor in host mode.
     pub fn prolong(&mut self, machine: &Machine, interrupts: bool, cost: Time) {
         if interrupts {
             self.processor_free += cost;
@@ -58,39 +59,39 @@ impl Station {
         }
     }
 
-    /// The processor serves something that comes at `at`.
+    /// The processor serves an interrupt that is raised at `at`; gives start and end.
     pub fn serve(&mut self, at: Time, cost: Time) -> (Time, Time) {
         let start = self.processor_free.max(at);
         self.processor_free = start + cost;
         (start, self.processor_free)
     }
 
-    /// Bytes go from memory to the NIC: when the last is there.
+    /// DMA from memory to the NIC; gives the time at which the last byte has arrived.
     pub fn read(&mut self, machine: &Machine, at: Time, bytes: u64) -> Time {
         self.bus_read_free = self.bus_read_free.max(at) + Time::of_bytes(bytes, machine.host.dma_bytes_per_s);
         self.bus_read_free
     }
 
-    /// More bytes follow, from `at` on, which take so long: when they begin.
+    /// More DMA from memory to the NIC, at `at` or later, for `time`; gives its start.
     pub fn read_on(&mut self, at: Time, time: Time) -> Time {
         let begins = self.bus_read_free.max(at);
         self.bus_read_free = begins + time;
         begins
     }
 
-    /// Bytes go from the NIC to memory, as they arrive from `first` on: when the last is on its way.
+    /// DMA from the NIC to memory of bytes that arrive from `first` on; gives the time at which the last byte leaves the NIC.
     pub fn write(&mut self, machine: &Machine, first: Time, bytes: u64) -> Time {
         self.bus_write_free = self.bus_write_free.max(first) + Time::of_bytes(bytes, machine.host.dma_bytes_per_s);
         self.bus_write_free
     }
 
-    /// When something that could be delivered at `at` is.
+    /// The delivery time of a message that is ready at `at`: not before the previous delivery.
     pub fn in_order(&mut self, at: Time) -> Time {
         self.delivered = self.delivered.max(at);
         self.delivered
     }
 
-    /// A long message from a rank begins to arrive. False: there are as many sources as the NIC can tell apart.
+    /// Assigns a stream to a long message from a rank. False: all streams of the NIC are in use by other sources.
     pub fn open_stream(&mut self, machine: &Machine, from: u32) -> bool {
         let most = machine.nic.streams_max as usize;
         if most == 0 {
@@ -105,6 +106,7 @@ impl Station {
         true
     }
 
+    /// Ends one long message of a rank; frees the stream after its last one.
     pub fn close_stream(&mut self, from: u32) {
         if let Some(at) = self.streams.iter().position(|(source, _)| *source == from) {
             self.streams[at].1 -= 1;
