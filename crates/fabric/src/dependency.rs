@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Channel dependency graphs (Dally and Seitz 1987).
 //!
-//! A packet that holds one virtual channel of a link while it waits for another makes a dependency from the first to
-//! the second. A routing whose dependencies have no cycle cannot lock up; one with a cycle can, and the cycle names the
-//! channels that would wait for each other. Injection and delivery are left out: nothing waits in front of the one or
-//! behind the other.
+//! A packet that holds one virtual channel of a link while it waits for another creates a dependency from the first to the
+//! second. A routing whose dependencies have no cycle is free of deadlock. A routing with a cycle can deadlock; the cycle
+//! names the channels whose packets would wait for each other. Injection and delivery channels are left out: no packet in
+//! the network waits for the one, and a packet on the other waits for no channel.
 //!
-//! For an adaptive routing every choice counts, so that a cycle means that it may lock up, and none that it cannot.
+//! For an adaptive routing every choice adds a dependency. So a cycle means that it may deadlock; no cycle means that it
+//! cannot.
 //!
 //! # Costs
 //!
-//! O(nodes² × hops × [`Routing::variants`]) to make, for a pair's hash may choose its channels: 15 ms for
-//! a torus of 16 × 16, 20 s for one of 64 × 64. 4 bytes for each dependency and about 24 for each virtual channel of each port.
+//! O(nodes² × hops × [`Routing::variants`]) to make, for the hash of a pair may choose its channels. 4 bytes for each
+//! dependency and about 24 for each virtual channel of each port.
 use crate::id::{NodeId, Peer, Port, RouterId, Vc};
 use crate::routing::Routing;
 use crate::topology::Topology;
@@ -19,11 +20,11 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::Write;
 
-/// Which virtual channels wait for which.
+/// The channel dependency graph of a routing.
 #[derive(Clone, Debug)]
 pub struct Dependencies {
     virtual_channels: usize,
-    /// Of virtual channel `v` of output channel `c`, at `c * virtual_channels + v`, ascending.
+    /// The successors of virtual channel `v` of output channel `c`, at `c * virtual_channels + v`, ascending.
     successors: Vec<Vec<u32>>,
 }
 
@@ -41,7 +42,7 @@ impl Dependencies {
         let virtual_channels = usize::from(routing.virtual_channels());
         let vertices = (topology.channels() - topology.nodes()) as usize * virtual_channels;
         let mut graph = Dependencies { virtual_channels, successors: alloc::vec![Vec::new(); vertices] };
-        // The number of the last route that passed a virtual channel: adaptive routes meet again.
+        // The number of the last route that used a virtual channel: the branches of an adaptive route meet again.
         let mut passed = alloc::vec![0; vertices];
         let mut route = 0u64;
         for from in (0..topology.nodes()).map(NodeId) {
@@ -56,7 +57,7 @@ impl Dependencies {
         graph
     }
 
-    /// All that a packet of one pair can do.
+    /// Adds the dependencies of all routes of one pair.
     fn add(
         &mut self,
         topology: &Topology,
@@ -101,15 +102,15 @@ impl Dependencies {
         self.successors.get(vertex(held) as usize).is_some_and(|next| next.binary_search(&wanted).is_ok())
     }
 
-    /// A cycle, each link waiting for the next and the last for the first: a shortest one through the links of the
-    /// first that a search from the lowest number meets. None: the routing is free of deadlock.
+    /// A cycle: each link waits for the next, and the last for the first. A depth-first search from the lowest number finds a
+    /// cycle; the result is a shortest cycle through one of its links. None: the routing is free of deadlock.
     pub fn cycle(&self, topology: &Topology) -> Option<Vec<Link>> {
         let found = self.any_cycle()?;
         let shortest = found.iter().filter_map(|&vertex| self.shortest_cycle(vertex)).min_by_key(Vec::len);
         Some(shortest.unwrap_or(found).into_iter().map(|vertex| self.link(topology, vertex)).collect())
     }
 
-    /// Depth first; a successor that is still open closes a cycle.
+    /// The first cycle of a depth-first search; a successor that is still open closes it.
     fn any_cycle(&self) -> Option<Vec<u32>> {
         #[derive(Clone, Copy, PartialEq)]
         enum Mark {
@@ -122,22 +123,22 @@ impl Dependencies {
             if marks[start] != Mark::New {
                 continue;
             }
-            // The way from `start`, each with the number of its successors that have been seen.
-            let mut way = alloc::vec![(start as u32, 0)];
+            // The path from `start`: vertices, each with the number of its successors that have been visited.
+            let mut path = alloc::vec![(start as u32, 0)];
             marks[start] = Mark::Open;
-            while let Some((vertex, seen)) = way.last_mut() {
+            while let Some((vertex, seen)) = path.last_mut() {
                 let Some(&next) = self.successors[*vertex as usize].get(*seen) else {
                     marks[*vertex as usize] = Mark::Done;
-                    way.pop();
+                    path.pop();
                     continue;
                 };
                 *seen += 1;
                 match marks[next as usize] {
                     Mark::New => {
                         marks[next as usize] = Mark::Open;
-                        way.push((next, 0));
+                        path.push((next, 0));
                     }
-                    Mark::Open => return Some(way.iter().map(|v| v.0).skip_while(|&v| v != next).collect()),
+                    Mark::Open => return Some(path.iter().map(|v| v.0).skip_while(|&v| v != next).collect()),
                     Mark::Done => {}
                 }
             }
@@ -145,7 +146,7 @@ impl Dependencies {
         None
     }
 
-    /// Breadth first from a vertex back to itself.
+    /// A shortest cycle through a vertex, by a breadth-first search.
     fn shortest_cycle(&self, start: u32) -> Option<Vec<u32>> {
         let mut before = alloc::vec![u32::MAX; self.successors.len()];
         let mut queue = alloc::vec![start];
@@ -182,7 +183,7 @@ impl Dependencies {
     }
 }
 
-/// A cycle in words: the routers by name, each link as port and virtual channel.
+/// A cycle as text: the names of the routers, and port and virtual channel of each link.
 pub fn describe(topology: &Topology, cycle: &[Link]) -> String {
     let mut text = String::new();
     for link in cycle {

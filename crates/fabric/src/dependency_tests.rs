@@ -8,7 +8,7 @@ fn graph(topology: &Topology, algorithm: Algorithm, virtual_channels: u8) -> Dep
     Dependencies::new(topology, &routing)
 }
 
-/// That each link of a cycle leads to the router of the next, and waits for it.
+/// Checks that each link of a cycle leads to the router of the next link, and waits for this link.
 #[track_caller]
 fn check_cycle(topology: &Topology, graph: &Dependencies, cycle: &[Link]) {
     for (at, &link) in cycle.iter().enumerate() {
@@ -62,7 +62,7 @@ fn dimension_order_without_datelines_locks_up_round_a_ring() {
         assert_eq!(graph(&ring, Algorithm::DimensionOrder, 2).cycle(&ring), None);
         assert_eq!(graph(&ring, Algorithm::ModifiedDimensionOrder, 1).cycle(&ring), None);
     }
-    // Rings of 3 and 4 do not: no packet that goes on starts where another one does.
+    // Rings of 3 and 4 do not: a packet that continues past a router never starts at the same router as another such packet.
     for k in 3..5 {
         let torus = Topology::torus(&[k, k], &[], 1).unwrap();
         assert_eq!(graph(&torus, Algorithm::DimensionOrderUnguarded, 1).cycle(&torus), None);

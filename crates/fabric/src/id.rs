@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Names of a network's parts: dense numbers, each kind its own type.
+//! Numbers of the parts of a network: dense, and a type for each kind of part.
 use core::fmt;
 
 /// A router (switch, crossbar), numbered from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RouterId(pub u32);
 
-/// An endpoint: what has a network interface. Numbered from 0, as ranks are.
+/// An endpoint, which has a network interface. Numbered from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
@@ -18,7 +18,7 @@ pub struct Port(pub u16);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Vc(pub u8);
 
-/// What is at the other end of a port.
+/// The other end of a port's link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Peer {
     Router { router: RouterId, port: Port },
@@ -26,7 +26,7 @@ pub enum Peer {
     Unconnected,
 }
 
-/// One step of a route: leave through `port`, on virtual channel `vc`.
+/// One hop of a route: the packet leaves a router through `port`, on virtual channel `vc`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Hop {
     pub port: Port,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Source paths: a whole route as a string of routing characters, each for a run of hops through the same port (seed
-//! 002, section 7.3).
+//! Source paths: a whole route as a string of routing characters; each stands for a run of hops through the same port
+//! (seed 002, section 7.3).
 //!
-//! The seed gives what a character holds: a port, and a 6-bit counter for each of two virtual channels. Its bits are
-//! ours. A character has 16 bits, the width of the seed's network protocol:
+//! The seed defines the contents of a character: a port, and a 6-bit counter for each of two virtual channels. The layout
+//! is ours. A character has 16 bits, the width of the seed's network protocol:
 //!
 //! | bits | |
 //! |---|---|
@@ -11,23 +11,23 @@
 //! | 11–6 | hops on the second virtual channel of the pair |
 //! | 5–0 | hops on the first virtual channel of the pair, which come first |
 //!
-//! Dimension order on a ring of up to 64 takes at most 63 hops in one direction, first those in front of the wrapping
-//! link and then those behind it: one character. So three dimensions and the delivery to the node fit into one 64-bit
-//! word. Larger networks have prefixes: a character with 14 in place of the port gives the pair of virtual channels
-//! (1 is channels 2 and 3, and so on; without it channels 0 and 1), then one with 15 the upper 12 bits of a port above
-//! 13; the character itself keeps the lower 4. Characters lie in memory with the low byte first; a word is filled from
-//! its low end, and what is left of it is 0.
+//! Dimension order on a ring of up to 64 routers takes at most 63 hops in one direction, first those before the wrapping
+//! link and then those after it: one character. So three dimensions and the delivery to the node fit into one 64-bit
+//! word. Larger networks use prefixes. A character with 14 in place of the port gives the pair of virtual channels (1 is
+//! channels 2 and 3, and so on; without a prefix it is channels 0 and 1). After it, a character with 15 gives the upper 12
+//! bits of a port above 13; the character itself keeps the lower 4. Characters are little-endian. A word is filled from
+//! its low end, and the rest of it is 0.
 //!
 //! # Invariants
 //!
-//! 1. No run is without hops, and no counter exceeds 63.
-//! 2. What is decoded encodes to the same bytes; prefixes are present only where they are needed.
+//! 1. Each run has at least one hop, and no counter exceeds 63.
+//! 2. A decoded path encodes to the same bytes; prefixes are present only where they are needed.
 use crate::id::{Hop, NodeId, Peer, Port, Vc};
 use crate::topology::Topology;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// What a 6-bit counter holds.
+/// The largest value of a 6-bit counter.
 pub const RUN_MAX: u8 = 63;
 const PAIR_PREFIX: u16 = 14;
 const PORT_PREFIX: u16 = 15;
@@ -46,7 +46,7 @@ pub struct Path {
     runs: VecDeque<Run>,
 }
 
-/// Why bytes are no path.
+/// Why bytes are not a valid path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PathError {
@@ -54,9 +54,9 @@ pub enum PathError {
     OddLength { bytes: usize },
     #[error("routing character {at} counts no hops: give a counter of 1 to 63, or end the path before it")]
     NoHops { at: usize },
-    #[error("routing character {at} is a prefix that says nothing, or out of order: leave it out")]
+    #[error("routing character {at} is a prefix without effect, or out of order: leave it out")]
     Prefix { at: usize },
-    #[error("the path ends behind a prefix: the routing character that it belongs to is missing")]
+    #[error("the path ends after a prefix: the routing character that it belongs to is missing")]
     CutShort,
     #[error("routing character {at}: there is no pair of virtual channels {pair}: give 1 to 127")]
     Pair { at: usize, pair: u16 },
@@ -78,7 +78,7 @@ impl Path {
         self.runs.push_back(Run { port: hop.port, pair, counts });
     }
 
-    /// What a crossbar does with a packet's path: takes the next hop from it, and the character once it is used up.
+    /// Removes the next hop from the path, and its character once all hops of it are used, as a crossbar does.
     pub fn consume(&mut self) -> Option<Hop> {
         let run = self.runs.front_mut()?;
         let second = usize::from(run.counts[0] == 0);
@@ -90,7 +90,7 @@ impl Path {
         Some(hop)
     }
 
-    /// The hops that are left.
+    /// The remaining hops.
     pub fn iter(&self) -> impl Iterator<Item = Hop> + '_ {
         self.runs.iter().flat_map(|run| {
             let of = |second: u8| {
@@ -105,7 +105,7 @@ impl Path {
         self.runs.iter()
     }
 
-    /// The number of hops that are left.
+    /// The number of remaining hops.
     pub fn len(&self) -> usize {
         self.runs.iter().map(|run| usize::from(run.counts[0]) + usize::from(run.counts[1])).sum()
     }
@@ -124,8 +124,8 @@ impl Path {
         })
     }
 
-    /// The node that the path leads to from a node; None where a hop has no link, or the path ends before or goes on
-    /// behind a node.
+    /// The node to which the path leads from a node. None: a hop has no link, or the path ends before a node, or it
+    /// continues after one.
     pub fn leads_to(&self, topology: &Topology, from: NodeId) -> Option<NodeId> {
         let mut at = topology.attachment(from).0;
         let mut hops = self.iter();
@@ -142,7 +142,7 @@ impl Path {
         self.characters().flat_map(u16::to_le_bytes).collect()
     }
 
-    /// The path in one word, if four characters are enough.
+    /// The path in one word. None: it has more than four characters.
     pub fn to_word(&self) -> Option<u64> {
         let mut word = 0;
         for (at, character) in self.characters().enumerate() {
@@ -154,13 +154,13 @@ impl Path {
         Some(word)
     }
 
-    /// A path from a word: as from its bytes, without the zeros at its upper end.
+    /// Decodes a path from a word, without the zeros at its upper end.
     pub fn from_word(word: u64) -> Result<Path, PathError> {
         let characters = (64 - word.leading_zeros()).div_ceil(16) as usize;
         Path::decode(&word.to_le_bytes()[..2 * characters])
     }
 
-    /// A path from its bytes, whoever they came from. O(bytes); allocates no more than a small multiple of them.
+    /// Decodes a path from bytes, which need not be trusted. O(bytes); allocates at most a small multiple of them.
     pub fn decode(bytes: &[u8]) -> Result<Path, PathError> {
         if bytes.len() % 2 != 0 {
             return Err(PathError::OddLength { bytes: bytes.len() });

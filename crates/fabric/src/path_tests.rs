@@ -39,7 +39,7 @@ fn a_run_ends_where_its_character_cannot_say_more() {
     assert_eq!(characters(&[hop(u16::MAX, u8::MAX)]), 3);
 }
 
-/// What the seed says of 3-D tori: dimension order fits into one 64-bit word.
+/// The claim of the seed for 3-D tori: a route in dimension order fits into one 64-bit word.
 #[test]
 fn a_torus_of_64x64x64_is_routed_by_one_word() {
     let torus = Topology::torus(&[64; 3], &[], 1).unwrap();
@@ -80,7 +80,7 @@ fn every_route_survives_its_encoding_and_leads_to_its_node() {
                 let mut path = routing.path(&topology, from, to, u64::from(from.0 + to.0)).unwrap();
                 assert_eq!(Path::decode(&path.encode()).as_ref(), Ok(&path), "{name} {algorithm}");
                 assert_eq!(path.leads_to(&topology, from), Some(to), "{name} {algorithm}");
-                // Router by router, as a packet takes it along.
+                // Router by router, as a packet carries its path.
                 let mut at = topology.attachment(from).0;
                 while let Some(hop) = path.consume() {
                     let bytes = path.encode();

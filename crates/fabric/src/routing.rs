@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which port a packet takes next.
+//! Routing: the next hops of a packet.
 //!
-//! | algorithm | fits | virtual channels | can lock up |
+//! | algorithm | topologies | virtual channels | can deadlock |
 //! |---|---|---|---|
 //! | dimension order | mesh, torus, hypercube | 1; 2 where a dimension wraps | no |
 //! | dimension order, unguarded | mesh, torus | 1 | on rings of 5 and more |
 //! | modified dimension order | mesh, torus | 1 | no; not minimal for some pairs |
 //! | west-first | mesh of 2 dimensions | 1 | no; adaptive |
 //! | up*/down* | any, to 8,192 routers | 1 | no; not minimal for some pairs |
-//! | shortest path | any, to 8,192 routers | 1 | yes, but on trees |
+//! | shortest path | any, to 8,192 routers | 1 | yes, except on trees |
 //! | destination-mod-k | fat tree | 1 | no |
 //! | minimal | dragonfly | 2 | no |
 //! | Valiant | dragonfly | 3 | no; not minimal |
 //!
 //! # Invariants
 //!
-//! 1. Virtual channels beyond those needed make lanes: each lane has all that the algorithm needs, and a packet stays
-//!    in the lane that its pair of nodes chooses. Packets of one pair so keep their order, under every algorithm that
-//!    gives one choice (Valiant: if they are given the same entropy).
-//! 2. `next` depends on nothing but its arguments and changes nothing: asked twice at one router it answers the same.
-//! 3. Every answer is a port that leads on; following any of the answers at each router ends at the destination.
+//! 1. Virtual channels beyond those needed make further sets: each set has all virtual channels that the algorithm needs, and
+//!    a packet stays in the set that the hash of its pair of nodes chooses. So packets of one pair keep their order, under
+//!    every algorithm that gives one choice (Valiant: if they have the same entropy).
+//! 2. `next` depends only on its arguments: the same call gives the same hops.
+//! 3. Every hop uses a connected port. A packet that takes any of the hops at each router arrives at its destination.
 //!
 //! # Costs
 //!
-//! `next`: O(dimensions), or O(1), or on dragonflies O(links between two groups). Computed routings hold a few bytes.
+//! `next`: O(dimensions), or O(1), or on dragonflies O(links between two groups). Computed routings take a few bytes.
 //! Tables (shortest path, up*/down*): for each router with nodes 1 byte per router, or 2 above 254 ports; twice that
 //! for up*/down*.
 use crate::id::{Hop, NodeId, Peer, Port, RouterId, Vc};
@@ -42,31 +42,31 @@ mod tree;
 
 pub use error::RoutingError;
 
-/// Routers beyond which tables are refused.
+/// The most routers of a routing with a table.
 pub const TABLE_ROUTERS_MAX: u32 = 8192;
 
-/// How routes are found.
+/// Routing algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// One dimension after the other, the shorter way round a ring. Where dimensions wrap, two virtual channels part
-    /// each ring at its wrapping link (Dally and Seitz 1987).
+    /// One dimension after the other, in the shorter direction of a ring. In a dimension that wraps, two virtual channels
+    /// break the cycle of the ring at its wrapping link (Dally and Seitz 1987).
     DimensionOrder,
-    /// The same routes with one virtual channel: what seed 002, section 2.7 shows to lock up on a torus.
+    /// The same routes with one virtual channel, which can deadlock on a torus (seed 002, section 2.7).
     DimensionOrderUnguarded,
-    /// The wrapping links counted as further dimensions, before the others (seed 002, section 2.7).
+    /// The wrapping links count as further dimensions, before the others (seed 002, section 2.7).
     ModifiedDimensionOrder,
-    /// First all the way towards smaller x, then freely among the minimal directions (Glass and Ni 1992).
+    /// First all hops towards smaller x, then any of the minimal directions (Glass and Ni 1992).
     WestFirst,
-    /// Up a spanning tree's order, then down (Schroeder and others, Autonet, 1991).
+    /// First up, then down, in an order of the routers from a root (Schroeder and others, Autonet, 1991).
     UpDown,
-    /// Least weight, ties by a fixed hash of router and destination.
+    /// A path of least weight; a fixed hash of router and destination breaks ties.
     ShortestPath,
-    /// Each level's uplink from the destination's number (Zahavi, 2010).
+    /// The uplink at each level follows from the destination's number (Zahavi, 2010).
     DestinationModK,
     /// To the destination's group over one global link.
     Minimal,
-    /// To a group that entropy picks, then to the destination's; minimal within one group.
+    /// To a group that entropy picks, then to the destination's group; minimal within one group.
     Valiant,
 }
 
@@ -76,7 +76,8 @@ pub struct Routing {
     algorithm: Algorithm,
     virtual_channels: u8,
     needed: u8,
-    lanes: u8,
+    /// Sets of `needed` virtual channels.
+    vc_sets: u8,
     deadlock_free: bool,
     variants: u64,
     plan: Plan,
@@ -93,20 +94,22 @@ enum Plan {
     Table(table::Table),
 }
 
-/// What travels with a packet: 8 bytes that `start` sets.
+/// The routing state of a packet: 8 bytes, which `start` sets and the packet carries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RouteState {
     /// Valiant: the group to pass through, or `DIRECT`. Otherwise unused.
     group: u32,
-    /// Grids: for each dimension a bit in each byte, see there.
+    /// Grids: for each dimension a bit in each byte; see `grid::directions` and `grid::wraps_first`.
     dimensions: u16,
-    /// A fixed hash of the pair.
+    /// A fixed hash of the pair of nodes.
     salt: u8,
-    lane: u8,
+    /// The set of virtual channels that the packet uses.
+    vc_set: u8,
 }
 
+/// Stands for no intermediate group.
 const DIRECT: u32 = u32::MAX;
-/// Hops that `next` may offer.
+/// The most hops that `next` gives.
 pub const CHOICES_MAX: usize = 8;
 
 /// The hops that a packet may take next, the preferred one first.
@@ -117,7 +120,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Copied whole, which is cheaper than eight hops one by one.
+    /// A constant, for copying it as a whole is cheaper than setting eight hops one by one.
     const NONE: Choices = Choices { hops: [Hop { port: Port(0), vc: Vc(0) }; CHOICES_MAX], count: 0 };
 }
 
@@ -129,7 +132,7 @@ impl Default for Choices {
 }
 
 impl Routing {
-    /// A routing for a topology, whose links have the given number of virtual channels.
+    /// A routing for a topology whose links have the given number of virtual channels.
     pub fn new(topology: &Topology, algorithm: Algorithm, virtual_channels: u8) -> Result<Routing, RoutingError> {
         let needed = algorithm.virtual_channels_needed(topology).ok_or_else(|| RoutingError::NotFor {
             algorithm,
@@ -161,7 +164,7 @@ impl Routing {
             Algorithm::DimensionOrder if matches!(topology.kind(), Kind::Hypercube { .. }) => Plan::Hypercube,
             Algorithm::DimensionOrder => Plan::DimensionOrder { guarded: true },
             Algorithm::DimensionOrderUnguarded => {
-                deadlock_free = !grid::has_ring_that_locks(topology);
+                deadlock_free = !grid::has_ring_with_cycle(topology);
                 Plan::DimensionOrder { guarded: false }
             }
             Algorithm::ModifiedDimensionOrder => Plan::Modified,
@@ -178,13 +181,13 @@ impl Routing {
                 Plan::Dragonfly { valiant: true }
             }
         };
-        let lanes = virtual_channels / needed;
-        Ok(Routing { algorithm, virtual_channels, needed, lanes, deadlock_free, variants, plan })
+        let vc_sets = virtual_channels / needed;
+        Ok(Routing { algorithm, virtual_channels, needed, vc_sets, deadlock_free, variants, plan })
     }
 
-    /// The hops that a packet for `to` may take from router `at`, where it came in at `arrived` (None, or a port to a
-    /// node: it has just been injected). The last hop is the port to the node. Deterministic algorithms give one.
-    /// Nothing is allocated; `state` is what `start` gave, and stays as it is.
+    /// The hops that a packet for `to` may take from router `at`. It entered the router at `arrived`; None, or a port to a
+    /// node, means that it has been injected here. The last hop of a route is the port to the node. Deterministic algorithms
+    /// give one hop. Nothing is allocated; `state` is the result of `start`, and is not changed.
     #[inline]
     pub fn next(
         &self,
@@ -212,13 +215,13 @@ impl Routing {
         }
     }
 
-    /// What a packet from one node to another sets out with. `entropy` picks Valiant's intermediate group; all other
-    /// algorithms route a pair in the same way each time.
+    /// The routing state of a new packet. `entropy` picks Valiant's intermediate group; all other algorithms give a pair the
+    /// same route each time.
     #[inline]
     pub fn start(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> RouteState {
         let hash = mix(u64::from(from.0) << 32 | u64::from(to.0));
-        let lane = if self.lanes > 1 { ((hash >> 32) % u64::from(self.lanes)) as u8 } else { 0 };
-        let mut state = RouteState { group: DIRECT, dimensions: 0, salt: hash as u8, lane };
+        let vc_set = if self.vc_sets > 1 { ((hash >> 32) % u64::from(self.vc_sets)) as u8 } else { 0 };
+        let mut state = RouteState { group: DIRECT, dimensions: 0, salt: hash as u8, vc_set };
         let ends = || (topology.attachment(from).0, topology.attachment(to).0);
         match self.plan {
             Plan::DimensionOrder { .. } => state.dimensions = grid::directions(topology, ends()),
@@ -229,7 +232,7 @@ impl Routing {
         state
     }
 
-    /// The whole route as a source-path string (seed 002, section 7.3); of several choices the first.
+    /// The whole route as a source path (seed 002, section 7.3), with the first of several choices.
     pub fn path(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> Result<Path, RoutingError> {
         for node in [from, to] {
             if node.0 >= topology.nodes() {
@@ -243,7 +246,7 @@ impl Routing {
         let mut path = Path::default();
         let (mut at, port) = topology.attachment(from);
         let mut arrived = Some((port, Vc(0)));
-        // No route passes a router more often than once in each direction of travel.
+        // No route visits a router more than twice: up*/down* may go up and down through one.
         for _ in 0..=2 * u64::from(topology.routers()) {
             let Some(hop) = self.next(topology, at, arrived, to, &mut state).first() else { break };
             path.push(hop);
@@ -260,29 +263,29 @@ impl Routing {
         self.algorithm
     }
 
-    /// The virtual channels that it was made with: all of them are used, or all but a remainder.
+    /// The virtual channels that it was made with. Those beyond the last whole set are not used.
     pub fn virtual_channels(&self) -> u8 {
         self.virtual_channels
     }
 
-    /// The virtual channels without which it would not be free of deadlock, or of what it promises.
+    /// The fewest virtual channels with which the algorithm works.
     pub fn virtual_channels_needed(&self) -> u8 {
         self.needed
     }
 
-    /// Whether its channel dependency graph has no cycle, by what is known of the algorithm. `Dependencies` looks.
+    /// Whether its channel dependency graph has no cycle, by the theory of the algorithm. `Dependencies` checks the graph.
     pub fn deadlock_free(&self) -> bool {
         self.deadlock_free
     }
 
-    /// How many different routes entropy picks from: `start` takes it modulo this.
+    /// The number of different routes that entropy picks from; only entropy modulo this number matters.
     pub fn variants(&self) -> u64 {
         self.variants
     }
 
     #[inline]
     fn vc(&self, class: u8, state: &RouteState) -> Vc {
-        Vc(state.lane * self.needed + class)
+        Vc(state.vc_set * self.needed + class)
     }
 }
 
@@ -314,12 +317,12 @@ impl Algorithm {
         }
     }
 
-    /// The algorithms that a topology can have.
+    /// The algorithms that work on a topology.
     pub fn fitting(topology: &Topology) -> Vec<Algorithm> {
         Self::ALL.into_iter().filter(|a| a.virtual_channels_needed(topology).is_some()).collect()
     }
 
-    /// What a topology has if nothing is said: the first that fits and is free of deadlock.
+    /// The default algorithm of a topology; it is free of deadlock.
     pub fn default_for(topology: &Topology) -> Algorithm {
         match topology.kind() {
             Kind::Mesh { .. } | Kind::Torus { .. } | Kind::Hypercube { .. } => Algorithm::DimensionOrder,
@@ -329,7 +332,7 @@ impl Algorithm {
         }
     }
 
-    /// The virtual channels that an algorithm needs on a topology; None where it does not fit.
+    /// The virtual channels that an algorithm needs on a topology; None: it does not work there.
     pub fn virtual_channels_needed(self, topology: &Topology) -> Option<u8> {
         let kind = topology.kind();
         let grid = matches!(kind, Kind::Mesh { .. } | Kind::Torus { .. });
@@ -409,7 +412,7 @@ impl Choices {
         self.as_slice().iter()
     }
 
-    /// The preferred hop. There is one, unless the routing was made for another topology.
+    /// The preferred hop. None: the routing was made for another topology.
     #[inline]
     pub fn first(&self) -> Option<Hop> {
         self.as_slice().first().copied()
@@ -454,7 +457,7 @@ fn names(algorithms: Vec<Algorithm>) -> String {
     names.join(", ")
 }
 
-/// What would do with so few virtual channels, and is free of deadlock.
+/// A hint for an error: algorithms free of deadlock that need no more than so many virtual channels.
 fn instead(topology: &Topology, refused: Algorithm, virtual_channels: u8) -> String {
     let affords = |a: &Algorithm| {
         *a != refused

@@ -14,8 +14,8 @@ const MINIMAL: [Algorithm; 5] = [
     Algorithm::DestinationModK,
 ];
 
-/// The routers that a packet passes and the hops that it takes; of several choices the one that `choose` says. Checks
-/// on its way that asking again gives the same and that virtual channels stay in their lane.
+/// The routers and hops of a route; `choose` picks one of several hops. Checks at each router that a second call gives the
+/// same hops, and that the route stays in one set of virtual channels.
 #[track_caller]
 fn walk(
     topology: &Topology,
@@ -27,24 +27,24 @@ fn walk(
     let mut state = routing.start(topology, from, to, entropy);
     let (mut at, port) = topology.attachment(from);
     let mut arrived = None;
-    let mut way: Vec<(RouterId, Hop)> = Vec::new();
+    let mut route: Vec<(RouterId, Hop)> = Vec::new();
     loop {
         let choices = routing.next(topology, at, arrived, to, &mut state);
         let again = state;
         let repeated = routing.next(topology, at, arrived.or(Some((port, Vc(3)))), to, &mut state);
         assert_eq!((choices.as_slice(), again), (repeated.as_slice(), state), "asked again");
-        assert!(!choices.is_empty(), "{} leaves {from} to {to} at {at} without a way", routing.algorithm());
+        assert!(!choices.is_empty(), "{} gives no hop at {at} for {from} to {to}", routing.algorithm());
         let hop = choices.as_slice()[choose(choices.len())];
         assert!(hop.vc.0 < routing.virtual_channels(), "{hop:?}");
-        let lane = |hop: Hop| hop.vc.0 / routing.virtual_channels_needed();
-        assert!(way.iter().all(|&(_, before)| lane(before) == lane(hop)), "changes its lane");
-        way.push((at, hop));
-        assert!(way.len() <= 2 * topology.routers() as usize, "{from} to {to} goes in circles: {way:?}");
+        let vc_set = |hop: Hop| hop.vc.0 / routing.virtual_channels_needed();
+        assert!(route.iter().all(|&(_, before)| vc_set(before) == vc_set(hop)), "changes its set of virtual channels");
+        route.push((at, hop));
+        assert!(route.len() <= 2 * topology.routers() as usize, "{from} to {to} goes in circles: {route:?}");
         match topology.peer(at, hop.port) {
             Peer::Router { router, port } => (at, arrived) = (router, Some((port, hop.vc))),
             Peer::Node(node) => {
                 assert_eq!(node, to, "{from} to {to} ends at {node}");
-                return way;
+                return route;
             }
             Peer::Unconnected => panic!("{from} to {to}: {at} {} leads nowhere", hop.port),
         }
@@ -55,7 +55,7 @@ fn walk(
 fn every_pair_arrives_and_minimal_routings_are_minimal() {
     for (name, topology) in samples::all() {
         for algorithm in Algorithm::fitting(&topology) {
-            // A graph's weights count for shortest paths; that is the property test's.
+            // A shortest path of a weighted graph may have more hops; the property test covers weights.
             let weighted = algorithm == Algorithm::ShortestPath && name == "graph";
             let needed = algorithm.virtual_channels_needed(&topology).unwrap();
             for virtual_channels in [needed, 3 * needed] {
@@ -87,12 +87,12 @@ fn all_virtual_channels_are_used() {
             }
         }
         let (least, most) = (used.iter().min().unwrap(), used.iter().max().unwrap());
-        // Not equally: a wrapping link itself is always in class 0.
+        // The classes are not equally used: a wrapping link itself is always in class 0.
         assert!(least * 3 > most * 2, "{used:?}");
     }
 }
 
-/// How many routes pass each channel, if every node sends to every other.
+/// How many routes use each channel, if every node sends to every other.
 fn loads(topology: &Topology, routing: &Routing) -> Vec<u64> {
     let mut loads = vec![0; topology.channels() as usize];
     for pair in samples::pairs(topology) {
@@ -125,7 +125,7 @@ fn the_busiest_channel_meets_the_saturation_bound() {
     }
 }
 
-/// What gives the algorithm its name: every shift is carried without two packets on one channel.
+/// The property that the algorithm is known for: in every shift no two packets use one channel.
 #[test]
 fn destination_mod_k_carries_every_shift_without_conflict() {
     for (levels, radix) in [(2, 4), (2, 6), (3, 4), (3, 6)] {
@@ -165,12 +165,12 @@ fn a_wrapping_link_parts_the_classes() {
     let ring = Topology::torus(&[8], &[], 1).unwrap();
     let routing = Routing::new(&ring, Algorithm::DimensionOrder, 2).unwrap();
     let classes = |from, to| -> Vec<(u16, u8)> {
-        let way = walk(&ring, &routing, (NodeId(from), NodeId(to)), 0, |_| 0);
-        way[..way.len() - 1].iter().map(|(_, hop)| (hop.port.0, hop.vc.0)).collect()
+        let route = walk(&ring, &routing, (NodeId(from), NodeId(to)), 0, |_| 0);
+        route[..route.len() - 1].iter().map(|(_, hop)| (hop.port.0, hop.vc.0)).collect()
     };
     assert_eq!(classes(6, 1), [(0, 0), (0, 0), (0, 1)]);
     assert_eq!(classes(1, 6), [(1, 0), (1, 0), (1, 1)]);
-    // Halfway round: from even routers in the positive direction, from odd ones in the negative.
+    // Half way round a ring: from even routers in the positive direction, from odd routers in the negative.
     assert_eq!(classes(6, 2), [(0, 0), (0, 0), (0, 1), (0, 1)]);
     assert!(classes(3, 7).iter().all(|&(port, _)| port == 1));
     assert!(classes(4, 0).iter().all(|&(port, _)| port == 0));
@@ -182,7 +182,7 @@ fn modified_dimension_order_wraps_first_or_not_at_all() {
     let routing = Routing::new(&torus, Algorithm::ModifiedDimensionOrder, 1).unwrap();
     let mut longer = 0;
     for (from, to) in samples::pairs(&torus) {
-        let way = walk(&torus, &routing, (from, to), 0, |_| 0);
+        let route = walk(&torus, &routing, (from, to), 0, |_| 0);
         let (a, b) = (torus.coordinates(RouterId(from.0)), torus.coordinates(RouterId(to.0)));
         let along = |d: usize, size: u16| {
             let direct = a[d].abs_diff(b[d]);
@@ -193,7 +193,7 @@ fn modified_dimension_order_wraps_first_or_not_at_all() {
             }
         };
         let expected = u32::from(along(0, 7) + along(1, 5)) + 1;
-        assert_eq!(way.len() as u32, expected, "{a:?} to {b:?}");
+        assert_eq!(route.len() as u32, expected, "{a:?} to {b:?}");
         longer += u32::from(expected > torus.hops_min(from, to));
         let is_wrap = |&(at, hop): &(RouterId, Hop)| match torus.peer(at, hop.port) {
             Peer::Router { router, .. } => {
@@ -202,7 +202,7 @@ fn modified_dimension_order_wraps_first_or_not_at_all() {
             }
             _ => false,
         };
-        assert!(way.iter().map(is_wrap).is_sorted_by_key(|wraps| !wraps), "a wrapping link after others");
+        assert!(route.iter().map(is_wrap).is_sorted_by_key(|wraps| !wraps), "a wrapping link after others");
     }
     assert!(longer > 0, "it is not minimal for some pairs");
     assert!(routing.deadlock_free());
@@ -222,7 +222,7 @@ fn west_first_adapts_where_it_need_not_go_west() {
     assert_eq!(next(at(1, 1), at(3, 4)), [0, 2]);
     assert_eq!(next(at(1, 4), at(3, 1)), [0, 3]);
     assert_eq!(next(at(2, 1), at(2, 3)), [2]);
-    // Any mixture of choices is minimal.
+    // Every sequence of choices gives a minimal route.
     let mut toss = 0u64;
     for pair in samples::pairs(&mesh) {
         let hops = walk(&mesh, &routing, pair, 0, |choices| {
@@ -233,9 +233,9 @@ fn west_first_adapts_where_it_need_not_go_west() {
     }
 }
 
-/// The groups that a way passes, in order.
-fn groups_passed(fly: &Dragonfly, way: &[(RouterId, Hop)]) -> Vec<u32> {
-    let mut groups: Vec<u32> = way.iter().map(|(router, _)| fly.group(*router)).collect();
+/// The groups that a route visits, in order.
+fn groups_passed(fly: &Dragonfly, route: &[(RouterId, Hop)]) -> Vec<u32> {
+    let mut groups: Vec<u32> = route.iter().map(|(router, _)| fly.group(*router)).collect();
     groups.dedup();
     groups
 }
@@ -276,9 +276,9 @@ fn valiant_passes_every_third_group() {
             let (a, b) = (topology.attachment(pair.0).0, topology.attachment(pair.1).0);
             let mut between = vec![];
             for entropy in 0..routing.variants() {
-                let way = walk(&topology, &routing, pair, entropy, |_| 0);
-                assert!(way.len() <= 6, "l g l g l, and the node: {way:?}");
-                match groups_passed(&fly, &way)[..] {
+                let route = walk(&topology, &routing, pair, entropy, |_| 0);
+                assert!(route.len() <= 6, "l g l g l, and the node: {route:?}");
+                match groups_passed(&fly, &route)[..] {
                     [_] => assert_eq!(fly.group(a), fly.group(b)),
                     [_, _] => assert!(fly.groups == 2),
                     [_, third, _] => between.push(third),
@@ -294,7 +294,7 @@ fn valiant_passes_every_third_group() {
     }
 }
 
-/// With several links between groups, different pairs take different ones.
+/// If two groups have several links, different pairs of nodes use different ones.
 #[test]
 fn minimal_uses_all_links_between_two_groups() {
     let topology = Topology::dragonfly(3, 4, 4, 4).unwrap();
@@ -380,7 +380,7 @@ fn up_down_knows_ways_in_a_network_of_many_ports() {
     }
 }
 
-/// A connected graph: a random tree, random further links with weights, nodes anywhere.
+/// A connected graph: a random tree, random further links with weights, nodes at random routers.
 fn graphs() -> impl Strategy<Value = std::string::String> {
     let tree = proptest::collection::vec(any::<u32>(), 0..14);
     let further = proptest::collection::vec((any::<u32>(), any::<u32>(), 1u32..5), 0..20);
@@ -407,7 +407,7 @@ fn graphs() -> impl Strategy<Value = std::string::String> {
     })
 }
 
-/// Floyd and Warshall's least weights.
+/// Least weights between all routers, by the algorithm of Floyd and Warshall.
 fn weights(topology: &Topology) -> Vec<Vec<u64>> {
     let n = topology.routers() as usize;
     let mut least = vec![vec![u64::from(u32::MAX); n]; n];
@@ -426,7 +426,7 @@ fn weights(topology: &Topology) -> Vec<Vec<u64>> {
     least
 }
 
-/// The fewest links from a router to each other one, up and then down; by a search over routers and directions.
+/// The fewest links of an up*/down* route from a router to each other router, by a search over routers and directions.
 fn legal_distances(topology: &Topology, from: RouterId) -> Vec<u32> {
     let ranks = table::ranks(topology);
     let mut distances = vec![[u32::MAX; 2]; topology.routers() as usize];
@@ -457,7 +457,7 @@ proptest! {
             prop_assert_eq!(once.len(), routers.len(), "passes a router twice");
             let (a, b) = (topology.attachment(pair.0).0, topology.attachment(pair.1).0);
             let least = legal_distances(&topology, a)[b.0 as usize];
-            prop_assert_eq!(routers.len() as u32, least + 1, "not a shortest legal way: {}", text);
+            prop_assert_eq!(routers.len() as u32, least + 1, "not a shortest legal route: {}", text);
         }
         let cycle = Dependencies::new(&topology, &routing).cycle(&topology);
         prop_assert_eq!(cycle, None, "{}", text);
@@ -469,8 +469,8 @@ proptest! {
         let routing = Routing::new(&topology, Algorithm::ShortestPath, 1).unwrap();
         let least = weights(&topology);
         for (from, to) in samples::pairs(&topology) {
-            let way = walk(&topology, &routing, (from, to), 0, |_| 0);
-            let links = &way[..way.len() - 1];
+            let route = walk(&topology, &routing, (from, to), 0, |_| 0);
+            let links = &route[..route.len() - 1];
             let weight: u64 = links.iter().map(|(at, hop)| u64::from(topology.weight(*at, hop.port))).sum();
             let (a, b) = (topology.attachment(from).0.0 as usize, topology.attachment(to).0.0 as usize);
             prop_assert_eq!(weight, least[a][b]);

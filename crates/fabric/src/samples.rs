@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Topologies that the tests go over: of each kind small ones, odd ones and lopsided ones.
+//! Topologies for the tests: of each kind small ones, with even and odd sizes, and irregular ones.
 use crate::id::NodeId;
 use crate::topology::{Topology, TopologyError};
 use std::string::{String, ToString};
@@ -39,7 +39,7 @@ pub const PETERSEN: &str = "
     node e o0
 ";
 
-/// With names, for messages.
+/// All sample topologies, with names for the messages of assertions.
 pub fn all() -> Vec<(String, Topology)> {
     let made: [(&str, Result<Topology, TopologyError>); 34] = [
         ("mesh 1", Topology::mesh(&[1], 3)),

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which port of which router leads where.
+//! Topologies: routers, nodes, and the links between their ports.
 //!
-//! A topology is two tables: for each port its peer, for each node its router and port. What is known in closed form
-//! (coordinates, the levels of a tree, the groups of a dragonfly) lies in [`Kind`], for routings that compute.
+//! A topology is two tables: the peer of each port, and the router and port of each node. [`Kind`] has the parameters in
+//! closed form (dimensions, levels of a tree, groups of a dragonfly), for routings that compute a route.
 //!
 //! # Invariants
 //!
-//! 1. Links go both ways: the peer of a port's peer is that port.
-//! 2. Every node is attached to exactly one port, and any node reaches any other.
-//! 3. The output channel of port `p` of router `r` has number `first_port[r] + p`; behind them come the injection
-//!    channels of the nodes, in their order. The numbers are dense, unconnected ports included.
+//! 1. Links have two directions: the peer of a port's peer is that port.
+//! 2. Every node is attached to exactly one port, and every node reaches every other.
+//! 3. The output channel of port `p` of router `r` has number `first_port[r] + p`. After these come the injection channels
+//!    of the nodes, in the order of the nodes. The numbers are dense, unconnected ports included.
 //!
 //! # Costs
 //!
@@ -32,20 +32,20 @@ pub use error::TopologyError;
 pub use grid::DIMENSIONS_MAX;
 pub use tree::FatTree;
 
-/// Ports of all routers together: what the tables may grow to (256 MB).
+/// The most ports of all routers together, which limits the tables to 256 MB.
 pub const PORTS_MAX: u32 = 1 << 25;
 
 /// An immutable network of routers and nodes. Cloning copies its tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     kind: Kind,
-    /// Where each router's ports begin; one more at the end.
+    /// The index in `peers` of each router's first port, and the number of all ports at the end.
     first_port: Vec<u32>,
     peers: Vec<PackedPeer>,
     attachments: Vec<(RouterId, Port)>,
-    /// Of grids: the coordinates of router `r` at `r * dimensions`.
+    /// Grids only: the coordinates of router `r` begin at `r * dimensions`.
     coordinates: Vec<u16>,
-    /// Of graphs: how much each output channel costs a shortest path. Empty: all cost 1.
+    /// Graphs only: the weight of each output channel for shortest paths. Empty: all are 1.
     weights: Vec<u32>,
     router_names: Vec<String>,
     node_names: Vec<String>,
@@ -89,7 +89,7 @@ impl Topology {
         (0..self.routers()).map(|r| self.ports(RouterId(r))).max().unwrap_or(0)
     }
 
-    /// What a port leads to. A port that the router does not have is unconnected.
+    /// The peer of a port. A port that the router does not have is unconnected.
     #[inline]
     pub fn peer(&self, router: RouterId, port: Port) -> Peer {
         if port.0 >= self.ports(router) {
@@ -121,7 +121,7 @@ impl Topology {
         self.peers.len() as u32 + node.0
     }
 
-    /// Whose output a channel is; None for an injection channel. O(log routers).
+    /// The router and port of an output channel; None for an injection channel. O(log routers).
     pub fn channel_source(&self, channel: u32) -> Option<(RouterId, Port)> {
         if channel as usize >= self.peers.len() {
             return None;
@@ -130,7 +130,7 @@ impl Topology {
         Some((RouterId(router as u32), Port((channel - self.first_port[router]) as u16)))
     }
 
-    /// The routers next to one, by port.
+    /// The neighbours of a router, in the order of its ports.
     pub fn neighbours(&self, router: RouterId) -> impl Iterator<Item = (Port, RouterId)> + Clone + '_ {
         let first = self.first_port[router.0 as usize] as usize;
         let last = self.first_port[router.0 as usize + 1] as usize;
@@ -140,7 +140,7 @@ impl Topology {
         })
     }
 
-    /// How many dimensions a mesh or torus has; 0 for all others.
+    /// The number of dimensions of a mesh or torus; 0 for all others.
     #[inline]
     pub fn dimensions(&self) -> usize {
         match &self.kind {
@@ -149,25 +149,25 @@ impl Topology {
         }
     }
 
-    /// A router's coordinates in a mesh or torus, empty for all others.
+    /// A router's coordinates in a mesh or torus; empty for all others.
     #[inline]
     pub fn coordinates(&self, router: RouterId) -> &[u16] {
         let n = self.dimensions();
         &self.coordinates[router.0 as usize * n..][..n]
     }
 
-    /// Whether any link costs a shortest path more than another.
+    /// Whether links have different weights.
     pub fn is_weighted(&self) -> bool {
         !self.weights.is_empty()
     }
 
-    /// What a link costs a shortest path (1 unless a graph's text says otherwise).
+    /// The weight of a link for shortest paths: 1 unless a graph's text has another.
     #[inline]
     pub fn weight(&self, router: RouterId, port: Port) -> u32 {
         self.weights.get(self.channel(router, port) as usize).copied().unwrap_or(1)
     }
 
-    /// A router's name: from a graph's text, its coordinates, its place in a tree or dragonfly, or its number.
+    /// A router's name: from a graph's text, or its coordinates, its position in a tree or dragonfly, or its number.
     pub fn router_name(&self, router: RouterId) -> String {
         if let Some(name) = self.router_names.get(router.0 as usize) {
             return name.clone();
@@ -189,8 +189,8 @@ impl Topology {
         self.node_names.get(node.0 as usize).cloned().unwrap_or_else(|| node.to_string())
     }
 
-    /// The fewest routers that a packet between two different nodes passes: one more than the links between routers,
-    /// and how often `Routing::next` is asked on a minimal route. Costs what [`Topology::distance`] costs.
+    /// The fewest routers on a route between two different nodes: one more than the links between routers, and the number of
+    /// calls of `Routing::next` on a minimal route. Costs as much as [`Topology::distance`].
     pub fn hops_min(&self, from: NodeId, to: NodeId) -> u32 {
         self.distance(self.attachment(from).0, self.attachment(to).0) + 1
     }
@@ -209,7 +209,7 @@ impl Topology {
         known.unwrap_or_else(|| self.distances(from)[to.0 as usize])
     }
 
-    /// Links from one router to each other one; `u32::MAX` where there is no way. O(links).
+    /// The fewest links from one router to each router; `u32::MAX`: it cannot be reached. O(links).
     pub fn distances(&self, from: RouterId) -> Vec<u32> {
         let mut distances = alloc::vec![u32::MAX; self.routers() as usize];
         let mut queue = VecDeque::new();
@@ -226,8 +226,8 @@ impl Topology {
         distances
     }
 
-    /// The most links on a shortest way between two nodes' routers. In closed form, but for dragonflies and graphs:
-    /// those cost O(routers × links).
+    /// The most links on a shortest path between the routers of two nodes. O(routers × links) for dragonflies and graphs, in
+    /// closed form for all others.
     pub fn diameter(&self) -> u32 {
         match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_diameter(),
@@ -253,9 +253,10 @@ impl Topology {
         hosts
     }
 
-    /// Channels of one direction across the cut that halves the network, where a closed form is known: for meshes and
-    /// tori the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat trees the one between two halves of the
-    /// leaves; for dragonflies of an even number of groups the one between two halves of the groups.
+    /// Channels of one direction across the cut that halves the network, if a closed form is known. For meshes and tori it is
+    /// the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat trees the cut
+    /// between two halves of the leaves; for dragonflies with an even number of groups the cut between two halves of the
+    /// groups.
     pub fn bisection_channels(&self) -> Option<u32> {
         match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_bisection(),
@@ -266,15 +267,15 @@ impl Topology {
         }
     }
 
-    /// What no routing can exceed under uniform traffic (every other node is equally likely): the share of a channel's
-    /// bandwidth at which each node may inject, as a fraction (numerator, denominator) of at most 1, in lowest terms. From the load of
-    /// the busiest cut, or of all channels of a dimension together. None for graphs.
+    /// The upper bound of every routing under uniform traffic (all other nodes are equally likely): the share of a channel's
+    /// bandwidth at which each node can inject, as a fraction (numerator, denominator) of at most 1, in lowest terms. It
+    /// follows from the load of the busiest cut, or of all channels of a dimension together. None for graphs.
     pub fn saturation_uniform(&self) -> Option<(u64, u64)> {
         let bound = match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_saturation(),
             Kind::Hypercube { order, nodes_per_router } => {
                 let nodes = u128::from(self.nodes());
-                // Of all pairs, this many differ in a given bit; each channel of that dimension carries its share.
+                // Half of all ordered pairs of routers differ in a given bit; the channels of that dimension share their load.
                 if *order > 0 { (2 * (nodes - 1), nodes * u128::from(*nodes_per_router)) } else { (1, 1) }
             }
             Kind::FatTree(tree) => tree.saturation(),
@@ -289,8 +290,8 @@ impl Topology {
         Some(((bound.0 / divisor) as u64, (bound.1 / divisor) as u64))
     }
 
-    /// One router with a port for each node: a network that never blocks but at its ends. At most 65,535 nodes, for a
-    /// port has 16 bits.
+    /// One router with a port for each node: only packets for the same node block each other. At most 65,535 nodes, for the
+    /// number of a port has 16 bits.
     pub fn crossbar(nodes: u32) -> Result<Topology, TopologyError> {
         if nodes == 0 {
             return Err(TopologyError::Zero { what: "nodes", of: "crossbar" });
@@ -368,7 +369,7 @@ impl PackedPeer {
     }
 }
 
-/// A topology while its links are put in.
+/// A topology to which links are being added.
 struct Draft {
     first_port: Vec<u32>,
     peers: Vec<PackedPeer>,
@@ -376,7 +377,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Routers with the ports that `ports` tells, nothing connected. Checks all sizes before it allocates.
+    /// Routers with `ports(router)` unconnected ports each. Checks all sizes before it allocates.
     fn new(routers: u64, ports: impl Fn(u32) -> u32, nodes: u32) -> Result<Draft, TopologyError> {
         if routers > u64::from(PORTS_MAX) {
             return Err(TopologyError::TooLarge { what: "routers", is: routers, limit: PORTS_MAX });
@@ -407,7 +408,7 @@ impl Draft {
         Ok(Draft { first_port, peers, attachments })
     }
 
-    /// Connects two ports, both ways.
+    /// Connects two ports in both directions.
     fn link(&mut self, a: RouterId, a_port: u32, b: RouterId, b_port: u32) {
         let (a_port, b_port) = (a_port as u16, b_port as u16);
         self.set(a, a_port, PackedPeer { id: b.0, port: b_port, what: What::Router });

@@ -83,7 +83,7 @@ fn distances_and_diameters_are_those_of_a_search() {
     }
 }
 
-/// Routers, nodes, diameter, and links between routers.
+/// Checks the numbers of routers, nodes and links between routers, and the diameter.
 #[track_caller]
 fn measures(topology: Topology, routers: u32, nodes: u32, diameter: u32, links: usize) {
     assert_eq!(topology.routers(), routers, "routers");
@@ -151,12 +151,12 @@ fn only_the_named_dimensions_wrap() {
     let wrapped = Peer::Router { router: RouterId(4 * 3 * 4), port: Port(4) };
     assert_eq!(storm.peer(RouterId(0), Port(5)), wrapped);
     assert_eq!(storm.kind().to_string(), "torus 4x3x5 (wraps in dimension 2)");
-    // A ring of two would double its link.
+    // A ring of two routers would have two parallel links.
     let two = Topology::torus(&[2, 3], &[], 1).unwrap();
     assert!(!two.wraps(0) && two.wraps(1));
 }
 
-/// Channels from routers that `side` says to others.
+/// Channels from routers for which `side` is true to routers for which it is false.
 fn crossing(topology: &Topology, side: impl Fn(RouterId) -> bool) -> u32 {
     let cut = |r: RouterId| topology.neighbours(r).filter(|n| !side(n.1)).count() as u32;
     routers(topology).filter(|&r| side(r)).map(cut).sum()
@@ -172,7 +172,7 @@ fn the_bisection_is_that_of_a_count() {
     assert_eq!(cube.bisection_channels(), Some(crossing(&cube, |r| r.0 < 8)));
     let fly = Topology::dragonfly(8, 4, 2, 2).unwrap();
     assert_eq!(fly.bisection_channels(), Some(crossing(&fly, |r| r.0 < 4 * 4)));
-    // Half the pods with half the cores, or the spines taken for a matter of course: uplinks of half the leaves.
+    // With half of the pods and half of the cores, or of the spines, on each side, the cut has the uplinks of half the leaves.
     assert_eq!(Topology::fat_tree(3, 8, (1, 1), None).unwrap().bisection_channels(), Some(64));
     assert_eq!(Topology::fat_tree(2, 6, (2, 1), Some(16)).unwrap().bisection_channels(), Some(4));
     assert_eq!(Topology::fat_tree(3, 8, (1, 1), Some(127)).unwrap().bisection_channels(), None);
@@ -181,7 +181,7 @@ fn the_bisection_is_that_of_a_count() {
 #[test]
 fn saturation_is_known_in_known_cases() {
     let bound = |topology: Result<Topology, _>| topology.unwrap().saturation_uniform();
-    // 4 / k of a mesh and 8 / k of a torus, by N - 1 instead of N others.
+    // 4 / k for a mesh and 8 / k for a torus, with N - 1 destinations in place of N.
     assert_eq!(bound(Topology::mesh(&[8, 8], 1)), Some((63, 128)));
     assert_eq!(bound(Topology::torus(&[16, 16], &[], 1)), Some((255, 512)));
     assert_eq!(bound(Topology::torus(&[4, 4], &[], 1)), Some((1, 1)));
@@ -280,7 +280,7 @@ fn bad_graphs_are_refused_with_their_line() {
     refused(text("switch a"), &["line 1", "`switch`"]);
     refused(text(&"x".repeat(10_000)), &["line 1"]);
     assert!(text(&"x".repeat(10_000)).unwrap_err().to_string().len() < 200);
-    // Names may come before their routers, several nodes may share one.
+    // A line may name a router before its declaration, and several nodes may share a router.
     let graph = text("node n a; node m a; link a b; router a; router b").unwrap();
     assert_eq!((graph.routers(), graph.nodes(), graph.ports(RouterId(0))), (2, 2, 3));
 }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Minimal and Valiant routing on dragonflies (Kim, Dally, Scott and Abts 2008).
 //!
-//! A minimal route takes at most one global link: to the router that has it, over it, to the destination. Of several
-//! links between two groups it takes one with the fewest hops; among equal ones the pair's hash decides. Valiant's
-//! route goes to a group that is neither the source's nor the destination's and on from the router where it comes in;
-//! within a group both are one local hop.
+//! A minimal route takes at most one global link: to the router that has the link, over it, to the destination. Of several
+//! links between two groups it takes one with the fewest hops; among equal ones the hash of the pair decides. A Valiant
+//! route goes to a group that is neither the source's nor the destination's, and from the router where it enters this
+//! group to the destination. Within a group both routes are one local hop.
 //!
-//! A hop's class is the number of global links already taken. Within a group and class there is at most one local hop,
-//! then a global one, then the next class: no cycle.
+//! The class of a hop is the number of global links already taken. Within a group and class there is at most one local hop,
+//! then a global one, then the next class: there is no cycle.
 use super::{Choices, DIRECT, RouteState, Routing, mix};
 use crate::id::{Port, RouterId, Vc};
 use crate::topology::{Dragonfly, Kind, Topology};
@@ -40,8 +40,8 @@ impl Routing {
     }
 }
 
-/// Which of the links to `group` to take. Asked again at the router that it names, it names the same router: from there
-/// all other links are farther, or equally far and not at that router only if `at` would have been preferred before.
+/// The link to `group` that a packet takes: its router and port. At that router the function gives the same router again:
+/// there the link costs one hop less, and a link of another router that costs as little there would have cost less at `at`.
 #[inline]
 fn gateway(dragonfly: &Dragonfly, at: RouterId, here: u32, group: u32, to: RouterId, salt: u8) -> (RouterId, Port) {
     if dragonfly.copies == 1 {
@@ -64,7 +64,7 @@ fn is_local(dragonfly: &Dragonfly, port: Port) -> bool {
     u32::from(port.0) < dragonfly.routers_per_group - 1
 }
 
-/// The groups that a packet between two groups may pass through.
+/// The number of groups that Valiant can choose from between two groups.
 pub(super) fn intermediates(topology: &Topology) -> u32 {
     match topology.kind() {
         Kind::Dragonfly(dragonfly) => dragonfly.groups.saturating_sub(2),
@@ -72,7 +72,7 @@ pub(super) fn intermediates(topology: &Topology) -> u32 {
     }
 }
 
-/// The group that entropy picks; `DIRECT` within a group, or if there is no third.
+/// The intermediate group that entropy picks; `DIRECT` within a group, or if there is no third group.
 pub(super) fn intermediate(topology: &Topology, (from, to): (RouterId, RouterId), entropy: u64) -> u32 {
     let Kind::Dragonfly(dragonfly) = topology.kind() else { return DIRECT };
     let (a, b) = (dragonfly.group(from), dragonfly.group(to));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why there is no such routing, or route. Each message says what would fit.
+//! Why a routing, or a route, cannot be made. Each message says what would fit.
 use super::Algorithm;
 use crate::id::{NodeId, RouterId};
 use alloc::string::String;
@@ -25,6 +25,6 @@ pub enum RoutingError {
     NoSuchNode { node: NodeId, nodes: u32 },
     #[error("a message from {node} to itself does not enter the network")]
     SameNode { node: NodeId },
-    #[error("routing `{algorithm}` knows no way on from {at}: use it with the topology that it was made for")]
+    #[error("routing `{algorithm}` has no next hop at {at}: use it with the topology that it was made for")]
     OtherTopology { algorithm: Algorithm, at: RouterId },
 }

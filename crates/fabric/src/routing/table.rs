@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Routings on any graph, by table: shortest path and up*/down*.
 //!
-//! **Shortest path** (Dijkstra). For each destination every router keeps a port on a way of least weight. Among equal
-//! ways a fixed hash of router and destination decides, so routes spread over all ways, and their turns are not
-//! ordered: cycles of dependencies are to be expected.
+//! **Shortest path** (Dijkstra). For each destination every router keeps a port on a path of least weight. Among equal
+//! paths a fixed hash of router and destination decides. So routes spread over all such paths, and nothing restricts their
+//! turns: cycles of dependencies are to be expected.
 //!
-//! **Up*/down***. The root is the middle of a long shortest way (two breadth-first sweeps), so about the centre of the
-//! network. Routers are ranked by distance from it, then by number; a link leads up towards the lower rank. A legal
-//! route goes up any number of links, then down any number. Of the legal routes the table has a shortest one; ties as
-//! above. A dependency never leads from a down to an up channel, and up channels as well as down ones go strictly
-//! through the ranks: no cycle.
+//! **Up*/down***. The root is the middle of a long shortest path (two breadth-first searches), so it is about the centre of
+//! the network. Routers are ordered by distance from the root, then by number; a link leads up towards the router that is
+//! earlier in this order. A legal route goes up any number of links, then down any number. The table has a shortest legal
+//! route; ties as above. No dependency leads from a down channel to an up channel, and along up channels, as along down
+//! channels, the order is strict: there is no cycle.
 //!
 //! # Costs
 //!
-//! Making: O(routers with nodes × links), for weights times log(routers): some 3 ms for a torus of 16 × 16, a few seconds
-//! at the limit. Asking: O(1), one look.
+//! Making: O(routers with nodes × links), with weights times log(routers). `next`: O(1), one access to the table.
 use super::mix;
 use crate::id::{Peer, Port, RouterId};
 use crate::topology::Topology;
@@ -25,15 +24,15 @@ use core::cmp::Reverse;
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     routers: usize,
-    /// For each router the column of its destinations; `u32::MAX` without nodes.
+    /// The column of each router as a destination; `u32::MAX` for a router without nodes.
     columns: Vec<u32>,
-    /// The port of router `r` for column `c` at `c * routers + r`.
+    /// The port of router `r` for the destination of column `c` is at `c * routers + r`.
     ports: Ports,
-    /// Up*/down* only: the same for packets that have already gone down, and the rank of each router.
+    /// Up*/down* only: the ports of packets that have already gone down, and the position of each router in the order.
     down: Option<(Ports, Vec<u32>)>,
 }
 
-/// One byte for each where that is enough. The largest value is for no port.
+/// A table of ports, with one byte for each if that is enough. The largest value stands for no port.
 #[derive(Clone, Debug)]
 enum Ports {
     Narrow(Vec<u8>),
@@ -134,7 +133,7 @@ impl Ports {
     }
 }
 
-/// One of the ports that do equally well, by a fixed hash.
+/// One of several equal ports, by a fixed hash.
 fn pick(at: RouterId, to: RouterId, ports: impl Iterator<Item = Port> + Clone) -> Option<Port> {
     let count = ports.clone().count() as u64;
     let mut ports = ports;
@@ -157,7 +156,7 @@ fn columns(topology: &Topology, hosts: &[RouterId]) -> Vec<u32> {
     columns
 }
 
-/// The weight of the least way from each router to one; a link weighs the same both ways.
+/// The least weight of a path from each router to one; the two directions of a link have the same weight.
 fn weighted_distances(topology: &Topology, to: RouterId) -> Vec<u64> {
     if !topology.is_weighted() {
         return topology.distances(to).into_iter().map(u64::from).collect();
@@ -181,7 +180,7 @@ fn weighted_distances(topology: &Topology, to: RouterId) -> Vec<u64> {
     distances
 }
 
-/// The links of the shortest way to `to` that only goes down.
+/// The links of the shortest path from each router to `to` that only goes down; `FAR`: there is none.
 fn distances_down(topology: &Topology, ranks: &[u32], to: RouterId) -> Vec<u32> {
     let mut distances = alloc::vec![FAR; topology.routers() as usize];
     let mut queue = VecDeque::new();
@@ -198,7 +197,7 @@ fn distances_down(topology: &Topology, ranks: &[u32], to: RouterId) -> Vec<u32> 
     distances
 }
 
-/// Each router's place in the order from the root: 0 is the root.
+/// The position of each router in the order from the root, which has position 0.
 pub(super) fn ranks(topology: &Topology) -> Vec<u32> {
     let distances = topology.distances(root(topology));
     let mut order: Vec<RouterId> = all_routers(topology).collect();
@@ -210,7 +209,7 @@ pub(super) fn ranks(topology: &Topology) -> Vec<u32> {
     ranks
 }
 
-/// The middle of a shortest way between two routers that are far from each other.
+/// The middle of a shortest path between two routers that are far from each other.
 fn root(topology: &Topology) -> RouterId {
     let farthest = |distances: &[u32]| {
         let far = all_routers(topology).max_by_key(|router| (distances[router.0 as usize], Reverse(*router)));
@@ -220,7 +219,7 @@ fn root(topology: &Topology) -> RouterId {
     let distances = topology.distances(one_end);
     let mut at = farthest(&distances);
     let middle = distances[at.0 as usize] / 2;
-    // Alternately over the first and the last neighbour that is nearer: on a mesh the way is a diagonal.
+    // Alternates between the first and the last neighbour that is nearer: on a mesh the path is a diagonal.
     while distances[at.0 as usize] > middle {
         let mut nearer =
             topology.neighbours(at).map(|n| n.1).filter(|next| distances[next.0 as usize] < distances[at.0 as usize]);

@@ -2,11 +2,10 @@
 //! Dragonflies: groups of routers, all linked within a group, and groups linked to each other (Kim, Dally, Scott and
 //! Abts, ISCA 2008).
 //!
-//! Global links lie in the palmtree arrangement (Camarero, Vallejo and Beivide, 2014), which is symmetric under
-//! rotation of the groups. A group's global links are numbered `l = router × links_per_router + link`; link
-//! `copy × (groups − 1) + offset − 1` leads `offset` groups back, where it is the link of the same copy and of offset
-//! `groups − offset`. With fewer than the most groups, every pair of groups has `copies` links, and what is left over
-//! stays unconnected.
+//! Global links have the palmtree arrangement (Camarero, Vallejo and Beivide, 2014), which is symmetric under rotation of
+//! the groups. A group's global links are numbered `l = router × links_per_router + link`. Link `copy × (groups − 1) +
+//! offset − 1` leads `offset` groups back; there it is the link of the same copy and of offset `groups − offset`. With
+//! fewer than the most groups, every pair of groups has `copies` links, and the remaining ports are unconnected.
 //!
 //! Ports of a router: to the other routers of its group in their order, then global links, then nodes.
 use super::grid::{attach_evenly, node_count};
@@ -15,14 +14,14 @@ use crate::id::{Port, RouterId};
 use alloc::string::String;
 use core::fmt;
 
-/// The measures of a dragonfly.
+/// The parameters of a dragonfly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dragonfly {
     pub groups: u32,
     pub routers_per_group: u32,
     pub nodes_per_router: u32,
     pub global_links_per_router: u32,
-    /// Links between each two groups.
+    /// Links between each pair of groups.
     pub copies: u32,
 }
 
@@ -75,7 +74,7 @@ impl Dragonfly {
         router.0 / self.routers_per_group
     }
 
-    /// The router and port of `group` where the given one of its links to group `to` begins.
+    /// The router and port of `group` at which link number `copy` to group `to` begins.
     #[inline]
     pub fn gateway(&self, group: u32, to: u32, copy: u32) -> (RouterId, Port) {
         let offset = if group > to { group - to } else { group + self.groups - to };
@@ -98,7 +97,7 @@ impl Dragonfly {
         u32::from(port.0).wrapping_sub(self.routers_per_group - 1) < self.global_links_per_router
     }
 
-    /// Links from `from` to `to` over one global link of the given copy.
+    /// Links on the route from `from` to `to` over global link number `copy`.
     #[inline]
     pub fn distance_over(&self, from: RouterId, to: RouterId, copy: u32) -> u32 {
         let (a, b) = (self.group(from), self.group(to));
@@ -112,11 +111,11 @@ impl Dragonfly {
             return (from != to).into();
         }
         let direct = (0..self.copies).map(|copy| self.distance_over(from, to, copy)).min().unwrap_or(3);
-        if direct <= 2 { direct } else { 2 + u32::from(!self.meet(from, to)) }
+        if direct <= 2 { direct } else { 2 + u32::from(!self.has_two_link_route(from, to)) }
     }
 
-    /// Whether two global links lead from one router to the other through a third group.
-    fn meet(&self, from: RouterId, to: RouterId) -> bool {
+    /// Whether a route of two global links leads from one router to the other through a third group.
+    fn has_two_link_route(&self, from: RouterId, to: RouterId) -> bool {
         self.global_peers(from).any(|next| self.global_peers(next).any(|last| last == to))
     }
 
@@ -135,7 +134,7 @@ impl Dragonfly {
         (self.groups % 2 == 0).then(|| (self.groups / 2).pow(2) * self.copies)
     }
 
-    /// What a group's global links carry, against what its nodes send to other groups.
+    /// The capacity of a group's global links over the traffic of its nodes to other groups, as a fraction.
     pub(super) fn saturation(&self) -> (u128, u128) {
         let in_group = u128::from(self.routers_per_group) * u128::from(self.nodes_per_router);
         let nodes = in_group * u128::from(self.groups);

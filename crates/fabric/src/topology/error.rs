@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Why there is no such topology. Each message says what to change.
+//! Why a topology cannot be made. Each message says what to change.
 use alloc::string::String;
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +40,7 @@ pub enum TopologyError {
         u64::from(*groups) - 1, links + 1
     )]
     TooManyGroups { groups: u32, routers_per_group: u32, global_links_per_router: u32, links: u64 },
-    #[error("line {line}: `{word}` is no statement: give `router NAME`, `link A B [WEIGHT]` or `node NAME ROUTER`")]
+    #[error("line {line}: `{word}` is not a statement: give `router NAME`, `link A B [WEIGHT]` or `node NAME ROUTER`")]
     Statement { line: usize, word: String },
     #[error("line {line}: {is} words after `{statement}`: write `{form}`")]
     Words { line: usize, statement: &'static str, is: usize, form: &'static str },
@@ -56,6 +56,6 @@ pub enum TopologyError {
     Weight { line: usize, word: String },
     #[error("the graph has no {what}: add a line `{form}`")]
     Empty { what: &'static str, form: &'static str },
-    #[error("no way leads from router `{from}` to router `{to}` (line {line}): add a link that joins the parts")]
+    #[error("there is no path from router `{from}` to router `{to}` (line {line}): add a link that joins the parts")]
     Disconnected { from: String, to: String, line: usize },
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Any graph, from a file's text.
+//! Any graph, from the text of a file.
 //!
-//! One statement a line; `#` begins a comment. Names are words; the order of lines does not matter to what they may
-//! name, but it gives routers, nodes and links their numbers.
+//! One statement a line; `#` begins a comment. A name is any word. A line may name a router that a later line declares. The
+//! order of lines determines the numbers of routers, nodes and links.
 //!
 //! ```text
 //! router NAME
-//! link A B [WEIGHT]     # weight: what the link costs a shortest path, 1 to 1000000, 1 if not given
+//! link A B [WEIGHT]     # weight for shortest paths: 1 to 1000000, default 1
 //! node NAME ROUTER
 //! ```
 //!
@@ -66,7 +66,7 @@ impl Topology {
     }
 }
 
-/// What a text says, names resolved.
+/// The statements of a text, with names resolved.
 struct Text<'a> {
     /// Name and line.
     routers: Vec<(&'a str, usize)>,
@@ -156,7 +156,7 @@ impl<'a> Text<'a> {
     }
 }
 
-/// The words of each line that has any, with its number from 1.
+/// The words of each line that has any, with the line's number from 1.
 fn statements(text: &str) -> impl Iterator<Item = (usize, Vec<&str>)> {
     text.lines().enumerate().filter_map(|(at, line)| {
         let statement = line.split('#').next().unwrap_or("");
@@ -176,7 +176,7 @@ fn weight(line: usize, word: &str) -> Result<u32, TopologyError> {
     }
 }
 
-/// A word for a message: a binary file has long ones.
+/// The first 40 characters of a word, for an error message: words of a binary file may be long.
 fn shortened(word: &str) -> String {
     word.chars().take(40).collect()
 }

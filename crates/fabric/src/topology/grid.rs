@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Meshes, tori and hypercubes.
 //!
-//! Routers are numbered with dimension 0 running fastest. Port `2 d` leads to the next router in dimension `d` (+),
-//! port `2 d + 1` to the one before (-); node ports follow. Ports over the edge of a mesh are unconnected. Node `n`
-//! is attached to router `n / nodes_per_router`.
+//! Routers are numbered with dimension 0 running fastest. Port `2 d` leads to the next router in dimension `d` (+), port
+//! `2 d + 1` to the previous one (-); node ports follow. Ports over the edge of a mesh are unconnected. Node `n` is
+//! attached to router `n / nodes_per_router`.
 //!
 //! In a hypercube port `d` leads to the router whose number differs in bit `d`.
 //!
-//! A dimension wraps only where it has more than two routers: with two, the wrapping link would lie beside the one
-//! that is there already, and with one it would lead to itself.
+//! A dimension wraps only if it has more than two routers. With two, the wrapping link would be parallel to the link that
+//! exists; with one, it would connect a router to itself.
 use super::{Draft, Kind, Topology, TopologyError};
 use crate::id::{NodeId, RouterId};
 use alloc::vec::Vec;
 
-/// Of a mesh or torus: a packet's route state has a few bits for each.
+/// The most dimensions of a mesh or torus: `RouteState` has 16 bits for them, two for each.
 pub const DIMENSIONS_MAX: usize = 8;
 const ORDER_MAX: u32 = 20;
 
@@ -55,7 +55,7 @@ impl Topology {
         draft.finish(Kind::Hypercube { order, nodes_per_router })
     }
 
-    /// The sizes of a mesh's or torus's dimensions, and which wrap; None for all other kinds.
+    /// The sizes of the dimensions of a mesh or torus, and for a torus which of them wrap; None for all other kinds.
     pub fn grid(&self) -> Option<(&[u32], Option<&[bool]>)> {
         match &self.kind {
             Kind::Mesh { dimensions, .. } => Some((dimensions, None)),
@@ -91,8 +91,8 @@ impl Topology {
         dimensions.iter().enumerate().filter(|(_, size)| **size > 1).map(cut).min()
     }
 
-    /// Along a line of `k` routers, `c` of its k² ordered pairs load the middle channel of a mesh, or each channel of
-    /// a ring on average; with p nodes on a router a channel then carries p c / k times what a node injects.
+    /// On a line of `k` routers, `c` of its k² ordered pairs load the middle channel of a mesh, or each channel of a ring on
+    /// average. With p nodes on a router, a channel then carries p c / k times the traffic that a node injects.
     pub(super) fn grid_saturation(&self) -> (u128, u128) {
         let (Kind::Mesh { nodes_per_router, .. } | Kind::Torus { nodes_per_router, .. }) = self.kind else {
             return (1, 1);
@@ -101,7 +101,7 @@ impl Topology {
         let mut bound = (1, 1);
         for (d, &size) in self.grid().map_or(&[][..], |g| g.0).iter().enumerate().filter(|(_, size)| **size > 1) {
             let k = u128::from(size);
-            // c times 8, to stay whole.
+            // c times 8, which is a whole number.
             let c_8 = if self.wraps(d) { k * k - k % 2 } else { 8 * (k / 2) * k.div_ceil(2) };
             let (n, m) = (8 * (nodes - 1) * k, nodes * u128::from(nodes_per_router) * c_8);
             if n * bound.1 < bound.0 * m {
@@ -161,7 +161,7 @@ fn grid(
     Ok(topology)
 }
 
-/// Node `n` to router `n / nodes_per_router`, behind `first` ports to routers.
+/// Attaches node `n` to router `n / nodes_per_router`; the first `first` ports of a router lead to routers.
 pub(super) fn attach_evenly(draft: &mut Draft, nodes: u32, nodes_per_router: u32, first: u32) {
     for node in 0..nodes {
         draft.attach(NodeId(node), RouterId(node / nodes_per_router), first + node % nodes_per_router);

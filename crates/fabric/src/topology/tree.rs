@@ -9,20 +9,21 @@
 //!   every pod has one link to each of the `radix / 2` cores of its plane `j`; a core has a port to each of `radix`
 //!   pods. (The k-ary tree of the literature at taper (1, 1): radix³ / 4 nodes.)
 //!
-//! Fewer nodes than fit leave out pods and leaves that would be empty; the switches above stay, with free ports.
-//! Node `n` is attached to leaf `n / nodes_per_leaf`. Routers are numbered leaves first, then middle switches pod by
-//! pod, then spines or cores (plane by plane). Ports: those downward first, by index of what is below, then those upward.
+//! With fewer nodes than fit, empty pods and leaves are left out; the switches above remain, with free ports. Node `n` is
+//! attached to leaf `n / nodes_per_leaf`. Routers are numbered leaves first, then middle switches pod by pod, then spines
+//! or cores (plane by plane). A switch has its ports downward first, by the index of the lower switch or node, then its
+//! ports upward.
 use super::{Draft, Kind, Topology, TopologyError};
 use crate::id::{NodeId, RouterId};
 use alloc::string::String;
 use core::fmt;
 
-/// The measures of a fat tree.
+/// The parameters of a fat tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
     pub levels: u32,
     pub radix: u32,
-    /// Ports of a leaf to nodes, and ports of a leaf to the level above, in lowest terms or not, as given.
+    /// The ratio of a leaf's ports to nodes and its ports to the level above, as given.
     pub taper: (u32, u32),
     pub nodes: u32,
     pub nodes_per_leaf: u32,
@@ -35,7 +36,7 @@ pub struct FatTree {
 }
 
 impl Topology {
-    /// A fat tree. `taper` is (down, up) at a leaf; without `nodes` it has as many as fit.
+    /// A fat tree. `taper` is (down, up) at a leaf; without `nodes` it has as many nodes as fit.
     pub fn fat_tree(levels: u32, radix: u32, taper: (u32, u32), nodes: Option<u32>) -> Result<Topology, TopologyError> {
         let tree = FatTree::new(levels, radix, taper, nodes)?;
         let (half, leaves, middles) = (radix / 2, tree.leaves, tree.middles());
@@ -120,7 +121,7 @@ impl FatTree {
         if self.levels == 3 { self.uplinks * (self.radix / 2) } else { self.uplinks }
     }
 
-    /// Between leaves; None for other routers.
+    /// The distance between two leaves; None for other routers.
     pub(super) fn distance(&self, from: RouterId, to: RouterId) -> Option<u32> {
         match (from.0, to.0) {
             (a, b) if a == b => Some(0),
@@ -145,7 +146,7 @@ impl FatTree {
         (full && groups % 2 == 0).then(|| self.leaves / 2 * self.uplinks)
     }
 
-    /// What a full leaf can send upward, against what it must.
+    /// The capacity of a full leaf's uplinks over the traffic that it has to send upward, as a fraction.
     pub(super) fn saturation(&self) -> (u128, u128) {
         let (nodes, at_leaf) = (u128::from(self.nodes), u128::from(self.nodes_per_leaf));
         match nodes.saturating_sub(at_leaf) {
