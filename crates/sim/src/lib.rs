@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The simulated home: the same NIC in virtual time, on machines that need not exist.
+//! The simulated home: the same NIC in virtual time, on modelled machines.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`time`], [`queue`], [`random`] | picoseconds; events in order; numbers from a seed |
+//! | [`time`], [`queue`], [`random`] | virtual time in picoseconds; the event queue; random numbers from a seed |
 //! | [`machine`] | a machine's description: TOML in, costs out |
-//! | [`node`] | hosts, NICs and programs, joined by the fabric: the simulation |
-//! | [`program`] | programs as futures |
-//! | [`processes`] | programs as processes |
-//! | [`network`] | the fabric in virtual time: switches, virtual channels, credits, faults; or messages as wholes |
+//! | [`node`] | hosts, NICs and programs, connected by the fabric: the simulation |
+//! | [`program`] | ranks that are futures |
+//! | [`processes`] | ranks that are real processes |
+//! | [`network`] | the fabric in virtual time: packets with virtual channels, credits and faults; or whole messages |
 //! | [`traffic`] | synthetic traffic on the network alone |
-//! | [`report`] | tables, JSON, pictures, a page, a timeline |
-//! | [`validate`] | what the seeds claim, against what comes out here |
+//! | [`report`] | tables, JSON, pictures, an HTML page, a timeline |
+//! | [`validate`] | the claims of the seeds beside the simulator's predictions |
 #![forbid(unsafe_code)]
 
 pub mod machine;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers from a seed: SplitMix64, the same on every machine and in every release.
+//! Pseudo-random numbers from a seed: SplitMix64, the same on every machine and in every release.
 //!
-//! Own code, because a library's generator may change between its versions, and a simulation must not.
+//! It is our own code, for the generator of a library may change between versions, and a simulation must not.
 
-/// A generator. Each part of a simulation has its own, so that what one draws does not move another's numbers.
+/// A generator. Each part of a simulation has its own, so that the draws of one part do not change those of another.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
 }
 
 impl Random {
-    /// The generator of part `part` under a seed.
+    /// The generator of part `part` for a seed.
     pub fn new(seed: u64, part: u64) -> Random {
         let mut random = Random { state: seed ^ part.wrapping_mul(0xd134_2543_de82_ef95) };
         random.next_u64();
@@ -26,25 +26,25 @@ impl Random {
         word ^ (word >> 31)
     }
 
-    /// Evenly among 0..bound; 0 where bound is 0.
+    /// Uniform in 0..bound; 0 if bound is 0.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Evenly in 0..1.
+    /// Uniform in 0..1.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True once in so many times. 0 draws nothing, so that faults that are off change no run.
+    /// True with a probability. A probability of 0 draws no number, so that faults that are off do not change a run.
     #[inline]
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
     }
 
-    /// Exponentially distributed with this mean, as gaps between independent arrivals are.
+    /// Exponentially distributed with this mean, as the gaps between independent arrivals.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }

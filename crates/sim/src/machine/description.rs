@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine as its file describes it: one struct for each table of the TOML, one field for each key.
+//! The description of a machine, as its file has it: one struct for each table of the TOML, one field for each key.
 //!
 //! Every number is a [`Figure`] and may name its source. Units are in the names: `_ns` nanoseconds, `_bytes` bytes, `_MBps`
-//! millions of bytes a second. Optional numbers default to 0, which means: costs nothing, or does not apply.
+//! millions of bytes a second. An optional number defaults to 0 unless its comment says otherwise: no cost, or no such
+//! feature.
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 
@@ -25,12 +26,12 @@ pub struct Description {
     pub nic: NicTable,
     #[serde(default)]
     pub limits: LimitsTable,
-    /// What was published about the machine. For the reader and for `selvedge validate`; the model never sees it.
+    /// Published results of the machine, for the reader and for `selvedge validate`. The model does not read them.
     #[serde(default)]
     pub published: toml::Table,
 }
 
-/// Which nodes and routers there are. Each kind has its own keys.
+/// The topology. Each kind has its own keys.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TopologyTable {
@@ -38,7 +39,7 @@ pub struct TopologyTable {
     pub kind: String,
     /// mesh, torus: routers in each dimension.
     pub dimensions: Option<Vec<Figure>>,
-    /// torus: which dimensions close to a ring; all, where it is left out.
+    /// torus: which dimensions wrap round; default: all.
     pub wrap: Option<Vec<bool>>,
     /// mesh, torus, hypercube, dragonfly.
     pub nodes_per_router: Option<Figure>,
@@ -48,14 +49,14 @@ pub struct TopologyTable {
     pub levels: Option<Figure>,
     /// fat-tree: ports of a switch.
     pub radix: Option<Figure>,
-    /// fat-tree: ports down for so many up, at a leaf.
+    /// fat-tree: the ratio of ports down and ports up at a leaf, as two numbers.
     pub taper: Option<Vec<Figure>>,
-    /// fat-tree (else as many as fit), crossbar.
+    /// fat-tree (default: as many as fit), crossbar.
     pub nodes: Option<Figure>,
     pub groups: Option<Figure>,
     pub routers_per_group: Option<Figure>,
     pub global_links_per_router: Option<Figure>,
-    /// file: the graph's file, beside this one.
+    /// file: the path of the graph, relative to this file.
     pub file: Option<String>,
 }
 
@@ -72,16 +73,17 @@ pub struct LinkTable {
     pub latency_ns: Figure,
     /// The unit of flow control: a credit is room for one flit.
     pub flit_bytes: Figure,
-    /// Of each packet: routing, command, checksums.
+    /// Overhead of each packet: routing, command, checksums.
     #[serde(default)]
     pub header_bytes: Figure,
     /// The most payload of one packet.
     pub packet_bytes: Figure,
+    /// Default: 1.
     #[serde(default = "one")]
     pub virtual_channels: Figure,
-    /// Of each virtual channel of an input.
+    /// Buffer of each virtual channel of an input.
     pub buffer_flits: Figure,
-    /// Probabilities, for each packet and link.
+    /// Probabilities of errors, for each packet on each link.
     #[serde(default)]
     pub loss: Figure,
     #[serde(default)]
@@ -106,19 +108,19 @@ pub struct SwitchTable {
     pub switching: Option<String>,
 }
 
-/// What the processor pays, and what its bus and memory do.
+/// Costs of the processor, its bus and its memory.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HostTable {
     /// The library above the NIC, for each message sent.
     #[serde(default)]
     pub software_send_ns: Figure,
-    /// ... and received.
+    /// The library above the NIC, for each message received.
     #[serde(default)]
     pub software_receive_ns: Figure,
     /// A write to the device that starts a command, until the device has it.
     pub doorbell_ns: Figure,
-    /// A read of the device, or a command whose answer is waited for.
+    /// A read of the device, or a command with an answer.
     #[serde(default)]
     pub round_trip_ns: Figure,
     /// Start-up of a write of payload to the device, until the device has it.
@@ -126,28 +128,28 @@ pub struct HostTable {
     pub pio_write_ns: Figure,
     #[serde(default)]
     pub pio_MBps: Figure,
-    /// Payload up to so many bytes travels with the command, and inside the first packet's header.
+    /// Payload up to so many bytes travels with the command, and in the header of the first packet.
     #[serde(default)]
     pub pio_bytes_max: Figure,
     /// Start-up of a transfer from memory to the NIC.
     pub dma_read_ns: Figure,
-    /// ... from the NIC to memory.
+    /// Start-up of a transfer from the NIC to memory.
     pub dma_write_ns: Figure,
     pub dma_MBps: Figure,
     #[serde(default)]
     pub interrupt_ns: Figure,
     #[serde(default)]
     pub system_call_ns: Figure,
-    /// A cache line that the NIC has written.
+    /// An access to memory, as to a cache line that the NIC has written.
     pub memory_access_ns: Figure,
     pub copy_MBps: Figure,
-    /// Smallest first.
+    /// The caches, the smallest first.
     #[serde(default)]
     pub caches: Vec<CacheTable>,
-    /// One look at a counter or an event that is not there.
+    /// One poll of a counter or an event queue that finds nothing. Default: 10.
     #[serde(default = "ten")]
     pub poll_ns: Figure,
-    /// One reading of the clock.
+    /// One reading of the clock. Default: 20.
     #[serde(default = "twenty")]
     pub clock_read_ns: Figure,
 }
@@ -159,7 +161,7 @@ pub struct CacheTable {
     pub access_ns: Figure,
 }
 
-/// Who matches, and what each step of `nic::Step` costs there.
+/// The NIC: where messages are matched, and the cost of each `nic::Step`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NicTable {
@@ -167,7 +169,7 @@ pub struct NicTable {
     pub mode: String,
     /// hash, list.
     pub matching: String,
-    /// 1: sending and receiving share one engine; 2: each has its own.
+    /// 1 (default): sending and receiving share one engine; 2: each has its own.
     #[serde(default = "one")]
     pub processors: Figure,
     /// Taking a command.
@@ -184,21 +186,21 @@ pub struct NicTable {
     pub event_ns: Figure,
     #[serde(default)]
     pub counter_ns: Figure,
-    /// One turn of a loop that looks for work; half of it is waited on average.
+    /// One turn of the firmware's polling loop; new work waits for half a turn on average.
     #[serde(default)]
     pub polling_loop_ns: Figure,
-    /// Of a list entry, for the caches: host mode.
+    /// Size of a list entry, for the caches in host mode. Default: 128.
     #[serde(default = "entry_bytes")]
     pub entry_bytes: Figure,
-    /// Long messages from distinct sources that can arrive at once; 0: any number.
+    /// Sources whose long messages can arrive at the same time; 0: any number.
     #[serde(default)]
     pub streams_max: Figure,
-    /// How long after a refusal a sender tries again.
+    /// The pause of a sender between a refusal and its next attempt. Default: 10,000.
     #[serde(default = "retry_ns")]
     pub retry_ns: Figure,
 }
 
-/// Sizes of each simulated NIC's tables; 0 or left out: as the program needs.
+/// Sizes of the tables of each simulated NIC; 0 or left out: as the program needs.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitsTable {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A number of a machine's description, with where it comes from.
+//! A number of a machine's description, with its source.
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl<'de> Visitor<'de> for FigureVisitor {
         if value.is_finite() && value >= 0.0 {
             Ok(Figure::of(value))
         } else {
-            Err(E::custom(format!("{value} cannot be: a number of a machine is finite and not negative")))
+            Err(E::custom(format!("{value} cannot be used: a number of a machine is finite and not negative")))
         }
     }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reading a machine's file, and checking that such a machine can be.
+//! Reads and checks the description of a machine.
 //!
 //! Errors name the file and, where there is one, the line, and say what to change.
 
@@ -18,7 +18,7 @@ use crate::network::{
 };
 use crate::time::Time;
 
-/// Why there is no such machine.
+/// Why a description gives no machine.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
     #[error("{path}: {error}")]
@@ -40,13 +40,13 @@ pub fn load(path: &Path) -> Result<Machine, MachineError> {
     load_with(path, &[])
 }
 
-/// Reads a machine, some of whose keys have other values: `section.key`, and the value as it would stand in the file.
+/// Reads a machine and overrides some of its keys: `section.key`, and the value as the file would have it.
 pub fn load_with(path: &Path, overrides: &[(String, String)]) -> Result<Machine, MachineError> {
     let text = std::fs::read_to_string(path).map_err(|error| MachineError::Read { path: path.into(), error })?;
     from_text(path, &text, overrides)
 }
 
-/// A machine out of the text of its file; `path` is for errors, and for files that it names.
+/// Reads a machine from the text of its file. `path` is for errors, and for the paths of files that the text names.
 pub fn from_text(path: &Path, text: &str, overrides: &[(String, String)]) -> Result<Machine, MachineError> {
     let parse = |error: toml::de::Error| MachineError::Parse { path: path.into(), error: Box::new(error) };
     let description: Description = if overrides.is_empty() {
@@ -61,7 +61,7 @@ pub fn from_text(path: &Path, text: &str, overrides: &[(String, String)]) -> Res
     Reader { path, text }.machine(description)
 }
 
-/// Sets `section.key` of a file that was read.
+/// Sets `section.key` in the tables of a description.
 fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), MachineError> {
     let wrong = || MachineError::Override(format!("{key}={value}"));
     let value = format!("value = {value}")
@@ -83,7 +83,7 @@ fn set(table: &mut toml::Table, key: &str, value: &str) -> Result<(), MachineErr
 /// Kinds of topologies.
 const KINDS: [&str; 7] = ["mesh", "torus", "hypercube", "fat-tree", "dragonfly", "crossbar", "file"];
 
-/// A file while it is made into a machine.
+/// Makes a machine from a description; keeps the file's text for the line numbers of errors.
 struct Reader<'a> {
     path: &'a Path,
     text: &'a str,
@@ -189,7 +189,7 @@ impl Reader<'_> {
         made.map_err(|error| MachineError::Topology { path: self.path.into(), line, error })
     }
 
-    /// A key of another kind of topology would be read by nobody.
+    /// Refuses keys that belong to another kind of topology, for they would have no effect.
     fn only_its_keys(&self, table: &TopologyTable) -> Result<(), MachineError> {
         let given = [
             ("dimensions", table.dimensions.is_some(), &["mesh", "torus"][..]),
@@ -357,11 +357,11 @@ impl Reader<'_> {
         Ok(value as u64)
     }
 
-    /// Bytes a second.
+    /// A bandwidth in bytes a second, from one in MB/s.
     fn rate(&self, section: &str, key: &str, figure: &Figure) -> Result<u64, MachineError> {
         let rate = (figure.value * 1e6).round() as u64;
         if rate == 0 {
-            return Err(self.wrong(section, key, "nothing ever arrives at 0 MB/s: give a bandwidth".into()));
+            return Err(self.wrong(section, key, "at 0 MB/s no byte arrives: give a bandwidth".into()));
         }
         Ok(rate)
     }
@@ -375,7 +375,7 @@ impl Reader<'_> {
         MachineError::Routing { path: self.path.into(), line: self.line("routing", "algorithm"), error }
     }
 
-    /// The line of a key in its section; without a key, that of the section.
+    /// The line of a key in its section; with an empty key, the line of the section.
     fn line(&self, section: &str, key: &str) -> Option<usize> {
         let mut inside = false;
         for (number, line) in self.text.lines().enumerate() {

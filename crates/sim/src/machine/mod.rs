@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine: what a TOML file describes, checked and made ready to simulate.
+//! A machine: the description of a TOML file, checked and ready to simulate.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`figure`] | a number with its source |
 //! | [`description`] | the file, key by key |
-//! | [`load`] | reading and checking it; errors name file and line |
+//! | [`load`] | reads and checks the file; errors name file and line |
 //!
-//! The times and rates here are what the simulation reads; each comes from one key of the description and from nothing else.
+//! The simulation reads the times and rates of this module. Each comes from one key of the description and from nothing else.
 
 pub mod description;
 pub mod figure;
@@ -34,25 +34,25 @@ pub struct Machine {
     pub host: Host,
     pub nic: NicModel,
     pub limits: TableLimits,
-    /// The description that all this was made from.
+    /// The description of the machine.
     pub description: Arc<description::Description>,
 }
 
-/// Who matches messages with receives.
+/// Where messages are matched with receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// The NIC.
+    /// On the NIC.
     Nic,
-    /// The host's processor, which the NIC interrupts (seed 003, section III-B).
+    /// On the host's processor, which the NIC interrupts (seed 003, section III-B).
     Host,
 }
 
-/// How a list is searched.
+/// How a match entry is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
-    /// By hash: what the NIC does by itself.
+    /// By hash, as `nic` does it.
     Hash,
-    /// Entry by entry: what an ordered list would cost is computed beside.
+    /// By a search of an ordered list. `nic` still finds the entry by hash; the simulation computes the cost of the search.
     List,
 }
 
@@ -80,8 +80,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// An access to something in a working set of so many bytes that is swept again and again: the smallest cache that holds all
-    /// of it serves it, else memory.
+    /// The time of an access in a working set of so many bytes that is swept repeatedly: that of the smallest cache that holds
+    /// the whole set, else that of memory.
     pub fn access(&self, working_set_bytes: u64) -> Time {
         let cache = self.caches.iter().find(|(bytes, _)| working_set_bytes <= *bytes);
         match (cache, self.caches.is_empty()) {
@@ -91,13 +91,13 @@ impl Host {
         }
     }
 
-    /// How long the processor copies.
+    /// How long the processor takes to copy so many bytes.
     pub fn copy(&self, bytes: u64) -> Time {
         if self.copy_bytes_per_s == 0 { Time::ZERO } else { Time::of_bytes(bytes, self.copy_bytes_per_s) }
     }
 }
 
-/// Costs of the NIC, or of the host that does its work.
+/// Costs of the NIC, or in host mode of the processor that does the NIC's work.
 #[derive(Clone, Debug)]
 pub struct NicModel {
     pub mode: Mode,
@@ -117,7 +117,7 @@ pub struct NicModel {
 }
 
 impl NicModel {
-    /// What a step of a transition costs; entries searched are priced by their number ([`Machine::search`]).
+    /// The cost of a step of a transition. The cost of searched entries depends on the list, too ([`Machine::search`]).
     pub fn price(&self, step: Step) -> Time {
         match step {
             Step::EntrySearched => self.entry_search,
@@ -129,7 +129,7 @@ impl NicModel {
     }
 }
 
-/// Sizes of a simulated NIC's tables, where the machine says them.
+/// Sizes of a simulated NIC's tables; None: as the program needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableLimits {
     pub entries: Option<u32>,
@@ -142,7 +142,8 @@ pub struct TableLimits {
 }
 
 impl Machine {
-    /// Searching `entries` entries of a list that holds `length`: in the host's memory each costs an access to it, too.
+    /// The cost of a search that compares `entries` entries of a list of `length`. In host mode each entry costs an access to
+    /// memory, too.
     pub fn search(&self, entries: u64, length: u64) -> Time {
         let each = match self.nic.mode {
             Mode::Nic => self.nic.entry_search,
@@ -151,7 +152,7 @@ impl Machine {
         each * entries
     }
 
-    /// Whether the fabric hands messages between two nodes over in the order in which they were sent, and none is refused.
+    /// Whether all messages between two nodes arrive in the order in which they were sent, and none is refused.
     pub fn keeps_order(&self) -> bool {
         let errors = &self.network.errors;
         self.routing.deadlock_free()
@@ -161,7 +162,7 @@ impl Machine {
             && self.nic.streams_max == 0
     }
 
-    /// A call that changes the NIC's tables and is answered: an entry appended, a descriptor bound, a counter read back.
+    /// The cost of a call that changes the NIC's tables and has an answer: append an entry, bind a descriptor, read a counter.
     pub fn local_command(&self) -> Time {
         match self.nic.mode {
             Mode::Nic => self.host.round_trip,
@@ -169,7 +170,7 @@ impl Machine {
         }
     }
 
-    /// What the program pays until an operation of so many bytes of payload is under way.
+    /// The time from the program's call until the NIC has the command of an operation with so many bytes of payload.
     pub fn issue(&self, payload_bytes: u64) -> Time {
         let host = &self.host;
         let handed_over = if payload_bytes <= host.pio_bytes_max {

@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real processes as the ranks of a simulation.
 //!
-//! A rank is an unmodified program. Its libraries keep their NICs in shared segments, as they do live, and work on them
-//! themselves; what leaves a NIC, and every wait, they hand to the simulation over the rank's wire (`selvedge-sim-protocol`). This side
-//! finds the ranks' NICs, works on them while their owners have not the turn, and moves bytes to and from their memory.
+//! A rank is an unmodified program. Its libraries keep their NICs in shared segments, as in the live home, and work on them
+//! themselves. They pass every command that leaves a NIC, and every wait, to the simulation over the rank's wire
+//! (`selvedge-sim-protocol`). This module maps the NICs of the ranks, works on them while their owners do not have the
+//! turn, and copies bytes to and from the memory of the processes.
 //!
-//! Starting processes, and hearing of them while they have the turn, is for a [`Launcher`] to do.
+//! A [`Launcher`] starts the processes and receives their requests.
 //!
 //! Invariants
-//! 1. A NIC is believed to be a rank's if its segment names the process that the launcher started for it.
-//! 2. A rank that asks for what cannot be is ended, with the reason; the others find it dead.
-//! 3. To the engine, the NICs of a rank have numbers of their own: those that they were opened with, and, where a rank has several
-//!    of one, a multiple of [`NUMBERS`] more. A message stays among those of one number.
-//! 4. A rank whose process has ended, however it did, is dead from the time on at which its last turn began: its memory is gone.
+//! 1. A segment is accepted as a rank's NIC only if it names the process that the launcher started for this rank.
+//! 2. A rank that makes an invalid request is ended, with the reason; to the other ranks it is dead.
+//! 3. The simulation numbers the NICs of a rank itself: by the number that the NIC was opened with; if a rank has several NICs
+//!    of one number, the further ones get a multiple of [`NUMBERS`] more. A message goes from a NIC to one that was opened
+//!    with the same number.
+//! 4. A rank whose process has ended, for whatever reason, is dead from the beginning of its last turn on: its memory is gone.
 //!
 //! Costs: a NIC's segment is mapped once; memory is copied by cross-memory attach or in place, once for each payload.
 
@@ -27,55 +29,57 @@ use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, SimEnd};
 use crate::node::{Ask, Meter, Ranks, Turn};
 use crate::time::Time;
 
-/// What a rank did with its turn.
+/// How a turn of a rank ended.
 #[derive(Clone, Debug)]
-pub enum Heard {
-    /// It asks for something.
+pub enum TurnEnd {
+    /// The rank made a request.
     Asked(Asked),
-    /// It is inside a call that ends when others have made it, too.
+    /// It is in a call that returns when other ranks have made it, too.
     Blocked(&'static str),
-    /// It has ended, with this code; 128 and the signal's number where a signal killed it.
+    /// It has ended, with this exit code; 128 + the signal's number if a signal killed it.
     Ended(i32),
 }
 
-/// Who starts the processes and lets them run.
+/// Starts the processes of a job and gives them their turns.
 pub trait Launcher {
     fn size(&self) -> u32;
 
-    /// Lets a rank run from a time until it gives the turn back, and says when that was. The first time starts its process.
-    fn run(&mut self, rank: u32, now: Time) -> (Time, Heard);
+    /// Runs a rank from `now` until its turn ends; gives the time of this end. The first turn starts its process.
+    fn run(&mut self, rank: u32, now: Time) -> (Time, TurnEnd);
 
-    /// Kills a rank that has not the turn; its exit code. One that was never run is never started.
+    /// Kills a rank that does not have the turn; gives its exit code. A rank without a turn so far is never started.
     fn kill(&mut self, rank: u32) -> i32;
 
-    /// A rank that was [`Heard::Blocked`] and may go on.
+    /// A rank that was [`TurnEnd::Blocked`] and may continue.
     fn take_released(&mut self) -> Option<u32>;
 
-    /// Whether the job is to end before its ranks have.
+    /// Whether the job is to end before its ranks have ended.
     fn is_over(&self) -> bool;
 
-    /// The wire to a rank, and its process, once it has been started.
+    /// The wire to a rank and its process id, once it has been started.
     fn wire(&self, rank: u32) -> Option<(&SimEnd, u32)>;
 
-    /// Ends a rank that has done what cannot be; its exit code.
+    /// Ends a rank that has made an invalid request; gives its exit code.
     fn accuse(&mut self, rank: u32, why: &str) -> i32;
 }
 
-/// When a rank looks again that says it found nothing, but may not have looked since something changed.
-const LOOK_AGAIN: Time = Time::from_ns(100);
+/// The pause of a rank that reports a poll without success, but may have polled before the last change of its NICs.
+const POLL_AGAIN: Time = Time::from_ns(100);
 
-/// Numbers that NICs are opened with.
+/// The numbers with which NICs are opened are below this.
 const NUMBERS: u32 = 1 << 16;
 
 /// The ranks of a job that are processes.
 pub struct Processes<L: Launcher> {
     launcher: L,
-    /// By rank and the NIC's number here.
+    /// By rank and the simulation's number of the NIC.
     nics: BTreeMap<(u32, u32), Visited>,
-    /// By Portals id and the number that the NIC was opened with: whose it is, or whose it was last, and its number here.
+    /// By Portals id and the number with which the NIC was opened: the rank that has it, or had it last, and the simulation's
+    /// number of the NIC.
     owners: BTreeMap<(u64, u32), (u32, u32)>,
+    /// NICs (rank and number) with triggered operations that are due.
     fired: VecDeque<(u32, u32)>,
-    /// Ranks whose NICs or memory have changed since they last said that they found nothing.
+    /// Ranks whose NICs or memory have changed since their last poll without success.
     changed: BTreeSet<u32>,
     ended: BTreeSet<u32>,
 }
@@ -101,28 +105,28 @@ impl<L: Launcher> Processes<L> {
         self.launcher
     }
 
-    /// Attaches the NICs that a rank has open and that are not known.
-    fn look_at_nics_of(&mut self, rank: u32) {
+    /// Maps the NICs that a rank has opened since the last call.
+    fn map_new_nics(&mut self, rank: u32) {
         let Some((wire, pid)) = self.launcher.wire(rank) else { return };
-        for told in wire.nics().into_iter().filter(|told| told.ni < NUMBERS) {
+        for opened in wire.nics().into_iter().filter(|opened| opened.ni < NUMBERS) {
             if self.ended.contains(&rank) {
-                // Where messages to a NIC go that nobody has asked for while its process lived.
-                self.owners.entry((told.id, told.ni)).or_insert((rank, told.ni));
+                // Messages are routed to this rank, even if no message went to the NIC while its process lived.
+                self.owners.entry((opened.id, opened.ni)).or_insert((rank, opened.ni));
                 continue;
             }
             let of_number =
-                || self.nics.range((rank, 0)..=(rank, u32::MAX)).filter(|(at, _)| at.1 % NUMBERS == told.ni);
-            if of_number().any(|(_, nic)| nic.is_ready() && nic.id() == told.id) {
+                || self.nics.range((rank, 0)..=(rank, u32::MAX)).filter(|(at, _)| at.1 % NUMBERS == opened.ni);
+            if of_number().any(|(_, nic)| nic.is_ready() && nic.id() == opened.id) {
                 continue;
             }
             let taken = |number: &u32| self.nics.get(&(rank, *number)).is_some_and(Visited::is_ready);
-            let Some(number) = (told.ni..).step_by(NUMBERS as usize).find(|number| !taken(number)) else { continue };
-            match Visited::open(&told.path) {
-                Ok(nic) if nic.owner_pid() == pid && nic.id() == told.id && nic.number() == told.ni => {
-                    self.owners.insert((told.id, told.ni), (rank, number));
+            let Some(number) = (opened.ni..).step_by(NUMBERS as usize).find(|number| !taken(number)) else { continue };
+            match Visited::open(&opened.path) {
+                Ok(nic) if nic.owner_pid() == pid && nic.id() == opened.id && nic.number() == opened.ni => {
+                    self.owners.insert((opened.id, opened.ni), (rank, number));
                     self.nics.insert((rank, number), nic);
                 }
-                Ok(_) => log::debug!("{}: not a NIC of rank {rank}", told.path.display()),
+                Ok(_) => log::debug!("{}: not a NIC of rank {rank}", opened.path.display()),
                 Err(error) => log::debug!("a NIC of rank {rank}: {error}"),
             }
         }
@@ -134,7 +138,7 @@ impl<L: Launcher> Processes<L> {
             return None;
         }
         if !self.nics.get(&(rank, ni)).is_some_and(Visited::is_ready) {
-            self.look_at_nics_of(rank);
+            self.map_new_nics(rank);
         }
         self.nics.get(&(rank, ni)).filter(|nic| nic.is_ready())
     }
@@ -150,22 +154,22 @@ impl<L: Launcher> Processes<L> {
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
             },
             Asked::Wait { until_ps } => Ask::Wait { until: Time(until_ps) },
-            // Not all who give the processor away have looked at everything.
-            Asked::Poll if self.changed.remove(&rank) => Ask::Sleep { until: at + LOOK_AGAIN },
+            // A process that yields the processor has not always polled all of its NICs.
+            Asked::Poll if self.changed.remove(&rank) => Ask::Sleep { until: at + POLL_AGAIN },
             Asked::Poll => Ask::Poll,
             Asked::Sleep { until_ps } => {
                 let until = Time(until_ps);
                 if until <= at {
-                    self.look_what_is_due(rank);
+                    self.collect_fired(rank);
                 }
                 Ask::Sleep { until }
             }
         }
     }
 
-    /// The rank's own calls have made triggered operations due.
-    fn look_what_is_due(&mut self, rank: u32) {
-        self.look_at_nics_of(rank);
+    /// Notes the NICs on which the rank's own calls have made triggered operations due.
+    fn collect_fired(&mut self, rank: u32) {
+        self.map_new_nics(rank);
         for (&(_, ni), nic) in self.nics.range((rank, 0)..=(rank, u32::MAX)) {
             let mut fired = false;
             nic.with(&mut |nic| fired = nic.has_fired());
@@ -176,7 +180,7 @@ impl<L: Launcher> Processes<L> {
     }
 }
 
-/// The command, if the simulation can do anything with it.
+/// The command, or why it is invalid.
 fn checked(bytes: &[u8], payload: &[u8]) -> Result<Command, &'static str> {
     let command = command_from(bytes).ok_or("it started an operation that is cut short")?;
     if !(kind::PUT..=kind::SWAP).contains(&command.kind) {
@@ -197,11 +201,11 @@ impl<L: Launcher> Ranks for Processes<L> {
     }
 
     fn resume(&mut self, rank: u32, now: Time) -> Turn {
-        let (at, heard) = self.launcher.run(rank, now);
-        let ask = match heard {
-            Heard::Asked(asked) => self.ask(rank, at, asked),
-            Heard::Blocked(in_call) => Ask::Blocked { in_call },
-            Heard::Ended(code) => Ask::Ended { code },
+        let (at, end) = self.launcher.run(rank, now);
+        let ask = match end {
+            TurnEnd::Asked(asked) => self.ask(rank, at, asked),
+            TurnEnd::Blocked(in_call) => Ask::Blocked { in_call },
+            TurnEnd::Ended(code) => Ask::Ended { code },
         };
         if matches!(ask, Ask::Ended { .. }) {
             self.ended.insert(rank);
@@ -229,14 +233,14 @@ impl<L: Launcher> Ranks for Processes<L> {
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
         let name = (target, ni % NUMBERS);
         if !self.owners.contains_key(&name) {
-            (0..self.size()).for_each(|rank| self.look_at_nics_of(rank));
+            (0..self.size()).for_each(|rank| self.map_new_nics(rank));
         }
         let (rank, number) = *self.owners.get(&name)?;
         if self.nic(rank, number).is_some_and(|nic| nic.id() == target) {
             return Some((rank, number));
         }
-        // Another process, or another NIC of it, may have the id by now.
-        (0..self.size()).for_each(|rank| self.look_at_nics_of(rank));
+        // Another process, or another NIC of the process, may have the id since then.
+        (0..self.size()).for_each(|rank| self.map_new_nics(rank));
         let (rank, number) = *self.owners.get(&name)?;
         self.nic(rank, number).is_some_and(|nic| nic.id() == target).then_some((rank, number))
     }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A heap with four children a node, in one vector: O(log n) to push and to pop.
+//! A heap with four children for each node, in one vector: O(log n) to push and to pop.
 
 use super::Scheduled;
 
 const CHILDREN: usize = 4;
 
-/// Events, the next one first.
+/// A heap of events; the first is the next one.
 #[derive(Debug)]
 pub(super) struct Heap<E> {
     items: Vec<Scheduled<E>>,

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The event queue: what happens next in virtual time.
+//! The event queue of a simulation in virtual time.
 //!
 //! Invariants
-//! 1. Events come in order of time, and at the same time in the order in which they were scheduled.
-//! 2. Nothing is scheduled in the past: an earlier time is taken for now.
-//! 3. How a queue is divided into days changes nothing of the order.
+//! 1. Events are taken in order of time; events of one time in the order in which they were scheduled.
+//! 2. No event is in the past: an event that is scheduled for an earlier time gets the current time.
+//! 3. The division of time into days does not change the order.
 //!
-//! A calendar queue (R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event set problem",
-//! CACM 31(10), 1988). Time is divided into days of 2^k ps. Events of today are sorted; those of the other days of this year lie
-//! unsorted in their day's list; those of later years, and those that are scheduled for today after it began, are in heaps. Days are
-//! made as long as a few events take, and years as long as most events are scheduled ahead: O(1) to schedule and to take, where that
-//! succeeds, else O(log n). 40 bytes an event, 4 bytes a day.
+//! It is a calendar queue (R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event
+//! set problem", CACM 31(10), 1988). Time is divided into days of 2^k ps, and a year is a number of days. Today's events
+//! are sorted. Events of the other days of this year are in an unsorted list for each day. Events of later years are in a
+//! heap, and so are events that are scheduled for today after today began. A day is about as long as the gap between two
+//! events, and a year so long that few events lie beyond it. Then scheduling and taking cost O(1), otherwise O(log n). 40
+//! bytes an event, 4 bytes a day.
 
 mod heap;
 
@@ -18,26 +19,26 @@ use crate::time::Time;
 
 use heap::Heap;
 
-/// Events in order.
+/// An event queue.
 #[derive(Debug)]
 pub struct Queue<E> {
-    /// Events of today when it began, the next one last.
+    /// Events that were in the queue for today when it began, the next event last.
     today: Vec<Scheduled<E>>,
-    /// Events scheduled for today since.
+    /// Events that were scheduled for today after it began.
     late: Heap<E>,
-    /// The list of each day from tomorrow on, as many as there are: `NONE`, or its last event in `slots`.
+    /// For each other day of the year, the head of its list in `slots`, or `NONE`.
     days: Vec<u32>,
-    /// Days whose list is not empty, a bit each; words of those that are not 0, a bit each.
+    /// A bit for each day whose list is not empty, and a bit for each word of these that is not 0.
     filled: Vec<u64>,
     filled_words: Vec<u64>,
     slots: Vec<Slot<E>>,
-    /// A list of the free ones.
+    /// The head of the list of free slots.
     free: u32,
-    /// Events beyond this year when they were scheduled.
+    /// Events that were beyond this year when they were scheduled.
     beyond: Heap<E>,
     /// A day has 2^shift ps.
     shift: u32,
-    /// Days since the beginning of time.
+    /// Today: days since time 0.
     day: u64,
     review: Review,
     sequence: u64,
@@ -66,27 +67,28 @@ struct Slot<E> {
     next: u32,
 }
 
-/// Whether days are as long, and years as many days, as they should be.
+/// Data for the review of the lengths of days and years.
 #[derive(Debug, Default)]
 struct Review {
-    /// How many events will have been taken at the next one.
+    /// The next review happens when so many events have been taken.
     due: u64,
-    /// How many had been at the last one, and when that was.
+    /// Events taken at the last review, and its time.
     taken: u64,
     since: Time,
-    /// Scheduled beyond the year since then.
+    /// Events scheduled beyond the year since the last review.
     beyond: u64,
 }
 
+/// The index of no slot.
 const NONE: u32 = u32::MAX;
 /// Days of a year, at least and at most.
 const DAYS_MIN: usize = 1 << 10;
 const DAYS_MAX: usize = 1 << 18;
-/// Days of a word of the map, as a shift.
+/// Bits of a word of `filled`, as a shift.
 const WORD: u32 = 6;
-/// Events between reviews, at least.
+/// The least number of events between two reviews.
 const REVIEW_EVERY: u64 = 1 << 12;
-/// A day of a new queue: about 4 ns.
+/// The length of a day of a new queue, as a shift: about 4 ns.
 const FIRST_SHIFT: u32 = 12;
 
 impl<E: Copy> Default for Queue<E> {
@@ -146,30 +148,32 @@ impl<E: Copy> Queue<E> {
         sorted.into_iter().chain(late).min()
     }
 
-    // The event goes from registers to where it stays: written on the way, and read again at another width, it would stall there.
+    /// Schedules an event; a time in the past counts as the current time.
+    // `insert` is inlined so that the event goes from registers straight into its slot. A copy in between that is written and
+    // read with different widths stalls the processor.
     pub fn schedule(&mut self, at: Time, event: E) {
         let item = Scheduled { at: at.max(self.now), sequence: self.sequence, event };
         self.sequence += 1;
         self.len += 1;
-        self.place(item);
+        self.insert(item);
     }
 
     #[inline(always)]
-    fn place(&mut self, item: Scheduled<E>) {
+    fn insert(&mut self, item: Scheduled<E>) {
         let ahead = (item.at.0 >> self.shift).saturating_sub(self.day);
         if ahead == 0 {
             self.late.push(item);
         } else if ahead < self.days.len() as u64 {
-            self.write_down(item);
+            self.push_to_day(item);
         } else {
             self.review.beyond += 1;
             self.beyond.push(item);
         }
     }
 
-    /// Into the list of its day.
+    /// Adds an event to the list of its day.
     #[inline(always)]
-    fn write_down(&mut self, item: Scheduled<E>) {
+    fn push_to_day(&mut self, item: Scheduled<E>) {
         let day = (item.at.0 >> self.shift) as usize & (self.days.len() - 1);
         let slot = Slot { item, next: self.days[day] };
         if self.free == NONE {
@@ -186,7 +190,7 @@ impl<E: Copy> Queue<E> {
         self.filled_words[word / 64] |= 1 << (word % 64);
     }
 
-    /// Takes the next event; the time is now its time.
+    /// Takes the next event; its time becomes the current time.
     #[inline(always)]
     pub fn take(&mut self) -> Option<(Time, E)> {
         if !self.reach_next() {
@@ -203,16 +207,16 @@ impl<E: Copy> Queue<E> {
         Some((next.at, next.event))
     }
 
-    /// Goes on to the next event's day, unless it is today; false: there is none.
+    /// Advances to the day of the next event, unless that is today. False: the queue is empty.
     #[inline]
     fn reach_next(&mut self) -> bool {
         !self.today.is_empty() || self.late.first().is_some() || self.begin_next_day()
     }
 
-    /// Goes on to the next day that has an event; false: there is none.
+    /// Advances to the next day that has an event. False: the queue is empty.
     fn begin_next_day(&mut self) -> bool {
         if self.taken >= self.review.due {
-            self.reconsider();
+            self.review_division();
             if self.late.first().is_some() {
                 return true;
             }
@@ -225,7 +229,7 @@ impl<E: Copy> Queue<E> {
             (None, None) => return false,
         };
         if written == Some(self.day) {
-            self.read_out();
+            self.take_day_list();
         }
         while self.beyond.first().is_some_and(|first| first.at.0 >> self.shift <= self.day) {
             self.today.extend(self.beyond.pop());
@@ -246,7 +250,7 @@ impl<E: Copy> Queue<E> {
         Some(self.day + 1 + ahead as u64)
     }
 
-    /// Likewise among those from this place in the year on.
+    /// The first index in `days`, from `first` on, whose list is not empty.
     #[inline]
     fn filled_from(&self, first: usize) -> Option<usize> {
         let word = first >> WORD;
@@ -264,9 +268,9 @@ impl<E: Copy> Queue<E> {
         Some((word << WORD) + self.filled[word].trailing_zeros() as usize)
     }
 
-    /// Moves the list of today from its slots.
+    /// Moves the events of today's list to `today`, and frees their slots.
     #[inline]
-    fn read_out(&mut self) {
+    fn take_day_list(&mut self) {
         let day = self.day as usize & (self.days.len() - 1);
         let first = std::mem::replace(&mut self.days[day], NONE);
         let word = day >> WORD;
@@ -287,13 +291,14 @@ impl<E: Copy> Queue<E> {
         }
     }
 
-    /// Looks whether another division into days would do better.
+    /// Changes the lengths of days and years if they do not fit the events since the last review.
     #[cold]
-    fn reconsider(&mut self) {
+    fn review_division(&mut self) {
         let taken = self.taken - self.review.taken;
         let elapsed = self.now.saturating_sub(self.review.since).0;
         let many_beyond = self.review.beyond > taken / 8;
-        // A day of the mean time from one event to the next; where most happen at the same times, days are short and many are empty.
+        // A day is as long as the mean gap between two events. If most events have equal times, days are short and many are
+        // empty.
         let shift = match elapsed / taken.max(1) {
             0 => 0,
             gap => gap.ilog2(),
@@ -311,12 +316,12 @@ impl<E: Copy> Queue<E> {
         self.review = Review { due, taken: self.taken, since: self.now, beyond: 0 };
     }
 
-    /// Divides time anew. Today is over: it has no events left.
+    /// Divides time into other days and years. Today must have no events left.
     fn divide(&mut self, shift: u32, days: usize) {
         let mut written = Vec::with_capacity(self.len);
         while let Some(day) = self.next_filled() {
             self.day = day;
-            self.read_out();
+            self.take_day_list();
             written.append(&mut self.today);
         }
         self.days = vec![NONE; days];
@@ -325,9 +330,9 @@ impl<E: Copy> Queue<E> {
         self.shift = shift;
         self.day = self.now.0 >> shift;
         for item in written {
-            self.place(item);
+            self.insert(item);
         }
-        // Of those beyond, some may have come into today.
+        // Today may have become longer and include events that were beyond the year.
         while self.beyond.first().is_some_and(|first| first.at.0 >> shift <= self.day) {
             self.beyond.pop().into_iter().for_each(|item| self.late.push(item));
         }
@@ -374,7 +379,8 @@ mod tests {
             prop_assert_eq!(taken, expected);
         }
 
-        /// A long history whose events lie now close together and now far apart, so that days and years change, beside a heap.
+        /// A long run whose events are alternately close together and far apart, so that days and years change; the oracle is
+        /// an ordered set.
         #[test]
         fn every_division_gives_the_same_order(seed: u64, reaches in prop::collection::vec(0u32..50, 1..12)) {
             let mut random = Random::new(seed, 0);

@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use selvedge_job::{JobDirectory, Tombstone, write_missing_tombstones};
 use selvedge_shm::segment::mark_dead;
 use selvedge_sim::node::KILLED;
-use selvedge_sim::processes::{Heard, Launcher};
+use selvedge_sim::processes::{Launcher, TurnEnd};
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Asked, Costs, SimEnd, VARIABLE};
 
@@ -180,12 +180,12 @@ impl SimulatedJob {
     }
 
     /// Serves a rank that has the turn, until it hands the turn back, blocks, or ends.
-    fn serve(&mut self, number: u32) -> Heard {
+    fn serve(&mut self, number: u32) -> TurnEnd {
         let mut watchdog = None;
         let cpu_time_max = self.cpu_time_max(number);
         let mut polls = POLLS;
         loop {
-            let Some(rank) = &mut self.ranks[number as usize] else { return Heard::Ended(1) };
+            let Some(rank) = &mut self.ranks[number as usize] else { return TurnEnd::Ended(1) };
             while polls > 0 && !rank.page.has_asked() {
                 std::hint::spin_loop();
                 polls -= 1;
@@ -194,8 +194,8 @@ impl SimulatedJob {
                 rank.pass_output();
                 self.spins.remove(&number);
                 return match rank.page.request() {
-                    Ok(asked) => Heard::Asked(asked),
-                    Err(why) => Heard::Ended(self.accuse(number, &format!("it sent {why}"))),
+                    Ok(asked) => TurnEnd::Asked(asked),
+                    Err(why) => TurnEnd::Ended(self.accuse(number, &format!("it sent {why}"))),
                 };
             }
             let pid = rank.who.pid;
@@ -207,17 +207,17 @@ impl SimulatedJob {
             if ready.signals {
                 self.take_signals();
                 if self.over {
-                    return Heard::Ended(self.end_now(number));
+                    return TurnEnd::Ended(self.end_now(number));
                 }
             }
             if ready.connection && self.receive_lines(number) {
-                return Heard::Blocked("a barrier of the launcher's");
+                return TurnEnd::Blocked("a barrier of the launcher's");
             }
             if self.over {
-                return Heard::Ended(self.end_now(number));
+                return TurnEnd::Ended(self.end_now(number));
             }
             if ready.process {
-                return Heard::Ended(self.ended(number));
+                return TurnEnd::Ended(self.ended(number));
             }
             if !ready.request && !ready.connection && !ready.output {
                 match watchdog.check(pid) {
@@ -231,7 +231,7 @@ impl SimulatedJob {
                         let why = format!(
                             "it blocks outside of the library, in {call}: in virtual time no other rank runs until it continues"
                         );
-                        return Heard::Ended(self.accuse(number, &why));
+                        return TurnEnd::Ended(self.accuse(number, &why));
                     }
                 }
             }
@@ -248,7 +248,7 @@ impl SimulatedJob {
 
     /// A rank has used much CPU time without a call. It is taken to poll memory, so it is stopped and handled as a poll that found
     /// nothing. None: it has made a request at the last moment.
-    fn interrupt(&mut self, number: u32) -> Option<Heard> {
+    fn interrupt(&mut self, number: u32) -> Option<TurnEnd> {
         let rank = self.ranks[number as usize].as_mut()?;
         if !rank.stop() {
             rank.standing = Standing::Turns;
@@ -268,7 +268,7 @@ impl SimulatedJob {
             );
             self.notes.push(note);
         }
-        Some(Heard::Asked(Asked::Poll))
+        Some(TurnEnd::Asked(Asked::Poll))
     }
 
     /// Handles the lines that a rank has sent over PMI. True: it waits for other ranks, and has no answer yet.
@@ -484,29 +484,29 @@ impl Launcher for SimulatedJob {
         self.ranks.len() as u32
     }
 
-    fn run(&mut self, rank: u32, now: Time) -> (Time, Heard) {
+    fn run(&mut self, rank: u32, now: Time) -> (Time, TurnEnd) {
         self.overhead.turns += 1;
         if self.overhead.turns % TURNS_BETWEEN_SIGNAL_CHECKS == 0 {
             self.take_signals();
         }
         if self.over {
-            return (now, Heard::Ended(self.end_now(rank)));
+            return (now, TurnEnd::Ended(self.end_now(rank)));
         }
         let start = Instant::now();
         if let Err(code) = self.give_turn(rank, now) {
-            return (now, Heard::Ended(code));
+            return (now, TurnEnd::Ended(code));
         }
         let heard = self.serve(rank);
         let spent = start.elapsed().as_nanos() as u64;
         self.overhead.wall_ns += spent;
-        if matches!(heard, Heard::Asked(_)) {
+        if matches!(heard, TurnEnd::Asked(_)) {
             self.overhead.least_ns = self.overhead.least_ns.min(spent);
         }
         let at = self.ranks[rank as usize].as_ref().map(|rank| rank.page.now_ps());
         match at {
             Some(Ok(at)) => (Time(at), heard),
-            Some(Err(why)) if !matches!(heard, Heard::Ended(_)) => {
-                (now, Heard::Ended(self.accuse(rank, &format!("it has {why}"))))
+            Some(Err(why)) if !matches!(heard, TurnEnd::Ended(_)) => {
+                (now, TurnEnd::Ended(self.accuse(rank, &format!("it has {why}"))))
             }
             _ => (now, heard),
         }
