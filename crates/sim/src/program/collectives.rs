@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all ranks do together: barriers, sums, broadcasts, each by several algorithms.
+//! Collectives: barriers, sums and broadcasts, each by several algorithms.
 //!
 //! | algorithm | messages on the longest path | bytes that a rank sends |
 //! |---|---|---|
@@ -10,19 +10,19 @@
 //! | sum: binomial reduce, then broadcast | 2 ceil(log2 n) | m |
 //! | sum: Rabenseifner (halving, then doubling) | 2 log2 n (+ 2) | 2 m (n - 1) / n |
 //!
-//! Sums are of 8-byte words and wrap, so every order of adding gives the same. Thakur, Rabenseifner and Gropp, "Optimization of
-//! Collective Communication Operations in MPICH", IJHPCA 19(1), 2005, has the algorithms.
+//! Sums are of 8-byte words with wrapping addition, so every order of additions gives the same result. The algorithms are those
+//! of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005.
 //!
 //! Rules
-//! 1. All ranks call the same with the same tag. Messages of one collective never meet another's receives: each rank's messages to
-//!    another come in order.
+//! 1. All ranks call the same collectives in the same order, with the same tags. Messages between two ranks arrive in order, so
+//!    a message never matches a receive of another collective.
 //! 2. The processor adds as fast as it copies.
 
 use crate::node::Bytes;
 
 use super::process::Process;
 
-/// How a sum over all ranks is made.
+/// The algorithm of a sum over all ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
     RecursiveDoubling,
@@ -34,7 +34,7 @@ pub enum Sum {
 impl Process {
     // ---- Barriers ------------------------------------------------------------------------------------------------
 
-    /// Each rank tells the one that is 1, 2, 4 … further.
+    /// A barrier by dissemination: each rank notifies the ranks that are 1, 2, 4 … further.
     pub async fn barrier(&self, tag: u32) {
         let (rank, size) = (self.rank(), self.size());
         let mut distance = 1;
@@ -44,7 +44,7 @@ impl Process {
         }
     }
 
-    /// Up a binomial tree, and down again.
+    /// A barrier up a binomial tree and down again.
     pub async fn barrier_tree(&self, tag: u32) {
         self.reduce(tag, &mut []).await;
         self.broadcast(tag, &mut []).await;
@@ -52,7 +52,7 @@ impl Process {
 
     // ---- Trees with root 0 ---------------------------------------------------------------------------------------
 
-    /// Adds everybody's words up at rank 0. What others' words are afterwards is nothing to use.
+    /// Replaces the words of rank 0 by the sum over all ranks. The words of other ranks are undefined afterwards.
     pub async fn reduce(&self, tag: u32, words: &mut [u8]) {
         let (rank, size) = (self.rank(), self.size());
         let mut distance = 1;
@@ -68,7 +68,7 @@ impl Process {
         }
     }
 
-    /// Everybody has rank 0's bytes afterwards.
+    /// Replaces the bytes of all ranks by those of rank 0.
     pub async fn broadcast(&self, tag: u32, bytes: &mut [u8]) {
         let (rank, size) = (self.rank(), self.size());
         let mut distance = 1;
@@ -93,7 +93,7 @@ impl Process {
 
     // ---- Sums ----------------------------------------------------------------------------------------------------
 
-    /// Everybody has the sum of everybody's words afterwards.
+    /// Replaces the words of all ranks by their sum over all ranks.
     pub async fn allreduce(&self, algorithm: Sum, tag: u32, words: &mut [u8]) {
         match algorithm {
             Sum::RecursiveDoubling => self.recursive_doubling(tag, words).await,
@@ -161,7 +161,7 @@ impl Process {
         let block = |number: u32| blocks(length, size, (number % size, number % size + 1));
         for adding in [true, false] {
             for step in 0..size - 1 {
-                // In the second round one's own sum, which is the next block, goes first.
+                // In the second round a rank first sends the block that it has summed, which is the next one.
                 let out = rank + size - step + u32::from(!adding);
                 let (given, taken) = (block(out), block(out + size - 1));
                 let receive = self.irecv(left, tag, taken.len() as u64);
@@ -179,7 +179,8 @@ impl Process {
 
     // ---- Helpers -------------------------------------------------------------------------------------------------
 
-    /// Ranks that are too many hand their words to a neighbour. False: nothing to do until the end.
+    /// Each rank beyond a power of two sends its words to a neighbour, which adds them. False: this rank has sent its words and
+    /// waits for the result.
     async fn join(&self, team: &Team, tag: u32, words: &mut [u8]) -> bool {
         if self.rank() >= 2 * team.rest {
             return true;
@@ -193,7 +194,7 @@ impl Process {
         true
     }
 
-    /// They get the result back.
+    /// The ranks beyond a power of two get the result from their neighbours.
     async fn leave(&self, team: &Team, tag: u32, words: &mut [u8]) {
         if self.rank() >= 2 * team.rest {
             return;
@@ -205,7 +206,7 @@ impl Process {
         take(words, &message.bytes);
     }
 
-    /// Both at once, of different lengths.
+    /// Sends to a partner and receives from it at the same time; the lengths may differ.
     async fn trade(&self, partner: u32, tag: u32, bytes: &[u8], most: u64) -> Bytes {
         let receive = self.irecv(partner, tag, most);
         let send = self.isend(partner, tag, bytes).await;
@@ -226,7 +227,7 @@ impl Process {
     }
 }
 
-/// The largest power of two of ranks, that does the work; the `rest` are served by neighbours.
+/// The ranks of a collective that take part in it directly: the largest power of two. The `rest` take part by a neighbour.
 struct Team {
     size: u32,
     rest: u32,
@@ -245,7 +246,7 @@ impl Team {
     }
 }
 
-/// The bytes of blocks `from` to `to` (without it) of so many whole words in `count` blocks.
+/// The byte range of blocks `from` to `to` (exclusive), where `length` bytes of whole words are split into `count` blocks.
 fn blocks(length: usize, count: u32, (from, to): (u32, u32)) -> std::ops::Range<usize> {
     let words = length as u64 / 8;
     let edge = |block: u32| (words * u64::from(block) / u64::from(count)) as usize * 8;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank's memory, and the bus by which transitions of its NIC reach it.
+//! A rank's memory, and the bus by which transitions of its NIC access it.
 //!
-//! Addresses from 0 are the program's own. From [`ARRIVALS_AT`] on lies a space without end for what arrives unexpected:
-//! each message there is a piece of its own, kept until it is taken. From [`LANDING_AT`] on each request has a space for
-//! what it sends or receives.
+//! Addresses from 0 are the program's own memory. The address range from [`ARRIVALS_AT`] on is for unexpected messages: each
+//! is a separate allocation, kept until it is taken. From [`LANDING_AT`] on each request has a buffer for the payload that
+//! it sends or receives.
 //!
-//! Costs: O(1) for a request's space; O(log n) for an unexpected message among n, and for its place when it is taken.
+//! Costs: O(1) for the buffer of a request; O(log n) to store or take one of n unexpected messages.
 
 use std::collections::VecDeque;
 
@@ -13,16 +13,16 @@ use selvedge_nic::{Bus, Fault, Step};
 
 use crate::node::{Bytes, Meter};
 
-/// Where unexpected messages land.
+/// The first address of unexpected messages.
 pub const ARRIVALS_AT: u64 = 1 << 48;
-/// Bytes of that space.
+/// The size of their address range.
 pub const ARRIVALS_BYTES: u64 = 1 << 46;
-/// Where the spaces of requests begin.
+/// The address of the first request's buffer.
 pub const LANDING_AT: u64 = 1 << 63;
-/// Bytes from one request's space to the next: the longest message.
+/// Bytes from one request's buffer to the next: the longest message.
 pub const LANDING_BYTES: u64 = 1 << 36;
 
-/// The space of a request.
+/// The address of a request's buffer.
 pub fn landing_of(request: u32) -> u64 {
     LANDING_AT + u64::from(request) * LANDING_BYTES
 }
@@ -30,10 +30,11 @@ pub fn landing_of(request: u32) -> u64 {
 /// A rank's memory.
 #[derive(Debug, Default)]
 pub struct Memory {
+    /// The program's memory.
     pub own: Vec<u8>,
-    /// Unexpected messages by address: the NIC fills that space upwards. None: taken.
+    /// Unexpected messages, in order of their addresses, which the NIC assigns in ascending order. None: the message was taken.
     arrivals: VecDeque<(u64, Option<Bytes>)>,
-    /// By request.
+    /// The buffers of requests, by request.
     landings: Vec<Bytes>,
 }
 
@@ -42,12 +43,12 @@ impl Memory {
         Memory { own: vec![0; bytes], ..Memory::default() }
     }
 
-    /// Makes room for the spaces of so many requests.
+    /// Makes buffers for so many requests.
     pub fn reserve(&mut self, requests: usize) {
         self.landings.resize_with(requests.max(self.landings.len()), Bytes::new);
     }
 
-    /// Takes what lies in the space of a request, or the unexpected payload at an address.
+    /// Takes the payload in the buffer of a request, or the unexpected payload at an address.
     pub fn take(&mut self, address: u64) -> Bytes {
         if let Some((index, _)) = place(address) {
             return self.landings.get_mut(index).map(std::mem::take).unwrap_or_default();
@@ -63,7 +64,7 @@ impl Memory {
         taken
     }
 
-    /// What lies at an unexpected payload's address.
+    /// The unexpected payload at an address.
     pub fn arrival(&self, address: u64) -> Option<&[u8]> {
         let at = self.arrivals.binary_search_by_key(&address, |(address, _)| *address).ok()?;
         self.arrivals[at].1.as_deref()
@@ -108,13 +109,13 @@ impl Memory {
     }
 }
 
-/// The request whose space an address lies in, and where in it.
+/// The request whose buffer contains an address, and the offset in it.
 fn place(address: u64) -> Option<(usize, usize)> {
     let inside = address.checked_sub(LANDING_AT)?;
     Some(((inside / LANDING_BYTES) as usize, (inside % LANDING_BYTES) as usize))
 }
 
-/// The bus of one request: its payload came with it, its reply will travel back.
+/// The bus of one request: its payload has arrived with it, and its reply travels back.
 pub(super) struct MemoryBus<'a> {
     pub memory: &'a mut Memory,
     pub payload: &'a [u8],

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sending and receiving with tags, as MPI does, on the NIC's match entries.
+//! Sending and receiving with tags, as in MPI, on the NIC's match entries.
 //!
-//! Up to [`super::Needs::eager_bytes_max`] a message is one put: into the posted receive, or, if there is none, into the space for
-//! arrivals, from where its receive copies it. Longer ones send word first, and whoever receives fetches them (seed 000, section
-//! 2.5): the target's program takes part in that.
+//! A message of up to [`super::Needs::eager_bytes_max`] is one put: into the posted receive, or, if there is none, into the
+//! memory for unexpected messages, from where a later receive copies it. A longer message uses rendezvous: the sender puts
+//! an announcement, and the receiver's program fetches the payload with a get (seed 000, section 2.5).
 //!
-//! A synchronous send is a long one at any length: it is done when its receive has fetched it.
+//! A synchronous send uses rendezvous at any length: it is done when its receive has fetched the payload.
 //!
-//! Tags from [`OWN_TAGS`] on are met only by receives that name them: for collectives, which programs' receives of any tag
-//! must not see.
+//! Tags from [`OWN_TAGS`] on match only receives that name them. Collectives use them, so that a program's receive of any tag
+//! does not match their messages.
 //!
-//! Match bits: bit 63, word of a long message; bits 0 to 31, the tag. The header data of word says where the payload waits,
-//! and its 8 bytes how long it is.
+//! Match bits: bit 63, the message is an announcement; bits 0 to 31, the tag. The header data of an announcement has the match
+//! bits under which the payload can be fetched, and its 8 bytes of payload the length of the message.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub const ANY: u32 = u32::MAX;
 /// The first of the tags that [`ANY`] leaves out.
 pub const OWN_TAGS: u32 = 1 << 31;
 
-/// A message that was received.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
     pub source: u32,
@@ -43,29 +43,30 @@ pub struct Message {
     pub bytes: Bytes,
 }
 
-/// A send or receive that was begun.
+/// A send or receive that has been started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestId(u32);
 
-const WORD: u64 = 1 << 63;
-/// Bytes of a word: the length of what waits.
-const WORD_BYTES: u64 = 8;
+/// The match bit of an announcement.
+const ANNOUNCEMENT: u64 = 1 << 63;
+/// Payload of an announcement: the length of the message.
+const ANNOUNCEMENT_BYTES: u64 = 8;
 
 #[derive(Clone, Debug)]
 enum State {
     Free,
-    /// A receive that is posted, of at most so many bytes.
+    /// A posted receive of at most so many bytes.
     Posted {
         most: u64,
     },
-    /// Word has come: the payload is to be fetched.
-    Told {
+    /// The announcement of a long message has arrived: the payload is to be fetched.
+    Announced {
         source: u32,
         tag: u32,
         length: u64,
         token: u64,
     },
-    /// It is being fetched.
+    /// The payload is being fetched.
     Fetching {
         source: u32,
         tag: u32,
@@ -80,8 +81,8 @@ pub(super) struct Messages {
     events: u32,
     requests: Vec<State>,
     free: Vec<u32>,
-    /// Long messages whose payload can be fetched now.
-    told: VecDeque<u32>,
+    /// Requests whose payload is to be fetched.
+    announced: VecDeque<u32>,
 }
 
 impl Messages {
@@ -100,7 +101,7 @@ impl Messages {
         };
         let appended = nic.append(&mut NoMemory, PORTAL_MESSAGES, list::OVERFLOW, &spec);
         debug_assert!(appended.is_ok(), "a new NIC has room for its first entry");
-        Messages { events, requests: Vec::new(), free: Vec::new(), told: VecDeque::new() }
+        Messages { events, requests: Vec::new(), free: Vec::new(), announced: VecDeque::new() }
     }
 
     fn begin(&mut self, memory: &mut Memory, state: State) -> RequestId {
@@ -149,7 +150,7 @@ const EMPTY: EntrySpec = EntrySpec {
 };
 
 impl Process {
-    /// Begins to send.
+    /// Starts a send.
     pub async fn isend(&self, to: u32, tag: u32, bytes: &[u8]) -> RequestId {
         let length = bytes.len() as u64;
         if length > self.core.borrow().needs.eager_bytes_max {
@@ -161,7 +162,7 @@ impl Process {
         core.messages.begin(&mut core.memory, State::Done(None))
     }
 
-    /// Begins a synchronous send: it is done when the receive that it met has all of it.
+    /// Starts a synchronous send: it is done when the matching receive has the whole payload.
     pub async fn issend(&self, to: u32, tag: u32, bytes: &[u8]) -> RequestId {
         let length = bytes.len() as u64;
         let (request, token) = {
@@ -185,39 +186,41 @@ impl Process {
             };
             core.now += core.machine.local_command();
             let offered = core.tables.nic().append(&mut NoMemory, PORTAL_FETCH, list::PRIORITY, &spec);
-            assert!(offered.is_ok(), "{offered:?}: more long sends at once than the program said it needs");
+            assert!(offered.is_ok(), "{offered:?}: more long sends at once than the program's `Needs` state");
             (request, token)
         };
-        let mut command = self.command(kind::PUT, to, PORTAL_MESSAGES, WORD | u64::from(tag), 0, WORD_BYTES);
+        let mut command =
+            self.command(kind::PUT, to, PORTAL_MESSAGES, ANNOUNCEMENT | u64::from(tag), 0, ANNOUNCEMENT_BYTES);
         command.request.header_data = token;
         self.start(command, Bytes::from_slice(&length.to_le_bytes())).await;
         request
     }
 
-    /// Begins to receive from a rank ([`ANY`]: any) with a tag (likewise), at most so many bytes.
+    /// Starts a receive of at most so many bytes from a rank with a tag ([`ANY`]: any rank, any tag).
     pub fn irecv(&self, from: u32, tag: u32, bytes: u64) -> RequestId {
         let core = &mut *self.core.borrow_mut();
         let request = core.messages.begin(&mut core.memory, State::Posted { most: bytes });
-        // Room for the word of a long message, whatever was asked for.
-        let length = bytes.max(WORD_BYTES);
+        // At least as long as an announcement.
+        let length = bytes.max(ANNOUNCEMENT_BYTES);
         let spec =
             EntrySpec { start: landing_of(request.0), length, user_ptr: request.0.into(), ..receive_of(from, tag) };
         core.post(&spec, request);
         request
     }
 
-    /// The oldest unexpected message from a rank with a tag ([`ANY`]: any), if there is one: source, tag, bytes. A look in vain
-    /// gives way to whatever happens next.
+    /// The oldest unexpected message from a rank with a tag ([`ANY`]: any): source, tag, bytes. If there is none, the rank's turn
+    /// ends and the next event happens.
     pub async fn probe(&self, from: u32, tag: u32) -> Option<(u32, u32, u64)> {
         self.progress().await;
-        let found = self.core.borrow_mut().look(&receive_of(from, tag));
+        let found = self.core.borrow_mut().peek_unexpected(&receive_of(from, tag));
         if found.is_none() {
             self.ask(Ask::Poll).await;
         }
         found
     }
 
-    /// Looks whether a request is done; gives what was received. A look in vain gives way to whatever happens next.
+    /// Tests whether a request is done; gives the received message. If it is not done, the rank's turn ends and the next event
+    /// happens.
     pub async fn test(&self, request: RequestId) -> Option<Option<Message>> {
         self.progress().await;
         let done = self.core.borrow_mut().messages.take_done(request);
@@ -227,7 +230,7 @@ impl Process {
         done
     }
 
-    /// The first of these requests that is done, by its place among them, if one is.
+    /// The index of the first of these requests that is done, if there is one, and its message.
     pub async fn done_of(&self, requests: &[RequestId]) -> Option<(usize, Option<Message>)> {
         self.progress().await;
         let mut core = self.core.borrow_mut();
@@ -245,17 +248,17 @@ impl Process {
         }
     }
 
-    /// Waits for a request; gives what was received.
+    /// Waits for a request; gives the received message.
     pub async fn wait(&self, request: RequestId) -> Option<Message> {
         loop {
-            let (moved, told) = {
+            let (moved, must_fetch) = {
                 let core = &mut *self.core.borrow_mut();
                 if let Some(done) = core.messages.take_done(request) {
                     return done;
                 }
-                (core.take_events(), !core.messages.told.is_empty())
+                (core.take_events(), !core.messages.announced.is_empty())
             };
-            if told {
+            if must_fetch {
                 self.progress().await;
             } else if !moved {
                 self.ask(Ask::Wait { until: Time::MAX }).await;
@@ -281,7 +284,7 @@ impl Process {
         self.wait(request).await.unwrap_or(Message { source: from, tag, bytes: Bytes::new() })
     }
 
-    /// Both at once.
+    /// Sends to one rank and receives from another at the same time.
     pub async fn exchange(&self, to: u32, from: u32, tag: u32, bytes: &[u8]) -> Message {
         let length = bytes.len() as u64;
         let receive = self.irecv(from, tag, length);
@@ -292,7 +295,7 @@ impl Process {
             self.wait(send).await;
             message
         } else {
-            // A short send is done when it has left, and nothing is to be done then but to wait.
+            // A short send is done when the NIC has it, so the rank can wait at once.
             let command = self.command(kind::PUT, to, PORTAL_MESSAGES, tag.into(), 0, length);
             self.start_and_wait(command, Bytes::from_slice(bytes)).await;
             self.wait(receive).await
@@ -300,18 +303,18 @@ impl Process {
         message.unwrap_or(Message { source: from, tag, bytes: Bytes::new() })
     }
 
-    /// Takes what the NIC tells, and fetches long messages that are due. Whether there was anything.
+    /// Processes the NIC's events, and fetches announced messages. True: there was anything to do.
     async fn progress(&self) -> bool {
         let mut moved = false;
         loop {
-            let told = {
+            let announced = {
                 let core = &mut *self.core.borrow_mut();
                 moved |= core.take_events();
-                core.messages.told.pop_front()
+                core.messages.announced.pop_front()
             };
-            let Some(index) = told else { return moved };
+            let Some(index) = announced else { return moved };
             moved = true;
-            let State::Told { source, tag, length, token } = self.core.borrow().messages.requests[index as usize]
+            let State::Announced { source, tag, length, token } = self.core.borrow().messages.requests[index as usize]
             else {
                 continue;
             };
@@ -327,13 +330,13 @@ impl Process {
     }
 }
 
-/// A bus that moves nothing, and counts the headers that a hash looks at.
+/// A bus without memory that counts the headers that a search by hash compares.
 fn counting(searched: &mut u64) -> impl Bus {
     Metered { bus: NoMemory, meter: |step| *searched += u64::from(step == Step::EntrySearched) }
 }
 
 impl Core {
-    /// Posts a receive, or takes the unexpected message that is there for it.
+    /// Posts a receive, or takes the unexpected message that matches it.
     fn post(&mut self, spec: &EntrySpec, request: RequestId) {
         let mut searched = 0;
         let posted = self.tables.nic().post_receive(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
@@ -358,16 +361,16 @@ impl Core {
                 self.now += self.machine.host.copy(event.mlength.min(spec.length));
                 self.received(&event);
             }
-            Err(error) => panic!("{error:?}: more receives at once than the program said it needs"),
+            Err(error) => panic!("{error:?}: more receives at once than the program's `Needs` state"),
         }
     }
 
-    /// Spends what it takes to ask the NIC for the unexpected message `found`, with a hash that looked at so many headers or, where
-    /// the machine has none, by a walk of the list.
+    /// Spends the time of a search for the unexpected message `found`: by hash, which has compared so many headers, or, on a
+    /// machine without a hash, by a search of the list.
     fn spend_on_search(&mut self, found: Option<u32>, hashed: u64) {
         let (searched, length) = match (self.machine.nic.matching, self.machine.nic.mode) {
             (Matching::List, _) => header_search(&self.tables.nic(), PORTAL_MESSAGES, found),
-            // How long the list is matters to a processor's caches only.
+            // The length of the list matters only for the caches of a processor.
             (Matching::Hash, Mode::Nic) => (hashed, 0),
             (Matching::Hash, Mode::Host) => {
                 (hashed, self.tables.nic().portal(PORTAL_MESSAGES).map_or(0, |portal| u64::from(portal.headers)))
@@ -404,43 +407,43 @@ impl Core {
         }
     }
 
-    /// A message has come for a request: whole, or word of it.
+    /// A message for a receive has arrived, or the announcement of one.
     fn received(&mut self, event: &Event) {
         let mut bytes = if event.mlength == 0 { Bytes::new() } else { self.memory.take(event.start) };
         let index = event.user_ptr as u32;
         let Some(slot) = self.messages.requests.get_mut(index as usize) else { return };
         let State::Posted { most } = *slot else { return };
         let (source, tag) = (event.initiator as u32, event.match_bits as u32);
-        if event.match_bits & WORD != 0 {
+        if event.match_bits & ANNOUNCEMENT != 0 {
             let length = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word)).min(most);
-            *slot = State::Told { source, tag, length, token: event.header_data };
-            self.messages.told.push_back(index);
+            *slot = State::Announced { source, tag, length, token: event.header_data };
+            self.messages.announced.push_back(index);
         } else {
             bytes.truncate(most as usize);
             *slot = State::Done(Some(Message { source, tag, bytes }));
         }
     }
 
-    /// The unexpected message that a receive would meet.
-    fn look(&mut self, spec: &EntrySpec) -> Option<(u32, u32, u64)> {
+    /// The unexpected message that a receive would match.
+    fn peek_unexpected(&mut self, spec: &EntrySpec) -> Option<(u32, u32, u64)> {
         let mut searched = 0;
         let found = self.tables.nic().find_unexpected(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
         self.spend_on_search(found, searched);
         let nic = self.tables.nic();
         let record = nic.unexpected(found?)?;
         let word = || self.memory.arrival(record.start).and_then(|bytes| bytes.first_chunk().copied());
-        let bytes = if record.match_bits & WORD == 0 { record.mlength } else { u64::from_le_bytes(word()?) };
+        let bytes = if record.match_bits & ANNOUNCEMENT == 0 { record.mlength } else { u64::from_le_bytes(word()?) };
         Some((record.source as u32, record.match_bits as u32, bytes))
     }
 }
 
-/// A receive, but for where it puts what.
+/// The entry of a receive, without its memory.
 fn receive_of(from: u32, tag: u32) -> EntrySpec {
     let any = |value: u32| value == ANY;
     EntrySpec {
         options: options::OP_PUT | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
         match_bits: if any(tag) { 0 } else { tag.into() },
-        ignore_bits: WORD | if any(tag) { u64::from(OWN_TAGS - 1) } else { 0 },
+        ignore_bits: ANNOUNCEMENT | if any(tag) { u64::from(OWN_TAGS - 1) } else { 0 },
         source: if any(from) { 0 } else { from.into() },
         source_ignore: if any(from) { u64::MAX } else { 0 },
         ..EMPTY

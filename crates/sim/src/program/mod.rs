@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs in the simulator: futures that talk to a NIC of their own.
+//! Programs in the simulator: futures, each rank with its own NIC.
 //!
 //! | file | what |
 //! |---|---|
 //! | [`process`] | a rank as its program sees it: time, memory, one-sided operations, counters |
 //! | [`messages`] | sending and receiving with tags: eager, rendezvous |
-//! | [`memory`] | a rank's memory, and the bus that NIC transitions reach it by |
+//! | [`memory`] | a rank's memory, and the bus by which transitions of its NIC access it |
 //! | [`collectives`] | barriers, sums and broadcasts of all ranks, by several algorithms |
-//! | [`offload`] | the same by the NICs alone: counters and triggered operations |
-//! | [`results`] | what programs found: series of points, and what was wrong |
+//! | [`offload`] | the same by the NICs alone, with counters and triggered operations |
+//! | [`results`] | results of programs: series of points, and mistakes |
 //! | `tasks` | the futures as [`crate::node::Ranks`] |
-//! | [`ready`] | programs that are there already, by name |
+//! | [`ready`] | built-in programs, by name |
 //!
-//! A program is an `async fn` over [`Process`]; each of its awaits is a request to the simulation, and between them it takes no
-//! time but what it asks for ([`Process::compute`]).
+//! A program is an `async fn` over [`Process`]. Each await is a request to the simulation. Between them a program takes no
+//! time; computing takes the time that the program states ([`Process::compute`]).
 
 pub mod collectives;
 pub mod memory;
@@ -25,30 +25,30 @@ pub mod results;
 mod tasks;
 
 pub use messages::{ANY, Message, RequestId};
-pub use process::{Process, When};
+pub use process::{Process, Trigger};
 pub use results::{Point, Results};
 pub use tasks::Tasks;
 
 use std::future::Future;
 use std::pin::Pin;
 
-/// A program while it runs: its exit code at the end.
+/// The future of a rank; its output is the rank's exit code.
 pub type Body = Pin<Box<dyn Future<Output = i32>>>;
 
-/// What a program needs of each rank.
+/// Resources that a program needs on a rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Needs {
     /// Bytes of memory, addressed from 0.
     pub memory_bytes: usize,
-    /// Receives that are posted at once, and long sends that wait to be fetched, at most.
+    /// The most receives that are posted at once, and the most long sends that wait to be fetched.
     pub receives: u32,
-    /// Unexpected messages at once, at most.
+    /// The most unexpected messages at once.
     pub unexpected: u32,
     /// Counters of the window ([`Process::put_counting`]).
     pub windows: u32,
-    /// Triggered operations armed at once, at most.
+    /// The most triggered operations armed at once.
     pub triggered: u32,
-    /// Messages up to this length are sent at once; longer ones wait for their receive.
+    /// Messages up to this length are sent eagerly; longer ones by rendezvous.
     pub eager_bytes_max: u64,
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collectives that the NICs carry on by themselves, with counters and triggered operations (Portals 4.3, "Triggered Operations").
+//! Collectives that the NICs execute alone, with counters and triggered operations (Portals 4.3, "Triggered Operations").
 //!
-//! A program arms what its NIC is to do, any number of times ahead; entering costs one or two commands, and the rest goes on
-//! without it.
+//! A program arms the operations of its NIC, for any number of collectives ahead. To enter a collective then costs one or two
+//! commands; the NICs do the rest without the program.
 //!
-//! Why counting is enough, though a fast neighbour may count for the next time before a slow one has: a rank enters a second time
-//! only when everybody has entered the first time. So counts that come early prove what those that are missing would have.
+//! A counter does not tell its neighbours apart: a fast one may count for the next collective before a slow one has counted
+//! for this one. Counting is enough all the same. A rank enters the next collective only when all ranks have entered this
+//! one, so an early count proves what the missing count would have proved.
 
-use super::process::{Process, When};
+use super::process::{Process, Trigger};
 
-/// A barrier by dissemination. In round r the NIC tells the one 2^r further, when both it and the one before it are that far.
+/// A dissemination barrier. In round r the NIC notifies the rank 2^r further, when it has been notified in the rounds before.
 pub struct NicBarrier {
     window: u32,
     rounds: u32,
@@ -18,33 +19,33 @@ pub struct NicBarrier {
 }
 
 impl NicBarrier {
-    /// Windows that it takes.
+    /// Windows that it uses.
     pub fn windows(size: u32) -> u32 {
         size.max(1).next_power_of_two().ilog2()
     }
 
-    /// Triggered operations for each time that is armed ahead.
+    /// Triggered operations for each barrier that is armed.
     pub fn triggered(size: u32) -> u32 {
         2 * NicBarrier::windows(size).saturating_sub(1)
     }
 
-    /// With its windows from `window` on.
+    /// A barrier that uses the windows from `window` on.
     pub fn new(size: u32, window: u32) -> NicBarrier {
         NicBarrier { window, rounds: NicBarrier::windows(size), armed: 0, entered: 0 }
     }
 
-    /// Arms it for one more time. False: there is no room.
+    /// Arms one more barrier. False: there is no room.
     pub fn arm(&mut self, process: &Process) -> bool {
         self.armed += 1;
         (1..self.rounds).all(|round| {
-            let when = When { window: self.window + round - 1, count: 2 * self.armed };
+            let trigger = Trigger { window: self.window + round - 1, count: 2 * self.armed };
             let to = (process.rank() + (1 << round)) % process.size();
-            process.put_triggered(when, to, self.window + round, 0, 0, 0)
-                && process.count_triggered(when, self.window + round, 1)
+            process.put_triggered(trigger, to, self.window + round, 0, 0, 0)
+                && process.count_triggered(trigger, self.window + round, 1)
         })
     }
 
-    /// Enters; returns when all have.
+    /// Enters the barrier; returns when all ranks have entered it.
     pub async fn wait(&mut self, process: &Process) {
         self.entered += 1;
         if self.rounds == 0 {
@@ -56,7 +57,7 @@ impl NicBarrier {
     }
 }
 
-/// A sum of 8-byte words up and down a binomial tree: atomics that count, each started by the count of the last child's.
+/// A sum of 8-byte words up and down a binomial tree, by counting atomics; the count of the last child triggers the next.
 pub struct NicSum {
     window: u32,
     bytes: u64,
@@ -65,34 +66,34 @@ pub struct NicSum {
     entered: u64,
 }
 
-/// Two sums may be under way: a rank may begin the next while others still read the last.
+/// Two sums may be active: a rank may start the next while others still read the last.
 const SLOTS: u64 = 2;
 
 impl NicSum {
-    /// Windows that it takes: up and down for each slot.
+    /// Windows that it uses: up and down for each slot.
     pub const WINDOWS: u32 = 2 * SLOTS as u32;
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it uses.
     pub fn memory(bytes: u64) -> u64 {
         2 * SLOTS * bytes
     }
 
-    /// Triggered operations for each time that is armed ahead.
+    /// Triggered operations for each sum that is armed.
     pub fn triggered(size: u32) -> u32 {
         1 + size.max(1).next_power_of_two().ilog2()
     }
 
-    /// Of so many bytes, with its windows from `window` and its memory from `memory` on, which is all 0.
+    /// A sum of so many bytes. It uses the windows from `window` on and the memory from `memory` on, which must be 0.
     pub fn new(bytes: u64, window: u32, memory: u64) -> NicSum {
         NicSum { window, bytes, memory, armed: 0, entered: 0 }
     }
 
-    /// Arms it for one more time. False: there is no room.
+    /// Arms one more sum. False: there is no room.
     pub fn arm(&mut self, process: &Process) -> bool {
         let slot = Slot::of(self, self.armed, process);
         self.armed += 1;
         let rank = process.rank();
-        let (when, from) = match rank {
+        let (trigger, from) = match rank {
             0 => (slot.up, slot.sum),
             _ => (slot.down, slot.result),
         };
@@ -100,29 +101,29 @@ impl NicSum {
             rank == 0 || process.add_triggered(slot.up, parent(rank), slot.up.window, slot.sum, slot.sum, self.bytes);
         upwards
             && children(rank, process.size())
-                .all(|child| process.put_triggered(when, child, slot.down.window, slot.result, from, self.bytes))
+                .all(|child| process.put_triggered(trigger, child, slot.down.window, slot.result, from, self.bytes))
     }
 
-    /// Adds these words to everybody's, and puts the sum in their place.
+    /// Replaces these words by their sum over all ranks.
     pub async fn add(&mut self, process: &Process, words: &mut [u8]) {
         let slot = Slot::of(self, self.entered, process);
         self.entered += 1;
         process.add_counting(process.rank(), slot.up.window, slot.sum, words).await;
-        let (when, from) = match process.rank() {
+        let (trigger, from) = match process.rank() {
             0 => (slot.up, slot.sum),
             _ => (slot.down, slot.result),
         };
-        process.wait_count(when.window, when.count).await;
+        process.wait_count(trigger.window, trigger.count).await;
         let mut memory = process.memory_mut();
         words.copy_from_slice(&memory[from as usize..][..words.len()]);
         memory[slot.sum as usize..][..words.len()].fill(0);
     }
 }
 
-/// Where one of the sums takes place.
+/// The windows and the memory of one active sum.
 struct Slot {
-    up: When,
-    down: When,
+    up: Trigger,
+    down: Trigger,
     sum: u64,
     result: u64,
 }
@@ -134,15 +135,15 @@ impl Slot {
         let sum = of.memory + 2 * slot * of.bytes;
         let added = children(process.rank(), process.size()).count() as u64 + 1;
         Slot {
-            up: When { window, count: uses * added },
-            down: When { window: window + 1, count: uses },
+            up: Trigger { window, count: uses * added },
+            down: Trigger { window: window + 1, count: uses },
             sum,
             result: sum + of.bytes,
         }
     }
 }
 
-/// A broadcast from rank 0 down a binomial tree. Whoever calls sees to it that nobody is a whole time ahead.
+/// A broadcast from rank 0 down a binomial tree. The caller ensures that no rank is a whole broadcast ahead of another.
 pub struct NicBroadcast {
     window: u32,
     bytes: u64,
@@ -154,7 +155,7 @@ pub struct NicBroadcast {
 impl NicBroadcast {
     pub const WINDOWS: u32 = 1;
 
-    /// Triggered operations for each time that is armed ahead.
+    /// Triggered operations for each broadcast that is armed.
     pub fn triggered(size: u32) -> u32 {
         size.max(1).next_power_of_two().ilog2()
     }
@@ -163,17 +164,17 @@ impl NicBroadcast {
         NicBroadcast { window, bytes, memory, armed: 0, entered: 0 }
     }
 
-    /// Arms it for one more time. False: there is no room.
+    /// Arms one more broadcast. False: there is no room.
     pub fn arm(&mut self, process: &Process) -> bool {
         self.armed += 1;
         let rank = process.rank();
-        let when = When { window: self.window, count: self.armed };
+        let trigger = Trigger { window: self.window, count: self.armed };
         rank == 0
             || children(rank, process.size())
-                .all(|child| process.put_triggered(when, child, self.window, self.memory, self.memory, self.bytes))
+                .all(|child| process.put_triggered(trigger, child, self.window, self.memory, self.memory, self.bytes))
     }
 
-    /// Everybody has rank 0's bytes afterwards.
+    /// Replaces the bytes of all ranks by those of rank 0.
     pub async fn broadcast(&mut self, process: &Process, bytes: &mut [u8]) {
         self.entered += 1;
         if process.rank() == 0 {
@@ -192,7 +193,7 @@ fn parent(rank: u32) -> u32 {
     rank & rank.wrapping_sub(1)
 }
 
-/// The children of a rank, the one with the deepest tree first.
+/// The children of a rank in this tree, the one with the deepest subtree first.
 fn children(rank: u32, size: u32) -> impl Iterator<Item = u32> {
     let bits = if rank == 0 { u32::BITS - 1 } else { rank.trailing_zeros() };
     (0..bits).rev().map(move |bit| rank | 1 << bit).filter(move |child| *child < size)

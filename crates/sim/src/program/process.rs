@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A rank as its program sees it.
+//! A rank, as its program uses it.
 //!
-//! Its NIC has these portal table entries
+//! Its NIC has these portal table entries:
 //!
 //! | index | what |
 //! |---|---|
 //! | 0 | messages ([`super::messages`]) |
-//! | 1 | payload that waits to be fetched |
-//! | 2 | the window: all of the memory, once for each of its counters, which is named by the match bits |
+//! | 1 | payload of long messages that is to be fetched |
+//! | 2 | the window: all of the memory, with one entry for each counter; the match bits give the counter's number |
 //! | 3 | the memory without a counter, for gets and atomics |
 //!
-//! Calls that change the NIC's tables take the machine's time for that; puts and gets return when the host is done with them.
+//! Calls that change the NIC's tables take the time that the machine states for them. Puts and gets return when the NIC has
+//! the command.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::pin::Pin;
@@ -41,11 +42,11 @@ pub(super) const PORTAL_FETCH: u32 = 1;
 pub(super) const PORTAL_WINDOW: u32 = 2;
 pub(super) const PORTAL_MEMORY: u32 = 3;
 
-/// What the simulation and the program share of a rank.
+/// The state of a rank that the simulation and the program share.
 pub(super) struct Core {
     pub rank: u32,
     pub size: u32,
-    /// The rank's own clock: ahead of the simulation's by what it has done since its turn began.
+    /// The rank's clock: virtual time at the beginning of its turn, and the time that it has spent since then.
     pub now: Time,
     pub ask: Option<Ask>,
     pub tables: OwnTables,
@@ -55,17 +56,17 @@ pub(super) struct Core {
     pub messages: Messages,
     /// Counters of the window.
     windows: Vec<u32>,
-    /// Counts acknowledgements of [`Process::put_acknowledged`], and how many were asked for.
+    /// The counter of acknowledgements for [`Process::put_acknowledged`], and the number of acknowledgements requested.
     acknowledged: u32,
     pub(super) unacknowledged: u64,
-    /// Counts replies.
+    /// The counter of replies, and the number of replies requested.
     replied: u32,
     asked: u64,
     observer: Rc<RefCell<Observer>>,
     spare: Spare,
 }
 
-/// Commands that have been carried out, of all ranks: their boxes are used again.
+/// Boxes of commands that have been carried out, of all ranks, for reuse.
 pub(super) type Spare = Rc<RefCell<Vec<Box<Command>>>>;
 
 /// Bytes of the scratch.
@@ -73,14 +74,14 @@ const SCRATCH_BYTES: usize = 8;
 /// Operation and datatype of a sum.
 const SUM: (u8, u8) = (Operation::Sum as u8, Datatype::Uint64 as u8);
 
-/// When the NIC starts something by itself: as soon as the counter of a window has counted so much.
+/// The condition of a triggered operation: the counter of a window has reached a threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct When {
+pub struct Trigger {
     pub window: u32,
     pub count: u64,
 }
 
-/// A handle on a rank; clones are of the same rank.
+/// A handle on a rank; clones refer to the same rank.
 #[derive(Clone)]
 pub struct Process {
     pub(super) core: Rc<RefCell<Core>>,
@@ -114,7 +115,7 @@ impl Process {
             heap_blocks_max: queue,
         };
         let mut tables = OwnTables::new(&limits);
-        // Behind what others reach lies the scratch, where fetched words land.
+        // After the memory that other ranks can access lies the scratch, the target of fetched words.
         let memory = Memory::new(needs.memory_bytes + SCRATCH_BYTES);
         let mut nic = tables.nic();
         let sure = "a NIC that was sized for it has room";
@@ -203,28 +204,29 @@ impl Process {
         })
     }
 
-    /// An 8-byte word of the own memory; 0 where there is none.
+    /// An 8-byte word of the rank's memory; 0 outside of it.
     pub fn word(&self, offset: u64) -> u64 {
         let mut word = [0; 8];
         let read = self.core.borrow().memory.read(offset, &mut word);
         if read.is_ok() { u64::from_le_bytes(word) } else { 0 }
     }
 
-    // ---- What it found -------------------------------------------------------------------------------------------
+    // ---- Results -------------------------------------------------------------------------------------------------
 
     /// Adds a point to the results of the run. A series' name ends with its unit: "half round trip, us".
     pub fn record(&self, series: &'static str, x: f64, y: f64) {
         self.core.borrow().observer.borrow_mut().record(series, x, y);
     }
 
-    /// This rank has gone through so many iterations of a part that all ranks go through, from `start` until now. The series has at
-    /// `x` what `y` makes of the mean time of an iteration, from the first rank's start to the last one's end, over all laps so far.
+    /// Records that this rank has executed so many iterations, from `start` until now; all ranks execute them. The point of the
+    /// series at `x` is `y` of the mean time of an iteration, from the start of the first rank to the end of the last, over all
+    /// laps so far.
     pub fn lap(&self, series: &'static str, x: f64, start: Time, iterations: u64, y: impl Fn(Time) -> f64) {
         let core = self.core.borrow();
         core.observer.borrow_mut().lap((series, x), core.size, (start, core.now), iterations, y);
     }
 
-    /// A count that all ranks see at once. It is no part of the machine: an observer's, for checks.
+    /// Adds to a count that all ranks share outside the simulated machine, and gives it. For checks.
     pub fn witness(&self, add: u64) -> u64 {
         let core = self.core.borrow();
         let mut observer = core.observer.borrow_mut();
@@ -232,7 +234,7 @@ impl Process {
         observer.witnessed
     }
 
-    /// Something is not as it must be: the words go to the results, and the exit code for it comes back.
+    /// Records a mistake in the results; gives the exit code for it.
     pub fn wrong(&self, what: impl Into<String>) -> i32 {
         let core = self.core.borrow();
         core.observer.borrow_mut().wrong(core.rank, what.into());
@@ -241,7 +243,7 @@ impl Process {
 
     // ---- Time ----------------------------------------------------------------------------------------------------
 
-    /// The program computes for so long.
+    /// The program computes for this time.
     pub async fn compute(&self, time: Time) {
         if time > Time::ZERO {
             let until = self.now() + time;
@@ -249,32 +251,32 @@ impl Process {
         }
     }
 
-    /// The processor copies bytes.
+    /// The processor copies so many bytes.
     pub async fn copy(&self, bytes: u64) {
         let time = self.core.borrow().machine.host.copy(bytes);
         self.compute(time).await;
     }
 
-    /// The processor is busy for so long, without a look at anything: what it asks for next, it asks for later.
+    /// The processor is busy for this time. The turn does not end: the rank's next request is made later by this time.
     pub fn spend(&self, time: Time) {
         self.core.borrow_mut().now += time;
     }
 
     // ---- One-sided -----------------------------------------------------------------------------------------------
 
-    /// Puts bytes into a rank's memory. No word of it comes back.
+    /// Puts bytes into a rank's memory, without an acknowledgement.
     pub async fn put(&self, to: u32, offset: u64, bytes: &[u8]) {
         let command = self.command(kind::PUT, to, PORTAL_MEMORY, 0, offset, bytes.len() as u64);
         self.start(command, Bytes::from_slice(bytes)).await;
     }
 
-    /// Puts bytes, and counts one at the target's counter of this number: the counting put of seed 004.
+    /// Puts bytes, and increments the target's counter of this number: the counting put of seed 004.
     pub async fn put_counting(&self, to: u32, window: u32, offset: u64, bytes: &[u8]) {
         let command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes.len() as u64);
         self.start(command, Bytes::from_slice(bytes)).await;
     }
 
-    /// Puts bytes and asks for an acknowledgement, for which [`Process::fence`] waits.
+    /// Puts bytes and requests an acknowledgement, for which [`Process::fence`] waits.
     pub async fn put_acknowledged(&self, to: u32, offset: u64, bytes: &[u8]) {
         let mut command = self.command(kind::PUT, to, PORTAL_MEMORY, 0, offset, bytes.len() as u64);
         command.request.ack = ack::COUNTING;
@@ -293,14 +295,14 @@ impl Process {
         self.wait_for_answers(counter, count).await;
     }
 
-    /// Acknowledged puts, gets and fetching atomics that have failed: their target is dead, or the fabric lost them. What they were
-    /// to fetch is not there.
+    /// The number of acknowledged puts, gets and fetching atomics that have failed: their target is dead, or the fabric lost
+    /// them. They have fetched nothing.
     pub fn failed(&self) -> u64 {
         let core = self.core.borrow();
         failed(&core.tables, core.acknowledged) + failed(&core.tables, core.replied)
     }
 
-    /// Gets bytes of a rank's memory into one's own.
+    /// Gets bytes of a rank's memory into the memory of this rank.
     pub async fn get(&self, from: u32, offset: u64, into: u64, bytes: u64) {
         let mut command = self.command(kind::GET, from, PORTAL_MEMORY, 0, offset, bytes);
         let (counter, count) = {
@@ -313,19 +315,19 @@ impl Process {
         self.wait_for_answers(counter, count).await;
     }
 
-    /// What the counter of a window has counted.
+    /// The value of a window's counter.
     pub fn count(&self, window: u32) -> u64 {
         let core = self.core.borrow();
         core.windows.get(window as usize).map_or(0, |counter| counted(&core.tables, *counter))
     }
 
-    /// Waits until the counter of a window has counted so much.
+    /// Waits until the counter of a window has reached a value.
     pub async fn wait_count(&self, window: u32, count: u64) {
         let counter = self.core.borrow().windows[window as usize];
         self.wait_for_count(counter, count).await;
     }
 
-    /// Adds to the counter of a window of one's own NIC. No message.
+    /// Adds to the counter of a window of this rank's NIC, without a message.
     pub fn count_up(&self, window: u32, by: u64) {
         let core = &mut *self.core.borrow_mut();
         core.now += match core.machine.nic.mode {
@@ -337,7 +339,7 @@ impl Process {
         }
     }
 
-    /// Waits until some 8-byte word of the own memory, written by puts, has at least a value.
+    /// Waits until an 8-byte word of this rank's memory, written by puts, has at least a value.
     pub async fn wait_word(&self, offset: u64, value: u64) {
         loop {
             if self.word(offset) >= value {
@@ -347,72 +349,73 @@ impl Process {
         }
     }
 
-    // ---- What the NIC starts by itself -----------------------------------------------------------------------------
+    // ---- Triggered operations ------------------------------------------------------------------------------------
 
-    /// Arms a counting put. What it sends is read when it starts: `bytes` from address `from`.
+    /// Arms a triggered counting put. It reads its payload when it starts: `bytes` from address `from`.
     /// False: there is no room ([`Needs::triggered`]).
-    pub fn put_triggered(&self, when: When, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
+    pub fn put_triggered(&self, trigger: Trigger, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
         let mut command = self.command(kind::PUT, to, PORTAL_WINDOW, window.into(), offset, bytes);
         command.source.start = from;
-        self.arm(when, Action::Command(&command))
+        self.arm(trigger, Action::Command(&command))
     }
 
-    /// Likewise a counting atomic: adds 8-byte words to those at the target.
-    pub fn add_triggered(&self, when: When, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
+    /// Arms a triggered counting atomic, which adds 8-byte words to those of the target.
+    pub fn add_triggered(&self, trigger: Trigger, to: u32, window: u32, offset: u64, from: u64, bytes: u64) -> bool {
         let mut command = self.command(kind::ATOMIC, to, PORTAL_WINDOW, window.into(), offset, bytes);
         (command.request.operation, command.request.datatype) = SUM;
         command.source.start = from;
-        self.arm(when, Action::Command(&command))
+        self.arm(trigger, Action::Command(&command))
     }
 
-    /// Likewise a get of `bytes` at `offset` of another rank's memory to address `into`; its reply counts at window `counted`.
-    pub fn get_triggered(&self, when: When, from: u32, offset: u64, into: u64, bytes: u64, counted: u32) -> bool {
+    /// Arms a triggered get of `bytes` at `offset` of another rank's memory to address `into`; its reply increments the counter
+    /// of window `counted`.
+    pub fn get_triggered(&self, trigger: Trigger, from: u32, offset: u64, into: u64, bytes: u64, counted: u32) -> bool {
         let mut command = self.command(kind::GET, from, PORTAL_MEMORY, 0, offset, bytes);
         let Some(counter) = self.core.borrow().windows.get(counted as usize).copied() else { return false };
         command.sink = Side { start: into, counter, options: options::MD_EVENT_CT_REPLY, ..Side::NOWHERE };
-        self.arm(when, Action::Command(&command))
+        self.arm(trigger, Action::Command(&command))
     }
 
-    /// Likewise an addition to the counter of another window of the same NIC.
-    pub fn count_triggered(&self, when: When, window: u32, by: u64) -> bool {
+    /// Arms a triggered addition to the counter of another window of the same NIC.
+    pub fn count_triggered(&self, trigger: Trigger, window: u32, by: u64) -> bool {
         let Some(counter) = self.core.borrow().windows.get(window as usize).copied() else { return false };
-        self.arm(when, Action::CounterIncrement { counter, success: by, failure: 0 })
+        self.arm(trigger, Action::CounterIncrement { counter, success: by, failure: 0 })
     }
 
-    fn arm(&self, when: When, action: Action<'_>) -> bool {
+    fn arm(&self, trigger: Trigger, action: Action<'_>) -> bool {
         let core = &mut *self.core.borrow_mut();
         core.now += core.machine.local_command();
-        let Some(&counter) = core.windows.get(when.window as usize) else { return false };
-        core.tables.nic().arm(counter, when.count, action).is_ok()
+        let Some(&counter) = core.windows.get(trigger.window as usize) else { return false };
+        core.tables.nic().arm(counter, trigger.count, action).is_ok()
     }
 
     // ---- Atomics -------------------------------------------------------------------------------------------------
 
-    /// Adds to an 8-byte word of a rank's memory. No word of it comes back.
+    /// Adds to an 8-byte word of a rank's memory, without an acknowledgement.
     pub async fn add(&self, to: u32, offset: u64, value: u64) {
         let mut command = self.command(kind::ATOMIC, to, PORTAL_MEMORY, 0, offset, 8);
         (command.request.operation, command.request.datatype) = SUM;
         self.start(command, Bytes::from_slice(&value.to_le_bytes())).await;
     }
 
-    /// Adds 8-byte words to those of a rank's memory, and counts one at a window of the target.
+    /// Adds 8-byte words to those of a rank's memory, and increments the counter of a window of the target.
     pub async fn add_counting(&self, to: u32, window: u32, offset: u64, words: &[u8]) {
         let mut command = self.command(kind::ATOMIC, to, PORTAL_WINDOW, window.into(), offset, words.len() as u64);
         (command.request.operation, command.request.datatype) = SUM;
         self.start(command, Bytes::from_slice(words)).await;
     }
 
-    /// Adds to an 8-byte word of a rank's memory; gives what it was.
+    /// Adds to an 8-byte word of a rank's memory; gives its old value.
     pub async fn fetch_add(&self, to: u32, offset: u64, value: u64) -> u64 {
         self.fetching(kind::FETCH_ATOMIC, Operation::Sum, to, offset, value, 0).await
     }
 
-    /// Replaces an 8-byte word of a rank's memory; gives what it was.
+    /// Replaces an 8-byte word of a rank's memory; gives its old value.
     pub async fn swap(&self, to: u32, offset: u64, value: u64) -> u64 {
         self.fetching(kind::SWAP, Operation::Swap, to, offset, value, 0).await
     }
 
-    /// Replaces an 8-byte word of a rank's memory if it is what is expected; gives what it was.
+    /// Replaces an 8-byte word of a rank's memory if it has the expected value; gives its old value.
     pub async fn compare_swap(&self, to: u32, offset: u64, expected: u64, value: u64) -> u64 {
         self.fetching(kind::SWAP, Operation::CompareSwap, to, offset, value, expected).await
     }
@@ -433,9 +436,9 @@ impl Process {
         self.word(scratch)
     }
 
-    // ---- What all of it stands on --------------------------------------------------------------------------------
+    // ---- Commands and requests -----------------------------------------------------------------------------------
 
-    /// A command of this rank: nothing is counted or told at its end.
+    /// A command of this rank without counters and events.
     pub fn command(&self, kind: u8, to: u32, portal: u32, match_bits: u64, offset: u64, length: u64) -> Box<Command> {
         let core = self.core.borrow();
         let mut command = core.spare.borrow_mut().pop().unwrap_or_default();
@@ -457,12 +460,12 @@ impl Process {
         command
     }
 
-    /// Starts an operation; returns when the host is done with it.
+    /// Starts an operation; returns when the NIC has the command.
     pub fn start(&self, command: Box<Command>, payload: Bytes) -> impl Future<Output = ()> + use<> {
         self.ask(Ask::Start { ni: 0, command, payload, waits: false })
     }
 
-    /// Starts an operation; returns when the host is done with it and the NIC has something new.
+    /// Starts an operation; returns when the NIC has the command and one of the rank's NICs has changed after that.
     pub(super) fn start_and_wait(&self, command: Box<Command>, payload: Bytes) -> NextTurn {
         self.ask(Ask::Start { ni: 0, command, payload, waits: true })
     }
@@ -473,7 +476,7 @@ impl Process {
         }
     }
 
-    /// Likewise, where failures are answers, too.
+    /// Waits until a counter of answers has reached a value; failures count as answers, too.
     async fn wait_for_answers(&self, counter: u32, count: u64) {
         let answers = || {
             let tables = &self.core.borrow().tables;
@@ -484,15 +487,15 @@ impl Process {
         }
     }
 
-    /// Asks the simulation for something; goes on at this rank's next turn.
+    /// Ends the turn with a request to the simulation; the future is ready at this rank's next turn.
     pub(super) fn ask(&self, ask: Ask) -> NextTurn {
         self.core.borrow_mut().ask = Some(ask);
         NextTurn { come: false }
     }
 }
 
-/// Ready when it is looked at again.
-#[must_use = "a rank asks, and then gives its turn up"]
+/// Pending when it is polled first, ready when it is polled again.
+#[must_use = "a request takes effect when the rank ends its turn by awaiting this"]
 pub(super) struct NextTurn {
     come: bool,
 }
@@ -507,9 +510,9 @@ impl Future for NextTurn {
 }
 
 impl Core {
-    /// The request of the program that has just given up its turn.
+    /// The request with which the program has ended its turn.
     pub(super) fn take_turn(&mut self) -> Turn {
-        // A future that waits for something else than its process waits for ever, and is reported so.
+        // A future that is pending without a request to the simulation waits for ever; the run then ends as stuck.
         let ask = self.ask.take().unwrap_or(Ask::Wait { until: Time::MAX });
         Turn { at: self.now, ask }
     }

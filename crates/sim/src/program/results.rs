@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What programs found: series of points, and what was wrong.
+//! The results of programs: series of points, and mistakes.
 //!
-//! One list for all ranks, in the order in which they recorded.
+//! There is one list for all ranks, in the order in which they recorded.
 
 use serde::Serialize;
 
@@ -10,13 +10,13 @@ use crate::time::Time;
 /// A point of a series.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Point {
-    /// What y is, with its unit: "half round trip, us". What x is, the program says once ([`super::ready::Ready::over`]).
+    /// The name of y with its unit: "half round trip, us". The name of x is [`super::ready::Ready::over`].
     pub series: &'static str,
     pub x: f64,
     pub y: f64,
 }
 
-/// Something that a program found not to be as it must be.
+/// A failed check of a program, as of wrong payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Mistake {
     pub rank: u32,
@@ -27,12 +27,13 @@ pub struct Mistake {
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Results {
     pub points: Vec<Point>,
-    /// The first of them; all are counted.
+    /// The first mistakes, up to [`MISTAKES_MAX`].
     pub wrong: Vec<Mistake>,
+    /// The number of all mistakes.
     pub wrong_count: u64,
 }
 
-/// Mistakes that are kept.
+/// The most mistakes that are kept.
 const MISTAKES_MAX: usize = 64;
 
 impl Results {
@@ -53,21 +54,21 @@ impl Results {
     }
 }
 
-/// A part that all ranks go through: from when the first began until the last was done.
+/// The timing of iterations that all ranks execute: from the start of the first rank to the end of the last.
 #[derive(Debug)]
 struct Lap {
     series: &'static str,
     x: f64,
-    /// Of the one that is under way: how many are done, since when, until when.
+    /// The current lap: ranks that have ended it, first start, last end.
     ranks: u32,
     first: Time,
     last: Time,
-    /// Of those before.
+    /// All laps before: their time, and their iterations.
     total: Time,
     count: u64,
 }
 
-/// Sees all ranks at once: no part of the machine.
+/// State that all ranks share outside the simulated machine: access to it takes no time.
 #[derive(Debug, Default)]
 pub(super) struct Observer {
     pub results: Results,
@@ -87,7 +88,8 @@ impl Observer {
         }
     }
 
-    /// One of `size` ranks has gone through so many iterations. When the last has, the series has their mean time over all laps.
+    /// One of `size` ranks has executed `count` iterations. After the last rank, the series' point at `x` is `y` of the mean time
+    /// of an iteration, over all laps.
     pub fn lap(
         &mut self,
         (series, x): (&'static str, f64),

@@ -22,7 +22,7 @@ use super::{Body, Needs};
 /// Ranks that are futures.
 pub struct Tasks {
     tasks: Vec<Task>,
-    /// The rank that has just run, if what it armed was due already.
+    /// The rank that ran last, if its calls have made triggered operations due.
     fired: Option<u32>,
     observer: Rc<RefCell<Observer>>,
     spare: Spare,
@@ -31,17 +31,17 @@ pub struct Tasks {
 struct Task {
     process: Process,
     body: Option<Body>,
-    /// Killed: its NIC is gone, too.
+    /// The rank was killed, and its NIC is gone, too.
     dead: bool,
 }
 
 impl Tasks {
-    /// `size` ranks, each with what `body` makes for it.
+    /// `size` ranks; `body` makes the future of each.
     pub fn new(size: u32, machine: &Arc<Machine>, needs: &Needs, body: impl Fn(Process) -> Body) -> Tasks {
         Tasks::with_needs(size, machine, |_| *needs, body)
     }
 
-    /// Likewise, where ranks differ in what they need.
+    /// The same, with different needs for each rank.
     pub fn with_needs(
         size: u32,
         machine: &Arc<Machine>,
@@ -58,12 +58,12 @@ impl Tasks {
         Tasks { tasks: tasks.collect(), fired: None, observer, spare }
     }
 
-    /// What the ranks have recorded so far.
+    /// The results that the ranks have recorded so far.
     pub fn results(&self) -> Ref<'_, Results> {
         Ref::map(self.observer.borrow(), |observer| &observer.results)
     }
 
-    /// A rank, to look at after the run.
+    /// A rank, for inspection after the run.
     pub fn process(&self, rank: u32) -> Option<&Process> {
         self.tasks.get(rank as usize).map(|task| &task.process)
     }
@@ -71,7 +71,7 @@ impl Tasks {
 
 impl Drop for Tasks {
     fn drop(&mut self) {
-        // A body holds its process; processes hold nothing of bodies. Bodies first.
+        // A body has a handle on its process, and a process has none on bodies. So bodies are dropped first.
         for task in &mut self.tasks {
             task.body = None;
         }
@@ -119,7 +119,7 @@ impl Ranks for Tasks {
     }
 
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)> {
-        // The NIC outlives a program that returns: what is under way then still arrives.
+        // The NIC outlives a program that returns: messages that are in flight still arrive.
         let rank = self.route(target, ni)?;
         (!self.tasks[rank as usize].dead).then_some((rank, ni))
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Everybody sends something to everybody.
+//! All-to-all: every rank sends to every other.
 //!
 //! | protocol | how |
 //! |---|---|
-//! | pairwise | in step k with the ranks k before and after; messages |
-//! | eager | all at once; messages that go at once, wanted or not |
-//! | rendezvous | all at once; word goes, and the receiver's program fetches (seed 000, section 5.5) |
-//! | triggered | likewise, but the receiver's NIC fetches: gets that the arrival of word triggers; word may carry the beginning |
+//! | pairwise | messages; in step k with the ranks k before and after |
+//! | eager | messages, all at once, without waiting for their receives |
+//! | rendezvous | messages, all at once; each is announced, and the receiver's program fetches it (seed 000, section 5.5) |
+//! | triggered | as rendezvous, but the announcement triggers a get on the receiver's NIC, and may carry the first bytes |
 //! | counting | counting puts (seed 004, section 3.2) |
-//! | flags | puts, fence, an addition to everybody's flag (seed 004, listing 1.5) |
+//! | flags | puts, fence, an addition to each target's flag (seed 004, listing 1.5) |
 //! | barrier | puts, fence, barrier |
 //!
-//! Where memory is written from afar, two buffers alternate: a rank writes the third time only when everybody has taken the first.
+//! One-sided protocols alternate between two buffers: a rank writes to a buffer again only when all ranks have read it.
 
 use super::parameter::{whole, wholes, word};
 use super::payload::{fill, is_that, made, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::node::Bytes;
-use crate::program::{Needs, Process, When};
+use crate::program::{Needs, Process, Trigger};
 use crate::time::Time;
 
 pub(super) const ALL_TO_ALL: Ready = Ready {
@@ -50,11 +50,11 @@ struct Exchange {
     iterations: u64,
 }
 
-/// All memory of all ranks together.
+/// The most memory of all ranks together.
 const MEMORY_MAX: u64 = 16 << 30;
 const TAG_DATA: u32 = 0;
 const TAG_BARRIER: u32 = 1;
-/// A flag for each buffer lies before them.
+/// The address of the buffers; a flag for each lies before them.
 const BUFFERS_AT: u64 = 16;
 
 fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
@@ -117,7 +117,7 @@ fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 }
 
 impl Exchange {
-    /// Once. `round` and `fetched`, the triggered gets so far, grow over all sizes.
+    /// One all-to-all. `round`, and `fetched`, the number of triggered gets so far, grow over all sizes.
     async fn run(&self, process: &Process, bytes: u64, round: u64, fetched: &mut u64) -> bool {
         match self.protocol {
             "pairwise" => self.pairwise(process, bytes, round).await,
@@ -159,7 +159,7 @@ impl Exchange {
         true
     }
 
-    /// Word goes to the window that belongs to its sender; its count starts the get.
+    /// An announcement goes to the window of its sender; its count triggers the get.
     async fn triggered(&self, process: &Process, bytes: u64, round: u64, fetched: &mut u64) -> bool {
         let (rank, size) = (process.rank(), process.size());
         let done = size;
@@ -170,9 +170,9 @@ impl Exchange {
         let source = BUFFERS_AT + (2 + round % 2) * share;
         let part = |of: u32| u64::from(of) * bytes;
         for from in others(process).filter(|_| rest > 0) {
-            let when = When { window: from, count: round + 1 };
+            let trigger = Trigger { window: from, count: round + 1 };
             let (there, here) = (source + part(rank) + word, target + part(from) + word);
-            if !process.get_triggered(when, from, there, here, rest, done) {
+            if !process.get_triggered(trigger, from, there, here, rest, done) {
                 process.wrong("no room for a triggered get");
                 return false;
             }
@@ -233,7 +233,7 @@ impl Exchange {
     }
 }
 
-/// The other ranks, the next one first.
+/// The other ranks, from the next one on.
 fn others(process: &Process) -> impl Iterator<Item = u32> + use<> {
     let (rank, size) = (process.rank(), process.size());
     (1..size).map(move |step| (rank + step) % size)

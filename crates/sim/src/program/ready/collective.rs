@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Barrier, allreduce, broadcast.
 //!
-//! Timed from the first rank that begins to the last that ends, over all iterations: the clocks of a simulation agree.
+//! The time is that from the start of the first rank to the end of the last, over all iterations. The clocks of a simulation
+//! agree.
 
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_that, seed};
@@ -92,7 +93,7 @@ impl Repeat {
         self.sizes.iter().copied().max().unwrap_or(0)
     }
 
-    /// Lengths of the runs of iterations that are armed together.
+    /// Batches of iterations that are armed together: whether they are timed, and their number.
     fn batches(&self) -> impl Iterator<Item = (bool, u64)> {
         let ahead = if self.algorithm == "nic" { self.ahead } else { u64::MAX };
         let split = move |timed: bool, count: u64| {
@@ -149,7 +150,7 @@ fn make_barrier(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     }))
 }
 
-/// One at a time, and a long send; down a tree, as many as a rank has children.
+/// Receives and long sends that a rank needs at once.
 const RECEIVES: u32 = 2;
 const RECEIVES_OF_TREE: u32 = 32;
 const NO_ROOM: &str = "no room for what is armed ahead: lower the parameter ahead";
@@ -163,7 +164,7 @@ fn make_allreduce(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     let nic = repeat.algorithm == "nic";
     let count = repeat.sizes.len() as u32;
     let needs = Needs {
-        // Each size has windows and memory of its own.
+        // Each size has its own windows and memory.
         windows: if nic { NicSum::WINDOWS * count } else { 0 },
         triggered: if nic { NicSum::triggered(setting.ranks) * repeat.ahead as u32 } else { 0 },
         memory_bytes: if nic {
@@ -213,7 +214,7 @@ async fn sums(process: &Process, repeat: &Repeat, algorithm: Sum, mut by_nic: Ni
         }
         let start = process.now();
         for _ in 0..count {
-            // Word w of rank r is (r + 1) (w + round + 1): the sum over all ranks is known.
+            // Word w of rank r is (r + 1) (w + round + 1), so the sum over all ranks is known.
             for (word, bytes) in words.chunks_exact_mut(8).enumerate() {
                 bytes.copy_from_slice(&((rank + 1) * (word as u64 + round + 1)).to_le_bytes());
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Exchange of faces: what a stencil does before each step.
+//! Halo exchange: neighbours exchange the faces of their blocks, as a stencil does before each step.
 //!
-//! Ranks form a grid, as near to a square or cube as their number allows, and its ends are joined. Each has a block of cells; what
-//! a cell holds follows from its place in the whole and from the step, so every cell that arrives is checked.
+//! Ranks form a periodic grid, as near to a square or cube as their number allows. Each has a block of cells. The value of a
+//! cell follows from its global position and from the step, so every cell that arrives is checked.
 
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{Prepared, ProgramError, Ready, Setting};
@@ -32,9 +32,9 @@ pub(super) const HALO: Ready = Ready {
 
 #[derive(Clone)]
 struct Grid {
-    /// Ranks in each dimension; the last is 1 in two dimensions.
+    /// Ranks in each dimension; in two dimensions the last is 1.
     ranks: [u64; 3],
-    /// Cells of a rank likewise.
+    /// Cells of a rank in each dimension.
     cells: [u64; 3],
 }
 
@@ -87,13 +87,13 @@ impl Grid {
         (place[0] + self.ranks[0] * (place[1] + self.ranks[1] * place[2])) as u32
     }
 
-    /// Cells of a face across a dimension: their places in the other two.
+    /// The cells of a face across a dimension: their positions in the other two dimensions.
     fn face(&self, dimension: usize) -> impl Iterator<Item = [u64; 2]> + use<> {
         let [first, second] = [(dimension + 1) % 3, (dimension + 2) % 3].map(|other| self.cells[other]);
         (0..first).flat_map(move |a| (0..second).map(move |b| [a, b]))
     }
 
-    /// What the cells at one end of a rank's block hold in a step.
+    /// The values of the cells at one end of a rank's block in a step.
     fn cells_at(&self, rank: u32, dimension: usize, up: bool, step: u64) -> Vec<u8> {
         let place = self.place(rank);
         let mut bytes = Vec::new();
@@ -114,7 +114,7 @@ impl Grid {
         let sides = || (0..3).flat_map(|dimension| [false, true].map(|up| (dimension, up)));
         let used = |dimension: usize| self.ranks[dimension] > 1;
         for (dimension, up) in sides().filter(|(dimension, _)| used(*dimension)) {
-            // What comes from above was sent downwards.
+            // The neighbour above has sent its lower face.
             let from = self.neighbour(rank, dimension, up);
             let bytes = self.face(dimension).count() as u64 * 8;
             receives.push((dimension, up, process.irecv(from, tag(dimension, !up), bytes)));
@@ -142,7 +142,7 @@ fn tag(dimension: usize, up: bool) -> u32 {
     2 * dimension as u32 + u32::from(up)
 }
 
-/// A number as a product of so many that are as near to each other as may be, the largest first.
+/// A number as a product of `count` factors that are as near to each other as possible, the largest first.
 fn factors(number: u64, count: u32) -> [u64; 3] {
     let mut best = [number, 1, 1];
     for first in (1..=number).filter(|first| number % first == 0) {

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs that are there already, by name.
+//! Built-in programs, by name.
 //!
 //! | file | programs |
 //! |---|---|
 //! | `ping_pong` | latency of messages, and of counting puts against put, fence and flag (seed 004, section 3.1) |
-//! | `stream` | bandwidth with many messages under way; many senders to one receiver |
-//! | `overlap` | how much computing hides behind a message |
+//! | `stream` | bandwidth with many messages in flight; many senders to one receiver |
+//! | `overlap` | the share of communication that overlaps with computing |
 //! | `all_to_all` | all-to-all by several protocols (seed 000, section 5.5; seed 004, section 3.2) |
 //! | `halo` | exchange of faces between neighbours in two or three dimensions |
 //! | `wavefront` | a pipelined stencil (seed 004, section 3.3) |
 //! | `collective` | barrier, allreduce, broadcast |
 //! | `queues` | long queues of unexpected messages and of posted receives (seed 000, section 5.2; seed 003, section VI-E) |
-//! | `traffic` | messages to random ranks: evenly, to one, to neighbours |
-//! | `replay` | what a file says |
-//! | [`parameter`] | what can be set, and how it is written |
+//! | `traffic` | messages to random ranks: uniform, to one rank, to neighbours |
+//! | `replay` | the operations of a trace file |
+//! | [`parameter`] | parameters of programs, and their syntax |
 //!
 //! Rules
-//! 1. All payload is real, and whoever receives checks every byte: what is wrong is named in the results, and the exit code is 1.
-//! 2. A program fills in its results ([`Process::record`]) over one quantity, [`Ready::over`].
-//! 3. Which numbers a parameter may have is checked before anything runs.
+//! 1. All payload is real, and a receiver checks every byte. A wrong byte is named in the results, and the exit code is 1.
+//! 2. A program records its results ([`Process::record`]) over one quantity, [`Ready::over`].
+//! 3. The values of parameters are checked before anything runs.
 
 mod all_to_all;
 mod collective;
@@ -43,35 +43,35 @@ use super::{Body, Needs, Process, Tasks};
 use parameter::Arguments;
 pub use parameter::{Kind, Parameter};
 
-/// A program that is there already.
+/// A built-in program.
 pub struct Ready {
     pub name: &'static str,
     pub about: &'static str,
-    /// What the x of its results is, with its unit.
+    /// The quantity on the x axis of its results, with its unit.
     pub over: &'static str,
-    /// The fewest ranks that it makes sense with.
+    /// The fewest ranks with which it makes sense.
     pub ranks_min: u32,
     pub parameters: &'static [Parameter],
     make: fn(&Setting<'_>) -> Result<Prepared, ProgramError>,
 }
 
-/// What a program is made for.
+/// The setting for which a program is prepared.
 pub(crate) struct Setting<'s> {
     pub ranks: u32,
     pub machine: &'s Machine,
     pub arguments: Arguments<'s>,
 }
 
-/// What each rank needs, by rank.
+/// The needs of each rank.
 type NeedsOf = Rc<dyn Fn(u32) -> Needs>;
 
-/// A program that can be run.
+/// A program that is ready to run.
 #[derive(Clone)]
 pub struct Prepared {
-    /// Of the rank that needs most.
+    /// The needs of the rank that needs most.
     pub needs: Needs,
     pub body: Rc<dyn Fn(Process) -> Body>,
-    /// Every parameter with the value that it has.
+    /// Every parameter with its value.
     pub settings: Vec<(&'static str, String)>,
     needs_of: Option<NeedsOf>,
 }
@@ -82,14 +82,14 @@ impl Prepared {
         Prepared { needs, body, settings: Vec::new(), needs_of: None }
     }
 
-    /// Ranks that run it.
+    /// The ranks that run it.
     pub fn tasks(&self, ranks: u32, machine: &Arc<Machine>) -> Tasks {
         let needs = |rank| self.needs_of.as_ref().map_or(self.needs, |needs| needs(rank));
         Tasks::with_needs(ranks, machine, needs, |process| (self.body)(process))
     }
 }
 
-/// Why a program cannot be run.
+/// Why a program cannot be prepared.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
     #[error("there is no program {name:?}; there are {there}")]
@@ -143,7 +143,7 @@ pub fn find(name: &str) -> Result<&'static Ready, ProgramError> {
 }
 
 impl Ready {
-    /// Makes the program for so many ranks of a machine. Parameters that are not named have their defaults.
+    /// Prepares the program for so many ranks of a machine. A parameter that is not given has its default.
     pub fn prepare(
         &self,
         ranks: u32,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How much computing hides behind a message.
+//! Overlap of communication and computing.
 //!
-//! Rank 0 and the last rank exchange messages: first nothing but that (time c), then each computes for as long between beginning
-//! and waiting (time t). Of the shorter part, (2 c - t) / c was hidden: 100 % where the NIC needs nobody, 0 where nothing moves
-//! without the program.
+//! Rank 0 and the last rank exchange messages, first without computing (time c); then each computes for time c between the start
+//! of the exchange and its wait (time t for both). The overlap is (2 c - t) / c: 100 % if the NIC needs no help of the program,
+//! 0 if nothing moves without the program.
 
 use super::parameter::{whole, wholes, word};
 use super::payload::{fill, is_that, seed};
@@ -30,13 +30,13 @@ pub(super) const OVERLAP: Ready = Ready {
     make,
 };
 
-/// Looks while it computes.
-const LOOKS: u64 = 8;
+/// Calls of the library while a rank computes.
+const PROGRESS_CALLS: u64 = 8;
 
 fn make(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     let arguments = &setting.arguments;
     let (sizes, iterations) = (arguments.wholes("sizes"), arguments.whole("iterations"));
-    let parts = if arguments.word("looks") == "some" { LOOKS } else { 1 };
+    let parts = if arguments.word("looks") == "some" { PROGRESS_CALLS } else { 1 };
     let eager_bytes_max = arguments.whole("eager-bytes");
     let needs = Needs { memory_bytes: 0, receives: 8, unexpected: 8, windows: 0, eager_bytes_max, ..Needs::default() };
     Ok(Prepared::new(needs, move |process| {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What can be set of a program, and how it is written.
+//! Parameters of programs, and their syntax.
 //!
 //! | kind | written |
 //! |---|---|
 //! | a whole number | `64`, `64K` (of 1,024), `4M` |
-//! | whole numbers | `0,8,64`; `1..64K`: the powers of two from the one to the other |
+//! | whole numbers | `0,8,64`; `1..64K`: the powers of two from the first to the last |
 //! | a number | `0.5` |
 //! | numbers | `0.1,0.5` |
 //! | a word | one of a list |
@@ -17,12 +17,12 @@ use super::{ProgramError, listed};
 pub struct Parameter {
     pub name: &'static str,
     pub kind: Kind,
-    /// As a user would write it; empty: it must be given.
+    /// The default, as a user would write it; empty: the parameter must be given.
     pub default: &'static str,
     pub about: &'static str,
 }
 
-/// Shorthand for tables of parameters.
+/// A parameter that is a whole number; shorthand for tables of parameters.
 pub(super) const fn whole(name: &'static str, default: &'static str, least: u64, about: &'static str) -> Parameter {
     Parameter { name, kind: Kind::Whole { least, most: MOST }, default, about }
 }
@@ -40,10 +40,10 @@ pub(super) const fn word(
     Parameter { name, kind: Kind::Word(words), default, about }
 }
 
-/// More of anything is a slip of the pen.
+/// The largest whole number; a larger one is taken for a typing error.
 const MOST: u64 = 1 << 30;
 
-/// What values a parameter may have.
+/// The values that a parameter may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     Whole { least: u64, most: u64 },
@@ -65,7 +65,7 @@ enum Value {
     Text(String),
 }
 
-/// The values that a program was given, and defaults for the rest.
+/// The parameters that a program was given, and the defaults of the others.
 pub(crate) struct Arguments<'a> {
     program: &'static str,
     parameters: &'a [Parameter],
@@ -102,7 +102,7 @@ impl<'a> Arguments<'a> {
         Ok(Arguments { program, parameters, values })
     }
 
-    /// Every parameter with what it is.
+    /// Every parameter with its value.
     pub fn shown(&self) -> Vec<(&'static str, String)> {
         self.parameters.iter().zip(&self.values).map(|(parameter, (text, _))| (parameter.name, text.clone())).collect()
     }
@@ -111,7 +111,7 @@ impl<'a> Arguments<'a> {
         self.program
     }
 
-    /// The value of a parameter cannot be used, for a reason that only the program knows.
+    /// The error for a value that the program refuses for a reason of its own.
     pub fn refuse(&self, name: &'static str, expected: impl Into<String>) -> ProgramError {
         let value = self.parameters.iter().zip(&self.values).find(|(parameter, _)| parameter.name == name);
         let value = value.map_or_else(String::new, |(_, (text, _))| text.clone());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bytes that tell where they come from: a sequence from a seed, which the receiver makes again and compares.
+//! Payload that identifies its message: a sequence from a seed, which the receiver computes, too, and compares.
 
 use crate::random::Random;
 
-/// Mixes what a message is (who, to whom, which) into a seed.
+/// Mixes the identity of a message (source, target, number) into a seed.
 pub(super) fn seed(parts: &[u64]) -> u64 {
     parts.iter().fold(0x5e1f, |seed, part| Random::new(seed ^ part, 1).next_u64())
 }
 
-/// Payload of so many bytes.
+/// The first `bytes` bytes of the payload of a seed.
 pub(super) fn made(seed: u64, bytes: u64) -> Vec<u8> {
     let mut data = vec![0; bytes as usize];
     fill(seed, &mut data);
@@ -25,7 +25,7 @@ pub(super) fn fill(seed: u64, data: &mut [u8]) {
     rest.copy_from_slice(&random.next_u64().to_le_bytes()[..rest.len()]);
 }
 
-/// Whether this is that payload, whole.
+/// Whether `data` is this payload.
 pub(super) fn is_that(seed: u64, bytes: u64, data: &[u8]) -> bool {
     let mut random = Random::new(seed, 0);
     let mut words = data.chunks_exact(8);

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Latency: one message there, one back.
+//! Latency: rank 0 and the last rank send a message back and forth; the other ranks do nothing.
 //!
-//! The next receive is posted while the message is under way, so that posting is in nobody's way; rank 0 and the last rank play,
-//! the others look on.
+//! The next receive is posted while the message is in flight, so that the time to post it does not count.
 
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_that, seed};
@@ -78,7 +77,7 @@ impl Play {
     }
 }
 
-/// The flag lies at address 0, the payload behind it.
+/// Size of the flag at address 0; the payload follows it.
 const FLAG_BYTES: usize = 8;
 
 fn make_ping_pong(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
@@ -129,7 +128,7 @@ fn make_counting(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
     }))
 }
 
-/// Counts that go on from one size to the next.
+/// Counts that continue from one size to the next.
 #[derive(Default)]
 struct Rally {
     counted: u64,
@@ -137,7 +136,7 @@ struct Rally {
 }
 
 impl Rally {
-    /// Half of a round trip, on average; the time of ranks that do not play is nothing. None: wrong bytes came.
+    /// The mean half round trip; zero on ranks that take no part. None: wrong bytes have arrived.
     async fn play(&mut self, process: &Process, play: &Play, how: How, bytes: u64) -> Option<Time> {
         let last = process.size() - 1;
         let (rank, partner) = match process.rank() {
@@ -198,7 +197,7 @@ impl Rally {
         }
     }
 
-    /// False: the flag is not what it must be.
+    /// Waits for the next message. False: the flag is wrong.
     async fn wait(&mut self, process: &Process, how: How) -> bool {
         match how {
             How::Counting => {

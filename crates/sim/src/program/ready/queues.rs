@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Long queues: of messages that nobody waited for, and of receives that nothing came for.
+//! Long queues: of unexpected messages, and of posted receives that do not match.
 
 use std::rc::Rc;
 
@@ -44,7 +44,7 @@ const TAG_BARRIER: u32 = OWN_TAGS;
 const TAG_SENT: u32 = TAG_BARRIER + 1;
 const TAG_NOBODY: u32 = TAG_BARRIER + 2;
 const TAG_PLAY: u32 = TAG_BARRIER + 3;
-/// What a queue may hold.
+/// The longest queue.
 const QUEUE_MAX: u64 = 1 << 20;
 
 fn make_unexpected(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
@@ -154,7 +154,7 @@ fn make_posted(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
 }
 
 async fn play(process: &Process, partner: u32, length: u64, bytes: u64, iterations: u64) -> bool {
-    // Both have posted all they are to post.
+    // Both ranks have posted all their receives.
     process.exchange(partner, partner, TAG_SENT, &[]).await;
     let stamp = |round: u64, by: u32| seed(&[round, by.into(), length]);
     let mut next = Some(process.irecv(partner, TAG_PLAY, bytes));

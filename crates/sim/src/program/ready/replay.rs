@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a file says each rank does.
+//! Replay of a trace file, which lists the operations of each rank.
 //!
 //! ```text
 //! selvedge-trace 1
 //! ranks 2
-//! # rank operation arguments, apart by commas or spaces; * stands for every rank
+//! # rank operation arguments, separated by commas or spaces; * stands for every rank
 //! 0 compute 1500          ns
 //! 0 send 1 4096 7         to rank, bytes, tag; isend likewise
-//! 1 irecv 0 4096 7        from rank, bytes, tag (* any of both); recv likewise
-//! 1 waitall               for everything that was begun
+//! 1 irecv 0 4096 7        from rank, bytes, tag (*: any rank, any tag); recv likewise
+//! 1 waitall               for all requests that were started
 //! * barrier
 //! * allreduce 64          bytes, whole words of 8
 //! * broadcast 1024        bytes, from rank 0
 //! end
 //! ```
 //!
-//! A send or receive that nobody answers, and collectives that ranks do not call alike, are found before anything runs.
-//! So is a file that ends without `end`.
+//! Before anything runs, a trace is checked: every send has a receive and every receive a send, all ranks call the same
+//! collectives in the same order, and the file ends with `end`.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -52,7 +52,7 @@ enum Operation {
     Broadcast(u64),
 }
 
-/// Operations of each rank, with their lines.
+/// The operations of each rank, with their line numbers.
 #[derive(Debug, Default)]
 struct Trace {
     ranks: Vec<Vec<(usize, Operation)>>,
@@ -146,7 +146,7 @@ fn stamp(from: u32, to: u32, tag: u32) -> u64 {
     seed(&[from.into(), to.into(), tag.into()])
 }
 
-/// A send's request gives no message.
+/// Checks a received message; None: the request is a send, which gives no message.
 fn check(process: &Process, line: usize, message: Option<Message>) -> bool {
     let Some(message) = message else { return true };
     let bytes = message.bytes.len() as u64;
@@ -159,7 +159,7 @@ fn check(process: &Process, line: usize, message: Option<Message>) -> bool {
 
 // ---- Reading -------------------------------------------------------------------------------------------------------
 
-/// What is wrong, and in which line.
+/// An error in a trace: its line, and what is wrong.
 type Complaint = (usize, String);
 
 impl Trace {
@@ -217,7 +217,7 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Whether every message has a sender and a receiver, and collectives are called alike.
+    /// Checks that every message has a sender and a receiver, and that all ranks call the same collectives.
     fn check(&self) -> Result<(), Complaint> {
         let collectives = |rank: usize| {
             let all = self.ranks[rank].iter().filter(|(_, operation)| {
@@ -239,7 +239,7 @@ impl Trace {
                 ));
             }
         }
-        // By sender, receiver and tag: the lines that have no partner yet.
+        // By sender, receiver and tag: the lines of sends without a receive so far.
         let mut sent: BTreeMap<(u32, u32, u32), Vec<usize>> = BTreeMap::new();
         let takes_any = |rank: u32| {
             let any = |operation: &Operation| matches!(operation, Operation::Receive { from, tag, .. } if *from == ANY || *tag == ANY);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Traces that are right, and what is said of those that are not.
+//! Valid traces, and the errors of invalid ones.
 
 use super::*;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Bandwidth: many messages under way.
+//! Bandwidth with many messages in flight.
 //!
-//! A window of messages goes out, and an empty one comes back when the receiver has all of them; the next window's receives are
-//! posted before that.
+//! The sender sends a window of messages. When the receiver has all of them, it posts the receives of the next window and
+//! sends an empty message back.
 
 use super::parameter::{Parameter, whole, wholes, word};
 use super::payload::{fill, is_that, seed};

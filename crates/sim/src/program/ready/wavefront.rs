@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A pipelined stencil: Synch_p2p of the Parallel Research Kernels (seed 004, section 3.3).
 //!
-//! Each rank has a strip of columns of A(i, j) = A(i - 1, j) + A(i, j - 1) - A(i - 1, j - 1). When it has its part of a row
-//! (or of some), it hands the last column on. A(i, 0) = i and A(0, j) = j, so A(i, j) = i + j, which checks what arrives. The
-//! corner goes back to rank 0, which begins the next sweep when it has it.
+//! Each rank has a strip of columns of A(i, j) = A(i - 1, j) + A(i, j - 1) - A(i - 1, j - 1). When it has computed its part of
+//! a row, or of a group of rows, it sends its last column to the next rank. A(i, 0) = i and A(0, j) = j, so A(i, j) = i + j;
+//! this checks the columns that arrive. The corner goes back to rank 0, which starts the next sweep when it has arrived.
 
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{Prepared, ProgramError, Ready, Setting};
@@ -41,7 +41,7 @@ struct Pipeline {
     cell_ns: f64,
 }
 
-/// The flag lies at address 0; behind it, the column that the left neighbour hands over.
+/// The address of the column from the left neighbour; a flag lies before it.
 const COLUMN_AT: u64 = 8;
 const TAG_COLUMN: u32 = 0;
 const TAG_CORNER: u32 = 1;
@@ -82,7 +82,7 @@ impl Pipeline {
         let (rank, size) = (u64::from(process.rank()), u64::from(process.size()));
         let (first, last) = (self.columns * rank / size, self.columns * (rank + 1) / size);
         let width = (last - first) as usize;
-        // The row above, with the column on the left; rank 0 has column 0 among its own.
+        // The row above, with the column on the left; on rank 0 column 0 is one of its own.
         let mut above = vec![0.0; width + 1];
         let mut handed = 0;
         process.barrier(TAG_BARRIER).await;
@@ -147,7 +147,7 @@ impl Pipeline {
             "counting" => process.wait_count(0, handed).await,
             _ => {
                 process.wait_word(0, handed).await;
-                // The left neighbour may be ahead, but by no more than there is.
+                // The left neighbour may be ahead, but not beyond the last row.
                 if process.word(0) > self.iterations * (self.rows - 1).div_ceil(self.group) {
                     return Vec::new();
                 }
@@ -172,7 +172,7 @@ impl Pipeline {
     }
 }
 
-/// The next row in place of the one above. Without a column on the left, the first one is column 0.
+/// Computes the next row in place of the one above. Without a left column, the first element is in column 0.
 fn sweep(above: &mut [f64], left: Option<f64>, row: f64) {
     let mut before_above = above[0];
     let mut at = 1;
