@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric after a run: what was counted, which channels were busiest, how evenly the load lay.
+//! The fabric after a run: its statistics, the busiest channels, and the distribution of the load.
 //!
-//! O(channels) once, at the end; nothing is kept during a run but what the network keeps itself.
+//! Costs O(channels) once, at the end. During a run nothing is kept beside the network's own statistics.
 
 use std::cmp::Reverse;
 
@@ -14,25 +14,25 @@ use super::words;
 use crate::network::{Counted, NetworkStatistics};
 use crate::time::Time;
 
-/// How many of the busiest channels are named.
+/// The number of busiest channels that are listed.
 const BUSIEST: usize = 16;
 /// Bars of the histogram of utilisation.
 const STEPS: usize = 20;
 
-/// What a report says of a fabric.
+/// The figures of a fabric for a report.
 #[derive(Clone, Debug, Default)]
 pub struct Fabric {
     pub statistics: NetworkStatistics,
-    /// Busiest first.
+    /// The busiest channels, in descending order.
     pub busiest: Vec<Channel>,
-    /// Channels between routers, and those of them that were used.
+    /// Channels between routers, and how many of them were used.
     pub links: u64,
     pub links_used: u64,
     /// Used channels between routers by their utilisation, in steps of five percent; the last holds those above 95.
     pub utilisation_steps: Vec<u64>,
     /// Mean share of the time for which the used channels between routers were busy.
     pub utilisation_mean: f64,
-    /// Flits that each node injected, and that it was given; in the order of the nodes.
+    /// Flits that each node injected, and flits that it received; in the order of the nodes.
     pub flits_out: Vec<u64>,
     pub flits_in: Vec<u64>,
 }
@@ -48,7 +48,7 @@ pub struct Channel {
 }
 
 impl Fabric {
-    /// What a network did until `end`.
+    /// The figures of a network at time `end`.
     pub fn of(network: &dyn Counted, end: Time) -> Fabric {
         let topology = network.topology();
         let mut steps = vec![0u64; STEPS];
@@ -75,7 +75,7 @@ impl Fabric {
                 busy.push((Reverse(counted.busy.0), channel));
             }
         }
-        // Those that are equally busy in the order of their numbers.
+        // Equally busy channels are in the order of their numbers.
         let named = BUSIEST.min(busy.len());
         if named > 0 {
             busy.select_nth_unstable(named - 1);
@@ -216,7 +216,7 @@ impl Fabric {
     }
 }
 
-/// A channel's two ends: "(0,1) -> (0,2)", "(0,1) -> node 3", "node 3 -> (0,1)".
+/// The two ends of a channel: "(0,1) -> (0,2)", "(0,1) -> node 3", "node 3 -> (0,1)".
 pub fn channel_name(topology: &Topology, channel: u32) -> String {
     let to = match target(topology, channel) {
         Peer::Router { router, .. } => topology.router_name(router),
@@ -252,7 +252,7 @@ fn share(busy: Time, whole: Time) -> f64 {
     if whole == Time::ZERO { 0.0 } else { (busy.0 as f64 / whole.0 as f64).min(1.0) }
 }
 
-/// A point for each node up to the last that was used, or the mean of neighbours where there are too many to see.
+/// A point for each node up to the last one that was used; with many nodes, the mean of several neighbours.
 fn by_node(flits: &[u64]) -> Vec<(f64, f64)> {
     const POINTS: usize = 512;
     let used = flits.iter().rposition(|flits| *flits > 0).map_or(0, |last| last + 1);

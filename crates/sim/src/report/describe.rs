@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine, before anything runs on it: its parts, the latencies of its empty fabric, whether its routing can lock
-//! up, what a message costs step by step, and every number with its source.
+//! A machine without a run: its parts, the latencies of its empty fabric, whether its routing can deadlock, the cost of a
+//! message step by step, and every number with its source.
 
 use selvedge_fabric::{Dependencies, NodeId, dependency};
 use serde_json::{Value, json};
@@ -13,12 +13,13 @@ use crate::machine::{Machine, Mode};
 use crate::network::{Network, NetworkError};
 use crate::time::Time;
 
-/// The form of the JSON, and its version.
+/// The name of the JSON's schema, and its version.
 pub const SCHEMA: &str = "selvedge.sim.machine/1";
-/// Pairs of nodes times ways that the dependency graph is made for; beyond, the routing's own word is taken.
+/// The most pairs of nodes, times routes of a pair, for which the dependency graph is made. On larger machines
+/// [`selvedge_fabric::Routing::deadlock_free`] decides.
 const PAIRS_MAX: u64 = 1 << 22;
 
-/// What is found out about a machine.
+/// The facts about a machine.
 #[derive(Clone, Debug)]
 pub struct Facts {
     pub nodes: u32,
@@ -29,22 +30,22 @@ pub struct Facts {
     /// Share of a channel's bandwidth that each node can inject under uniform traffic.
     pub saturation: Option<f64>,
     pub deadlock: Deadlock,
-    /// Distance in words, bytes, and latency through the empty fabric.
+    /// Distance as text, bytes, and latency through the empty fabric.
     pub latencies: Vec<(&'static str, u32, Time)>,
-    /// Steps of a message of 8 bytes on its node and on its target's.
+    /// Steps of a message of 8 bytes on its source node and on its target node.
     pub steps: Vec<(&'static str, Time)>,
 }
 
-/// Whether packets can wait for each other in a circle.
+/// Whether the routing can deadlock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Deadlock {
-    /// Shown by the channel dependency graph, which has so many edges and no cycle.
+    /// It cannot: the channel dependency graph has so many edges and no cycle.
     Acyclic(u64),
-    /// As the routing is made; the graph would be too large to look at.
+    /// It cannot, by the theory of the algorithm; the graph is too large to be checked.
     Free,
-    /// Channels that would wait for each other.
+    /// It can: these channels would wait for each other.
     Cycle(String),
-    /// As the routing is made; the graph would be too large to look at.
+    /// It can, by the theory of the algorithm; the graph is too large to be checked.
     Possible,
 }
 
@@ -167,7 +168,7 @@ fn deadlock(machine: &Machine) -> Deadlock {
     }
 }
 
-/// From node 0 to its nearest and to its farthest: 8 bytes, and a full packet.
+/// Latencies from node 0 to the nearest and to the farthest node: 8 bytes, and a full packet.
 fn latencies(machine: &Machine, network: &Network) -> Vec<(&'static str, u32, Time)> {
     let topology = &machine.topology;
     if topology.nodes() < 2 {
@@ -177,7 +178,7 @@ fn latencies(machine: &Machine, network: &Network) -> Vec<(&'static str, u32, Ti
     let distances = topology.distances(topology.attachment(from).0);
     let links = |node: &NodeId| distances[topology.attachment(*node).0.0 as usize];
     let others = || (1..topology.nodes()).map(NodeId);
-    // Ends of both searches: the first of those that are equally far.
+    // Of equally distant nodes the first is taken.
     let nearest = others().min_by_key(|node| (links(node), node.0));
     let farthest = others().max_by_key(|node| (links(node), std::cmp::Reverse(node.0)));
     let packet = machine.network.link.packet_bytes;

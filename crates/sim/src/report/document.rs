@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a report says, without how it looks: sections of tables, plots and words.
+//! The content of a report, without its layout: sections of tables, plots and text.
 //!
-//! One document is printed as text, written as a page and drawn as pictures; so none of the three can say what the
-//! others do not know.
+//! The same document is printed as text, written as an HTML page and drawn as pictures, so all three have the same content.
 //!
-//! Invariant: what was measured with the wall clock stands in sections that are marked so ([`Section::wall`]), and
-//! nowhere else. All others are equal in two runs of the same simulation.
+//! Invariant: measurements of the wall clock are only in sections that are marked so ([`Section::wall`]). All other sections
+//! are equal in two runs of the same simulation.
 
 use super::plot::Plot;
 
@@ -18,15 +17,15 @@ pub struct Document {
     pub sections: Vec<Section>,
 }
 
-/// A part of it.
+/// A section of a report.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
     pub title: String,
-    /// Whether it belongs to what a terminal shows; all of it is on the page.
+    /// Whether a terminal shows it; the page has all sections.
     pub summary: bool,
-    /// Whether it depends on how fast this computer was.
+    /// Whether it depends on the speed of the computer that ran the simulation.
     pub wall: bool,
-    /// Whether the page shows it only on request.
+    /// Whether the page shows it only when the reader unfolds it.
     pub folded: bool,
     pub blocks: Vec<Block>,
 }
@@ -38,7 +37,7 @@ pub enum Block {
     Plot(Plot),
 }
 
-/// Rows of text under heads. A table of names and values has no heads.
+/// Rows of text, with or without column heads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Table {
     pub columns: Vec<Column>,
@@ -48,7 +47,7 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub head: String,
-    /// Whether its values stand to the right, as numbers do.
+    /// Whether its values are aligned to the right, as numbers are.
     pub right: bool,
 }
 
@@ -68,7 +67,7 @@ impl Section {
         Section { title: title.to_owned(), ..Section::default() }
     }
 
-    /// Also on a terminal.
+    /// Marks the section as one that a terminal shows.
     pub fn in_summary(mut self) -> Section {
         self.summary = true;
         self
@@ -106,7 +105,7 @@ impl Section {
 }
 
 impl Table {
-    /// With heads; one that begins with `>` stands above numbers.
+    /// A table with heads; a head that begins with `>` is that of a column of numbers.
     pub fn with_heads(heads: &[&str]) -> Table {
         let column = |head: &&str| match head.strip_prefix('>') {
             Some(head) => Column { head: head.to_owned(), right: true },
@@ -115,7 +114,7 @@ impl Table {
         Table { columns: heads.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Names and values, two to a row.
+    /// A table of names and values, without heads.
     pub fn of_values() -> Table {
         Table::default()
     }
@@ -124,7 +123,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// A name and its value.
+    /// Adds a name and its value.
     pub fn value(&mut self, name: &str, value: impl std::fmt::Display) {
         self.rows.push(vec![name.to_owned(), value.to_string()]);
     }

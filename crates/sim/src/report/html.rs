@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A document as one page: no file beside it, nothing fetched, no script.
+//! A document as one HTML page, without other files, external resources or scripts.
 //!
-//! Colours follow the reader's setting, light or dark. Long sections fold (`<details>`), which browsers do by
-//! themselves.
+//! Colours follow the reader's setting, light or dark. Long sections can be folded (`<details>`).
 
 use std::fmt::Write;
 
@@ -20,7 +19,7 @@ td,th{padding:.15rem .7rem .15rem .4rem;text-align:left;vertical-align:top;borde
 th{color:var(--dim);font-weight:600}tbody tr:nth-child(even){background:var(--stripe)}.r{text-align:right}td.r,td.n{white-space:nowrap}td.n{color:var(--dim)}
 svg{max-width:100%;height:auto;color:var(--ink)}figure{margin:.5rem 0 1.2rem}";
 
-/// The page.
+/// The page of a document.
 pub fn page(document: &Document) -> String {
     let title = escaped(&document.title);
     let mut out = String::new();
@@ -72,7 +71,7 @@ fn add_table(out: &mut String, table: &Table) {
     out.push_str("<div class=\"scroll\"><table>\n");
     let class = |at: usize| match table.columns.get(at) {
         Some(column) if column.right => " class=\"r\"",
-        // A name beside its value.
+        // The name of a value.
         None if at == 0 => " class=\"n\"",
         _ => "",
     };

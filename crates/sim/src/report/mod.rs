@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is left of a simulation: tables, JSON, pictures, a page, a timeline.
+//! Reports of a simulation: tables, JSON, pictures, an HTML page, a timeline.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`document`] | what a report says, without how it looks |
-//! | [`plot`], [`html`] | how it looks: pictures (SVG), a page |
+//! | [`document`] | the content of a report, without its layout |
+//! | [`plot`], [`html`] | the layout: pictures (SVG), an HTML page |
 //! | [`run`] | a run of ranks: document and JSON |
 //! | [`traffic`], [`study`] | traffic on the network alone: document and JSON |
 //! | [`describe`] | a machine: document and JSON |
-//! | [`channels`], [`samples`], [`sheet`] | parts: the fabric, the course of a run, a machine's numbers |
+//! | [`channels`], [`samples`], [`sheet`] | parts: the fabric, a run over virtual time, a machine's numbers |
 //! | [`timeline`] | spans as a trace for the Perfetto viewer |
-//! | [`words`] | numbers for people |
+//! | [`words`] | numbers with a unit, as text |
 //!
-//! Rule: nothing here reads a clock. What was measured outside is handed in ([`Wall`]), and stands apart from all else.
+//! Rule: no code here reads a clock. The caller passes its measurements in ([`Wall`]), and reports keep them apart.
 
 pub mod channels;
 pub mod describe;
@@ -41,13 +41,13 @@ pub use samples::Samples;
 pub use study::Study;
 pub use traffic::Traffic;
 
-/// What was measured on the computer that simulated.
+/// Measurements of the computer that ran the simulation.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Wall {
     pub seconds: f64,
-    /// The most memory that the simulator had.
+    /// The most memory that the simulator used.
     pub memory_peak_bytes: Option<u64>,
-    /// More of it: name with its unit, and value.
+    /// Further measurements: name with its unit, and value.
     pub more: Vec<(String, f64)>,
 }
 
@@ -56,7 +56,7 @@ impl Wall {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// Every line begins with "wall", so that what differs between two runs is easily left out.
+    /// The measurements as a section. Every line begins with "wall", so that a comparison of two runs can leave them out.
     pub fn section(&self, events: u64, hops: u64) -> Section {
         let mut table = Table::of_values();
         table.value("wall time", words::time_ns(self.seconds * 1e9));

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plots as SVG: lines, bars over a range, ranked bars with names, a matrix.
 //!
-//! Text is left to whoever shows the picture: no fonts are needed here. Ink is `currentColor`, so that a picture
-//! within a page takes the page's; a picture by itself brings two lines of style for light and dark.
+//! The viewer renders the text, so no fonts are needed here. Lines are drawn in `currentColor`: within a page a picture takes
+//! the page's colour; a picture by itself has two lines of style for light and dark.
 //!
-//! What tells several lines apart (their names, and beyond six of them dashes), and what the colours of a matrix stand
-//! for, is beside the picture, where it covers nothing.
+//! The key is beside the picture and covers nothing of it: the names of several lines (more than six lines are also dashed),
+//! or the colours of a matrix.
 //!
 //! Invariants
 //! 1. Points that cannot be drawn (not finite; not above 0 on a logarithmic axis) are left out.
-//! 2. A plot without anything to draw is empty ([`Plot::is_empty`]), and drawn as its axes.
+//! 2. A plot without points is empty ([`Plot::is_empty`]), and drawn as its axes.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,10 +20,10 @@ use plotters::prelude::*;
 
 const SIZE: (u32, u32) = (920, 460);
 const MARGIN: u32 = 14;
-/// Between the picture and what explains it.
+/// The gap between the picture and its key.
 const KEY_GAP: i32 = 22;
 const FONT: &str = "sans-serif";
-/// Okabe and Ito's colours but for yellow: distinct for almost everybody, and readable on white and on black.
+/// Okabe and Ito's colours without yellow: distinct for colour-blind readers, too, and readable on white and on black.
 const COLORS: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -33,13 +33,13 @@ const COLORS: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 const GRID: RGBColor = RGBColor(128, 128, 128);
-/// A matrix has at most so many rows; larger ones are summed up into blocks.
+/// The most rows of a matrix; larger ones are summed up into blocks.
 pub const MATRIX_MAX: usize = 64;
 
 /// A picture.
 #[derive(Clone, Debug)]
 pub struct Plot {
-    /// Its file's name, without an ending.
+    /// The name of its file, without an extension.
     pub name: String,
     pub title: String,
     pub x: Axis,
@@ -47,7 +47,7 @@ pub struct Plot {
     pub shape: Shape,
 }
 
-/// What an axis shows, and how its numbers are written.
+/// The quantity and the scale of an axis, and the format of its numbers.
 #[derive(Clone, Debug)]
 pub struct Axis {
     pub label: Cow<'static, str>,
@@ -57,32 +57,32 @@ pub struct Axis {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// From 0.
+    /// Linear, from 0.
     Linear,
-    /// The same of things that are counted: no marks between whole numbers.
+    /// Linear, for counts: marks only at whole numbers.
     Whole,
-    /// Marks at powers of the base.
+    /// Logarithmic, with marks at powers of the base.
     Logarithmic { base: u32 },
 }
 
 #[derive(Clone, Debug)]
 pub enum Shape {
     Lines(Vec<Line>),
-    /// Each from, to, height.
+    /// Each bar: from, to, height.
     Bars(Vec<(f64, f64, f64)>),
-    /// From the top down; x is the value's axis.
+    /// Bars with names, from the top down; x is the axis of the values.
     Ranked(Vec<(String, f64)>),
     Matrix(Matrix),
 }
 
-/// What went from where to where.
+/// A value for each pair of source and target.
 #[derive(Clone, Debug)]
 pub struct Matrix {
-    /// From the top down.
+    /// Rows from the top down.
     pub rows: Vec<Vec<f64>>,
-    /// How many things one row, and one column, stands for.
+    /// The number of sources of a row, and of targets of a column.
     pub block: usize,
-    /// How a cell's value is written.
+    /// Formats the value of a cell.
     pub words: fn(f64) -> String,
 }
 
@@ -105,12 +105,12 @@ impl Axis {
         Axis { label: Cow::Borrowed(label), scale: Scale::Logarithmic { base }, words }
     }
 
-    /// The same under another name.
+    /// The axis with another name.
     pub fn called(self, label: impl Into<Cow<'static, str>>) -> Axis {
         Axis { label: label.into(), ..self }
     }
 
-    /// Where a value lies.
+    /// The position of a value on the axis. None: it cannot be drawn.
     fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
             Scale::Linear | Scale::Whole => value,
@@ -126,7 +126,7 @@ impl Axis {
         })
     }
 
-    /// A range that holds all places, and the marks in it. `from_zero`: whether it must begin at the least that can be.
+    /// A range that contains all positions, and its marks. `from_zero`: whether it must begin at the axis's least value.
     fn extent(&self, places: impl Iterator<Item = f64>, from_zero: bool) -> Extent {
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for place in places {
@@ -165,7 +165,7 @@ impl Axis {
     }
 }
 
-/// Marks are round numbers: "20.0 us" is written "20 us", and nothing at all "0".
+/// The text of a mark, which is a round number: "20 us" for "20.0 us", and "0" without a unit.
 fn round(words: String) -> String {
     let (number, unit) = words.split_once(' ').unwrap_or((&words, ""));
     if number.parse() == Ok(0.0) {
@@ -178,13 +178,13 @@ fn round(words: String) -> String {
     if unit.is_empty() { short.to_owned() } else { format!("{short} {unit}") }
 }
 
-/// 1, 2 or 5 times a power of ten, not below `least`.
+/// The least of 1, 2 or 5 times a power of ten that is not below `least`.
 fn round_step(least: f64) -> f64 {
     let power = 10f64.powf(least.log10().floor());
     [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= least * 0.999).unwrap_or(10.0 * power)
 }
 
-/// Part of an axis, and where its marks are.
+/// The range of an axis, and the positions of its marks.
 #[derive(Clone, Debug)]
 struct Extent {
     places: Range<f64>,
@@ -222,7 +222,7 @@ impl Plot {
         }
     }
 
-    /// The picture as a file of its own.
+    /// The picture as a separate file.
     pub fn svg(&self) -> String {
         const STYLE: &str = "<style>svg{color-scheme:light dark;color:#222;background:#fff}\
                              @media(prefers-color-scheme:dark){svg{color:#ddd;background:#181818}}</style>";
@@ -238,7 +238,7 @@ impl Plot {
     /// The picture for a page.
     pub fn inline_svg(&self) -> String {
         let mut text = String::new();
-        // Drawing into a string fails only where a coordinate system is impossible, which `extent` excludes.
+        // Drawing into a string fails only if a coordinate system is invalid, which `extent` excludes.
         if let Err(error) = self.draw(&mut text) {
             log::warn!("the plot {} cannot be drawn: {error}", self.name);
             text = format!("<svg width=\"{}\" height=\"40\" xmlns=\"http://www.w3.org/2000/svg\">\n</svg>\n", SIZE.0);
@@ -254,7 +254,7 @@ impl Plot {
         let (below, caption) = (44, 32);
         let (height, right) = match &self.shape {
             Shape::Ranked(bars) => (130 + 20 * bars.len().max(2) as u32, 40),
-            // Cells are squares, small ones where there are many.
+            // Cells are squares; with many cells they are small.
             Shape::Matrix(matrix) => {
                 let side = (matrix.rows.len() as u32 * 32).clamp(200, 620);
                 (side + 2 * MARGIN + below + caption, SIZE.0 - left - side - MARGIN)
@@ -368,7 +368,7 @@ impl Plot {
 
     fn draw_lines(&self, chart: &mut Chart<'_, '_>, lines: &[Line]) -> Drawn {
         for (number, line) in lines.iter().enumerate() {
-            let (style, dashed) = look(number);
+            let (style, dashed) = line_style(number);
             let places = line.points.iter().filter_map(|(x, y)| Some((self.x.place(*x)?, self.y.place(*y)?)));
             let points: Vec<_> = places.collect();
             if points.len() <= 64 {
@@ -411,18 +411,18 @@ impl Plot {
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// A dash, and the gap after it.
+/// The length of a dash, and of the gap after it.
 const DASH: (i32, i32) = (7, 4);
 
-/// How line number so and so is drawn, and whether it is dashed: there are more lines than colours.
-fn look(number: usize) -> (ShapeStyle, bool) {
+/// The style of a line, by its number, and whether it is dashed, for there may be more lines than colours.
+fn line_style(number: usize) -> (ShapeStyle, bool) {
     (COLORS[number % COLORS.len()].stroke_width(2), number / COLORS.len() % 2 == 1)
 }
 
-/// The lines' names, one below the other.
+/// Draws the names of the lines, one below the other.
 fn draw_names(area: &Area<'_>, (x, y): (i32, i32), lines: &[Line]) -> Drawn {
     for (number, line) in lines.iter().enumerate() {
-        let (style, dashed) = look(number);
+        let (style, dashed) = line_style(number);
         let y = y + 9 + 18 * number as i32;
         let ends = [(x, y), (x + 20, y)];
         match dashed {
@@ -434,7 +434,7 @@ fn draw_names(area: &Area<'_>, (x, y): (i32, i32), lines: &[Line]) -> Drawn {
     Ok(())
 }
 
-/// The colours of a matrix, and what they stand for.
+/// Draws the key of a matrix: its colours and their values.
 fn draw_shades(area: &Area<'_>, (x, y): (i32, i32), matrix: &Matrix) -> Drawn {
     let most = matrix.most();
     for (number, share) in [1.0, 0.75, 0.5, 0.25, 0.0].into_iter().enumerate() {
@@ -446,7 +446,7 @@ fn draw_shades(area: &Area<'_>, (x, y): (i32, i32), matrix: &Matrix) -> Drawn {
     Ok(())
 }
 
-/// Of a share of the most that there is.
+/// The colour for a share of the greatest value.
 fn shade(share: f64) -> ShapeStyle {
     COLORS[1].mix(0.1 + 0.9 * share).filled()
 }
@@ -456,14 +456,14 @@ impl Matrix {
         self.rows.iter().flatten().copied().fold(0.0, f64::max)
     }
 
-    /// Marks stand at the middles of rows.
+    /// The range of rows or columns; marks are at the middles of rows.
     fn extent(&self) -> Extent {
         let rows = self.rows.len();
         let step = (round_step(rows as f64 / 12.0).round() as usize).max(1);
         Extent { places: 0.0..rows.max(1) as f64, marks: (0..rows).step_by(step).map(|row| row as f64 + 0.5).collect() }
     }
 
-    /// The first of those that a row stands for.
+    /// The first source of the row, or target of the column, at a position.
     fn first_of(&self, place: f64) -> usize {
         place as usize * self.block
     }
@@ -481,7 +481,7 @@ fn draw_matrix(chart: &mut Chart<'_, '_>, matrix: &Matrix) -> Drawn {
     Ok(())
 }
 
-/// Summed up into blocks until it has at most [`MATRIX_MAX`] rows; also how many of the old rows make a new one.
+/// A matrix of at most [`MATRIX_MAX`] rows, summed up into blocks, and the number of old rows in each new one.
 pub fn shrunk(cells: impl Iterator<Item = (usize, usize, f64)>, size: usize) -> (Vec<Vec<f64>>, usize) {
     let block = size.div_ceil(MATRIX_MAX).max(1);
     let rows = size.div_ceil(block);
@@ -505,12 +505,12 @@ fn shortened(name: &str) -> String {
     short
 }
 
-/// XML cannot have control characters.
+/// Replaces control characters, which XML cannot contain.
 fn printable(text: &str) -> String {
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
-/// For the text and the attributes of XML; control characters, which XML cannot have, become `?`.
+/// Escapes text for XML and its attributes; control characters, which XML cannot contain, become `?`.
 pub fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

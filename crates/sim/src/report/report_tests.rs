@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reports of a made-up run: names and units stay, pictures and pages are well-formed, every arrow has both ends.
+//! Reports of a constructed run: names and units stay, pictures and pages are well-formed, every arrow has both ends.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -61,7 +61,7 @@ fn machine() -> Arc<Machine> {
     Arc::new(from_text(Path::new("small.toml"), MACHINE, &[]).unwrap())
 }
 
-/// A network on which every node sent to its neighbour, and when the last packet was there.
+/// A network on which every node has sent to its neighbour, and the time at which the last packet arrived.
 fn used_network(machine: &Machine) -> (Network, Time) {
     let mut network = Network::new(machine.topology.clone(), machine.routing.clone(), machine.network.clone()).unwrap();
     let mut queue: Queue<NetworkEvent> = Queue::new();
@@ -323,7 +323,7 @@ fn plots_of_odd_values_are_drawn() {
     }
 }
 
-/// Words of a picture and where they begin.
+/// The words of a picture, and the position of each.
 fn words_of(plot: &Plot) -> Vec<(String, f64, f64)> {
     let svg = plot.inline_svg();
     let parsed = roxmltree::Document::parse(&svg).unwrap();
@@ -370,7 +370,7 @@ fn many_lines_have_names_beside_the_picture_and_looks_of_their_own() {
     for pair in names.windows(2) {
         assert!(pair[0].1 > right && pair[1].2 >= pair[0].2 + 14.0, "{pair:?} right of {right}");
     }
-    // Six colours: the other six are the same in dashes, each of which is a line of its own.
+    // There are six colours: the other six lines use them again, dashed; each dash is an SVG line.
     let svg = plot.inline_svg();
     let of_color = |color: &str| svg.matches(&format!("stroke=\"{color}\"")).count();
     assert!(of_color("#0072B2") > 20 && of_color("#56B4E9") > 20, "{svg}");
@@ -387,7 +387,7 @@ fn a_matrix_names_the_nodes_and_the_worth_of_its_colours() {
     };
     let words = |plot: &Plot| words_of(plot).into_iter().map(|word| word.0).collect::<Vec<_>>();
     let two = words(&matrix(2, 1));
-    // Each of the two nodes once for each axis, and nothing between them.
+    // Each of the two nodes is marked once on each axis, and nothing between them.
     assert_eq!(two.iter().filter(|word| *word == "1").count(), 2, "{two:?}");
     assert!(two.contains(&"4 KiB".to_owned()) && two.contains(&"little".to_owned()), "{two:?}");
     assert!(!two.iter().any(|word| word.contains('.')), "{two:?}");
@@ -428,7 +428,7 @@ fn the_fabric_is_counted_where_it_was_used() {
     assert_eq!(fabric.flits_out.iter().sum::<u64>(), flits);
     assert_eq!(fabric.flits_in.iter().sum::<u64>(), flits);
     assert_eq!((fabric.links, fabric.utilisation_steps.iter().sum::<u64>()), (64, fabric.links_used));
-    // One step in each dimension, or two where the row wraps.
+    // One channel in each dimension, or two where the row wraps.
     assert!((32..64).contains(&fabric.links_used), "{}", fabric.links_used);
     assert!(fabric.busiest.windows(2).all(|pair| pair[0].busy >= pair[1].busy) && !fabric.busiest.is_empty());
     assert!(fabric.busiest[0].name.contains(" -> "), "{}", fabric.busiest[0].name);
@@ -520,7 +520,7 @@ fn threads_have_names_and_numbers_that_viewers_take() {
         assert!(names.contains_key(&(event["pid"].as_u64().unwrap(), event["tid"].as_u64().unwrap())), "{event}");
     }
     let all: Vec<&str> = names.values().map(String::as_str).collect();
-    // Rank 2 is on node 1; three messages at once need three lanes.
+    // Rank 2 is on node 1; three messages at once need three threads.
     assert_eq!(names[&(3, names.keys().find(|key| key.0 == 3).unwrap().1)], "rank 2");
     assert!(
         all.contains(&"channel \"4\"") && all.contains(&"on the wire (3)") && all.contains(&"NIC, sending"),
@@ -538,7 +538,7 @@ fn a_trace_says_what_was_left_out() {
     let notes = events(&json, "i");
     assert_eq!(notes.len(), 1);
     assert!(notes[0]["name"].as_str().unwrap().starts_with("111 spans are left out"));
-    // Arrows of messages that were cut still have both ends.
+    // The arrows of messages with missing spans still have both ends.
     assert_eq!(events(&json, "s").len(), events(&json, "f").len());
     let (empty, nothing) = self::written(&Trace::new(0));
     assert_eq!((nothing, events(&empty, "X").len()), (Written::default(), 0));
@@ -560,7 +560,7 @@ fn a_machine_is_described() {
     assert_eq!((facts.nodes, facts.routers, facts.diameter_links, facts.bisection_channels), (16, 16, 4, Some(8)));
     assert!(matches!(facts.deadlock, Deadlock::Acyclic(edges) if edges > 0), "{:?}", facts.deadlock);
     assert_eq!(facts.latencies.len(), 4);
-    // One link of 10 ns, a node's link at either end, two switches of 20 ns, one flit of 32 ns.
+    // One link of 10 ns, a node's link at each end, two switches of 20 ns, one flit of 32 ns.
     assert_eq!(facts.latencies[0], ("the nearest", 8, Time::from_ns(3 * 10 + 2 * 20 + 32)));
     assert_eq!(facts.latencies[2].2, Time::from_ns(6 * 10 + 5 * 20 + 32));
     let json = facts.json(&machine);

@@ -2,8 +2,8 @@
 //! A finished run of ranks, as a document and as JSON.
 //!
 //! Invariants
-//! 1. Everything but [`Run::wall`] is the same in two runs of the same simulation; without it so are document and
-//!    JSON, byte by byte.
+//! 1. Everything except [`Run::wall`] is equal in two runs of the same simulation; without it document and JSON are equal byte
+//!    by byte.
 //! 2. The names of the JSON's fields and their units do not change within one version of [`SCHEMA`]; fields may be
 //!    added.
 
@@ -25,49 +25,48 @@ use crate::node::{End, Model, Outcome, Waiting};
 use crate::program::Results;
 use crate::time::Time;
 
-/// The form of the JSON, and its version.
+/// The name of the JSON's schema, and its version.
 pub const SCHEMA: &str = "selvedge.sim.run/1";
-/// Stuck ranks that a terminal shows; the page and the JSON have all.
+/// The most stuck ranks that a terminal shows; the page and the JSON have all.
 const STUCK_SHOWN: usize = 20;
 
-/// All that is known when a run is over.
+/// A finished run.
 #[derive(Clone)]
 pub struct Run {
     pub machine: Arc<Machine>,
-    /// What ran: a built-in program's name, or an executable's.
+    /// The name of a built-in program, or of an executable.
     pub program: String,
-    /// Its parameters or its arguments, name and value; arguments have empty names.
+    /// Its parameters or arguments, name and value; the name of an argument is empty.
     pub parameters: Vec<(String, String)>,
     pub ranks: u32,
     /// Nodes that have ranks.
     pub nodes_used: u32,
     /// How the fabric was simulated.
     pub network: Model,
-    /// How the run was asked for beyond that: seed, placement, faults, overrides.
+    /// Further options of the run: seed, placement, faults, overrides.
     pub options: Vec<(String, String)>,
-    /// What the program itself found out, and what x stands for in its series.
+    /// The results of the program, and the quantity on the x axis of its series.
     pub results: Results,
     pub results_x: String,
     pub outcome: Outcome,
     pub fabric: Fabric,
     pub samples: Samples,
-    /// Bytes that each pair of nodes exchanged: from, to, bytes. Known where spans were kept.
+    /// Bytes that each pair of nodes exchanged: from, to, bytes. Empty if no spans were kept.
     pub pairs: Vec<(u32, u32, u64)>,
-    /// Spans kept, and left out beyond the limit.
+    /// Spans kept, and spans beyond the limit.
     pub spans: Option<(u64, u64)>,
-    /// What the reader should know.
+    /// Notes for the reader.
     pub notes: Vec<String>,
     pub wall: Option<Wall>,
 }
 
-/// Messages between pairs of nodes, out of the spans that a run has left: who sent a message first, and who first
-/// received it.
+/// Bytes between pairs of nodes, from the spans of a run. The source of a message is the node of its first span on a send
+/// engine, the target the node of its first span on a receive engine.
 pub fn pairs_of(trace: &Trace) -> Vec<(u32, u32, u64)> {
     use std::collections::BTreeMap;
     let mut senders: BTreeMap<u64, u32> = BTreeMap::new();
     let mut pairs: BTreeMap<(u32, u32), u64> = BTreeMap::new();
-    // The sender's NIC has the message before the target's has; a message is counted once, with the payload of its
-    // request.
+    // The sender's NIC has a message before the target's NIC. A message counts once, with the payload of its request.
     for span in trace.spans.iter().filter(|span| span.message != 0) {
         match span.unit {
             Unit::NicSend => {
@@ -88,7 +87,7 @@ pub fn pairs_of(trace: &Trace) -> Vec<(u32, u32, u64)> {
 const COUNTED: u32 = u32::MAX;
 
 impl Run {
-    /// "completed", "stuck", "interrupted", "died".
+    /// How the run ended: "completed", "stuck", "interrupted", "died".
     pub fn end(&self) -> &'static str {
         match self.outcome.end {
             End::Completed => "completed",
@@ -171,7 +170,7 @@ impl Run {
         table
     }
 
-    /// A built-in program's name, or that of an executable's file.
+    /// The name of a built-in program, or of an executable's file.
     fn short_name(&self) -> &str {
         let file = Path::new(&self.program).file_name().and_then(|name| name.to_str());
         file.unwrap_or(&self.program)
@@ -223,7 +222,7 @@ impl Run {
             .table(table)
     }
 
-    /// A row for each x, a column for each series.
+    /// The results of the program: a row for each x, a column for each series.
     fn result_section(&self) -> Section {
         let series = self.results.series();
         let mut xs: Vec<f64> = self.results.points.iter().map(|point| point.x).collect();
@@ -402,20 +401,20 @@ impl Run {
     }
 }
 
-/// Whether values lie so far apart, but for zeros, that a linear axis would show only the largest.
+/// Whether the values above zero are so far apart that a linear axis would show only the largest.
 pub(super) fn wide(values: impl Iterator<Item = f64> + Clone) -> bool {
     let least = values.clone().filter(|value| *value != 0.0).fold(f64::INFINITY, f64::min);
     least > 0.0 && values.fold(0.0, f64::max) >= 32.0 * least
 }
 
-/// Letters and digits, and dashes for all else.
+/// A file name: letters and digits, and dashes for all other characters.
 fn file_name(text: &str) -> String {
     let dashed: String =
         text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
     dashed.split('-').filter(|word| !word.is_empty()).collect::<Vec<_>>().join("-")
 }
 
-/// What a machine is, with every number that it was made from.
+/// A machine as JSON, with every number of its description.
 pub fn machine_json(machine: &Machine) -> Value {
     json!({
         "name": machine.name,
@@ -428,7 +427,7 @@ pub fn machine_json(machine: &Machine) -> Value {
     })
 }
 
-/// Of a histogram of picoseconds.
+/// A histogram of picoseconds as JSON.
 pub fn latency_json(latency: &Histogram<u64>) -> Value {
     if latency.is_empty() {
         return Value::Null;
@@ -446,7 +445,7 @@ pub fn latency_json(latency: &Histogram<u64>) -> Value {
     })
 }
 
-/// Bars that are a twentieth of a decade wide.
+/// A histogram of picoseconds as a plot, with bars of a twentieth of a decade.
 pub fn latency_plot(latency: &Histogram<u64>) -> Option<Plot> {
     const PER_DECADE: f64 = 20.0;
     let mut bars: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine's description as a sheet: every number with its unit and its source.
+//! A machine's description as a table: every number with its unit and its source.
 //!
-//! Invariant: every key of the description is here. The structs are taken apart whole, so that a new key does not
-//! compile until it is named.
+//! Invariant: every key of the description is in the table. The code destructures the structs without `..`, so a new key does
+//! not compile until it is added here.
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 
@@ -15,7 +15,7 @@ use crate::machine::description::{
 };
 use crate::machine::figure::Figure;
 
-/// One key.
+/// One key of the description.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
     /// "link.latency_ns".
@@ -173,7 +173,7 @@ impl Sheet {
     }
 }
 
-/// Names have their units at their ends.
+/// The unit of a key, which is the end of its name.
 fn unit(key: &str) -> &'static str {
     let last = key.rsplit('.').next().unwrap_or(key);
     let last = last.strip_suffix("_max").unwrap_or(last);
@@ -188,7 +188,7 @@ fn unit(key: &str) -> &'static str {
     ends.iter().find(|(end, _)| last.ends_with(end)).map_or("", |(_, unit)| unit)
 }
 
-/// A field of the description.
+/// Adds a field of the description to the table.
 trait Add {
     fn add_to(&self, sheet: &mut Sheet, key: &str);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The study of seed 002, figures 2-20 to 2-22, as a document and as JSON: blocking rate on the mesh, deadlock
-//! probability and length of the cycles on mesh and torus, each against the locality of the traffic.
+//! The study of seed 002, figures 2-20 to 2-22, as a document and as JSON: blocking rate on the mesh, deadlock probability
+//! and length of cycles on mesh and torus, each over the locality of the traffic.
 
 use serde_json::{Value, json};
 
@@ -9,15 +9,15 @@ use super::plot::{Axis, Line, Plot, Shape};
 use super::{Wall, words};
 use crate::traffic::study::{StudyConfig, StudyPoint};
 
-/// The form of the JSON, and its version.
+/// The name of the JSON's schema, and its version.
 pub const SCHEMA: &str = "selvedge.sim.study/1";
 
-/// What came out.
+/// The results of a study.
 #[derive(Clone, Debug)]
 pub struct Study {
     pub config: StudyConfig,
     pub points: Vec<StudyPoint>,
-    /// Points that an interruption left out.
+    /// Points that are missing because the study was interrupted.
     pub missing: usize,
     pub wall: Option<Wall>,
 }
@@ -63,7 +63,7 @@ impl Study {
         Document { title: "Blocking and deadlock by locality".into(), about: about.into(), sections }
     }
 
-    /// Routings of a topology, in the order of the points.
+    /// The routings of a topology, in the order of the points.
     fn routings(&self, topology: &str) -> Vec<&'static str> {
         let mut routings = Vec::new();
         for point in self.points.iter().filter(|point| point.topology == topology) {

@@ -2,18 +2,18 @@
 //! Spans as a trace for the Perfetto viewer (<https://ui.perfetto.dev>), in the JSON form of "Trace Event Format"
 //! (Google).
 //!
-//! Each node is a process, each of its units a thread: the ranks' programs, the host, the two sides of the NIC, the
-//! wire. The fabric is a process of its own, with a thread for each channel. Arrows (flow events) join the spans of
-//! one message in order of time: host, NIC, wire, channels, the target's NIC, and back.
+//! In the viewer each node is a process and each of its units a thread: the programs of its ranks, the host, the two engines
+//! of the NIC, the wire. The fabric is another process, with a thread for each channel. Arrows (flow events) connect the
+//! spans of one message in order of time: host, NIC, wire, channels, the target's NIC, and back.
 //!
 //! Invariants
-//! 1. Spans of one thread do not overlap, as the format demands: a unit that is in several at once has several threads.
-//! 2. Each flow has exactly one beginning and one end; a message with one span has none.
+//! 1. Spans of one thread do not overlap, as the format demands: a unit with overlapping spans has several threads.
+//! 2. Each flow has exactly one start and one end; a message with only one span has no flow.
 //! 3. Times are whole nanoseconds, written as microseconds with three decimals; the exact ones are in each span's
 //!    arguments, in picoseconds. A span's end is rounded as its start is, so that neighbours stay neighbours.
 //! 4. Two runs of the same simulation give the same bytes.
 //!
-//! Costs: O(spans log spans); 20 bytes a span beside the spans themselves. The text is written as it is made, about
+//! Costs: O(spans log spans); 20 bytes a span beside the spans themselves. The text is written while it is generated, about
 //! 200 bytes a span.
 
 use std::collections::BTreeMap;
@@ -24,9 +24,9 @@ use serde_json::json;
 use crate::node::trace::{Span, Trace, Unit};
 use crate::time::Time;
 
-/// Names that spans do not carry.
+/// Names for the viewer, which the spans do not contain.
 pub struct Names<'a> {
-    /// Of the whole.
+    /// The title of the trace.
     pub title: &'a str,
     /// The node of each rank.
     pub nodes: &'a [u32],
@@ -34,28 +34,29 @@ pub struct Names<'a> {
     pub channel: &'a dyn Fn(u32) -> String,
 }
 
-/// What was written.
+/// Counts of what was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub spans: u64,
-    /// Spans beyond the limit, of which the trace says how many.
+    /// Spans beyond the limit of the trace, which are missing.
     pub left_out: u64,
     pub flows: u64,
 }
 
-/// The process of the fabric; node n is process n + 2, for 0 means something else to viewers.
+/// The process of the fabric. Node n is process n + 2, for process 0 has a special meaning in viewers.
 const FABRIC: u32 = 1;
-/// The number of the first thread: above those of all processes, for a thread with its process's number is its main
-/// thread to viewers.
+/// The number of the first thread. It is above those of all processes, for viewers take a thread with the number of its
+/// process for the main thread.
 const FIRST_THREAD: u32 = 1 << 25;
 
-/// Where a span is shown: process; program, host, NIC's sides, wire or channel; which of these; which lane.
+/// The thread that shows a span: process; kind of unit (program, host, send engine, receive engine, wire, channel); number of
+/// the rank or channel; number of the thread among those of the unit.
 type Place = (u32, u8, u32, u32);
 
 /// Writes a trace.
 pub fn write(trace: &Trace, names: &Names<'_>, out: &mut dyn Write) -> io::Result<Written> {
     let mut order: Vec<u32> = (0..trace.spans.len() as u32).collect();
-    // At one time the longer first; those alike as they were found.
+    // Of spans with one start the longer first; equal ones in the order in which they were recorded.
     order.sort_by_key(|&at| (ns(span(trace, at).start), std::cmp::Reverse(ns(span(trace, at).end)), at));
     let (threads, places) = threads(trace, names, &order);
     let chain = chain(trace, &order);
@@ -103,26 +104,26 @@ fn place(span: &Span, names: &Names<'_>) -> Place {
     }
 }
 
-/// The thread of each span, the first of its unit's that is free; and what each thread is.
+/// The thread of each span, which is the first free thread of its unit; and the place of each thread.
 fn threads(trace: &Trace, names: &Names<'_>, order: &[u32]) -> (Vec<u32>, Vec<Place>) {
-    // When each lane of a unit is free, and its number in order of appearance.
-    let mut lanes: BTreeMap<Place, Vec<(u64, u32)>> = BTreeMap::new();
+    // For each thread of a unit, when it is free, and its number in order of appearance.
+    let mut unit_threads: BTreeMap<Place, Vec<(u64, u32)>> = BTreeMap::new();
     let mut appeared = Vec::new();
     let mut threads = vec![0; trace.spans.len()];
     for &at in order {
         let span = span(trace, at);
         let place = place(span, names);
-        let lanes = lanes.entry(place).or_default();
-        let free = lanes.iter().position(|(end, _)| *end <= ns(span.start));
-        let lane = free.unwrap_or_else(|| {
-            lanes.push((0, appeared.len() as u32));
-            appeared.push((place.0, place.1, place.2, lanes.len() as u32 - 1));
-            lanes.len() - 1
+        let unit_threads = unit_threads.entry(place).or_default();
+        let free = unit_threads.iter().position(|(end, _)| *end <= ns(span.start));
+        let index = free.unwrap_or_else(|| {
+            unit_threads.push((0, appeared.len() as u32));
+            appeared.push((place.0, place.1, place.2, unit_threads.len() as u32 - 1));
+            unit_threads.len() - 1
         });
-        lanes[lane].0 = ns(span.end);
-        threads[at as usize] = lanes[lane].1;
+        unit_threads[index].0 = ns(span.end);
+        threads[at as usize] = unit_threads[index].1;
     }
-    // Numbered in the order in which they are to be seen.
+    // Threads get numbers in the order in which viewers show them.
     let mut sorted: Vec<u32> = (0..appeared.len() as u32).collect();
     sorted.sort_unstable_by_key(|&number| appeared[number as usize]);
     let mut numbers = vec![0; appeared.len()];
@@ -131,7 +132,7 @@ fn threads(trace: &Trace, names: &Names<'_>, order: &[u32]) -> (Vec<u32>, Vec<Pl
     (threads, sorted.iter().map(|&old| appeared[old as usize]).collect())
 }
 
-/// A span's place among those of its message.
+/// The position of a span among those of its message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Link {
     Alone,
@@ -172,14 +173,14 @@ impl Writer<'_> {
         self.out.write_all(if std::mem::take(&mut self.first) { b"\n" } else { b",\n" })
     }
 
-    /// Names, and the order in which viewers show them.
+    /// Writes the names of processes and threads, and the order in which viewers show them.
     fn name_threads(&mut self, names: &Names<'_>, places: &[Place]) -> io::Result<()> {
         let mut process = 0;
-        for (number, &(pid, unit, which, lane)) in places.iter().enumerate() {
+        for (number, &(pid, unit, which, index)) in places.iter().enumerate() {
             if pid != process {
                 process = pid;
                 let name = if pid == FABRIC { "fabric".to_owned() } else { (names.node)(pid - 2) };
-                // The fabric last.
+                // The fabric is shown last.
                 let place = if pid == FABRIC { FIRST_THREAD } else { pid };
                 self.name("process_name", pid, 0, json!({ "name": name }))?;
                 self.name("process_sort_index", pid, 0, json!({ "sort_index": place }))?;
@@ -192,7 +193,7 @@ impl Writer<'_> {
                 4 => "on the wire".to_owned(),
                 _ => (names.channel)(which),
             };
-            let name = if lane == 0 { name } else { format!("{name} ({})", lane + 1) };
+            let name = if index == 0 { name } else { format!("{name} ({})", index + 1) };
             let tid = number as u32 + FIRST_THREAD;
             self.name("thread_name", pid, tid, json!({ "name": name }))?;
             self.name("thread_sort_index", pid, tid, json!({ "sort_index": number }))?;
@@ -223,7 +224,7 @@ impl Writer<'_> {
         self.out.write_all(b"}}")
     }
 
-    /// It is bound to the span that was written before it.
+    /// Writes an end of an arrow; viewers bind it to the span that was written before it.
     fn flow(&mut self, span: &Span, (pid, tid): (u32, u32), link: Link) -> io::Result<()> {
         let phase = match link {
             Link::First => "s",
@@ -251,7 +252,7 @@ impl Writer<'_> {
     }
 }
 
-/// Nanoseconds, written as microseconds.
+/// Nanoseconds, formatted as microseconds.
 struct Micros(u64);
 
 impl std::fmt::Display for Micros {

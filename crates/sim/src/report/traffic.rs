@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Traffic on a network alone, at one load or at several, as a document and as JSON.
 //!
-//! Invariant: as of a run ([`super::run`]): all but [`Traffic::wall`] is the same whenever it is done again.
+//! Invariant, as for a run ([`super::run`]): everything except [`Traffic::wall`] is equal in two runs.
 
 use std::sync::Arc;
 
@@ -17,17 +17,17 @@ use crate::machine::Machine;
 use crate::network::LossReason;
 use crate::traffic::{Stop, TrafficConfig, TrafficResults};
 
-/// The form of the JSON, and its version.
+/// The name of the JSON's schema, and its version.
 pub const SCHEMA: &str = "selvedge.sim.traffic/1";
 
-/// What was sent, and what became of it.
+/// Traffic and its results.
 #[derive(Clone)]
 pub struct Traffic {
     pub machine: Arc<Machine>,
-    /// But for the load, which each of the results has.
+    /// The configuration; each of the results has its own load.
     pub config: TrafficConfig,
     pub options: Vec<(String, String)>,
-    /// One for each load, ascending.
+    /// One result for each load, ascending.
     pub results: Vec<TrafficResults>,
     pub wall: Option<Wall>,
 }
@@ -131,7 +131,7 @@ impl Traffic {
         table
     }
 
-    /// What became of all packets of each run, and of each reason for which some did not arrive.
+    /// The packets of each run, delivered and lost, with the reasons of losses.
     fn loss_section(&self) -> Section {
         let mut heads = vec![">load", ">link changes", ">injected", ">delivered"];
         let reasons = LossReason::ALL.map(|reason| format!(">{}", reason.words()));
@@ -188,7 +188,7 @@ impl Traffic {
         Some(format!("At a load of {}: {why}.", words::percent(run.load)))
     }
 
-    /// What a sweep of loads shows.
+    /// The curves over several loads.
     fn curves(&self) -> Vec<Plot> {
         let curve = |name: &str, of: fn(&TrafficResults) -> f64| Line {
             name: name.to_owned(),

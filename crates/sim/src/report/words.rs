@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Numbers as people read them: three digits and a unit.
+//! Numbers as text for a reader: three significant digits and a unit.
 
 /// "999 ns", "1.23 us"; from nanoseconds.
 pub fn time_ns(ns: f64) -> String {
@@ -21,7 +21,7 @@ pub fn bytes(value: f64) -> String {
     }
 }
 
-/// "1.23 M": with a decimal prefix, which a unit may follow.
+/// "1.23 M": with a decimal prefix, to which a unit may be appended.
 pub fn scaled(value: f64) -> String {
     match value.abs() {
         v if v >= 999.5e6 => format!("{} G", digits(value / 1e9)),
@@ -39,7 +39,7 @@ pub fn bytes_per_s(value: f64) -> String {
     format!("{}B/s", scaled(value))
 }
 
-/// Of a share.
+/// A share as a percentage.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         v if v != 0.0 && v < 0.1 => format!("{v:.3} %"),
@@ -48,7 +48,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// No more digits than it has.
+/// A number without superfluous digits.
 pub fn plain(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 { format!("{value:.0}") } else { digits(value) }
 }

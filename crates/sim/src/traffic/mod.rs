@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Synthetic traffic on a network alone: how much it carries, how late, and what is in the way.
+//! Synthetic traffic on a network alone: throughput, latency, blocking and deadlocks.
 //!
-//! Every node makes messages at random times, independent of all others (exponential gaps), cuts them into packets and
-//! hands them to its injection channel. Load is the share of the injection channel's time that this takes, overhead
-//! included: at 1 every node sends without a pause. After a warm-up everything is measured for an interval; then nothing
-//! new is made, and what was made in the interval is waited for.
+//! Every node generates messages at random times, independent of all others (exponential gaps), cuts them into packets and
+//! injects them. The load is the share of the injection channel's time that the packets take, overhead included: at 1 every
+//! node sends without a pause. After a warm-up, traffic is measured for an interval. Then no new message is generated, and
+//! the run waits for the messages of the interval.
 //!
-//! A node whose source queue is full makes no message until it has room, so that an overloaded network does not fill the
-//! memory; what was not made counts as not offered. Packets' latency counts from the making of their message.
+//! A node whose source queue is full generates no message until the queue has room, so that an overloaded network does not
+//! use up memory. A message that was not generated does not count as offered. The latency of a packet starts when its
+//! message is generated.
 //!
-//! Links may fail and come back meanwhile. Invariant: of all packets that were injected each is delivered, lost for one
-//! reason, or still under way at the end ([`Totals`]).
+//! Links may fail and be repaired during a run. Invariant: each injected packet is delivered, lost for one reason, or in
+//! flight at the end ([`Totals`]).
 //!
-//! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of seed 002, figures 2-20 to
-//! 2-22.
+//! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of
+//! seed 002, figures 2-20 to 2-22.
 
 mod pattern;
 mod results;
@@ -38,22 +39,22 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::time::Time;
 
-/// What the nodes do.
+/// The traffic of the nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrafficConfig {
     pub pattern: Pattern,
-    /// Share of the injection channels' time, above 0, up to 1.
+    /// Load: the share of the injection channels' time, above 0 and at most 1.
     pub load: f64,
     /// Payload of each message.
     pub message_bytes: u32,
     pub warm_up: Time,
     pub measured: Time,
-    /// How long what was measured is waited for at most.
+    /// The longest wait for the messages of the interval after its end.
     pub drain_max: Time,
-    /// Packets that wait in a node; above it the node makes no message.
+    /// The most packets in a node's source queue; a node with more generates no message.
     pub source_packets_max: u32,
     pub seed: u64,
-    /// Links that fail and come back, in order of time.
+    /// Failures and repairs of channels, in order of time.
     pub faults: Vec<Fault>,
 }
 
@@ -73,14 +74,14 @@ impl Default for TrafficConfig {
     }
 }
 
-/// Why traffic cannot be made.
+/// Why traffic cannot be generated. Each message says what to change.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum TrafficError {
     #[error(transparent)]
     Pattern(#[from] PatternError),
     #[error(transparent)]
     Network(#[from] NetworkError),
-    #[error("a load of {load} is no share of the injection bandwidth; give more than 0, and 1 at most")]
+    #[error("a load of {load} is not a share of the injection bandwidth; give more than 0, and 1 at most")]
     Load { load: f64 },
     #[error("nothing is measured in an interval of {measured}; give a longer one")]
     Interval { measured: Time },
@@ -88,17 +89,17 @@ pub enum TrafficError {
     Source { limit: u32, packets: u32 },
 }
 
-/// How far a run has come.
+/// The progress of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Progress {
     pub now: Time,
-    /// When nothing new will be made any more.
+    /// The end of the measured interval, after which no message is generated.
     pub until: Time,
     pub hops: u64,
     pub in_flight: u64,
 }
 
-/// Runs traffic. `progress` is called now and then, and may break the run off: what there is then is given.
+/// Runs traffic. `progress` is called from time to time; if it gives false, the run ends, with the results so far.
 pub fn run(
     topology: Arc<Topology>,
     routing: Routing,
@@ -115,9 +116,9 @@ pub fn run(
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Network(NetworkEvent),
-    /// A node makes its next message.
+    /// A node generates its next message.
     Make(u32),
-    /// The fault of this number.
+    /// The fault with this index in the configuration happens.
     Fault(u32),
 }
 
@@ -130,16 +131,16 @@ impl Schedule for Events {
     }
 }
 
-/// What was counted up to a moment.
+/// The statistics at a time.
 #[derive(Clone, Debug, Default)]
 struct Snapshot {
     at: Time,
     statistics: NetworkStatistics,
-    /// Flits of each channel.
+    /// Flits sent over each channel.
     flits: Vec<u64>,
 }
 
-/// How many events pass between two reports of progress.
+/// Events between two reports of progress.
 const PROGRESS_EVENTS: u64 = 1 << 14;
 
 struct Generator<'a> {
@@ -152,7 +153,7 @@ struct Generator<'a> {
     packets: u32,
     messages: u64,
     until: Time,
-    /// Packets made in the interval that are still under way.
+    /// Packets generated in the interval that are still in flight.
     outstanding: u64,
     latency: Histogram<u64>,
     latency_sum_ns: f64,
@@ -162,7 +163,7 @@ struct Generator<'a> {
     totals: Totals,
     offered_flits: u64,
     accepted_flits: u64,
-    /// Packets that arrived in the interval and had not been taken out of a deadlock.
+    /// Packets that arrived in the interval and were not taken out of a deadlock.
     undisturbed: u64,
     not_made: u64,
     begin: Option<Snapshot>,
@@ -187,7 +188,7 @@ impl<'a> Generator<'a> {
         let gap_mean_ps = busy.as_ps() as f64 / traffic.load;
         let mut random = Random::new(traffic.seed, u64::from_le_bytes(*b"traffic\0"));
         let mut queue = Events(Queue::new());
-        // What comes after the end would only put it off.
+        // Faults after the end of the run would only delay it.
         let end = traffic.warm_up + traffic.measured + traffic.drain_max;
         for (number, fault) in traffic.faults.iter().enumerate().filter(|(_, fault)| fault.at <= end) {
             queue.0.schedule(fault.at, Event::Fault(number as u32));
@@ -318,7 +319,7 @@ impl<'a> Generator<'a> {
                 }
                 if measured {
                     let latency = at - injected;
-                    // The histogram grows; it refuses nothing.
+                    // The histogram resizes itself, so it accepts every value.
                     let _ = self.latency.record(latency.as_ps().max(1));
                     self.latency_sum_ns += latency.as_ns_f64();
                     self.hops += u64::from(delivery.hops);
@@ -344,7 +345,7 @@ impl<'a> Generator<'a> {
     }
 }
 
-/// The payloads of a message's packets.
+/// The payload of each packet of a message.
 fn cut(message_bytes: u32, packet_bytes: u32) -> impl Iterator<Item = u32> {
     let packets = message_bytes.div_ceil(packet_bytes).max(1);
     (0..packets).map(move |packet| (message_bytes - packet * packet_bytes).min(packet_bytes))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Where synthetic messages go.
+//! Patterns of synthetic traffic: the targets of messages.
 //!
 //! Names and definitions are those of the literature (Dally and Towles, Principles and Practices of Interconnection
 //! Networks, 2004, section 3.2), and `locality` as in the study of seed 002, section 2.7.
@@ -12,26 +12,26 @@ use thiserror::Error;
 
 use crate::random::Random;
 
-/// Who sends to whom.
+/// A traffic pattern.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pattern {
-    /// Any other node, each equally likely.
+    /// All other nodes are equally likely.
     Uniform,
-    /// With this probability a node in the neighbourhood: of the same router or of one that is linked to it. Else uniform.
+    /// With this probability a node of the neighbourhood, on the same router or on a neighbouring router; otherwise uniform.
     Locality(f64),
-    /// With this probability one node, else uniform.
+    /// With this probability one node, otherwise uniform.
     Hotspot { node: u32, probability: f64 },
-    /// Nodes as a square, row by row: from (row, column) to (column, row). Those on the diagonal send nothing.
+    /// The nodes form a square, row by row: from (row, column) to (column, row). Nodes on the diagonal send nothing.
     Transpose,
-    /// From node i to the i-th from the end: all bits inverted where there are 2^k nodes.
+    /// From node i to the i-th node from the end: with 2^k nodes, to the node with all bits inverted.
     BitComplement,
-    /// To the next node, the last to the first.
+    /// To the next node, and from the last node to the first.
     Neighbour,
-    /// Almost half way round in each dimension of a mesh or torus, or round all nodes elsewhere.
+    /// Almost half way round in each dimension of a mesh or torus; on other topologies, almost half way round all nodes.
     Tornado,
 }
 
-/// A pattern that there is not, or that does not fit.
+/// Why a pattern is invalid, or does not fit a network.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum PatternError {
     #[error(
@@ -85,7 +85,7 @@ fn probability(pattern: &'static str, example: &'static str, word: Option<&str>)
     value.ok_or_else(|| PatternError::Probability { pattern, given: word.into(), example })
 }
 
-/// As it is read.
+/// Shown as it is parsed.
 impl fmt::Display for Pattern {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -100,7 +100,7 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// A pattern on a topology, ready to be asked.
+/// A pattern, prepared for a topology.
 #[derive(Debug)]
 pub struct Destinations {
     nodes: u32,
@@ -110,7 +110,7 @@ pub struct Destinations {
 #[derive(Debug)]
 enum Kind {
     Uniform,
-    /// The neighbourhood of router `r`: `near[first[r]..first[r + 1]]`; and the router of each node.
+    /// The nodes in the neighbourhood of router `r` are `near[first[r]..first[r + 1]]`; also the router of each node.
     Locality {
         probability: f64,
         near: Vec<u32>,
@@ -121,7 +121,7 @@ enum Kind {
         node: u32,
         probability: f64,
     },
-    /// One destination for each node.
+    /// One target for each node.
     Fixed(Vec<u32>),
 }
 
@@ -151,7 +151,7 @@ impl Destinations {
         Ok(Destinations { nodes, kind })
     }
 
-    /// Whether a node sends anything at all.
+    /// Whether a node sends messages.
     pub fn sends(&self, from: NodeId) -> bool {
         match &self.kind {
             Kind::Fixed(to) => to[from.0 as usize] != from.0,
@@ -159,7 +159,7 @@ impl Destinations {
         }
     }
 
-    /// Where a node's next message goes: never to itself, if it sends at all.
+    /// The target of a node's next message; it is another node, if the node sends messages.
     pub fn next(&self, from: NodeId, random: &mut Random) -> NodeId {
         let other = |random: &mut Random| {
             let step = 1 + random.below(u64::from(self.nodes) - 1);
@@ -174,7 +174,7 @@ impl Destinations {
                 let router = router[from.0 as usize] as usize;
                 let near = &near[first[router] as usize..first[router + 1] as usize];
                 if near.len() > 1 && random.chance(*probability) {
-                    // The list has the node itself, once: the last takes its place.
+                    // The list contains the node itself once; the last node of the list replaces it.
                     let chosen = near[random.below(near.len() as u64 - 1) as usize];
                     if chosen == from.0 { near[near.len() - 1] } else { chosen }
                 } else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a run of traffic gives.
+//! The results of a run of traffic.
 
 use std::collections::BTreeMap;
 
@@ -9,58 +9,58 @@ use super::{Generator, Snapshot};
 use crate::network::{LossReason, Stuck, ratio};
 use crate::time::Time;
 
-/// All of the measured interval, unless said otherwise.
+/// The results of a run: those of the measured interval, unless the comment of a field says otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TrafficResults {
     pub pattern: String,
     pub nodes: u32,
     pub channels: u32,
-    /// Why the run ended before everything measured had arrived.
+    /// Why the run ended before all packets of the interval had arrived.
     pub stopped: Option<Stop>,
-    /// Shares of the injection channels' time, all nodes together: what was asked for, what was made, what arrived.
+    /// Shares of the injection channels' time, over all nodes: the load requested, the load generated, and the load delivered.
     pub load: f64,
     pub offered: f64,
     pub accepted: f64,
-    /// Payload that arrived, each node's share of it.
+    /// Payload that arrived, per node.
     pub accepted_bytes_per_s_per_node: f64,
-    /// Packets that were made in the interval, and arrived (then or later), and those that were lost.
+    /// Packets of the interval that arrived, in it or later, and packets of the interval that were lost.
     pub packets: u64,
     pub lost: u64,
-    /// Why those were lost, with a number for each reason that there is.
+    /// The number of lost packets for each reason.
     pub lost_by_reason: BTreeMap<LossReason, u64>,
-    /// Messages that were not made, because their nodes were full.
+    /// Messages that were not generated, because the source queues of their nodes were full.
     pub messages_not_made: u64,
-    /// From the making of a message to the arrival of a packet's last byte.
+    /// From the generation of a message to the arrival of a packet's last byte.
     pub latency: Latency,
     /// Routers that a packet crossed.
     pub hops_mean: f64,
-    /// Share of the heads at routers that did not get their channel at once, and how long those waited.
+    /// Share of the heads at routers that were blocked, and how long they were blocked.
     pub blocking_rate: f64,
     pub blocking_time_mean_ns: f64,
-    /// Cycles of packets that waited for each other, and for each length in virtual channels how many there were.
+    /// Deadlocks, and their number for each length of the cycle in virtual channels.
     pub deadlocks: u64,
     pub deadlocked_packets: u64,
-    /// Share of the packets that were taken out of such a cycle, of those and all that arrived.
+    /// Packets taken out of a deadlock, as a share of these and all packets that arrived.
     pub deadlock_probability: f64,
     pub cycle_length_mean: f64,
     pub cycle_lengths: BTreeMap<u32, u64>,
-    /// Packets taken out of them.
+    /// Packets taken out of deadlocks.
     pub recovered: u64,
-    /// The cycle that stopped the run: each waits for the next, the last for the first.
+    /// The deadlock that stopped the run: each packet waits for the next, the last for the first.
     pub cycle: Vec<CycleMember>,
     pub retransmissions: u64,
-    /// Share of the time in which a channel between routers carries flits.
+    /// Share of the time for which a channel between routers carries flits.
     pub channel_utilisation_mean: f64,
     pub channel_utilisation_max: f64,
     pub busiest_channels: Vec<BusyChannel>,
-    /// Of the whole run.
+    /// Packet hops of the whole run.
     pub packet_hops: u64,
     pub events: u64,
     pub simulated_ns: f64,
     pub whole_run: Totals,
 }
 
-/// Packets of a whole run, warm-up included: `injected` is the sum of the three that follow.
+/// Packets of a whole run, warm-up included: `injected` is the sum of the three fields after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
     pub injected: u64,
@@ -68,7 +68,7 @@ pub struct Totals {
     pub lost: BTreeMap<LossReason, u64>,
     /// In the network when the run ended, the nodes' queues included.
     pub under_way: u64,
-    /// Channels that failed or came back.
+    /// Failures and repairs of channels.
     pub link_changes: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct Latency {
     pub max_ns: f64,
 }
 
-/// A packet that cannot leave the end of a channel.
+/// A packet of a deadlock: it cannot leave the buffer at the end of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct CycleMember {
     pub channel: u32,
@@ -98,15 +98,15 @@ pub struct BusyChannel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stop {
-    /// By the caller.
+    /// The caller interrupted it.
     Interrupted,
-    /// By the policy to leave deadlocks as they are.
+    /// A deadlock, under the policy to leave it.
     Deadlock,
-    /// What was made did not arrive in time.
+    /// Packets of the interval did not arrive in time.
     NotDrained,
 }
 
-/// How many of the busiest channels are told.
+/// The number of busiest channels that are listed.
 const BUSIEST: usize = 8;
 
 impl Generator<'_> {
@@ -121,7 +121,7 @@ impl Generator<'_> {
     }
 
     pub(super) fn results(&mut self, stopped: Option<Stop>) -> TrafficResults {
-        // A run that was broken off has measured up to now.
+        // The interval of an interrupted run ends at the interruption.
         let now = self.queue.0.now();
         let end = self.end.take().unwrap_or_else(|| self.snapshot(now.min(self.until)));
         let begin = self.begin.take().unwrap_or_else(|| self.snapshot(end.at));

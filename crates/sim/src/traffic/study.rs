@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The study of seed 002, section 2.7, figures 2-20 to 2-22: how often packets block, and how often they lock up, against
+//! The study of seed 002, section 2.7, figures 2-20 to 2-22: how often packets are blocked, and how often they deadlock, over
 //! the locality of the traffic, on a mesh and a torus of 16 x 16 routers with one virtual channel.
 //!
-//! What the seed says of ATOLL, and what is assumed here:
+//! The parameters of ATOLL from the seed, and assumptions where the seed gives none:
 //!
 //! | parameter | value | from |
 //! |---|---|---|
@@ -11,12 +11,13 @@
 //! | link bandwidth | 300 MB/s | one byte a cycle of 300 MHz (section 2.6.1); 269 MB/s were measured |
 //! | a hop | 117 ns | 4.0 us after 7 hops less 3.3 us after 1, over 6 (section 2.6.1); assumed 40 ns link, 77 ns switch |
 //! | flit, buffer | 16 bytes, 8 flits | assumed: covers a credit's round trip, and is shorter than a message |
-//! | messages | 240 bytes and a header of 16 | assumed: a message lies across two or three routers |
-//! | load | 15 % of the injection bandwidth | assumed: about what the mesh carries of uniform traffic |
+//! | messages | 240 bytes and a header of 16 | assumed: a message extends over two or three routers |
+//! | load | 15 % of the injection bandwidth | assumed: about the uniform traffic that the mesh carries |
 //! | time for a deadlock to be resolved | 10 us | assumed: software takes the message out and sends it on |
 //!
-//! Shortest path breaks ties by a hash of router and destination, which leaves it unconstrained in its turns, as the
-//! seed's Dijkstra is. Figures are not compared in numbers, as the seed gives none of these parameters; their order is.
+//! Shortest path breaks ties by a hash of router and destination, so its turns are not restricted, as with Dijkstra's
+//! algorithm in the seed. The order of the curves is compared with the figures of the seed; their values are not, for the
+//! seed does not give the assumed parameters.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use super::{Pattern, Stop, TrafficConfig, TrafficError, TrafficResults, run};
 use crate::network::{Arbitration, DeadlockPolicy, LinkConfig, NetworkConfig, SwitchConfig, Switching};
 use crate::time::Time;
 
-/// What is studied.
+/// The parameters of a study.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StudyConfig {
     /// Routers in each of the two dimensions.
@@ -37,10 +38,10 @@ pub struct StudyConfig {
     pub localities: Vec<f64>,
     pub load: f64,
     pub message_bytes: u32,
-    /// Runs of each point, each with its own seed.
+    /// Runs for each point, each with its own seed.
     pub runs: u32,
     pub warm_up: Time,
-    /// Of each run.
+    /// The measured interval of each run.
     pub measured: Time,
     pub seed: u64,
     pub network: NetworkConfig,
@@ -62,7 +63,7 @@ impl Default for StudyConfig {
     }
 }
 
-/// The network above, but for its topology and its routing.
+/// The network of ATOLL, without its topology and routing.
 pub fn atoll() -> NetworkConfig {
     NetworkConfig {
         link: LinkConfig {
@@ -92,8 +93,8 @@ pub struct Curve {
     pub algorithm: Algorithm,
 }
 
-/// The curves: dimension order on the torus has no second virtual channel to part its rings with, as in ATOLL, and its
-/// modified form is the one that the seed says can be used there.
+/// The curves. As in ATOLL, dimension order on the torus has no second virtual channel to break the cycles of the rings; its
+/// modified form can be used there, according to the seed.
 pub const CURVES: [Curve; 8] = [
     Curve { torus: false, algorithm: Algorithm::DimensionOrder },
     Curve { torus: false, algorithm: Algorithm::ShortestPath },
@@ -105,29 +106,29 @@ pub const CURVES: [Curve; 8] = [
     Curve { torus: true, algorithm: Algorithm::UpDown },
 ];
 
-/// One point of a curve: means over its runs.
+/// One point of a curve: the means over its runs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct StudyPoint {
     /// `mesh` or `torus`.
     pub topology: &'static str,
     pub routing: &'static str,
     pub locality: f64,
-    /// Share of the heads at routers that did not get their channel at once.
+    /// Share of the heads at routers that were blocked.
     pub blocking_rate: f64,
     pub blocking_time_mean_ns: f64,
-    /// Share of the packets that were taken out of a deadlock, of those and all that arrived.
+    /// Packets taken out of a deadlock, as a share of these and all packets that arrived.
     pub deadlock_probability: f64,
     /// Share of the runs that had a deadlock.
     pub deadlocked_runs: f64,
     pub deadlocks: u64,
-    /// Virtual channels in a cycle; 0 where there was none.
+    /// Mean length of a cycle in virtual channels; 0: there was none.
     pub cycle_length_mean: f64,
     pub latency_mean_ns: f64,
     pub accepted: f64,
     pub packets: u64,
 }
 
-/// Why a study cannot be made.
+/// Why a study cannot be run.
 #[derive(Debug, Error, Clone, PartialEq)]
 pub enum StudyError {
     #[error(transparent)]
@@ -138,8 +139,8 @@ pub enum StudyError {
     Traffic(#[from] TrafficError),
 }
 
-/// All points, curve after curve. `progress` is called after each with the number of points to come, and may break the
-/// study off: what there is then is given.
+/// All points, curve after curve. `progress` is called after each point with the number of points that remain; if it gives
+/// false, the study ends, with the points so far.
 pub fn study(
     config: &StudyConfig,
     curves: &[Curve],
@@ -182,7 +183,7 @@ fn one_run(
         message_bytes: config.message_bytes,
         warm_up: config.warm_up,
         measured: config.measured,
-        // A saturated network would take long to drain, and what is asked for here is known before.
+        // A saturated network takes long to drain, and the study needs only the measured interval.
         drain_max: Time::ZERO,
         source_packets_max: 64,
         seed,

@@ -45,7 +45,7 @@ fn uniform_traffic_saturates_below_the_bound_and_not_far_from_it() {
         let full = go(topology.clone(), algorithm, NetworkConfig::default(), &short("uniform", 1.0));
         assert!(full.accepted <= bound * 1.03, "{name}: {} accepted", full.accepted);
         assert!(full.accepted >= bound * share, "{name}: only {} accepted", full.accepted);
-        // What is offered below saturation arrives.
+        // Below saturation all offered traffic arrives.
         let low = bound * share * 0.6;
         let some = go(topology, algorithm, NetworkConfig::default(), &short("uniform", low));
         assert!((some.offered / low - 1.0).abs() < 0.1, "{name}: {} offered of {low}", some.offered);
@@ -60,7 +60,7 @@ fn uniform_traffic_saturates_below_the_bound_and_not_far_from_it() {
 fn a_crossbar_with_one_fifo_for_each_input_carries_586_thousandths() {
     let mut network = NetworkConfig::default();
     network.link.virtual_channels = 1;
-    // Nothing but heads of lines in the way: the next packet is always there.
+    // Only head-of-line blocking: every source always has a next packet.
     network.link.latency = Time(1);
     network.switch.latency = Time(1);
     network.link.buffer_flits = 4 * network.flits(256);
@@ -68,7 +68,7 @@ fn a_crossbar_with_one_fifo_for_each_input_carries_586_thousandths() {
     let crossbar = |nodes| go(Topology::crossbar(nodes).unwrap(), Algorithm::UpDown, network.clone(), &traffic);
     let large = crossbar(64);
     assert!((0.575..0.605).contains(&large.accepted), "{}", large.accepted);
-    // The smaller, the better: 0.75 for two inputs and outputs of which either may be chosen, 0.6553 for four.
+    // A smaller switch has a higher throughput: 0.75 for two inputs and outputs, 0.6553 for four.
     let small = crossbar(8);
     assert!(small.accepted > large.accepted && small.accepted < 0.70, "{}", small.accepted);
 }
@@ -103,7 +103,7 @@ fn a_hotspot_is_the_limit() {
         NetworkConfig::default(),
         &short("hotspot:14:1", 1.0),
     );
-    // One channel to the hotspot (which itself sends to all others) and 36 that send.
+    // One channel leads to the hotspot, which itself sends to all others, and 36 nodes send.
     assert!(results.accepted < 2.1 / 36.0 && results.accepted > 0.9 / 36.0, "{}", results.accepted);
 }
 
@@ -123,7 +123,7 @@ fn results_are_the_same_for_a_seed_and_others_for_another() {
     assert_ne!(once(1), once(2));
 }
 
-/// Both directions of the link between two routers of a topology fail, and come back.
+/// Failures of both directions of the link between two routers, and their repairs.
 fn outage(topology: &Topology, (a, b): (u32, u32), at_ns: u64, until_ns: Option<u64>) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (from, to) in [(a, b), (b, a)] {
@@ -136,7 +136,7 @@ fn outage(topology: &Topology, (a, b): (u32, u32), at_ns: u64, until_ns: Option<
     faults
 }
 
-/// Everything that was injected was delivered, lost for a reason, or is still in the network, which counts for itself.
+/// Checks that every injected packet was delivered, lost for a reason, or is still in the network.
 fn assert_conserved(results: &TrafficResults, name: &str) {
     let all = &results.whole_run;
     let lost: u64 = all.lost.values().sum();
@@ -150,7 +150,7 @@ fn assert_conserved(results: &TrafficResults, name: &str) {
 
 #[test]
 fn nothing_vanishes_when_links_fail_and_come_back() {
-    // Everything is measured, so that nothing may be under way at the end.
+    // The whole run is measured, so no packet may be in flight at the end.
     let all = TrafficConfig {
         warm_up: Time::ZERO,
         measured: Time::from_ns(100_000),
@@ -185,7 +185,7 @@ fn nothing_vanishes_when_links_fail_and_come_back() {
         assert_eq!(others.map(|(_, lost)| lost).sum::<u64>(), 0, "{name}: {whole:?}");
         let lost = whole.lost[&LossReason::LinkDown];
         match until {
-            // Nothing that waits for the link, or is sent again, is lost while it is down for less than the limit.
+            // A link that is down for less than the limit loses no packet that waits for it or is sent again.
             Some(_) if network.retransmission.is_some() || wormhole => assert_eq!(lost, 0, "{name}"),
             Some(_) => assert!(lost <= 4, "{name}: {lost} were on a wire"),
             None => assert!(lost > 10, "{name}: {lost}"),
@@ -210,7 +210,7 @@ fn a_routing_with_a_choice_goes_round_a_link_that_is_down() {
         assert_eq!(results.whole_run.link_changes, 2);
         results.whole_run.lost[&LossReason::LinkDown]
     };
-    // What goes straight along its row has no other way that is as short.
+    // A packet that goes straight along its row has no other minimal route.
     let (adaptive, fixed) = (lost(Algorithm::WestFirst), lost(Algorithm::DimensionOrder));
     assert!(adaptive > 0 && adaptive < fixed, "{adaptive} lost, and {fixed} without a choice");
 }
@@ -241,7 +241,7 @@ fn under_random_faults_and_errors_all_packets_are_accounted_for_and_runs_are_the
         if seed % 2 == 0 {
             network.switch.switching = Switching::Wormhole;
         }
-        // Too short a wait, now and then: what is under way counts too.
+        // Some runs wait too short a time, so that packets in flight are counted, too.
         let drain_max = Time::from_ns(if seed % 4 == 1 { 500 } else { 2_000_000 });
         let traffic = TrafficConfig { seed, faults, drain_max, ..short("uniform", 0.3) };
         let once = || go(topology.clone(), Algorithm::DimensionOrder, network.clone(), &traffic);
@@ -262,7 +262,7 @@ fn under_random_faults_and_errors_all_packets_are_accounted_for_and_runs_are_the
 fn a_link_that_fails_after_the_end_does_not_put_it_off() {
     let mesh = || Topology::mesh(&[4, 4], 1).unwrap();
     let plain = go(mesh(), Algorithm::DimensionOrder, NetworkConfig::default(), &short("uniform", 0.2));
-    // One within the time in which the run may still wait for packets, one beyond it.
+    // One fault within the time in which the run may still wait for packets, one after it.
     for at in [500_000, 1_000_000_000] {
         let traffic = TrafficConfig { faults: outage(&mesh(), (0, 1), at, None), ..short("uniform", 0.2) };
         assert_eq!(go(mesh(), Algorithm::DimensionOrder, NetworkConfig::default(), &traffic), plain);
@@ -354,7 +354,7 @@ fn the_study_shows_the_order_that_the_seed_states() {
     assert!(deadlocks(&curve("torus", Algorithm::DimensionOrderUnguarded)) > 0);
     assert_eq!(deadlocks(&curve("torus", Algorithm::ModifiedDimensionOrder)), 0);
     assert_eq!(deadlocks(&curve("torus", Algorithm::UpDown)), 0);
-    // The more stays near, the less is in the way.
+    // With more locality, fewer packets are blocked.
     for curve in points.chunks(3) {
         assert!(curve[0].blocking_rate > curve[2].blocking_rate, "{curve:?}");
         assert_eq!(curve[2].deadlocks, 0, "{curve:?}");
