@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How fast the simulator is: 128 ranks, 1,000 allreduces of 8 bytes by recursive doubling, on a machine.
+//! Measures the speed of the simulator: 128 ranks, 1,000 allreduces of 8 bytes by recursive doubling, on a machine.
 //!
 //! `cargo run --release -p selvedge-sim --example allreduce [MACHINE.toml]`
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packet-hop events a second: a 16 x 16 torus under uniform traffic at 30 % of what its nodes can inject, and a larger one.
+//! Measures packet-hop events per second: a 16 x 16 torus under uniform traffic at 30 % of the injection bandwidth, and a larger
+//! one.
 //!
-//! `cargo run --release --example hops [PACKETS [small]]`, on one core. What it prints is of the machine that it runs on.
+//! `cargo run --release --example hops [PACKETS [small]]`, on one core. The result depends on the computer.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ranks are killed: what they had begun to send arrives, what is sent to them fails, and nothing of them is set off.
+//! Killed ranks: operations that their NICs had taken arrive, operations on them fail, and their NICs fire nothing.
 
 mod common;
 
@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use selvedge_sim::machine::Machine;
 use selvedge_sim::node::{Death, End, Options, Outcome, Simulation, SimulationError};
-use selvedge_sim::program::{Body, Needs, Process, Tasks, When};
+use selvedge_sim::program::{Body, Needs, Process, Tasks, Trigger};
 use selvedge_sim::random::Random;
 use selvedge_sim::time::Time;
 
@@ -24,7 +24,7 @@ fn dies(rank: u32, at: Time) -> Vec<Death> {
     vec![Death { at, rank }]
 }
 
-/// The outcome, and the ranks as they are then.
+/// Runs a program; gives the outcome and the ranks.
 fn run_with(machine: &Arc<Machine>, ranks: u32, options: Options, body: impl Fn(Process) -> Body) -> (Outcome, Tasks) {
     let tasks = Tasks::new(ranks, machine, &NEEDS, body);
     let mut simulation = Simulation::new(machine.clone(), tasks, options).unwrap();
@@ -40,7 +40,7 @@ fn run(machine: &Arc<Machine>, ranks: u32, deaths: Vec<Death>, body: impl Fn(Pro
 fn who_asks_the_dead_is_told_after_the_way_there_and_back() {
     for mode in ["\"nic\"", "\"host\""] {
         let machine = machine(&[("nic.mode", mode)]);
-        // How long an acknowledged put takes, and the failures afterwards.
+        // The time of an acknowledged put, and the number of failures afterwards.
         let put = |deaths: Vec<Death>| {
             let (outcome, tasks) = run(&machine, 2, deaths, |process| {
                 Box::pin(async move {
@@ -57,7 +57,7 @@ fn who_asks_the_dead_is_told_after_the_way_there_and_back() {
         };
         let (alive, dead) = (put(Vec::new()), put(dies(1, ns(1000))));
         assert_eq!((alive.1, dead.1), (0, 1), "{mode}");
-        // The NIC of a dead process finds no entry: all else is the same.
+        // The node's NIC does not search for an entry; all other costs are the same.
         assert_eq!(alive.0 - dead.0, machine.nic.entry_search, "{mode}");
     }
 }
@@ -74,7 +74,7 @@ fn gets_and_atomics_fail_too_and_fetch_nothing() {
             process.fetch_add(1, 0, 5).await;
             process.swap(1, 0, 5).await;
             process.compare_swap(1, 0, 1, 5).await;
-            // Of these no word comes back, dead or alive.
+            // These have no acknowledgement, whether the target is dead or alive.
             process.put(1, 0, &[9]).await;
             process.add(1, 0, 9).await;
             0
@@ -88,7 +88,7 @@ fn gets_and_atomics_fail_too_and_fetch_nothing() {
     assert_eq!(other.memory()[..8], [2; 8], "nobody reached it");
 }
 
-/// Whatever the instant: a put that the NIC had taken when its rank died arrives, one that the host was still handing over does not.
+/// At whatever time a rank dies: a put that its NIC had taken arrives, a put that its host was still handing over does not.
 #[test]
 fn what_the_nic_has_taken_is_sent() {
     let machine = machine(&[]);
@@ -121,7 +121,7 @@ fn what_the_dead_had_armed_is_not_set_off() {
         let (outcome, tasks) = run(&machine, 3, deaths, |process| {
             Box::pin(async move {
                 if process.rank() == 1 {
-                    assert!(process.put_triggered(When { window: 0, count: 1 }, 2, 1, 0, 0, 8));
+                    assert!(process.put_triggered(Trigger { window: 0, count: 1 }, 2, 1, 0, 0, 8));
                 }
                 process.compute(ns(10_000)).await;
                 if process.rank() == 0 {
@@ -136,11 +136,11 @@ fn what_the_dead_had_armed_is_not_set_off() {
     };
     assert_eq!(counts(Vec::new()), (1, [1, 1]));
     assert_eq!(counts(dies(1, ns(5_000))), (0, [0, 0]), "before the put");
-    // Set off before: it is on its way, and arrives.
+    // The operation was triggered before the death: it is in flight, and arrives.
     assert_eq!(counts(dies(1, ns(50_000))), (1, [1, 1]));
 }
 
-/// A put of rank 0 sets off a get of rank 1, whose reply sets off a put to rank 2: as far as rank 1 lives.
+/// A put of rank 0 triggers a get of rank 1, whose reply triggers a put to rank 2, as long as rank 1 lives.
 #[test]
 fn chains_of_the_dead_end_where_they_were() {
     let machine = machine(&[]);
@@ -150,8 +150,8 @@ fn chains_of_the_dead_end_where_they_were() {
         let (outcome, tasks) = run(&machine, 3, dies(1, at), |process| {
             Box::pin(async move {
                 if process.rank() == 1 {
-                    assert!(process.get_triggered(When { window: 0, count: 1 }, 2, 0, 64, 8, 2));
-                    assert!(process.put_triggered(When { window: 2, count: 1 }, 2, 1, 0, 64, 8));
+                    assert!(process.get_triggered(Trigger { window: 0, count: 1 }, 2, 0, 64, 8, 2));
+                    assert!(process.put_triggered(Trigger { window: 2, count: 1 }, 2, 1, 0, 64, 8));
                 }
                 process.compute(ns(10_000)).await;
                 if process.rank() == 0 {
@@ -201,7 +201,7 @@ fn a_rank_that_is_not_there_cannot_die() {
     assert!(matches!(error, Some(SimulationError::NoSuchRank { rank: 2, last: 1 })));
 }
 
-/// Each rank writes words of its own into others' memory and reads them back, while ranks die.
+/// Each rank writes its own words into the memory of others and reads them back, while ranks die.
 #[test]
 fn survivors_of_many_deaths_read_what_they_wrote() {
     const RANKS: u32 = 12;

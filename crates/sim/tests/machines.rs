@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The machines that come with the project can be loaded, and every number of theirs names its source; files that cannot be machines
-//! are refused with what to change.
+//! The project's machines can be loaded, and every number of theirs names its source. Invalid files are refused with an error
+//! that says what to change.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ fn every_machine_loads() {
     }
 }
 
-/// Numbers outside of `[published]` that stand alone, without a source.
+/// Finds numbers outside of `[published]` that have no source.
 fn unsourced(value: &toml::Value, path: &str, found: &mut Vec<String>) {
     match value {
         toml::Value::Table(table) => {

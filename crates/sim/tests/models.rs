@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The two models of the network beside each other: equal where nothing contends, near where something does.
+//! The two models of the network: they are equal without contention, and near each other with contention.
 
 mod common;
 
@@ -34,14 +34,14 @@ fn run(network: Model, machine: &Arc<Machine>, ranks: u32, line: &str) -> (Outco
     (outcome, results)
 }
 
-/// What was found, when, and how long every message took. The hash is taken over everything that happened, in its order.
+/// Checks that both models give equal results, times and latencies, and the same hash over all events in order.
 fn assert_equal(machine: &Arc<Machine>, ranks: u32, line: &str) {
     let (packet, packet_results) = run(Model::Packet, machine, ranks, line);
     let (message, message_results) = run(Model::Message, machine, ranks, line);
     let at = format!("{line} on {} with {ranks} ranks", machine.topology.kind());
     assert_eq!(packet_results, message_results, "{at}");
     assert_eq!((packet.time, &packet.ended), (message.time, &message.ended), "{at}");
-    // What NICs begin by themselves at one time may change places.
+    // Triggered operations that start at the same time may change their order.
     if !line.contains("algorithm nic") {
         let of = |outcome: &Outcome| (outcome.statistics.hash, outcome.statistics.latency.max());
         assert_eq!(of(&packet), of(&message), "{at}");
@@ -54,7 +54,7 @@ fn where_nothing_contends_they_are_equal_to_the_picosecond() {
         machine(&[]),
         machine(&[("nic.mode", "\"host\""), ("nic.matching", "\"list\"")]),
         machine(&[("nic.processors", "1"), ("nic.polling_loop_ns", "100"), ("nic.transfer_ns", "30")]),
-        // The bus is slower than the links; and links are much faster.
+        // The bus is slower than the links, or the links are much faster than the bus.
         machine(&[("host.dma_MBps", "700")]),
         machine(&[("link.bandwidth_MBps", "20000"), ("host.dma_MBps", "3000")]),
         machine(&[("nic.streams_max", "1")]),
@@ -62,7 +62,7 @@ fn where_nothing_contends_they_are_equal_to_the_picosecond() {
     ];
     for machine in &machines {
         for how in ["messages", "counting", "flag"] {
-            // One packet; several; a last one that is shorter by all sorts of lengths.
+            // One packet, several packets, and last packets of various lengths.
             let sizes = "0,1,8,64,65,1000,1024,1025,2048,2049,3000,8192,9000,100000";
             assert_equal(machine, 2, &format!("ping-pong sizes {sizes} how {how} iterations 3"));
             assert_equal(machine, 16, &format!("ping-pong sizes {sizes} how {how} iterations 2"));
@@ -83,13 +83,13 @@ fn collectives_without_contention_are_equal() {
     }
 }
 
-/// How much longer the messages take, as a share of what the packets take.
+/// How much longer a run takes with whole messages, as a share of the time with packets.
 fn difference(machine: &Arc<Machine>, ranks: u32, line: &str) -> f64 {
     let time = |model| run(model, machine, ranks, line).0.time.0 as f64;
     time(Model::Message) / time(Model::Packet) - 1.0
 }
 
-/// All at one node, and each with each: within 5 percent where only ways into nodes are shared.
+/// All ranks to one node, and all to all: within 5 percent if ranks share only the channels to nodes.
 #[test]
 fn many_to_one_and_all_to_all_take_about_as_long() {
     let machine = crossbar(&[]);
@@ -106,7 +106,7 @@ fn many_to_one_and_all_to_all_take_about_as_long() {
     }
 }
 
-/// On a torus whose links are full, messages share no link packet by packet, and find room wherever they wait.
+/// A torus whose links are saturated. Whole messages do not share a link packet by packet, and have room wherever they wait.
 #[test]
 fn a_full_torus_is_told_as_full() {
     let machine = machine(&[]);

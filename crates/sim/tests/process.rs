@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a program can ask of its process, one by one.
+//! The functions of [`Process`], one by one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use selvedge_sim::machine::{Machine, load};
 use selvedge_sim::node::{End, Options, Simulation};
 use selvedge_sim::program::collectives::Sum;
-use selvedge_sim::program::{ANY, Needs, Process, Tasks, When};
+use selvedge_sim::program::{ANY, Needs, Process, Tasks, Trigger};
 use selvedge_sim::time::Time;
 
 fn machine() -> Arc<Machine> {
@@ -16,7 +16,7 @@ fn machine() -> Arc<Machine> {
     Arc::new(load::from_text(path, &text, &[]).unwrap())
 }
 
-/// Runs a program, which asserts by itself.
+/// Runs a program, which contains its assertions.
 fn run<F: Future<Output = ()> + 'static>(ranks: u32, needs: Needs, body: impl Fn(Process) -> F) {
     let machine = machine();
     let tasks = Tasks::new(ranks, &machine, &needs, |process| {
@@ -98,7 +98,7 @@ fn long_messages_that_are_fetched_together_keep_their_bytes() {
     run(3, needs, |process| async move {
         let rank = process.rank();
         if rank == 0 {
-            // The short one comes first, though it was asked for later.
+            // The short message arrives first, although its receive was posted later.
             let long = process.irecv(1, 0, 100_000);
             let short = process.irecv(2, 0, 10);
             process.barrier(1).await;
@@ -169,7 +169,7 @@ fn triggered_operations_follow_their_counter() {
     run(2, needs, |process| async move {
         if process.rank() == 0 {
             process.memory_mut()[64..72].copy_from_slice(&5u64.to_le_bytes());
-            let twice = When { window: 0, count: 2 };
+            let twice = Trigger { window: 0, count: 2 };
             assert!(process.put_triggered(twice, 1, 0, 0, 64, 8));
             assert!(process.add_triggered(twice, 1, 1, 8, 64, 8));
             assert!(process.get_triggered(twice, 1, 16, 128, 8, 2));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Programs on a small machine: what they send arrives, when the machine's numbers say so.
+//! Programs on a small machine: their messages arrive at the times that follow from the machine's numbers.
 
 mod common;
 
@@ -71,7 +71,7 @@ fn a_put_takes_as_long_as_its_steps() {
             .unwrap()
             .latency_empty(selvedge_fabric::NodeId(0), selvedge_fabric::NodeId(1), 8);
     let told = machine.nic.entry_search + host.software_receive + host.memory_access;
-    // The header is taken while the rest of the packet still arrives.
+    // The NIC processes the header while the rest of the packet arrives.
     let head = wire.saturating_sub(Time::from_ns(32)) + machine.nic.header;
     let written = head + Time::of_bytes(8, host.dma_bytes_per_s);
     let expected = sent + wire.max(written) + host.dma_write + told;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ready programs: each ends well on a small machine, each finds a wrong byte, and what they measure is what the machine says.
+//! Built-in programs: each succeeds on a small machine and detects a wrong byte, and its measurements follow from the machine's
+//! numbers.
 
 mod common;
 
@@ -16,13 +17,13 @@ use selvedge_sim::program::ready::{self, ProgramError};
 use selvedge_sim::program::{Results, Tasks};
 use selvedge_sim::time::Time;
 
-/// The small machine with fewer nodes, and tables that cost a round trip.
+/// The small machine with fewer nodes, where changing a NIC's tables costs a round trip.
 fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
     let base = [("topology.dimensions", "[4, 3]"), ("host.round_trip_ns", "120")];
     common::machine(&[&base, overrides].concat())
 }
 
-/// A program's name and its parameters, as a command line has them.
+/// The name and the parameters of a program, from a command line.
 fn words(line: &str) -> (String, Vec<(String, String)>) {
     let mut words = line.split_whitespace().map(str::to_owned);
     let name = words.next().unwrap();
@@ -53,7 +54,7 @@ fn first_of(results: &Results, series: &str, x: f64) -> f64 {
     found.unwrap_or_else(|| panic!("no {series} at {x}: {results:?}")).1
 }
 
-/// Every program in every way, small; which numbers of ranks; whether it carries payload.
+/// Every program with all of its variants, small; the numbers of ranks; whether it has payload.
 const LINES: &[(&str, &[u32], bool)] = &[
     ("ping-pong sizes 0,8,100,9000 iterations 3", &[2, 5], true),
     ("ping-pong sizes 8,2000 how counting iterations 3", &[2, 3], true),
@@ -125,7 +126,7 @@ fn every_program_ends_well() {
     }
 }
 
-/// Ranks whose memory gets one wrong bit, from one delivery that carries something.
+/// Ranks in which one delivery with payload has one wrong bit.
 struct Flipping {
     tasks: Tasks,
     seen: u64,
@@ -168,7 +169,7 @@ impl Ranks for Flipping {
         meter: &mut dyn Meter,
     ) -> Verdict {
         let mut changed = payload.to_vec();
-        // Word of a long message is no payload: its receive knows how long it may be.
+        // The announcement of a long message has no payload of the program: a wrong length is limited by the receive.
         let is_word = request.portal == 0 && request.match_bits >> 63 != 0;
         if let Some(byte) = changed.last_mut().filter(|_| !is_word) {
             *byte ^= u8::from(self.seen == self.at);
@@ -229,7 +230,7 @@ fn a_ping_takes_as_long_as_its_steps() {
         let told = host.software_receive + host.memory_access;
         let expected = (sent + wire + host.dma_write + matched + told).as_us_f64();
         let half = first_of(&results, "half round trip, us", bytes as f64);
-        // Writing to memory begins when the header is read, and may end later than the last byte arrives.
+        // Writing to memory starts when the header has been processed, and may end after the last byte has arrived.
         let slack = (nic.header + Time::of_bytes(bytes, host.dma_bytes_per_s)).as_us_f64();
         assert!(half >= expected - 1e-6 && half <= expected + slack, "{bytes} bytes: {half} us, not {expected} us");
     }
@@ -296,7 +297,7 @@ fn a_trace_is_replayed() {
     assert!(error.contains(&format!("{}:", cut.display())), "{error}");
 }
 
-// ---- What the programs measure is what the machine says --------------------------------------------------------------
+// ---- Measurements follow from the machine's numbers --------------------------------------------------------------------
 
 #[test]
 fn each_posted_receive_costs_its_search() {
@@ -315,7 +316,7 @@ fn a_queue_of_unexpected_messages_is_walked_to_its_end() {
         first_of(&results, "a receive, ns", messages.into())
     };
     let list = each("\"list\"", 200) - each("\"list\"", 100);
-    // On average 50 more entries are compared, 10 ns each.
+    // On average 50 more entries are compared, at 10 ns each.
     assert!((list - 500.0).abs() < 20.0, "{list} ns");
     let hash = each("\"hash\"", 200) - each("\"hash\"", 100);
     assert!(hash.abs() < 10.0, "{hash} ns");

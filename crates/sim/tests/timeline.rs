@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Timelines of real runs, held against Google's "Trace Event Format" by a reader of our own; and what they tell of a
-//! message.
+//! Timelines of real runs, checked against Google's "Trace Event Format" by a reader of our own; and the spans of single
+//! messages.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn text(machine: &Machine, trace: &Trace, nodes: &[u32]) -> String {
 /// A track of the viewer: process and thread.
 type Track = (u64, u64);
 
-/// A span as the file has it, in nanoseconds.
+/// A span of the file, in nanoseconds.
 #[derive(Clone, Debug)]
 struct Slice {
     track: Track,
@@ -58,29 +58,29 @@ struct Slice {
     message: Option<u64>,
 }
 
-/// What a viewer makes of a file that is as the format demands.
+/// The content of a valid file.
 struct Timeline {
     processes: BTreeMap<u64, String>,
     threads: BTreeMap<Track, String>,
     slices: Vec<Slice>,
-    /// The slices that each message's arrows lead through.
+    /// The slices that the arrows of each message connect.
     flows: BTreeMap<u64, Vec<usize>>,
 }
 
-/// Microseconds, of which all three decimals are used at most.
+/// Nanoseconds from microseconds with at most three decimals.
 fn nanoseconds(value: &Value) -> u64 {
     let ns = value.as_f64().unwrap_or_else(|| panic!("{value} is no time")) * 1000.0;
     assert!(ns >= 0.0 && (ns - ns.round()).abs() < 1e-3 * ns.max(1.0), "{value} us");
     ns.round() as u64
 }
 
-/// Reads a timeline, and panics at whatever the format does not allow.
+/// Reads a timeline, and panics at everything that the format does not allow.
 fn read(text: &str) -> Timeline {
     let json: Value = serde_json::from_str(text).unwrap();
     assert!(matches!(json["displayTimeUnit"].as_str(), Some("ns" | "ms")));
     let (mut processes, mut threads) = (BTreeMap::new(), BTreeMap::new());
     let mut slices: Vec<Slice> = Vec::new();
-    // By id: where it is (0: begun, 1: ended), the time of its last event, and the slices.
+    // By id: whether the flow has ended, the time of its last event, and its slices.
     let mut open: BTreeMap<u64, (bool, u64, Vec<usize>)> = BTreeMap::new();
     let mut last: BTreeMap<Track, u64> = BTreeMap::new();
     for event in json["traceEvents"].as_array().unwrap() {
@@ -111,7 +111,7 @@ fn read(text: &str) -> Timeline {
             "s" | "t" | "f" => {
                 let flow = id("id");
                 assert!(event["cat"].is_string(), "{event}");
-                // The slice that encloses it, as binding point "e" demands; the innermost, and so the last.
+                // The slice that encloses the event, as binding point "e" demands: the innermost, which is the last.
                 assert!(phase == "s" || event["bp"] == "e", "{event}");
                 let inside = |slice: &Slice| slice.track == track && slice.start <= at && at <= slice.end;
                 let slice = slices.iter().rposition(inside).unwrap_or_else(|| panic!("no slice around {event}"));
@@ -137,7 +137,7 @@ fn read(text: &str) -> Timeline {
     for (flow, (ended, _, through)) in &open {
         assert!(*ended && through.len() > 1, "flow {flow} has no end");
     }
-    // Slices of one track lie within each other, or apart.
+    // Slices of one track are nested or disjoint.
     let mut tracks: BTreeMap<Track, Vec<&Slice>> = BTreeMap::new();
     slices.iter().for_each(|slice| tracks.entry(slice.track).or_default().push(slice));
     for slices in tracks.values() {
@@ -203,13 +203,13 @@ fn a_message_can_be_followed_there_and_back() {
     let whole: Vec<String> = there.iter().chain(&back).cloned().collect();
     let words = |message: u64| -> Vec<String> {
         let mut words: Vec<String> = timeline.flows[&message].iter().map(|&slice| timeline.words(slice)).collect();
-        // A packet's span is as long as the packet; where the wire's and the first channel's begin is the same.
+        // Consecutive spans of one unit count once.
         words.dedup();
         words
     };
     assert_eq!(timeline.flows.len(), 3);
     assert_eq!(words(1), whole);
-    // A reply of two packets: the same places, the second packet's spans between those of the first.
+    // A reply of two packets: the same units, with the spans of the second packet between those of the first.
     let mut get = words(2);
     get.sort();
     get.dedup();
@@ -251,11 +251,11 @@ fn busy_timelines_are_as_the_format_demands_and_the_same_again() {
     }
 }
 
-/// What a node sends leaves it one after the other: a message is on the wire when its own first byte has left, not when
-/// it was put behind those that still leave.
+/// Messages of a node leave it one after the other: a message is on the wire when its own first byte leaves, not when it is
+/// queued behind other messages.
 #[test]
 fn a_message_that_waits_behind_others_is_not_yet_on_the_wire() {
-    // Buffers that are never full: nothing but its own packets is in a node's way.
+    // Buffers are never full, so only its own packets delay a node.
     let machine = machine(&[("link.buffer_flits", "1024")]);
     let options = Options { trace_limit: 10_000, ..Options::default() };
     let needs = Needs { memory_bytes: 1 << 16, ..Needs::default() };
@@ -282,6 +282,6 @@ fn a_message_that_waits_behind_others_is_not_yet_on_the_wire() {
         assert_eq!(wire.start, channel.start, "message {message}: {wire:?} and {channel:?}");
     }
     let leaves = |message: u64| first(Unit::Wire, message).start;
-    // The second message's 32 KiB take that long to leave, whatever is behind them.
+    // The 32 KiB of the second message take this long to leave, whatever follows them.
     assert!(leaves(3) - leaves(2) > Time::from_ns(30_000), "{} and {}", leaves(2), leaves(3));
 }

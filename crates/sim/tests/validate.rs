@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The claims of the seeds: quick experiments run, what holds stays so, two runs give one table.
+//! The claims of the seeds: quick experiments run, claims that hold still hold, and two runs give the same table.
 
 use selvedge_sim::validate::{Document, Plan, Results, Verdict, markdown, run};
 
@@ -21,7 +21,7 @@ fn holds(results: &Results, ids: &[&str]) {
     }
 }
 
-/// Each claim is told of a document, has an id of its own and a result; each curve has points.
+/// Checks that each claim has a source, a unique id and a result, and that each curve has points.
 fn whole(results: &Results) {
     let mut ids: Vec<&str> = results.claims.iter().map(|claim| claim.id).collect();
     let all = ids.len();

@@ -1,32 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A claim of a seed beside what the simulator predicts, and the verdict.
+//! A claim of a seed, the prediction of the simulator, and the verdict.
 //!
 //! Invariants
-//! 1. What was published and what was simulated never share a field: [`Claim::published`], [`Claim::predicted`].
+//! 1. Published and simulated figures are in separate fields: [`Claim::published`], [`Claim::predicted`].
 //! 2. Verdicts follow from two thresholds ([`HOLDS_PERCENT`], [`NEAR_PERCENT`]) that were fixed before the first run.
-//! 3. A figure that is an input of the model has no verdict: a model that is told a number does not predict it.
+//! 3. A figure that is an input of the model has no verdict, for the model does not predict it.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// A prediction this close to the published number, in percent of it, holds.
+/// A prediction whose error is at most this, in percent of the published number, holds.
 pub const HOLDS_PERCENT: f64 = 15.0;
-/// ... and this close is near.
+/// A prediction whose error is at most this, in percent of the published number, is near.
 pub const NEAR_PERCENT: f64 = 35.0;
-/// Two values that differ by no more than this, in percent, are a tie where an order is claimed.
+/// If an order is claimed, two values that differ by at most this, in percent, are a tie.
 pub const TIE_PERCENT: f64 = 2.0;
 
-/// What came of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Within [`HOLDS_PERCENT`], or the order is right everywhere.
     Holds,
-    /// Within [`NEAR_PERCENT`], or the order is right but for ties.
+    /// Within [`NEAR_PERCENT`], or the order is right except for ties.
     Near,
     Misses,
-    /// An input of the model, or nothing that a number could be compared with.
+    /// An input of the model, or a figure without a published number.
     NotComparable,
 }
 
@@ -41,7 +41,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// What a seed says, or what came out.
+/// A published or predicted figure.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
@@ -50,7 +50,7 @@ pub enum Figure {
     AtLeast(f64),
     /// From, to.
     Range(f64, f64),
-    /// An order, a shape.
+    /// Text, for an order or a shape.
     Words(String),
 }
 
@@ -65,7 +65,7 @@ impl fmt::Display for Figure {
     }
 }
 
-/// A number with three significant digits, or all digits before the point.
+/// A number with three significant digits, or more if it has more digits before the point.
 pub fn short(value: f64) -> String {
     let size = value.abs();
     match size {
@@ -76,7 +76,7 @@ pub fn short(value: f64) -> String {
     }
 }
 
-/// One claim and its result.
+/// A claim and its result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Claim {
     /// As in `seastar-1a`.
@@ -87,10 +87,10 @@ pub struct Claim {
     pub published: Figure,
     pub predicted: Figure,
     pub unit: &'static str,
-    /// Of the prediction, in percent of what was published.
+    /// The error of the prediction, in percent of the published number.
     pub error_percent: Option<f64>,
     pub verdict: Verdict,
-    /// Why it misses; what it rests on.
+    /// Why it is missed, or what the prediction depends on.
     pub note: String,
 }
 
@@ -109,7 +109,7 @@ impl Claim {
         }
     }
 
-    /// A number against a number.
+    /// Compares a number with a number.
     pub fn number(
         id: &'static str,
         source: &'static str,
@@ -127,7 +127,7 @@ impl Claim {
         }
     }
 
-    /// A number against a lower bound: what exceeds it is no error.
+    /// Compares a number with a lower bound; a number above it has no error.
     pub fn at_least(
         id: &'static str,
         source: &'static str,
@@ -144,7 +144,7 @@ impl Claim {
         }
     }
 
-    /// A range of numbers against a range: the error is that of the end that is further off.
+    /// Compares a range with a range; the error is that of the end with the larger error.
     pub fn range(
         id: &'static str,
         source: &'static str,
@@ -172,7 +172,7 @@ impl Claim {
         }
     }
 
-    /// An order: each pair is (what must be greater, what must be less).
+    /// Checks an order; each pair is (the value that must be greater, the value that must be less).
     pub fn order(
         id: &'static str,
         source: &'static str,
@@ -199,7 +199,7 @@ impl Claim {
         }
     }
 
-    /// Something that is so or is not.
+    /// Checks a fact, which is true or false.
     pub fn fact(
         id: &'static str,
         source: &'static str,
@@ -213,7 +213,7 @@ impl Claim {
         }
     }
 
-    /// An input of the model, or a number that nothing was published for.
+    /// Shows an input of the model, or a number for which nothing was published.
     pub fn shown(
         id: &'static str,
         source: &'static str,
@@ -237,7 +237,7 @@ fn graded(error_percent: f64) -> Verdict {
     }
 }
 
-/// A bound that is not kept does not hold, however little is missing.
+/// A lower bound that is missed does not hold, however small the difference is.
 fn worse_than_holds(verdict: Verdict, missing_percent: f64) -> Verdict {
     if verdict == Verdict::Holds && missing_percent > TIE_PERCENT { Verdict::Near } else { verdict }
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seed 004: puts that count at their target, against puts, completion and flags, or a barrier.
+//! Seed 004: counting puts, compared with puts, a fence, and flags or a barrier.
 //!
-//! Machine `qdr-portals`. A fence waits for acknowledgements, as on the seed's network, which keeps no order. Nobody's noise
-//! and imbalance is modelled.
+//! The machine is `qdr-portals`. A fence waits for acknowledgements, as on the seed's network, which does not keep messages in
+//! order. Noise and imbalance of ranks are not modelled.
 
 use std::sync::Arc;
 
 use super::claim::{Claim, Figure, short};
 use super::lab::{ValidateError, machine};
-use super::programs::puts::{self, Stencil, Told};
+use super::programs::puts::{self, Notification, Stencil};
 use super::{AxisOf, Curve, CurveLine, Plan, Results};
 use crate::machine::Machine;
 use crate::time::Time;
 
-/// The machine with an engine and a link for each of 60 ranks: each has a helper thread of its own (seed 004, 3.3), where ranks that
-/// share a node would share its one engine. They do not share the adapter, which short messages do not fill.
+/// The machine with a node for each of 60 ranks. In the seed each rank has its own helper thread (seed 004, 3.3), but simulated
+/// ranks on one node would share one engine. Then ranks do not share an adapter either; short messages do not saturate it.
 fn wide() -> Result<Arc<Machine>, ValidateError> {
     machine("qdr-portals", &[TABLES[0], TABLES[1], ("topology.nodes", "60")])
 }
 
 const TABLES: [(&str, &str); 2] = [("limits.entries", "32"), ("limits.headers", "32")];
-/// What a point of the stencil costs: a chain of dependent additions and loads, five cycles of 3.33 GHz, assumed.
+/// Processor time of a point of the stencil. Assumed: a chain of dependent additions and loads, five cycles at 3.33 GHz.
 const POINT: Time = Time::from_ps(1500);
 
 pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&str)) -> Result<(), ValidateError> {
@@ -38,8 +38,8 @@ pub(super) fn run(plan: Plan, results: &mut Results, progress: &mut dyn FnMut(&s
 fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
     let most = plan.pick(20, 16);
     let sizes: Vec<u64> = (0..=most).map(|power| 1 << power).collect();
-    let counting = puts::ping_pong(machine, &sizes, Told::Counting)?;
-    let flags = puts::ping_pong(machine, &sizes, Told::Flags)?;
+    let counting = puts::ping_pong(machine, &sizes, Notification::Counting)?;
+    let flags = puts::ping_pong(machine, &sizes, Notification::Flags)?;
     let ratio: Vec<f64> = flags.iter().zip(&counting).map(|(flags, counting)| flags / counting).collect();
     let eight = 3;
     results.claims.push(
@@ -87,18 +87,18 @@ fn ping_pong(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Resul
 fn alltoall(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<(), ValidateError> {
     let sizes: Vec<u64> = plan.pick(vec![8, 64, 512, 4096, 16_384, 65_536, 262_144], vec![8, 512, 4096, 65_536]);
     let ways = [
-        ("counting", Told::Counting),
-        ("fence and flags", Told::Flags),
-        ("barrier, dissemination", Told::Dissemination),
-        ("barrier, linear", Told::Linear),
+        ("counting", Notification::Counting),
+        ("fence and flags", Notification::Flags),
+        ("barrier, dissemination", Notification::Dissemination),
+        ("barrier, linear", Notification::Linear),
     ];
     let x: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
     let bandwidth = |machine: &Arc<Machine>, ranks: u32, sizes: &[u64]| -> Result<Vec<Vec<f64>>, ValidateError> {
         let mut all = Vec::new();
-        for (_, told) in ways {
+        for (_, notification) in ways {
             let mut line = Vec::new();
             for bytes in sizes {
-                let time = puts::alltoall(machine, ranks, *bytes, told)?;
+                let time = puts::alltoall(machine, ranks, *bytes, notification)?;
                 line.push((u64::from(ranks - 1) * bytes) as f64 / time);
             }
             all.push(line);
@@ -193,15 +193,17 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
     let grid = Stencil { columns: 12_800, rows: plan.pick(1280, 256), point: POINT, per_node: 1 };
     let nodes: Vec<u32> = plan.pick(vec![1, 2, 4, 6, 8, 10, 12, 15], vec![1, 4, 15]);
     let ranks: Vec<f64> = nodes.iter().map(|nodes| f64::from(4 * nodes)).collect();
-    let rate = |machine: &Arc<Machine>, grid: Stencil, told| -> Result<Vec<f64>, ValidateError> {
-        nodes.iter().map(|nodes| puts::stencil(machine, 4 * nodes, grid, told)).collect()
+    let rate = |machine: &Arc<Machine>, grid: Stencil, notification| -> Result<Vec<f64>, ValidateError> {
+        nodes.iter().map(|nodes| puts::stencil(machine, 4 * nodes, grid, notification)).collect()
     };
-    let counting = rate(&wide, grid, Told::Counting)?;
-    let flags = rate(&wide, grid, Told::Flags)?;
+    let counting = rate(&wide, grid, Notification::Counting)?;
+    let flags = rate(&wide, grid, Notification::Flags)?;
     let last = nodes.len() - 1;
     let shared = Stencil { per_node: 4, ..grid };
-    let (shared_counting, shared_flags) =
-        (puts::stencil(machine, 60, shared, Told::Counting)?, puts::stencil(machine, 60, shared, Told::Flags)?);
+    let (shared_counting, shared_flags) = (
+        puts::stencil(machine, 60, shared, Notification::Counting)?,
+        puts::stencil(machine, 60, shared, Notification::Flags)?,
+    );
     let rising: Vec<(f64, f64)> = counting.windows(2).map(|pair| (pair[1], pair[0])).collect();
     results.claims.push(
         Claim::order(
@@ -240,8 +242,8 @@ fn stencil(plan: Plan, machine: &Arc<Machine>, results: &mut Results) -> Result<
     let mut lead = Vec::new();
     for columns in &widths {
         let grid = Stencil { columns: *columns, rows: plan.pick(320, 128), ..grid };
-        let rate = |told| puts::stencil(&wide, 48, grid, told);
-        lead.push(rate(Told::Counting)? / rate(Told::Flags)?);
+        let rate = |notification| puts::stencil(&wide, 48, grid, notification);
+        lead.push(rate(Notification::Counting)? / rate(Notification::Flags)?);
     }
     let falling: Vec<(f64, f64)> = lead.windows(2).map(|pair| (pair[0], pair[1])).collect();
     results.claims.push(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Running an experiment: a machine out of this repository's files, a program on it, what the program noted.
+//! Runs an experiment: a machine from the files of this repository, a program on it, and the program's measurements.
 //!
-//! Invariant: an experiment that does not end well, all ranks with exit code 0, is an error and never a number.
+//! Invariant: an experiment has a result only if all ranks end with exit code 0; otherwise it is an error.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use crate::machine::{Machine, MachineError, load};
 use crate::node::{End, Options, Outcome, Simulation, SimulationError};
 use crate::program::{Body, Needs, Process, Tasks};
 
-/// The machines' files, as they were when this was built.
+/// The files of the machines, compiled in.
 const FILES: [(&str, &str); 9] = [
     ("seastar-host", include_str!("../../../../machines/seastar-host.toml")),
     ("seastar-nic", include_str!("../../../../machines/seastar-nic.toml")),
@@ -40,7 +40,7 @@ pub enum ValidateError {
     Interrupted,
 }
 
-/// A machine of this repository, some of whose keys have other values.
+/// A machine of this repository, with other values for some of its keys.
 pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, ValidateError> {
     let text = FILES.iter().find(|(file, _)| *file == name).map_or("", |(_, text)| text);
     let overrides: Vec<_> = overrides.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
@@ -48,7 +48,7 @@ pub fn machine(name: &str, overrides: &[(&str, &str)]) -> Result<Arc<Machine>, V
     Ok(Arc::new(load::from_text(&path, text, &overrides)?))
 }
 
-/// The nodes nearest to the middle of the torus, cube by cube: the middle first.
+/// The nodes nearest to the middle of the torus, the middle first, then shell by shell of growing cubes.
 pub fn nearest(machine: &Machine, count: usize) -> Vec<u32> {
     let table = machine.description.topology.dimensions.as_ref();
     let sizes: Vec<u32> = table.map_or(Vec::new(), |sizes| sizes.iter().map(|size| size.value as u32).collect());
@@ -67,7 +67,7 @@ pub fn nearest(machine: &Machine, count: usize) -> Vec<u32> {
     nodes
 }
 
-/// What programs note while they run: a place for each thing that is measured.
+/// The measurements of the programs of an experiment, by index.
 #[derive(Clone, Default)]
 pub struct Notes(Rc<RefCell<Vec<f64>>>);
 
@@ -80,7 +80,7 @@ impl Notes {
         self.0.borrow_mut()[place] = value;
     }
 
-    /// Keeps the greatest.
+    /// Keeps the greatest of all values at an index.
     pub fn most(&self, place: usize, value: f64) {
         let mut notes = self.0.borrow_mut();
         notes[place] = notes[place].max(value);
@@ -91,7 +91,7 @@ impl Notes {
     }
 }
 
-/// An experiment.
+/// A program on a machine.
 pub struct Experiment<'a> {
     pub what: &'static str,
     pub machine: &'a Arc<Machine>,

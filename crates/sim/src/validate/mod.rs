@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the seeds claim in numbers or in order, against what the simulator predicts.
+//! The quantitative claims of the seeds, compared with the predictions of the simulator.
 //!
-//! Each experiment is a program in virtual time on one of the machines in `machines/`, whose figures are those of components and
-//! never those of the curve that is predicted. A miss is a result: the table says so, and why.
+//! Each experiment is a program in virtual time on one of the machines in `machines/`. The figures of a machine are those of
+//! its components, never those of a predicted curve. A claim that is missed is a result, too: the table shows it with its
+//! reason.
 //!
 //! | file | what |
 //! |---|---|
 //! | `claim` | a claim, a prediction, a verdict |
-//! | `lab` | running an experiment |
+//! | `lab` | runs an experiment |
 //! | `programs` | the programs: ping-pong, streams, collectives, queues |
 //! | `seastar` | seed 003: interrupts, posted receives, collectives, flow control |
 //! | `pac` | seed 000: unexpected messages, eager and rendezvous, patterns of benchmarks |
 //! | `counting` | seed 004: counting puts |
-//! | `page` | the results as a page |
+//! | `page` | the results as a Markdown page |
 
 mod claim;
 mod counting;
@@ -27,7 +28,7 @@ pub use lab::ValidateError;
 
 use serde::Serialize;
 
-/// Whose claims.
+/// The documents whose claims are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Document {
@@ -51,15 +52,15 @@ impl Document {
     }
 }
 
-/// How much is run.
+/// The extent of a validation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// Fewer sizes, fewer nodes.
+    /// Quick: fewer sizes and fewer nodes.
     pub quick: bool,
 }
 
 impl Plan {
-    /// The whole of something, or the smaller part that is run quickly.
+    /// `whole`, or in a quick run `quick`.
     pub(crate) fn pick<T>(self, whole: T, quick: T) -> T {
         if self.quick { quick } else { whole }
     }
@@ -68,21 +69,21 @@ impl Plan {
 /// A simulated curve, or several over the same x.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Curve {
-    /// Its file's name without an ending.
+    /// The name of its file, without an extension.
     pub name: &'static str,
     pub title: String,
     pub x: AxisOf,
     pub y: AxisOf,
     pub lines: Vec<CurveLine>,
-    /// How the experiment is made.
+    /// A description of the experiment.
     pub about: String,
 }
 
-/// What an axis shows.
+/// The quantity and the scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct AxisOf {
     pub label: &'static str,
-    /// The base, where it is logarithmic.
+    /// The base of a logarithmic axis.
     pub logarithmic: Option<u32>,
 }
 
@@ -108,20 +109,20 @@ impl CurveLine {
     }
 }
 
-/// What came out for one document.
+/// The results for one document.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Results {
     pub document: Document,
     pub claims: Vec<Claim>,
     pub curves: Vec<Curve>,
-    /// Claims of the document that nothing here can be compared with.
+    /// Claims of the document without a comparison.
     pub left_out: Vec<&'static str>,
 }
 
-/// Runs a document's experiments. `progress` is told of each before it begins.
+/// Runs the experiments of a document. `progress` is called with the name of each before it starts.
 ///
 /// # Errors
-/// An experiment does not run to its end, or a program finds that what it received is not what was sent.
+/// An experiment does not run to its end, or a program has received wrong payload.
 pub fn run(document: Document, plan: Plan, progress: &mut dyn FnMut(&str)) -> Result<Results, ValidateError> {
     let mut results = Results { document, claims: Vec::new(), curves: Vec::new(), left_out: Vec::new() };
     match document {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Seed 003: Portals on the SeaStar's processor against Portals in the host's kernel.
+//! Seed 003: Portals on the SeaStar's processor, compared with Portals in the host's kernel.
 //!
-//! Machines `seastar-host` and `seastar-nic`: the same hardware. Ranks lie on nodes 0, 1, 2 ... of the machine, x fastest.
+//! The machines `seastar-host` and `seastar-nic` have the same hardware. Ranks are on nodes 0, 1, 2 ... of the machine, with x
+//! fastest.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::programs::{pairs, queues};
 use super::{AxisOf, Curve, CurveLine, Plan, Results};
 use crate::machine::Machine;
 
-/// Tables no larger than thousands of nodes can have; they change no time.
+/// Small tables, for there are thousands of nodes; their sizes change no time.
 const SMALL_TABLES: [(&str, &str); 2] = [("limits.entries", "32"), ("limits.headers", "32")];
 
 struct Machines {
@@ -72,7 +73,7 @@ fn ping_pong(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(
     let x: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
     let gains: Vec<f64> = host.iter().zip(&nic).map(|(host, nic)| percent_less(*host, *nic)).collect();
 
-    // What it rests on.
+    // How the prediction depends on the cost of an interrupt.
     let interrupts = [1000.0, 1500.0, 2000.0, 2500.0, 3000.0];
     let mut by_interrupt = Vec::new();
     for interrupt in interrupts {
@@ -249,7 +250,7 @@ fn streams(plan: Plan, machines: &Machines, results: &mut Results) -> Result<(),
     Ok(())
 }
 
-/// Where the second line goes above the first, by a straight line between points.
+/// The x at which the second curve rises above the first, by linear interpolation between points.
 fn crossing(x: &[f64], first: &[f64], second: &[f64]) -> Option<f64> {
     let above = |n: usize| second[n] - first[n];
     let n = (1..x.len()).find(|n| above(*n) > 0.0 && above(n - 1) <= 0.0)?;
@@ -487,7 +488,7 @@ fn flow_control(plan: Plan, machines: &Machines, results: &mut Results) -> Resul
         without.push(free.time_us);
         refused.push(limited.refused as f64);
     }
-    // Several messages of each pair: their order is part of what must not be lost.
+    // Several messages of each pair, for their order must not be lost either.
     let many = 512;
     let ordered = queues::incast(&machines.nic, &near, many, bytes, 2)?;
     let ordered_free = queues::incast(&unlimited, &near, many, bytes, 2)?;

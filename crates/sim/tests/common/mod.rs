@@ -44,12 +44,12 @@ header_ns = 30
 entry_search_ns = 10
 "#;
 
-/// The machine, some of whose keys have other values.
+/// The machine, with other values for some of its keys.
 pub fn machine(overrides: &[(&str, &str)]) -> Arc<Machine> {
     from_text(SMALL, overrides)
 }
 
-/// Likewise, with 16 nodes on one switch, so that nothing of the network is shared but the way into a node.
+/// The machine with 16 nodes on one switch: messages share only the channel to a node.
 #[allow(dead_code, reason = "each test file is a program of its own")]
 pub fn crossbar(overrides: &[(&str, &str)]) -> Arc<Machine> {
     let text = SMALL.replace("kind = \"torus\"\ndimensions = [4, 4]", "kind = \"crossbar\"\nnodes = 16");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collectives out of messages: dissemination, recursive doubling, binomial trees, everybody to everybody.
+//! Collectives by messages: dissemination, recursive doubling, binomial trees, all-to-all.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use crate::machine::Machine;
 use crate::program::{Body, Message, Needs, Process};
 use crate::time::Time;
 
-/// When a receive is posted that belongs to a send.
+/// When a rank posts the receive of an exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posting {
-    /// Before it, as MPICH's `MPI_Sendrecv` does.
+    /// Before its send, as MPICH's `MPI_Sendrecv` does.
     Before,
-    /// After it, while messages are on their way.
+    /// After its send, while messages are in flight.
     After,
 }
 
 /// A collective.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Collective {
-    /// Dissemination, messages of no bytes.
+    /// Dissemination, with empty messages.
     Barrier(Posting),
-    /// Recursive doubling; a power of two of ranks.
+    /// Recursive doubling; the number of ranks is a power of two.
     Allreduce { bytes: usize, posting: Posting },
-    /// Binomial tree to rank 0; ranks that are done go on.
+    /// A binomial tree to rank 0; a rank continues when it has sent its message.
     Reduce { bytes: usize },
-    /// Recursive doubling: each step sends twice as much; a power of two of ranks.
+    /// Recursive doubling: each step sends twice as much; the number of ranks is a power of two.
     Allgather { bytes: usize },
 }
 
@@ -38,7 +38,7 @@ const ALLGATHER: u32 = 4 << 16;
 const ALLTOALL: u32 = 5 << 16;
 const TREE: u32 = 6 << 16;
 
-/// Microseconds for each of `rounds` collectives, one after another, until the last rank is done.
+/// The mean time in microseconds of `rounds` collectives, one after another, until the last rank is done.
 pub fn collective(machine: &Arc<Machine>, ranks: u32, which: Collective, rounds: u32) -> Result<f64, ValidateError> {
     let unexpected = 64.max(rounds * 12 * u32::from(matches!(which, Collective::Reduce { .. })));
     let needs = Needs { memory_bytes: 0, receives: 32, unexpected, eager_bytes_max: u64::MAX, ..Needs::default() };
@@ -55,7 +55,7 @@ pub fn collective(machine: &Arc<Machine>, ranks: u32, which: Collective, rounds:
     })
 }
 
-/// Microseconds for each of `rounds` turns of a program, from a barrier on, until the last rank is done with the last.
+/// The mean time in microseconds of `rounds` rounds of a program, from a barrier until the last rank is done.
 pub fn measured(
     what: &'static str,
     machine: &Arc<Machine>,
@@ -69,7 +69,7 @@ pub fn measured(
         let (notes, turn) = (notes.clone(), turn.clone());
         Box::pin(async move {
             barrier(&process).await;
-            // Everybody begins at one time: no skew of the barrier is measured.
+            // All ranks start at the same time, so the skew of the barrier is not measured.
             let start = Time::from_ns(process.now().as_ns() / START_NS * START_NS + 2 * START_NS);
             process.compute(start - process.now()).await;
             for _ in 0..rounds {
@@ -85,7 +85,7 @@ pub fn measured(
     Ok(notes.take()[0] / f64::from(rounds))
 }
 
-/// Ranks begin at a multiple of this that lies beyond the barrier.
+/// Ranks start at a multiple of this time after the barrier.
 const START_NS: u64 = 10_000_000;
 
 async fn swap(process: &Process, to: u32, from: u32, tag: u32, data: &[u8], posting: Posting) -> Message {
@@ -116,7 +116,7 @@ async fn disseminate(process: &Process, posting: Posting) {
     }
 }
 
-/// Adds up a number of each rank; true: the sum is right.
+/// Sums a number of each rank; true: the sum is right.
 pub async fn allreduce(process: &Process, bytes: usize) -> bool {
     sum_up(process, bytes, Posting::Before).await
 }
@@ -163,16 +163,17 @@ async fn allgather(process: &Process, bytes: usize) {
     }
 }
 
-/// What comes first in [`alltoall`].
+/// What a rank does first in [`alltoall`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// Receives are posted, then messages are sent.
+    /// It posts its receives, then sends its messages.
     Receives,
-    /// Messages are sent, and have come, before receives are posted.
+    /// It sends its messages, and all messages have arrived before it posts its receives.
     Sends,
 }
 
-/// Everybody sends `bytes` to everybody, the next rank first. Each message may be cut: `parts` are its pieces. True: all is right.
+/// Every rank sends to every other, the next rank first. Each message has pieces of the sizes `parts`. True: all payload is
+/// right.
 pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: Time) -> bool {
     let (rank, size) = (process.rank(), process.size());
     let post = || -> Vec<_> {
@@ -207,7 +208,7 @@ pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: T
     right
 }
 
-/// A quad tree to rank 0: rank r's children are 4r + 1 to 4r + 4.
+/// A quad tree to rank 0: the children of rank r are 4r + 1 to 4r + 4.
 pub async fn quad_tree(process: &Process, bytes: usize) {
     let (rank, size) = (process.rank(), process.size());
     for child in 4 * rank + 1..(4 * rank + 5).min(size) {

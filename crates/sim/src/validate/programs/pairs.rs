@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Two ranks on neighbouring nodes, sending messages with tags.
+//! Two ranks on neighbouring nodes, which send messages with tags.
 //!
-//! A receive of the ping-pong is posted while the message it is for is on its way, as in any program that sends and then receives.
+//! A receive of the ping-pong is posted while its message is in flight, as in any program that sends and then receives.
 
 use std::sync::Arc;
 
@@ -13,14 +13,14 @@ use crate::time::Time;
 const PING: u32 = 1;
 const GO: u32 = 2;
 const DONE: u32 = 3;
-/// Tags from here on are never sent.
+/// No message has this tag or a higher one.
 const NEVER: u32 = 1 << 20;
 
 fn needs(receives: u32) -> Needs {
     Needs { memory_bytes: 0, receives: receives + 8, unexpected: 80, eager_bytes_max: u64::MAX, ..Needs::default() }
 }
 
-/// Half a round trip for each size, in microseconds, with so many receives posted ahead that do not match.
+/// Half a round trip for each size, in microseconds, behind so many posted receives that do not match.
 pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], ahead: u32) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     let experiment = Experiment { what: "ping-pong", machine, ranks: 2, needs: needs(ahead), nodes: &[] };
@@ -60,14 +60,14 @@ async fn round(process: &Process, bytes: u64) {
     }
 }
 
-/// Both wait for each other, and a little longer: whatever was posted before is in place.
+/// The two ranks wait for each other and a little longer, so that all receives are posted.
 async fn meet(process: &Process) {
     let other = 1 - process.rank();
     process.exchange(other, other, GO, &[]).await;
     process.compute(Time::from_ns(50_000)).await;
 }
 
-/// Messages a microsecond, one way, `window` of them after another into receives that are posted.
+/// Messages per microsecond in one direction, in windows of `window` messages into posted receives.
 pub fn stream(machine: &Arc<Machine>, sizes: &[u64], window: u32) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     let experiment = Experiment { what: "stream", machine, ranks: 2, needs: needs(window), nodes: &[] };
@@ -98,7 +98,7 @@ pub fn stream(machine: &Arc<Machine>, sizes: &[u64], window: u32) -> Result<Vec<
     Ok(notes.take())
 }
 
-/// Megabytes a second, both directions together, while two ranks send to each other at once.
+/// MB/s of both directions together, while two ranks send to each other at the same time.
 pub fn both_ways(machine: &Arc<Machine>, bytes: u64, rounds: u32) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     let experiment = Experiment { what: "both ways", machine, ranks: 2, needs: needs(rounds), nodes: &[] };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What five benchmarks send, and to whom; computing takes no time.
+//! The communication of five benchmarks, without their computing.
 //!
-//! Sizes are those of class S of the NAS Parallel Benchmarks, spread over any number of ranks: IS sorts 2^16 keys, FT transforms
-//! 64 x 64 x 64 complex numbers, EP adds up its counts, DT runs a quad tree. MD is get, put and barrier, as on Global Arrays.
+//! Sizes are those of class S of the NAS Parallel Benchmarks, distributed over any number of ranks: IS sorts 2^16 keys, FT
+//! transforms 64 x 64 x 64 complex numbers, EP sums its counts, DT runs a quad tree. MD is get, put and barrier, as with
+//! Global Arrays.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::machine::Machine;
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-/// A benchmark's communication.
+/// The communication of a benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pattern {
     Is,
@@ -48,7 +49,7 @@ const TREE_BYTES: usize = 4096;
 const NEIGHBOURS: u32 = 16;
 const ATOMS_BYTES: u64 = 512;
 
-/// Microseconds of an iteration.
+/// The time of an iteration in microseconds.
 pub fn time(machine: &Arc<Machine>, ranks: u32, pattern: Pattern) -> Result<f64, ValidateError> {
     let needs = Needs {
         memory_bytes: 2 * (NEIGHBOURS as usize + 1) * ATOMS_BYTES as usize,
@@ -62,7 +63,8 @@ pub fn time(machine: &Arc<Machine>, ranks: u32, pattern: Pattern) -> Result<f64,
     })
 }
 
-/// Microseconds of an all-to-all of 8 bytes whose receives are posted, against the order of arrival, when all has come.
+/// The time of an all-to-all of 8 bytes in microseconds, if receives are posted in the reverse order of arrival, after all
+/// messages have arrived.
 pub fn unexpected_alltoall(machine: &Arc<Machine>, ranks: u32) -> Result<f64, ValidateError> {
     const TAG: u32 = 9;
     let pause = Time::from_ns(20_000) * u64::from(ranks);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! One-sided communication of seed 004: counting puts against puts, completion and flags, or a barrier.
+//! One-sided communication of seed 004: counting puts, or puts with a fence and then flags or a barrier.
 
 use std::sync::Arc;
 
@@ -8,22 +8,22 @@ use crate::machine::Machine;
 use crate::program::{Needs, Process};
 use crate::time::Time;
 
-/// How the target is told.
+/// How the target learns that a put has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// The put counts at the target.
+pub enum Notification {
+    /// The put increments a counter of the target.
     Counting,
-    /// Wait until the puts have arrived, then put flags.
+    /// A fence, then puts of flags.
     Flags,
-    /// Wait until they have arrived, then a barrier of ceil(log2 n) rounds.
+    /// A fence, then a barrier of ceil(log2 n) rounds.
     Dissemination,
-    /// ... then a barrier that goes through rank 0.
+    /// A fence, then a barrier through rank 0.
     Linear,
 }
 
-/// Memory: flags from 0, data behind them.
+/// Size of the flags at address 0; the data follows them.
 const FLAGS_BYTES: u64 = 8 * 256;
-/// Counters: of data, in turn; of barriers.
+/// The counter of barriers; the counters before it are those of data.
 const BARRIER: u32 = 2;
 
 fn needs(bytes: u64) -> Needs {
@@ -32,7 +32,7 @@ fn needs(bytes: u64) -> Needs {
 }
 
 /// Half a round trip for each size, in microseconds.
-pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], told: Told) -> Result<Vec<f64>, ValidateError> {
+pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], notification: Notification) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(sizes.len());
     let most = sizes.iter().copied().max().unwrap_or(0);
     Experiment { what: "counting ping-pong", machine, ranks: 2, needs: needs(most), nodes: &[] }.run(|process| {
@@ -50,11 +50,11 @@ pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], told: Told) -> Result<Ve
                     }
                     turn += 1;
                     if rank == 0 {
-                        put_and_tell(&process, other, &data, told, turn).await;
-                        hear(&process, told, turn).await;
+                        put_and_notify(&process, other, &data, notification, turn).await;
+                        wait_for_put(&process, notification, turn).await;
                     } else {
-                        hear(&process, told, turn).await;
-                        put_and_tell(&process, other, &data, told, turn).await;
+                        wait_for_put(&process, notification, turn).await;
+                        put_and_notify(&process, other, &data, notification, turn).await;
                     }
                 }
                 if rank == 0 {
@@ -67,9 +67,9 @@ pub fn ping_pong(machine: &Arc<Machine>, sizes: &[u64], told: Told) -> Result<Ve
     Ok(notes.take())
 }
 
-/// A put, and word of it: the `turn`-th.
-async fn put_and_tell(process: &Process, to: u32, data: &[u8], told: Told, turn: u64) {
-    if told == Told::Counting {
+/// Puts data and notifies the target, for the `turn`-th time.
+async fn put_and_notify(process: &Process, to: u32, data: &[u8], notification: Notification, turn: u64) {
+    if notification == Notification::Counting {
         process.put_counting(to, 0, FLAGS_BYTES, data).await;
         return;
     }
@@ -78,8 +78,9 @@ async fn put_and_tell(process: &Process, to: u32, data: &[u8], told: Told, turn:
     process.put(to, 0, &turn.to_le_bytes()).await;
 }
 
-async fn hear(process: &Process, told: Told, turn: u64) {
-    if told == Told::Counting {
+/// Waits for the notification of the `turn`-th put.
+async fn wait_for_put(process: &Process, notification: Notification, turn: u64) {
+    if notification == Notification::Counting {
         process.wait_count(0, turn).await;
     } else {
         process.wait_word(0, turn).await;
@@ -87,7 +88,12 @@ async fn hear(process: &Process, told: Told, turn: u64) {
 }
 
 /// Microseconds of an all-to-all of `bytes` for each pair of ranks.
-pub fn alltoall(machine: &Arc<Machine>, ranks: u32, bytes: u64, told: Told) -> Result<f64, ValidateError> {
+pub fn alltoall(
+    machine: &Arc<Machine>,
+    ranks: u32,
+    bytes: u64,
+    notification: Notification,
+) -> Result<f64, ValidateError> {
     const ROUNDS: u64 = 4;
     let notes = Notes::sized(1);
     Experiment { what: "counting all-to-all", machine, ranks, needs: needs(bytes), nodes: &[] }.run(|process| {
@@ -101,18 +107,18 @@ pub fn alltoall(machine: &Arc<Machine>, ranks: u32, bytes: u64, told: Told) -> R
                 if round == 2 {
                     start = process.now();
                 }
-                // Two counters in turn: the next round's puts are told from this one's.
+                // Two counters alternate, so that puts of the next round do not count for this one.
                 let (window, so_far) = ((round % 2) as u32, round.div_ceil(2) * u64::from(size - 1));
                 for to in others() {
-                    if told == Told::Counting {
+                    if notification == Notification::Counting {
                         process.put_counting(to, window, FLAGS_BYTES, &data).await;
                     } else {
                         process.put_acknowledged(to, FLAGS_BYTES, &data).await;
                     }
                 }
-                match told {
-                    Told::Counting => process.wait_count(window, so_far).await,
-                    Told::Flags => {
+                match notification {
+                    Notification::Counting => process.wait_count(window, so_far).await,
+                    Notification::Flags => {
                         process.fence().await;
                         for to in others() {
                             process.put(to, 8 * u64::from(rank), &round.to_le_bytes()).await;
@@ -121,9 +127,9 @@ pub fn alltoall(machine: &Arc<Machine>, ranks: u32, bytes: u64, told: Told) -> R
                             process.wait_word(8 * u64::from(from), round).await;
                         }
                     }
-                    Told::Dissemination | Told::Linear => {
+                    Notification::Dissemination | Notification::Linear => {
                         process.fence().await;
-                        barrier(&process, told, round).await;
+                        barrier(&process, notification, round).await;
                     }
                 }
             }
@@ -134,10 +140,10 @@ pub fn alltoall(machine: &Arc<Machine>, ranks: u32, bytes: u64, told: Told) -> R
     Ok(notes.take()[0])
 }
 
-/// The `round`-th barrier, by counting puts of nothing.
-async fn barrier(process: &Process, told: Told, round: u64) {
+/// The `round`-th barrier: counting puts without data, or puts of flags.
+async fn barrier(process: &Process, notification: Notification, round: u64) {
     let (rank, size) = (process.rank(), process.size());
-    if told == Told::Linear {
+    if notification == Notification::Linear {
         if rank == 0 {
             process.wait_count(BARRIER, round * u64::from(size - 1)).await;
             for to in 1..size {
@@ -149,7 +155,7 @@ async fn barrier(process: &Process, told: Told, round: u64) {
         }
         return;
     }
-    // A word for each step: a rank that is a barrier ahead raises none that it should not.
+    // A flag for each step holds the number of the round, so a rank that is a barrier ahead does no harm.
     let mut distance = 1;
     let mut step = 0;
     while distance < size {
@@ -160,18 +166,23 @@ async fn barrier(process: &Process, told: Told, round: u64) {
     }
 }
 
-/// A pipelined stencil: rows that go from rank to rank.
+/// A pipelined stencil: each row goes from rank to rank.
 #[derive(Clone, Copy, Debug)]
 pub struct Stencil {
     pub columns: u32,
     pub rows: u32,
-    /// What a point costs the processor.
+    /// Processor time of a point.
     pub point: Time,
     pub per_node: u32,
 }
 
-/// Gigaflops of the stencil of seed 004, section 3.3: two additions a point.
-pub fn stencil(machine: &Arc<Machine>, ranks: u32, grid: Stencil, told: Told) -> Result<f64, ValidateError> {
+/// GFLOP/s of the stencil of seed 004, section 3.3: two additions a point.
+pub fn stencil(
+    machine: &Arc<Machine>,
+    ranks: u32,
+    grid: Stencil,
+    notification: Notification,
+) -> Result<f64, ValidateError> {
     let rows = u64::from(grid.rows);
     let notes = Notes::sized(1);
     let needs = needs(8 * rows);
@@ -184,13 +195,13 @@ pub fn stencil(machine: &Arc<Machine>, ranks: u32, grid: Stencil, told: Told) ->
             let row_time = grid.point * u64::from(own);
             for row in 1..=rows {
                 if rank > 0 {
-                    hear(&process, told, row).await;
+                    wait_for_put(&process, notification, row).await;
                 }
                 process.compute(row_time).await;
                 if rank + 1 < size {
                     let value = row.to_le_bytes();
                     let at = FLAGS_BYTES + 8 * (row - 1);
-                    if told == Told::Counting {
+                    if notification == Notification::Counting {
                         process.put_counting(rank + 1, 0, at, &value).await;
                     } else {
                         process.put_acknowledged(rank + 1, at, &value).await;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Many senders, one receiver: messages that wait for their receives, and long messages that all come at once.
+//! Many senders, one receiver: unexpected messages, and long messages that arrive at the same time.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use crate::machine::Machine;
 use crate::program::{ANY, Needs};
 use crate::time::Time;
 
-/// Ranks of the study of unexpected messages. That there are more changes nothing at rank 0, whose list has them all.
+/// Ranks of the study of unexpected messages. Their number does not matter, for rank 0 has one list for all senders.
 const RANKS: u32 = 4;
-/// A message is sent so long after the one before it: it has been put away by then.
+/// Time between two messages, in which the previous one is stored.
 const SLOT: Time = Time::from_ns(10_000);
 const UNEXPECTED: u32 = 1 << 24;
 
@@ -20,11 +20,11 @@ fn waiting(most: u64) -> Needs {
     Needs { memory_bytes: 0, receives: 8, unexpected, eager_bytes_max: u64::MAX, ..Needs::default() }
 }
 
-/// How long a receive takes, in nanoseconds, that matches the last of so many waiting messages. `lengths` grow.
+/// The time of a receive, in nanoseconds, that matches the last of so many unexpected messages. `lengths` ascend.
 pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, ValidateError> {
     let notes = Notes::sized(lengths.len());
     let most = lengths.last().copied().unwrap_or(0) + lengths.len() as u64;
-    // At each length one message is taken: those before it have one less to go.
+    // Each measurement takes one message, so the next one needs one message more.
     let lengths: Vec<u64> = lengths.iter().zip(0..).map(|(length, taken)| length + taken).collect();
     Experiment { what: "unexpected messages", machine, ranks: RANKS, needs: waiting(most), nodes: &[] }.run(
         |process| {
@@ -47,7 +47,7 @@ pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, Vali
                         }
                     }
                     sent = length;
-                    // The search of the longest list of the slowest machine is over by then.
+                    // Long enough for the slowest machine to search the longest list.
                     begin = end + Time::from_ns(20_000) * length;
                     if process.rank() > 0 {
                         process.compute(begin - process.now()).await;
@@ -60,7 +60,7 @@ pub fn last_of(machine: &Arc<Machine>, lengths: &[u64]) -> Result<Vec<f64>, Vali
     Ok(notes.take())
 }
 
-/// How long it takes to receive so many waiting messages, the last of them first, in nanoseconds a message.
+/// The time to receive so many unexpected messages, the last of them first, in nanoseconds a message.
 pub fn drain(machine: &Arc<Machine>, length: u64) -> Result<f64, ValidateError> {
     let notes = Notes::sized(1);
     Experiment { what: "draining", machine, ranks: RANKS, needs: waiting(length), nodes: &[] }.run(|process| {
@@ -85,17 +85,17 @@ pub fn drain(machine: &Arc<Machine>, length: u64) -> Result<f64, ValidateError> 
     Ok(notes.take()[0])
 }
 
-/// What came of many streams at once.
+/// The result of many long messages at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Incast {
     /// From the first send to the last receive.
     pub time_us: f64,
-    /// Messages that found no stream free and were sent again.
+    /// Messages that were refused because no stream was free, and were sent again.
     pub refused: u64,
 }
 
-/// Each of `senders` ranks sends `messages` of `bytes` to rank 0, all at once, into receives that are posted; rank r is on
-/// `nodes[r]`. Rank 0 sees that each came once, whole and in order, else the run is an error.
+/// Each of `senders` ranks sends `messages` of `bytes` to rank 0, all at once, into posted receives; rank r is on `nodes[r]`.
+/// Rank 0 checks that each arrives once, whole and in order; otherwise the run is an error.
 pub fn incast(
     machine: &Arc<Machine>,
     nodes: &[u32],
