@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Channel dependency graphs (Dally and Seitz 1987).
 //!
-//! A packet that holds one virtual channel of a link while it waits for another creates a dependency from the first to the
-//! second. A routing whose dependencies have no cycle is free of deadlock. A routing with a cycle can deadlock; the cycle
-//! names the channels whose packets would wait for each other. Injection and delivery channels are left out: no packet in
-//! the network waits for the one, and a packet on the other waits for no channel.
+//! A packet that holds one virtual channel of a link while it waits for another creates a dependency from the first to
+//! the second. A routing whose dependencies have no cycle is free of deadlock. A routing with a cycle can deadlock; the
+//! cycle names the channels whose packets would wait for each other. Injection and delivery channels are left out: no
+//! packet in the network waits for the one, and a packet on the other waits for no channel.
 //!
-//! For an adaptive routing every choice adds a dependency. So a cycle means that it may deadlock; no cycle means that it
-//! cannot.
+//! For an adaptive routing every choice adds a dependency. So a cycle means that it may deadlock; no cycle means that
+//! it cannot.
 //!
 //! # Costs
 //!
@@ -102,8 +102,8 @@ impl Dependencies {
         self.successors.get(vertex(held) as usize).is_some_and(|next| next.binary_search(&wanted).is_ok())
     }
 
-    /// A cycle: each link waits for the next, and the last for the first. A depth-first search from the lowest number finds a
-    /// cycle; the result is a shortest cycle through one of its links. None: the routing is free of deadlock.
+    /// A cycle: each link waits for the next, and the last for the first. A depth-first search from the lowest number
+    /// finds a cycle; the result is a shortest cycle through one of its links. None: the routing is free of deadlock.
     pub fn cycle(&self, topology: &Topology) -> Option<Vec<Link>> {
         let found = self.any_cycle()?;
         let shortest = found.iter().filter_map(|&vertex| self.shortest_cycle(vertex)).min_by_key(Vec::len);

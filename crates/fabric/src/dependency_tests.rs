@@ -62,7 +62,8 @@ fn dimension_order_without_datelines_locks_up_round_a_ring() {
         assert_eq!(graph(&ring, Algorithm::DimensionOrder, 2).cycle(&ring), None);
         assert_eq!(graph(&ring, Algorithm::ModifiedDimensionOrder, 1).cycle(&ring), None);
     }
-    // Rings of 3 and 4 do not: a packet that continues past a router never starts at the same router as another such packet.
+    // Rings of 3 and 4 do not: a packet that continues past a router never starts at the same router as another such
+    // packet.
     for k in 3..5 {
         let torus = Topology::torus(&[k, k], &[], 1).unwrap();
         assert_eq!(graph(&torus, Algorithm::DimensionOrderUnguarded, 1).cycle(&torus), None);

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Topologies, routing and paths of a machine's network.
 //!
-//! All types are plain values. A [`Topology`] has the two ends of each link, a [`Routing`] gives the next hops of a packet,
-//! a [`Path`] is a whole route in the form of seed 002, section 7.3, and [`Dependencies`] finds the cycles in which a
-//! routing can deadlock. Time, buffers and the contents of packets are not part of this crate.
+//! All types are plain values. A [`Topology`] has the two ends of each link, a [`Routing`] gives the next hops of a
+//! packet, a [`Path`] is a whole route in the form of seed 002, section 7.3, and [`Dependencies`] finds the cycles in
+//! which a routing can deadlock. Time, buffers and the contents of packets are not part of this crate.
 //!
 //! # Contract
 //!
-//! 1. Making a topology or a routing may allocate and may fail, with an error that says what does not fit and what would.
+//! 1. Making a topology or a routing may allocate and may fail, with an error that says what does not fit and what
+//!    would.
 //! 2. A topology does not change after it is made. A routing is used only with the topology that it was made for.
 //! 3. [`Routing::next`] allocates nothing and depends only on its arguments: the same call gives the same hops.
-//! 4. Nothing depends on the order of a hash map or on a clock. The same arguments give the same topology, tables and routes.
+//! 4. Nothing depends on the order of a hash map or on a clock. The same arguments give the same topology, tables and
+//!    routes.
 //!
 //! No unsafe code, no I/O; builds for a target without an operating system.
 #![no_std]

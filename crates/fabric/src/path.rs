@@ -2,8 +2,8 @@
 //! Source paths: a whole route as a string of routing characters; each stands for a run of hops through the same port
 //! (seed 002, section 7.3).
 //!
-//! The seed defines the contents of a character: a port, and a 6-bit counter for each of two virtual channels. The layout
-//! is ours. A character has 16 bits, the width of the seed's network protocol:
+//! The seed defines the contents of a character: a port, and a 6-bit counter for each of two virtual channels. The
+//! layout is ours. A character has 16 bits, the width of the seed's network protocol:
 //!
 //! | bits | |
 //! |---|---|
@@ -11,12 +11,12 @@
 //! | 11–6 | hops on the second virtual channel of the pair |
 //! | 5–0 | hops on the first virtual channel of the pair, which come first |
 //!
-//! Dimension order on a ring of up to 64 routers takes at most 63 hops in one direction, first those before the wrapping
-//! link and then those after it: one character. So three dimensions and the delivery to the node fit into one 64-bit
-//! word. Larger networks use prefixes. A character with 14 in place of the port gives the pair of virtual channels (1 is
-//! channels 2 and 3, and so on; without a prefix it is channels 0 and 1). After it, a character with 15 gives the upper 12
-//! bits of a port above 13; the character itself keeps the lower 4. Characters are little-endian. A word is filled from
-//! its low end, and the rest of it is 0.
+//! Dimension order on a ring of up to 64 routers takes at most 63 hops in one direction, first those before the
+//! wrapping link and then those after it: one character. So three dimensions and the delivery to the node fit into one
+//! 64-bit word. Larger networks use prefixes. A character with 14 in place of the port gives the pair of virtual
+//! channels (1 is channels 2 and 3, and so on; without a prefix it is channels 0 and 1). After it, a character with 15
+//! gives the upper 12 bits of a port above 13; the character itself keeps the lower 4. Characters are little-endian. A
+//! word is filled from its low end, and the rest of it is 0.
 //!
 //! # Invariants
 //!

@@ -15,9 +15,9 @@
 //!
 //! # Invariants
 //!
-//! 1. Virtual channels beyond those needed make further sets: each set has all virtual channels that the algorithm needs, and
-//!    a packet stays in the set that the hash of its pair of nodes chooses. So packets of one pair keep their order, under
-//!    every algorithm that gives one choice (Valiant: if they have the same entropy).
+//! 1. Virtual channels beyond those needed make further sets: each set has all virtual channels that the algorithm
+//!    needs, and a packet stays in the set that the hash of its pair of nodes chooses. So packets of one pair keep
+//!    their order, under every algorithm that gives one choice (Valiant: if they have the same entropy).
 //! 2. `next` depends only on its arguments: the same call gives the same hops.
 //! 3. Every hop uses a connected port. A packet that takes any of the hops at each router arrives at its destination.
 //!
@@ -49,8 +49,8 @@ pub const TABLE_ROUTERS_MAX: u32 = 8192;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// One dimension after the other, in the shorter direction of a ring. In a dimension that wraps, two virtual channels
-    /// break the cycle of the ring at its wrapping link (Dally and Seitz 1987).
+    /// One dimension after the other, in the shorter direction of a ring. In a dimension that wraps, two virtual
+    /// channels break the cycle of the ring at its wrapping link (Dally and Seitz 1987).
     DimensionOrder,
     /// The same routes with one virtual channel, which can deadlock on a torus (seed 002, section 2.7).
     DimensionOrderUnguarded,
@@ -185,9 +185,9 @@ impl Routing {
         Ok(Routing { algorithm, virtual_channels, needed, vc_sets, deadlock_free, variants, plan })
     }
 
-    /// The hops that a packet for `to` may take from router `at`. It entered the router at `arrived`; None, or a port to a
-    /// node, means that it has been injected here. The last hop of a route is the port to the node. Deterministic algorithms
-    /// give one hop. Nothing is allocated; `state` is the result of `start`, and is not changed.
+    /// The hops that a packet for `to` may take from router `at`. It entered the router at `arrived`; None, or a port
+    /// to a node, means that it has been injected here. The last hop of a route is the port to the node. Deterministic
+    /// algorithms give one hop. Nothing is allocated; `state` is the result of `start`, and is not changed.
     #[inline]
     pub fn next(
         &self,
@@ -215,8 +215,8 @@ impl Routing {
         }
     }
 
-    /// The routing state of a new packet. `entropy` picks Valiant's intermediate group; all other algorithms give a pair the
-    /// same route each time.
+    /// The routing state of a new packet. `entropy` picks Valiant's intermediate group; all other algorithms give a
+    /// pair the same route each time.
     #[inline]
     pub fn start(&self, topology: &Topology, from: NodeId, to: NodeId, entropy: u64) -> RouteState {
         let hash = mix(u64::from(from.0) << 32 | u64::from(to.0));
@@ -273,7 +273,8 @@ impl Routing {
         self.needed
     }
 
-    /// Whether its channel dependency graph has no cycle, by the theory of the algorithm. `Dependencies` checks the graph.
+    /// Whether its channel dependency graph has no cycle, by the theory of the algorithm. `Dependencies` checks the
+    /// graph.
     pub fn deadlock_free(&self) -> bool {
         self.deadlock_free
     }

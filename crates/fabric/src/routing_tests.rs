@@ -14,8 +14,8 @@ const MINIMAL: [Algorithm; 5] = [
     Algorithm::DestinationModK,
 ];
 
-/// The routers and hops of a route; `choose` picks one of several hops. Checks at each router that a second call gives the
-/// same hops, and that the route stays in one set of virtual channels.
+/// The routers and hops of a route; `choose` picks one of several hops. Checks at each router that a second call gives
+/// the same hops, and that the route stays in one set of virtual channels.
 #[track_caller]
 fn walk(
     topology: &Topology,
@@ -316,7 +316,7 @@ fn refused(made: Result<Routing, RoutingError>, words: &[&str]) {
 }
 
 #[test]
-fn what_does_not_fit_is_refused_with_what_would() {
+fn routings_that_do_not_fit_are_refused_with_alternatives() {
     let torus = Topology::torus(&[4, 4], &[], 1).unwrap();
     let cube = Topology::mesh(&[4, 4, 4], 1).unwrap();
     let tree = Topology::fat_tree(2, 4, (1, 1), None).unwrap();
@@ -361,7 +361,7 @@ fn the_default_fits_and_is_free_of_deadlock() {
 }
 
 #[test]
-fn what_travels_with_a_packet_has_8_bytes() {
+fn a_route_state_has_8_bytes() {
     assert_eq!(size_of::<RouteState>(), 8);
     assert!(size_of::<Choices>() <= 36);
 }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Topologies: routers, nodes, and the links between their ports.
 //!
-//! A topology is two tables: the peer of each port, and the router and port of each node. [`Kind`] has the parameters in
-//! closed form (dimensions, levels of a tree, groups of a dragonfly), for routings that compute a route.
+//! A topology is two tables: the peer of each port, and the router and port of each node. [`Kind`] has the parameters
+//! in closed form (dimensions, levels of a tree, groups of a dragonfly), for routings that compute a route.
 //!
 //! # Invariants
 //!
 //! 1. Links have two directions: the peer of a port's peer is that port.
 //! 2. Every node is attached to exactly one port, and every node reaches every other.
-//! 3. The output channel of port `p` of router `r` has number `first_port[r] + p`. After these come the injection channels
-//!    of the nodes, in the order of the nodes. The numbers are dense, unconnected ports included.
+//! 3. The output channel of port `p` of router `r` has number `first_port[r] + p`. After these come the injection
+//!    channels of the nodes, in the order of the nodes. The numbers are dense, unconnected ports included.
 //!
 //! # Costs
 //!
@@ -189,8 +189,8 @@ impl Topology {
         self.node_names.get(node.0 as usize).cloned().unwrap_or_else(|| node.to_string())
     }
 
-    /// The fewest routers on a route between two different nodes: one more than the links between routers, and the number of
-    /// calls of `Routing::next` on a minimal route. Costs as much as [`Topology::distance`].
+    /// The fewest routers on a route between two different nodes: one more than the links between routers, and the
+    /// number of calls of `Routing::next` on a minimal route. Costs as much as [`Topology::distance`].
     pub fn hops_min(&self, from: NodeId, to: NodeId) -> u32 {
         self.distance(self.attachment(from).0, self.attachment(to).0) + 1
     }
@@ -226,8 +226,8 @@ impl Topology {
         distances
     }
 
-    /// The most links on a shortest path between the routers of two nodes. O(routers × links) for dragonflies and graphs, in
-    /// closed form for all others.
+    /// The most links on a shortest path between the routers of two nodes. O(routers × links) for dragonflies and
+    /// graphs, in closed form for all others.
     pub fn diameter(&self) -> u32 {
         match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_diameter(),
@@ -253,10 +253,10 @@ impl Topology {
         hosts
     }
 
-    /// Channels of one direction across the cut that halves the network, if a closed form is known. For meshes and tori it is
-    /// the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat trees the cut
-    /// between two halves of the leaves; for dragonflies with an even number of groups the cut between two halves of the
-    /// groups.
+    /// Channels of one direction across the cut that halves the network, if a closed form is known. For meshes and tori
+    /// it is the smallest cut through the middle of a dimension (next to the middle, if its size is odd); for full fat
+    /// trees the cut between two halves of the leaves; for dragonflies with an even number of groups the cut between
+    /// two halves of the groups.
     pub fn bisection_channels(&self) -> Option<u32> {
         match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_bisection(),
@@ -267,15 +267,17 @@ impl Topology {
         }
     }
 
-    /// The upper bound of every routing under uniform traffic (all other nodes are equally likely): the share of a channel's
-    /// bandwidth at which each node can inject, as a fraction (numerator, denominator) of at most 1, in lowest terms. It
-    /// follows from the load of the busiest cut, or of all channels of a dimension together. None for graphs.
+    /// The upper bound of every routing under uniform traffic (all other nodes are equally likely): the share of a
+    /// channel's bandwidth at which each node can inject, as a fraction (numerator, denominator) of at most 1, in
+    /// lowest terms. It follows from the load of the busiest cut, or of all channels of a dimension together. None for
+    /// graphs.
     pub fn saturation_uniform(&self) -> Option<(u64, u64)> {
         let bound = match &self.kind {
             Kind::Mesh { .. } | Kind::Torus { .. } => self.grid_saturation(),
             Kind::Hypercube { order, nodes_per_router } => {
                 let nodes = u128::from(self.nodes());
-                // Half of all ordered pairs of routers differ in a given bit; the channels of that dimension share their load.
+                // Half of all ordered pairs of routers differ in a given bit; the channels of that dimension share
+                // their load.
                 if *order > 0 { (2 * (nodes - 1), nodes * u128::from(*nodes_per_router)) } else { (1, 1) }
             }
             Kind::FatTree(tree) => tree.saturation(),
@@ -290,8 +292,8 @@ impl Topology {
         Some(((bound.0 / divisor) as u64, (bound.1 / divisor) as u64))
     }
 
-    /// One router with a port for each node: only packets for the same node block each other. At most 65,535 nodes, for the
-    /// number of a port has 16 bits.
+    /// One router with a port for each node: only packets for the same node block each other. At most 65,535 nodes, for
+    /// the number of a port has 16 bits.
     pub fn crossbar(nodes: u32) -> Result<Topology, TopologyError> {
         if nodes == 0 {
             return Err(TopologyError::Zero { what: "nodes", of: "crossbar" });

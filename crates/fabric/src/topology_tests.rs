@@ -163,7 +163,7 @@ fn crossing(topology: &Topology, side: impl Fn(RouterId) -> bool) -> u32 {
 }
 
 #[test]
-fn the_bisection_is_that_of_a_count() {
+fn the_bisection_equals_a_count() {
     let torus = Topology::torus(&[8, 6, 3], &[], 1).unwrap();
     assert_eq!(torus.bisection_channels(), Some(crossing(&torus, |r| torus.coordinates(r)[0] < 4)));
     let mesh = Topology::mesh(&[4, 6], 1).unwrap();
@@ -172,7 +172,8 @@ fn the_bisection_is_that_of_a_count() {
     assert_eq!(cube.bisection_channels(), Some(crossing(&cube, |r| r.0 < 8)));
     let fly = Topology::dragonfly(8, 4, 2, 2).unwrap();
     assert_eq!(fly.bisection_channels(), Some(crossing(&fly, |r| r.0 < 4 * 4)));
-    // With half of the pods and half of the cores, or of the spines, on each side, the cut has the uplinks of half the leaves.
+    // With half of the pods and half of the cores, or of the spines, on each side, the cut has the uplinks of half the
+    // leaves.
     assert_eq!(Topology::fat_tree(3, 8, (1, 1), None).unwrap().bisection_channels(), Some(64));
     assert_eq!(Topology::fat_tree(2, 6, (2, 1), Some(16)).unwrap().bisection_channels(), Some(4));
     assert_eq!(Topology::fat_tree(3, 8, (1, 1), Some(127)).unwrap().bisection_channels(), None);

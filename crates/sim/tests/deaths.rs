@@ -88,9 +88,10 @@ fn gets_and_atomics_fail_too_and_fetch_nothing() {
     assert_eq!(other.memory()[..8], [2; 8], "nobody reached it");
 }
 
-/// At whatever time a rank dies: a put that its NIC had taken arrives, a put that its host was still handing over does not.
+/// At whatever time a rank dies: a put that its NIC had taken arrives, a put that its host was still handing over does
+/// not.
 #[test]
-fn what_the_nic_has_taken_is_sent() {
+fn operations_that_the_nic_has_taken_are_sent() {
     let machine = machine(&[]);
     let taken = machine.host.software_send + machine.host.doorbell;
     let mut arrived = [0, 0];
@@ -115,7 +116,7 @@ fn what_the_nic_has_taken_is_sent() {
 }
 
 #[test]
-fn what_the_dead_had_armed_is_not_set_off() {
+fn triggered_operations_of_a_dead_rank_do_not_fire() {
     let machine = machine(&[]);
     let counts = |deaths: Vec<Death>| {
         let (outcome, tasks) = run(&machine, 3, deaths, |process| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The project's machines can be loaded, and every number of theirs names its source. Invalid files are refused with an error
-//! that says what to change.
+//! The project's machines can be loaded, and every number of theirs names its source. Invalid files are refused with an
+//! error that says what to change.
 
 use std::path::{Path, PathBuf};
 
@@ -66,7 +66,7 @@ fn refused(change: impl Fn(&str) -> String) -> String {
 }
 
 #[test]
-fn what_cannot_be_is_refused_by_file_and_line() {
+fn invalid_machines_are_refused_by_file_and_line() {
     let error = refused(|text| text.replace("[switch]", "[switch]\ncolour = \"red\""));
     assert!(error.contains("bad.toml") && error.contains("colour") && error.contains("line"), "{error}");
     let error = refused(|text| text.replace("[switch]", "[swatch]"));

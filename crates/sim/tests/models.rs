@@ -106,7 +106,8 @@ fn many_to_one_and_all_to_all_take_about_as_long() {
     }
 }
 
-/// A torus whose links are saturated. Whole messages do not share a link packet by packet, and have room wherever they wait.
+/// A torus whose links are saturated. Whole messages do not share a link packet by packet, and have room wherever they
+/// wait.
 #[test]
 fn a_full_torus_is_told_as_full() {
     let machine = machine(&[]);
@@ -167,7 +168,7 @@ fn spans_of_a_channel_do_not_overlap() {
 }
 
 #[test]
-fn what_it_has_not_is_refused_with_what_to_do() {
+fn unsupported_features_are_refused_with_a_hint() {
     let refused = |machine: Arc<Machine>, faults: Vec<Fault>| {
         let ranks = tasks(&machine, 2, "barrier iterations 1");
         let options = Options { network: Model::Message, faults, ..Options::default() };

@@ -133,7 +133,7 @@ fn a_synchronous_send_waits_for_its_receive() {
 }
 
 #[test]
-fn what_is_shorter_or_longer_than_its_receive_is_cut() {
+fn a_message_is_truncated_to_its_receive() {
     for eager_bytes_max in [0, 1000] {
         let needs = Needs { eager_bytes_max, ..Needs::default() };
         run(2, needs, |process| async move {
@@ -149,7 +149,7 @@ fn what_is_shorter_or_longer_than_its_receive_is_cut() {
 }
 
 #[test]
-fn the_first_that_is_done_is_given() {
+fn wait_any_gives_the_first_request_that_is_done() {
     run(3, Needs::default(), |process| async move {
         if process.rank() == 0 {
             let both = [process.irecv(1, 0, 8), process.irecv(2, 0, 8)];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Built-in programs: each succeeds on a small machine and detects a wrong byte, and its measurements follow from the machine's
-//! numbers.
+//! Built-in programs: each succeeds on a small machine and detects a wrong byte, and its measurements follow from the
+//! machine's numbers.
 
 mod common;
 
@@ -251,7 +251,7 @@ fn a_run_is_the_same_every_time() {
 }
 
 #[test]
-fn what_cannot_be_is_named() {
+fn invalid_parameters_are_named() {
     let machine = machine(&[]);
     let said = |ranks, line| match prepare(&machine, ranks, line) {
         Ok(_) => panic!("{line} is taken"),
@@ -297,7 +297,7 @@ fn a_trace_is_replayed() {
     assert!(error.contains(&format!("{}:", cut.display())), "{error}");
 }
 
-// ---- Measurements follow from the machine's numbers --------------------------------------------------------------------
+// ---- Measurements follow from the machine's numbers -----------------------------------------------------------------
 
 #[test]
 fn each_posted_receive_costs_its_search() {

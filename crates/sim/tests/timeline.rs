@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Timelines of real runs, checked against Google's "Trace Event Format" by a reader of our own; and the spans of single
-//! messages.
+//! Timelines of real runs, checked against Google's "Trace Event Format" by a reader of our own; and the spans of
+//! single messages.
 
 mod common;
 
@@ -251,8 +251,8 @@ fn busy_timelines_are_as_the_format_demands_and_the_same_again() {
     }
 }
 
-/// Messages of a node leave it one after the other: a message is on the wire when its own first byte leaves, not when it is
-/// queued behind other messages.
+/// Messages of a node leave it one after the other: a message is on the wire when its own first byte leaves, not when
+/// it is queued behind other messages.
 #[test]
 fn a_message_that_waits_behind_others_is_not_yet_on_the_wire() {
     // Buffers are never full, so only its own packets delay a node.

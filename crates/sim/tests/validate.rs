@@ -40,7 +40,7 @@ fn whole(results: &Results) {
 }
 
 #[test]
-fn the_seastar_gains_what_its_components_say() {
+fn the_seastars_gain_follows_from_its_components() {
     let results = quick(Document::Seastar);
     whole(&results);
     holds(&results, &["seastar-1a", "seastar-1b", "seastar-1f", "seastar-1h", "seastar-1i", "seastar-2c"]);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Minimal and Valiant routing on dragonflies (Kim, Dally, Scott and Abts 2008).
 //!
-//! A minimal route takes at most one global link: to the router that has the link, over it, to the destination. Of several
-//! links between two groups it takes one with the fewest hops; among equal ones the hash of the pair decides. A Valiant
-//! route goes to a group that is neither the source's nor the destination's, and from the router where it enters this
-//! group to the destination. Within a group both routes are one local hop.
+//! A minimal route takes at most one global link: to the router that has the link, over it, to the destination. Of
+//! several links between two groups it takes one with the fewest hops; among equal ones the hash of the pair decides. A
+//! Valiant route goes to a group that is neither the source's nor the destination's, and from the router where it
+//! enters this group to the destination. Within a group both routes are one local hop.
 //!
-//! The class of a hop is the number of global links already taken. Within a group and class there is at most one local hop,
-//! then a global one, then the next class: there is no cycle.
+//! The class of a hop is the number of global links already taken. Within a group and class there is at most one local
+//! hop, then a global one, then the next class: there is no cycle.
 use super::{Choices, DIRECT, RouteState, Routing, mix};
 use crate::id::{Port, RouterId, Vc};
 use crate::topology::{Dragonfly, Kind, Topology};
@@ -40,8 +40,9 @@ impl Routing {
     }
 }
 
-/// The link to `group` that a packet takes: its router and port. At that router the function gives the same router again:
-/// there the link costs one hop less, and a link of another router that costs as little there would have cost less at `at`.
+/// The link to `group` that a packet takes: its router and port. At that router the function gives the same router
+/// again: there the link costs one hop less, and a link of another router that costs as little there would have cost
+/// less at `at`.
 #[inline]
 fn gateway(dragonfly: &Dragonfly, at: RouterId, here: u32, group: u32, to: RouterId, salt: u8) -> (RouterId, Port) {
     if dragonfly.copies == 1 {

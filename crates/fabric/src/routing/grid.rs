@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Meshes and tori: dimension order, its variant without virtual channels, and west-first.
 //!
-//! **Dimension order.** A packet crosses the dimensions in their order. On a ring it takes the shorter direction; if both
-//! are equally long, the positive one from an even coordinate and the negative one from an odd coordinate. A packet that
-//! has to cross a ring's wrapping link uses class 0 up to and over this link, and class 1 after it. A packet that does not
-//! cross it uses either class, by the hash of its pair. So class 0 of a ring has no dependency after the wrapping link,
-//! and class 1 has none over it: neither has a cycle.
+//! **Dimension order.** A packet crosses the dimensions in their order. On a ring it takes the shorter direction; if
+//! both are equally long, the positive one from an even coordinate and the negative one from an odd coordinate. A
+//! packet that has to cross a ring's wrapping link uses class 0 up to and over this link, and class 1 after it. A
+//! packet that does not cross it uses either class, by the hash of its pair. So class 0 of a ring has no dependency
+//! after the wrapping link, and class 1 has none over it: neither has a cycle.
 //!
 //! **Modified dimension order** (seed 002, section 2.7). The order of dimensions is: wrapping links of dimension 0, of
-//! dimension 1, ..., then dimension 0, 1, ... of the mesh. A packet takes a wrapping link only as one of its first hops,
-//! only if it starts at that edge, and only if this is shorter than the route through the mesh. So every hop is in the same
-//! dimension as the previous hop or in a later one. Within a dimension of the mesh a packet does not turn, and it never
-//! takes two wrapping links of one dimension: there is no cycle, with one virtual channel.
+//! dimension 1, ..., then dimension 0, 1, ... of the mesh. A packet takes a wrapping link only as one of its first
+//! hops, only if it starts at that edge, and only if this is shorter than the route through the mesh. So every hop is
+//! in the same dimension as the previous hop or in a later one. Within a dimension of the mesh a packet does not turn,
+//! and it never takes two wrapping links of one dimension: there is no cycle, with one virtual channel.
 //!
-//! **West-first.** West is the negative direction of dimension 0. A packet that has to go west goes only west until it need
-//! not. Other packets choose among the directions that bring them nearer. Turns into west do not occur (Glass and Ni).
+//! **West-first.** West is the negative direction of dimension 0. A packet that has to go west goes only west until it
+//! need not. Other packets choose among the directions that bring them nearer. Turns into west do not occur (Glass and
+//! Ni).
 use super::{Choices, RouteState, Routing};
 use crate::id::{Port, RouterId};
 use crate::topology::{Kind, Topology};
@@ -59,7 +60,8 @@ impl Routing {
         while wraps != 0 {
             let d = wraps.trailing_zeros() as usize;
             let minus = state.dimensions >> (8 + d) & 1;
-            // After the wrapping link a packet never comes back to this edge, so being there means that the link is next.
+            // After the wrapping link a packet never comes back to this edge, so being there means that the link is
+            // next.
             let at_edge = if minus == 1 { here[d] == 0 } else { u32::from(here[d]) + 1 == size(topology, d) };
             if at_edge {
                 return Choices::one(Port(2 * d as u16 + minus), self.vc(0, state));
@@ -97,8 +99,8 @@ impl Routing {
     }
 }
 
-/// `RouteState::dimensions` for dimension order. Low byte: the dimensions that a packet takes in the negative direction.
-/// High byte: the dimensions whose wrapping link it crosses.
+/// `RouteState::dimensions` for dimension order. Low byte: the dimensions that a packet takes in the negative
+/// direction. High byte: the dimensions whose wrapping link it crosses.
 #[inline]
 pub(super) fn directions(topology: &Topology, (from, to): (RouterId, RouterId)) -> u16 {
     let (here, there) = (topology.coordinates(from), topology.coordinates(to));
@@ -120,8 +122,8 @@ pub(super) fn directions(topology: &Topology, (from, to): (RouterId, RouterId)) 
     bits
 }
 
-/// `RouteState::dimensions` for modified dimension order. Low byte: the dimensions whose wrapping link a packet takes first.
-/// High byte: those of them whose link it takes in the negative direction.
+/// `RouteState::dimensions` for modified dimension order. Low byte: the dimensions whose wrapping link a packet takes
+/// first. High byte: those of them whose link it takes in the negative direction.
 #[inline]
 pub(super) fn wraps_first(topology: &Topology, (from, to): (RouterId, RouterId)) -> u16 {
     let (here, there) = (topology.coordinates(from), topology.coordinates(to));
@@ -140,8 +142,8 @@ pub(super) fn wraps_first(topology: &Topology, (from, to): (RouterId, RouterId))
     bits
 }
 
-/// Whether some ring is long enough for a deadlock. On a ring of 4 there is none: packets that go 2 links in one direction
-/// start only at every second router.
+/// Whether some ring is long enough for a deadlock. On a ring of 4 there is none: packets that go 2 links in one
+/// direction start only at every second router.
 pub(super) fn has_ring_with_cycle(topology: &Topology) -> bool {
     matches!(topology.kind(), Kind::Torus { dimensions, wrap, .. }
         if dimensions.iter().zip(wrap).any(|(&size, &wrap)| wrap && size > 4))

@@ -2,14 +2,14 @@
 //! Routings on any graph, by table: shortest path and up*/down*.
 //!
 //! **Shortest path** (Dijkstra). For each destination every router keeps a port on a path of least weight. Among equal
-//! paths a fixed hash of router and destination decides. So routes spread over all such paths, and nothing restricts their
-//! turns: cycles of dependencies are to be expected.
+//! paths a fixed hash of router and destination decides. So routes spread over all such paths, and nothing restricts
+//! their turns: cycles of dependencies are to be expected.
 //!
-//! **Up*/down***. The root is the middle of a long shortest path (two breadth-first searches), so it is about the centre of
-//! the network. Routers are ordered by distance from the root, then by number; a link leads up towards the router that is
-//! earlier in this order. A legal route goes up any number of links, then down any number. The table has a shortest legal
-//! route; ties as above. No dependency leads from a down channel to an up channel, and along up channels, as along down
-//! channels, the order is strict: there is no cycle.
+//! **Up*/down***. The root is the middle of a long shortest path (two breadth-first searches), so it is about the
+//! centre of the network. Routers are ordered by distance from the root, then by number; a link leads up towards the
+//! router that is earlier in this order. A legal route goes up any number of links, then down any number. The table has
+//! a shortest legal route; ties as above. No dependency leads from a down channel to an up channel, and along up
+//! channels, as along down channels, the order is strict: there is no cycle.
 //!
 //! # Costs
 //!

@@ -2,9 +2,9 @@
 //! Destination-mod-k on fat trees (Zahavi, "D-Mod-K routing providing non-blocking traffic for shift permutations on
 //! real life fat trees", 2010).
 //!
-//! The uplink at a leaf is the destination's number modulo the number of uplinks; at a middle switch it is the next digit
-//! of this number. Downward there is only one route. All packets for a node pass the same top switch. A route goes up, then
-//! down, so there is no cycle. O(1).
+//! The uplink at a leaf is the destination's number modulo the number of uplinks; at a middle switch it is the next
+//! digit of this number. Downward there is only one route. All packets for a node pass the same top switch. A route
+//! goes up, then down, so there is no cycle. O(1).
 use super::{Choices, RouteState, Routing};
 use crate::id::{NodeId, Port, RouterId};
 use crate::topology::{Kind, Topology};

@@ -2,10 +2,10 @@
 //! Dragonflies: groups of routers, all linked within a group, and groups linked to each other (Kim, Dally, Scott and
 //! Abts, ISCA 2008).
 //!
-//! Global links have the palmtree arrangement (Camarero, Vallejo and Beivide, 2014), which is symmetric under rotation of
-//! the groups. A group's global links are numbered `l = router × links_per_router + link`. Link `copy × (groups − 1) +
-//! offset − 1` leads `offset` groups back; there it is the link of the same copy and of offset `groups − offset`. With
-//! fewer than the most groups, every pair of groups has `copies` links, and the remaining ports are unconnected.
+//! Global links have the palmtree arrangement (Camarero, Vallejo and Beivide, 2014), which is symmetric under rotation
+//! of the groups. A group's global links are numbered `l = router × links_per_router + link`. Link `copy × (groups − 1)
+//! + offset − 1` leads `offset` groups back; there it is the link of the same copy and of offset `groups − offset`.
+//! With fewer than the most groups, every pair of groups has `copies` links, and the remaining ports are unconnected.
 //!
 //! Ports of a router: to the other routers of its group in their order, then global links, then nodes.
 use super::grid::{attach_evenly, node_count};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Any graph, from the text of a file.
 //!
-//! One statement a line; `#` begins a comment. A name is any word. A line may name a router that a later line declares. The
-//! order of lines determines the numbers of routers, nodes and links.
+//! One statement a line; `#` begins a comment. A name is any word. A line may name a router that a later line declares.
+//! The order of lines determines the numbers of routers, nodes and links.
 //!
 //! ```text
 //! router NAME

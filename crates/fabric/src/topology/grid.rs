@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Meshes, tori and hypercubes.
 //!
-//! Routers are numbered with dimension 0 running fastest. Port `2 d` leads to the next router in dimension `d` (+), port
-//! `2 d + 1` to the previous one (-); node ports follow. Ports over the edge of a mesh are unconnected. Node `n` is
-//! attached to router `n / nodes_per_router`.
+//! Routers are numbered with dimension 0 running fastest. Port `2 d` leads to the next router in dimension `d` (+),
+//! port `2 d + 1` to the previous one (-); node ports follow. Ports over the edge of a mesh are unconnected. Node `n`
+//! is attached to router `n / nodes_per_router`.
 //!
 //! In a hypercube port `d` leads to the router whose number differs in bit `d`.
 //!
-//! A dimension wraps only if it has more than two routers. With two, the wrapping link would be parallel to the link that
-//! exists; with one, it would connect a router to itself.
+//! A dimension wraps only if it has more than two routers. With two, the wrapping link would be parallel to the link
+//! that exists; with one, it would connect a router to itself.
 use super::{Draft, Kind, Topology, TopologyError};
 use crate::id::{NodeId, RouterId};
 use alloc::vec::Vec;
@@ -91,8 +91,8 @@ impl Topology {
         dimensions.iter().enumerate().filter(|(_, size)| **size > 1).map(cut).min()
     }
 
-    /// On a line of `k` routers, `c` of its k² ordered pairs load the middle channel of a mesh, or each channel of a ring on
-    /// average. With p nodes on a router, a channel then carries p c / k times the traffic that a node injects.
+    /// On a line of `k` routers, `c` of its k² ordered pairs load the middle channel of a mesh, or each channel of a
+    /// ring on average. With p nodes on a router, a channel then carries p c / k times the traffic that a node injects.
     pub(super) fn grid_saturation(&self) -> (u128, u128) {
         let (Kind::Mesh { nodes_per_router, .. } | Kind::Torus { nodes_per_router, .. }) = self.kind else {
             return (1, 1);

@@ -9,10 +9,10 @@
 //!   every pod has one link to each of the `radix / 2` cores of its plane `j`; a core has a port to each of `radix`
 //!   pods. (The k-ary tree of the literature at taper (1, 1): radix³ / 4 nodes.)
 //!
-//! With fewer nodes than fit, empty pods and leaves are left out; the switches above remain, with free ports. Node `n` is
-//! attached to leaf `n / nodes_per_leaf`. Routers are numbered leaves first, then middle switches pod by pod, then spines
-//! or cores (plane by plane). A switch has its ports downward first, by the index of the lower switch or node, then its
-//! ports upward.
+//! With fewer nodes than fit, empty pods and leaves are left out; the switches above remain, with free ports. Node `n`
+//! is attached to leaf `n / nodes_per_leaf`. Routers are numbered leaves first, then middle switches pod by pod, then
+//! spines or cores (plane by plane). A switch has its ports downward first, by the index of the lower switch or node,
+//! then its ports upward.
 use super::{Draft, Kind, Topology, TopologyError};
 use crate::id::{NodeId, RouterId};
 use alloc::string::String;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The description of a machine, as its file has it: one struct for each table of the TOML, one field for each key.
 //!
-//! Every number is a [`Figure`] and may name its source. Units are in the names: `_ns` nanoseconds, `_bytes` bytes, `_MBps`
-//! millions of bytes a second. An optional number defaults to 0 unless its comment says otherwise: no cost, or no such
-//! feature.
+//! Every number is a [`Figure`] and may name its source. Units are in the names: `_ns` nanoseconds, `_bytes` bytes,
+//! `_MBps` millions of bytes a second. An optional number defaults to 0 unless its comment says otherwise: no cost, or
+//! no such feature.
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 

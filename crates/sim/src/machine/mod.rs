@@ -7,7 +7,8 @@
 //! | [`description`] | the file, key by key |
 //! | [`load`] | reads and checks the file; errors name file and line |
 //!
-//! The simulation reads the times and rates of this module. Each comes from one key of the description and from nothing else.
+//! The simulation reads the times and rates of this module. Each comes from one key of the description and from nothing
+//! else.
 
 pub mod description;
 pub mod figure;
@@ -52,7 +53,8 @@ pub enum Mode {
 pub enum Matching {
     /// By hash, as `nic` does it.
     Hash,
-    /// By a search of an ordered list. `nic` still finds the entry by hash; the simulation computes the cost of the search.
+    /// By a search of an ordered list. `nic` still finds the entry by hash; the simulation computes the cost of the
+    /// search.
     List,
 }
 
@@ -80,8 +82,8 @@ pub struct Host {
 }
 
 impl Host {
-    /// The time of an access in a working set of so many bytes that is swept repeatedly: that of the smallest cache that holds
-    /// the whole set, else that of memory.
+    /// The time of an access in a working set of so many bytes that is swept repeatedly: that of the smallest cache
+    /// that holds the whole set, else that of memory.
     pub fn access(&self, working_set_bytes: u64) -> Time {
         let cache = self.caches.iter().find(|(bytes, _)| working_set_bytes <= *bytes);
         match (cache, self.caches.is_empty()) {
@@ -142,8 +144,8 @@ pub struct TableLimits {
 }
 
 impl Machine {
-    /// The cost of a search that compares `entries` entries of a list of `length`. In host mode each entry costs an access to
-    /// memory, too.
+    /// The cost of a search that compares `entries` entries of a list of `length`. In host mode each entry costs an
+    /// access to memory, too.
     pub fn search(&self, entries: u64, length: u64) -> Time {
         let each = match self.nic.mode {
             Mode::Nic => self.nic.entry_search,
@@ -162,7 +164,8 @@ impl Machine {
             && self.nic.streams_max == 0
     }
 
-    /// The cost of a call that changes the NIC's tables and has an answer: append an entry, bind a descriptor, read a counter.
+    /// The cost of a call that changes the NIC's tables and has an answer: append an entry, bind a descriptor, read a
+    /// counter.
     pub fn local_command(&self) -> Time {
         match self.nic.mode {
             Mode::Nic => self.host.round_trip,

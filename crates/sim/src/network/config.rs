@@ -72,7 +72,8 @@ pub enum Arbitration {
 /// The unit that moves as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Switching {
-    /// A packet. It starts when the next buffer has room for all of it; its head leaves a router before its tail arrives.
+    /// A packet. It starts when the next buffer has room for all of it; its head leaves a router before its tail
+    /// arrives.
     CutThrough,
     /// A flit. A blocked packet occupies all the buffers that it extends over.
     Wormhole,
@@ -114,9 +115,9 @@ const RATE_MAX: f64 = 0.99;
 pub enum DeadlockPolicy {
     /// Report it ([`super::Network::deadlock`]), and leave it.
     Detect,
-    /// Take one packet of the cycle out of the network. It arrives this much later than if it were sent again through an
-    /// empty network. So does software on a neighbouring node that takes the packet and sends it on (seed 002, sections
-    /// 2.7 and 2.9).
+    /// Take one packet of the cycle out of the network. It arrives this much later than if it were sent again through
+    /// an empty network. So does software on a neighbouring node that takes the packet and sends it on (seed 002,
+    /// sections 2.7 and 2.9).
     Resolve { delay: Time },
 }
 
@@ -172,8 +173,8 @@ impl NetworkConfig {
         self.node_link.as_ref().map_or(self.link.latency, |link| link.latency)
     }
 
-    /// Whether the retransmission window can stop a link. The most unacknowledged flits are those of the packets that ended
-    /// within a round trip, of one packet that began before, and of the next packet.
+    /// Whether the retransmission window can stop a link. The most unacknowledged flits are those of the packets that
+    /// ended within a round trip, of one packet that began before, and of the next packet.
     pub(super) fn window_limits(&self) -> bool {
         let Some(retransmission) = &self.retransmission else { return false };
         let round_trip = self.link.latency.max(self.node_latency()) * 2;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deadlocks: packets that wait for each other in a cycle.
 //!
-//! The first packet of each buffer waits for one output. An output is stuck if its owner needs more room than its credits
-//! give, those in flight included: then the first packet of the next buffer has to move first. So each buffer waits for
-//! at most one other. A cycle is found by following this chain from the output that has become stuck: O(length of the
-//! chain), at the time at which the cycle closes. A link that is down is not part of a cycle: its repair, or
-//! `link_down_limit`, lets packets move.
+//! The first packet of each buffer waits for one output. An output is stuck if its owner needs more room than its
+//! credits give, those in flight included: then the first packet of the next buffer has to move first. So each buffer
+//! waits for at most one other. A cycle is found by following this chain from the output that has become stuck:
+//! O(length of the chain), at the time at which the cycle closes. A link that is down is not part of a cycle: its
+//! repair, or `link_down_limit`, lets packets move.
 
 use selvedge_fabric::NodeId;
 
@@ -92,8 +92,8 @@ impl Network {
         delay + self.latency_empty(packet.from, packet.to, packet.bytes)
     }
 
-    /// The residents of the cycle that an output leads to. None: some packet in the chain moves, or can. Brent's method:
-    /// O(length).
+    /// The residents of the cycle that an output leads to. None: some packet in the chain moves, or can. Brent's
+    /// method: O(length).
     fn cycle(&self, start: u32) -> Option<Vec<u32>> {
         let (mut marked, mut output) = (start, self.waits(start)?.1);
         let (mut steps, mut limit) = (1, 1);

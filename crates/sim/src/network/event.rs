@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The network's events, and the trait by which it schedules them. The event queue belongs to the caller, for the network
-//! is one part of a simulation.
+//! The network's events, and the trait by which it schedules them. The event queue belongs to the caller, for the
+//! network is one part of a simulation.
 
 use crate::queue::Queue;
 use crate::time::Time;

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Faults of links: loss, corruption, failure; and retransmission.
 //!
-//! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. A flit that is
-//! not acknowledged in time is sent again by the sender. In both cases all flits after it are sent again, too; the switch
-//! has already forwarded the flits before it. An acknowledgement arrives one round trip after the end of a flit on the
-//! link. Without retransmission a lost packet stays lost, and a wrong CRC is found at the target node, because a
-//! cut-through switch has forwarded the packet before it could check. In a wormhole network an error hits the head flit.
+//! Retransmission is go-back-N. For a flit with a wrong CRC the receiver asks again, one round trip later. A flit that
+//! is not acknowledged in time is sent again by the sender. In both cases all flits after it are sent again, too; the
+//! switch has already forwarded the flits before it. An acknowledgement arrives one round trip after the end of a flit
+//! on the link. Without retransmission a lost packet stays lost, and a wrong CRC is found at the target node, because a
+//! cut-through switch has forwarded the packet before it could check. In a wormhole network an error hits the head
+//! flit.
 //!
 //! A link that fails finishes the packet that it is sending. Heads that are still on the wire (cut-through, towards a
-//! router) are sent again after the repair; without retransmission they are lost. A packet that waits for the link waits
-//! for its repair, and is lost when the link has been down for `link_down_limit`. Adaptive routings avoid the link.
+//! router) are sent again after the repair; without retransmission they are lost. A packet that waits for the link
+//! waits for its repair, and is lost when the link has been down for `link_down_limit`. Adaptive routings avoid the
+//! link.
 
 use super::event::Event;
 use super::packet::LossReason;
@@ -240,7 +242,8 @@ impl Network {
         queue.schedule(now, NetworkEvent(Event::Lose { packet }));
     }
 
-    /// Removes the first packet of a buffer from the network: its flits that are here at once, the others as they arrive.
+    /// Removes the first packet of a buffer from the network: its flits that are here at once, the others as they
+    /// arrive.
     pub(super) fn take_out(&mut self, now: Time, resident: u32, fate: Fate, queue: &mut impl Schedule) {
         let here = &self.residents[resident];
         let (state, output, packet) = (here.state, here.output, here.packet);

@@ -12,8 +12,8 @@ impl Network {
     ///
     /// `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`
     ///
-    /// with the flit time of the slowest channel on the route. In a wormhole network, where a packet may be longer than a
-    /// buffer, this holds if buffers cover a credit's round trip: `buffer_flits * flit time >= 2 * latency + switch
+    /// with the flit time of the slowest channel on the route. In a wormhole network, where a packet may be longer than
+    /// a buffer, this holds if buffers cover a credit's round trip: `buffer_flits * flit time >= 2 * latency + switch
     /// latency + flit time` of each channel. Otherwise the latency is computed flit by flit, O(L * h).
     pub fn latency_empty(&self, from: NodeId, to: NodeId, bytes: u32) -> Time {
         let routers = self.routers_crossed(from, to);

@@ -3,38 +3,40 @@
 //!
 //! # Model
 //!
-//! A message of F flits crosses the channels of its route one after the other. A channel serves one message at a time, for
-//! the time that its flits take, first come first served.
+//! A message of F flits crosses the channels of its route one after the other. A channel serves one message at a time,
+//! for the time that its flits take, first come first served.
 //!
-//! - The head is at the next channel `link latency + switch latency` after it began on the previous one (cut-through). It
-//!   begins there as soon as the channel is free for the whole message.
+//! - The head is at the next channel `link latency + switch latency` after it began on the previous one (cut-through).
+//!   It begins there as soon as the channel is free for the whole message.
 //! - The tail ends on a channel no earlier than the head's start plus the time of all flits, and no earlier than it can
 //!   arrive from the previous channel.
-//! - Messages leave the buffer of a virtual channel in the order in which they entered it. A head enters when there is room
-//!   for a packet, a tail when there is room for the last flit. A message leaves a buffer at a constant rate until its
-//!   tail has left.
+//! - Messages leave the buffer of a virtual channel in the order in which they entered it. A head enters when there is
+//!   room for a packet, a tail when there is room for the last flit. A message leaves a buffer at a constant rate until
+//!   its tail has left.
 //!
-//! So on an empty network, for h routers on the route, the head arrives `2 * node latency + (h - 1) * link latency + h *
-//! switch latency` after it has left, and the tail the same time after the tail has left. For a message of one packet
+//! So on an empty network, for h routers on the route, the head arrives `2 * node latency + (h - 1) * link latency + h
+//! * switch latency` after it has left, and the tail the same time after the tail has left. For a message of one packet
 //! these are the times of the packet model ([`super::Network::latency_empty`]). The caller says when the tail leaves.
 //!
 //! Messages are computed in the order of their departure, but may reach a channel in another order. Therefore a channel
 //! keeps its idle intervals before its last reservation. A message that fits into an idle interval uses it.
 //!
-//! The packet model has, and this one has not: arbitration packet by packet (long messages share a channel; here one waits
-//! for the other); credits (a full buffer stops channel after channel behind it); faults; deadlocks; wormhole switching.
+//! The packet model has, and this one has not: arbitration packet by packet (long messages share a channel; here one
+//! waits for the other); credits (a full buffer stops channel after channel behind it); faults; deadlocks; wormhole
+//! switching.
 //!
 //! # Invariants
 //!
 //! 1. A channel serves one message at a time.
-//! 2. Messages of one pair of nodes arrive in the order of their departure, unless the routing gives them different routes.
+//! 2. Messages of one pair of nodes arrive in the order of their departure, unless the routing gives them different
+//!    routes.
 //! 3. Two runs with the same calls and the same seed are equal, to the picosecond.
 //!
 //! # Costs
 //!
-//! O(channels on the route) for each message, and O(idle intervals kept) where a channel is not free. The route of a pair is
-//! computed once, if the routing gives only one. Bytes: 88 for each channel, 24 for each virtual channel, 64 for each
-//! node; some 40 for each pair that communicates, and 8 for each channel on its route.
+//! O(channels on the route) for each message, and O(idle intervals kept) where a channel is not free. The route of a
+//! pair is computed once, if the routing gives only one. Bytes: 88 for each channel, 24 for each virtual channel, 64
+//! for each node; some 40 for each pair that communicates, and 8 for each channel on its route.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -90,8 +92,8 @@ pub struct MessageNetwork {
     /// Index in `pairs`, by the numbers of the two nodes. Never iterated, so its order does not matter.
     pair_indices: HashMap<u64, u32, BuildHasherDefault<PairHasher>>,
     pairs: Vec<Pair>,
-    /// A cache of `pair_indices`, one cache line for each source: by some bits of the target, the last target with these bits
-    /// and the index of its pair.
+    /// A cache of `pair_indices`, one cache line for each source: by some bits of the target, the last target with
+    /// these bits and the index of its pair.
     recent: Vec<[(u32, u32); RECENT]>,
     /// The routes of all pairs, one after the other.
     routes: Vec<RouteHop>,
@@ -143,8 +145,8 @@ struct Crossing {
     follows: bool,
 }
 
-/// Corrects the times of the tail of a message whose head was blocked: the tail cannot enter a buffer before there is room.
-/// Gives the time at which the message has left its source node.
+/// Corrects the times of the tail of a message whose head was blocked: the tail cannot enter a buffer before there is
+/// room. Gives the time at which the message has left its source node.
 #[cold]
 fn hold_back(
     route: &[RouteHop],
@@ -308,8 +310,8 @@ impl MessageNetwork {
 
     /// Sends a message; gives its arrival times. None: the routing gives no route.
     ///
-    /// Messages of one node are sent in the order in which they leave, each after the previous one has left. Messages of
-    /// different nodes are sent in the order of `now`; no head leaves before `now`.
+    /// Messages of one node are sent in the order in which they leave, each after the previous one has left. Messages
+    /// of different nodes are sent in the order of `now`; no head leaves before `now`.
     ///
     /// # Panics
     /// If a node does not exist, which is a bug of the caller.
@@ -437,8 +439,8 @@ impl MessageNetwork {
         Some(place)
     }
 
-    /// Computes a route into `route`. Of several channels that the routing allows it takes the one with the shortest wait at the
-    /// time at which the head would arrive on an empty network.
+    /// Computes a route into `route`. Of several channels that the routing allows it takes the one with the shortest
+    /// wait at the time at which the head would arrive on an empty network.
     fn find_route(&mut self, departure: &Departure) -> Option<()> {
         let Departure { from, to, .. } = *departure;
         self.route.clear();

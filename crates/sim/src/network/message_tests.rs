@@ -59,7 +59,7 @@ fn an_empty_network_takes_a_packet_as_long_as_packet_by_packet() {
 }
 
 #[test]
-fn the_last_channel_has_all_that_go_to_a_node() {
+fn the_last_channel_serves_all_messages_of_a_node_in_turn() {
     let (topology, routing) = all_routings().swap_remove(0);
     let config = config(4, Switching::CutThrough, Arbitration::RoundRobin);
     let mut network = MessageNetwork::new(topology.clone(), routing, config.clone()).unwrap();
@@ -77,8 +77,8 @@ fn the_last_channel_has_all_that_go_to_a_node() {
 }
 
 proptest! {
-    /// Reservations of a channel do not overlap. Each begins at the requested time or later, and no later than if requests were
-    /// served in the order in which they are made.
+    /// Reservations of a channel do not overlap. Each begins at the requested time or later, and no later than if
+    /// requests were served in the order in which they are made.
     #[test]
     fn a_channel_serves_one_at_a_time(asked in prop::collection::vec((0u64..50, 0u64..3000, 1u64..400), 1..200)) {
         let flit_time = Time(10);
@@ -104,7 +104,8 @@ proptest! {
         }
     }
 
-    /// Under any traffic, messages of a pair arrive in order, none earlier than on an empty network, and two runs are equal.
+    /// Under any traffic, messages of a pair arrive in order, none earlier than on an empty network, and two runs are
+    /// equal.
     #[test]
     fn a_pair_keeps_its_order(which in 0usize..25, sent in prop::collection::vec((0u32..64, 0u32..64, 0u32..3000, 0u64..900), 2..150)) {
         let all = all_routings();

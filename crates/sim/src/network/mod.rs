@@ -4,19 +4,19 @@
 //! # Model
 //!
 //! A router has a buffer for each virtual channel of each input, and a crossbar that passes one packet from each buffer
-//! at once. The first packet of a buffer asks the routing for an output virtual channel. If several packets wait for one
-//! virtual channel, arbitration allocates it to one of them; this packet keeps it until its tail has left. If several
-//! virtual channels of a link can send, arbitration takes turns. A credit is room for one flit in the next buffer.
-//! Credits travel back with the latency of the link; the credits of one packet (cut-through) travel together. A node
-//! accepts every packet at once.
+//! at once. The first packet of a buffer asks the routing for an output virtual channel. If several packets wait for
+//! one virtual channel, arbitration allocates it to one of them; this packet keeps it until its tail has left. If
+//! several virtual channels of a link can send, arbitration takes turns. A credit is room for one flit in the next
+//! buffer. Credits travel back with the latency of the link; the credits of one packet (cut-through) travel together. A
+//! node accepts every packet at once.
 //!
 //! - *Cut-through*: a packet moves as a whole. It starts when the next buffer has room for all of it.
-//! - *Wormhole*: flits move one by one, and virtual channels of a link alternate flit by flit. A blocked packet occupies
-//!   all the buffers that it extends over.
+//! - *Wormhole*: flits move one by one, and virtual channels of a link alternate flit by flit. A blocked packet
+//!   occupies all the buffers that it extends over.
 //!
-//! A head that is sent at `t` may leave the next router at `t + link latency + switch latency`. A flit ends on a channel
-//! no earlier than one flit time after it began there, and no earlier than it ended on the previous channel plus those
-//! two latencies. So a packet of L flits that crosses h routers of an empty network takes
+//! A head that is sent at `t` may leave the next router at `t + link latency + switch latency`. A flit ends on a
+//! channel no earlier than one flit time after it began there, and no earlier than it ended on the previous channel
+//! plus those two latencies. So a packet of L flits that crosses h routers of an empty network takes
 //! `2 * node latency + (h - 1) * link latency + h * switch latency + L * flit time`, with the flit time of the slowest
 //! channel on the route ([`Network::latency_empty`]).
 //!
@@ -78,8 +78,8 @@ use state::{Fate, Flight, Link, Release, Releases, Reliability, Resident, State,
 /// The fabric of one machine.
 ///
 /// [`Network::inject`] and [`Network::handle`] schedule events in the caller's queue. The caller passes each event to
-/// `handle` at its time, in order. After each `handle`, [`Network::take_arrival`] gives the packets that arrived or were
-/// lost at that time.
+/// `handle` at its time, in order. After each `handle`, [`Network::take_arrival`] gives the packets that arrived or
+/// were lost at that time.
 #[derive(Debug)]
 pub struct Network {
     topology: Arc<Topology>,
@@ -229,8 +229,8 @@ impl Network {
         }
     }
 
-    /// The next packet that was delivered or lost, in order of time. To be called after each [`Network::handle`] until it
-    /// gives None.
+    /// The next packet that was delivered or lost, in order of time. To be called after each [`Network::handle`] until
+    /// it gives None.
     #[inline]
     pub fn take_arrival(&mut self) -> Option<Arrival> {
         self.arrivals.pop_front()
@@ -254,7 +254,8 @@ impl Network {
         self.source_waiting[node.0 as usize]
     }
 
-    /// Asks for one notification, by [`Network::take_notification`], when the next packet begins to leave a node's source queue.
+    /// Asks for one notification, by [`Network::take_notification`], when the next packet begins to leave a node's
+    /// source queue.
     pub fn notify_when_taken(&mut self, node: NodeId) {
         self.notify_requested[node.0 as usize] = true;
     }

@@ -2,8 +2,8 @@
 //! The state of a network: links, virtual channels, and the packets in their buffers.
 //!
 //! Virtual channel `vc` of channel `c` has index `c * virtual_channels + vc`. It is an *output* at its sender, with
-//! credits and an owner, and a *buffer* at its receiver, a FIFO of residents. After the virtual channels come the source
-//! queues, one for each node; the only output of a source queue is the node's injection channel.
+//! credits and an owner, and a *buffer* at its receiver, a FIFO of residents. After the virtual channels come the
+//! source queues, one for each node; the only output of a source queue is the node's injection channel.
 //!
 //! Bytes: 88 for each channel, 64 for each of its virtual channels, 68 for each node; 64 for each packet in flight, 64
 //! for each buffer that it is in, 16 for each return of credits in flight.

@@ -271,7 +271,7 @@ fn every_deadlock_is_found_and_resolved() {
 
 /// A small network with all kinds of faults at once.
 #[derive(Clone, Debug)]
-struct Trouble {
+struct Faults {
     seed: u64,
     kind: usize,
     wormhole: bool,
@@ -284,12 +284,12 @@ struct Trouble {
     failures: Vec<(u32, u64, Option<u64>)>,
 }
 
-fn trouble() -> impl Strategy<Value = Trouble> {
+fn faults() -> impl Strategy<Value = Faults> {
     let rate = prop_oneof![Just(0.0), 0.0..0.3f64];
     let failure = (any::<u32>(), 0u64..8_000_000, proptest::option::of(1u64..4_000_000));
     let failures = proptest::collection::vec(failure, 0..6);
     (any::<u64>(), 0usize..9, any::<[bool; 3]>(), rate.clone(), rate, 1u32..120, failures).prop_map(
-        |(seed, kind, [wormhole, fifo, retransmission], loss, corruption, packets, failures)| Trouble {
+        |(seed, kind, [wormhole, fifo, retransmission], loss, corruption, packets, failures)| Faults {
             seed,
             kind,
             wormhole,
@@ -303,28 +303,28 @@ fn trouble() -> impl Strategy<Value = Trouble> {
     )
 }
 
-fn in_trouble(trouble: &Trouble) -> (Network, Vec<Arrival>) {
+fn run_with_faults(faults: &Faults) -> (Network, Vec<Arrival>) {
     // Kind 7 deadlocks; kind 8 is adaptive.
-    let (topology, algorithm, vcs) = match trouble.kind {
+    let (topology, algorithm, vcs) = match faults.kind {
         7 => (Topology::torus(&[5, 5], &[], 1).unwrap(), Algorithm::ShortestPath, 1),
         8 => (Topology::mesh(&[4, 4], 1).unwrap(), Algorithm::WestFirst, 1),
         kind => small(kind),
     };
     let topology = Arc::new(topology);
-    let switching = if trouble.wormhole { Switching::Wormhole } else { Switching::CutThrough };
-    let mut config = config(vcs, switching, if trouble.fifo { Arbitration::Fifo } else { Arbitration::RoundRobin });
+    let switching = if faults.wormhole { Switching::Wormhole } else { Switching::CutThrough };
+    let mut config = config(vcs, switching, if faults.fifo { Arbitration::Fifo } else { Arbitration::RoundRobin });
     config.link.packet_bytes = 300;
-    config.link.buffer_flits = if trouble.wormhole { 3 } else { config.flits(300) };
+    config.link.buffer_flits = if faults.wormhole { 3 } else { config.flits(300) };
     config.retransmission =
-        trouble.retransmission.then_some(RetransmissionConfig { timeout: Time::from_ns(300), window_flits: 20 });
-    config.errors = ErrorRates { loss: trouble.loss, corruption: trouble.corruption };
+        faults.retransmission.then_some(RetransmissionConfig { timeout: Time::from_ns(300), window_flits: 20 });
+    config.errors = ErrorRates { loss: faults.loss, corruption: faults.corruption };
     config.link_down_limit = Time(2_000_000);
-    config.seed = trouble.seed;
+    config.seed = faults.seed;
     let routing = Routing::new(&topology, algorithm, vcs).unwrap();
     let mut network = Network::new(topology.clone(), routing, config).unwrap();
-    let packets = load(trouble.seed, topology.nodes(), trouble.packets, 6_000_000, 300);
+    let packets = load(faults.seed, topology.nodes(), faults.packets, 6_000_000, 300);
     let mut script: Vec<_> = packets.iter().map(|&(at, packet)| (at, Script::Inject(packet))).collect();
-    for &(channel, at, length) in &trouble.failures {
+    for &(channel, at, length) in &faults.failures {
         let channel = channel % topology.channels();
         script.push((Time(at), Script::Fail(channel)));
         if let Some(length) = length {
@@ -339,12 +339,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn everything_injected_is_delivered_or_lost_exactly_once(trouble in trouble()) {
-        let (mut network, arrivals) = in_trouble(&trouble);
+    fn everything_injected_is_delivered_or_lost_exactly_once(faults in faults()) {
+        let (mut network, arrivals) = run_with_faults(&faults);
         assert_empty(&mut network);
         let mut messages: Vec<u64> = arrivals.iter().map(|arrival| arrival.packet().message).collect();
         messages.sort_unstable();
-        prop_assert_eq!(messages, (0..u64::from(trouble.packets)).collect::<Vec<_>>());
+        prop_assert_eq!(messages, (0..u64::from(faults.packets)).collect::<Vec<_>>());
         let mut order: BTreeMap<(NodeId, NodeId), (Time, u64)> = BTreeMap::new();
         for arrival in &arrivals {
             match arrival {
@@ -353,29 +353,29 @@ proptest! {
                     prop_assert!(delivery.recovered || delivery.at - delivery.injected >= least);
                     prop_assert!(delivery.head < delivery.at || delivery.recovered);
                     let pair = (delivery.packet.from, delivery.packet.to);
-                    if trouble.kind < 7 {
+                    if faults.kind < 7 {
                         let last = order.insert(pair, (delivery.injected, delivery.packet.message));
                         prop_assert!(last.is_none_or(|(injected, _)| injected <= delivery.injected), "{:?}", delivery);
                     }
                 }
                 Arrival::Lost(loss) => match loss.why {
-                    LossReason::LinkDown => prop_assert!(!trouble.failures.is_empty()),
+                    LossReason::LinkDown => prop_assert!(!faults.failures.is_empty()),
                     LossReason::NoRoute => prop_assert!(false, "{:?}", loss),
-                    LossReason::Loss => prop_assert!(!trouble.retransmission && trouble.loss > 0.0),
-                    LossReason::Corruption => prop_assert!(!trouble.retransmission && trouble.corruption > 0.0),
+                    LossReason::Loss => prop_assert!(!faults.retransmission && faults.loss > 0.0),
+                    LossReason::Corruption => prop_assert!(!faults.retransmission && faults.corruption > 0.0),
                 },
             }
         }
         let statistics = network.statistics();
-        prop_assert_eq!(statistics.delivered + statistics.lost, u64::from(trouble.packets));
+        prop_assert_eq!(statistics.delivered + statistics.lost, u64::from(faults.packets));
         prop_assert_eq!(statistics.deadlocks, statistics.recovered);
-        prop_assert!(trouble.kind == 7 || statistics.deadlocks == 0);
+        prop_assert!(faults.kind == 7 || statistics.deadlocks == 0);
     }
 
     #[test]
-    fn a_seed_gives_the_same_run(trouble in trouble()) {
-        let (first, arrivals) = in_trouble(&trouble);
-        let (again, same) = in_trouble(&trouble);
+    fn a_seed_gives_the_same_run(faults in faults()) {
+        let (first, arrivals) = run_with_faults(&faults);
+        let (again, same) = run_with_faults(&faults);
         prop_assert_eq!(arrivals, same);
         prop_assert_eq!(first.statistics(), again.statistics());
     }
@@ -383,7 +383,7 @@ proptest! {
 
 #[test]
 fn faults_happen_and_links_hide_what_they_can() {
-    let base = Trouble {
+    let base = Faults {
         seed: 5,
         kind: 2,
         wormhole: false,
@@ -398,12 +398,12 @@ fn faults_happen_and_links_hide_what_they_can() {
         arrivals.iter().filter(|arrival| matches!(arrival, Arrival::Lost(loss) if loss.why == why)).count()
     };
     for wormhole in [false, true] {
-        let (network, arrivals) = in_trouble(&Trouble { wormhole, ..base.clone() });
+        let (network, arrivals) = run_with_faults(&Faults { wormhole, ..base.clone() });
         let statistics = network.statistics();
         assert_eq!(statistics.delivered, 400);
         assert_eq!(statistics.retransmissions, statistics.losses + statistics.corruptions);
         assert!(statistics.losses > 30 && statistics.corruptions > 30, "{statistics:?}");
-        let (_, sound) = in_trouble(&Trouble { wormhole, loss: 0.0, corruption: 0.0, ..base.clone() });
+        let (_, sound) = run_with_faults(&Faults { wormhole, loss: 0.0, corruption: 0.0, ..base.clone() });
         let sum = |arrivals: &[Arrival]| {
             let latency = |arrival: &Arrival| match arrival {
                 Arrival::Delivered(delivery) => delivery.at - delivery.injected,
@@ -412,12 +412,12 @@ fn faults_happen_and_links_hide_what_they_can() {
             arrivals.iter().map(latency).sum::<Time>()
         };
         assert!(sum(&arrivals) > sum(&sound), "errors cost nothing");
-        let (_, arrivals) = in_trouble(&Trouble { wormhole, retransmission: false, ..base.clone() });
+        let (_, arrivals) = run_with_faults(&Faults { wormhole, retransmission: false, ..base.clone() });
         assert!(count(&arrivals, LossReason::Loss) > 20 && count(&arrivals, LossReason::Corruption) > 20);
         // All channels fail and stay down: every packet is lost.
         let failures = (0..1000).map(|channel| (channel, 0, None)).collect();
-        let all = Trouble { wormhole, loss: 0.0, corruption: 0.0, failures, ..base.clone() };
-        let (_, arrivals) = in_trouble(&all);
+        let all = Faults { wormhole, loss: 0.0, corruption: 0.0, failures, ..base.clone() };
+        let (_, arrivals) = run_with_faults(&all);
         assert_eq!(count(&arrivals, LossReason::LinkDown), 400);
     }
 }
@@ -489,7 +489,7 @@ fn a_deadlock_that_is_left_is_described() {
 }
 
 #[test]
-fn what_cannot_be_simulated_is_refused() {
+fn configurations_that_cannot_be_simulated_are_refused() {
     let topology = Arc::new(Topology::torus(&[4, 4], &[], 1).unwrap());
     let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).unwrap();
     let refuse = |change: &dyn Fn(&mut NetworkConfig)| {

@@ -2,11 +2,12 @@
 //! A message at its target node: header, payload, order, delivery.
 //!
 //! In host mode (seed 003, section III-B) the NIC interrupts the processor for the header. The processor matches, and
-//! programs the transfer of the payload that did not come with the header. The end of the transfer is a second interrupt.
+//! programs the transfer of the payload that did not come with the header. The end of the transfer is a second
+//! interrupt.
 //!
-//! A NIC has a limited number of streams for long messages from different sources. If all are in use, it refuses the next
-//! long message: the message is dropped, the sender is notified, and sends it again after a pause (seed 003, section
-//! III-D). Later messages of the same pair wait at the target, so that they stay in order.
+//! A NIC has a limited number of streams for long messages from different sources. If all are in use, it refuses the
+//! next long message: the message is dropped, the sender is notified, and sends it again after a pause (seed 003,
+//! section III-D). Later messages of the same pair wait at the target, so that they stay in order.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use crate::machine::{Matching, Mode};
 use crate::network::Arrival;
 use crate::time::Time;
 
-use super::fabric::Fabric;
+use super::fabric::AnyNetwork;
 use super::hardware::Engine;
 use super::list_search::{self, ListSearch};
 use super::message::{INDEX_SHIFT, Phase};
@@ -72,7 +73,7 @@ impl<R: Ranks> Simulation<R> {
 
     /// Takes arrivals and losses from the packet network, and its notifications that a node may inject again.
     pub(super) fn take_arrivals(&mut self, now: Time) {
-        let Fabric::Packets(network) = &mut self.network else { return };
+        let AnyNetwork::Packets(network) = &mut self.network else { return };
         while let Some(node) = network.take_notification() {
             if let Some(&next) = self.hardware[node.0 as usize].leaving.front() {
                 self.queue.schedule(now, Event::Inject(next));
@@ -92,7 +93,7 @@ impl<R: Ranks> Simulation<R> {
     }
 
     fn next_arrival(&mut self) -> Option<Arrival> {
-        if let Fabric::Packets(network) = &mut self.network { network.take_arrival() } else { None }
+        if let AnyNetwork::Packets(network) = &mut self.network { network.take_arrival() } else { None }
     }
 
     fn packet_arrived(&mut self, now: Time, index: u32, head: Time) {

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric between the nodes, in either of its models; and the departure of a message in the model of whole messages.
+//! The fabric between the nodes, in either of its models; and the departure of a message in the model of whole
+//! messages.
 //!
-//! In the packet model a node injects the packets one by one as they are read (`message.rs`), and the fabric reports the
-//! arrival of each. In the model of whole messages, a message departs when its first packet has been read and the previous
-//! message has left the node. Then all later times are computed at once; `train.rs` has the times at which the packets
-//! leave the node.
+//! In the packet model a node injects the packets one by one as they are read (`message.rs`), and the fabric reports
+//! the arrival of each. In the model of whole messages, a message departs when its first packet has been read and the
+//! previous message has left the node. Then all later times are computed at once; `train.rs` has the times at which the
+//! packets leave the node.
 //!
-//! Events of a whole message: its first packet has arrived at the target, if it has more than one; all of it has arrived;
-//! it has been read, if the initiator gets a SEND event.
+//! Events of a whole message: its first packet has arrived at the target, if it has more than one; all of it has
+//! arrived; it has been read, if the initiator gets a SEND event.
 
 use selvedge_fabric::NodeId;
 use selvedge_nic::tables::kind;
@@ -65,50 +66,50 @@ impl Model {
     }
 }
 
-/// The fabric of a simulation.
-pub(super) enum Fabric {
+/// The network of a simulation, in one of its models.
+pub(super) enum AnyNetwork {
     Packets(Box<Network>),
     Messages(Box<MessageNetwork>),
 }
 
-impl Fabric {
-    pub fn new(model: Model, machine: &Machine, trace: bool) -> Result<Fabric, NetworkError> {
+impl AnyNetwork {
+    pub fn new(model: Model, machine: &Machine, trace: bool) -> Result<AnyNetwork, NetworkError> {
         let (topology, routing) = (machine.topology.clone(), machine.routing.clone());
         let mut config = machine.network.clone();
         config.trace = trace;
         Ok(match model {
-            Model::Packet => Fabric::Packets(Box::new(Network::new(topology, routing, config)?)),
-            Model::Message => Fabric::Messages(Box::new(MessageNetwork::new(topology, routing, config)?)),
+            Model::Packet => AnyNetwork::Packets(Box::new(Network::new(topology, routing, config)?)),
+            Model::Message => AnyNetwork::Messages(Box::new(MessageNetwork::new(topology, routing, config)?)),
         })
     }
 
     pub fn counted(&self) -> &dyn Counted {
         match self {
-            Fabric::Packets(network) => &**network,
-            Fabric::Messages(network) => &**network,
+            AnyNetwork::Packets(network) => &**network,
+            AnyNetwork::Messages(network) => &**network,
         }
     }
 
     /// A measure of the fabric's progress: events, or in the model without events, hops.
     pub fn moved(&self) -> u64 {
         match self {
-            Fabric::Packets(network) => network.statistics().events,
-            Fabric::Messages(network) => network.statistics().hops,
+            AnyNetwork::Packets(network) => network.statistics().events,
+            AnyNetwork::Messages(network) => network.statistics().hops,
         }
     }
 
     /// Spans of packets or messages on channels, and the name of these spans.
     pub fn take_spans(&mut self) -> (&'static str, Vec<HopSpan>) {
         match self {
-            Fabric::Packets(network) => ("packet", network.take_spans()),
-            Fabric::Messages(network) => ("message", network.take_spans()),
+            AnyNetwork::Packets(network) => ("packet", network.take_spans()),
+            AnyNetwork::Messages(network) => ("message", network.take_spans()),
         }
     }
 
     pub fn stop_trace(&mut self) {
         match self {
-            Fabric::Packets(network) => network.stop_trace(),
-            Fabric::Messages(network) => network.stop_trace(),
+            AnyNetwork::Packets(network) => network.stop_trace(),
+            AnyNetwork::Messages(network) => network.stop_trace(),
         }
     }
 }
@@ -138,9 +139,10 @@ impl<R: Ranks> Simulation<R> {
         }
     }
 
-    /// A message departs; its first byte leaves the node at `head`. Computes all later times, and schedules their events.
+    /// A message departs; its first byte leaves the node at `head`. Computes all later times, and schedules their
+    /// events.
     fn depart(&mut self, now: Time, index: u32, head: Time) {
-        let Fabric::Messages(network) = &mut self.network else { return };
+        let AnyNetwork::Messages(network) = &mut self.network else { return };
         let message = &mut self.messages[index as usize];
         let hardware = &mut self.hardware[message.source as usize];
         let packets = message.packets_to_come;

@@ -15,8 +15,8 @@ pub(super) struct NodeHardware {
     engines_free: [Time; 2],
     bus_read_free: Time,
     bus_write_free: Time,
-    /// Messages that leave this node, one after the other. A short one does not overtake a long one whose payload is still
-    /// being read.
+    /// Messages that leave this node, one after the other. A short one does not overtake a long one whose payload is
+    /// still being read.
     pub leaving: VecDeque<u32>,
     /// When the last injected packet, or the last message, has left the node.
     pub sent: Time,
@@ -41,8 +41,8 @@ impl NodeHardware {
         &mut self.engines_free[at]
     }
 
-    /// An engine processes an item that arrives at `at`; gives start and end. Idle firmware finds the item after half a turn
-    /// of its polling loop, on average; busy firmware takes it when it has finished the previous one.
+    /// An engine processes an item that arrives at `at`; gives start and end. Idle firmware finds the item after half a
+    /// turn of its polling loop, on average; busy firmware takes it when it has finished the previous one.
     pub fn work(&mut self, machine: &Machine, engine: Engine, at: Time, cost: Time) -> (Time, Time) {
         let free = self.engine(machine, engine);
         let start = (*free).max(at + machine.nic.polling_loop / 2);
@@ -79,7 +79,8 @@ impl NodeHardware {
         begins
     }
 
-    /// DMA from the NIC to memory of bytes that arrive from `first` on; gives the time at which the last byte leaves the NIC.
+    /// DMA from the NIC to memory of bytes that arrive from `first` on; gives the time at which the last byte leaves
+    /// the NIC.
     pub fn write(&mut self, machine: &Machine, first: Time, bytes: u64) -> Time {
         self.bus_write_free = self.bus_write_free.max(first) + Time::of_bytes(bytes, machine.host.dma_bytes_per_s);
         self.bus_write_free

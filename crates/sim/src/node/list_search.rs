@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The cost of a search of plain ordered lists, for a machine without a hash.
 //!
-//! The NIC's tables find an entry by hash, but every entry and header has a sequence number. So the entries that a search of
-//! the list would have compared are known: those before the entry that was found, and this entry; or the whole list.
+//! The NIC's tables find an entry by hash, but every entry and header has a sequence number. So the entries that a
+//! search of the list would have compared are known: those before the entry that was found, and this entry; or the
+//! whole list.
 //!
 //! Each function costs O(slots up to the last one of the list).
 
@@ -17,7 +18,8 @@ pub(super) struct ListSearch {
     pub length: u64,
 }
 
-/// The search for the entry that matches a request: the priority list, then, if no entry there matches, the overflow list.
+/// The search for the entry that matches a request: the priority list, then, if no entry there matches, the overflow
+/// list.
 pub(super) fn request_search(nic: &mut Nic<'_>, request: &Request) -> ListSearch {
     let Some(record) = nic.tables.portals.get(request.portal as usize) else { return ListSearch::default() };
     let lengths = record.entries;
@@ -46,8 +48,8 @@ fn entries_before(nic: &Nic<'_>, portal: u32, which: u8, found: u32) -> u64 {
     listed.filter(|record| record.sequence < sequence).count() as u64
 }
 
-/// The search that finds the unexpected header `found` of a portal table entry, or none: headers compared, and length of the
-/// list.
+/// The search that finds the unexpected header `found` of a portal table entry, or none: headers compared, and length
+/// of the list.
 pub(crate) fn header_search(nic: &Nic<'_>, portal: u32, found: Option<u32>) -> (u64, u64) {
     let Ok(record) = nic.portal(portal) else { return (0, 0) };
     let length = u64::from(record.headers);

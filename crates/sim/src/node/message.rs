@@ -2,7 +2,8 @@
 //! One message from command to counter.
 //!
 //! ```text
-//! start ─ host ─> issue ─ engine, bus ─> inject ─ fabric ─> landed ─ engine, bus, interrupts ─> deliver ─> (answer back) ─> answer
+//! start ─ host ─> issue ─ engine, bus ─> inject ─ fabric ─> message_arrived ─ engine, bus, interrupts ─> deliver
+//!       ─> (response back) ─> answer
 //! ```
 //!
 //! A [`Message`] is a message and, afterwards, its response: the response reuses the record. Packets carry its index.
@@ -19,7 +20,7 @@ use crate::machine::Mode;
 use crate::network::Packet;
 use crate::time::Time;
 
-use super::fabric::Fabric;
+use super::fabric::AnyNetwork;
 use super::hardware::Engine;
 use super::list_search;
 use super::ranks::{Bytes, Ranks};
@@ -53,7 +54,8 @@ pub(super) struct Message {
     pub payload: Bytes,
     pub delivery: Delivery,
     pub started: Time,
-    /// When its first packet has been read from memory; once sent, when its first byte leaves the node if the fabric is free.
+    /// When its first packet has been read from memory; once sent, when its first byte leaves the node if the fabric is
+    /// free.
     pub left: Time,
     /// When its first byte arrives.
     pub head: Time,
@@ -128,8 +130,8 @@ pub(super) const NUMBER_MASK: u64 = (1 << INDEX_SHIFT) - 1;
 impl<R: Ranks> Simulation<R> {
     // ---- At the initiator ----------------------------------------------------------------------------------------
 
-    /// Starts an operation of a program. Gives the time at which the NIC has the command and the program continues, and the
-    /// index of the message.
+    /// Starts an operation of a program. Gives the time at which the NIC has the command and the program continues, and
+    /// the index of the message.
     pub(super) fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> (Time, u32) {
         let cost = self.machine.issue(payload.len() as u64);
         let message = self.new_message(at, rank, ni, command, payload);
@@ -227,7 +229,7 @@ impl<R: Ranks> Simulation<R> {
                 self.complete_send(last, index);
             }
             self.queue.schedule(last, Event::Arrived(index));
-        } else if matches!(self.network, Fabric::Messages(_)) {
+        } else if matches!(self.network, AnyNetwork::Messages(_)) {
             self.queue_departure(now, index, ready);
         } else {
             let leaving = &mut self.hardware[source as usize].leaving;
@@ -241,7 +243,7 @@ impl<R: Ranks> Simulation<R> {
     /// A packet has been read: it is injected, and the next packet is read. In the model of whole messages: it is the
     /// message's turn to depart.
     pub(super) fn inject(&mut self, now: Time, index: u32) {
-        let Fabric::Packets(network) = &mut self.network else { return self.next_departure(now, index) };
+        let AnyNetwork::Packets(network) = &mut self.network else { return self.next_departure(now, index) };
         let machine = self.machine.clone();
         let most = u64::from(machine.network.link.packet_bytes).max(1);
         let message = &mut self.messages[index as usize];
@@ -340,7 +342,8 @@ impl<R: Ranks> Simulation<R> {
 
     // ---- Triggered operations ------------------------------------------------------------------------------------
 
-    /// Starts the triggered operations that are due, without their program: by the NIC, or in host mode by the processor.
+    /// Starts the triggered operations that are due, without their program: by the NIC, or in host mode by the
+    /// processor.
     pub(super) fn fire(&mut self, now: Time, rank: u32, ni: u32) {
         let machine = self.machine.clone();
         loop {

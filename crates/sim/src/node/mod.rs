@@ -17,13 +17,13 @@
 //!
 //! Rules
 //! 1. Events happen in order of virtual time; events of one time in the order in which they were scheduled.
-//! 2. A transition of a NIC happens when its fixed costs are over. Its further cost (entries searched) keeps the engine busy
-//!    afterwards, and delays the ranks that wait for its effect.
+//! 2. A transition of a NIC happens when its fixed costs are over. Its further cost (entries searched) keeps the engine
+//!    busy afterwards, and delays the ranks that wait for its effect.
 //! 3. Messages between two ranks are delivered in the order in which they were started, whatever the fabric does.
-//! 4. A dead rank has no further turn, and its NIC fires no triggered operation. The NIC carries out the commands that it had
-//!    taken before: the memory that it reads stays pinned until it has read it. A message that arrives at the node
-//!    afterwards is refused by the node's NIC; its initiator gets `PTL_NI_UNDELIVERABLE` when the refusal has travelled
-//!    back.
+//! 4. A dead rank has no further turn, and its NIC fires no triggered operation. The NIC carries out the commands that
+//!    it had taken before: the memory that it reads stays pinned until it has read it. A message that arrives at the
+//!    node afterwards is refused by the node's NIC; its initiator gets `PTL_NI_UNDELIVERABLE` when the refusal has
+//!    travelled back.
 
 mod arrival;
 mod fabric;

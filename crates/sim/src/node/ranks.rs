@@ -3,10 +3,10 @@
 //!
 //! Rules
 //! 1. One rank runs at a time, and only during [`Ranks::resume`]. So a run is deterministic.
-//! 2. A rank's request takes effect at [`Turn::at`], which is not before the time at which the rank was resumed. The difference
-//!    is the time that the program itself took.
-//! 3. The NICs belong to the ranks: tables and memory are where the rank's own library can reach them. Invalid contents of a
-//!    rank's memory lead to an error of that rank, and to nothing worse.
+//! 2. A rank's request takes effect at [`Turn::at`], which is not before the time at which the rank was resumed. The
+//!    difference is the time that the program itself took.
+//! 3. The NICs belong to the ranks: tables and memory are where the rank's own library can reach them. Invalid contents
+//!    of a rank's memory lead to an error of that rank, and to nothing worse.
 
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::{Command, Side};
@@ -20,8 +20,8 @@ pub type Bytes = smallvec::SmallVec<[u8; 16]>;
 /// A rank's request to the simulation at the end of its turn. It determines when the rank runs again.
 #[derive(Clone, Debug)]
 pub enum Ask {
-    /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed the
-    /// command over; if it `waits`, when one of its NICs has changed after that.
+    /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed
+    /// the command over; if it `waits`, when one of its NICs has changed after that.
     Start { ni: u32, command: Box<Command>, payload: Bytes, waits: bool },
     /// Wait until one of its NICs changes, or until this time.
     Wait { until: Time },
@@ -29,7 +29,8 @@ pub enum Ask {
     Poll,
     /// Sleep until this time, whatever its NICs do.
     Sleep { until: Time },
-    /// It is in a call that returns when other ranks have made it, too. [`Ranks::take_released`] names it when it may continue.
+    /// It is in a call that returns when other ranks have made it, too. [`Ranks::take_released`] names it when it may
+    /// continue.
     Blocked { in_call: &'static str },
     /// It has ended.
     Ended { code: i32 },
@@ -65,8 +66,8 @@ pub trait Ranks {
         None
     }
 
-    /// Kills a rank: it has no further turn, messages to it are refused, and its NIC fires no triggered operation. Gives its
-    /// exit code.
+    /// Kills a rank: it has no further turn, messages to it are refused, and its NIC fires no triggered operation.
+    /// Gives its exit code.
     fn kill(&mut self, rank: u32) -> i32;
 
     /// Whether the job has been aborted or interrupted.
@@ -74,11 +75,12 @@ pub trait Ranks {
         false
     }
 
-    /// The living rank that receives messages from a NIC numbered `ni` to the Portals id `target` (nid << 32 | pid), and the
-    /// number of its NIC.
+    /// The living rank that receives messages from a NIC numbered `ni` to the Portals id `target` (nid << 32 | pid),
+    /// and the number of its NIC.
     fn find(&mut self, target: u64, ni: u32) -> Option<(u32, u32)>;
 
-    /// The rank that has or had that NIC. Messages are routed to its node, for a sender does not know whether its target lives.
+    /// The rank that has or had that NIC. Messages are routed to its node, for a sender does not know whether its
+    /// target lives.
     fn route(&mut self, target: u64, ni: u32) -> Option<u32>;
 
     /// Calls `work` with a rank's NIC. False: the rank has no such NIC.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The event loop: turns of ranks, waiting ranks, stuck ranks.
 //!
-//! A rank runs until it makes a request; the request determines when it runs again. A rank that polls and finds nothing runs
-//! again when one of its NICs has changed, or after a pause that doubles from turn to turn. So a polling loop does not hang,
-//! costs few events, and sees virtual time advance.
+//! A rank runs until it makes a request; the request determines when it runs again. A rank that polls and finds nothing
+//! runs again when one of its NICs has changed, or after a pause that doubles from turn to turn. So a polling loop does
+//! not hang, costs few events, and sees virtual time advance.
 //!
 //! A run is stuck if its queue has no event, or only polls of ranks, and these have found nothing for
 //! [`Options::stuck_after`] and for [`FAILED_POLLS_MAX`] polls. Time alone is no criterion: pauses double, so it passes
@@ -18,7 +18,7 @@ use crate::queue::Queue;
 use crate::time::Time;
 
 use super::arrival::Pairs;
-use super::fabric::{Fabric, Model};
+use super::fabric::{AnyNetwork, Model};
 use super::hardware::NodeHardware;
 use super::message::Message;
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
@@ -30,7 +30,8 @@ use super::trace::{Span, Trace, Unit};
 #[repr(u32)]
 pub(super) enum Event {
     Network(NetworkEvent),
-    /// The rank's turn. An event of another generation is stale: the rank had an earlier turn. `is_poll`: the rank polls.
+    /// The rank's turn. An event of another generation is stale: the rank had an earlier turn. `is_poll`: the rank
+    /// polls.
     Resume {
         rank: u32,
         generation: u32,
@@ -159,8 +160,8 @@ pub(super) struct RankState {
     generation: u32,
     pause: Time,
     pub unanswered: u64,
-    /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn, or, if the rank
-    /// waits, at [`Event::HandOver`].
+    /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn, or, if the
+    /// rank waits, at [`Event::HandOver`].
     handing_over: u32,
     ended: Option<Time>,
     code: Option<i32>,
@@ -189,7 +190,7 @@ pub struct Simulation<R: Ranks> {
     /// In an `Rc`, for it is cloned for most events.
     pub(super) machine: Rc<Machine>,
     pub(super) queue: Queue<Event>,
-    pub(super) network: Fabric,
+    pub(super) network: AnyNetwork,
     pub(super) ranks: R,
     pub(super) rank_states: Vec<RankState>,
     /// The node of each rank.
@@ -247,7 +248,7 @@ impl<R: Ranks> Simulation<R> {
             return Err(SimulationError::NoSuchRank { rank: death.rank, last: size.saturating_sub(1) });
         }
         options.network.check(&machine, &options.faults)?;
-        let network = Fabric::new(options.network, &machine, options.trace_limit > 0)?;
+        let network = AnyNetwork::new(options.network, &machine, options.trace_limit > 0)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
         let new_rank = || RankState {
@@ -292,8 +293,8 @@ impl<R: Ranks> Simulation<R> {
         Ok(simulation)
     }
 
-    /// Runs the simulation to its end. `observe` is called with the progress from time to time; if it gives false, the run is
-    /// interrupted.
+    /// Runs the simulation to its end. `observe` is called with the progress from time to time; if it gives false, the
+    /// run is interrupted.
     pub fn run(&mut self, observe: &mut dyn FnMut(&Progress) -> bool) -> Outcome {
         let mut until_observed = self.options.observe_every;
         let end = loop {
@@ -375,7 +376,7 @@ impl<R: Ranks> Simulation<R> {
     fn handle(&mut self, now: Time, event: Event) {
         match event {
             Event::Network(event) => {
-                if let Fabric::Packets(network) = &mut self.network {
+                if let AnyNetwork::Packets(network) = &mut self.network {
                     network.handle(now, event, &mut NetworkQueue(&mut self.queue));
                 }
                 self.take_arrivals(now);
@@ -400,9 +401,9 @@ impl<R: Ranks> Simulation<R> {
                 let Fault { channel, up, .. } = self.options.faults[number as usize];
                 let queue = &mut NetworkQueue(&mut self.queue);
                 match (&mut self.network, up) {
-                    (Fabric::Packets(network), true) => network.repair_link(now, channel, queue),
-                    (Fabric::Packets(network), false) => network.fail_link(now, channel, queue),
-                    (Fabric::Messages(_), _) => {}
+                    (AnyNetwork::Packets(network), true) => network.repair_link(now, channel, queue),
+                    (AnyNetwork::Packets(network), false) => network.fail_link(now, channel, queue),
+                    (AnyNetwork::Messages(_), _) => {}
                 }
                 self.take_arrivals(now);
             }

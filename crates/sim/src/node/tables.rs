@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A NIC's tables in a simulator's own memory: one vector for each table.
 //!
-//! A shared segment and hardware need one contiguous layout. Here each table is a separate allocation, so no unsafe code is
-//! needed. The heap does not grow.
+//! A shared segment and hardware need one contiguous layout. Here each table is a separate allocation, so no unsafe
+//! code is needed. The heap does not grow.
 
 use std::sync::atomic::AtomicU64;
 

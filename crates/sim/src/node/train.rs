@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The times at which the packets of a message leave their node on an otherwise empty network, in closed form: O(1).
 //!
-//! The message has packets 0 to k; all but the last are full. A full packet takes `wire` on the node's channel and `bus` on
-//! its bus. A packet departs when it has been read, when the previous packet has left, and when the buffer at the end of
-//! the channel has room for it. The buffer holds `n` full packets; the room of a packet is free again `wire + round_trip`
-//! after it has departed. Let `step` be the longer of `wire` and `bus`. Then packet j departs at
+//! The message has packets 0 to k; all but the last are full. A full packet takes `wire` on the node's channel and
+//! `bus` on its bus. A packet departs when it has been read, when the previous packet has left, and when the buffer at
+//! the end of the channel has room for it. The buffer holds `n` full packets; the room of a packet is free again `wire
+//! + round_trip` after it has departed. Let `step` be the longer of `wire` and `bus`. Then packet j departs at
 //!
 //! - `j * step`, if `n` steps take at least `wire + round_trip`: the buffer covers the round trip;
 //! - `(j div n) * (wire + round_trip) + (j mod n) * step` otherwise.
@@ -73,7 +73,8 @@ impl PacketTrain {
         last
     }
 
-    /// When the last packet is read: not before the packet two before it has departed, for a node reads no further ahead.
+    /// When the last packet is read: not before the packet two before it has departed, for a node reads no further
+    /// ahead.
     pub fn last_read(&self, head: Time, begins: Time) -> Time {
         let ahead = self.last.checked_sub(2).map_or(Time::ZERO, |packet| self.sets_out(packet));
         (begins + self.to_read()).max(head + ahead)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Real processes as the ranks of a simulation.
 //!
-//! A rank is an unmodified program. Its libraries keep their NICs in shared segments, as in the live home, and work on them
-//! themselves. They pass every command that leaves a NIC, and every wait, to the simulation over the rank's wire
+//! A rank is an unmodified program. Its libraries keep their NICs in shared segments, as in the live home, and work on
+//! them themselves. They pass every command that leaves a NIC, and every wait, to the simulation over the rank's wire
 //! (`selvedge-sim-protocol`). This module maps the NICs of the ranks, works on them while their owners do not have the
 //! turn, and copies bytes to and from the memory of the processes.
 //!
@@ -11,10 +11,11 @@
 //! Invariants
 //! 1. A segment is accepted as a rank's NIC only if it names the process that the launcher started for this rank.
 //! 2. A rank that makes an invalid request is ended, with the reason; to the other ranks it is dead.
-//! 3. The simulation numbers the NICs of a rank itself: by the number that the NIC was opened with; if a rank has several NICs
-//!    of one number, the further ones get a multiple of [`NUMBERS`] more. A message goes from a NIC to one that was opened
-//!    with the same number.
-//! 4. A rank whose process has ended, for whatever reason, is dead from the beginning of its last turn on: its memory is gone.
+//! 3. The simulation numbers the NICs of a rank itself: by the number that the NIC was opened with; if a rank has
+//!    several NICs of one number, the further ones get a multiple of [`NUMBERS`] more. A message goes from a NIC to one
+//!    that was opened with the same number.
+//! 4. A rank whose process has ended, for whatever reason, is dead from the beginning of its last turn on: its memory
+//!    is gone.
 //!
 //! Costs: a NIC's segment is mapped once; memory is copied by cross-memory attach or in place, once for each payload.
 
@@ -74,8 +75,8 @@ pub struct Processes<L: Launcher> {
     launcher: L,
     /// By rank and the simulation's number of the NIC.
     nics: BTreeMap<(u32, u32), Visited>,
-    /// By Portals id and the number with which the NIC was opened: the rank that has it, or had it last, and the simulation's
-    /// number of the NIC.
+    /// By Portals id and the number with which the NIC was opened: the rank that has it, or had it last, and the
+    /// simulation's number of the NIC.
     owners: BTreeMap<(u64, u32), (u32, u32)>,
     /// NICs (rank and number) with triggered operations that are due.
     fired: VecDeque<(u32, u32)>,

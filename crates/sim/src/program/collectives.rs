@@ -10,12 +10,13 @@
 //! | sum: binomial reduce, then broadcast | 2 ceil(log2 n) | m |
 //! | sum: Rabenseifner (halving, then doubling) | 2 log2 n (+ 2) | 2 m (n - 1) / n |
 //!
-//! Sums are of 8-byte words with wrapping addition, so every order of additions gives the same result. The algorithms are those
-//! of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA 19(1), 2005.
+//! Sums are of 8-byte words with wrapping addition, so every order of additions gives the same result. The algorithms
+//! are those of Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication Operations in MPICH", IJHPCA
+//! 19(1), 2005.
 //!
 //! Rules
-//! 1. All ranks call the same collectives in the same order, with the same tags. Messages between two ranks arrive in order, so
-//!    a message never matches a receive of another collective.
+//! 1. All ranks call the same collectives in the same order, with the same tags. Messages between two ranks arrive in
+//!    order, so a message never matches a receive of another collective.
 //! 2. The processor adds as fast as it copies.
 
 use crate::node::Bytes;
@@ -108,7 +109,7 @@ impl Process {
 
     async fn recursive_doubling(&self, tag: u32, words: &mut [u8]) {
         let team = Team::of(self.rank(), self.size());
-        if self.join(&team, tag, words).await {
+        if self.fold_extra_ranks(&team, tag, words).await {
             let mut distance = 1;
             while distance < team.size {
                 let partner = team.rank_of(team.place ^ distance);
@@ -117,12 +118,12 @@ impl Process {
                 distance *= 2;
             }
         }
-        self.leave(&team, tag, words).await;
+        self.unfold_extra_ranks(&team, tag, words).await;
     }
 
     async fn rabenseifner(&self, tag: u32, words: &mut [u8]) {
         let team = Team::of(self.rank(), self.size());
-        if self.join(&team, tag, words).await {
+        if self.fold_extra_ranks(&team, tag, words).await {
             let length = words.len();
             let (mut first, mut last) = (0, team.size);
             let mut distance = team.size / 2;
@@ -135,7 +136,7 @@ impl Process {
                 };
                 let (kept_range, given_range) = (blocks(length, team.size, kept), blocks(length, team.size, given));
                 let most = kept_range.len() as u64;
-                let message = self.trade(partner, tag, &words[given_range], most).await;
+                let message = self.send_and_receive(partner, tag, &words[given_range], most).await;
                 self.add_to(&mut words[kept_range], &message);
                 (first, last) = kept;
                 distance /= 2;
@@ -147,12 +148,12 @@ impl Process {
                 let other = from ^ distance;
                 let own = blocks(length, team.size, (from, from + distance));
                 let theirs = blocks(length, team.size, (other, other + distance));
-                let message = self.trade(partner, tag, &words[own], theirs.len() as u64).await;
+                let message = self.send_and_receive(partner, tag, &words[own], theirs.len() as u64).await;
                 take(&mut words[theirs], &message);
                 distance *= 2;
             }
         }
-        self.leave(&team, tag, words).await;
+        self.unfold_extra_ranks(&team, tag, words).await;
     }
 
     async fn ring(&self, tag: u32, words: &mut [u8]) {
@@ -179,9 +180,9 @@ impl Process {
 
     // ---- Helpers -------------------------------------------------------------------------------------------------
 
-    /// Each rank beyond a power of two sends its words to a neighbour, which adds them. False: this rank has sent its words and
-    /// waits for the result.
-    async fn join(&self, team: &Team, tag: u32, words: &mut [u8]) -> bool {
+    /// Each rank beyond a power of two sends its words to a neighbour, which adds them. False: this rank has sent its
+    /// words and waits for the result.
+    async fn fold_extra_ranks(&self, team: &Team, tag: u32, words: &mut [u8]) -> bool {
         if self.rank() >= 2 * team.rest {
             return true;
         }
@@ -195,7 +196,7 @@ impl Process {
     }
 
     /// The ranks beyond a power of two get the result from their neighbours.
-    async fn leave(&self, team: &Team, tag: u32, words: &mut [u8]) {
+    async fn unfold_extra_ranks(&self, team: &Team, tag: u32, words: &mut [u8]) {
         if self.rank() >= 2 * team.rest {
             return;
         }
@@ -207,7 +208,7 @@ impl Process {
     }
 
     /// Sends to a partner and receives from it at the same time; the lengths may differ.
-    async fn trade(&self, partner: u32, tag: u32, bytes: &[u8], most: u64) -> Bytes {
+    async fn send_and_receive(&self, partner: u32, tag: u32, bytes: &[u8], most: u64) -> Bytes {
         let receive = self.irecv(partner, tag, most);
         let send = self.isend(partner, tag, bytes).await;
         let message = self.wait(receive).await;
@@ -227,7 +228,8 @@ impl Process {
     }
 }
 
-/// The ranks of a collective that take part in it directly: the largest power of two. The `rest` take part by a neighbour.
+/// The ranks of a collective that take part in it directly: the largest power of two. The `rest` take part by a
+/// neighbour.
 struct Team {
     size: u32,
     rest: u32,
@@ -246,7 +248,8 @@ impl Team {
     }
 }
 
-/// The byte range of blocks `from` to `to` (exclusive), where `length` bytes of whole words are split into `count` blocks.
+/// The byte range of blocks `from` to `to` (exclusive), where `length` bytes of whole words are split into `count`
+/// blocks.
 fn blocks(length: usize, count: u32, (from, to): (u32, u32)) -> std::ops::Range<usize> {
     let words = length as u64 / 8;
     let edge = |block: u32| (words * u64::from(block) / u64::from(count)) as usize * 8;

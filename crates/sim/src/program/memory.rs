@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A rank's memory, and the bus by which transitions of its NIC access it.
 //!
-//! Addresses from 0 are the program's own memory. The address range from [`ARRIVALS_AT`] on is for unexpected messages: each
-//! is a separate allocation, kept until it is taken. From [`LANDING_AT`] on each request has a buffer for the payload that
-//! it sends or receives.
+//! Addresses from 0 are the program's own memory. The address range from [`ARRIVALS_AT`] on is for unexpected messages:
+//! each is a separate allocation, kept until it is taken. From [`LANDING_AT`] on each request has a buffer for the
+//! payload that it sends or receives.
 //!
 //! Costs: O(1) for the buffer of a request; O(log n) to store or take one of n unexpected messages.
 
@@ -32,7 +32,8 @@ pub fn landing_of(request: u32) -> u64 {
 pub struct Memory {
     /// The program's memory.
     pub own: Vec<u8>,
-    /// Unexpected messages, in order of their addresses, which the NIC assigns in ascending order. None: the message was taken.
+    /// Unexpected messages, in order of their addresses, which the NIC assigns in ascending order. None: the message
+    /// was taken.
     arrivals: VecDeque<(u64, Option<Bytes>)>,
     /// The buffers of requests, by request.
     landings: Vec<Bytes>,

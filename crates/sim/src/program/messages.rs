@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sending and receiving with tags, as in MPI, on the NIC's match entries.
 //!
-//! A message of up to [`super::Needs::eager_bytes_max`] is one put: into the posted receive, or, if there is none, into the
-//! memory for unexpected messages, from where a later receive copies it. A longer message uses rendezvous: the sender puts
-//! an announcement, and the receiver's program fetches the payload with a get (seed 000, section 2.5).
+//! A message of up to [`super::Needs::eager_bytes_max`] is one put: into the posted receive, or, if there is none, into
+//! the memory for unexpected messages, from where a later receive copies it. A longer message uses rendezvous: the
+//! sender puts an announcement, and the receiver's program fetches the payload with a get (seed 000, section 2.5).
 //!
 //! A synchronous send uses rendezvous at any length: it is done when its receive has fetched the payload.
 //!
-//! Tags from [`OWN_TAGS`] on match only receives that name them. Collectives use them, so that a program's receive of any tag
-//! does not match their messages.
+//! Tags from [`OWN_TAGS`] on match only receives that name them. Collectives use them, so that a program's receive of
+//! any tag does not match their messages.
 //!
-//! Match bits: bit 63, the message is an announcement; bits 0 to 31, the tag. The header data of an announcement has the match
-//! bits under which the payload can be fetched, and its 8 bytes of payload the length of the message.
+//! Match bits: bit 63, the message is an announcement; bits 0 to 31, the tag. The header data of an announcement has
+//! the match bits under which the payload can be fetched, and its 8 bytes of payload the length of the message.
 
 use std::collections::VecDeque;
 
@@ -208,8 +208,8 @@ impl Process {
         request
     }
 
-    /// The oldest unexpected message from a rank with a tag ([`ANY`]: any): source, tag, bytes. If there is none, the rank's turn
-    /// ends and the next event happens.
+    /// The oldest unexpected message from a rank with a tag ([`ANY`]: any): source, tag, bytes. If there is none, the
+    /// rank's turn ends and the next event happens.
     pub async fn probe(&self, from: u32, tag: u32) -> Option<(u32, u32, u64)> {
         self.progress().await;
         let found = self.core.borrow_mut().peek_unexpected(&receive_of(from, tag));
@@ -219,8 +219,8 @@ impl Process {
         found
     }
 
-    /// Tests whether a request is done; gives the received message. If it is not done, the rank's turn ends and the next event
-    /// happens.
+    /// Tests whether a request is done; gives the received message. If it is not done, the rank's turn ends and the
+    /// next event happens.
     pub async fn test(&self, request: RequestId) -> Option<Option<Message>> {
         self.progress().await;
         let done = self.core.borrow_mut().messages.take_done(request);
@@ -365,8 +365,8 @@ impl Core {
         }
     }
 
-    /// Spends the time of a search for the unexpected message `found`: by hash, which has compared so many headers, or, on a
-    /// machine without a hash, by a search of the list.
+    /// Spends the time of a search for the unexpected message `found`: by hash, which has compared so many headers, or,
+    /// on a machine without a hash, by a search of the list.
     fn spend_on_search(&mut self, found: Option<u32>, hashed: u64) {
         let (searched, length) = match (self.machine.nic.matching, self.machine.nic.mode) {
             (Matching::List, _) => header_search(&self.tables.nic(), PORTAL_MESSAGES, found),

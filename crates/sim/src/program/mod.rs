@@ -12,8 +12,8 @@
 //! | `tasks` | the futures as [`crate::node::Ranks`] |
 //! | [`ready`] | built-in programs, by name |
 //!
-//! A program is an `async fn` over [`Process`]. Each await is a request to the simulation. Between them a program takes no
-//! time; computing takes the time that the program states ([`Process::compute`]).
+//! A program is an `async fn` over [`Process`]. Each await is a request to the simulation. Between them a program takes
+//! no time; computing takes the time that the program states ([`Process::compute`]).
 
 pub mod collectives;
 pub mod memory;

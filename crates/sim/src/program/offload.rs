@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Collectives that the NICs execute alone, with counters and triggered operations (Portals 4.3, "Triggered Operations").
+//! Collectives that the NICs execute alone, with counters and triggered operations (Portals 4.3, "Triggered
+//! Operations").
 //!
-//! A program arms the operations of its NIC, for any number of collectives ahead. To enter a collective then costs one or two
-//! commands; the NICs do the rest without the program.
+//! A program arms the operations of its NIC, for any number of collectives ahead. To enter a collective then costs one
+//! or two commands; the NICs do the rest without the program.
 //!
-//! A counter does not tell its neighbours apart: a fast one may count for the next collective before a slow one has counted
-//! for this one. Counting is enough all the same. A rank enters the next collective only when all ranks have entered this
-//! one, so an early count proves what the missing count would have proved.
+//! A counter does not tell its neighbours apart: a fast one may count for the next collective before a slow one has
+//! counted for this one. Counting is enough all the same. A rank enters the next collective only when all ranks have
+//! entered this one, so an early count proves what the missing count would have proved.
 
 use super::process::{Process, Trigger};
 
-/// A dissemination barrier. In round r the NIC notifies the rank 2^r further, when it has been notified in the rounds before.
+/// A dissemination barrier. In round r the NIC notifies the rank 2^r further, when it has been notified in the rounds
+/// before.
 pub struct NicBarrier {
     window: u32,
     rounds: u32,
@@ -57,7 +59,8 @@ impl NicBarrier {
     }
 }
 
-/// A sum of 8-byte words up and down a binomial tree, by counting atomics; the count of the last child triggers the next.
+/// A sum of 8-byte words up and down a binomial tree, by counting atomics; the count of the last child triggers the
+/// next.
 pub struct NicSum {
     window: u32,
     bytes: u64,
@@ -204,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_has_one_parent_that_knows_it() {
+    fn every_rank_is_a_child_of_one_parent() {
         for size in 1..70 {
             for rank in 1..size {
                 assert!(children(parent(rank), size).any(|child| child == rank), "{rank} of {size}");

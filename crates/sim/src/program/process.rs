@@ -10,8 +10,8 @@
 //! | 2 | the window: all of the memory, with one entry for each counter; the match bits give the counter's number |
 //! | 3 | the memory without a counter, for gets and atomics |
 //!
-//! Calls that change the NIC's tables take the time that the machine states for them. Puts and gets return when the NIC has
-//! the command.
+//! Calls that change the NIC's tables take the time that the machine states for them. Puts and gets return when the NIC
+//! has the command.
 
 use std::cell::{Ref, RefCell, RefMut};
 use std::pin::Pin;
@@ -218,9 +218,9 @@ impl Process {
         self.core.borrow().observer.borrow_mut().record(series, x, y);
     }
 
-    /// Records that this rank has executed so many iterations, from `start` until now; all ranks execute them. The point of the
-    /// series at `x` is `y` of the mean time of an iteration, from the start of the first rank to the end of the last, over all
-    /// laps so far.
+    /// Records that this rank has executed so many iterations, from `start` until now; all ranks execute them. The
+    /// point of the series at `x` is `y` of the mean time of an iteration, from the start of the first rank to the end
+    /// of the last, over all laps so far.
     pub fn lap(&self, series: &'static str, x: f64, start: Time, iterations: u64, y: impl Fn(Time) -> f64) {
         let core = self.core.borrow();
         core.observer.borrow_mut().lap((series, x), core.size, (start, core.now), iterations, y);
@@ -295,8 +295,8 @@ impl Process {
         self.wait_for_answers(counter, count).await;
     }
 
-    /// The number of acknowledged puts, gets and fetching atomics that have failed: their target is dead, or the fabric lost
-    /// them. They have fetched nothing.
+    /// The number of acknowledged puts, gets and fetching atomics that have failed: their target is dead, or the fabric
+    /// lost them. They have fetched nothing.
     pub fn failed(&self) -> u64 {
         let core = self.core.borrow();
         failed(&core.tables, core.acknowledged) + failed(&core.tables, core.replied)
@@ -324,7 +324,7 @@ impl Process {
     /// Waits until the counter of a window has reached a value.
     pub async fn wait_count(&self, window: u32, count: u64) {
         let counter = self.core.borrow().windows[window as usize];
-        self.wait_for_count(counter, count).await;
+        self.wait_for_counter(counter, count).await;
     }
 
     /// Adds to the counter of a window of this rank's NIC, without a message.
@@ -367,8 +367,8 @@ impl Process {
         self.arm(trigger, Action::Command(&command))
     }
 
-    /// Arms a triggered get of `bytes` at `offset` of another rank's memory to address `into`; its reply increments the counter
-    /// of window `counted`.
+    /// Arms a triggered get of `bytes` at `offset` of another rank's memory to address `into`; its reply increments the
+    /// counter of window `counted`.
     pub fn get_triggered(&self, trigger: Trigger, from: u32, offset: u64, into: u64, bytes: u64, counted: u32) -> bool {
         let mut command = self.command(kind::GET, from, PORTAL_MEMORY, 0, offset, bytes);
         let Some(counter) = self.core.borrow().windows.get(counted as usize).copied() else { return false };
@@ -470,7 +470,7 @@ impl Process {
         self.ask(Ask::Start { ni: 0, command, payload, waits: true })
     }
 
-    async fn wait_for_count(&self, counter: u32, count: u64) {
+    async fn wait_for_counter(&self, counter: u32, count: u64) {
         while counted(&self.core.borrow().tables, counter) < count {
             self.ask(Ask::Wait { until: Time::MAX }).await;
         }

@@ -88,8 +88,8 @@ impl Observer {
         }
     }
 
-    /// One of `size` ranks has executed `count` iterations. After the last rank, the series' point at `x` is `y` of the mean time
-    /// of an iteration, over all laps.
+    /// One of `size` ranks has executed `count` iterations. After the last rank, the series' point at `x` is `y` of the
+    /// mean time of an iteration, over all laps.
     pub fn lap(
         &mut self,
         (series, x): (&'static str, f64),

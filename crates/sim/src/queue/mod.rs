@@ -6,12 +6,12 @@
 //! 2. No event is in the past: an event that is scheduled for an earlier time gets the current time.
 //! 3. The division of time into days does not change the order.
 //!
-//! It is a calendar queue (R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation event
-//! set problem", CACM 31(10), 1988). Time is divided into days of 2^k ps, and a year is a number of days. Today's events
-//! are sorted. Events of the other days of this year are in an unsorted list for each day. Events of later years are in a
-//! heap, and so are events that are scheduled for today after today began. A day is about as long as the gap between two
-//! events, and a year so long that few events lie beyond it. Then scheduling and taking cost O(1), otherwise O(log n). 40
-//! bytes an event, 4 bytes a day.
+//! It is a calendar queue (R. Brown, "Calendar queues: a fast O(1) priority queue implementation for the simulation
+//! event set problem", CACM 31(10), 1988). Time is divided into days of 2^k ps, and a year is a number of days. Today's
+//! events are sorted. Events of the other days of this year are in an unsorted list for each day. Events of later years
+//! are in a heap, and so are events that are scheduled for today after today began. A day is about as long as the gap
+//! between two events, and a year so long that few events lie beyond it. Then scheduling and taking cost O(1),
+//! otherwise O(log n). 40 bytes an event, 4 bytes a day.
 
 mod heap;
 
@@ -149,8 +149,8 @@ impl<E: Copy> Queue<E> {
     }
 
     /// Schedules an event; a time in the past counts as the current time.
-    // `insert` is inlined so that the event goes from registers straight into its slot. A copy in between that is written and
-    // read with different widths stalls the processor.
+    // `insert` is inlined so that the event goes from registers straight into its slot. A copy in between that is
+    // written and read with different widths stalls the processor.
     pub fn schedule(&mut self, at: Time, event: E) {
         let item = Scheduled { at: at.max(self.now), sequence: self.sequence, event };
         self.sequence += 1;
@@ -297,8 +297,8 @@ impl<E: Copy> Queue<E> {
         let taken = self.taken - self.review.taken;
         let elapsed = self.now.saturating_sub(self.review.since).0;
         let many_beyond = self.review.beyond > taken / 8;
-        // A day is as long as the mean gap between two events. If most events have equal times, days are short and many are
-        // empty.
+        // A day is as long as the mean gap between two events. If most events have equal times, days are short and many
+        // are empty.
         let shift = match elapsed / taken.max(1) {
             0 => 0,
             gap => gap.ilog2(),
@@ -346,7 +346,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn nothing_happens_in_the_past() {
+    fn no_event_is_in_the_past() {
         let mut queue = Queue::new();
         queue.schedule(Time(10), 'a');
         assert_eq!(queue.take(), Some((Time(10), 'a')));
@@ -379,8 +379,8 @@ mod tests {
             prop_assert_eq!(taken, expected);
         }
 
-        /// A long run whose events are alternately close together and far apart, so that days and years change; the oracle is
-        /// an ordered set.
+        /// A long run whose events are alternately close together and far apart, so that days and years change; the
+        /// oracle is an ordered set.
         #[test]
         fn every_division_gives_the_same_order(seed: u64, reaches in prop::collection::vec(0u32..50, 1..12)) {
             let mut random = Random::new(seed, 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A machine without a run: its parts, the latencies of its empty fabric, whether its routing can deadlock, the cost of a
-//! message step by step, and every number with its source.
+//! A machine without a run: its parts, the latencies of its empty fabric, whether its routing can deadlock, the cost of
+//! a message step by step, and every number with its source.
 
 use selvedge_fabric::{Dependencies, NodeId, dependency};
 use serde_json::{Value, json};

@@ -56,7 +56,8 @@ impl Wall {
         if self.seconds > 0.0 { count as f64 / self.seconds } else { 0.0 }
     }
 
-    /// The measurements as a section. Every line begins with "wall", so that a comparison of two runs can leave them out.
+    /// The measurements as a section. Every line begins with "wall", so that a comparison of two runs can leave them
+    /// out.
     pub fn section(&self, events: u64, hops: u64) -> Section {
         let mut table = Table::of_values();
         table.value("wall time", words::time_ns(self.seconds * 1e9));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Plots as SVG: lines, bars over a range, ranked bars with names, a matrix.
 //!
-//! The viewer renders the text, so no fonts are needed here. Lines are drawn in `currentColor`: within a page a picture takes
-//! the page's colour; a picture by itself has two lines of style for light and dark.
+//! The viewer renders the text, so no fonts are needed here. Lines are drawn in `currentColor`: within a page a picture
+//! takes the page's colour; a picture by itself has two lines of style for light and dark.
 //!
-//! The key is beside the picture and covers nothing of it: the names of several lines (more than six lines are also dashed),
-//! or the colours of a matrix.
+//! The key is beside the picture and covers nothing of it: the names of several lines (more than six lines are also
+//! dashed), or the colours of a matrix.
 //!
 //! Invariants
 //! 1. Points that cannot be drawn (not finite; not above 0 on a logarithmic axis) are left out.
@@ -126,7 +126,8 @@ impl Axis {
         })
     }
 
-    /// A range that contains all positions, and its marks. `from_zero`: whether it must begin at the axis's least value.
+    /// A range that contains all positions, and its marks. `from_zero`: whether it must begin at the axis's least
+    /// value.
     fn extent(&self, places: impl Iterator<Item = f64>, from_zero: bool) -> Extent {
         let (mut least, mut most) = (f64::INFINITY, f64::NEG_INFINITY);
         for place in places {

@@ -189,7 +189,7 @@ fn is_xml(text: &str) {
 // ------------------------------------------------------------------------------------------------------------
 
 #[test]
-fn the_names_in_the_json_are_those_that_were_promised() {
+fn the_names_in_the_json_stay() {
     let mut run = run(End::Stuck(waiting()));
     run.wall = Some(Wall { seconds: 2.0, memory_peak_bytes: Some(1 << 20), more: Vec::new() });
     let json = run.json();
@@ -220,7 +220,7 @@ fn the_names_in_the_json_are_those_that_were_promised() {
 }
 
 #[test]
-fn what_the_clock_says_stands_in_one_place() {
+fn only_wall_sections_depend_on_the_clock() {
     let mut quick = run(End::Completed);
     let mut slow = quick.clone();
     quick.wall = Some(Wall { seconds: 1.0, ..Wall::default() });

@@ -2,8 +2,8 @@
 //! A finished run of ranks, as a document and as JSON.
 //!
 //! Invariants
-//! 1. Everything except [`Run::wall`] is equal in two runs of the same simulation; without it document and JSON are equal byte
-//!    by byte.
+//! 1. Everything except [`Run::wall`] is equal in two runs of the same simulation; without it document and JSON are
+//!    equal byte by byte.
 //! 2. The names of the JSON's fields and their units do not change within one version of [`SCHEMA`]; fields may be
 //!    added.
 
@@ -60,8 +60,8 @@ pub struct Run {
     pub wall: Option<Wall>,
 }
 
-/// Bytes between pairs of nodes, from the spans of a run. The source of a message is the node of its first span on a send
-/// engine, the target the node of its first span on a receive engine.
+/// Bytes between pairs of nodes, from the spans of a run. The source of a message is the node of its first span on a
+/// send engine, the target the node of its first span on a receive engine.
 pub fn pairs_of(trace: &Trace) -> Vec<(u32, u32, u64)> {
     use std::collections::BTreeMap;
     let mut senders: BTreeMap<u64, u32> = BTreeMap::new();

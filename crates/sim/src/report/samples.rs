@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A run over virtual time: a few hundred samples of its progress, evenly spaced, whatever its length.
 //!
-//! Invariant: at most [`SAMPLES_MAX`] are kept. When there are more, every second one is dropped, and from then on only every
-//! second new one is kept. So their times depend only on the run's events, and not on a clock.
+//! Invariant: at most [`SAMPLES_MAX`] are kept. When there are more, every second one is dropped, and from then on only
+//! every second new one is kept. So their times depend only on the run's events, and not on a clock.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A machine's description as a table: every number with its unit and its source.
 //!
-//! Invariant: every key of the description is in the table. The code destructures the structs without `..`, so a new key does
-//! not compile until it is added here.
+//! Invariant: every key of the description is in the table. The code destructures the structs without `..`, so a new
+//! key does not compile until it is added here.
 
 #![allow(non_snake_case)] // MBps is how the unit is written
 

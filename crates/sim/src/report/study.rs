@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The study of seed 002, figures 2-20 to 2-22, as a document and as JSON: blocking rate on the mesh, deadlock probability
-//! and length of cycles on mesh and torus, each over the locality of the traffic.
+//! The study of seed 002, figures 2-20 to 2-22, as a document and as JSON: blocking rate on the mesh, deadlock
+//! probability and length of cycles on mesh and torus, each over the locality of the traffic.
 
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 //! Spans as a trace for the Perfetto viewer (<https://ui.perfetto.dev>), in the JSON form of "Trace Event Format"
 //! (Google).
 //!
-//! In the viewer each node is a process and each of its units a thread: the programs of its ranks, the host, the two engines
-//! of the NIC, the wire. The fabric is another process, with a thread for each channel. Arrows (flow events) connect the
-//! spans of one message in order of time: host, NIC, wire, channels, the target's NIC, and back.
+//! In the viewer each node is a process and each of its units a thread: the programs of its ranks, the host, the two
+//! engines of the NIC, the wire. The fabric is another process, with a thread for each channel. Arrows (flow events)
+//! connect the spans of one message in order of time: host, NIC, wire, channels, the target's NIC, and back.
 //!
 //! Invariants
 //! 1. Spans of one thread do not overlap, as the format demands: a unit with overlapping spans has several threads.
@@ -13,8 +13,8 @@
 //!    arguments, in picoseconds. A span's end is rounded as its start is, so that neighbours stay neighbours.
 //! 4. Two runs of the same simulation give the same bytes.
 //!
-//! Costs: O(spans log spans); 20 bytes a span beside the spans themselves. The text is written while it is generated, about
-//! 200 bytes a span.
+//! Costs: O(spans log spans); 20 bytes a span beside the spans themselves. The text is written while it is generated,
+//! about 200 bytes a span.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -49,8 +49,8 @@ const FABRIC: u32 = 1;
 /// process for the main thread.
 const FIRST_THREAD: u32 = 1 << 25;
 
-/// The thread that shows a span: process; kind of unit (program, host, send engine, receive engine, wire, channel); number of
-/// the rank or channel; number of the thread among those of the unit.
+/// The thread that shows a span: process; kind of unit (program, host, send engine, receive engine, wire, channel);
+/// number of the rank or channel; number of the thread among those of the unit.
 type Place = (u32, u8, u32, u32);
 
 /// Writes a trace.

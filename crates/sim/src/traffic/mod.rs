@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Synthetic traffic on a network alone: throughput, latency, blocking and deadlocks.
 //!
-//! Every node generates messages at random times, independent of all others (exponential gaps), cuts them into packets and
-//! injects them. The load is the share of the injection channel's time that the packets take, overhead included: at 1 every
-//! node sends without a pause. After a warm-up, traffic is measured for an interval. Then no new message is generated, and
-//! the run waits for the messages of the interval.
+//! Every node generates messages at random times, independent of all others (exponential gaps), cuts them into packets
+//! and injects them. The load is the share of the injection channel's time that the packets take, overhead included: at
+//! 1 every node sends without a pause. After a warm-up, traffic is measured for an interval. Then no new message is
+//! generated, and the run waits for the messages of the interval.
 //!
-//! A node whose source queue is full generates no message until the queue has room, so that an overloaded network does not
-//! use up memory. A message that was not generated does not count as offered. The latency of a packet starts when its
-//! message is generated.
+//! A node whose source queue is full generates no message until the queue has room, so that an overloaded network does
+//! not use up memory. A message that was not generated does not count as offered. The latency of a packet starts when
+//! its message is generated.
 //!
-//! Links may fail and be repaired during a run. Invariant: each injected packet is delivered, lost for one reason, or in
-//! flight at the end ([`Totals`]).
+//! Links may fail and be repaired during a run. Invariant: each injected packet is delivered, lost for one reason, or
+//! in flight at the end ([`Totals`]).
 //!
 //! Costs: those of the network, and one event for each message and each change of a link. `study` repeats the study of
 //! seed 002, figures 2-20 to 2-22.

@@ -6,7 +6,7 @@ fn destinations(pattern: &str, topology: &Topology) -> Destinations {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn patterns_are_parsed_as_they_are_shown() {
     for text in [
         "uniform",
         "locality:0.7",
@@ -22,7 +22,7 @@ fn what_is_written_is_read() {
 }
 
 #[test]
-fn what_cannot_be_read_says_what_can() {
+fn errors_of_patterns_name_the_valid_ones() {
     let message = |text: &str| text.parse::<Pattern>().unwrap_err().to_string();
     for text in ["", "Uniform", "uniform:1", "locality:0.5:1", "random"] {
         let message = message(text);

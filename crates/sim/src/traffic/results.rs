@@ -17,7 +17,8 @@ pub struct TrafficResults {
     pub channels: u32,
     /// Why the run ended before all packets of the interval had arrived.
     pub stopped: Option<Stop>,
-    /// Shares of the injection channels' time, over all nodes: the load requested, the load generated, and the load delivered.
+    /// Shares of the injection channels' time, over all nodes: the load requested, the load generated, and the load
+    /// delivered.
     pub load: f64,
     pub offered: f64,
     pub accepted: f64,

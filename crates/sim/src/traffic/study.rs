@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The study of seed 002, section 2.7, figures 2-20 to 2-22: how often packets are blocked, and how often they deadlock, over
-//! the locality of the traffic, on a mesh and a torus of 16 x 16 routers with one virtual channel.
+//! The study of seed 002, section 2.7, figures 2-20 to 2-22: how often packets are blocked, and how often they
+//! deadlock, over the locality of the traffic, on a mesh and a torus of 16 x 16 routers with one virtual channel.
 //!
 //! The parameters of ATOLL from the seed, and assumptions where the seed gives none:
 //!
@@ -16,8 +16,8 @@
 //! | time for a deadlock to be resolved | 10 us | assumed: software takes the message out and sends it on |
 //!
 //! Shortest path breaks ties by a hash of router and destination, so its turns are not restricted, as with Dijkstra's
-//! algorithm in the seed. The order of the curves is compared with the figures of the seed; their values are not, for the
-//! seed does not give the assumed parameters.
+//! algorithm in the seed. The order of the curves is compared with the figures of the seed; their values are not, for
+//! the seed does not give the assumed parameters.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -93,8 +93,8 @@ pub struct Curve {
     pub algorithm: Algorithm,
 }
 
-/// The curves. As in ATOLL, dimension order on the torus has no second virtual channel to break the cycles of the rings; its
-/// modified form can be used there, according to the seed.
+/// The curves. As in ATOLL, dimension order on the torus has no second virtual channel to break the cycles of the
+/// rings; its modified form can be used there, according to the seed.
 pub const CURVES: [Curve; 8] = [
     Curve { torus: false, algorithm: Algorithm::DimensionOrder },
     Curve { torus: false, algorithm: Algorithm::ShortestPath },
@@ -139,8 +139,8 @@ pub enum StudyError {
     Traffic(#[from] TrafficError),
 }
 
-/// All points, curve after curve. `progress` is called after each point with the number of points that remain; if it gives
-/// false, the study ends, with the points so far.
+/// All points, curve after curve. `progress` is called after each point with the number of points that remain; if it
+/// gives false, the study ends, with the points so far.
 pub fn study(
     config: &StudyConfig,
     curves: &[Curve],

@@ -149,7 +149,7 @@ fn assert_conserved(results: &TrafficResults, name: &str) {
 }
 
 #[test]
-fn nothing_vanishes_when_links_fail_and_come_back() {
+fn no_packet_vanishes_when_links_fail_and_are_repaired() {
     // The whole run is measured, so no packet may be in flight at the end.
     let all = TrafficConfig {
         warm_up: Time::ZERO,
@@ -259,7 +259,7 @@ fn under_random_faults_and_errors_all_packets_are_accounted_for_and_runs_are_the
 }
 
 #[test]
-fn a_link_that_fails_after_the_end_does_not_put_it_off() {
+fn a_fault_after_the_end_does_not_delay_it() {
     let mesh = || Topology::mesh(&[4, 4], 1).unwrap();
     let plain = go(mesh(), Algorithm::DimensionOrder, NetworkConfig::default(), &short("uniform", 0.2));
     // One fault within the time in which the run may still wait for packets, one after it.
@@ -270,7 +270,7 @@ fn a_link_that_fails_after_the_end_does_not_put_it_off() {
 }
 
 #[test]
-fn a_run_can_be_broken_off_and_says_what_it_has() {
+fn an_interrupted_run_gives_its_results_so_far() {
     let topology = Arc::new(Topology::mesh(&[8, 8], 1).unwrap());
     let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).unwrap();
     let mut calls = 0;
@@ -306,7 +306,7 @@ fn long_messages_become_packets() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_traffic_is_refused() {
     let refuse = |change: &dyn Fn(&mut TrafficConfig)| {
         let topology = Arc::new(Topology::mesh(&[3, 2], 1).unwrap());
         let routing = Routing::new(&topology, Algorithm::DimensionOrder, 2).unwrap();

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The quantitative claims of the seeds, compared with the predictions of the simulator.
 //!
-//! Each experiment is a program in virtual time on one of the machines in `machines/`. The figures of a machine are those of
-//! its components, never those of a predicted curve. A claim that is missed is a result, too: the table shows it with its
-//! reason.
+//! Each experiment is a program in virtual time on one of the machines in `machines/`. The figures of a machine are
+//! those of its components, never those of a predicted curve. A claim that is missed is a result, too: the table shows
+//! it with its reason.
 //!
 //! | file | what |
 //! |---|---|

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Seed 003: Portals on the SeaStar's processor, compared with Portals in the host's kernel.
 //!
-//! The machines `seastar-host` and `seastar-nic` have the same hardware. Ranks are on nodes 0, 1, 2 ... of the machine, with x
-//! fastest.
+//! The machines `seastar-host` and `seastar-nic` have the same hardware. Ranks are on nodes 0, 1, 2 ... of the machine,
+//! with x fastest.
 
 use std::sync::Arc;
 

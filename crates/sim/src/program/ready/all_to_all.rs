@@ -14,7 +14,7 @@
 //! One-sided protocols alternate between two buffers: a rank writes to a buffer again only when all ranks have read it.
 
 use super::parameter::{whole, wholes, word};
-use super::payload::{fill, is_that, made, seed};
+use super::payload::{fill, is_payload_of, payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::node::Bytes;
 use crate::program::{Needs, Process, Trigger};
@@ -131,7 +131,7 @@ impl Exchange {
         let (rank, size) = (process.rank(), process.size());
         for step in 1..size {
             let (to, from) = ((rank + step) % size, (rank + size - step) % size);
-            let message = process.exchange(to, from, TAG_DATA, &made(stamp(rank, to, round), bytes)).await;
+            let message = process.exchange(to, from, TAG_DATA, &payload_of(stamp(rank, to, round), bytes)).await;
             if !check(process, from, round, bytes, &message.bytes) {
                 return false;
             }
@@ -144,7 +144,7 @@ impl Exchange {
         let mut posted = if self.receives_after { Vec::new() } else { post() };
         let mut sent = Vec::new();
         for to in others(process) {
-            sent.push(process.isend(to, TAG_DATA, &made(stamp(process.rank(), to, round), bytes)).await);
+            sent.push(process.isend(to, TAG_DATA, &payload_of(stamp(process.rank(), to, round), bytes)).await);
         }
         if self.receives_after {
             posted = post();
@@ -204,7 +204,7 @@ impl Exchange {
         let (here, there) = ((round % 2) as u32, target + u64::from(rank) * bytes);
         let expected = u64::from(size - 1) * (round / 2 + 1);
         for to in others(process) {
-            let data = made(stamp(rank, to, round), bytes);
+            let data = payload_of(stamp(rank, to, round), bytes);
             match self.protocol {
                 "counting" => process.put_counting(to, here, there, &data).await,
                 _ => process.put_acknowledged(to, there, &data).await,
@@ -244,9 +244,9 @@ fn stamp(from: u32, to: u32, round: u64) -> u64 {
 }
 
 fn check(process: &Process, from: u32, round: u64, bytes: u64, data: &[u8]) -> bool {
-    let right = is_that(stamp(from, process.rank(), round), bytes, data);
+    let right = is_payload_of(stamp(from, process.rank(), round), bytes, data);
     if !right {
-        process.wrong(format!("in round {round} rank {from} sent something else, of {bytes} bytes"));
+        process.wrong(format!("in round {round} rank {from} sent {bytes} wrong bytes"));
     }
     right
 }

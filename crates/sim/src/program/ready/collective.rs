@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Barrier, allreduce, broadcast.
 //!
-//! The time is that from the start of the first rank to the end of the last, over all iterations. The clocks of a simulation
-//! agree.
+//! The time is that from the start of the first rank to the end of the last, over all iterations. The clocks of a
+//! simulation agree.
 
 use super::parameter::{Parameter, whole, wholes, word};
-use super::payload::{fill, is_that, seed};
+use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::program::collectives::Sum;
 use crate::program::offload::{NicBarrier, NicBroadcast, NicSum};
@@ -138,7 +138,7 @@ fn make_barrier(setting: &Setting<'_>) -> Result<Prepared, ProgramError> {
                         _ => process.barrier(0).await,
                     }
                     if process.witness(0) < entered * size {
-                        return process.wrong(format!("it left barrier {entered} before everybody had come"));
+                        return process.wrong(format!("it left barrier {entered} before every rank had entered it"));
                     }
                 }
                 if timed {
@@ -287,8 +287,8 @@ async fn broadcasts(process: &Process, repeat: &Repeat, number: u32, bytes: u64)
             if timed {
                 process.lap("barrier's end to last arrival, us", bytes as f64, start, 1, Time::as_us_f64);
             }
-            if !is_that(stamp, bytes, &data) {
-                return process.wrong(format!("broadcast {round} of {bytes} bytes brought something else"));
+            if !is_payload_of(stamp, bytes, &data) {
+                return process.wrong(format!("broadcast {round} of {bytes} bytes delivered wrong bytes"));
             }
             round += 1;
         }

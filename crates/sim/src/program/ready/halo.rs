@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Halo exchange: neighbours exchange the faces of their blocks, as a stencil does before each step.
 //!
-//! Ranks form a periodic grid, as near to a square or cube as their number allows. Each has a block of cells. The value of a
-//! cell follows from its global position and from the step, so every cell that arrives is checked.
+//! Ranks form a periodic grid, as near to a square or cube as their number allows. Each has a block of cells. The value
+//! of a cell follows from its global position and from the step, so every cell that arrives is checked.
 
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{Prepared, ProgramError, Ready, Setting};

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Overlap of communication and computing.
 //!
-//! Rank 0 and the last rank exchange messages, first without computing (time c); then each computes for time c between the start
-//! of the exchange and its wait (time t for both). The overlap is (2 c - t) / c: 100 % if the NIC needs no help of the program,
-//! 0 if nothing moves without the program.
+//! Rank 0 and the last rank exchange messages, first without computing (time c); then each computes for time c between
+//! the start of the exchange and its wait (time t for both). The overlap is (2 c - t) / c: 100 % if the NIC needs no
+//! help of the program, 0 if nothing moves without the program.
 
 use super::parameter::{whole, wholes, word};
-use super::payload::{fill, is_that, seed};
+use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::program::{Needs, Process};
 use crate::time::Time;
@@ -89,9 +89,9 @@ async fn exchange(process: &Process, partner: u32, bytes: u64, round: u64, compu
         None => process.wait(receive).await,
     };
     process.wait(send).await;
-    if message.is_some_and(|message| is_that(seed(&[partner.into(), round, bytes]), bytes, &message.bytes)) {
+    if message.is_some_and(|message| is_payload_of(seed(&[partner.into(), round, bytes]), bytes, &message.bytes)) {
         return true;
     }
-    process.wrong(format!("exchange {round} of {bytes} bytes brought something else"));
+    process.wrong(format!("exchange {round} of {bytes} bytes delivered wrong bytes"));
     false
 }

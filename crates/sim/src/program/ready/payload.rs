@@ -9,7 +9,7 @@ pub(super) fn seed(parts: &[u64]) -> u64 {
 }
 
 /// The first `bytes` bytes of the payload of a seed.
-pub(super) fn made(seed: u64, bytes: u64) -> Vec<u8> {
+pub(super) fn payload_of(seed: u64, bytes: u64) -> Vec<u8> {
     let mut data = vec![0; bytes as usize];
     fill(seed, &mut data);
     data
@@ -26,7 +26,7 @@ pub(super) fn fill(seed: u64, data: &mut [u8]) {
 }
 
 /// Whether `data` is this payload.
-pub(super) fn is_that(seed: u64, bytes: u64, data: &[u8]) -> bool {
+pub(super) fn is_payload_of(seed: u64, bytes: u64, data: &[u8]) -> bool {
     let mut random = Random::new(seed, 0);
     let mut words = data.chunks_exact(8);
     data.len() as u64 == bytes
@@ -41,14 +41,14 @@ mod tests {
     #[test]
     fn any_wrong_byte_is_found() {
         for bytes in [1u64, 7, 8, 9, 40] {
-            let right = made(3, bytes);
-            assert!(is_that(3, bytes, &right));
-            assert!(!is_that(4, bytes, &right));
-            assert!(!is_that(3, bytes + 1, &right));
+            let right = payload_of(3, bytes);
+            assert!(is_payload_of(3, bytes, &right));
+            assert!(!is_payload_of(4, bytes, &right));
+            assert!(!is_payload_of(3, bytes + 1, &right));
             for at in 0..bytes as usize {
                 let mut wrong = right.clone();
                 wrong[at] ^= 0x10;
-                assert!(!is_that(3, bytes, &wrong));
+                assert!(!is_payload_of(3, bytes, &wrong));
             }
         }
     }

@@ -4,7 +4,7 @@
 //! The next receive is posted while the message is in flight, so that the time to post it does not count.
 
 use super::parameter::{Parameter, whole, wholes, word};
-use super::payload::{fill, is_that, seed};
+use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::program::{Needs, Process};
 use crate::time::Time;
@@ -166,11 +166,11 @@ impl Rally {
                             posted = Some(process.irecv(partner, 0, bytes));
                         }
                         let message = process.wait(request).await?;
-                        is_that(stamp, bytes, &message.bytes)
+                        is_payload_of(stamp, bytes, &message.bytes)
                     }
                     _ => {
                         self.wait(process, how).await
-                            && is_that(stamp, bytes, &process.memory()[FLAG_BYTES..][..bytes as usize])
+                            && is_payload_of(stamp, bytes, &process.memory()[FLAG_BYTES..][..bytes as usize])
                     }
                 };
                 if !right {

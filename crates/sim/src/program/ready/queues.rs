@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use super::parameter::{whole, wholes, word};
-use super::payload::{is_that, made, seed};
+use super::payload::{is_payload_of, payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::program::messages::OWN_TAGS;
 use crate::program::{Needs, Process};
@@ -86,7 +86,7 @@ async fn storm(process: &Process, count: u64, bytes: u64, reverse: bool) -> bool
     process.barrier(TAG_BARRIER).await;
     if process.rank() != 0 {
         for number in (0..count).filter(|number| sender_of(*number) == process.rank()) {
-            process.send(0, number as u32, &made(stamp(number), bytes)).await;
+            process.send(0, number as u32, &payload_of(stamp(number), bytes)).await;
         }
         process.send(0, TAG_SENT, &[]).await;
         return true;
@@ -98,7 +98,7 @@ async fn storm(process: &Process, count: u64, bytes: u64, reverse: bool) -> bool
     for at in 0..count {
         let number = if reverse { count - 1 - at } else { at };
         let message = process.recv(sender_of(number), number as u32, bytes).await;
-        if !is_that(stamp(number), bytes, &message.bytes) {
+        if !is_payload_of(stamp(number), bytes, &message.bytes) {
             process.wrong(format!("message {number} of {count} is not what was sent"));
             return false;
         }
@@ -161,7 +161,7 @@ async fn play(process: &Process, partner: u32, length: u64, bytes: u64, iteratio
     process.exchange(partner, partner, TAG_SENT, &[]).await;
     let start = process.now();
     for round in 0..iterations {
-        let data = made(stamp(round, process.rank()), bytes);
+        let data = payload_of(stamp(round, process.rank()), bytes);
         if process.rank() == 0 {
             process.send(partner, TAG_PLAY, &data).await;
         }
@@ -171,7 +171,7 @@ async fn play(process: &Process, partner: u32, length: u64, bytes: u64, iteratio
             next = Some(process.irecv(partner, TAG_PLAY, bytes));
         }
         let message = process.wait(request).await;
-        if !message.is_some_and(|message| is_that(stamp(round, partner), bytes, &message.bytes)) {
+        if !message.is_some_and(|message| is_payload_of(stamp(round, partner), bytes, &message.bytes)) {
             process.wrong(format!("message {round} behind {length} entries is not what was sent"));
             return false;
         }

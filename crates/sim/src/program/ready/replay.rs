@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::parameter::{Kind, Parameter, whole};
-use super::payload::{is_that, made, seed};
+use super::payload::{is_payload_of, payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::program::collectives::Sum;
 use crate::program::messages::{ANY, OWN_TAGS};
@@ -96,7 +96,7 @@ async fn replay(process: &Process, operations: &[(usize, Operation)]) -> i32 {
         match operation {
             Operation::Compute(time) => process.compute(time).await,
             Operation::Send { to, bytes, tag, waits } => {
-                let data = made(stamp(process.rank(), to, tag), bytes);
+                let data = payload_of(stamp(process.rank(), to, tag), bytes);
                 let request = process.isend(to, tag, &data).await;
                 if waits {
                     process.wait(request).await;
@@ -130,10 +130,10 @@ async fn replay(process: &Process, operations: &[(usize, Operation)]) -> i32 {
             }
             Operation::Broadcast(bytes) => {
                 let stamp = seed(&[bytes]);
-                let mut data = if process.rank() == 0 { made(stamp, bytes) } else { vec![0; bytes as usize] };
+                let mut data = if process.rank() == 0 { payload_of(stamp, bytes) } else { vec![0; bytes as usize] };
                 process.broadcast(TAG_COLLECTIVE, &mut data).await;
-                if !is_that(stamp, bytes, &data) {
-                    return process.wrong(format!("the broadcast of line {line} brought something else"));
+                if !is_payload_of(stamp, bytes, &data) {
+                    return process.wrong(format!("the broadcast of line {line} delivered wrong bytes"));
                 }
             }
         }
@@ -150,7 +150,7 @@ fn stamp(from: u32, to: u32, tag: u32) -> u64 {
 fn check(process: &Process, line: usize, message: Option<Message>) -> bool {
     let Some(message) = message else { return true };
     let bytes = message.bytes.len() as u64;
-    if is_that(stamp(message.source, process.rank(), message.tag), bytes, &message.bytes) {
+    if is_payload_of(stamp(message.source, process.rank(), message.tag), bytes, &message.bytes) {
         return true;
     }
     process.wrong(format!("the message of line {line} is not what rank {} sent", message.source));

@@ -52,7 +52,7 @@ fn a_trace_that_is_cut_short_is_found() {
 }
 
 #[test]
-fn what_nobody_answers_is_found() {
+fn unmatched_operations_are_found() {
     let (line, what) = complaint(&format!("{HEAD}0 send 1 8 0\n0 send 1 8 0\n1 recv 0 8 0\nend"));
     assert_eq!((line, what.contains("does not receive")), (4, true), "{what}");
     let (line, what) = complaint(&format!("{HEAD}0 send 1 8 0\n1 recv 0 8 1\nend"));

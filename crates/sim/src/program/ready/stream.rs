@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Bandwidth with many messages in flight.
 //!
-//! The sender sends a window of messages. When the receiver has all of them, it posts the receives of the next window and
-//! sends an empty message back.
+//! The sender sends a window of messages. When the receiver has all of them, it posts the receives of the next window
+//! and sends an empty message back.
 
 use super::parameter::{Parameter, whole, wholes, word};
-use super::payload::{fill, is_that, seed};
+use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::program::{Needs, Process, RequestId};
 use crate::time::Time;
@@ -114,7 +114,7 @@ impl Stream {
             for (number, request) in std::mem::take(&mut posted).into_iter().enumerate() {
                 let message = process.wait(request).await;
                 let stamp = seed(&[partner.into(), window, number as u64, bytes]);
-                if !message.is_some_and(|message| is_that(stamp, bytes, &message.bytes)) {
+                if !message.is_some_and(|message| is_payload_of(stamp, bytes, &message.bytes)) {
                     process.wrong(format!("message {number} of window {window}, {bytes} bytes, is not what was sent"));
                     return false;
                 }
@@ -185,7 +185,7 @@ async fn incast(process: Process, bytes: u64, messages: u64) -> i32 {
     for (sender, number, request) in posted {
         let message = process.wait(request).await;
         let stamp = seed(&[sender.into(), number]);
-        if !message.is_some_and(|message| is_that(stamp, bytes, &message.bytes)) {
+        if !message.is_some_and(|message| is_payload_of(stamp, bytes, &message.bytes)) {
             return process.wrong(format!("message {number} of rank {sender} is not what was sent"));
         }
     }

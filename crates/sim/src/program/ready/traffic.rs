@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages to random ranks, through hosts and NICs.
 //!
-//! Each rank sends at random times, at a given share of a link's bandwidth, and receives in between. The sequence of targets
-//! follows from a seed, so that each rank knows how many messages to expect. [`crate::traffic`] has traffic on the network
-//! alone.
+//! Each rank sends at random times, at a given share of a link's bandwidth, and receives in between. The sequence of
+//! targets follows from a seed, so that each rank knows how many messages to expect. [`crate::traffic`] has traffic on
+//! the network alone.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 use selvedge_fabric::NodeId;
 
 use super::parameter::{Kind, Parameter, whole};
-use super::payload::{fill, is_that, seed};
+use super::payload::{fill, is_payload_of, seed};
 use super::{Prepared, ProgramError, Ready, Setting};
 use crate::machine::Machine;
 use crate::program::messages::ANY;
@@ -237,7 +237,7 @@ impl Plan {
         let right = message.as_ref().is_some_and(|message| {
             let number = message.bytes.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
             let stamp = seed(&[message.source.into(), process.rank().into(), number]);
-            number < self.messages && is_that(stamp, self.bytes - 8, message.bytes.get(8..).unwrap_or(&[]))
+            number < self.messages && is_payload_of(stamp, self.bytes - 8, message.bytes.get(8..).unwrap_or(&[]))
         });
         if !right {
             let from = message.map_or(ANY, |message| message.source);

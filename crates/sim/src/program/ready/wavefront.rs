@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A pipelined stencil: Synch_p2p of the Parallel Research Kernels (seed 004, section 3.3).
 //!
-//! Each rank has a strip of columns of A(i, j) = A(i - 1, j) + A(i, j - 1) - A(i - 1, j - 1). When it has computed its part of
-//! a row, or of a group of rows, it sends its last column to the next rank. A(i, 0) = i and A(0, j) = j, so A(i, j) = i + j;
-//! this checks the columns that arrive. The corner goes back to rank 0, which starts the next sweep when it has arrived.
+//! Each rank has a strip of columns of A(i, j) = A(i - 1, j) + A(i, j - 1) - A(i - 1, j - 1). When it has computed its
+//! part of a row, or of a group of rows, it sends its last column to the next rank. A(i, 0) = i and A(0, j) = j, so
+//! A(i, j) = i + j; this checks the columns that arrive. The corner goes back to rank 0, which starts the next sweep
+//! when it has arrived.
 
 use super::parameter::{Kind, Parameter, whole, word};
 use super::{Prepared, ProgramError, Ready, Setting};
@@ -115,7 +116,7 @@ impl Pipeline {
                 let cells = rows * width as u64;
                 process.compute(Time::from_ns_f64(self.cell_ns * cells as f64)).await;
                 if rank + 1 < size {
-                    self.hand_on(process, rank as u32 + 1, row, &right).await;
+                    self.send_column(process, rank as u32 + 1, row, &right).await;
                 }
                 row += rows;
             }
@@ -157,7 +158,7 @@ impl Pipeline {
         process.memory()[at..at + 8 * rows as usize].chunks_exact(8).map(number).collect()
     }
 
-    async fn hand_on(&self, process: &Process, to: u32, row: u64, column: &[f64]) {
+    async fn send_column(&self, process: &Process, to: u32, row: u64, column: &[f64]) {
         let bytes: Vec<u8> = column.iter().flat_map(|value| value.to_le_bytes()).collect();
         let at = COLUMN_AT + 8 * row;
         match self.how {

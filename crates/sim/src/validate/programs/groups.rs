@@ -172,8 +172,8 @@ pub enum First {
     Sends,
 }
 
-/// Every rank sends to every other, the next rank first. Each message has pieces of the sizes `parts`. True: all payload is
-/// right.
+/// Every rank sends to every other, the next rank first. Each message has pieces of the sizes `parts`. True: all
+/// payload is right.
 pub async fn alltoall(process: &Process, parts: &[usize], first: First, pause: Time) -> bool {
     let (rank, size) = (process.rank(), process.size());
     let post = || -> Vec<_> {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The communication of five benchmarks, without their computing.
 //!
-//! Sizes are those of class S of the NAS Parallel Benchmarks, distributed over any number of ranks: IS sorts 2^16 keys, FT
-//! transforms 64 x 64 x 64 complex numbers, EP sums its counts, DT runs a quad tree. MD is get, put and barrier, as with
-//! Global Arrays.
+//! Sizes are those of class S of the NAS Parallel Benchmarks, distributed over any number of ranks: IS sorts 2^16 keys,
+//! FT transforms 64 x 64 x 64 complex numbers, EP sums its counts, DT runs a quad tree. MD is get, put and barrier, as
+//! with Global Arrays.
 
 use std::sync::Arc;
 
@@ -63,8 +63,8 @@ pub fn time(machine: &Arc<Machine>, ranks: u32, pattern: Pattern) -> Result<f64,
     })
 }
 
-/// The time of an all-to-all of 8 bytes in microseconds, if receives are posted in the reverse order of arrival, after all
-/// messages have arrived.
+/// The time of an all-to-all of 8 bytes in microseconds, if receives are posted in the reverse order of arrival, after
+/// all messages have arrived.
 pub fn unexpected_alltoall(machine: &Arc<Machine>, ranks: u32) -> Result<f64, ValidateError> {
     const TAG: u32 = 9;
     let pause = Time::from_ns(20_000) * u64::from(ranks);

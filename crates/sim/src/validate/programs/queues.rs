@@ -94,8 +94,8 @@ pub struct Incast {
     pub refused: u64,
 }
 
-/// Each of `senders` ranks sends `messages` of `bytes` to rank 0, all at once, into posted receives; rank r is on `nodes[r]`.
-/// Rank 0 checks that each arrives once, whole and in order; otherwise the run is an error.
+/// Each of `senders` ranks sends `messages` of `bytes` to rank 0, all at once, into posted receives; rank r is on
+/// `nodes[r]`. Rank 0 checks that each arrives once, whole and in order; otherwise the run is an error.
 pub fn incast(
     machine: &Arc<Machine>,
     nodes: &[u32],
