@@ -200,6 +200,7 @@ const EVERYTHING: Limits = Limits {
     triggered: u32::MAX,
     iovecs: u32::MAX,
     list: u32::MAX,
+    short_list: u32::MAX,
     pending: u32::MAX,
     mail: u32::MAX,
     heap_blocks: u32::MAX,
