@@ -233,7 +233,7 @@ impl Program {
             5 => drop(nic.cancel_triggered(counter)),
             _ => {
                 for _ in 0..source.below(6) {
-                    let Some(fired) = nic.next_fired(bus, 1) else { break };
+                    let Ok(Some(fired)) = nic.next_fired(bus, 1) else { break };
                     match source.below(4) {
                         0 => nic.return_fired(fired.index),
                         1 => {}

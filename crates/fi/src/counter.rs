@@ -159,7 +159,7 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         }
         let mut core = counter.domain().core();
         core.flush_works(Some(counter.reference));
-        core.interface.lock().counter_free(counter.reference);
+        let _ = core.interface.lock().with_revocation(|nic| nic.counter_free(counter.reference));
         drop(core);
         counter.domain().uses.drop_one();
         drop(Box::from_raw(fid.cast::<Counter>()));

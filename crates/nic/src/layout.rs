@@ -10,7 +10,7 @@
 use crate::buddy::Buddy;
 use crate::handle::CAPACITY_MAX;
 use crate::registers::Registers;
-use crate::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue, LEASES, Lease};
+use crate::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue, GRANTS, Grant};
 use crate::tables::{
     Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
 };
@@ -117,7 +117,7 @@ pub struct Layout {
     pub counters: u64,
     pub queues: u64,
     pub descriptors: u64,
-    pub leases: u64,
+    pub grants: u64,
     pub counter_books: u64,
     pub queue_books: u64,
     pub entries: u64,
@@ -158,7 +158,7 @@ impl Layout {
         let counters = place(limits.counters.into(), size_of::<Counter>());
         let queues = place(limits.queues.into(), size_of::<EventQueue>());
         let descriptors = place(limits.descriptors.into(), size_of::<Descriptor>());
-        let leases = place(LEASES as u64, size_of::<Lease>());
+        let grants = place(GRANTS as u64, size_of::<Grant>());
         let counter_books = place(limits.counters.into(), size_of::<CounterBook>());
         let queue_books = place(limits.queues.into(), size_of::<QueueBook>());
         let entries = place(limits.entries.into(), size_of::<Entry>());
@@ -180,7 +180,7 @@ impl Layout {
             counters,
             queues,
             descriptors,
-            leases,
+            grants,
             counter_books,
             queue_books,
             entries,

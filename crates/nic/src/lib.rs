@@ -9,11 +9,14 @@
 //!
 //! * A [`Nic`] is two views of one NIC's memory: [`Tables`], which whoever holds the NIC's lock changes, and
 //!   [`Signals`], made of atomics, which anybody may read without the lock (counters, event queues, registers).
-//! * A home (live, simulated, hardware) owns that memory, provides the lock, and lends a [`Bus`] to every
+//! * A home (live, simulated, hardware) owns that memory, provides the lock, and gives a [`Bus`] to every
 //!   transition: it moves bytes between the two processes' memories and prices the steps.
 //! * Transitions never block, never allocate, never panic on what a packet, a command or a table holds, and every
 //!   loop over a table is bounded by its capacity. A table that cannot have been written by this code is reported
 //!   as [`Corrupt`]; a full one as [`Full`], with the state unchanged.
+//! * A transition that needs a grant revoked gives [`Revoking`](portals::grants::Revoking), with the state unchanged but for the
+//!   grants. Its home waits for their holders without the lock, and calls it again. A home that has no grants
+//!   ([`Signals::grants`] is empty) never gets this.
 //! * What a transition leaves to its home: waking sleepers, sending response packets, and executing the triggered
 //!   commands that it moved to the fire queue ([`Nic::next_fired`]).
 //!
@@ -44,12 +47,7 @@ pub use tables::Tables;
 pub struct Nic<'a> {
     pub tables: Tables<'a>,
     pub signals: Signals<'a>,
-    /// How its home calls leases back.
-    pub recall: Recall,
 }
-
-/// Returns when no holder of a lease whose bit is set is in the middle of a put that it began before its grant was taken back.
-pub type Recall = fn(&[signals::Lease], u64);
 
 /// A table holds what no transition writes: a hostile or broken process had its hands in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

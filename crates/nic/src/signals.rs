@@ -3,7 +3,7 @@
 //!
 //! Invariants
 //! 1. Only the holder of the lock stores to them, except that a queue's consumers advance its head, that a counter's
-//!    lanes and the first line of a lease belong to their senders, and that the owner's program reads whatever it likes. So
+//!    lanes and the first two lines of a grant belong to their senders, and that the owner's program reads whatever it likes. So
 //!    stores are plain, never read-modify-write, on the hot path.
 //! 2. A counter's `success` is stored with release after the bytes that it counts; a reader loads it with acquire.
 //! 3. An event's words are stored before its sequence number (release), which a consumer loads first (acquire).
@@ -82,30 +82,32 @@ pub struct Descriptor {
     pub reserved2: AtomicU64,
 }
 
-/// Leases that a NIC may have out at once.
-pub const LEASES: usize = 64;
+/// Grants that a NIC may have given at once.
+pub const GRANTS: usize = 64;
 
-/// A sender's leave to put to one entry without the NIC's lock, until it is called back ([`crate::portals::leases`]). Two pairs
-/// of lines: what the sender writes with each put, and what holders of the lock write.
+/// A sender's permission to put to one entry, or to count in a lane of one counter, without the NIC's lock, until it is revoked
+/// ([`crate::portals::grants`]). Two pairs of lines: the sender stores to the first with each put, holders of the lock to the second.
 #[repr(C, align(128))]
 #[derive(Default)]
-pub struct Lease {
+pub struct Grant {
     /// 1 while its holder is in the middle of a put.
     pub busy: AtomicU64,
     /// What its lane holds.
     pub counted: AtomicU64,
-    /// Puts that were made by it, and their bytes, by all holders that it has had.
+    /// Puts that were made by grants in this slot, and their bytes, by all holders that it has had.
     pub puts: AtomicU64,
     pub bytes: AtomicU64,
     pub reserved: [AtomicU64; 12],
-    /// Number of the grant; 0: it is called back, or nobody's.
-    pub grant: AtomicU64,
-    /// The process that it belongs to, for as long as that lives: the home's word for a process.
+    /// The grant word: the number of the grant while its holder may put by it; 0: it is revoked, or none was given.
+    pub word: AtomicU64,
+    /// The process that the slot belongs to, for as long as that lives: the home's word for a process.
     pub holder: AtomicU64,
     pub portal: AtomicU32,
     /// The counter, by its index.
     pub counter: AtomicU32,
-    pub reserved2: [AtomicU64; 13],
+    /// Number of the last grant that was given in this slot, also when it is revoked.
+    pub number: AtomicU64,
+    pub reserved2: [AtomicU64; 12],
 }
 
 /// What tells the owner that work waits for it.
@@ -131,8 +133,8 @@ pub struct Signals<'a> {
     pub counters: &'a [Counter],
     pub queues: &'a [EventQueue],
     pub descriptors: &'a [Descriptor],
-    /// None where the home gives none.
-    pub leases: &'a [Lease],
+    /// Empty where the home gives none.
+    pub grants: &'a [Grant],
     /// Event rings, copies of I/O vectors and payload that waits, in blocks of 128 bytes.
     pub heap: &'a [AtomicU64],
     /// How references to counters, queues and descriptors are written.
@@ -140,15 +142,15 @@ pub struct Signals<'a> {
 }
 
 impl Signals<'_> {
-    /// A register's value now, with what was done by leases.
+    /// A register's value now, with the puts by grants.
     pub fn register(&self, register: Register) -> u64 {
-        let by_lease = |lease: &Lease| lease.counted(register);
-        self.leases.iter().map(by_lease).fold(self.registers.get(register), u64::wrapping_add)
+        let by_grant = |grant: &Grant| grant.counted(register);
+        self.grants.iter().map(by_grant).fold(self.registers.get(register), u64::wrapping_add)
     }
 }
 
-impl Lease {
-    /// What of a register its puts make.
+impl Grant {
+    /// What its puts add to a register.
     pub fn counted(&self, register: Register) -> u64 {
         match register {
             Register::Requests | Register::MatchedPriority | Register::ListSteps => self.puts.load(Relaxed),
@@ -181,5 +183,5 @@ const _: () = {
     assert!(size_of::<EventQueue>() == 128);
     assert!(size_of::<Descriptor>() == 64);
     assert!(size_of::<Doorbell>() == 64);
-    assert!(size_of::<Lease>() == 256);
+    assert!(size_of::<Grant>() == 256);
 };

@@ -370,9 +370,10 @@ pub struct CounterBook {
     /// First and last operation that waits, lowest threshold first.
     pub armed_head: u32,
     pub armed_tail: u32,
-    /// What lanes held when the first operation was armed: thresholds count it, and lanes stand still then.
+    /// What lanes held when the first operation was armed: thresholds count it, and nobody counts in a lane then.
     pub settled: u64,
-    /// Who has which lane of the counter: a number that the home gives its processes, 0 for nobody.
+    /// Who has which lane of the counter: a number that the home gives its processes, 0 for nobody, or a grant
+    /// ([`crate::portals::grants`]).
     pub lane_owners: [u32; LANES],
 }
 
@@ -447,9 +448,12 @@ pub struct Control {
     pub reserved: u32,
     /// The process that executes the fire queue, or 0.
     pub drainer: u64,
-    /// Bit i: lease i is out. How many were ever given.
-    pub leases: u64,
-    pub grants: u64,
+    /// Bit i: the grant in slot i is given, and not settled.
+    pub granted: u64,
+    /// Of these, those whose word is 0: their holders may be in the middle of a put.
+    pub revoking: u64,
+    /// Grants that were ever given: the number of the last.
+    pub grants_given: u64,
     pub intent: Intent,
 }
 

@@ -7,8 +7,8 @@ use common::{Home, MEMORY_AT, TINY, TestBus, sane};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::append::AppendError;
-use selvedge_nic::portals::resources::{DescriptorView, PortalError};
-use selvedge_nic::portals::triggered::Action;
+use selvedge_nic::portals::resources::{CounterError, DescriptorView, PortalError};
+use selvedge_nic::portals::triggered::{Action, ArmError};
 use selvedge_nic::portals::{Delivery, EntrySpec, Verdict, fail, list, options};
 use selvedge_nic::tables::{Command, Request, kind};
 use selvedge_nic::{Full, Layout, Limits, Nic, Register};
@@ -55,8 +55,8 @@ fn counters() {
     let mut home = Home::new(&LIMITS);
     let (made, Full) = fill(&mut home, |nic| nic.counter_alloc());
     assert_eq!(made.len(), 5);
-    assert_eq!(home.nic().counter_free(made[2]), Some(()));
-    assert_eq!(home.nic().counter_free(made[2]), None, "a stale reference is refused");
+    assert_eq!(home.nic().counter_free(made[2]), Ok(()));
+    assert_eq!(home.nic().counter_free(made[2]), Err(CounterError::Invalid), "a stale reference is refused");
     let (again, Full) = fill(&mut home, |nic| nic.counter_alloc());
     assert_eq!(again.len(), 1);
     assert_ne!(again[0], made[2], "a slot that is used again has another reference");
@@ -145,11 +145,11 @@ fn triggered_operations() {
     let mut home = Home::new(&LIMITS);
     let counter = home.nic().counter_alloc().expect("room");
     let action = Action::CounterIncrement { counter, success: 1, failure: 0 };
-    let (made, Full) = fill(&mut home, |nic| nic.arm(counter, 7, action));
+    let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
     assert_eq!(made.len(), 5);
     assert!(!home.nic().triggered_available());
     assert_eq!(home.nic().cancel_triggered(counter), Some(()));
-    let (made, Full) = fill(&mut home, |nic| nic.arm(counter, 7, action));
+    let (made, ArmError::Full) = fill(&mut home, |nic| nic.arm(counter, 7, action)) else { panic!("no grants") };
     assert_eq!(made.len(), 5);
 }
 
@@ -265,7 +265,7 @@ fn puts_of_an_epoch_that_is_over() {
     home.nic().portal_set(0, false).expect("allocated");
     assert_eq!(put_in(&mut home, 2), (fail::PT_DISABLED, 3));
     home.nic().portal_set(0, true).expect("allocated");
-    home.nic().clear_priority(0);
+    home.nic().clear_priority(0).expect("no grants");
     home.nic().portal_free(0).expect("nothing is linked");
     assert_eq!(home.nic().portal_alloc(Some(0), flags, NONE), Ok(0));
     home.nic().append(&mut TestBus::default(), 0, list::PRIORITY, &spec(1)).expect("room");
@@ -354,7 +354,7 @@ proptest! {
         }
         let _ = home.nic().search(&mut bus, portal, &with_counter, true);
         let _ = home.nic().arm(counter, 1, Action::CounterSet { counter, success: 0, failure: 0 });
-        while home.nic().next_fired(&mut bus, 1).is_some() {}
+        while home.nic().next_fired(&mut bus, 1).expect("no grants").is_some() {}
         home.nic().recover(&mut bus, |_| false);
         sane::assert_sane(&mut home.nic());
     }

@@ -5,7 +5,8 @@
 
 use selvedge_transport::nic::Full;
 use selvedge_transport::nic::portals::append::{AppendError, UnlinkError};
-use selvedge_transport::nic::portals::resources::PortalError;
+use selvedge_transport::nic::portals::resources::{CounterError, PortalError};
+use selvedge_transport::nic::portals::triggered::ArmError;
 use selvedge_transport::{StartError, WaitEnd};
 
 /// The codes of `portals4.h`.
@@ -42,6 +43,9 @@ pub fn code(outcome: Outcome) -> i32 {
     }
 }
 
+/// Of a transition that was not called through `Guard::with_revocation`, which waits until grants are revoked.
+const UNREVOKED: Code = Code::Fail;
+
 impl From<Full> for Code {
     fn from(_: Full) -> Code {
         Code::NoSpace
@@ -54,6 +58,7 @@ impl From<AppendError> for Code {
             AppendError::Portal | AppendError::Promised => Code::ArgInvalid,
             AppendError::Full => Code::NoSpace,
             AppendError::TooLong => Code::ListTooLong,
+            AppendError::Revoking(_) => UNREVOKED,
         }
     }
 }
@@ -63,6 +68,7 @@ impl From<UnlinkError> for Code {
         match error {
             UnlinkError::Invalid => Code::ArgInvalid,
             UnlinkError::InUse => Code::InUse,
+            UnlinkError::Revoking(_) => UNREVOKED,
         }
     }
 }
@@ -73,6 +79,25 @@ impl From<PortalError> for Code {
             PortalError::Invalid => Code::ArgInvalid,
             PortalError::InUse => Code::PtInUse,
             PortalError::Full => Code::PtFull,
+            PortalError::Revoking(_) => UNREVOKED,
+        }
+    }
+}
+
+impl From<CounterError> for Code {
+    fn from(error: CounterError) -> Code {
+        match error {
+            CounterError::Invalid => Code::ArgInvalid,
+            CounterError::Revoking(_) => UNREVOKED,
+        }
+    }
+}
+
+impl From<ArmError> for Code {
+    fn from(error: ArmError) -> Code {
+        match error {
+            ArmError::Full => Code::NoSpace,
+            ArmError::Revoking(_) => UNREVOKED,
         }
     }
 }

@@ -86,9 +86,9 @@ pub extern "C" fn PtlCTAlloc(ni_handle: u32, ct_handle: *mut u32) -> i32 {
 pub extern "C" fn PtlCTFree(ct_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
-        let freed = ni.interface().lock().counter_free(reference).ok_or(Code::ArgInvalid);
+        let freed = ni.interface().lock().with_revocation(|nic| nic.counter_free(reference));
         ni.interface().wake();
-        freed
+        Ok(freed?)
     })())
 }
 

@@ -21,7 +21,7 @@ use selvedge_transport::nic::portals::resources::DescriptorView;
 use selvedge_transport::nic::portals::triggered::Action;
 use selvedge_transport::nic::portals::{Put, ack, options};
 use selvedge_transport::nic::tables::{Command, Request, Side, kind};
-use selvedge_transport::{Course, Express, Told};
+use selvedge_transport::{Counts, Course, Express};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
@@ -240,10 +240,10 @@ extern "C" fn put_uncached(
                 cache_route(ni, md, key, Protocol::Lock(Course { target: physical, portal, uid, initiator }));
             }
         }
-        Express::Leased(pass) => cache_route(ni, md, key, Protocol::Grant(pass)),
+        Express::Granted(pass) => cache_route(ni, md, key, Protocol::Grant(pass)),
         Express::No => {
             let code = put_by_command(&part, physical, length, target, tag);
-            if counts != Told::NOTHING {
+            if counts != Counts::NOTHING {
                 interface.note_put(physical, &put, &counts);
             }
             return code;
@@ -261,16 +261,16 @@ fn put_by_command(part: &Part, physical: u64, length: u64, target: &Target, tag:
 /// The counting events that the initiator of a successful put gets. None: it gets full events, too, or needs a command for its I/O
 /// vector.
 #[inline(always)]
-fn initiator_counts(source: &Side, ack: u8) -> Option<Told> {
+fn initiator_counts(source: &Side, ack: u8) -> Option<Counts> {
     if source.queue != NONE || source.iov != NONE || !matches!(ack, ack::NONE | ack::COUNTING) {
         return None;
     }
     let flag = |option| source.counter != NONE && source.options & option != 0;
     let (send, ack) = (flag(options::MD_EVENT_CT_SEND), ack == ack::COUNTING && flag(options::MD_EVENT_CT_ACK));
     if !send && !ack {
-        return Some(Told::NOTHING);
+        return Some(Counts::NOTHING);
     }
-    Some(Told { counter: source.counter, send, ack, in_bytes: flag(options::MD_EVENT_CT_BYTES) })
+    Some(Counts { counter: source.counter, send, ack, in_bytes: flag(options::MD_EVENT_CT_BYTES) })
 }
 
 /// Caches the route of a put that was just made.
@@ -373,7 +373,7 @@ fn arm_action(ni: &Ni, trig_ct_handle: u32, threshold: u64, action: Action<'_>) 
     }
     let interface = ni.interface();
     let mut guard = interface.lock();
-    guard.arm(counter, threshold, action)?;
+    guard.with_revocation(|nic| nic.arm(counter, threshold, action))?;
     let fired = guard.has_fired();
     drop(guard);
     interface.settle(fired);

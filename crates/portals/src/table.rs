@@ -43,7 +43,7 @@ pub extern "C" fn PtlPTDisable(ni_handle: u32, pt_index: u32) -> i32 {
     code((|| {
         let ni = find_ni(ni_handle)?;
         ni.interface().progress();
-        Ok(ni.interface().lock().portal_set(pt_index, false)?)
+        Ok(ni.interface().lock().with_revocation(|nic| nic.portal_set(pt_index, false))?)
     })())
 }
 

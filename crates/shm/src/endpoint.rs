@@ -16,7 +16,7 @@ use std::sync::atomic::{
 };
 
 use crate::Path;
-use crate::leases::Routes;
+use crate::grants::Routes;
 use crate::os::cma;
 use crate::os::mapping::Mapping;
 use crate::os::memory::Checked;

@@ -259,7 +259,7 @@ impl Interface {
         loop {
             match mailbox::post(target, &self.sender(), &packet, &payload) {
                 Ok(()) => {
-                    target.routes.note_parcel();
+                    target.routes.note_packet();
                     break;
                 }
                 Err(PostError::Full) => match full {
@@ -357,7 +357,7 @@ impl Interface {
                     reply: Reply::Nothing,
                     path: self.config.path,
                 };
-                let fired = guard.next_fired(&mut bus, self.word);
+                let fired = guard.with_revocation(|nic| nic.next_fired(&mut bus, self.word)).unwrap_or(None);
                 let fired = match fired {
                     Some(fired) if !self.can_run(endpoint, &fired.command) => {
                         guard.return_fired(fired.index);

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The put that programs in a hurry make: to an entry that stays as it is, memory in place, told to its initiator by a count or
-//! not at all.
+//! The shortest put: to an entry that stays as it is, in mapped memory, which its initiator counts or ignores.
 //!
-//! It is what [`Interface::start`] would do, without a command, a bus and an answer in between: by lease, without the target's
-//! lock even ([`crate::leases`]). Whatever is not as it must be makes no difference to the caller: nothing has happened then,
-//! and `start` does it.
+//! It does what [`Interface::start`] would do, without a command and an answer in between. By a grant it does not even take the target's
+//! lock ([`crate::grants`]). Where something is not as it must be, nothing has happened, and the caller uses `start`.
 //!
-//! A front door that keeps the [`Course`] of such a put need look nothing up for the next one like it. One line crosses for the payload
+//! A front door keeps the [`Course`] of such a put, and needs no search for the next one like it. One line crosses for the payload
 //! and one for the count.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -15,8 +13,8 @@ use selvedge_nic::portals::Put;
 use selvedge_nic::tables::Side;
 
 use crate::endpoint::Endpoint;
+use crate::grants::{Counts, Pass, Piece};
 use crate::interface::Interface;
-use crate::leases::{Pass, Piece, Told};
 use crate::memory::{LiveBus, Payload, Reply};
 
 /// Puts to a target that go the usual way after one that had to.
@@ -29,10 +27,10 @@ pub enum Express {
     /// It is done, under the target's lock; others may follow by the same course.
     Done,
     /// It is done, and this thread may put there by the pass.
-    Leased(Pass),
+    Granted(Pass),
 }
 
-/// Whom puts that are alike go to, and what of them its program is told. Made of what was checked, and good as long as the interface.
+/// What puts that are alike have in common. Made of what was checked, and good as long as the interface.
 #[derive(Clone, Copy, Debug)]
 pub struct Course {
     /// The target's process id.
@@ -48,7 +46,7 @@ impl Interface {
     pub fn put_again(&self, course: &Course, piece: &Piece) -> bool {
         self.progress();
         let Some(target) = self.endpoint(course.target) else { return false };
-        // When a lease is due, `put_express` asks for it.
+        // When a grant is due, `put_express` asks for it.
         if target.routes.is_due(course.portal) {
             return false;
         }
@@ -64,15 +62,15 @@ impl Interface {
         self.put_locked(target, &put, piece.source)
     }
 
-    /// Puts `put.length` bytes at `source`, in this process; the initiator is told so.
+    /// Puts `put.length` bytes at `source`, in this process; the initiator counts what `counts` says.
     #[inline]
-    pub fn put_express(&self, target: u64, put: &Put, source: u64, told: &Told) -> Express {
+    pub fn put_express(&self, target: u64, put: &Put, source: u64, counts: &Counts) -> Express {
         if !self.has_express {
             return Express::No;
         }
         self.progress();
         let Some(target) = self.endpoint(target) else { return Express::No };
-        if let Some(pass) = self.pass_for(target, put, told) {
+        if let Some(pass) = self.pass_for(target, put, counts) {
             let piece = Piece {
                 source,
                 in_shared: false,
@@ -83,24 +81,24 @@ impl Interface {
             };
             // SAFETY: `pass_for` of this interface gave the pass to this thread just now.
             if unsafe { self.put_by(&pass, &piece) } {
-                return Express::Leased(pass);
+                return Express::Granted(pass);
             }
         }
-        if *told == Told::NOTHING && self.put_locked(target, put, source) {
-            self.earn_pass(target, put, told);
+        if *counts == Counts::NOTHING && self.put_locked(target, put, source) {
+            self.earn_pass(target, put, counts);
             return Express::Done;
         }
         Express::No
     }
 
-    /// A put whose initiator is told by a count has gone the usual way: after many, it may go by lease.
-    pub fn note_put(&self, target: u64, put: &Put, told: &Told) {
+    /// A put that its initiator counts has gone the usual way: after many, it may go by a grant.
+    pub fn note_put(&self, target: u64, put: &Put, counts: &Counts) {
         if let Some(target) = self.endpoint(target).filter(|_| self.has_express) {
-            self.earn_pass(target, put, told);
+            self.earn_pass(target, put, counts);
         }
     }
 
-    /// As `put_express`, nobody told, under the target's lock.
+    /// As `put_express`, under the target's lock; the initiator counts nothing.
     fn put_locked(&self, target: &Endpoint, put: &Put, source: u64) -> bool {
         let detour = target.detour.load(Relaxed);
         if target.own || detour != 0 {
@@ -119,7 +117,7 @@ impl Interface {
                 target.detour.store(DETOUR, Relaxed);
                 return false;
             }
-            target.routes.clear_parcels();
+            target.routes.clear_packets();
             guard.has_fired()
         };
         self.settle_at(target, fired);

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use selvedge_nic::registers::{COUNT, Registers};
-use selvedge_nic::signals::{Doorbell, LEASES, Lease};
+use selvedge_nic::signals::{Doorbell, GRANTS, Grant};
 use selvedge_nic::tables::{PortalEntry, portal};
 use selvedge_nic::{Layout, Limits, Register};
 
@@ -97,8 +97,8 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     let limits = layout.limits;
     let registers_end = layout.registers + size_of::<Registers>() as u64;
     let signals = Piece::read(&file, path, layout.doorbell, registers_end)?;
-    let leases_end = layout.leases + (LEASES * size_of::<Lease>()) as u64;
-    let leases = Piece::read(&file, path, layout.leases, leases_end)?;
+    let grants_end = layout.grants + (GRANTS * size_of::<Grant>()) as u64;
+    let grants = Piece::read(&file, path, layout.grants, grants_end)?;
     let portals_end = layout.portals + u64::from(limits.portals) * size_of::<PortalEntry>() as u64;
     let portals = Piece::read(&file, path, layout.portals, portals_end)?;
 
@@ -134,23 +134,23 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
         registers: std::array::from_fn(|at| signals.u64(layout.registers + at as u64 * 8)),
     };
     seen.count_portals(&portals, &layout);
-    seen.count_leases(&leases, &layout);
+    seen.count_grants(&grants, &layout);
     Ok(seen)
 }
 
 impl Inspection {
-    /// Adds what was put by lease to the registers.
-    fn count_leases(&mut self, table: &Piece, layout: &Layout) {
-        for index in 0..LEASES as u64 {
-            let word = |field: usize| table.u64(layout.leases + index * size_of::<Lease>() as u64 + field as u64);
-            let lease = Lease {
-                puts: AtomicU64::new(word(offset_of!(Lease, puts))),
-                bytes: AtomicU64::new(word(offset_of!(Lease, bytes))),
-                ..Lease::default()
+    /// Adds the puts by grants to the registers.
+    fn count_grants(&mut self, table: &Piece, layout: &Layout) {
+        for index in 0..GRANTS as u64 {
+            let word = |field: usize| table.u64(layout.grants + index * size_of::<Grant>() as u64 + field as u64);
+            let grant = Grant {
+                puts: AtomicU64::new(word(offset_of!(Grant, puts))),
+                bytes: AtomicU64::new(word(offset_of!(Grant, bytes))),
+                ..Grant::default()
             };
             for register in Register::ALL {
                 let value = &mut self.registers[*register as usize];
-                *value = value.wrapping_add(lease.counted(*register));
+                *value = value.wrapping_add(grant.counted(*register));
             }
         }
     }

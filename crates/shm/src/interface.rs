@@ -21,7 +21,7 @@ use selvedge_sim_protocol::RankEnd;
 
 use crate::endpoint::Endpoint;
 use crate::engine::Outgoing;
-use crate::leases::Tallies;
+use crate::grants::OwnLanes;
 use crate::lock::Guard;
 use crate::os::cma;
 use crate::os::mapping::{MapError, sealed_inode};
@@ -104,7 +104,7 @@ pub struct Interface {
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
-    pub(crate) tallies: Tallies,
+    pub(crate) own_lanes: OwnLanes,
     /// Targets' NICs are run from here, and their memory may be in place.
     pub(crate) has_express: bool,
     /// Where time is virtual: whom to ask for the turn.
@@ -168,7 +168,7 @@ impl Interface {
             looked: AtomicU32::new(0),
             polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
-            tallies: Tallies::default(),
+            own_lanes: OwnLanes::default(),
             has_express: clock.is_none()
                 && config.mode == Mode::Nic
                 && matches!(config.path, Path::Auto | Path::Shared),
@@ -360,7 +360,8 @@ impl Interface {
         {
             let mut guard = self.lock();
             self.own.segment.header().hot.state.store(state::CLOSED, SeqCst);
-            guard.recall_all();
+            // No grant is given from here on: whoever asks for one looks at the state first, under the lock.
+            let _ = guard.with_revocation(|nic| nic.revoke_all());
         }
         self.withdraw();
         while self.waiters.load(SeqCst) != 0 {
@@ -376,7 +377,7 @@ impl Drop for Interface {
         for pointer in attached {
             // SAFETY: made by Box::into_raw in `attach`, taken once, here.
             let peer = unsafe { Box::from_raw(pointer) };
-            self.give_up_leases(&peer);
+            self.give_up_grants(&peer);
         }
         crate::endpoint::forget_own_memory();
     }

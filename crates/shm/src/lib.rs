@@ -16,7 +16,7 @@
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
 //! | [`lanes`] | where senders leave small messages for an owner that keeps looking |
 //! | [`express`] | the put of programs in a hurry: no command, one lock |
-//! | [`leases`] | puts without the lock, for as long as nothing changes |
+//! | [`grants`] | puts without the lock, by permissions that can be revoked |
 //! | [`direct`] | an operation done at once, told by its result |
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
@@ -29,7 +29,7 @@
 //!
 //! Rules of locking and death (ARCHITECTURE.md has the reasons)
 //! 1. A thread holds at most one NIC's lock, never across a system call that can block, nor while it runs the
-//!    program's code.
+//!    program's code, nor while it waits for the holders of grants.
 //! 2. The lock names its holder. Whoever finds the holder dead takes the lock over and rebuilds the tables.
 //! 3. Whatever a peer's segment holds, the worst that it does to this process is an error.
 
@@ -39,10 +39,10 @@ pub mod endpoint;
 pub mod engine;
 pub mod express;
 pub mod extents;
+pub mod grants;
 pub mod inspect;
 pub mod interface;
 pub mod lanes;
-pub mod leases;
 pub mod lock;
 pub mod mailbox;
 pub mod memory;

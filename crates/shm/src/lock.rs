@@ -8,15 +8,21 @@
 //! Invariants
 //! 1. The holder of a [`Guard`] finds whole tables.
 //! 2. A guard is dropped by the thread that took it; nothing that can block on a peer happens under it.
+//! 3. A transition that needs grants revoked goes through [`Guard::with_revocation`]. That lets go of the lock, waits for the holders,
+//!    takes the lock again and calls the transition again. So other threads may change the NIC meanwhile: what a caller found out under
+//!    the same guard before may be old after it.
 //!
 //! Budget, uncontended: one compare-and-swap and one store on a line of its own.
 
 use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
+use selvedge_nic::portals::grants::{Failure, Revoking};
 use selvedge_nic::{Nic, NoMemory};
 
+use crate::grants::wait_for_holders;
 use crate::os::process::Identity;
 use crate::segment::Segment;
 
@@ -27,8 +33,10 @@ const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The NIC, locked.
 pub struct Guard<'a> {
-    nic: &'a mut Nic<'a>,
-    _held: Held<'a>,
+    /// What [`Segment::nic`] gave when the lock was taken last.
+    nic: NonNull<Nic<'a>>,
+    own: u64,
+    held: Held<'a>,
 }
 
 /// The lock of a NIC, held until it is dropped.
@@ -41,8 +49,8 @@ impl Segment {
     #[inline(always)]
     pub fn lock(&self, own: u64) -> Guard<'_> {
         let held = self.hold(own);
-        // SAFETY: `held` is the lock. The guard keeps it as long as it lends the NIC, and gives it back when it is dropped.
-        Guard { nic: unsafe { self.nic() }, _held: held }
+        // SAFETY: the lock is held, and the views are used by the guard only, while it holds the lock.
+        Guard { nic: NonNull::from(unsafe { self.nic() }), own, held }
     }
 
     #[inline(always)]
@@ -87,25 +95,66 @@ impl Segment {
     }
 }
 
+impl<'a> Guard<'a> {
+    /// Carries out a transition that may need grants revoked. Where it does, this waits without the lock and calls it again, so the
+    /// result never is that grants are being revoked.
+    #[inline]
+    pub fn with_revocation<T, E: Failure>(
+        &mut self,
+        mut transition: impl FnMut(&mut Nic<'a>) -> Result<T, E>,
+    ) -> Result<T, E> {
+        loop {
+            let result = transition(self);
+            match result.as_ref().err().and_then(E::revoking) {
+                Some(revoking) => self.revoke(&revoking),
+                None => return result,
+            }
+        }
+    }
+
+    /// Waits, without the lock, until these grants are revoked. The lock is held again afterwards.
+    #[cold]
+    pub(crate) fn revoke(&mut self, revoking: &Revoking) {
+        let segment = self.held.segment;
+        self.held.release();
+        wait_for_holders(segment.signals().grants, revoking.grants);
+        std::mem::forget(segment.hold(self.own));
+        // SAFETY: the lock is held again. The views that the guard had before are the same ones, and nobody used them here since it
+        // was released.
+        self.nic = NonNull::from(unsafe { segment.nic() });
+        self.revoked(revoking);
+    }
+}
+
 impl<'a> Deref for Guard<'a> {
     type Target = Nic<'a>;
     #[inline(always)]
     fn deref(&self) -> &Nic<'a> {
-        self.nic
+        // SAFETY: the segment outlives the guard. The guard holds the lock whenever it is borrowed (only `revoke` releases it in
+        // between, and borrows nothing then), so no other thread uses the views.
+        unsafe { self.nic.as_ref() }
     }
 }
 
 impl DerefMut for Guard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Self::Target {
-        self.nic
+        // SAFETY: as above; and the guard is borrowed for this alone.
+        unsafe { self.nic.as_mut() }
+    }
+}
+
+impl Held<'_> {
+    #[inline(always)]
+    fn release(&self) {
+        self.segment.header().lock.word.store(0, Release);
+        self.segment.ring();
     }
 }
 
 impl Drop for Held<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        self.segment.header().lock.word.store(0, Release);
-        self.segment.ring();
+        self.release();
     }
 }

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 use selvedge_nic::layout::{self, BLOCK_BYTES};
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
-use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue, LEASES, Lease};
+use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue, GRANTS, Grant};
 use selvedge_nic::tables::{
     Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
 };
@@ -369,7 +369,7 @@ impl Segment {
     pub unsafe fn nic<'a>(&'a self) -> &'a mut Nic<'a> {
         let blocks = self.heap_blocks_now();
         // SAFETY: the lock makes this thread the only one to touch the cell. The views' lifetime is cut down to that of
-        // the borrow; Nic is invariant only in what it lends, which does not outlive the mapping.
+        // the borrow; Nic is invariant only in the views that it gives out, which do not outlive the mapping.
         let nic = unsafe { &mut *self.nic.get().cast::<Nic<'a>>() };
         if nic.signals.heap.len() != blocks as usize * BLOCK_WORDS {
             self.renew_signals(nic);
@@ -398,7 +398,7 @@ unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> 
             counters: slice::from_raw_parts(at::<Counter>(base, layout.counters), limits.counters as usize),
             queues: slice::from_raw_parts(at::<EventQueue>(base, layout.queues), limits.queues as usize),
             descriptors: slice::from_raw_parts(at::<Descriptor>(base, layout.descriptors), limits.descriptors as usize),
-            leases: slice::from_raw_parts(at::<Lease>(base, layout.leases), LEASES),
+            grants: slice::from_raw_parts(at::<Grant>(base, layout.grants), GRANTS),
             heap: slice::from_raw_parts(at::<AtomicU64>(base, layout.heap), heap_blocks as usize * BLOCK_WORDS),
             encodings: layout.encodings,
         }
@@ -414,7 +414,6 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
     // each `&mut` is the only access while it is used.
     unsafe {
         Nic {
-            recall: crate::leases::recall,
             signals: signal_views(base, layout, heap_blocks),
             tables: Tables {
                 control: &mut *at::<Control>(base, layout.control),

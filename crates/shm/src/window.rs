@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A peer's memory and counters, for front doors that store there themselves: what a put costs is then the stores.
+//! A peer's memory and counters, for front doors that store there themselves: a put then costs only the stores.
 //!
 //! Only where every process of the job may do so ([`Interface::stores_in_place`]): in host mode a put waits for its
-//! target's program, and a forced path is there to be taken.
+//! target's program, and a forced path must be taken.
 //!
 //! Invariants
-//! 1. A window is as long as its owner's reserve; what of it exists is its owner's word. Whoever stores holds each range
+//! 1. A window is as long as its owner's reserve; its owner says how much of that exists. Before a store, the range is checked
 //!    against what all owners have committed: beyond the file's end is no memory.
-//! 2. Who has stored, rings: a sleeper announces itself, then looks once more (wait.rs), so a ring after the store is
-//!    either heard or not needed.
+//! 2. After a store the sender wakes the owner if that sleeps. A sleeper announces itself, then polls once more (wait.rs), so the
+//!    wake-up after the store either reaches it or is not needed.
+//! 3. Lanes that a sender has for good ([`Interface::lane`]) are no grants: a counter has lanes of one kind only, and these are
+//!    not revoked.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
@@ -27,7 +29,7 @@ pub struct Window<'a> {
     reserved: u64,
 }
 
-// SAFETY: an address in a mapping that lives as long as the endpoint; who follows it answers for the access.
+// SAFETY: an address in a mapping that lives as long as the endpoint; a caller that uses it answers for the access.
 unsafe impl Send for Window<'_> {}
 // SAFETY: the methods only read the fields, and hand out raw pointers; who follows them answers for the access.
 unsafe impl Sync for Window<'_> {}
@@ -51,12 +53,12 @@ impl Interface {
         Some(Window { endpoint, memory: mapping.base(), reserved: mapping.reserved() })
     }
 
-    /// How this process, as the sender with this number, may count at a peer's counter in place.
+    /// How this process, as the sender with this number, may count at a peer's counter without the lock.
     pub fn lane(&self, window: &Window<'_>, counter: u32, sender: u32) -> Option<Lane> {
         window.endpoint.segment.lock(self.word).lane(counter, sender)
     }
 
-    /// Counts at a peer's counter under its NIC's lock, and runs what that sets off.
+    /// Counts at a peer's counter under its NIC's lock, and runs the triggered operations that are then due.
     pub fn count_at(&self, window: &Window<'_>, counter: u32, success: u64) {
         let fired = {
             let mut guard = window.endpoint.segment.lock(self.word);
@@ -80,13 +82,13 @@ impl<'a> Window<'a> {
         self.reserved
     }
 
-    /// Makes its owner look, if it sleeps. After the stores.
+    /// Wakes its owner, if that sleeps. After the stores.
     #[inline(always)]
     pub fn ring(&self) {
         self.endpoint.segment.ring();
     }
 
-    /// The word that is not 0 while its owner sleeps: what [`Window::ring`] looks at.
+    /// The word that is not 0 while its owner sleeps: [`Window::ring`] loads it.
     pub fn sleepers(&self) -> &'a AtomicU32 {
         &self.endpoint.segment.header().hot.sleepers
     }

@@ -343,42 +343,51 @@ fn a_descriptor_that_is_read_while_its_slot_is_used_again_is_whole_or_refused() 
     });
 }
 
-// ---- leases: selvedge_shm::leases, selvedge_nic::portals::leases ----
+// ---- grants: selvedge_shm::grants, selvedge_nic::portals::grants ----
 
-/// `Lease`, a lane of the counter's line, the entry's memory, and what holders of the lock know of them.
-struct Leased {
+/// `Grant`, a lane of the counter's line, the entry's memory, and what holders of the lock know of them.
+struct Granted {
     busy: AtomicU64,
-    grant: AtomicU64,
+    word: AtomicU64,
     lane: AtomicU64,
     memory: AtomicU64,
     /// `Counter::success`, and what the counter's book holds.
     success: AtomicU64,
     booked: AtomicU64,
     lock: AtomicU64,
+    /// `Grant::number`; and whether the grant is given and not settled (`Control::granted`). Under the lock.
+    number: AtomicU64,
+    given: AtomicU64,
+    /// What the grant stands on has changed. Under the lock.
+    changed: AtomicU64,
 }
 
-impl Leased {
-    fn new(grant: u64) -> Leased {
-        Leased {
+impl Granted {
+    fn new(number: u64) -> Granted {
+        Granted {
             busy: AtomicU64::new(0),
-            grant: AtomicU64::new(grant),
+            word: AtomicU64::new(number),
             lane: AtomicU64::new(0),
             memory: AtomicU64::new(0),
             success: AtomicU64::new(0),
             booked: AtomicU64::new(0),
             lock: AtomicU64::new(0),
+            number: AtomicU64::new(number),
+            given: AtomicU64::new(1),
+            changed: AtomicU64::new(0),
         }
     }
 
-    /// `Interface::put_by`: `Counted::enter`, the bytes, `Counted::count`, `Counted::leave`.
-    fn put_by(&self, grant: u64, counted: &mut u64, bytes: u64) -> bool {
+    /// `Interface::put_by`: `HeldGrant::enter`, the bytes, `HeldGrant::count`, `HeldGrant::leave`.
+    fn put_by(&self, number: u64, counted: &mut u64, bytes: u64) -> bool {
         self.busy.store(1, Relaxed);
         // `asymmetric::light`.
         fence(SeqCst);
-        if self.grant.load(Acquire) != grant {
+        if self.word.load(Acquire) != number {
             self.busy.store(0, Release);
             return false;
         }
+        assert_eq!(self.changed.load(Relaxed), 0, "changed under a put");
         self.memory.store(bytes, Relaxed);
         *counted += 1;
         self.lane.store(*counted, Release);
@@ -386,13 +395,55 @@ impl Leased {
         true
     }
 
-    /// `Nic::recall_where` and `recall`, by the holder of the lock.
-    fn recall(&self) {
-        self.grant.store(0, SeqCst);
+    /// A transition that needs the grant revoked, by the holder of the lock; or the last number that was given.
+    fn transition<T>(&self, change: impl FnOnce(&Granted) -> T) -> Result<T, u64> {
+        if self.given.load(Relaxed) != 0 {
+            self.word.store(0, SeqCst);
+            return Err(self.number.load(Relaxed));
+        }
+        Ok(change(self))
+    }
+
+    /// `wait_for_holders`, without the lock.
+    fn wait_for_holder(&self) {
         // `asymmetric::heavy`.
         fence(SeqCst);
-        while self.busy.load(Acquire) != 0 {
+        while self.busy.load(Acquire) != 0 && self.word.load(Relaxed) == 0 {
             thread::yield_now();
+        }
+    }
+
+    /// `Nic::revoked`, by the holder of the lock.
+    fn revoked(&self, last: u64) {
+        if self.word.load(Relaxed) == 0 && self.number.load(Relaxed) <= last {
+            self.given.store(0, Relaxed);
+        }
+    }
+
+    /// `Nic::give` to the same holder, by the holder of the lock.
+    fn give(&self) -> u64 {
+        let number = self.number.load(Relaxed) + 1;
+        self.number.store(number, Relaxed);
+        self.given.store(1, Relaxed);
+        self.word.store(number, Release);
+        number
+    }
+
+    /// `Guard::with_revocation`.
+    fn with_revocation<T>(&self, change: impl Fn(&Granted) -> T) -> T {
+        let mut waited = None;
+        loop {
+            let done = self.locked(|granted| {
+                waited.iter().for_each(|&last| granted.revoked(last));
+                granted.transition(&change)
+            });
+            match done {
+                Ok(done) => return done,
+                Err(last) => {
+                    self.wait_for_holder();
+                    waited = Some(last);
+                }
+            }
         }
     }
 
@@ -416,7 +467,7 @@ impl Leased {
         self.success.store(booked, Release);
     }
 
-    fn locked<T>(&self, change: impl FnOnce(&Leased) -> T) -> T {
+    fn locked<T>(&self, change: impl FnOnce(&Granted) -> T) -> T {
         while self.lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
             thread::yield_now();
         }
@@ -427,54 +478,95 @@ impl Leased {
 }
 
 #[test]
-fn nothing_arrives_after_a_lease_was_called_back_and_what_did_is_counted() {
+fn nothing_arrives_after_a_grant_was_revoked_and_what_did_is_counted() {
     model(4, || {
-        let leased = Arc::new(Leased::new(7));
-        let holder = leased.clone();
+        let granted = Arc::new(Granted::new(7));
+        let holder = granted.clone();
         let sender = thread::spawn(move || {
             let mut counted = 0;
             (1..=2).filter(|&bytes| holder.put_by(7, &mut counted, bytes)).count() as u64
         });
-        leased.recall();
-        let (lane, memory) = (leased.lane.load(Relaxed), leased.memory.load(Relaxed));
+        let (lane, memory) = granted.with_revocation(|granted| {
+            granted.changed.store(1, Relaxed);
+            (granted.lane.load(Relaxed), granted.memory.load(Relaxed))
+        });
         assert_eq!(lane, memory, "bytes that are not counted, or the other way round");
         let put = sender.join().unwrap();
         assert_eq!(put, lane, "a put came after it, or was lost");
-        assert_eq!(leased.lane.load(Relaxed), lane);
-        assert_eq!(leased.memory.load(Relaxed), memory);
+        assert_eq!(granted.lane.load(Relaxed), lane);
+        assert_eq!(granted.memory.load(Relaxed), memory);
     });
 }
 
 #[test]
-fn a_lane_that_is_lent_again_goes_on_where_it_was() {
+fn two_that_revoke_the_same_grant_both_find_its_put_ended() {
+    model(2, || {
+        let granted = Arc::new(Granted::new(7));
+        let (holder, other) = (granted.clone(), granted.clone());
+        let sender = thread::spawn(move || u64::from(holder.put_by(7, &mut 0, 1)));
+        let change = |granted: &Granted| {
+            granted.changed.store(1, Relaxed);
+            granted.lane.load(Relaxed)
+        };
+        let second = thread::spawn(move || other.with_revocation(change));
+        let first = granted.with_revocation(change);
+        let (put, second) = (sender.join().unwrap(), second.join().unwrap());
+        assert_eq!((first, second), (put, put), "a put came after it");
+    });
+}
+
+#[test]
+fn a_report_that_comes_late_settles_no_later_grant() {
+    model(2, || {
+        let granted = Arc::new(Granted::new(7));
+        let (holder, slow) = (granted.clone(), granted.clone());
+        // One revokes the first grant, which nobody uses, and reports that late; meanwhile it is given again.
+        let slow = thread::spawn(move || {
+            let last = slow.locked(|granted| granted.transition(|_| ()).err());
+            slow.wait_for_holder();
+            if let Some(last) = last {
+                slow.locked(|granted| granted.revoked(last));
+            }
+        });
+        granted.with_revocation(|_| ());
+        let number = granted.locked(Granted::give);
+        let sender = thread::spawn(move || u64::from(holder.put_by(number, &mut 0, 1)));
+        let lane = granted.with_revocation(|granted| {
+            granted.changed.store(1, Relaxed);
+            granted.lane.load(Relaxed)
+        });
+        slow.join().unwrap();
+        assert_eq!(sender.join().unwrap(), lane, "a put came after the second revocation");
+    });
+}
+
+#[test]
+fn a_lane_that_is_given_again_goes_on_where_it_was() {
     model(3, || {
-        let leased = Arc::new(Leased::new(7));
-        let first = leased.clone();
-        // Who finds its grant gone counts under the lock.
+        let granted = Arc::new(Granted::new(7));
+        let first = granted.clone();
+        // A sender that finds its grant revoked counts under the lock.
         let sender = thread::spawn(move || {
             let mut counted = 0;
             if !first.put_by(7, &mut counted, 1) {
-                first.locked(Leased::count);
+                first.locked(Granted::count);
             }
         });
-        // Called back, and lent to another process: `Nic::lend`. That has a lease of its own; its word `busy` is not
-        // modelled, since nobody calls it back here.
-        let mut counted = leased.locked(|leased| {
-            leased.recall();
-            leased.lane.load(Relaxed)
-        });
+        // Revoked, and the lane given to another process. That has a slot of its own; its word `busy` is not
+        // modelled, since nobody revokes that grant here.
+        let mut counted = granted.with_revocation(|granted| granted.lane.load(Relaxed));
         counted += 1;
-        leased.lane.store(counted, Release);
+        granted.lane.store(counted, Release);
         sender.join().unwrap();
-        assert_eq!(leased.arrived(), 2, "lost or counted twice");
+        assert_eq!(granted.arrived(), 2, "lost or counted twice");
     });
 }
 
 #[test]
 fn a_counter_that_is_set_while_lanes_count_loses_nothing_and_readers_see_it_grow() {
     model(2, || {
-        let leased = Arc::new(Leased::new(7));
-        let (holder, reader) = (leased.clone(), leased.clone());
+        let granted = Arc::new(Granted::new(7));
+        let (holder, reader) = (granted.clone(), granted.clone());
         let sender = thread::spawn(move || {
             let mut counted = 0;
             for bytes in 1..=2 {
@@ -488,14 +580,14 @@ fn a_counter_that_is_set_while_lanes_count_loses_nothing_and_readers_see_it_grow
             assert!(seen >= 100 || memory >= seen, "counted, and not there");
             seen
         });
-        leased.locked(|leased| leased.set(100));
-        let after = leased.arrived();
+        granted.locked(|granted| granted.set(100));
+        let after = granted.arrived();
         assert!((100..=102).contains(&after));
-        leased.locked(Leased::count);
+        granted.locked(Granted::count);
         let seen = reader.join().unwrap();
         assert!(seen <= 2 || (100..=103).contains(&seen), "{seen}");
         sender.join().unwrap();
-        let end = leased.arrived();
+        let end = granted.arrived();
         // Puts before the setting are forgotten, those after it are not.
         assert!((101..=103).contains(&end) && end > after);
     });

@@ -151,7 +151,7 @@ impl Contexts {
         slot.live.store(0, SeqCst);
         let counter = slot.counter.swap(NONE, SeqCst);
         if counter != NONE {
-            interface.lock().counter_free(counter);
+            let _ = interface.lock().with_revocation(|nic| nic.counter_free(counter));
         }
     }
 }

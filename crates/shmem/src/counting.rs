@@ -368,10 +368,10 @@ fn drop_record(world: &World, record: &Record) {
     let mut guard = world.interface.lock();
     if !world.memory_mapped() {
         for entry in &record.entries {
-            let _ = guard.unlink(entry.load(Relaxed));
+            let _ = guard.with_revocation(|nic| nic.unlink(entry.load(Relaxed)));
         }
     }
-    guard.counter_free(record.reference.load(Relaxed));
+    let _ = guard.with_revocation(|nic| nic.counter_free(record.reference.load(Relaxed)));
 }
 
 #[inline]

@@ -168,7 +168,8 @@ impl Commands {
                 counter,
                 uid: self.uid,
             };
-            interface.lock().append(&mut NoMemory, portal, list::PRIORITY, &spec).ok()
+            let mut guard = interface.lock();
+            guard.with_revocation(|nic| nic.append(&mut NoMemory, portal, list::PRIORITY, &spec)).ok()
         };
         Some([entry(PORTAL_MEMORY, &self.memory)?, entry(PORTAL_DATA, &self.data)?])
     }

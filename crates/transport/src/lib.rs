@@ -15,7 +15,7 @@ pub use selvedge_nic as nic;
 pub use selvedge_shm::engine::StartError;
 pub use selvedge_shm::express::{Course, Express};
 pub use selvedge_shm::extents::Extents;
-pub use selvedge_shm::leases::{Pass, Piece, Told};
+pub use selvedge_shm::grants::{Counts, Pass, Piece};
 pub use selvedge_shm::memory::ListBus;
 pub use selvedge_shm::os::lines;
 pub use selvedge_shm::os::program::{StaticData, static_data};

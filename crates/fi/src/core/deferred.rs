@@ -210,12 +210,12 @@ impl Core {
                 return -EAGAIN;
             }
             for action in chain {
-                if nic.arm(hidden, reached, *action).is_err() {
+                if nic.with_revocation(|nic| nic.arm(hidden, reached, *action)).is_err() {
                     return -EINVAL;
                 }
             }
             for action in actions {
-                match nic.arm(work.trigger, work.threshold, *action) {
+                match nic.with_revocation(|nic| nic.arm(work.trigger, work.threshold, *action)) {
                     Ok(one) => armed.push(one),
                     // The first, then: there is no such counter.
                     Err(_) => return -EINVAL,
@@ -345,7 +345,7 @@ impl Core {
             nic.release(descriptor);
         }
         if work.hidden != NONE {
-            nic.counter_free(work.hidden);
+            let _ = nic.with_revocation(|nic| nic.counter_free(work.hidden));
         }
         drop(nic);
         Some(work)

@@ -418,11 +418,11 @@ impl Core {
             }
             for portal in portals {
                 nic.clear_unexpected(portal);
-                nic.clear_priority(portal);
+                let _ = nic.with_revocation(|nic| nic.clear_priority(portal));
             }
             for (_, operation) in self.operations.iter().filter(|(_, operation)| belongs(operation)) {
                 if let Some(entry) = operation.entry() {
-                    let _ = nic.unlink(entry);
+                    let _ = nic.with_revocation(|nic| nic.unlink(entry));
                 }
             }
             for portal in portals {
@@ -461,12 +461,12 @@ impl Core {
 
     /// Links an entry.
     pub fn append(&self, portal: u32, which: u8, spec: &EntrySpec) -> Option<u32> {
-        self.interface.lock().append(&mut NoMemory, portal, which, spec).ok()
+        self.interface.lock().with_revocation(|nic| nic.append(&mut NoMemory, portal, which, spec)).ok()
     }
 
     pub fn unlink(&self, entry: Option<u32>) {
         if let Some(entry) = entry {
-            let _ = self.interface.lock().unlink(entry);
+            let _ = self.interface.lock().with_revocation(|nic| nic.unlink(entry));
         }
     }
 

@@ -186,7 +186,8 @@ impl Core {
     #[inline(never)]
     fn receive_behind(&mut self, receive: Plain) -> bool {
         let Some(spec) = receive.entry() else { return false };
-        let posted = self.interface.lock().post_receive(&mut NoMemory, receive.portal, &spec);
+        let portal = receive.portal;
+        let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(_)) => self.all_filled = false,
             Ok(Linked::Met(found)) => self.meet_plainly(&receive, found),
@@ -257,7 +258,7 @@ impl Core {
         if wanted.multi.is_some() {
             return self.receive_many(wanted, &spec, portal);
         }
-        let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
+        let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(entry)) => {
                 slot.insert(Operation::Receive(Posted {
@@ -298,7 +299,7 @@ impl Core {
         let mut has_taken = false;
         while spec.length >= spec.min_free {
             let rest = [iovec { iov_base: spec.start as *mut c_void, iov_len: spec.length as usize }];
-            let posted = self.interface.lock().post_receive(&mut NoMemory, portal, &spec);
+            let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
             match posted {
                 Ok(Linked::Linked(entry)) => {
                     if let Operation::Receive(posted) = &mut self.operations[number] {
@@ -597,7 +598,7 @@ impl Core {
             _ => None,
         });
         let Some((number, entry, ticket)) = found else { return false };
-        if self.interface.lock().unlink(entry).is_err() {
+        if self.interface.lock().with_revocation(|nic| nic.unlink(entry)).is_err() {
             // Its message has come: the event is on its way.
             return false;
         }

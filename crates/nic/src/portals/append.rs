@@ -14,6 +14,7 @@
 
 use super::deliver::overflow_kind;
 use super::events::{Event, event_kind};
+use super::grants::Revoking;
 use super::matching::{FoundHeader, Taker, accepts};
 use super::{fail, list, options};
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
@@ -53,6 +54,8 @@ pub enum AppendError {
     /// The portal table entry was promised that its priority list has no such entries (`PTL_PT_ONLY_USE_ONCE`,
     /// `PTL_PT_ONLY_TRUNCATE`).
     Promised,
+    /// Grants must be revoked first.
+    Revoking(Revoking),
 }
 
 /// Why an entry could not be unlinked.
@@ -62,6 +65,8 @@ pub enum UnlinkError {
     Invalid,
     /// Unexpected headers refer to it, or a triggered append has not fired.
     InUse,
+    /// Grants must be revoked first.
+    Revoking(Revoking),
 }
 
 impl Nic<'_> {
@@ -83,6 +88,9 @@ impl Nic<'_> {
             return Err(AppendError::TooLong);
         }
         let queue = record.queue;
+        if which != list::OVERFLOW {
+            self.revoke_at_portal(portal)?;
+        }
         let once = which == list::PRIORITY && spec.options & options::USE_ONCE != 0 && spec.iov == NONE;
         if once {
             if let Some(reference) = self.meet(bus, portal, spec, queue) {
@@ -137,8 +145,8 @@ impl Nic<'_> {
         Ok(Encoding::new(self.tables.entries.len()).encode(index, generation))
     }
 
-    /// Puts a reserved entry on a list, against the unexpected headers.
-    pub fn link_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, which: u8) {
+    /// Puts a reserved entry on a list, against the unexpected headers. The grants at its portal table entry are revoked.
+    pub(crate) fn link_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, which: u8) {
         let Some(index) = self.entry_index(reference) else { return };
         let mut record = self.tables.entries[index as usize];
         if slot::status(record.slot) != entry::RESERVED {
@@ -332,6 +340,9 @@ impl Nic<'_> {
         let record = self.tables.entries[index as usize];
         match slot::status(record.slot) {
             entry::PRIORITY | entry::OVERFLOW if record.headers == 0 => {
+                if slot::status(record.slot) == entry::PRIORITY {
+                    self.revoke_at_portal(u32::from(record.portal))?;
+                }
                 self.unchain_entry(index);
                 self.free_entry(index);
                 Ok(())

@@ -5,9 +5,10 @@
 //! threshold that a triggered operation waits for moves that operation, and others due, to the fire queue.
 //!
 //! A sender that writes the target's memory in place may count in place as well: in a *lane*, a word of the
-//! counter that is that sender's alone, by a plain store (no lock, no read-modify-write: what counts is one crossing of the
-//! line, as for a flag). Lanes have no thresholds, so a counter has lanes in use or triggered operations, never both. A lane
-//! that was lent with a lease ([`super::leases`]) comes back with it, and keeps what it holds.
+//! counter that only this sender stores to (no lock, no read-modify-write: what counts is one crossing of the
+//! line, as for a flag). It has nothing to do with the rings of messages. Lanes have no thresholds, so a counter has lanes in use or
+//! triggered operations, never both. A lane that was given with a grant ([`super::grants`]) is free again when the grant is revoked,
+//! and keeps what it holds.
 //!
 //! Cost: one cache line, plain stores; whoever reads reads one line, or three where more than [`NEAR_LANES`] senders have lanes.
 
@@ -22,8 +23,8 @@ use crate::tables::{CounterBook, slot};
 /// Status of counters.
 pub const LIVE: u32 = 1;
 
-/// Set in the owner of a lane that a lease has; the rest is the lease's index.
-pub(super) const LEASED: u32 = 1 << 31;
+/// Set in the owner of a lane that belongs to a grant; the rest is the grant's slot.
+pub(super) const GRANTED: u32 = 1 << 31;
 
 /// How a sender counts in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,7 +129,7 @@ impl Nic<'_> {
     pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
         let counter = self.signals.counter(reference)?;
         let (_, book) = self.counter_book(reference)?;
-        if book.armed_head != NONE || book.lane_owners.iter().any(|owner| owner & LEASED != 0) {
+        if book.armed_head != NONE || book.lane_owners.iter().any(|owner| owner & GRANTED != 0) {
             return Some(Lane::Locked);
         }
         let owners = &mut book.lane_owners;

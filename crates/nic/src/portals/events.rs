@@ -399,9 +399,9 @@ impl Nic<'_> {
         queue.disabled_events.store(0, Release);
     }
 
-    /// Disables a portal table entry for lack of resources; `quiet` leaves the event out.
+    /// Disables a portal table entry for lack of resources; `quiet` leaves the event out. One with flow control has no grants that
+    /// would have to be revoked ([`super::grants`], invariant 8).
     pub(crate) fn flow_control(&mut self, portal_index: u32, quiet: bool) {
-        self.recall_from_portal(portal_index);
         self.tables.portals[portal_index as usize].disable();
         self.signals.registers.add(Register::FlowControl, 1);
         if !quiet {

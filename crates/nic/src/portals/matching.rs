@@ -304,9 +304,6 @@ impl Nic<'_> {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let (portal, Some(list)) = (u32::from(record.portal), list_of(record)) else { return };
         if list == 0 {
-            if self.tables.portals.get(portal as usize).is_some_and(|entry| entry.entries[0] == 1) {
-                self.recall_from_portal(portal);
-            }
             if self.put_on_short_list(portal, index) {
                 return;
             }
@@ -421,8 +418,6 @@ impl Nic<'_> {
         let place = match record.class {
             CLASS_SHORT => {
                 let portal = record.portal.into();
-                // A grant stands on an entry that is alone on its list. Entries that a message uses up have none.
-                self.recall_from_portal(portal);
                 match self.place_in_short_list(portal, index) {
                     Some(place) => place,
                     None => return,

@@ -8,6 +8,7 @@
 //! * [`express`]: the same for a put that changes nothing but memory and a counter or a queue.
 //! * [`receive`]: the same for an owner that takes its messages in itself: receives posted and met without events.
 //! * [`respond`]: what the initiator does with the outcome: SEND, ACK and REPLY.
+//! * [`grants`]: puts without the lock, by permissions that can be revoked.
 //! * [`events`], [`counters`], [`triggered`]: what operations leave behind, and what that sets off.
 //! * [`operation`]: the arithmetic of atomics. [`scatter`]: ranges of memory through I/O vectors.
 //! * [`recover`]: rebuilding derived state after a process died in the middle of a change.
@@ -17,7 +18,7 @@ pub mod counters;
 pub mod deliver;
 pub mod events;
 pub mod express;
-pub mod leases;
+pub mod grants;
 pub mod matching;
 pub mod operation;
 pub mod receive;

@@ -19,6 +19,7 @@
 
 use super::append::{AppendError, EntrySpec, fill};
 use super::express::{Put, move_payload};
+use super::grants::Revoking;
 use super::matching::Key;
 use super::{list, options};
 use crate::handle::Encoding;
@@ -117,7 +118,7 @@ impl Nic<'_> {
         let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
         let portal = portals.get_mut(index as usize)?;
         let (length, number) = (portal.short_length(), portal.short_tail);
-        let has_grant = length == 1 && control.leases != 0;
+        let has_grant = length == 1 && control.granted != 0;
         if length != portal.entries[0] || length >= *short_list || portal.headers != 0 || has_grant {
             return None;
         }
@@ -154,6 +155,7 @@ impl Nic<'_> {
         if length >= self.tables.list_max {
             return Err(AppendError::TooLong);
         }
+        self.revoke_at_portal(index)?;
         let reference = self.reserve_entry(index, spec).map_err(|Full| AppendError::Full)?;
         let Some(at) = self.entry_index(reference) else { return Err(AppendError::Full) };
         self.put_on_list(at, entry::PRIORITY);
@@ -267,7 +269,8 @@ impl Nic<'_> {
     }
 
     /// Unlinks all entries of a portal table entry's priority list.
-    pub fn clear_priority(&mut self, index: u32) {
+    pub fn clear_priority(&mut self, index: u32) -> Result<(), Revoking> {
+        self.revoke_at_portal(index)?;
         for at in 0..self.tables.entries.len() {
             let record = &self.tables.entries[at];
             if slot::status(record.slot) == entry::PRIORITY && u32::from(record.portal) == index {
@@ -275,6 +278,7 @@ impl Nic<'_> {
                 self.free_entry(at as u32);
             }
         }
+        Ok(())
     }
 
     /// The memory that a put of this key would be written to; `user_ptr` is its entry's. None: no entry of the priority list is

@@ -28,7 +28,7 @@ impl Nic<'_> {
     /// the process that a word of the home names still runs.
     pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         self.signals.registers.add(Register::Recoveries, 1);
-        self.reclaim_leases();
+        self.reclaim_grants();
         self.rebuild_queues();
         self.rebuild_lists();
         self.rebuild_triggered();

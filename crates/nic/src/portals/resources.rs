@@ -7,6 +7,7 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
 
+use super::grants::Revoking;
 use super::{counters, events, options};
 use crate::buddy::Buddy;
 use crate::handle::NONE;
@@ -41,6 +42,17 @@ pub enum PortalError {
     InUse,
     /// All are allocated.
     Full,
+    /// Grants must be revoked first.
+    Revoking(Revoking),
+}
+
+/// Why a counter was not freed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CounterError {
+    /// No such counter.
+    Invalid,
+    /// Grants must be revoked first.
+    Revoking(Revoking),
 }
 
 impl<'a> Signals<'a> {
@@ -158,18 +170,19 @@ impl Nic<'_> {
     }
 
     /// Frees a counter; operations that wait for it are cancelled.
-    pub fn counter_free(&mut self, reference: u32) -> Option<()> {
-        self.cancel_triggered(reference)?;
-        self.recall_from_counter(reference);
+    pub fn counter_free(&mut self, reference: u32) -> Result<(), CounterError> {
+        self.counter_book(reference).ok_or(CounterError::Invalid)?;
+        self.revoke_at_counter(reference)?;
+        self.cancel_triggered(reference).ok_or(CounterError::Invalid)?;
         let encoding = self.signals.encodings.counters;
         let (index, generation) = encoding.decode(reference);
         let free = self.tables.control.free_counter;
-        let (_, book) = self.counter_book(reference)?;
+        let (_, book) = self.counter_book(reference).ok_or(CounterError::Invalid)?;
         book.slot = slot::word(encoding.next_generation(generation), slot::FREE);
         book.next_free = free;
-        self.signals.counters.get(index as usize)?.slot.store(slot::FREE, Release);
+        self.signals.counters.get(index as usize).ok_or(CounterError::Invalid)?.slot.store(slot::FREE, Release);
         self.tables.control.free_counter = index;
-        Some(())
+        Ok(())
     }
 
     /// Allocates an event queue of exactly this capacity. [`Full`] may mean the table or the heap:
@@ -238,7 +251,7 @@ impl Nic<'_> {
         Ok(index)
     }
 
-    /// Frees a portal table entry; refused while entries are linked. Its unexpected headers go.
+    /// Frees a portal table entry; refused while entries are linked, so there are no grants. Its unexpected headers go.
     pub fn portal_free(&mut self, index: u32) -> Result<(), PortalError> {
         let entry = *self.portal(index)?;
         if entry.entries != [0, 0] {
@@ -261,7 +274,7 @@ impl Nic<'_> {
     pub fn portal_set(&mut self, index: u32, enabled: bool) -> Result<(), PortalError> {
         self.portal(index)?;
         if !enabled {
-            self.recall_from_portal(index);
+            self.revoke_at_portal(index)?;
         }
         let entry = &mut self.tables.portals[index as usize];
         match enabled {

@@ -19,6 +19,7 @@ use core::sync::atomic::compiler_fence;
 
 use super::append::entry_event;
 use super::events::{Event, event_kind};
+use super::grants::Revoking;
 use super::scatter::Region;
 use super::{fail, list};
 use crate::handle::NONE;
@@ -79,6 +80,21 @@ pub enum Action<'c> {
     },
 }
 
+/// Why an operation was not set up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArmError {
+    /// There is no slot, or no such counter, or senders count in lanes of its line for good.
+    Full,
+    /// Grants must be revoked first.
+    Revoking(Revoking),
+}
+
+impl From<Full> for ArmError {
+    fn from(_: Full) -> ArmError {
+        ArmError::Full
+    }
+}
+
 /// `list` of an append that is a receive.
 const RECEIVES: u32 = 2;
 /// `list` of a counter's setting that leaves its failures.
@@ -114,18 +130,18 @@ impl Nic<'_> {
     }
 
     /// Sets up an operation to run when a counter reaches a threshold. It may be due at once. Refused when there is no
-    /// such counter (nothing would ever free it), or senders count in lanes of its line for good, which nothing compares; lanes that
-    /// are lent come back.
-    pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, Full> {
+    /// such counter (nothing would ever free it), or senders count in lanes of its line for good, which nothing compares with
+    /// thresholds. Grants for lanes are revoked.
+    pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, ArmError> {
         let index = self.tables.control.free_triggered;
         if !self.triggered_available() {
-            return Err(Full);
+            return Err(ArmError::Full);
         }
-        self.recall_from_counter(counter);
+        self.revoke_at_counter(counter)?;
         let in_lanes = self.signals.counter(counter).ok_or(Full)?.in_lanes();
         match self.counter_book(counter) {
             Some((_, book)) if book.lane_owners == [0; LANES] => book.settled = in_lanes,
-            _ => return Err(Full),
+            _ => return Err(ArmError::Full),
         }
         let sequence = self.next_sequence();
         let record = self.tables.triggered.get_mut(index as usize).ok_or(Full)?;
@@ -265,16 +281,19 @@ impl Nic<'_> {
     }
 
     /// Carries out what is due up to the next operation that moves data, and hands that out. `executor` names the
-    /// process that will run it and then call [`Nic::finish_fired`].
-    pub fn next_fired<B: Bus>(&mut self, bus: &mut B, executor: u64) -> Option<Fired> {
+    /// process that will run it and then call [`Nic::finish_fired`]. An operation that needs
+    /// grants revoked stays at the head of the queue, untouched; those before it have run.
+    pub fn next_fired<B: Bus>(&mut self, bus: &mut B, executor: u64) -> Result<Option<Fired>, Revoking> {
         loop {
             let index = self.tables.control.fire_head;
-            let record = self.tables.triggered.get_mut(index as usize)?;
+            let Some(record) = self.tables.triggered.get(index as usize) else { return Ok(None) };
             if slot::status(record.slot) != triggered::QUEUED {
                 self.tables.control.fire_head = NONE;
                 self.tables.control.fire_tail = NONE;
-                return None;
+                return Ok(None);
             }
+            self.revoke_for(index)?;
+            let record = &mut self.tables.triggered[index as usize];
             record.slot = slot::word(slot::generation(record.slot), triggered::FIRING);
             record.executor = executor;
             let record = *record;
@@ -291,13 +310,13 @@ impl Nic<'_> {
                     self.run_local(bus, index);
                     self.finish_fired(index);
                 }
-                _ => return Some(Fired { index, command: record.command }),
+                _ => return Ok(Some(Fired { index, command: record.command })),
             }
         }
     }
 
     /// Carries out an operation on a counter or an entry. Whoever does it may die before the slot is free: doing it once
-    /// more then changes nothing.
+    /// more then changes nothing. The grants that it needs revoked are, since it was taken off the fire queue and under the same lock.
     pub(crate) fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         match record.command.kind {

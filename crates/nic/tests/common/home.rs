@@ -7,7 +7,7 @@ use std::slice;
 use std::sync::atomic::AtomicU64;
 
 use selvedge_nic::layout::BLOCK_BYTES;
-use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Recall, Signals, Step, Tables};
+use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Step, Tables};
 
 /// Limits so small that every table fills up within a short history.
 pub const TINY: Limits = Limits {
@@ -37,8 +37,6 @@ pub struct Line(pub [u64; 16]);
 pub struct Home {
     pub layout: Layout,
     pub memory: Vec<Line>,
-    /// How leases are called back; nobody is ever in the middle of a put where nothing else runs.
-    pub recall: Recall,
 }
 
 impl Home {
@@ -46,7 +44,7 @@ impl Home {
     pub fn new(limits: &Limits) -> Home {
         let layout = Layout::new(limits, 0);
         let memory = vec![Line([0; 16]); layout.initial_bytes().div_ceil(BLOCK_BYTES) as usize];
-        let mut home = Home { layout, memory, recall: |_, _| {} };
+        let mut home = Home { layout, memory };
         home.nic().format(limits);
         home
     }
@@ -90,10 +88,9 @@ impl Home {
                 queues: atomics!(queues, limits.queues),
                 descriptors: atomics!(descriptors, limits.descriptors),
                 heap,
-                leases: atomics!(leases, selvedge_nic::signals::LEASES),
+                grants: atomics!(grants, selvedge_nic::signals::GRANTS),
                 encodings: layout.encodings,
             },
-            recall: self.recall,
             tables: Tables {
                 control,
                 portals: records!(portals, limits.portals),

@@ -90,10 +90,9 @@ impl OwnTables {
                 queues: &self.queues,
                 descriptors: &self.descriptors,
                 heap: &self.heap,
-                leases: &[],
+                grants: &[],
                 encodings: self.encodings,
             },
-            recall: |_, _| {},
             tables: Tables {
                 control: &mut self.control,
                 portals: &mut self.portals,
@@ -128,7 +127,7 @@ impl OwnTables {
             queues: &self.queues,
             descriptors: &self.descriptors,
             heap: &self.heap,
-            leases: &[],
+            grants: &[],
             encodings: self.encodings,
         }
     }

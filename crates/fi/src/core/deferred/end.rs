@@ -191,7 +191,7 @@ impl Core {
             return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
         };
         let mut nic = self.interface.lock();
-        let posted = nic.post_receive(&mut NoMemory, portal, &spec);
+        let posted = nic.with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         if !matches!(posted, Ok(Linked::Linked(_))) {
             nic.free_iov(spec.iov);
         }
@@ -271,7 +271,7 @@ impl Core {
             while self.works.trying < TRYING_MAX {
                 let Some((number, command)) = self.works.again.pop_front() else { break };
                 let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { continue };
-                if nic.arm(ready, 0, Action::Command(&command)).is_err() {
+                if nic.with_revocation(|nic| nic.arm(ready, 0, Action::Command(&command))).is_err() {
                     self.works.again.push_front((number, command));
                     break;
                 }

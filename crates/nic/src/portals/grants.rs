@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Grants: permissions to put without the NIC's lock, which can be revoked.
+//!
+//! A sender that puts again and again to the entry that is alone on its list may be given a *grant*. It then stores the bytes, and
+//! counts the put in a lane: a word of the target's counter that only this sender stores to ([`super::counters`]). A process may
+//! also be given a lane of its own counter, for the puts that its own descriptors count.
+//!
+//! A grant for an entry that posts events and does not count has no lane. Its puts take the lock, check the grant word, and post the
+//! event without a search.
+//!
+//! # Revoking a grant
+//!
+//! A transition that changes what a grant stands on needs the grant revoked first: another entry on that list, the entry
+//! unlinked, the portal table entry disabled, an operation armed on the counter, the counter freed. The transition checks this at its
+//! entry. It clears the grant word and gives [`Revoking`]; the rest of the state is as it was. Its home then waits without the lock,
+//! reports that the wait is over ([`Nic::revoked`]), and calls the transition again.
+//!
+//! ```text
+//! sender, for each put                          whoever needs the grant revoked
+//!   busy = 1                                      locked: grant word = 0, marked as revoking, Err(Revoking)
+//!   (compiler fence)                              a full fence on every core
+//!   is the grant word its number?                 wait until busy = 0, or the holder is dead
+//!     no: busy = 0; put under the lock            locked: revoked(), then the transition again
+//!   bytes; lane + 1; busy = 0
+//! ```
+//!
+//! Either the sender reads that its grant word is 0, or the waiter reads that the sender is busy. A wait is as long as one put:
+//! homes bound its length.
+//!
+//! # Invariants
+//!
+//! 1. The sender alone stores to the first two lines of its [`Grant`]; holders of the lock alone store to the rest. A slot stays its
+//!    process's until that ends or gives it up, also while its grant is revoked. So nobody else clears `busy` of a live process.
+//! 2. `Control::granted` names the grants that are given and not settled; `Control::revoking` those of them whose word is 0. A lane
+//!    belongs to its grant until the grant is settled.
+//! 3. While a grant is given or being revoked, what it stands on does not change: every transition that changes it settles the grant
+//!    first, under the same hold of the lock. So another thread may run any transition while a home waits.
+//! 4. While a grant is being revoked, no grant is given for its portal table entry or its counter. So a home that waited finds
+//!    its transition possible at the next try, unless another transition came first.
+//! 5. [`Nic::revoked`] settles only a grant whose number is not above the last that was given when its word was cleared. A home that
+//!    waited long cannot settle a later grant in the same slot.
+//! 6. A process that dies while it waits leaves the grant marked as revoking. The next transition that needs it, or that would
+//!    give a grant in its place, gets [`Revoking`] and waits itself.
+//! 7. A holder that died in the middle of a put has not counted it, so the message has not arrived.
+//! 8. A portal table entry with flow control has no grants, and neither has an entry that a message may use up. So a delivery never
+//!    needs one revoked.
+//!
+//! Cost: a revocation is one system call and an interrupt to each core that runs a process of the job. So homes ask for a grant
+//! after many puts that found nothing changed, and more seldom each time.
+
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+
+use super::append::{AppendError, UnlinkError};
+use super::counters::GRANTED;
+use super::events::Stamp;
+use super::express::{Manner, Put};
+use super::resources::{CounterError, PortalError};
+use super::triggered::ArmError;
+use super::{list, options};
+use crate::Nic;
+use crate::handle::NONE;
+use crate::signals::{GRANTS, Grant};
+use crate::tables::{entry, kind, slot};
+
+/// What a holder needs to put or to count by a grant.
+#[derive(Clone, Copy, Debug)]
+pub struct Given {
+    /// The slot that it is in, and its number.
+    pub slot: u32,
+    pub number: u64,
+    /// The counter, by its index, and the lane. NONE: of a grant whose puts post events.
+    pub counter: u32,
+    pub lane: usize,
+}
+
+/// What a grant allows.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    pub given: Given,
+    /// The entry's memory, in its owner's addresses, and which puts it accepts.
+    pub start: u64,
+    pub length: u64,
+    pub match_bits: u64,
+    pub ignore_bits: u64,
+    /// Where its events go, or NONE, and what all of them have in common.
+    pub queue: u32,
+    pub stamp: Stamp,
+    /// Bytes are counted, not puts.
+    pub in_bytes: bool,
+    /// The entry declines acknowledgements.
+    pub silent: bool,
+}
+
+/// A transition needs these grants revoked first. Their words are 0; nothing else has changed.
+///
+/// Its home lets go of the lock, makes every core pass a full fence, and waits until none of the holders is busy. Then it reports
+/// that with [`Nic::revoked`], under the lock, and calls the transition again.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoking {
+    /// Bit i: the grant in slot i.
+    pub grants: u64,
+    /// The number of the last grant that was given before.
+    last: u64,
+}
+
+/// A failure of a transition, of which one kind is that grants are being revoked.
+pub trait Failure {
+    fn revoking(&self) -> Option<Revoking>;
+}
+
+impl Failure for Revoking {
+    #[inline(always)]
+    fn revoking(&self) -> Option<Revoking> {
+        Some(*self)
+    }
+}
+
+/// Why a grant was not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GiveError {
+    /// The put is not of the plain kind, it is both counted and reported by an event, or neither; or there is no slot or lane left.
+    Unfit,
+    /// A grant for the same portal table entry or counter is being revoked. Better not asked for again at once.
+    Revoking(Revoking),
+}
+
+/// Errors that have a variant `Revoking`.
+macro_rules! failures {
+    ($($error:ty)*) => {
+        $(
+            impl From<Revoking> for $error {
+                #[inline(always)]
+                fn from(revoking: Revoking) -> Self {
+                    Self::Revoking(revoking)
+                }
+            }
+
+            impl Failure for $error {
+                #[inline(always)]
+                fn revoking(&self) -> Option<Revoking> {
+                    if let Self::Revoking(revoking) = self { Some(*revoking) } else { None }
+                }
+            }
+        )*
+    };
+}
+
+failures! { AppendError UnlinkError PortalError CounterError ArmError GiveError }
+
+// ---- Giving ------------------------------------------------------------------------------------------------------
+
+impl Nic<'_> {
+    /// Gives a grant for puts like this one to the process `holder`, preferably in the slot that it had (`before`). The holder thereby
+    /// gives up the grant that is still in that slot: none of its threads is in the middle of a put by it.
+    pub fn give(
+        &mut self,
+        put: &Put,
+        holder: u64,
+        before: Option<u32>,
+        alive: impl Fn(u64) -> bool,
+    ) -> Result<Terms, GiveError> {
+        let (entry, queue) = self.sole_for(put).ok_or(GiveError::Unfit)?;
+        let record = *self.tables.entries.get(entry as usize).ok_or(GiveError::Unfit)?;
+        let counter = match Manner::of(&record, queue, put.uid) {
+            Manner { plain: true, once: false, counts: true, .. } => Some(record.counter),
+            Manner { plain: true, once: false, posts: true, .. } => None,
+            _ => return Err(GiveError::Unfit),
+        };
+        let given = self.give_at(put.portal, counter, holder, before, alive)?;
+        Ok(Terms {
+            given,
+            start: record.start,
+            length: record.length,
+            match_bits: record.match_bits,
+            ignore_bits: record.ignore_bits,
+            queue: if counter.is_none() { queue } else { NONE },
+            stamp: Stamp::new(put, record.user_ptr),
+            in_bytes: record.options & options::EVENT_CT_BYTES != 0,
+            silent: record.options & options::ACK_DISABLE != 0,
+        })
+    }
+
+    /// Gives a lane of a counter to its own process, which counts there the puts of its descriptors. `before` as in [`Nic::give`].
+    pub fn give_lane(
+        &mut self,
+        counter: u32,
+        holder: u64,
+        before: Option<u32>,
+        alive: impl Fn(u64) -> bool,
+    ) -> Result<Given, GiveError> {
+        self.give_at(NONE, Some(counter), holder, before, alive)
+    }
+
+    /// Everything that may fail comes before the first change.
+    fn give_at(
+        &mut self,
+        portal: u32,
+        counter: Option<u32>,
+        holder: u64,
+        before: Option<u32>,
+        alive: impl Fn(u64) -> bool,
+    ) -> Result<Given, GiveError> {
+        let index = match counter {
+            Some(counter) => {
+                let (index, book) = self.counter_book(counter).ok_or(GiveError::Unfit)?;
+                if book.armed_head != NONE {
+                    return Err(GiveError::Unfit);
+                }
+                index as u32
+            }
+            None => NONE,
+        };
+        let at = self.free_slot(holder, before, &alive).ok_or(GiveError::Unfit)?;
+        let lane = if index == NONE { 0 } else { self.free_lane(index, at, &alive).ok_or(GiveError::Unfit)? };
+        let same = |word: u32, wanted: u32| wanted != NONE && word == wanted;
+        self.settled_or_revoking(|slot, grant| {
+            let is_holders = slot == at && grant.holder.load(Relaxed) == holder;
+            is_holders || same(grant.portal.load(Relaxed), portal) || same(grant.counter.load(Relaxed), index)
+        })?;
+        let grants = self.signals.grants;
+        let grant = grants.get(at as usize).ok_or(GiveError::Unfit)?;
+        self.settle(1 << at);
+        if grant.holder.load(Relaxed) != holder {
+            self.give_up(at);
+        }
+        if let Some(owner) = self.tables.counters.get(index as usize).map(|book| book.lane_owners[lane]) {
+            if owner != 0 {
+                // Its holder is dead.
+                self.give_up(owner & !GRANTED);
+            }
+        }
+        let control = &mut *self.tables.control;
+        control.grants_given = control.grants_given.wrapping_add(1).max(1);
+        let number = control.grants_given;
+        grant.holder.store(holder, Relaxed);
+        grant.portal.store(portal, Relaxed);
+        grant.counter.store(index, Relaxed);
+        grant.number.store(number, Relaxed);
+        control.granted |= 1 << at;
+        if let (Some(book), Some(counter)) =
+            (self.tables.counters.get_mut(index as usize), self.signals.counters.get(index as usize))
+        {
+            book.lane_owners[lane] = GRANTED | at;
+            counter.give(lane);
+            grant.counted.store(counter.lanes[lane].load(Relaxed), Relaxed);
+        }
+        grant.word.store(number, Release);
+        Ok(Given { slot: at, number, counter: index, lane })
+    }
+
+    /// The slot that the holder had before, one that is nobody's, or one of a process that has ended.
+    fn free_slot(&self, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<u32> {
+        let grants = self.signals.grants;
+        let holder_of = |slot: u32| Some(grants.get(slot as usize)?.holder.load(Relaxed));
+        let mut all = 0..grants.len().min(GRANTS) as u32;
+        before
+            .filter(|&slot| (slot as usize) < GRANTS && holder_of(slot) == Some(holder))
+            .or_else(|| all.clone().find(|&slot| holder_of(slot) == Some(0)))
+            .or_else(|| all.find(|&slot| holder_of(slot).is_some_and(|holder| !alive(holder))))
+    }
+
+    /// A lane of a counter that is nobody's, that of the grant in this slot, or that of a process that has ended. None where
+    /// senders have lanes for good.
+    fn free_lane(&self, counter: u32, slot: u32, alive: impl Fn(u64) -> bool) -> Option<usize> {
+        let owners = self.tables.counters.get(counter as usize)?.lane_owners;
+        if owners.iter().any(|&owner| owner != 0 && owner & GRANTED == 0) {
+            return None;
+        }
+        let grants = self.signals.grants;
+        let is_dead = |&owner: &u32| {
+            grants.get((owner & !GRANTED) as usize).is_some_and(|grant| !alive(grant.holder.load(Relaxed)))
+        };
+        owners
+            .iter()
+            .position(|&owner| owner == 0 || owner == GRANTED | slot)
+            .or_else(|| owners.iter().position(is_dead))
+    }
+
+    /// Gives a grant up, and its slot: nobody's from then on. Its holder has ended, or gives it up itself and is in the middle of no put
+    /// by it. So nobody has to be waited for.
+    pub fn give_up(&mut self, slot: u32) {
+        let Some(grant) = self.signals.grants.get(slot as usize).filter(|_| (slot as usize) < GRANTS) else { return };
+        self.settle(1 << slot);
+        // First: a slot that is nobody's is not busy, even if this process dies here.
+        grant.busy.store(0, Relaxed);
+        grant.holder.store(0, Release);
+    }
+
+    /// As [`Nic::give_up`], but the slot stays its holder's.
+    pub fn give_back(&mut self, slot: u32) {
+        if (slot as usize) < GRANTS {
+            self.settle(1 << slot);
+        }
+    }
+
+    /// Posts the event of a put by a grant that has no lane. All of the put is in the entry's memory at `start`. Gives the first word of the
+    /// block that the next event will be written to.
+    #[inline(always)]
+    pub fn post_granted(&mut self, queue: u32, stamp: &Stamp, put: &Put, start: u64) -> Option<&AtomicU64> {
+        self.post_stamped(queue, stamp, put, start);
+        self.next_block(queue)
+    }
+}
+
+// ---- Revoking ----------------------------------------------------------------------------------------------------
+
+impl Nic<'_> {
+    /// Revokes the grants at a portal table entry. Without any it costs a load.
+    #[inline(always)]
+    pub fn revoke_at_portal(&mut self, portal: u32) -> Result<(), Revoking> {
+        if self.tables.control.granted == 0 {
+            return Ok(());
+        }
+        self.revoke_where(|grant| grant.portal.load(Relaxed) == portal)
+    }
+
+    /// Revokes the grants that count at a counter.
+    #[inline(always)]
+    pub fn revoke_at_counter(&mut self, counter: u32) -> Result<(), Revoking> {
+        if self.tables.control.granted == 0 {
+            return Ok(());
+        }
+        let (index, _) = self.signals.encodings.counters.decode(counter);
+        self.revoke_where(|grant| grant.counter.load(Relaxed) == index)
+    }
+
+    /// Revokes what a triggered operation on an entry needs revoked before it runs.
+    #[inline(always)]
+    pub(super) fn revoke_for(&mut self, operation: u32) -> Result<(), Revoking> {
+        if self.tables.control.granted == 0 {
+            return Ok(());
+        }
+        let Some(operation) = self.tables.triggered.get(operation as usize) else { return Ok(()) };
+        let Some(index) = self.entry_index(operation.object) else { return Ok(()) };
+        let Some(record) = self.tables.entries.get(index as usize) else { return Ok(()) };
+        let portal = u32::from(record.portal);
+        match (operation.command.kind, slot::status(record.slot)) {
+            (kind::APPEND, entry::RESERVED) if operation.list != u32::from(list::OVERFLOW) => {
+                self.revoke_at_portal(portal)
+            }
+            (kind::UNLINK, entry::PRIORITY) => self.revoke_at_portal(portal),
+            _ => Ok(()),
+        }
+    }
+
+    /// Revokes all grants.
+    pub fn revoke_all(&mut self) -> Result<(), Revoking> {
+        self.revoke_where(|_| true)
+    }
+
+    /// Clears the words of the grants that `picks` picks. Those whose puts take the lock are settled at once: no such put is under
+    /// way. For the others the holders must be waited for.
+    #[cold]
+    fn revoke_where(&mut self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
+        let (mut awaited, mut settled) = (0, 0);
+        for (slot, grant) in (0..GRANTS as u32).zip(self.signals.grants) {
+            if self.tables.control.granted >> slot & 1 != 0 && picks(grant) {
+                grant.word.store(0, SeqCst);
+                let counts = grant.counter.load(Relaxed) != NONE;
+                *if counts { &mut awaited } else { &mut settled } |= 1 << slot;
+            }
+        }
+        self.settle(settled);
+        self.tables.control.revoking |= awaited;
+        self.result(awaited)
+    }
+
+    /// An error if one of the grants that `picks` picks is being revoked.
+    fn settled_or_revoking(&self, picks: impl Fn(u32, &Grant) -> bool) -> Result<(), Revoking> {
+        let revoking = self.tables.control.revoking;
+        if revoking == 0 {
+            return Ok(());
+        }
+        let slots = (0..GRANTS as u32).zip(self.signals.grants);
+        let picked = slots.filter(|&(slot, grant)| revoking >> slot & 1 != 0 && picks(slot, grant));
+        self.result(picked.fold(0, |bits, (slot, _)| bits | 1 << slot))
+    }
+
+    fn result(&self, grants: u64) -> Result<(), Revoking> {
+        if grants == 0 { Ok(()) } else { Err(Revoking { grants, last: self.tables.control.grants_given }) }
+    }
+
+    /// Its home has waited: none of the holders of these grants is in the middle of a put that it began by them.
+    pub fn revoked(&mut self, revoking: &Revoking) {
+        let is_same = |grant: &Grant| grant.number.load(Relaxed) <= revoking.last;
+        let slots = (0..GRANTS as u32).zip(self.signals.grants);
+        let settled = slots.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot);
+        self.settle(revoking.grants & self.tables.control.revoking & settled);
+    }
+
+    /// Ends grants whose holders are in the middle of no put. Their lanes are nobody's, and keep what they hold.
+    fn settle(&mut self, grants: u64) {
+        let grants = grants & self.tables.control.granted;
+        if grants == 0 {
+            return;
+        }
+        for (slot, grant) in (0..GRANTS as u32).zip(self.signals.grants) {
+            if grants >> slot & 1 != 0 {
+                grant.word.store(0, SeqCst);
+                if let Some(book) = self.tables.counters.get_mut(grant.counter.load(Relaxed) as usize) {
+                    book.lane_owners.iter_mut().filter(|owner| **owner == GRANTED | slot).for_each(|owner| *owner = 0);
+                }
+            }
+        }
+        self.tables.control.granted &= !grants;
+        self.tables.control.revoking &= !grants;
+    }
+
+    /// Brings grants in order after a holder of the lock has died: all of them are being revoked, and lanes belong to those only.
+    ///
+    /// Nobody is waited for. What the dead process was changing it had settled before, so no grant that is left stands on it; and rebuilding
+    /// the tables changes nothing that a put in the middle stores to.
+    pub(super) fn reclaim_grants(&mut self) {
+        self.tables.control.revoking = 0;
+        let _ = self.revoke_all();
+        let (revoking, grants) = (self.tables.control.revoking, self.signals.grants);
+        for (index, book) in (0..).zip(self.tables.counters.iter_mut()) {
+            let keeps = |owner: u32| {
+                owner & GRANTED == 0 || {
+                    let slot = owner & !GRANTED;
+                    let of = |grant: &Grant| grant.counter.load(Relaxed) == index;
+                    revoking.checked_shr(slot).is_some_and(|bits| bits & 1 != 0)
+                        && grants.get(slot as usize).is_some_and(of)
+                }
+            };
+            book.lane_owners.iter_mut().filter(|owner| !keeps(**owner)).for_each(|owner| *owner = 0);
+        }
+    }
+}
