@@ -10,7 +10,7 @@ mod common;
 use std::fmt::Debug;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use common::{Home, Line, MEMORY_AT, TINY, TestBus, sane};
+use common::{Home, Line, MEMORY_AT, TINY, TestBus, sane, watch};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::append::UnlinkError;
@@ -94,7 +94,7 @@ impl Stage {
         mut transition: impl FnMut(&mut Nic<'_>, &mut TestBus) -> Result<T, E>,
     ) -> Result<Result<T, E>, Revoking> {
         let (before, memory) = (self.rest(), self.bus.memory.clone());
-        let result = transition(&mut self.home.nic(), &mut self.bus);
+        let result = watch::transition(|| transition(&mut self.home.nic(), &mut self.bus));
         let Some(revoking) = result.as_ref().err().and_then(E::revoking) else { return Ok(result) };
         assert!(self.rest() == before && self.bus.memory == memory, "it is to be done later, and was begun");
         let nic = self.home.nic();

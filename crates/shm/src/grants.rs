@@ -149,7 +149,7 @@ impl Interface {
     /// The pass was given to this thread by this interface.
     #[inline(always)]
     pub unsafe fn put_by(&self, pass: &Pass, piece: &Piece) -> bool {
-        // SAFETY: endpoints live as long as the interface.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
         let target = unsafe { pass.endpoint.as_ref() };
         let (held, entry, &Piece { length, match_bits, remote_offset, .. }) = (&pass.held, &pass.to, piece);
         let puts = held.grant().puts.load(Relaxed);
@@ -190,7 +190,7 @@ impl Interface {
     /// Puts to memory that is not mapped here, and counts without a lock.
     #[inline(never)]
     fn put_attached(&self, pass: &Pass, piece: &Piece, address: u64) -> bool {
-        // SAFETY: endpoints live as long as the interface.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
         let target = unsafe { pass.endpoint.as_ref() };
         let Place::Remote { pid, .. } = target.resolve(address, piece.length, Access::Write, self.config.path) else {
             return false;
@@ -235,7 +235,7 @@ impl Interface {
             own.held.leave();
             self.own.segment.ring();
         }
-        // SAFETY: endpoints live as long as the interface.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
         unsafe { pass.endpoint.as_ref() }.segment.ring();
     }
 
@@ -252,7 +252,7 @@ impl Interface {
         match_bits: u64,
         remote_offset: u64,
     ) -> bool {
-        // SAFETY: endpoints live as long as the interface.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
         let target = unsafe { pass.endpoint.as_ref() };
         let entry = &pass.to;
         if remote_offset > entry.length - length
@@ -275,7 +275,7 @@ impl Interface {
         remote_offset: u64,
         header_data: u64,
     ) -> bool {
-        // SAFETY: endpoints live as long as the interface.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
         let (target, held) = (unsafe { pass.endpoint.as_ref() }, &pass.held);
         let Some(Kept { of: route, .. }) = pass.route().kept() else { return false };
         let Some(stamp) = &route.stamp else { return false };

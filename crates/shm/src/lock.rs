@@ -2,7 +2,7 @@
 //! A NIC's lock, and what happens when its holder has died.
 //!
 //! One word in the segment: 0, or the word of the process that holds it (`Identity::to_word`). Taken by
-//! compare-and-swap, released by a plain store. Who waits spins, then gives its core away, then looks whether the
+//! compare-and-swap, released by a plain store. A waiter spins, then gives its core away, then checks whether the
 //! holder still lives; a dead holder's lock is taken over and the tables are rebuilt before anything else is done.
 //!
 //! Invariants
@@ -26,9 +26,9 @@ use crate::grants::wait_for_holders;
 use crate::os::process::Identity;
 use crate::segment::Segment;
 
-/// Looks of a waiter before it gives its core away.
+/// Polls of a waiter before it gives its core away.
 const SPINS: u32 = 256;
-/// How long a waiter waits between looks whether the holder lives.
+/// How long a waiter waits between two checks whether the holder lives.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The NIC, locked.

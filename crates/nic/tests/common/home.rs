@@ -6,6 +6,7 @@
 use std::slice;
 use std::sync::atomic::AtomicU64;
 
+use super::watch;
 use selvedge_nic::layout::BLOCK_BYTES;
 use selvedge_nic::{Bus, Fault, Layout, Limits, Nic, Signals, Step, Tables};
 
@@ -211,11 +212,13 @@ impl TestBus {
 
 impl Bus for TestBus {
     fn reaches(&mut self, _: u64, _: u64) -> bool {
+        let _outside = watch::outside();
         self.step();
         self.reachable
     }
 
     fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+        let _outside = watch::outside();
         self.step();
         if !self.at_hand {
             return false;
@@ -230,6 +233,7 @@ impl Bus for TestBus {
     }
 
     fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
+        let _outside = watch::outside();
         self.step();
         let from = self.payload_at(payload_offset, bytes)?;
         self.target(address, bytes)?.copy_from_slice(&from);
@@ -237,6 +241,7 @@ impl Bus for TestBus {
     }
 
     fn get(&mut self, address: u64, reply_offset: u64, bytes: u64) -> Result<(), Fault> {
+        let _outside = watch::outside();
         self.step();
         if let Some(fault) = self.initiator_fault {
             return Err(fault);
@@ -246,29 +251,34 @@ impl Bus for TestBus {
     }
 
     fn read(&mut self, address: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let _outside = watch::outside();
         self.step();
         into.copy_from_slice(self.target(address, into.len() as u64)?);
         Ok(())
     }
 
     fn write(&mut self, address: u64, from: &[u8]) -> Result<(), Fault> {
+        let _outside = watch::outside();
         self.step();
         self.target(address, from.len() as u64)?.copy_from_slice(from);
         Ok(())
     }
 
     fn payload(&mut self, payload_offset: u64, into: &mut [u8]) -> Result<(), Fault> {
+        let _outside = watch::outside();
         self.step();
         into.copy_from_slice(&self.payload_at(payload_offset, into.len() as u64)?);
         Ok(())
     }
 
     fn reply(&mut self, reply_offset: u64, from: &[u8]) -> Result<(), Fault> {
+        let _outside = watch::outside();
         self.step();
         self.reply_at(reply_offset, from)
     }
 
     fn charge(&mut self, step: Step) {
+        let _outside = watch::outside();
         self.step();
         if step == Step::EntrySearched {
             self.searched += 1;

@@ -6,5 +6,6 @@ pub mod home;
 pub mod model;
 pub mod pair;
 pub mod sane;
+pub mod watch;
 
 pub use home::*;

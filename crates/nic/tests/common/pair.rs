@@ -10,6 +10,7 @@ use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::{Fault, Register};
 
 use super::model::{self, Model, Spec, Weather, essential};
+use super::watch::transition;
 use super::{Home, MEMORY_AT, MEMORY_BYTES, NOWHERE, TINY, TestBus, sane};
 
 /// One step of a history.
@@ -70,7 +71,7 @@ impl Pair {
     pub fn entry_spec(&mut self, spec: &Spec) -> EntrySpec {
         let vector = spec.options & options::IOVEC != 0;
         let iov = match vector {
-            true => self.home.nic().store_iov(spec.pieces.iter().copied()).expect("room for a vector"),
+            true => transition(|| self.home.nic().store_iov(spec.pieces.iter().copied())).expect("room for a vector"),
             false => NONE,
         };
         EntrySpec {
@@ -94,32 +95,33 @@ impl Pair {
         match op {
             Op::Append { portal, which, spec } => {
                 let fields = self.entry_spec(spec);
-                let real = self.home.nic().append(&mut self.bus, *portal as u32, *which, &fields);
+                let real = transition(|| self.home.nic().append(&mut self.bus, *portal as u32, *which, &fields));
                 let modelled = self.model.append(*portal, *which, spec);
                 assert_eq!(real.err(), modelled.err(), "append");
                 match (real, modelled) {
                     (Ok(reference), Ok(entry)) => self.entries.push((reference, entry)),
-                    _ => self.home.nic().free_iov(fields.iov),
+                    _ => transition(|| self.home.nic().free_iov(fields.iov)),
                 }
             }
             Op::Unlink(back) => {
                 let Some(&(reference, entry)) = self.entries.iter().rev().nth(*back) else { return };
-                assert_eq!(self.home.nic().unlink(reference), self.model.unlink(entry), "unlink");
+                let real = transition(|| self.home.nic().unlink(reference));
+                assert_eq!(real, self.model.unlink(entry), "unlink");
             }
             Op::Deliver { request, weather } => self.deliver(request, *weather),
             Op::Search { portal, spec, delete } => {
                 let fields = self.entry_spec(spec);
-                let real = self.home.nic().search(&mut self.bus, *portal as u32, &fields, *delete);
+                let real = transition(|| self.home.nic().search(&mut self.bus, *portal as u32, &fields, *delete));
                 assert_eq!(real, Ok(()));
                 self.home.nic().free_iov(fields.iov);
                 self.model.search(*portal, spec, *delete);
             }
             Op::Enable(portal, enabled) => {
-                assert_eq!(self.home.nic().portal_set(*portal as u32, *enabled), Ok(()));
+                assert_eq!(transition(|| self.home.nic().portal_set(*portal as u32, *enabled)), Ok(()));
                 self.model.set_enabled(*portal, *enabled);
             }
             Op::Reopen(portal) => {
-                let freed = self.home.nic().portal_free(*portal as u32).is_ok();
+                let freed = transition(|| self.home.nic().portal_free(*portal as u32)).is_ok();
                 assert_eq!(freed, self.model.reopen(*portal), "freeing a portal table entry");
                 if freed {
                     let flags = if FLOW_CONTROLLED[*portal] { options::PT_FLOWCTRL } else { 0 };
@@ -127,7 +129,7 @@ impl Pair {
                 }
             }
             Op::Take(count) => self.take(*count),
-            Op::Recover => self.home.nic().recover(&mut self.bus, |_| true),
+            Op::Recover => transition(|| self.home.nic().recover(&mut self.bus, |_| true)),
         }
         self.compare();
     }
@@ -143,7 +145,7 @@ impl Pair {
         self.bus.at_hand = weather == Weather::AtHand;
         self.bus.reachable = weather != Weather::Unreachable;
         self.bus.initiator_fault = (weather == Weather::InitiatorGone).then_some(Fault::Gone);
-        let real = self.home.nic().deliver(&mut self.bus, &request);
+        let real = transition(|| self.home.nic().deliver(&mut self.bus, &request));
         let modelled = self.model.deliver(&request, &payload, weather);
         assert_eq!(real, modelled, "what became of the request");
         assert_eq!(self.bus.reply, self.model.reply, "the reply");
@@ -151,7 +153,7 @@ impl Pair {
 
     pub fn take(&mut self, count: usize) {
         for _ in 0..count {
-            let real = match self.home.nic().signals.take_event(self.queue) {
+            let real = match transition(|| self.home.nic().signals.take_event(self.queue)) {
                 Taken::Event(event, lost) => Some((essential(event), lost)),
                 Taken::Empty => None,
                 Taken::Gone => panic!("the queue is gone"),
@@ -162,7 +164,7 @@ impl Pair {
                 break;
             }
         }
-        self.home.nic().post_waiting_disabled(self.queue);
+        transition(|| self.home.nic().post_waiting_disabled(self.queue));
         self.model.post_waiting();
     }
 

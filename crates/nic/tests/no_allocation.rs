@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Transitions allocate nothing: an allocator that counts, and random histories of transitions under it.
+//!
+//! `selvedge-nic` builds without an operating system, but one of its dependencies brings the crate `alloc` in. So the build alone does
+//! not prove it.
+
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+
+use common::pair::{Pair, op};
+use common::watch::{self, transition};
+use common::{Home, MEMORY_AT, TINY, TestBus};
+use proptest::prelude::*;
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::matching::Key;
+use selvedge_nic::portals::operation::{Datatype, Operation, apply, apply_swap};
+use selvedge_nic::portals::resources::DescriptorView;
+use selvedge_nic::portals::triggered::Action;
+use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, ack, fail, list, options};
+use selvedge_nic::tables::{Command, Request, Side, kind};
+use selvedge_nic::{Limits, NoMemory};
+
+/// The system's allocator; notes what is allocated inside a transition.
+struct Counting;
+
+// SAFETY: every call goes to the system's allocator as it came; the note touches thread-local cells only, which need no allocation.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        watch::allocated();
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        watch::allocated();
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(block, layout) }
+    }
+    unsafe fn realloc(&self, block: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        watch::allocated();
+        // SAFETY: the caller's.
+        unsafe { System.realloc(block, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+#[test]
+fn the_allocator_notices() {
+    let result = std::panic::catch_unwind(|| transition(|| std::hint::black_box(vec![1u8])));
+    assert!(result.is_err() && watch::allocations() != 0);
+    let before = watch::allocations();
+    transition(|| {
+        let _outside = watch::outside();
+        std::hint::black_box(vec![1u8]);
+    });
+    assert_eq!(watch::allocations(), before, "the home may allocate");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// The histories of tests/oracle.rs. Each transition asserts that it allocates nothing.
+    #[test]
+    fn histories_of_messages(capacity in 1..12u32, ops in proptest::collection::vec(op(), 1..60)) {
+        Pair::run(capacity, &ops);
+    }
+}
+
+/// All operations on all datatypes; long doubles are computed by the dependency that has `alloc`.
+#[test]
+fn arithmetic() {
+    let mut bytes = [0u8; 64];
+    for datatype in (0..14).filter_map(Datatype::from_u32) {
+        for operation in (0..18).filter_map(Operation::from_u32) {
+            for seed in [0u8, 1, 0x3f, 0x7f, 0xff] {
+                bytes.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at as u8).wrapping_mul(37) ^ seed);
+                let (target, operand) = bytes.split_at_mut(32);
+                transition(|| {
+                    apply(operation, datatype, target, operand);
+                    apply_swap(operation, datatype, target, operand, &[seed; 32]);
+                });
+            }
+        }
+    }
+}
+
+const LIMITS: Limits = Limits { counters: 4, portals: 3, queues: 2, entries: 8, ..TINY };
+
+/// The transitions that the histories of messages lack.
+#[derive(Clone, Copy, Debug)]
+enum Call {
+    Bind,
+    Release,
+    Counter,
+    FreeCounter,
+    Queue,
+    FreeQueue,
+    Portal(bool),
+    Arm(u64, u8),
+    Cancel,
+    Count(u64),
+    Run,
+    Return,
+    FailOrphans,
+    PostReceive,
+    TakeReceive,
+    Unexpected,
+    Express(u64),
+    Complete(u8),
+    Pend,
+    Grant(u64),
+    PutGranted,
+    GiveUp,
+    RevokeAll,
+    Lane,
+    Clear,
+    Recover,
+}
+
+fn call() -> impl Strategy<Value = Call> {
+    use Call::*;
+    let plain = [
+        Bind,
+        Release,
+        Counter,
+        FreeCounter,
+        Queue,
+        FreeQueue,
+        Cancel,
+        Run,
+        Run,
+        Return,
+        FailOrphans,
+        PostReceive,
+        PostReceive,
+        TakeReceive,
+        Unexpected,
+        Pend,
+        PutGranted,
+        GiveUp,
+        RevokeAll,
+        Lane,
+        Clear,
+        Recover,
+    ];
+    prop_oneof![
+        10 => proptest::sample::select(plain.to_vec()),
+        1 => any::<bool>().prop_map(Portal),
+        2 => (0..4u64, 0..7u8).prop_map(|(threshold, what)| Arm(threshold, what)),
+        2 => (0..3u64).prop_map(Count),
+        2 => (0..32u64).prop_map(Express),
+        2 => (0..6u8).prop_map(Complete),
+        2 => (1..4u64).prop_map(Grant),
+    ]
+}
+
+struct Program {
+    home: Home,
+    bus: TestBus,
+    counters: Vec<u32>,
+    queue: u32,
+    descriptor: u32,
+}
+
+impl Program {
+    fn counter(&self) -> u32 {
+        self.counters.last().copied().unwrap_or(NONE)
+    }
+
+    fn command(&self, kind: u8) -> Command {
+        let counts = options::MD_EVENT_CT_SEND | options::MD_EVENT_CT_ACK | options::MD_EVENT_CT_REPLY;
+        let side = Side { options: counts, queue: self.queue, counter: self.counter(), ..Side::NOWHERE };
+        let request = Request { kind, ack: ack::FULL, length: 8, ..Request::default() };
+        Command { request, target: 1, user_ptr: 3, source: side, sink: side }
+    }
+
+    fn spec(&self, flags: u32) -> EntrySpec {
+        EntrySpec {
+            options: flags,
+            start: MEMORY_AT,
+            length: 64,
+            iov: NONE,
+            iov_count: 0,
+            match_bits: 0,
+            ignore_bits: 0,
+            source: 0,
+            source_ignore: u64::MAX,
+            min_free: 0,
+            user_ptr: 0,
+            counter: self.counter(),
+            uid: u32::MAX,
+        }
+    }
+
+    fn run(&mut self, call: Call) {
+        let (counter, queue, put) = (self.counter(), self.queue, Put { length: 8, ..PUT });
+        let persistent = self.spec(options::OP_PUT | options::EVENT_CT_COMM);
+        let receive = self.spec(options::OP_PUT | options::USE_ONCE);
+        let commands =
+            [kind::PUT, kind::GET, kind::ATOMIC, kind::FETCH_ATOMIC, kind::SWAP].map(|kind| self.command(kind));
+        let (nic, bus) = (&mut self.home.nic(), &mut self.bus);
+        match call {
+            Call::Bind => {
+                let view = DescriptorView { queue, counter, iov: NONE, ..DescriptorView::default() };
+                self.descriptor = transition(|| nic.bind(&view)).unwrap_or(self.descriptor);
+                transition(|| nic.signals.descriptor(self.descriptor));
+            }
+            Call::Release => _ = transition(|| nic.release(self.descriptor)),
+            Call::Counter => self.counters.extend(transition(|| nic.counter_alloc()).ok()),
+            Call::FreeCounter => {
+                if transition(|| nic.counter_free(counter)).is_ok() {
+                    self.counters.pop();
+                }
+            }
+            Call::Queue => self.queue = transition(|| nic.queue_alloc(3)).unwrap_or(queue),
+            Call::FreeQueue => _ = transition(|| nic.queue_free(queue)),
+            Call::Portal(enabled) => {
+                _ = transition(|| nic.portal_alloc(Some(0), 0, NONE));
+                _ = transition(|| nic.portal_alloc(Some(1), 0, queue));
+                _ = transition(|| nic.portal_set(0, enabled));
+                _ = transition(|| nic.portal_free(1));
+            }
+            Call::Arm(threshold, what) => {
+                let entry = transition(|| nic.reserve_entry(0, &persistent)).unwrap_or(NONE);
+                let action = match what {
+                    0 => Action::Command(&commands[0]),
+                    1 => Action::Append { entry, list: list::PRIORITY },
+                    2 => Action::Append { entry, list: list::OVERFLOW },
+                    3 => Action::Receive { entry, queue },
+                    4 => Action::Unlink { entry: 0 },
+                    5 => Action::CounterSuccess { counter, success: 1 },
+                    _ => Action::CounterIncrement { counter, success: 1, failure: 0 },
+                };
+                if let Ok(armed) = transition(|| nic.arm(counter, threshold, action)) {
+                    transition(|| nic.is_armed(armed));
+                }
+            }
+            Call::Cancel => _ = transition(|| nic.cancel_triggered(counter)),
+            Call::Count(by) => {
+                transition(|| nic.count(counter, by, 1));
+                transition(|| nic.count_set(counter, by, 0));
+            }
+            Call::Run => {
+                if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
+                    transition(|| nic.begin_telling(fired.index, &fired.command, false));
+                    transition(|| nic.complete_send(&fired.command, fail::OK));
+                    transition(|| nic.finish_run(fired.index, 1));
+                }
+            }
+            Call::Return => {
+                if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
+                    transition(|| nic.return_fired(fired.index));
+                }
+            }
+            Call::FailOrphans => transition(|| nic.fail_orphans(&mut NoMemory, |_| false)),
+            Call::PostReceive => {
+                if let Ok(Posted::Met(found)) = transition(|| nic.post_receive(bus, 0, &receive)) {
+                    transition(|| nic.drop_unexpected(found));
+                }
+            }
+            Call::TakeReceive => _ = transition(|| nic.take_receive(bus, 0, &KEY)),
+            Call::Unexpected => {
+                let flags = options::OP_PUT | options::MANAGE_LOCAL;
+                _ = transition(|| nic.append(bus, 0, list::OVERFLOW, &EntrySpec { options: flags, ..receive }));
+                let request = Request { kind: kind::PUT, length: 8, ..Request::default() };
+                transition(|| nic.deliver(bus, &request));
+                transition(|| nic.delay_oldest_unexpected(0));
+            }
+            Call::Express(offset) => {
+                bus.at_hand = true;
+                transition(|| nic.put_express(bus, &Put { remote_offset: offset, ..put }));
+            }
+            Call::Complete(at) => {
+                let command = &commands[usize::from(at) % commands.len()];
+                transition(|| nic.complete_send(command, fail::OK));
+                transition(|| nic.complete_response(command, &Delivery::failed(fail::SEGV)));
+                transition(|| nic.signals.take_event(queue));
+            }
+            Call::Pend => {
+                if let Ok(token) = transition(|| nic.pend(&commands[1], 7)) {
+                    transition(|| nic.find_pending(|_, responder| responder == 7));
+                    transition(|| nic.take_pending(token));
+                }
+            }
+            Call::Grant(holder) => {
+                _ = transition(|| nic.append(bus, 0, list::PRIORITY, &persistent));
+                _ = transition(|| nic.give(&put, holder, None, |_| true));
+                _ = transition(|| nic.give_lane(counter, holder, None, |_| true));
+            }
+            Call::PutGranted => {
+                if let Ok(terms) = transition(|| nic.give(&put, 9, None, |_| true)) {
+                    transition(|| nic.post_granted(terms.queue, &terms.stamp, &put, terms.start).is_some());
+                    transition(|| nic.give_back(terms.given.slot));
+                }
+            }
+            Call::GiveUp => (0..4).for_each(|slot| transition(|| nic.give_up(slot))),
+            Call::RevokeAll => {
+                if let Err(revoking) = transition(|| nic.revoke_all()) {
+                    transition(|| nic.revoked(&revoking));
+                }
+            }
+            Call::Lane => _ = transition(|| nic.lane(counter, 5)),
+            Call::Clear => {
+                transition(|| nic.clear_unexpected(0));
+                _ = transition(|| nic.clear_priority(0));
+            }
+            Call::Recover => transition(|| nic.recover(bus, |holder| holder == 1)),
+        }
+    }
+}
+
+const PUT: Put = Put { portal: 0, uid: 0, initiator: 0, match_bits: 0, remote_offset: 0, header_data: 0, length: 0 };
+const KEY: Key = Key { match_bits: 0, source: 0, length: 8, remote_offset: 0 };
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn histories_of_the_other_transitions(calls in proptest::collection::vec(call(), 1..100)) {
+        let mut program = Program {
+            home: Home::new(&LIMITS),
+            bus: TestBus { payload: vec![1; 64], ..TestBus::default() },
+            counters: Vec::new(),
+            queue: NONE,
+            descriptor: NONE,
+        };
+        for call in [Call::Counter, Call::Queue, Call::Portal(true)].into_iter().chain(calls) {
+            program.run(call);
+        }
+    }
+}
