@@ -29,6 +29,11 @@
 #[cfg(test)]
 extern crate std;
 
+mod atomics {
+    //! The atomics of [`crate::ring`], which a model checker replaces with its own.
+    pub use core::sync::atomic::{AtomicU64, Ordering};
+}
+
 pub mod buddy;
 pub mod bus;
 pub mod handle;
@@ -36,6 +41,7 @@ pub mod layout;
 pub mod packet;
 pub mod portals;
 pub mod registers;
+pub mod ring;
 pub mod signals;
 pub mod tables;
 
