@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hostile packets, programs and segments against the NIC and its live home.
+//! Hostile packets, programs, rings and segments against the NIC and its live home.
 //!
-//! `selvedge-fuzz <packets|commands|segment> [--seconds S] [--seed N] [--executions E]`
+//! `selvedge-fuzz <packets|commands|rings|segment> [--seconds S] [--seed N] [--executions E]`
 //!
 //! Runs on a stable compiler: inputs come from a seeded generator that mutates what is valid. Each execution has a seed
 //! of its own, printed when it fails; `--seed` with it and `--executions 1` runs it again. A panic, a loop that does
@@ -15,10 +15,14 @@ mod commands;
 mod home;
 mod packets;
 mod program;
+mod rings;
 #[allow(dead_code)]
 #[path = "../../crates/nic/tests/common/sane.rs"]
 mod sane;
 mod segment;
+#[allow(dead_code)]
+#[path = "../../crates/nic/tests/common/watch.rs"]
+mod watch;
 
 use campaign::Campaign;
 
@@ -38,6 +42,7 @@ fn main() {
     let executions = match target.as_str() {
         "packets" => campaign.run(packets::Target::new()),
         "commands" => campaign.run(commands::Target),
+        "rings" => campaign.run(rings::Target::new()),
         "segment" => campaign.run(segment::Target::new()),
         _ => usage(),
     };
@@ -45,7 +50,7 @@ fn main() {
 }
 
 fn usage() -> ! {
-    eprintln!("usage: selvedge-fuzz <packets|commands|segment> [--seconds S] [--seed N] [--executions E]");
+    eprintln!("usage: selvedge-fuzz <packets|commands|rings|segment> [--seconds S] [--seed N] [--executions E]");
     std::process::exit(2);
 }
 
@@ -63,6 +68,11 @@ mod tests {
     #[test]
     fn programs_of_any_kind_get_answers() {
         assert!(SHORT.run(commands::Target) > 100);
+    }
+
+    #[test]
+    fn rings_of_any_content_do_no_harm() {
+        assert!(SHORT.run(rings::Target::new()) > 100);
     }
 
     #[test]

@@ -120,7 +120,7 @@ unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Ea
     unsafe {
         let Some(brief) = endpoint.brief(sent.dest) else { return false };
         let left = core.leave::<LENGTH>(brief.peer, (sent.buf.cast(), sent.len), || {
-            envelope(brief.portal + sent.kind as u8, endpoint.lane_flags, sent.tag, sent.data)
+            envelope(brief.portal + sent.kind as u8, endpoint.ring_flags, sent.tag, sent.data)
         });
         if left && matches!(easy, Easy::Send) && endpoint.tx_told {
             // In the same turn: the queue is everybody's.

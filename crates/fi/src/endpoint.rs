@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use selvedge_job::Service;
 use selvedge_nic::handle::NONE;
-use selvedge_shm::direct::lane_flags;
+use selvedge_shm::direct::ring_flags;
 
 use crate::address::{self, Address, AddressVector, Brief, Known};
 use crate::completion::{self, CompletionQueue};
@@ -44,7 +44,7 @@ pub struct Endpoint {
     /// Which of its domain's.
     pub index: u16,
     /// What its messages say of it in rings.
-    pub lane_flags: u8,
+    pub ring_flags: u8,
     /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
     easy: u8,
     /// Sends and receives with the endpoint's own flags make completions.
@@ -197,7 +197,7 @@ pub unsafe extern "C" fn open(
             tx_queue: ptr::null_mut(),
             rx_queue: ptr::null_mut(),
             index: 0,
-            lane_flags: 0,
+            ring_flags: 0,
             easy: 0,
             tx_told: false,
             rx_told: false,
@@ -247,7 +247,7 @@ impl Held<'_, Endpoint> {
             return -ENOSPC;
         };
         let endpoint = self.state();
-        (endpoint.index, endpoint.lane_flags, endpoint.base) = (index, lane_flags(index), own);
+        (endpoint.index, endpoint.ring_flags, endpoint.base) = (index, ring_flags(index), own);
         if info.src_addr.is_null() {
             return 0;
         }

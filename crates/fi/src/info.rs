@@ -9,7 +9,7 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use selvedge_shm::lanes;
+use selvedge_shm::rings;
 
 use crate::address::Address;
 use crate::constants::*;
@@ -77,7 +77,7 @@ const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 /// Pieces of a local or remote buffer.
 pub const IOV_LIMIT: usize = 8;
 /// The longest message that may be injected.
-pub const INJECT_BYTES: usize = lanes::MESSAGE_BYTES_MAX / 2;
+pub const INJECT_BYTES: usize = rings::MESSAGE_BYTES_MAX / 2;
 /// Operations that an endpoint is meant to have in flight; more wait for room with -FI_EAGAIN.
 pub const QUEUE_SIZE: usize = 16384;
 /// The longest message.

@@ -13,7 +13,6 @@ use common::watch::{self, transition};
 use common::{Home, MEMORY_AT, TINY, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::matching::Key;
 use selvedge_nic::portals::operation::{Datatype, Operation, apply, apply_swap};
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
@@ -260,13 +259,21 @@ impl Program {
                     transition(|| nic.drop_unexpected(found));
                 }
             }
-            Call::TakeReceive => _ = transition(|| nic.take_receive(bus, 0, &KEY)),
+            Call::TakeReceive => {
+                bus.at_hand = true;
+                _ = transition(|| nic.take_receive(bus, &Put { portal: 0, ..put }, |_| true));
+                _ = transition(|| nic.head(0).and_then(|mut head| head.take_receive(bus, &put, |_| true)));
+            }
             Call::Unexpected => {
                 let flags = options::OP_PUT | options::MANAGE_LOCAL;
                 _ = transition(|| nic.append(bus, 0, list::OVERFLOW, &EntrySpec { options: flags, ..receive }));
                 let request = Request { kind: kind::PUT, length: 8, ..Request::default() };
                 transition(|| nic.deliver(bus, &request));
-                transition(|| nic.delay_oldest_unexpected(0));
+                transition(|| nic.deliver_own(bus, &request));
+                if let Some(found) = transition(|| nic.find_unexpected(bus, 0, &receive)) {
+                    transition(|| nic.claim_unexpected(found));
+                    transition(|| nic.drop_unexpected(found));
+                }
             }
             Call::Express(offset) => {
                 bus.at_hand = true;
@@ -312,7 +319,6 @@ impl Program {
 }
 
 const PUT: Put = Put { portal: 0, uid: 0, initiator: 0, match_bits: 0, remote_offset: 0, header_data: 0, length: 0 };
-const KEY: Key = Key { match_bits: 0, source: 0, length: 8, remote_offset: 0 };
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]

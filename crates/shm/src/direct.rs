@@ -2,7 +2,7 @@
 //! An operation done at once, whose outcome is the result of the call.
 //!
 //! Where a target's NIC can be run from here, its answer is known when the operation returns: there is no need to write
-//! an event and read it again. What this process left in a lane to the same NIC goes first, so that the order of
+//! an event and read it again. What this process left in a ring to the same NIC goes first, so that the order of
 //! messages between two processes is that in which they were sent, whichever way each went.
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
@@ -13,8 +13,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::Mode;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
-use crate::lanes::{Envelope, LaneFault, Lanes, Sender};
 use crate::memory::{LiveBus, Payload, Reply};
+use crate::rings::{Envelope, Fault as RingFault, Rings, Sender};
 
 /// What became of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Told {
     Done(Delivery),
     /// It cannot be done from here, or must queue behind packets: [`Interface::start`] does it.
     Elsewhere,
-    /// The target has no room for what lies in the lane before it. Nothing was done.
+    /// The target has no room for what lies in the ring before it. Nothing was done.
     Full,
     /// The target's process is not there.
     Gone,
@@ -55,7 +55,7 @@ impl Interface {
         crate::endpoint::own_is_writable(address, bytes)
     }
 
-    /// This process's word, as lanes and locks name it.
+    /// This process's word, as rings and locks name it.
     pub fn word(&self) -> u64 {
         self.word
     }
@@ -65,23 +65,23 @@ impl Interface {
         self.ni()
     }
 
-    /// Does an operation at the NIC of the process `owner` (0: whichever) behind `command.target`, after what lies in the lane. The
+    /// Does an operation at the NIC of the process `owner` (0: whichever) behind `command.target`, after what lies in the ring. The
     /// command's queues and counters are told nothing.
-    pub fn deliver_now(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Told {
-        self.deliver_if(command, owner, lane, |_, _| true).unwrap_or(Told::Elsewhere)
+    pub fn deliver_now(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Told {
+        self.deliver_if(command, owner, ring, |_, _| true).unwrap_or(Told::Elsewhere)
     }
 
     /// The same, if an entry of the priority list is there for it. None: there is not, and nothing was done unless what lay in
-    /// the lane took it.
-    pub fn deliver_posted(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Option<Told> {
+    /// the ring took it.
+    pub fn deliver_posted(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<Told> {
         let Request { portal, match_bits, initiator, .. } = command.request;
-        self.deliver_if(command, owner, lane, |nic, _| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
+        self.deliver_if(command, owner, ring, |nic, _| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
     }
 
     /// The same, if moreover the memory that it would be written to is in place from here.
-    pub fn deliver_in_place(&self, command: &Command, owner: u64, lane: Option<&Sender>) -> Option<Told> {
+    pub fn deliver_in_place(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<Told> {
         let request = &command.request;
-        self.deliver_if(command, owner, lane, |nic, target| {
+        self.deliver_if(command, owner, ring, |nic, target| {
             let receive = nic.find_receive(&mut NoMemory, request.portal, &request.into());
             receive.is_some_and(|receive| {
                 let bytes = receive.length.min(request.length);
@@ -95,7 +95,7 @@ impl Interface {
         &self,
         command: &Command,
         owner: u64,
-        lane: Option<&Sender>,
+        ring: Option<&Sender>,
         condition: impl Fn(&mut Nic<'_>, &Endpoint) -> bool,
     ) -> Option<Told> {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
@@ -114,12 +114,12 @@ impl Interface {
             if !condition(&mut guard, target) {
                 return None;
             }
-            let before = lane.map_or(Ok(0), |lane| {
-                let (lanes, index) = lane.parts();
-                self.take_in(&mut guard, target, lanes, index)
+            let before = ring.map_or(Ok(0), |ring| {
+                let (rings, index) = ring.parts();
+                self.take_in(&mut guard, target, rings, index)
             });
             let told = match before {
-                Err(LaneFault) => Some(Told::Full),
+                Err(RingFault) => Some(Told::Full),
                 Ok(taken) if taken != 0 && !condition(&mut guard, target) => None,
                 Ok(_) => Some(guard.deliver(&mut bus, &command.request).into()),
             };
@@ -140,20 +140,20 @@ impl Interface {
         })
     }
 
-    /// Takes in everything that lies in one lane of a NIC, by whoever holds its lock; gives how much. `Err`: not all, for lack of room.
-    fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, lanes: &Lanes, index: usize) -> Result<u64, LaneFault> {
-        let mut reader = lanes.reader(index);
-        while let Some(message) = reader.look()? {
-            let request = lane_request(&message.envelope, lanes.sender(index), message.length as u64);
+    /// Takes in everything that lies in one ring of a NIC, by whoever holds its lock; gives how much. `Err`: not all, for lack of room.
+    fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, rings: &Rings, index: usize) -> Result<u64, RingFault> {
+        let mut reader = rings.reader(index);
+        while let Some(message) = reader.poll()? {
+            let request = ring_request(&message.envelope, rings.sender(index), message.length as u64);
             if self.take_in_one(nic, target, message.bytes, &request).is_none() {
-                return Err(LaneFault);
+                return Err(RingFault);
             }
-            reader.pass(&message);
+            reader.dequeue(&message);
         }
-        Ok(reader.taken())
+        Ok(reader.dequeued())
     }
 
-    /// Delivers one message of a lane. None: there is no room, or not from here; nothing has happened.
+    /// Delivers one message of a ring. None: there is no room, or not from here; nothing has happened.
     fn take_in_one(
         &self,
         nic: &mut Nic<'_>,
@@ -173,41 +173,41 @@ impl Interface {
         }
     }
 
-    /// Delivers a message of one of this process's own lanes to its own NIC, which the caller has locked. None: there is
+    /// Delivers a message of one of this process's own rings to its own NIC, which the caller has locked. None: there is
     /// no room for it now.
     pub fn deliver_own(&self, nic: &mut Nic<'_>, bytes: *const u8, request: &Request) -> Option<Delivery> {
         self.take_in_one(nic, &self.own, bytes, request)
     }
 }
 
-/// The flags of a message in a lane: which of its process's endpoints sends it; [`LANE_HAS_DATA`] may join them.
+/// The flags of a message in a ring: which of its process's endpoints sends it; [`RING_HAS_DATA`] may join them.
 #[inline(always)]
-pub fn lane_flags(endpoint: u16) -> u8 {
+pub fn ring_flags(endpoint: u16) -> u8 {
     (endpoint as u8) << 1
 }
 
 /// The header data mean something.
-pub const LANE_HAS_DATA: u8 = 1;
+pub const RING_HAS_DATA: u8 = 1;
 
-/// The sender's name in requests: the lane knows the process, the flags the rest.
+/// The sender's name in requests: the ring knows the process, the flags the rest.
 #[inline(always)]
-pub fn lane_source(envelope: &Envelope, sender: u64) -> u64 {
+pub fn ring_source(envelope: &Envelope, sender: u64) -> u64 {
     sender << 8 | u64::from(envelope.flags >> 1)
 }
 
 /// Whether the header data mean something.
 #[inline(always)]
-pub fn lane_has_data(envelope: &Envelope) -> bool {
-    envelope.flags & LANE_HAS_DATA != 0
+pub fn ring_has_data(envelope: &Envelope) -> bool {
+    envelope.flags & RING_HAS_DATA != 0
 }
 
-/// A message of a lane, as a request.
-pub fn lane_request(envelope: &Envelope, sender: u64, length: u64) -> Request {
+/// A message of a ring, as a request.
+pub fn ring_request(envelope: &Envelope, sender: u64, length: u64) -> Request {
     Request {
         kind: kind::PUT,
         portal: envelope.portal.into(),
-        uid: lane_has_data(envelope).into(),
-        initiator: lane_source(envelope, sender),
+        uid: ring_has_data(envelope).into(),
+        initiator: ring_source(envelope, sender),
         match_bits: envelope.match_bits,
         header_data: envelope.header_data,
         length,

@@ -14,7 +14,7 @@
 //! | [`memory`] | moving bytes between processes: in place, by cross-memory attach; the `Bus` |
 //! | [`mailbox`] | packets that wait for the owner |
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
-//! | [`lanes`] | where senders leave small messages for an owner that keeps looking |
+//! | [`rings`] | where senders enqueue small messages for an owner that polls |
 //! | [`express`] | the put of programs in a hurry: no command, one lock |
 //! | [`grants`] | puts without the lock, by permissions that can be revoked |
 //! | [`direct`] | an operation done at once, told by its result |
@@ -42,11 +42,11 @@ pub mod extents;
 pub mod grants;
 pub mod inspect;
 pub mod interface;
-pub mod lanes;
 pub mod lock;
 pub mod mailbox;
 pub mod memory;
 pub mod os;
+pub mod rings;
 pub mod segment;
 pub mod simulated;
 pub mod symmetric;

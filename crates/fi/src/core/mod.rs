@@ -56,7 +56,7 @@ use selvedge_nic::layout::SHORT_LIST_MAX;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::{Limits, NoMemory};
 use selvedge_shm::interface::{ArenaRange, Watch};
-use selvedge_shm::lanes::{self, Lanes};
+use selvedge_shm::rings::{self, Rings};
 use selvedge_shm::{Config, Interface, Path};
 use selvedge_transport::settings::Settings;
 use slab::Slab;
@@ -157,7 +157,7 @@ pub struct Core {
     claim: Claim,
     pub(crate) directory: JobDirectory,
     pub settings: Settings,
-    lanes: Lanes,
+    lanes: Rings,
     /// Events of messages that come. It never overflows: senders wait instead.
     queue: u32,
     /// Events of our own operations: no more than there may be of those.
@@ -293,7 +293,7 @@ impl Core {
         };
         let pid = claim.pid();
         let interface = Arc::new(Interface::open(config, NI, pid, 0, &limits, ArenaRange::default())?);
-        let lanes = Lanes::create(directory.path(), pid.into(), NI).map_err(|_| OpenError::Tables)?;
+        let lanes = Rings::create(directory.path(), pid.into(), NI).map_err(|_| OpenError::Tables)?;
         let (queue, own_queue) = {
             let mut nic = interface.lock();
             let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;
@@ -307,7 +307,7 @@ impl Core {
         let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
         let watches = [first, second];
         let is_simulated = interface.is_simulated();
-        let lane_max = length("SELVEDGE_FI_LANE_MAX", LANE_MAX_DEFAULT).min(lanes::MESSAGE_BYTES_MAX);
+        let lane_max = length("SELVEDGE_FI_LANE_MAX", LANE_MAX_DEFAULT).min(rings::MESSAGE_BYTES_MAX);
         let small_max = length("SELVEDGE_FI_SMALL_MAX", SMALL_MAX_DEFAULT);
         Ok(Core {
             interface,
@@ -341,7 +341,7 @@ impl Core {
             lane_max,
             small_max,
             long_max: small_max.min(lane_max),
-            cell_max: lane_max.min(lanes::INLINE_BYTES),
+            cell_max: lane_max.min(rings::INLINE_BYTES),
             idle: 0,
             looks_between_yields: progress::LOOKS_BETWEEN_YIELDS,
             round: 0,
@@ -472,7 +472,7 @@ impl Core {
 
     /// Asks senders to match their messages here themselves, for counters or triggered operations wait for them.
     pub fn wants_independence(&mut self) {
-        self.lanes.set_direct(true);
+        self.lanes.set_bypass(true);
         self.progress();
     }
 }

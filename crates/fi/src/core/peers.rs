@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use selvedge_shm::lanes::{Lanes, Sender};
+use selvedge_shm::rings::{Rings, Sender};
 use selvedge_shm::{Interface, Mode};
 
 use super::{Core, NI};
@@ -47,7 +47,7 @@ impl Peer {
             && interface.is_answered_by(self.id, self.owner)
             && interface.reaches_all_of(self.id);
         let lane = usable
-            .then(|| Lanes::open(&interface.config.directory, self.id, NI, self.owner))
+            .then(|| Rings::open(&interface.config.directory, self.id, NI, self.owner))
             .flatten()
             .and_then(|lanes| lanes.claim(interface.word(), interface.id()));
         self.lane = match lane {

@@ -7,7 +7,7 @@
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
-use selvedge_shm::lanes;
+use selvedge_shm::rings;
 
 use super::{Core, Operation};
 
@@ -69,7 +69,7 @@ impl Core {
             ignore_bits: u64::MAX,
             source: 0,
             source_ignore: u64::MAX,
-            min_free: lanes::MESSAGE_BYTES_MAX as u64,
+            min_free: rings::MESSAGE_BYTES_MAX as u64,
             user_ptr: number as u64,
             counter: NONE,
             uid: u32::MAX,

@@ -11,9 +11,9 @@ use selvedge_nic::Bus;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::{Event, Put, Receive, fail, list};
 use selvedge_shm::Interface;
-use selvedge_shm::direct::{lane_has_data, lane_request, lane_source};
-use selvedge_shm::lanes::{Glimpse, Lanes, Reader, Waiting};
+use selvedge_shm::direct::{ring_has_data, ring_request, ring_source};
 use selvedge_shm::os::{lines, ranks};
+use selvedge_shm::rings::{PolledHeader, Reader, RingMessage, Rings};
 
 use super::answer::{LOOKS_MAX, Outcome};
 use super::receive::{Arrived, PlainReceive};
@@ -62,7 +62,7 @@ pub(super) struct Filled {
 /// The memories of a message in a ring, which is `LONG` or lies in its slot alone: its bytes there, and the owner's own.
 struct FromRing<'a, const LONG: bool> {
     interface: &'a Interface,
-    message: &'a Waiting,
+    message: &'a RingMessage,
 }
 
 impl<const LONG: bool> Bus for FromRing<'_, LONG> {
@@ -87,12 +87,12 @@ fn is_few(lanes: u64) -> bool {
 
 /// A message of a ring as a put.
 #[inline(always)]
-fn ring_put(message: &Waiting, sender: u64) -> Put {
-    let Waiting { envelope, length, .. } = message;
+fn ring_put(message: &RingMessage, sender: u64) -> Put {
+    let RingMessage { envelope, length, .. } = message;
     Put {
         portal: envelope.portal.into(),
-        uid: lane_has_data(envelope).into(),
-        initiator: lane_source(envelope, sender),
+        uid: ring_has_data(envelope).into(),
+        initiator: ring_source(envelope, sender),
         match_bits: envelope.match_bits,
         remote_offset: 0,
         header_data: envelope.header_data,
@@ -102,8 +102,8 @@ fn ring_put(message: &Waiting, sender: u64) -> Put {
 
 /// The next message of a lane; None where there is none, or none any more.
 #[inline(always)]
-fn next_message(lanes: &Lanes, lane: usize, reader: &Reader<'_>) -> Option<Waiting> {
-    reader.look().unwrap_or_else(|_| {
+fn next_message(lanes: &Rings, lane: usize, reader: &Reader<'_>) -> Option<RingMessage> {
+    reader.poll().unwrap_or_else(|_| {
         cut_off(lanes, lane);
         None
     })
@@ -111,7 +111,7 @@ fn next_message(lanes: &Lanes, lane: usize, reader: &Reader<'_>) -> Option<Waiti
 
 /// Stops listening to a sender.
 #[cold]
-fn cut_off(lanes: &Lanes, lane: usize) {
+fn cut_off(lanes: &Rings, lane: usize) {
     let sender = lanes.sender(lane);
     warn_line!("process {sender} left something in its lane that is not a message: it is cut off");
     lanes.close(lane);
@@ -266,7 +266,7 @@ impl Core {
     /// Takes in what lies in a lane, as much as in one go; whether there was any.
     #[inline(always)]
     fn take_lane(&mut self, lane: usize, reading: &mut Reading) -> bool {
-        let Some(seen) = self.lanes.next(lane) else { return false };
+        let Some(seen) = self.lanes.poll(lane) else { return false };
         match self.take_some(lane, seen, reading) {
             Next::Rest => {}
             Next::Again => self.take_more(lane, reading),
@@ -338,7 +338,7 @@ impl Core {
     /// Takes messages out of a ring, the polled one first, as many as in one turn. Completions are made in the order of the
     /// messages: events of earlier deliveries are read first, as their sender posted them before it enqueued anything here.
     #[inline(always)]
-    fn take_some(&mut self, ring: usize, first: Glimpse, reading: &mut Reading) -> Next {
+    fn take_some(&mut self, ring: usize, first: PolledHeader, reading: &mut Reading) -> Next {
         match (reading.is_whole(), first.is_long()) {
             (true, false) => self.take_direct::<true, false>(ring, first, reading),
             (true, true) => self.take_direct::<true, true>(ring, first, reading),
@@ -354,7 +354,7 @@ impl Core {
             if self.watches[0].has_event() {
                 self.take_events();
             }
-            let Some(first) = self.lanes.next(ring) else { return };
+            let Some(first) = self.lanes.poll(ring) else { return };
             if self.take_some(ring, first, reading) == Next::Rest {
                 return;
             }
@@ -367,11 +367,11 @@ impl Core {
     fn take_direct<const WHOLE: bool, const LONG: bool>(
         &mut self,
         ring: usize,
-        first: Glimpse,
+        first: PolledHeader,
         reading: &mut Reading,
     ) -> Next {
         if LONG {
-            self.lanes.ask_for_bytes(ring, first);
+            self.lanes.prefetch(ring, first);
         }
         let portal = first.portal();
         let Some((endpoint, kind)) = self.receiver(portal.into()) else { return self.take_any(ring) };
@@ -388,8 +388,8 @@ impl Core {
         let sender = lanes.sender(ring);
         let most = (reading.left() as u64).min(head.posted_count().into()).min(BATCH);
         let mut bytes = 0;
-        reader.take_run::<LONG>(portal, most, |message| {
-            let Waiting { envelope, length, .. } = message;
+        reader.dequeue_run::<LONG>(portal, most, |message| {
+            let RingMessage { envelope, length, .. } = message;
             let put = ring_put(message, sender);
             let mut bus = FromRing::<LONG> { interface, message };
             let fits =
@@ -399,7 +399,7 @@ impl Core {
             unsafe {
                 written.write(&fi_cq_tagged_entry {
                     op_context: PlainReceive::context(receive.user_ptr),
-                    flags: RECV | kind.flag() | if lane_has_data(envelope) { REMOTE_CQ_DATA } else { 0 },
+                    flags: RECV | kind.flag() | if ring_has_data(envelope) { REMOTE_CQ_DATA } else { 0 },
                     len: *length,
                     buf: receive.start as *mut c_void,
                     data: envelope.header_data,
@@ -409,7 +409,7 @@ impl Core {
             bytes += length;
             true
         });
-        let taken = reader.taken();
+        let taken = reader.dequeued();
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
         // The next message's line is left to its sender while no receive waits for it.
@@ -454,7 +454,7 @@ impl Core {
                 let mut bus = FromRing::<true> { interface, message: &message };
                 match nic.take_receive(&mut bus, &put, |_| true) {
                     Some(receive) => {
-                        let data = lane_has_data(&message.envelope).then_some(put.header_data);
+                        let data = ring_has_data(&message.envelope).then_some(put.header_data);
                         filled.push(Filled {
                             user_ptr: receive.user_ptr,
                             portal: put.portal,
@@ -466,14 +466,14 @@ impl Core {
                         bytes += put.length.min(receive.length);
                     }
                     None => {
-                        let request = lane_request(&message.envelope, sender, put.length);
+                        let request = ring_request(&message.envelope, sender, put.length);
                         delivered = true;
                         if interface.deliver_own(&mut nic, message.bytes, &request).is_none() {
                             break;
                         }
                     }
                 }
-                reader.pass(&message);
+                reader.dequeue(&message);
                 if delivered && watches[0].has_event() {
                     break;
                 }

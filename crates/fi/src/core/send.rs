@@ -10,9 +10,9 @@ use std::ffi::c_int;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{Delivery, EntrySpec, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_shm::direct::{LANE_HAS_DATA, Told};
-use selvedge_shm::lanes::Envelope;
+use selvedge_shm::direct::{RING_HAS_DATA, Told};
 use selvedge_shm::os::copy;
+use selvedge_shm::rings::Envelope;
 
 use super::flow::Stage;
 use super::peers::Lane;
@@ -89,15 +89,15 @@ impl Outgoing {
 
 /// What a message of one of our endpoints says of itself in a lane.
 #[inline(always)]
-pub fn envelope(portal: u8, lane_flags: u8, tag: u64, data: Option<u64>) -> Envelope {
-    let flags = if data.is_some() { lane_flags | LANE_HAS_DATA } else { lane_flags };
+pub fn envelope(portal: u8, ring_flags: u8, tag: u64, data: Option<u64>) -> Envelope {
+    let flags = if data.is_some() { ring_flags | RING_HAS_DATA } else { ring_flags };
     Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) }
 }
 
 /// How long messages are that are left in lanes.
 pub mod length_of {
-    use selvedge_shm::lanes::INLINE_BYTES;
     use selvedge_shm::os::copy;
+    use selvedge_shm::rings::INLINE_BYTES;
 
     /// Nothing, half a word or a word.
     pub const A_WORD: u8 = 0;
@@ -136,12 +136,12 @@ impl Core {
             }
             if let Lane::Open(lane) = &mut peer.lane {
                 // SAFETY: an endpoint that is open.
-                let lane_flags = unsafe { (*message.ticket.endpoint).lane_flags };
+                let ring_flags = unsafe { (*message.ticket.endpoint).ring_flags };
                 let portal = message.kind.portal(message.endpoint) as u8;
-                let envelope = envelope(portal, lane_flags, message.tag, message.data);
+                let envelope = envelope(portal, ring_flags, message.tag, message.data);
                 let pieces = message.pieces;
                 // SAFETY: the program's pieces are readable; the lane has room for all of them.
-                if lane.is_open() && lane.push(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
+                if lane.is_open() && lane.enqueue_with(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
                     *sent = true;
                     self.sent(&message.ticket);
                     return 0;
@@ -177,9 +177,9 @@ impl Core {
         // SAFETY: the caller's bytes.
         unsafe {
             match LENGTH {
-                length_of::A_WORD => lane.leave_word(&envelope, from, length, self.round),
-                length_of::A_CELL => lane.leave(&envelope, from, length, self.round),
-                _ if !lane.leave_long(&envelope, from, length, self.round) => return false,
+                length_of::A_WORD => lane.enqueue_word(&envelope, from, length, self.round),
+                length_of::A_CELL => lane.enqueue(&envelope, from, length, self.round),
+                _ if !lane.enqueue_long(&envelope, from, length, self.round) => return false,
                 _ => {}
             }
         }

@@ -150,10 +150,13 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
                 break;
             }
             let Some(message) = self.check(number, header, LONG) else { break };
-            if LONG {
+            // The caller has asked for the payload of the first. Behind the last one, the lines are left to the producer.
+            if LONG && next != first {
                 self.prefetch_payload::<H>(slot, header);
             }
-            H::will_read(&self.slot(next.wrapping_add(AHEAD - 1)).header);
+            if next.wrapping_add(1) != end {
+                H::will_read(&self.slot(next.wrapping_add(AHEAD - 1)).header);
+            }
             if !take(&message) {
                 break;
             }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Lanes: whole, in order, never over what was not taken, whatever a sender did.
+//! Rings: messages come whole and in order, and nothing is overwritten before it was dequeued, whatever a sender did.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -9,28 +9,37 @@ use crate::os::testing::{Child, Folder};
 
 const WORD: u64 = 0x1234_0000_0001;
 
-fn pair(folder: &Folder) -> (Lanes, Sender) {
-    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+/// Words of a ring: its second cursor; the header of slot 0, and its first word of payload or the position of that.
+const PAYLOAD_CURSOR: usize = 1;
+const HEADER: usize = 2;
+const POSITION: usize = 5;
+
+fn word(own: &Rings, number: usize) -> &AtomicU64 {
+    own.ring(0).words().nth(number).expect("a ring has more words")
+}
+
+fn pair(folder: &Folder) -> (Rings, Sender) {
+    let own = Rings::create(&folder.join(""), 3, 8).expect("made");
     let word = Identity::own().to_word();
-    let sender = Lanes::open(&folder.join(""), 3, 8, word).expect("there").claim(word, 5).expect("room");
+    let sender = Rings::open(&folder.join(""), 3, 8, word).expect("there").claim(word, 5).expect("room");
     (own, sender)
 }
 
 fn push(sender: &mut Sender, number: u64, length: usize) -> bool {
     let bytes: Vec<u8> = (0..length).map(|at| (at as u64 ^ number) as u8).collect();
     let envelope = Envelope { portal: 9, flags: 3, match_bits: number, header_data: !number };
-    // SAFETY: the lane has room for the length that it was told.
-    sender.push(&envelope, length, 0, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
+    // SAFETY: the ring has room for the length that it was told.
+    sender.enqueue_with(&envelope, length, 0, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
 }
 
-fn take(own: &Lanes, lane: usize) -> Option<(u64, usize)> {
-    let message = own.reader(lane).look().expect("no fault")?;
-    // SAFETY: a message lies within its lane.
+fn take(own: &Rings, ring: usize) -> Option<(u64, usize)> {
+    let message = own.reader(ring).poll().expect("no fault")?;
+    // SAFETY: a message lies within its ring.
     let bytes = unsafe { std::slice::from_raw_parts(message.bytes, message.length) };
     let number = message.envelope.match_bits;
     assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == (at as u64 ^ number) as u8), "bytes of another message");
     assert_eq!(message.envelope, Envelope { portal: 9, flags: 3, match_bits: number, header_data: !number });
-    own.reader(lane).pass(&message);
+    own.reader(ring).dequeue(&message);
     Some((number, message.length))
 }
 
@@ -68,41 +77,41 @@ fn bytes_of(number: u64, length: usize) -> Vec<u8> {
 }
 
 /// Leaves a message for a place; in turns of seven messages.
-fn leave(sender: &mut Sender, portal: u8, number: u64, length: usize) -> bool {
+fn enqueue(sender: &mut Sender, portal: u8, number: u64, length: usize) -> bool {
     let bytes = bytes_of(number, length);
     let envelope = Envelope { portal, flags: number as u8, match_bits: number, header_data: !number };
     let turn = (number / 7) as u32;
     // SAFETY: as many bytes.
     unsafe {
         match length > INLINE_BYTES {
-            true => return sender.leave_long(&envelope, bytes.as_ptr(), length, turn),
+            true => return sender.enqueue_long(&envelope, bytes.as_ptr(), length, turn),
             false if !sender.has_room() => return false,
-            false if copy::is_word(length) => sender.leave_word(&envelope, bytes.as_ptr(), length, turn),
-            false => sender.leave(&envelope, bytes.as_ptr(), length, turn),
+            false if copy::is_word(length) => sender.enqueue_word(&envelope, bytes.as_ptr(), length, turn),
+            false => sender.enqueue(&envelope, bytes.as_ptr(), length, turn),
         }
     }
     true
 }
 
 /// The same for place 9; what is found to be full is looked at again by the other way of sending.
-fn leave_or_push(sender: &mut Sender, number: u64, length: usize) -> bool {
+fn enqueue_either_way(sender: &mut Sender, number: u64, length: usize) -> bool {
     let envelope = Envelope { portal: 9, flags: number as u8, match_bits: number, header_data: !number };
     let bytes = bytes_of(number, length);
-    leave(sender, 9, number, length)
-        // SAFETY: the lane has room for the length that it was told.
-        || sender.push(&envelope, length, 1, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
+    enqueue(sender, 9, number, length)
+        // SAFETY: the ring has room for the length that it was told.
+        || sender.enqueue_with(&envelope, length, 1, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
 }
 
-/// Takes up to so many that lie in their cells alone in a run; the numbers of those that were taken.
-fn run(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
+/// Takes up to so many that lie in their slots alone in a run; the numbers of those that were taken.
+fn run(own: &Rings, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
     run_of::<false>(own, portal, most, takes)
 }
 
 /// The same of one sort or the other.
-fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
+fn run_of<const LONG: bool>(own: &Rings, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut taken = Vec::new();
     let mut reader = own.reader(0);
-    let mut take = |message: &Waiting| {
+    let mut take = |message: &RingMessage| {
         let number = message.envelope.match_bits;
         if !takes(number) {
             return false;
@@ -111,7 +120,7 @@ fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u
         assert_eq!(message.envelope, expected);
         let mut bytes = vec![0xee; message.length + 1];
         // SAFETY: room for more than all of it.
-        unsafe { message.copy_to::<LONG>(bytes.as_mut_ptr()) };
+        unsafe { message.copy_part::<LONG>(bytes.as_mut_ptr(), message.length) };
         assert_eq!(bytes.pop(), Some(0xee), "more was copied than the message has");
         assert_eq!(bytes, bytes_of(number, message.length));
         taken.push(number);
@@ -120,14 +129,14 @@ fn run_of<const LONG: bool>(own: &Lanes, portal: u8, most: u64, takes: impl Fn(u
     // Every second run begins with one by itself.
     let mut left = most;
     if most % 2 == 1
-        && let Some(seen) = own.next(0).filter(|seen| seen.portal() == portal)
+        && let Some(seen) = own.poll(0).filter(|seen| seen.portal() == portal)
         && let Some(first) = reader.first::<LONG>(seen).filter(&mut take)
     {
-        reader.pass(&first);
+        reader.dequeue(&first);
         left -= 1;
     }
-    reader.take_run::<LONG>(portal, left, take);
-    assert_eq!(reader.taken(), taken.len() as u64);
+    reader.dequeue_run::<LONG>(portal, left, take);
+    assert_eq!(reader.dequeued(), taken.len() as u64);
     taken
 }
 
@@ -139,14 +148,14 @@ fn runs_take_whole_messages_of_every_length_in_order() {
     let (mut sent, mut taken) = (0u64, 0u64);
     for round in 0..3000 {
         for _ in 0..round % 9 {
-            sent += u64::from(leave_or_push(&mut sender, sent, length(sent)));
+            sent += u64::from(enqueue_either_way(&mut sender, sent, length(sent)));
         }
         let most = round % 6;
         let got = run(&own, 9, most, |_| true);
         assert_eq!(got, (taken..(taken + most).min(sent)).collect::<Vec<_>>());
         taken += got.len() as u64;
     }
-    taken += run(&own, 9, CELLS, |_| true).len() as u64;
+    taken += run(&own, 9, Ring::SLOTS, |_| true).len() as u64;
     assert_eq!(taken, sent);
     assert!(sender.is_empty() && sent > 5000, "{sent}");
 }
@@ -164,12 +173,12 @@ fn runs_of_both_sorts_take_turns() {
     let (mut sent, mut taken, mut runs) = (0u64, 0u64, [0; 2]);
     for round in 0..4000 {
         for _ in 0..round % 9 {
-            sent += u64::from(leave_or_push(&mut sender, sent, length(sent)));
+            sent += u64::from(enqueue_either_way(&mut sender, sent, length(sent)));
         }
         for most in 1..round % 5 {
             let is_long = length(taken) > INLINE_BYTES;
-            let glimpse = own.next(0).map(|glimpse| (glimpse.portal(), glimpse.is_long()));
-            assert_eq!(glimpse, (taken < sent).then_some((9, is_long)));
+            let polled = own.poll(0).map(|polled| (polled.portal(), polled.is_long()));
+            assert_eq!(polled, (taken < sent).then_some((9, is_long)));
             let got = if is_long { run_of::<true>(&own, 9, most, |_| true) } else { run(&own, 9, most, |_| true) };
             let same =
                 (taken..sent).take(most as usize).take_while(|&number| (length(number) > INLINE_BYTES) == is_long);
@@ -185,22 +194,22 @@ fn runs_of_both_sorts_take_turns() {
 fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
     let folder = Folder::new();
     let owner = Identity::own().to_word();
-    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+    let own = Rings::create(&folder.join(""), 3, 8).expect("made");
     // As if so many messages had been sent and taken.
-    own.mapping.grow(HEADER_BYTES + LANE_BYTES).expect("memory");
-    own.ends(0).taken.store(u64::from(u32::MAX) - 4, SeqCst);
-    let mut sender = Lanes::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 5).expect("room");
+    own.mapping.grow(HEADER_BYTES + RING_BYTES).expect("memory");
+    own.ring(0).set_cursors(u64::from(u32::MAX) - 4, 0);
+    let mut sender = Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 5).expect("room");
     for (number, portal) in [(1, 9), (2, 9), (3, 10), (4, 9)] {
-        assert!(leave(&mut sender, portal, number, 8));
+        assert!(enqueue(&mut sender, portal, number, 8));
     }
     assert_eq!(run(&own, 9, 8, |number| number != 2), [1]);
     assert_eq!(run(&own, 9, 8, |_| true), [2]);
     assert_eq!(run(&own, 9, 8, |_| true), []);
     assert_eq!(run(&own, 10, 8, |_| true), [3]);
-    assert!(push(&mut sender, 5, INLINE_BYTES + 1) && leave(&mut sender, 9, 6, 3));
+    assert!(push(&mut sender, 5, INLINE_BYTES + 1) && enqueue(&mut sender, 9, 6, 3));
     // The number of 4 is the last before they begin anew.
     assert_eq!(run(&own, 9, 8, |_| true), [4]);
-    assert_eq!(run(&own, 9, 8, |_| true), [], "longer than a cell");
+    assert_eq!(run(&own, 9, 8, |_| true), [], "longer than a slot");
     assert_eq!(take(&own, 0), Some((5, INLINE_BYTES + 1)));
     assert_eq!(run(&own, 9, 8, |_| true), [6]);
 }
@@ -210,45 +219,45 @@ fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
 fn what_was_seen_is_read_once_and_only_while_it_is_the_next() {
     let folder = Folder::new();
     let (own, mut sender) = pair(&folder);
-    assert!(own.next(0).is_none());
+    assert!(own.poll(0).is_none());
     assert!(push(&mut sender, 1, 8) && push(&mut sender, 2, INLINE_BYTES + 1));
-    let (seen, later) = (own.next(0).expect("there"), own.next(0).expect("there"));
+    let (seen, later) = (own.poll(0).expect("there"), own.poll(0).expect("there"));
     let mut reader = own.reader_from(0, seen).expect("nobody took it");
-    assert!(reader.first::<true>(seen).is_none(), "it lies in its cell alone");
+    assert!(reader.first::<true>(seen).is_none(), "it lies in its slot alone");
     let first = reader.first::<false>(seen).expect("there");
     assert_eq!((first.envelope.match_bits, first.length), (1, 8));
-    reader.pass(&first);
+    reader.dequeue(&first);
     assert!(own.reader_from(0, later).is_none(), "it was taken");
-    let seen = own.next(0).expect("there");
+    let seen = own.poll(0).expect("there");
     assert!(seen.is_long() && own.reader_from(0, seen).is_some_and(|reader| reader.first::<false>(seen).is_none()));
     assert_eq!(take(&own, 0), Some((2, INLINE_BYTES + 1)));
-    assert!(own.reader_from(0, seen).is_none() && own.next(0).is_none());
+    assert!(own.reader_from(0, seen).is_none() && own.poll(0).is_none());
 }
 
 #[test]
-fn a_full_lane_takes_no_more_until_something_was_taken() {
+fn a_full_ring_takes_no_more_until_something_was_taken() {
     let folder = Folder::new();
     let (own, mut sender) = pair(&folder);
     let held = (0..).take_while(|&number| push(&mut sender, number, 8)).count() as u64;
-    assert_eq!(held, CELLS);
+    assert_eq!(held, Ring::SLOTS);
     assert_eq!(take(&own, 0), Some((0, 8)));
     assert!(push(&mut sender, held, 8) && !push(&mut sender, held, 8));
     while take(&own, 0).is_some() {}
     let large = (0..).take_while(|&number| push(&mut sender, number, MESSAGE_BYTES_MAX)).count() as u64;
-    assert_eq!(large, DATA_BYTES / MESSAGE_BYTES_MAX as u64);
+    assert_eq!(large, Ring::PAYLOAD_BYTES / MESSAGE_BYTES_MAX as u64);
     assert!(!push(&mut sender, 0, MESSAGE_BYTES_MAX + 1));
 }
 
 #[test]
 fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
     let folder = Folder::new();
-    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+    let own = Rings::create(&folder.join(""), 3, 8).expect("made");
     let owner = Identity::own().to_word();
     let directory = folder.join("");
     let child = Child::fork(|| {
         let word = Identity::own().to_word();
-        let lanes = Lanes::open(&directory, 3, 8, owner).expect("there");
-        let mut sender = lanes.claim(word, 6).expect("room");
+        let rings = Rings::open(&directory, 3, 8, owner).expect("there");
+        let mut sender = rings.claim(word, 6).expect("room");
         i32::from(!(push(&mut sender, 1, 8) && push(&mut sender, 2, 100)))
     });
     assert_eq!(child.exit_code(), Some(0));
@@ -257,7 +266,7 @@ fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
     assert_eq!((take(&own, 0), take(&own, 0)), (Some((1, 8)), Some((2, 100))));
     own.clear_dead();
     assert_eq!(own.claimed(), 0);
-    let mut sender = Lanes::open(&folder.join(""), 3, 8, owner).expect("there").claim(WORD, 7).expect("room");
+    let mut sender = Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(WORD, 7).expect("room");
     assert!(push(&mut sender, 3, 50));
     assert_eq!((own.sender(0), take(&own, 0)), (7, Some((3, 50))));
 }
@@ -268,18 +277,18 @@ fn a_message_is_whole_whose_bytes_were_given_back_already() {
     let folder = Folder::new();
     let (own, mut sender) = pair(&folder);
     assert!((1..4).all(|number| push(&mut sender, number, 1000)));
-    own.ends(0).data_taken.store(1024, SeqCst);
+    own.ring(0).set_cursors(0, 1024);
     assert_eq!([(); 3].map(|()| take(&own, 0)), [1, 2, 3].map(|number| Some((number, 1000))));
-    assert_eq!(own.ends(0).data_taken.load(SeqCst), 3 * 1024);
+    assert_eq!(word(&own, PAYLOAD_CURSOR).load(SeqCst), 3 * 1024);
 }
 
 #[test]
 fn ends_may_be_closed_while_both_processes_go_on() {
     let folder = Folder::new();
     let (directory, owner) = (folder.join(""), Identity::own().to_word());
-    let claim = || Lanes::open(&directory, 3, 8, owner).expect("there").claim(owner, 5);
-    let own = Lanes::create(&directory, 3, 8).expect("made");
-    for round in 0..2 * LANES as u64 {
+    let claim = || Rings::open(&directory, 3, 8, owner).expect("there").claim(owner, 5);
+    let own = Rings::create(&directory, 3, 8).expect("made");
+    for round in 0..2 * RINGS as u64 {
         let mut sender = claim().expect("room");
         assert!(push(&mut sender, round, 8) && sender.is_open() && !sender.is_closed());
         drop(sender);
@@ -290,26 +299,26 @@ fn ends_may_be_closed_while_both_processes_go_on() {
         assert_eq!(own.claimed(), 0);
     }
     let sender = claim().expect("room");
-    own.set_direct(true);
+    own.set_bypass(true);
     assert!(!sender.is_open() && !sender.is_closed());
     drop(own);
     assert!(!sender.is_open() && sender.is_closed());
-    let own = Lanes::create(&directory, 3, 8).expect("made");
+    let own = Rings::create(&directory, 3, 8).expect("made");
     assert!(sender.is_closed(), "those of before");
     assert!(push(&mut claim().expect("room"), 1, 8) && take(&own, 0) == Some((1, 8)));
 }
 
 #[test]
-fn lanes_of_another_process_or_version_are_refused_and_all_can_be_claimed() {
+fn rings_of_another_process_or_version_are_refused_and_all_can_be_claimed() {
     let folder = Folder::new();
-    let own = Lanes::create(&folder.join(""), 3, 8).expect("made");
+    let own = Rings::create(&folder.join(""), 3, 8).expect("made");
     let owner = Identity::own().to_word();
-    assert!(Lanes::open(&folder.join(""), 3, 8, owner ^ 1).is_none());
-    assert!(Lanes::open(&folder.join(""), 4, 8, owner).is_none());
+    assert!(Rings::open(&folder.join(""), 3, 8, owner ^ 1).is_none());
+    assert!(Rings::open(&folder.join(""), 4, 8, owner).is_none());
     let senders: Vec<Sender> =
-        (0..LANES).filter_map(|_| Lanes::open(&folder.join(""), 3, 8, owner)?.claim(owner, 1)).collect();
-    assert_eq!((senders.len(), own.claimed()), (LANES, u64::MAX));
-    assert!(Lanes::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 1).is_none());
+        (0..RINGS).filter_map(|_| Rings::open(&folder.join(""), 3, 8, owner)?.claim(owner, 1)).collect();
+    assert_eq!((senders.len(), own.claimed()), (RINGS, u64::MAX));
+    assert!(Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 1).is_none());
 }
 
 #[test]
@@ -317,16 +326,16 @@ fn what_no_sender_writes_is_a_fault() {
     let folder = Folder::new();
     let (own, mut sender) = pair(&folder);
     assert!(push(&mut sender, 1, 8));
-    own.cell(0, 0).head.store(1 | 9 << 32 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
-    assert_eq!(own.reader(0).look().map(|_| ()), Err(LaneFault));
+    word(&own, HEADER).store(1 | 9 << 32 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
+    assert_eq!(own.reader(0).poll().map(|_| ()), Err(Fault));
     assert_eq!(run_of::<true>(&own, 9, 8, |_| true), []);
-    // Bytes that end past the lane's.
-    own.cell(0, 0).head.store(1 | 9 << 32 | 200 << 48, SeqCst);
-    own.cell(0, 0).bytes[0].store(7 * DATA_BYTES - 199, SeqCst);
-    assert_eq!(own.reader(0).look().map(|_| ()), Err(LaneFault));
+    // Bytes that end past the ring's.
+    word(&own, HEADER).store(1 | 9 << 32 | 200 << 48, SeqCst);
+    word(&own, POSITION).store(7 * Ring::PAYLOAD_BYTES - 199, SeqCst);
+    assert_eq!(own.reader(0).poll().map(|_| ()), Err(Fault));
     assert_eq!(run_of::<true>(&own, 9, 8, |_| true), []);
-    own.cell(0, 0).bytes[0].store(7 * DATA_BYTES - 200, SeqCst);
-    assert!(own.reader(0).look().is_ok_and(|message| message.is_some()));
+    word(&own, POSITION).store(7 * Ring::PAYLOAD_BYTES - 200, SeqCst);
+    assert!(own.reader(0).poll().is_ok_and(|message| message.is_some()));
     own.close(0);
     assert_eq!(own.claimed(), 0);
 }

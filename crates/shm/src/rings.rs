@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Rings: where senders enqueue small messages for a NIC whose owner polls.
+//!
+//! A NIC's owner may keep a file `<pid>.<ni>.rings` beside its segment. A sender claims one ring of it and is the only
+//! one to write there. What a ring is, and every rule for its cursors, is in [`selvedge_nic::ring`]; here are the file, the claims, and the
+//! copying of payload. A message in a ring has not been matched: the holder of the NIC's lock dequeues it, as a
+//! rule the owner; a sender whose next message must bypass the ring dequeues its own messages first ([`crate::direct`]).
+//!
+//! Invariants
+//! 1. Only holders of the NIC's lock dequeue; only the process that claimed a ring enqueues there.
+//! 2. A ring belongs to the process that its claim names, until the owner clears it. The owner does so when the ring is empty and that
+//!    process is dead, or has given the ring up.
+//! 3. Rings that their owner has closed say so, and no sender enqueues there: the same process may make others under the same name.
+//! 4. A reference to a ring is made only where the file holds it. Peers could store any bit into `claimed`, so its owner looks at the
+//!    file's length when it sees a new one.
+//!
+//! | file | what |
+//! |---|---|
+//! | here | a NIC's rings: the file, and the claims |
+//! | [`sender`] | enqueuing |
+//! | [`reader`] | dequeuing |
+//!
+//! Cost: 162 KiB for each ring that was ever claimed; a poll of a ring without a message is one load of each of two lines.
+
+mod reader;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{
+    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+};
+
+use selvedge_nic::ring;
+
+use crate::os::lines;
+use crate::os::mapping::{MapError, Mapping};
+use crate::os::process::Identity;
+
+pub use reader::{Reader, RingMessage};
+pub use ring::{Envelope, Fault, INLINE_BYTES, PolledHeader};
+pub use sender::Sender;
+
+/// Senders that may have a ring to one NIC; the messages of others bypass the rings.
+pub const RINGS: usize = 64;
+/// The longest message that goes through a ring.
+pub const MESSAGE_BYTES_MAX: usize = Ring::MESSAGE_BYTES_MAX;
+
+/// A ring of 256 messages and 128 KiB of payload.
+type Ring = ring::Ring<256, { (128 << 10) / 8 }>;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"SELVRING");
+const HEADER_BYTES: u64 = 4096;
+const RING_BYTES: u64 = size_of::<Ring>() as u64;
+const RESERVED_BYTES: u64 = HEADER_BYTES + RINGS as u64 * RING_BYTES;
+
+/// Which process sends through a ring.
+#[repr(C, align(16))]
+struct Claim {
+    /// The home's word for a process; 0 for none, [`GIVEN_UP`] for one that has closed its end.
+    owner: AtomicU64,
+    /// The sender's name for itself: nid << 32 | pid.
+    id: AtomicU64,
+}
+
+#[repr(C, align(128))]
+struct Header {
+    magic: u64,
+    version: u32,
+    rings: u32,
+    owner: u64,
+    /// How senders reach the NIC: one of [`routing`].
+    routing: AtomicU32,
+    reserved: u32,
+    /// Bit i: ring i is claimed, and the file has its memory.
+    claimed: AtomicU64,
+    claims: [Claim; RINGS],
+}
+
+/// How senders reach a NIC.
+mod routing {
+    /// Through the rings.
+    pub const OPEN: u32 = 0;
+    /// Directly, as something waits for messages to be matched at once.
+    pub const BYPASS: u32 = 1;
+    /// Not at all: these rings are closed.
+    pub const CLOSED: u32 = 2;
+}
+
+/// The owner of a ring that waits to be cleared.
+const GIVEN_UP: u64 = u64::MAX;
+
+const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && RINGS.is_power_of_two());
+
+/// What the processor is told of the cache lines of a ring.
+enum Lines {}
+
+impl ring::Hints for Lines {
+    #[inline(always)]
+    fn will_read(word: &AtomicU64) {
+        lines::about_to_read(std::ptr::from_ref(word).cast());
+    }
+
+    #[inline(always)]
+    fn will_read_bytes(word: &AtomicU64, bytes: usize) {
+        let first = std::ptr::from_ref(word).cast::<u8>();
+        for line in (0..bytes).step_by(64) {
+            lines::about_to_read(first.wrapping_add(line));
+        }
+    }
+
+    #[inline(always)]
+    fn will_write(word: &AtomicU64) {
+        lines::take(word);
+    }
+
+    #[inline(always)]
+    fn opaque(value: u64) -> u64 {
+        #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+        {
+            let mut value = value;
+            // SAFETY: no instructions.
+            unsafe { core::arch::asm!("/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)) };
+            value
+        }
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+        value
+    }
+}
+
+/// The rings to one NIC, mapped.
+#[derive(Debug)]
+pub struct Rings {
+    mapping: Mapping,
+    path: PathBuf,
+    own: bool,
+    /// Bit i: the file was seen to hold ring i.
+    held: AtomicU64,
+}
+
+impl Rings {
+    /// The file of a NIC's rings.
+    pub fn path(directory: &Path, id: u64, ni: u32) -> PathBuf {
+        directory.join(format!("{id}.{ni}.rings"))
+    }
+
+    /// Makes the file, for the NIC's owner.
+    pub fn create(directory: &Path, id: u64, ni: u32) -> Result<Rings, MapError> {
+        let path = Rings::path(directory, id, ni);
+        let making = path.with_extension(format!("making.{}", std::process::id()));
+        for stale in [&making, &path] {
+            let _ = std::fs::remove_file(stale);
+        }
+        let mapping = Mapping::create(&making, HEADER_BYTES, RESERVED_BYTES)?;
+        let rings = Rings { mapping, path, own: true, held: AtomicU64::new(0) };
+        let header = Header {
+            magic: MAGIC,
+            version: ring::VERSION,
+            rings: RINGS as u32,
+            owner: Identity::own().to_word(),
+            routing: AtomicU32::new(routing::OPEN),
+            reserved: 0,
+            claimed: AtomicU64::new(0),
+            claims: [const { Claim { owner: AtomicU64::new(0), id: AtomicU64::new(0) } }; RINGS],
+        };
+        // SAFETY: the mapping is page-aligned, larger than the header, and no other process has it before the rename.
+        unsafe { rings.mapping.base().cast::<Header>().write(header) };
+        std::fs::rename(&making, &rings.path)
+            .map_err(|error| MapError::Io { path: rings.path.clone(), source: error })?;
+        Ok(rings)
+    }
+
+    /// Maps a peer's. None: it has no file, or one of another version, or it belongs to another process than `owner`.
+    pub fn open(directory: &Path, id: u64, ni: u32, owner: u64) -> Option<Rings> {
+        let path = Rings::path(directory, id, ni);
+        let mapping = Mapping::open(&path, HEADER_BYTES, RESERVED_BYTES).ok()?;
+        let rings = Rings { mapping, path, own: false, held: AtomicU64::new(0) };
+        let header = rings.header();
+        let fits = header.magic == MAGIC && header.version == ring::VERSION && header.owner == owner;
+        fits.then_some(rings)
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: the file holds at least the header; its fields are integers, those that change atomic.
+        unsafe { &*self.mapping.base().cast::<Header>() }
+    }
+
+    /// The address of a ring, within the reserve.
+    #[inline(always)]
+    fn base(&self, index: usize) -> *mut u8 {
+        let offset = HEADER_BYTES as usize + index * RING_BYTES as usize;
+        self.mapping.base().wrapping_add(offset)
+    }
+
+    /// A claimed ring.
+    #[inline(always)]
+    fn ring(&self, index: usize) -> &Ring {
+        debug_assert!(index < RINGS);
+        // SAFETY: a ring lies within the reserve, aligned, and the file holds a claimed one; it is made of atomics, and any bits are a value.
+        unsafe { &*self.base(index).cast::<Ring>() }
+    }
+
+    // ---- the owner, and any holder of its NIC's lock ----
+
+    /// Makes senders bypass the rings, or use them again.
+    pub fn set_bypass(&self, bypass: bool) {
+        self.header().routing.store(if bypass { routing::BYPASS } else { routing::OPEN }, SeqCst);
+    }
+
+    /// Rings that are claimed, a bit for each. The file holds them, whatever a peer has stored.
+    #[inline(always)]
+    pub fn claimed(&self) -> u64 {
+        let claimed = self.header().claimed.load(Acquire);
+        let held = self.held.load(Relaxed);
+        if claimed & !held != 0 { self.claimed_of_file(claimed) } else { claimed }
+    }
+
+    #[cold]
+    fn claimed_of_file(&self, claimed: u64) -> u64 {
+        let bytes = self.mapping.file_bytes().unwrap_or(0);
+        let rings = bytes.saturating_sub(HEADER_BYTES) / RING_BYTES;
+        let held = if rings >= RINGS as u64 { u64::MAX } else { (1 << rings) - 1 };
+        self.held.store(held, Relaxed);
+        claimed & held
+    }
+
+    /// The sender of a ring: nid << 32 | pid, by its own word.
+    #[inline(always)]
+    pub fn sender(&self, index: usize) -> u64 {
+        self.header().claims[index].id.load(Relaxed)
+    }
+
+    /// Whether a claimed ring has a message. The answer is final only for the holder of the NIC's lock.
+    #[inline(always)]
+    pub fn has_message(&self, index: usize) -> bool {
+        self.poll(index).is_some()
+    }
+
+    /// The header of a claimed ring's next message, if there is one. As final as [`Rings::has_message`].
+    #[inline(always)]
+    pub fn poll(&self, index: usize) -> Option<PolledHeader> {
+        self.ring(index).poll()
+    }
+
+    /// Asks for the payload of a long message that was polled. It crosses while the lock is taken and the receive found.
+    #[inline(always)]
+    pub fn prefetch(&self, index: usize, polled: PolledHeader) {
+        self.ring(index).prefetch::<Lines>(polled);
+    }
+
+    /// To dequeue from a claimed ring. Under the NIC's lock, for as long as it is held.
+    #[inline(always)]
+    pub fn reader(&self, index: usize) -> Reader<'_> {
+        Reader::new(self.ring(index))
+    }
+
+    /// The same for a message that was polled. None: it has been dequeued since.
+    #[inline(always)]
+    pub fn reader_from(&self, index: usize, polled: PolledHeader) -> Option<Reader<'_>> {
+        let reader = self.reader(index);
+        (reader.next_number() == polled.number()).then_some(reader)
+    }
+
+    /// Clears rings that are empty and whose senders have ended or given them up. Under the NIC's lock, by its owner.
+    pub fn clear_dead(&self) {
+        let header = self.header();
+        let mut left = self.claimed();
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let claim = &header.claims[index];
+            let owner = claim.owner.load(Acquire);
+            if (owner == GIVEN_UP || !Identity::word_is_alive(owner)) && !self.has_message(index) {
+                header.claimed.fetch_and(!(1 << index), SeqCst);
+                claim.owner.store(0, Release);
+            }
+        }
+    }
+
+    /// Reads no more from a ring, as something lies there that no sender writes.
+    pub fn close(&self, index: usize) {
+        self.header().claimed.fetch_and(!(1 << index), SeqCst);
+    }
+
+    // ---- a sender ----
+
+    /// Claims a ring for the process of this word, which names itself `id`. None: all are claimed, or there is no
+    /// memory for one more.
+    pub fn claim(self, word: u64, id: u64) -> Option<Sender> {
+        let free = |claim: &Claim| {
+            claim.owner.load(Relaxed) == 0 && claim.owner.compare_exchange(0, word, SeqCst, Relaxed).is_ok()
+        };
+        let index = self.header().claims.iter().position(free)?;
+        let header = self.header();
+        if self.mapping.grow(HEADER_BYTES + (index as u64 + 1) * RING_BYTES).is_err() {
+            header.claims[index].owner.store(0, SeqCst);
+            return None;
+        }
+        header.claims[index].id.store(id, SeqCst);
+        header.claimed.fetch_or(1 << index, SeqCst);
+        Some(Sender::new(self, index))
+    }
+}
+
+impl Drop for Rings {
+    fn drop(&mut self) {
+        if self.own {
+            self.header().routing.store(routing::CLOSED, SeqCst);
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}

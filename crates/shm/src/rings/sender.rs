@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Messages into a ring, by the process that has claimed it.
+
+use std::ptr;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::{Relaxed, Release};
+
+use selvedge_nic::ring::{Envelope, INLINE_BYTES, Producer};
+
+use super::{GIVEN_UP, Lines, MESSAGE_BYTES_MAX, Ring, Rings, routing};
+use crate::os::copy;
+use crate::os::process::Identity;
+
+/// This process's ring to a NIC.
+#[derive(Debug)]
+pub struct Sender {
+    rings: Rings,
+    index: usize,
+    /// The ring, and the routing state of its NIC, within the mapping of `rings`.
+    ring: *mut Ring,
+    routing: *const AtomicU32,
+    producer: Producer,
+}
+
+impl Sender {
+    /// Of the process that has claimed a ring.
+    pub(super) fn new(rings: Rings, index: usize) -> Sender {
+        let producer = rings.ring(index).producer();
+        let (ring, routing) = (rings.base(index).cast(), &raw const rings.header().routing);
+        Sender { rings, index, ring, routing, producer }
+    }
+
+    #[inline(always)]
+    fn routing(&self) -> u32 {
+        // SAFETY: the mapping lives as long as the sender; an atomic.
+        unsafe { (*self.routing).load(Relaxed) }
+    }
+
+    /// Whether messages go through the ring now.
+    #[inline(always)]
+    pub fn is_open(&self) -> bool {
+        self.routing() == routing::OPEN
+    }
+
+    /// Whether the NIC's owner has closed its rings: it dequeues nothing that is enqueued here.
+    #[inline(always)]
+    pub fn is_closed(&self) -> bool {
+        self.routing() == routing::CLOSED
+    }
+
+    /// Whether everything sent has been dequeued.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.rings.ring(self.index).is_drained(&self.producer)
+    }
+
+    /// Which of the NIC's rings it is.
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// The rings, and which one it is: for dequeuing under the NIC's lock.
+    pub(crate) fn parts(&self) -> (&Rings, usize) {
+        (&self.rings, self.index)
+    }
+
+    /// Whether there is a slot for a message, as far as is known without a load of the ring.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.producer.has_room()
+    }
+
+    /// The ring, its address, and how far its sender is.
+    #[inline(always)]
+    fn ring(&mut self) -> (&Ring, *mut u8, &mut Producer) {
+        // SAFETY: a claimed ring, which the file holds and whose mapping lives as long as the sender; made of atomics.
+        (unsafe { &*self.ring }, self.ring.cast(), &mut self.producer)
+    }
+
+    /// Enqueues a message of no more than [`INLINE_BYTES`], for which there is room.
+    ///
+    /// Messages of one `turn` are a burst: this process has received nothing in between.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    #[inline(always)]
+    pub unsafe fn enqueue(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) {
+        debug_assert!(length <= INLINE_BYTES);
+        // SAFETY: the caller's bytes; a slot has room for so many.
+        self.enqueue_inline(envelope, length, turn, |to| unsafe { copy::few(from, to, length) });
+    }
+
+    /// The same of a word, or half of one, or nothing ([`copy::is_word`]): no register need be kept over calls of other functions.
+    ///
+    /// # Safety
+    /// As of [`Sender::enqueue`].
+    #[inline(always)]
+    pub unsafe fn enqueue_word(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) {
+        self.enqueue_inline(envelope, length, turn, |to| {
+            // SAFETY: the caller's bytes; a slot has room for so many.
+            let copied = unsafe { copy::word(from, to, length) };
+            debug_assert!(copied);
+        });
+    }
+
+    /// Fills the next slot, which is free and has room for so much.
+    #[inline(always)]
+    fn enqueue_inline(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) {
+        debug_assert!(self.has_room());
+        let (ring, base, producer) = self.ring();
+        fill(base.wrapping_add(ring.next_inline(producer)));
+        ring.publish::<Lines>(producer, envelope, length, turn);
+    }
+
+    /// The same of a longer one, of no more than [`MESSAGE_BYTES_MAX`]. False: there is no room now.
+    ///
+    /// # Safety
+    /// `from` is readable for `length` bytes.
+    #[inline(always)]
+    pub unsafe fn enqueue_long(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) -> bool {
+        // SAFETY: the caller's bytes; the room that was reserved is for so many.
+        self.reserve_and_fill(envelope, length, turn, |to| unsafe { ptr::copy_nonoverlapping(from, to, length) })
+    }
+
+    /// Enqueues a message of `length` bytes, which `fill` writes to the address that it is given. False: there is no room now.
+    ///
+    /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::enqueue`].
+    #[inline(always)]
+    pub fn enqueue_with(&mut self, envelope: &Envelope, length: usize, turn: u32, fill: impl FnMut(*mut u8)) -> bool {
+        if length > INLINE_BYTES {
+            return length <= MESSAGE_BYTES_MAX && self.reserve_and_fill(envelope, length, turn, fill);
+        }
+        let (ring, _, producer) = self.ring();
+        if !ring.has_slot(producer) {
+            return false;
+        }
+        self.enqueue_inline(envelope, length, turn, fill);
+        true
+    }
+
+    #[inline(always)]
+    fn reserve_and_fill(
+        &mut self,
+        envelope: &Envelope,
+        length: usize,
+        turn: u32,
+        mut fill: impl FnMut(*mut u8),
+    ) -> bool {
+        let (ring, base, producer) = self.ring();
+        let Some(reserved) = ring.reserve(producer, length) else { return false };
+        fill(base.wrapping_add(reserved.offset));
+        ring.publish_reserved::<Lines>(producer, envelope, length, turn, reserved);
+        true
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        // Not by a forked child: the ring is its parent's.
+        let owner = &self.rings.header().claims[self.index].owner;
+        let _ = owner.compare_exchange(Identity::own().to_word(), GIVEN_UP, Release, Relaxed);
+    }
+}
