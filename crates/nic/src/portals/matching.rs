@@ -303,10 +303,8 @@ impl Nic<'_> {
     pub(crate) fn chain_entry(&mut self, index: u32) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let (portal, Some(list)) = (u32::from(record.portal), list_of(record)) else { return };
-        if list == 0 {
-            if self.put_on_short_list(portal, index) {
-                return;
-            }
+        if list == 0 && self.put_on_short_list(portal, index) {
+            return;
         }
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
             entry.entries[list] = entry.entries[list].wrapping_add(1);
