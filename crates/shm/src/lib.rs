@@ -27,7 +27,7 @@
 //! | [`window`] | a peer's memory and counters, for who stores there itself |
 //! | [`os`] | what is needed of Linux |
 //!
-//! Rules of locking and death (ARCHITECTURE.md has the reasons)
+//! Rules of locking and death (docs/design/death.md has the reasons)
 //! 1. A thread holds at most one NIC's lock, never across a system call that can block, nor while it runs the
 //!    program's code, nor while it waits for the holders of grants.
 //! 2. The lock names its holder. Whoever finds the holder dead takes the lock over and rebuilds the tables.
