@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Counting events (Portals 4.3, "Lightweight Counting Events").
 //!
-//! A counter is changed by the holder of the NIC's lock and read by anyone. A change that reaches the lowest
-//! threshold that a triggered operation waits for moves that operation, and others due, to the fire queue.
+//! The holder of the NIC's lock changes a counter; anyone may read it. Each change is compared with the lowest
+//! threshold among the counter's triggered operations. If the count reaches it, the NIC moves that operation, and the
+//! others that are due, to the fire queue.
 //!
-//! A sender that writes the target's memory in place may count in place as well: in a *lane*, a word of the
-//! counter that only this sender stores to (no lock, no read-modify-write: what counts is one crossing of the
-//! line, as for a flag). It has nothing to do with the rings of messages. Lanes have no thresholds, so a counter has lanes in use or
-//! triggered operations, never both. A lane that was given with a grant ([`super::grants`]) is free again when the grant is revoked,
-//! and keeps what it holds.
+//! A sender whose memory map includes the target's memory may also count without the lock, in a *lane*. A lane is a
+//! word of the counter that only this sender stores to. It needs no lock and no read-modify-write: as for a flag, the
+//! cost is one transfer of the cache line. Lanes have nothing to do with the rings of messages. Lanes have no
+//! thresholds, so a counter has lanes in use or triggered operations, never both. Some lanes come with a grant
+//! ([`super::grants`]). Such a lane is free again when the grant is revoked, and it keeps its value.
 //!
-//! Cost: one cache line, plain stores; whoever reads reads one line, or three where more than [`NEAR_LANES`] senders have lanes.
+//! Cost: one cache line and plain stores. A reader reads one line, or three if more than [`NEAR_LANES`] senders have
+//! lanes.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -23,29 +25,30 @@ use crate::tables::{CounterBook, slot};
 /// Status of counters.
 pub const LIVE: u32 = 1;
 
-/// Set in the owner of a lane that belongs to a grant; the rest is the grant's slot.
+/// Flag in a lane's owner word: the lane belongs to a grant. The other bits are the grant's slot.
 pub(super) const GRANTED: u32 = 1 << 31;
 
-/// How a sender counts in place.
+/// How a sender counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
     /// By plain stores to the lane with this index.
     Own(usize),
-    /// By atomic additions to [`Counter::common`]: others have all lanes.
+    /// By atomic additions to [`Counter::common`], because other senders have all lanes.
     Common,
-    /// Not at all: operations wait for the counter, so it counts under the lock.
+    /// Under the lock only, because triggered operations wait for the counter.
     Locked,
 }
 
 impl<'a> Signals<'a> {
-    /// The live counter that this refers to.
+    /// The live counter that a reference names.
     #[inline(always)]
     pub fn counter(&self, reference: u32) -> Option<&'a Counter> {
         let (counter, live) = self.counter_record(reference)?;
         (counter.slot.load(Acquire) == live).then_some(counter)
     }
 
-    /// The record that a reference names, and what its slot says while the counter lives: for who looks at it again and again.
+    /// The record that a reference names, and the value of its slot while the counter lives. A caller that polls the
+    /// counter keeps both.
     #[inline(always)]
     pub fn counter_record(&self, reference: u32) -> Option<(&'a Counter, u32)> {
         let (index, generation) = self.encodings.counters.decode(reference);
@@ -53,8 +56,9 @@ impl<'a> Signals<'a> {
     }
 }
 
-/// The looks of somebody who waits for a counter: most of them at the one word that it has counted most in, and will most likely
-/// count in next. A processor that is reading several words of a line while that is taken away begins all of them anew.
+/// The state of a thread that polls a counter. Most polls read one word only: the one with the highest count, which is
+/// the likeliest to change next. This saves time because a processor that reads several words of a line restarts all
+/// these loads when another processor takes the line away.
 pub struct Watch<'a> {
     word: &'a AtomicU64,
     seen: u64,
@@ -62,10 +66,10 @@ pub struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Looks between two at all of the counter.
+    /// Every so many polls, one reads the whole counter.
     const LOOKS: u32 = 8;
 
-    /// Whether this look is to be at all of it. The first is.
+    /// Whether this poll must read the whole counter. The first one must.
     #[inline(always)]
     pub fn is_due(&mut self) -> bool {
         let (now, turn) = (self.word.load(Acquire), self.looks % Watch::LOOKS == 0);
@@ -77,7 +81,7 @@ impl Watch<'_> {
 }
 
 impl Counter {
-    /// To wait for it.
+    /// Starts to poll this counter.
     #[inline(always)]
     pub fn watch(&self) -> Watch<'_> {
         let word = self
@@ -87,20 +91,20 @@ impl Counter {
         Watch { word, seen: word.load(Relaxed), looks: 0 }
     }
 
-    /// Successes, however they were counted. The words are of one line and each only grows, so what this gives lies
-    /// between what was there when it began and when it ended.
+    /// Successes, from all sources. Each word only grows. So the sum lies between the true count at the start of this
+    /// call and the true count at its end.
     #[inline(always)]
     pub fn arrived(&self) -> u64 {
         self.success.load(Acquire).wrapping_add(self.in_lanes())
     }
 
-    /// The lanes that may hold something.
+    /// The lanes that may hold a count.
     #[inline(always)]
     pub fn given(&self) -> &[AtomicU64] {
         if self.lanes_given.load(Acquire) as usize <= NEAR_LANES { &self.lanes[..NEAR_LANES] } else { &self.lanes }
     }
 
-    /// What of that was counted in place.
+    /// The part of the successes that senders counted without the lock.
     #[inline(always)]
     pub(crate) fn in_lanes(&self) -> u64 {
         let (near, far) = self.lanes.split_at(NEAR_LANES);
@@ -109,7 +113,7 @@ impl Counter {
         if self.lanes_given.load(Acquire) as usize <= NEAR_LANES { nearby } else { far.iter().fold(nearby, sum) }
     }
 
-    /// Notes that somebody is about to count in a lane; under the lock.
+    /// Notes that a sender may count in this lane from here on. The caller holds the lock.
     pub(crate) fn give(&self, lane: usize) {
         let given = self.lanes_given.load(Relaxed).max(lane as u32 + 1);
         self.lanes_given.store(given, Release);
@@ -117,7 +121,7 @@ impl Counter {
 }
 
 impl CounterBook {
-    /// What thresholds are held against.
+    /// The value that thresholds are compared with.
     #[inline(always)]
     pub(crate) fn reached(&self) -> u64 {
         self.success.wrapping_add(self.failure).wrapping_add(self.settled)
@@ -125,7 +129,7 @@ impl CounterBook {
 }
 
 impl Nic<'_> {
-    /// How the sender with this number (not 0) may count at a counter in place: in the lane that it has, else a free one.
+    /// How the sender with this number (not 0) may count: in the lane that it has, else in a free lane.
     pub fn lane(&mut self, reference: u32, sender: u32) -> Option<Lane> {
         let counter = self.signals.counter(reference)?;
         let (_, book) = self.counter_book(reference)?;
@@ -141,7 +145,7 @@ impl Nic<'_> {
         Some(Lane::Own(lane))
     }
 
-    /// The books of a live counter.
+    /// The index and the writers' record of a live counter.
     #[inline(always)]
     pub(crate) fn counter_book(&mut self, reference: u32) -> Option<(usize, &mut CounterBook)> {
         let (index, generation) = self.signals.encodings.counters.decode(reference);
@@ -149,7 +153,7 @@ impl Nic<'_> {
         (book.slot == slot::word(generation, LIVE)).then_some((index as usize, book))
     }
 
-    /// Adds to a counter; nothing happens without one.
+    /// Adds to a counter. Does nothing if there is no such counter.
     #[inline(always)]
     pub fn count(&mut self, reference: u32, success: u64, failure: u64) {
         let Some((index, book)) = self.counter_book(reference) else { return };
@@ -166,13 +170,14 @@ impl Nic<'_> {
         }
     }
 
-    /// Sets a counter. What its lanes hold stays there and is taken off the rest: what is counted in one meanwhile is not lost.
+    /// Sets a counter. The lanes keep their values and the record holds the difference, so a count that arrives in a
+    /// lane meanwhile is not lost.
     pub fn count_set(&mut self, reference: u32, success: u64, failure: u64) {
         let in_lanes = self.signals.counter(reference).map_or(0, Counter::in_lanes);
         self.count_set_booked(reference, success.wrapping_sub(in_lanes), failure);
     }
 
-    /// Sets what of a counter is in its books.
+    /// Sets the part of a counter that its record holds.
     pub(crate) fn count_set_booked(&mut self, reference: u32, success: u64, failure: u64) {
         let Some((_, book)) = self.counter_book(reference) else { return };
         (book.success, book.failure) = (success, failure);
@@ -182,7 +187,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Counts an operation's end: bytes or operations on success, one failure otherwise.
+    /// Counts the end of an operation: bytes or one operation on success, one failure otherwise.
     #[inline(always)]
     pub(crate) fn count_outcome(&mut self, reference: u32, ok: bool, in_bytes: bool, bytes: u64) {
         match (ok, in_bytes) {

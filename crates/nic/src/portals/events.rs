@@ -1,20 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Full events and event queues (Portals 4.3, "Events and Event Queues").
 //!
-//! A queue is a ring of blocks in the heap. The holder of the NIC's lock writes; any thread of the owner consumes,
+//! A queue is a ring of blocks in the heap. The holder of the NIC's lock enqueues. Any thread of the owner dequeues,
 //! without the lock.
 //!
 //! Invariants
-//! 1. The event with number n (from 0) lies in block n mod capacity and is whole when the block's first word is
+//! 1. The event with number n (from 0) is stored in block n mod capacity. It is complete when the block's first word is
 //!    n + 1.
-//! 2. A writer that meets a full ring first advances `head` past the oldest event, then overwrites it. A consumer
-//!    copies, then advances `head` by compare-and-swap: if that succeeds, nobody overwrote what it copied.
-//! 3. A writer that overwrote events says below which number (`lost_below`); of the consumers the first to take a
-//!    later event reports it, once. One that takes an event while it is being said may leave it to the next.
-//! 4. With flow control nothing is lost: a message whose events would not fit is refused before it changes
-//!    anything ([`Nic::queue_room`]).
+//! 2. A writer that finds the ring full first advances `head` past the oldest event, then overwrites that event. A
+//!    consumer copies an event, then advances `head` by compare-and-swap. If the swap succeeds, no writer has
+//!    overwritten what the consumer copied.
+//! 3. A writer that overwrites events stores in `lost_below` the number below which events are lost. The first consumer
+//!    that takes a later event reports the loss, once. A consumer that takes an event while the writer stores that
+//!    number may leave the report to the next consumer.
+//! 4. With flow control no event is lost: the NIC refuses a message whose events do not fit before it changes anything
+//!    ([`Nic::queue_room`]).
 //!
-//! Cost: O(1); one cache line per event, two where its lengths differ, exceed 32 bits, or its portal table entry 11.
+//! Cost: O(1). An event takes one cache line. It takes two if its lengths differ, if one exceeds 32 bits, or if its
+//! portal table entry's index takes more than 11 bits.
 
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, fence};
@@ -26,7 +29,7 @@ use crate::registers::Register;
 use crate::signals::{EVENT_WORDS, EventQueue, Signals};
 use crate::tables::{QueueBook, slot};
 
-/// Kinds of events, with the values of the API.
+/// Kinds of events, with the values of the Portals API.
 pub mod event_kind {
     pub const GET: u8 = 0;
     pub const GET_OVERFLOW: u8 = 1;
@@ -66,25 +69,26 @@ pub struct Event {
     pub datatype: u8,
 }
 
-/// What a consumer got.
+/// The result of a dequeue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     Empty,
-    /// An event, and whether others were lost since the one taken before.
+    /// An event, and whether events were lost since the last one taken.
     Event(Event, bool),
-    /// The queue was freed, or its record is not a queue's.
+    /// The queue was freed, or the reference names no queue.
     Gone,
 }
 
-/// Words of an event after its number that lie in the first line of its block; those that only long events have follow.
+/// Words of an event, after its number, in the first line of its block. The words that only long events have follow.
 const WORDS: usize = 7;
 const WORDS_LONG: usize = 5;
 const _: () = assert!((1 + WORDS) * 8 == 64 && 1 + WORDS + WORDS_LONG <= EVENT_WORDS);
 
-/// How an event is written: `uid` above, below it from the left the portal table entry, the form, and the kinds.
+/// The layout of an event's last word. The upper half is `uid`. The lower half has, from the top, the portal table
+/// entry, the form and the kinds.
 ///
-/// Ordinary events, whose lengths are one or whose requested length is nothing, fit into a line. Long ones have all that does not
-/// surely fit in a second.
+/// Ordinary events fit into one cache line: their two lengths are equal, or the requested length is 0. A long event
+/// repeats in a second line every field that may not fit into the first.
 mod form {
     pub const ORDINARY: u64 = 0;
     pub const NOTHING_REQUESTED: u64 = 1;
@@ -104,7 +108,7 @@ impl Event {
         [self.kind, self.list, self.fail, self.operation, self.datatype]
     }
 
-    /// [`form`].
+    /// The [`form`] that this event is written in.
     #[inline(always)]
     fn form(&self) -> u64 {
         let [kind, list, fail, operation, datatype] = self.kinds();
@@ -139,14 +143,14 @@ impl Event {
         ]
     }
 
-    /// The words of the second, if it is long.
+    /// The words of the second line, for a long event.
     fn to_words_long(self) -> [u64; WORDS_LONG] {
         let [kind, list, fail, operation, datatype] = self.kinds();
         let kinds = u64::from_le_bytes([kind, list, fail, operation, datatype, 0, 0, 0]);
         [self.rlength, self.mlength, self.remote_offset, u64::from(self.portal), kinds]
     }
 
-    /// The event of these words, which `long` gives those of the second line for.
+    /// Decodes an event. `long` supplies the words of the second line; it is called for long events only.
     #[inline(always)]
     fn from_words(words: [u64; WORDS], long: impl FnOnce() -> [u64; WORDS_LONG]) -> Event {
         let [start, user_ptr, header_data, match_bits, initiator, lengths, rest] = words;
@@ -189,16 +193,16 @@ impl Event {
     }
 }
 
-/// What the events of puts to one entry have in common, as it is written.
+/// The fields that the events of all puts to one entry share, in encoded form.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     user_ptr: u64,
-    /// The last word of ordinary ones; None where the entry has none.
+    /// The last word of an ordinary event; None if the events of this entry are not ordinary.
     kinds: Option<u64>,
 }
 
 impl Stamp {
-    /// Of events like that of this put.
+    /// The stamp for events like the event of this put.
     pub(super) fn new(put: &Put, user_ptr: u64) -> Stamp {
         let event = put.event(0, user_ptr, put.length);
         let form = event.form();
@@ -210,7 +214,7 @@ impl Stamp {
 pub const LIVE: u32 = 1;
 
 impl<'a> Signals<'a> {
-    /// The live queue that this refers to.
+    /// The live queue that a reference names.
     #[inline]
     pub fn queue(&self, reference: u32) -> Option<&'a EventQueue> {
         let (index, generation) = self.encodings.queues.decode(reference);
@@ -225,7 +229,7 @@ impl<'a> Signals<'a> {
         self.heap.get(first..first + EVENT_WORDS)?.try_into().ok()
     }
 
-    /// The word that the next event of a queue sets, and what to.
+    /// The word that the next event of a queue changes, and its value after that.
     #[inline(always)]
     pub fn next_event(&self, reference: u32) -> Option<(&'a AtomicU64, u64)> {
         let queue = self.queue(reference)?;
@@ -233,14 +237,14 @@ impl<'a> Signals<'a> {
         Some((&self.event_block(queue, head)?[0], head.wrapping_add(1)))
     }
 
-    /// Whether there is an event in a queue; None where there is no such queue any more.
+    /// Whether a queue has an event to take; None if the queue is gone.
     #[inline(always)]
     pub fn has_event(&self, reference: u32) -> Option<bool> {
         let (word, number) = self.next_event(reference)?;
         Some(word.load(Acquire) == number)
     }
 
-    /// Takes the next event off a queue. Any thread, no lock.
+    /// Dequeues the next event. Any thread may call this, without the lock.
     #[inline(always)]
     pub fn take_event(&self, reference: u32) -> Taken {
         let Some(queue) = self.queue(reference) else { return Taken::Gone };
@@ -268,7 +272,7 @@ impl<'a> Signals<'a> {
 }
 
 impl Nic<'_> {
-    /// Which of the queues a reference is to, if that is live.
+    /// The index of the queue that a reference names, if the queue is live.
     #[inline(always)]
     pub(super) fn queue_index(&self, reference: u32) -> Option<usize> {
         let (index, generation) = self.signals.encodings.queues.decode(reference);
@@ -276,20 +280,20 @@ impl Nic<'_> {
         (book.slot == slot::word(generation, LIVE)).then_some(index as usize)
     }
 
-    /// The books of a live queue.
+    /// The index and the writers' record of a live queue.
     #[inline(always)]
     fn queue_book(&mut self, reference: u32) -> Option<(usize, &mut QueueBook)> {
         let index = self.queue_index(reference)?;
         Some((index, self.tables.queues.get_mut(index)?))
     }
 
-    /// Events written to a queue so far; 0 without one.
+    /// Events written to a queue so far; 0 if there is no queue.
     #[inline]
     pub(crate) fn queue_tail(&mut self, reference: u32) -> u64 {
         self.queue_book(reference).map_or(0, |(_, book)| book.tail)
     }
 
-    /// Events that still fit into a queue; u64::MAX for no queue.
+    /// Events that still fit into a queue; `u64::MAX` if there is no queue.
     pub fn queue_room(&mut self, reference: u32) -> u64 {
         let signals = self.signals;
         let Some((index, book)) = self.queue_book(reference) else { return u64::MAX };
@@ -297,19 +301,19 @@ impl Nic<'_> {
         u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen))
     }
 
-    /// Writes an event; overwrites the oldest when the queue is full. Nothing happens without a queue.
+    /// Writes an event. Overwrites the oldest event if the queue is full. Does nothing if there is no queue.
     #[inline(never)]
     pub(crate) fn post(&mut self, reference: u32, event: &Event) {
         self.post_here(reference, event);
     }
 
-    /// [`Nic::post`], made part of its caller, for which some of the event is a constant.
+    /// [`Nic::post`], inlined, for callers in which part of the event is constant.
     #[inline(always)]
     pub(super) fn post_here(&mut self, reference: u32, event: &Event) {
         self.post_at(self.queue_index(reference), event);
     }
 
-    /// [`Nic::post_here`], to a queue that was looked up; gives the first word of the block that it wrote.
+    /// [`Nic::post_here`] for a queue whose index is known. Returns the first word of the block that it wrote.
     #[inline(always)]
     pub(super) fn post_at(&mut self, queue: Option<usize>, event: &Event) -> Option<usize> {
         let form = event.form();
@@ -317,7 +321,7 @@ impl Nic<'_> {
         self.post_words(queue, event.to_words(form), long)
     }
 
-    /// [`Nic::post`], for an event of a put of which everything but this was stamped.
+    /// [`Nic::post`] for an event of a put: the stamp and the put supply all fields but `start`.
     #[inline(always)]
     pub(super) fn post_stamped(&mut self, reference: u32, stamp: &Stamp, put: &Put, start: u64) {
         match stamp.kinds.filter(|_| (put.length | put.remote_offset) >> 32 == 0) {
@@ -362,7 +366,7 @@ impl Nic<'_> {
         Some(first)
     }
 
-    /// The first word of the block that the next event of a queue is written to.
+    /// The first word of the block for the next event of a queue.
     #[inline(always)]
     pub(super) fn next_block(&mut self, reference: u32) -> Option<&AtomicU64> {
         let signals = self.signals;
@@ -370,7 +374,7 @@ impl Nic<'_> {
         signals.heap.get(first_word(book.ring, book.capacity, book.tail)?)
     }
 
-    /// Posts `PTL_EVENT_PT_DISABLED`, or notes that it is due when there is room.
+    /// Posts `PTL_EVENT_PT_DISABLED`. If the queue is full, notes that the event is due when there is room.
     pub(crate) fn post_disabled(&mut self, portal_index: u32) {
         let Some(entry) = self.tables.portals.get_mut(portal_index as usize) else { return };
         let reference = entry.queue;
@@ -382,7 +386,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Posts the `PTL_EVENT_PT_DISABLED` that waited for room in this queue.
+    /// Posts the `PTL_EVENT_PT_DISABLED` events that waited for room in this queue.
     pub fn post_waiting_disabled(&mut self, reference: u32) {
         let Some(queue) = self.signals.queue(reference) else { return };
         for index in 0..self.tables.portals.len() {
@@ -399,8 +403,8 @@ impl Nic<'_> {
         queue.disabled_events.store(0, Release);
     }
 
-    /// Disables a portal table entry for lack of resources; `quiet` leaves the event out. One with flow control has no grants that
-    /// would have to be revoked ([`super::grants`], invariant 8).
+    /// Disables a portal table entry for lack of resources. With `quiet` it posts no event. An entry with flow control
+    /// has no grants, so there are none to revoke ([`super::grants`], invariant 8).
     pub(crate) fn flow_control(&mut self, portal_index: u32, quiet: bool) {
         self.tables.portals[portal_index as usize].disable();
         self.signals.registers.add(Register::FlowControl, 1);
@@ -410,7 +414,8 @@ impl Nic<'_> {
     }
 }
 
-/// Where in the heap the block of an event begins. Most rings are of a power of two, which spares a division.
+/// The word of the heap at which an event's block begins. Most rings have a power of two of blocks, which saves a
+/// division.
 #[inline(always)]
 pub(super) fn first_word(ring: u32, capacity: u32, number: u64) -> Option<usize> {
     let capacity = u64::from(capacity);
@@ -418,9 +423,10 @@ pub(super) fn first_word(ring: u32, capacity: u32, number: u64) -> Option<usize>
     usize::try_from(u64::from(ring) + place).ok()?.checked_mul(EVENT_WORDS)
 }
 
-/// Makes room for an event: looks how far the consumers are, and pushes the oldest events out if that is not far
-/// enough. Gives the head and how many were pushed out. Tries again only when a consumer has taken one meanwhile, and no
-/// more often than the queue has events: who makes its head go on and on is not waited for.
+/// Makes room for an event. Reads the consumers' head; if the ring is still full, advances the head past the oldest
+/// events. Returns the head and the number of events that it dropped. It retries only if a consumer took an event
+/// meanwhile, and at most once per event of the queue, so a hostile consumer that keeps moving the head cannot block
+/// it.
 #[cold]
 fn make_room(queue: &EventQueue, tail: u64, capacity: u64) -> (u64, u64) {
     let mut head = queue.head.load(Acquire);
@@ -450,7 +456,7 @@ mod tests {
 
     use super::*;
 
-    /// Lengths around those that an ordinary event holds.
+    /// Lengths near the limits of an ordinary event.
     fn length() -> impl Strategy<Value = u64> {
         let edge = u64::from(u32::MAX);
         prop_oneof![0..3u64, edge - 1..edge + 2, any::<u64>()]
@@ -486,7 +492,7 @@ mod tests {
         }
     }
 
-    /// What programs get at every message is in one line.
+    /// The events that programs get for every message fit into one line.
     #[test]
     fn ordinary_events_have_one_line() {
         let put = Event { rlength: 8, mlength: 8, portal: 4, kind: event_kind::PUT, ..Event::default() };

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The express way: a put to an entry that stays as it is, or that it uses up, with both memories at hand.
+//! The fast path for a put: both memories are mapped, and the matched entry either stays unchanged or is used up.
 //!
-//! Most puts are such: of programs that count, and to receives. They need no plan and no record of the request: the bytes, an
-//! event or a count, and the registers. Whatever is not so simple goes the way of `deliver.rs`, untouched.
+//! Most puts are of this kind: puts that only count, and puts to receives. They need no plan and no record of the
+//! request. They move the bytes, post an event or count, and update the registers. Any other put takes the general path
+//! in `deliver.rs`; the fast path has then changed nothing.
 //!
-//! Where the entry stays, nothing is recorded that a death in the middle could leave undone: a message that was not told of has
-//! not arrived. Where it is used up, the intent is, once the bytes are there: the entry goes and its program is told,
-//! or neither.
+//! If the entry stays, a process that dies midway leaves nothing half done: a message without an event or a count has
+//! not arrived. If the entry is used up, the NIC records its intent once the bytes are moved. Then either the entry is
+//! freed and its event or count is posted, or neither happens.
 
 use super::deliver::Delivery;
 use super::events::{Event, event_kind};
@@ -18,7 +19,7 @@ use crate::signals::EVENT_WORDS;
 use crate::tables::{Entry, Intent, PortalEntry, Request, kind, portal};
 use crate::{Bus, Nic, Step};
 
-/// What of a request a plain put has.
+/// The fields of a request that a plain put has.
 #[derive(Clone, Copy, Debug)]
 pub struct Put {
     pub portal: u32,
@@ -31,7 +32,7 @@ pub struct Put {
 }
 
 impl Put {
-    /// The event that tells the target of it: what of it was moved, and where to.
+    /// The target's event for this put: how many bytes were moved, and to which address.
     #[inline(always)]
     pub(super) fn event(&self, start: u64, user_ptr: u64, mlength: u64) -> Event {
         Event {
@@ -53,7 +54,8 @@ impl Put {
         }
     }
 
-    /// What is written down of it where it meets the entry `index` of the priority list; [`Nic::declare`] adds what was before.
+    /// The intent to record if this put matches entry `index` of the priority list. [`Nic::declare`] adds the values
+    /// from before the put.
     #[inline(always)]
     pub(super) fn intent(&self, index: u32, mlength: u64) -> Intent {
         Intent {
@@ -96,11 +98,11 @@ impl From<&Put> for Key {
     }
 }
 
-/// How a put of this user meets an entry.
+/// How a put of this user is handled at an entry.
 pub(super) struct Manner {
-    /// It is one that goes the express way.
+    /// The put can take the fast path.
     pub plain: bool,
-    /// It uses the entry up.
+    /// The put uses the entry up.
     pub once: bool,
     pub posts: bool,
     pub counts: bool,
@@ -120,14 +122,16 @@ impl Manner {
     }
 }
 
-/// How many messages ahead lines are asked for that a stream of them will need: a line may be on its way for as long as two messages take.
+/// How many messages ahead to prefetch cache lines for a stream of messages. A line may take as long to arrive as two
+/// messages take.
 const AHEAD: u32 = 3;
 
-/// Options by which a message does more to its entry than to use it up, or needs more than one address.
+/// Options that the fast path does not support: the message moves the entry's offset, or needs more than one address.
 const CHANGING: u32 = options::MANAGE_LOCAL | options::IOVEC;
 
 impl Nic<'_> {
-    /// A put that wants no answer, where it goes the express way. False: nothing has changed, and it is to be delivered.
+    /// Carries out a put that wants no answer, if the fast path can. False: nothing has changed; the caller delivers it
+    /// the general way.
     #[inline(always)]
     pub fn put_express<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
         let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
@@ -135,14 +139,14 @@ impl Nic<'_> {
         self.express(bus, found, queue, put).is_some()
     }
 
-    /// A portal table entry that is enabled and refuses nothing for lack of room.
+    /// The portal table entry, if it is enabled and has no flow control.
     #[inline(always)]
     fn plain_portal(&self, portal: u32) -> Option<&PortalEntry> {
         let record = self.tables.portals.get(portal as usize)?;
         (record.status == portal::ENABLED && record.options & options::PT_FLOWCTRL == 0).then_some(record)
     }
 
-    /// The entry that is alone on its list, where it accepts this put, and the queue of its portal table entry.
+    /// The only entry of its list, if it accepts this put, and the event queue of its portal table entry.
     #[inline(always)]
     pub(super) fn sole_for(&self, put: &Put) -> Option<(u32, u32)> {
         let record = self.plain_portal(put.portal)?;
@@ -151,7 +155,8 @@ impl Nic<'_> {
         accepted.then_some((only, record.queue))
     }
 
-    /// A put to an entry of the priority list, both memories mapped, reported by an event or by a count but not by both.
+    /// Carries out a put to an entry of the priority list. Both memories are mapped. An event or a count reports the
+    /// put, never both.
     #[inline(always)]
     pub(super) fn express<B: Bus>(&mut self, bus: &mut B, found: Found, queue: u32, put: &Put) -> Option<Delivery> {
         let index = found.entry;
@@ -168,7 +173,7 @@ impl Nic<'_> {
             let counted = if counts { self.counted(counter) } else { 0 };
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
             self.declare(2, tail, counted, put.intent(index, mlength));
-            // Receives that were posted one after the other lie side by side, and are often met in turn.
+            // Receives that were posted in a row have neighbouring records and often match in a row.
             for ahead in [index.wrapping_sub(AHEAD), index.wrapping_add(AHEAD)] {
                 if let Some(record) = self.tables.entries.get(ahead as usize) {
                     bus.about_to_change(record);
@@ -202,7 +207,7 @@ impl Nic<'_> {
         Some(Delivery { fail: fail::OK, mlength, remote_offset: put.remote_offset, silent, list: list::PRIORITY })
     }
 
-    /// Frees an entry of the priority list that a message has used up.
+    /// Frees an entry of the priority list that a message used up.
     #[inline(always)]
     pub(super) fn use_up(&mut self, found: Found) {
         self.unchain_found(found, usize::from(list::PRIORITY));
@@ -210,14 +215,14 @@ impl Nic<'_> {
     }
 }
 
-/// Where the payload of a plain put was moved to, and how much of it.
+/// Where the payload of a plain put was moved to, and how many bytes.
 pub(super) struct Moved {
     pub start: u64,
     pub mlength: u64,
 }
 
-/// Moves the payload of a put to the memory of the entry that it matched. None: the bus cannot do it at once, and nothing
-/// has happened.
+/// Moves the payload of a put to the memory of the matched entry. None: the memory is not mapped, and nothing has
+/// changed.
 #[inline(always)]
 pub(super) fn move_payload<B: Bus>(bus: &mut B, record: &Entry, put: &Put) -> Option<Moved> {
     let mlength = put.length.min(record.length.saturating_sub(put.remote_offset));
