@@ -23,12 +23,12 @@ use crate::handle::{Encoding, NONE};
 use crate::tables::{CLASS_SHORT, Entry, entry, header, slot};
 use crate::{Bus, Full, Nic};
 
-/// What a program says of an entry. Addresses are its own; the I/O vector is already in the heap.
+/// A program's description of an entry. Addresses are the program's own; the I/O vector is already in the heap.
 #[derive(Clone, Copy, Debug)]
 pub struct EntrySpec {
     pub options: u32,
     pub start: u64,
-    /// Bytes in all.
+    /// Bytes in total.
     pub length: u64,
     pub iov: u32,
     pub iov_count: u32,
@@ -49,10 +49,10 @@ pub enum AppendError {
     Portal,
     /// The table of entries is full.
     Full,
-    /// The list has as many entries as lists may have.
+    /// The list has as many entries as the limit allows.
     TooLong,
-    /// The portal table entry was promised that its priority list has no such entries (`PTL_PT_ONLY_USE_ONCE`,
-    /// `PTL_PT_ONLY_TRUNCATE`).
+    /// The program declared that the priority list of this portal table entry has no such entries
+    /// (`PTL_PT_ONLY_USE_ONCE`, `PTL_PT_ONLY_TRUNCATE`).
     Promised,
     /// Grants must be revoked first.
     Revoking(Revoking),
@@ -61,7 +61,7 @@ pub enum AppendError {
 /// Why an entry could not be unlinked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnlinkError {
-    /// No such entry, or not any more.
+    /// There is no such entry, or it is gone.
     Invalid,
     /// Unexpected headers refer to it, or a triggered append has not fired.
     InUse,
@@ -70,7 +70,7 @@ pub enum UnlinkError {
 }
 
 impl Nic<'_> {
-    /// Appends an entry to a list (`list::PRIORITY` or `list::OVERFLOW`); gives its reference.
+    /// Appends an entry to a list (`list::PRIORITY` or `list::OVERFLOW`). Returns its reference.
     pub fn append<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -106,8 +106,8 @@ impl Nic<'_> {
         Ok(reference)
     }
 
-    /// Gives an entry that one message uses up the unexpected header that it matches, if there is one: it is never linked, and its
-    /// reference is that of an entry that is gone.
+    /// Matches a use-once entry against the unexpected headers. If one matches, the entry takes it and is never linked;
+    /// the returned reference then names an entry that is gone.
     fn meet<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
         let taker = &Taker::from(spec);
         let found = self.find_header(bus, portal, taker)?;
@@ -124,7 +124,7 @@ impl Nic<'_> {
         Some(encoding.encode(index, generation))
     }
 
-    /// Whether an entry keeps what its portal table entry was promised.
+    /// Whether an entry meets the declarations of its portal table entry.
     #[inline(always)]
     pub fn check_promise(&self, portal: u32, which: u8, flags: u32) -> Result<(), AppendError> {
         let promised = self.portal(portal).map_err(|_| AppendError::Portal)?.options;
@@ -133,7 +133,7 @@ impl Nic<'_> {
         if which == list::PRIORITY && breaks { Err(AppendError::Promised) } else { Ok(()) }
     }
 
-    /// Takes a slot for an entry and fills it; [`Nic::link_reserved`] puts it on a list.
+    /// Takes a slot for an entry and fills it. [`Nic::link_reserved`] links it.
     #[inline]
     pub fn reserve_entry(&mut self, portal: u32, spec: &EntrySpec) -> Result<u32, Full> {
         let index = self.tables.control.free_entry;
@@ -145,7 +145,8 @@ impl Nic<'_> {
         Ok(Encoding::new(self.tables.entries.len()).encode(index, generation))
     }
 
-    /// Puts a reserved entry on a list, against the unexpected headers. The grants at its portal table entry are revoked.
+    /// Links a reserved entry, after it took the unexpected headers that match. The grants at its portal table entry
+    /// are revoked.
     pub(crate) fn link_reserved<B: Bus>(&mut self, bus: &mut B, reference: u32, which: u8) {
         let Some(index) = self.entry_index(reference) else { return };
         let mut record = self.tables.entries[index as usize];
@@ -164,7 +165,7 @@ impl Nic<'_> {
         self.link_unmet(reference, which);
     }
 
-    /// Puts a reserved entry on a list; no unexpected header matches it, or it goes to the overflow list.
+    /// Links a reserved entry. Either no unexpected header matches it, or it goes to the overflow list.
     fn link_unmet(&mut self, reference: u32, which: u8) {
         let Some(index) = self.entry_index(reference) else { return };
         self.put_on_list(index, if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY });
@@ -177,7 +178,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Makes a reserved entry the last of the list that the status says.
+    /// Appends a reserved entry to the list that the status names.
     #[inline]
     pub(super) fn put_on_list(&mut self, index: u32, status: u32) {
         let sequence = self.next_sequence();
@@ -187,7 +188,7 @@ impl Nic<'_> {
         self.chain_entry(index);
     }
 
-    /// Gives an entry the unexpected headers that match it. True: it is used up, and not to be linked.
+    /// Gives an entry the unexpected headers that match it. True: the entry is used up and must not be linked.
     fn take_headers<B: Bus>(&mut self, bus: &mut B, record: &mut Entry, queue: u32) -> bool {
         let portal = u32::from(record.portal);
         let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
@@ -210,8 +211,8 @@ impl Nic<'_> {
         false
     }
 
-    /// Searches the unexpected headers (`PTL_SEARCH_ONLY`, or with `delete` `PTL_SEARCH_DELETE`). Complete when it
-    /// returns.
+    /// Searches the unexpected headers (`PTL_SEARCH_ONLY`, or with `delete` `PTL_SEARCH_DELETE`). The search is
+    /// complete when this returns.
     pub fn search<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -247,7 +248,7 @@ impl Nic<'_> {
         Ok(())
     }
 
-    /// A search-only pass of a persistent entry: an event for every header that matches, in order of arrival.
+    /// A search-only pass for a persistent entry: one event for each header that matches, in order of arrival.
     fn search_all(&mut self, portal: u32, taker: &Taker, queue: u32) -> u64 {
         let mut matches = 0;
         let mut at = self.tables.portals[portal as usize].header_head;
@@ -262,7 +263,7 @@ impl Nic<'_> {
         matches
     }
 
-    /// The event and the count of a header that an entry takes.
+    /// Posts the event and the count for a header that an entry takes.
     #[inline(always)]
     fn overflow_event(&mut self, found: u32, taker: &Taker, queue: u32, kind: Option<u8>) {
         let Some(header) = self.tables.headers.get(found as usize) else { return };
@@ -295,19 +296,19 @@ impl Nic<'_> {
         }
     }
 
-    /// Takes a header off the unexpected list; its overflow entry may be free thereby.
+    /// Takes a header off the unexpected list. This may free its overflow entry.
     pub(crate) fn drop_header(&mut self, index: u32) {
         self.drop_found(index.into());
     }
 
-    /// As `drop_header`, for one that a search found.
+    /// [`Nic::drop_header`] for a header that a search found.
     #[inline(always)]
     pub(crate) fn drop_found(&mut self, found: FoundHeader) {
         self.unchain_header(found);
         self.free_header(found.index);
     }
 
-    /// Frees a header that is on no list.
+    /// Frees a header that is in no list.
     #[inline(always)]
     pub(super) fn free_header(&mut self, index: u32) {
         let Some(record) = self.tables.headers.get_mut(index as usize) else { return };
@@ -322,7 +323,8 @@ impl Nic<'_> {
         }
     }
 
-    /// AUTO_FREE of an overflow entry that was unlinked automatically and that no header refers to.
+    /// Posts AUTO_FREE for an overflow entry that was unlinked automatically and has no headers left, and frees its
+    /// slot.
     pub(crate) fn finish_draining(&mut self, index: u32) {
         let record = self.tables.entries[index as usize];
         if record.options & options::EVENT_UNLINK_DISABLE == 0 {
@@ -352,7 +354,7 @@ impl Nic<'_> {
         }
     }
 
-    /// The slot of the entry that this refers to, if it is still that entry's.
+    /// The slot that a reference names, if the slot still has that entry.
     pub fn entry_index(&self, reference: u32) -> Option<u32> {
         let (index, generation) = Encoding::new(self.tables.entries.len()).decode(reference);
         let record = self.tables.entries.get(index as usize)?;
@@ -360,7 +362,7 @@ impl Nic<'_> {
         live.then_some(index)
     }
 
-    /// Gives an entry's slot back. It is on no list.
+    /// Frees an entry's slot. The entry is in no list.
     pub(crate) fn free_entry(&mut self, index: u32) {
         let encoding = Encoding::new(self.tables.entries.len());
         let record = &mut self.tables.entries[index as usize];
@@ -378,7 +380,7 @@ impl Nic<'_> {
     }
 }
 
-/// Fills a free record. It stays free until its slot says that it is an entry, which is stored after the rest.
+/// Fills a free record. The slot's status is stored last, so the record stays free until it is complete.
 #[inline(always)]
 pub(super) fn fill(record: &mut Entry, portal: u32, spec: &EntrySpec) {
     *record = Entry {

@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a target does with a request: match, move the bytes, tell its program.
+//! How a target handles a request: match, move the bytes, post the events and counts.
 //!
-//! In: a request and a bus to both memories. Out: what became of it, for the initiator ([`Delivery`]); or, with
-//! the state untouched, that it cannot be done from here ([`Verdict`]).
+//! Input: a request, and a bus that reaches both memories. Output: the result for the initiator ([`Delivery`]), or the
+//! report that this process cannot handle the request, with the state unchanged ([`Verdict`]).
 //!
-//! Order of effects (a reader of a later one sees the earlier ones)
+//! Order of effects (a reader that sees one effect sees all earlier ones)
 //! 1. the bytes, 2. the entry, the unexpected header, the unlink, 3. the full events, 4. the count.
 //!
 //! Rules
-//! 1. Portal table entry not there: dropped. Disabled: refused, `PTL_NI_PT_DISABLED`.
-//! 2. The first match decides; if it forbids the user or the operation the request fails and nothing changes.
-//! 3. With flow control, what lacks an entry, a header or room for its events disables the portal table entry and
-//!    is refused; without, it is dropped (or, for events, overwrites the oldest). A put of another epoch than the entry's
-//!    is refused like one that comes while it is disabled; the answer says which epoch it is.
-//! 4. Memory that is not mapped fails the request with `PTL_NI_SEGV` at both ends; the entry is used all the same.
+//! 1. The portal table entry does not exist: the request is dropped. It is disabled: the request is refused with
+//!    `PTL_NI_PT_DISABLED`.
+//! 2. The first match decides. If it forbids the user or the operation, the request fails and nothing changes.
+//! 3. With flow control, a request that finds no entry, no free header or no room for its events disables the portal
+//!    table entry and is refused. Without flow control it is dropped; if only room for events is missing, it overwrites
+//!    the oldest events. A put with another epoch than the portal table entry's is refused as if the entry were
+//!    disabled; the answer carries the entry's epoch.
+//! 4. Memory that is not mapped fails the request with `PTL_NI_SEGV` at both ends. The entry is used all the same.
 //!
-//! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation; the lines touched
-//! are the lock, the portal table entry, one bucket, the entry, the payload, the counter and two of registers.
+//! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation. It touches the lock, the
+//! portal table entry, one bucket, the entry, the payload, the counter and two lines of registers.
 
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
@@ -53,23 +55,24 @@ impl From<&Packet> for Request {
     }
 }
 
-/// What became of a request.
+/// The result of a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delivery {
     /// `PTL_NI_*`.
     pub fail: u8,
     /// Bytes moved.
     pub mlength: u64,
-    /// The offset into the entry's memory that was used; of a put with an epoch that was refused, the entry's epoch.
+    /// The offset into the entry's memory that was used. If a put was refused for its epoch: the portal table entry's
+    /// epoch.
     pub remote_offset: u64,
-    /// The entry does not acknowledge.
+    /// The entry sends no acknowledgement.
     pub silent: bool,
-    /// The list that it matched in.
+    /// The list that matched.
     pub list: u8,
 }
 
 impl Delivery {
-    /// A request that nothing was done for.
+    /// The result of a request that failed before it moved any bytes.
     pub const fn failed(fail: u8) -> Delivery {
         Delivery { fail, mlength: 0, remote_offset: 0, silent: false, list: list::PRIORITY }
     }
@@ -79,24 +82,24 @@ impl Delivery {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     Done(Delivery),
-    /// The entry's memory cannot be touched from here; the owner must do it. Nothing has changed.
+    /// This process cannot access the entry's memory; the owner must handle the request. Nothing has changed.
     Unreachable,
-    /// The initiator's memory is not mapped, or its process is gone. Nothing has changed at the target's tables.
+    /// The initiator's memory is not mapped, or its process is gone. The target's tables are unchanged.
     Initiator(Fault),
 }
 
-/// How many bytes an atomic is done at a time: any datatype's size divides it.
+/// Bytes of an atomic that are computed per step; a multiple of every datatype's size.
 const CHUNK_BYTES: usize = 256;
 
 impl Nic<'_> {
-    /// Handles a request, run by any process of the job: what is under way is written down, so that the next holder of
-    /// the lock can finish or fail it if this process dies.
+    /// Handles a request in any process of the job. It records its intent, so that the next holder of the lock can
+    /// finish or fail the request if this process dies.
     #[inline]
     pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         self.deliver_by::<B, false>(bus, request)
     }
 
-    /// The same, run by the NIC's owner. Nothing is written down: if the owner dies, its NIC dies with it.
+    /// [`Nic::deliver`] for the NIC's owner. It records no intent: if the owner dies, its NIC ends too.
     #[inline]
     pub fn deliver_own<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         self.deliver_by::<B, true>(bus, request)
@@ -129,7 +132,7 @@ impl Nic<'_> {
         self.deliver_to::<B, OWNER>(bus, found.entry, which, flow_controlled, queue, request)
     }
 
-    /// A delivery of any kind to the entry that it matched.
+    /// Delivers a request of any kind to the entry that it matched.
     #[inline(never)]
     fn deliver_to<B: Bus, const OWNER: bool>(
         &mut self,
@@ -191,7 +194,7 @@ impl Nic<'_> {
         self.commit(bus, index, queue, &plan, request, fail)
     }
 
-    /// The entry, header and unlink; then events and counts.
+    /// Updates the entry, the header and the unlink; then posts events and counts.
     #[inline]
     fn commit<B: Bus>(
         &mut self,
@@ -257,7 +260,7 @@ impl Nic<'_> {
         Verdict::Done(Delivery { fail, mlength, remote_offset: plan.offset, silent, list: plan.list })
     }
 
-    /// The full event, AUTO_UNLINK, and the count.
+    /// Posts the full event and AUTO_UNLINK, then counts.
     #[inline]
     fn tell<B: Bus>(&mut self, bus: &mut B, queue: u32, record: &Entry, plan: &Plan, event: &Event) {
         if queue != NONE {
@@ -297,7 +300,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Reads, computes and writes, a chunk at a time; fetched values go to the reply.
+    /// Reads, computes and writes, one chunk at a time. Fetched values go to the reply.
     fn transfer_atomic<B: Bus>(
         &mut self,
         bus: &mut B,
@@ -344,7 +347,7 @@ impl Nic<'_> {
         Ok(())
     }
 
-    /// User id and operation of a match.
+    /// Checks the user id and the operation of a match.
     #[inline]
     fn forbidden(&mut self, record: &Entry, request: &Request) -> Option<Verdict> {
         if record.uid != u32::MAX && record.uid != request.uid {
@@ -379,7 +382,7 @@ impl Nic<'_> {
         Verdict::Done(Delivery { remote_offset, ..Delivery::failed(fail::PT_DISABLED) })
     }
 
-    /// No entry, header or event space.
+    /// Handles the lack of an entry, a header or event space.
     fn exhausted(&mut self, request: &Request, flow_controlled: bool, quiet: bool) -> Verdict {
         if !flow_controlled {
             return self.dropped();
@@ -388,8 +391,8 @@ impl Nic<'_> {
         self.refused(request)
     }
 
-    /// Writes down what is being done, for whoever might have to finish it, and how far it has come; and what was before: the
-    /// queue's tail, what its counter had counted, what orders headers.
+    /// Records the intent and its stage, so that another process can finish the delivery. It also records the state
+    /// before the change: the tail of the event queue, the counter's count, and the sequence number of headers.
     #[inline(always)]
     pub(super) fn declare(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
         let sequence = self.tables.control.sequence;
@@ -397,8 +400,8 @@ impl Nic<'_> {
         self.stage(stage);
     }
 
-    /// How far a delivery has come. What was stored before is stored before this, what follows after it, as far as the
-    /// compiler is concerned: whoever finds this process dead sees its stores in the order in which it made them.
+    /// Records the stage of a delivery. The compiler moves no store across this one. So a process that recovers this
+    /// NIC sees the stores of the dead process in program order.
     #[inline(always)]
     pub(crate) fn stage(&mut self, stage: u16) {
         compiler_fence(SeqCst);
@@ -406,7 +409,7 @@ impl Nic<'_> {
         compiler_fence(SeqCst);
     }
 
-    /// Successes and failures of a counter.
+    /// Successes plus failures of a counter.
     #[inline]
     pub(crate) fn counted(&mut self, counter: u32) -> u64 {
         self.counter_book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))
@@ -445,14 +448,14 @@ impl Nic<'_> {
         self.signals.registers.add(Register::Unexpected, 1);
     }
 
-    /// Takes a used-up entry off its list; it stays until its events are written.
+    /// Takes a used-up entry off its list. The record stays until its events are written.
     pub(crate) fn auto_unlink(&mut self, index: u32) {
         self.unchain_entry(index);
         let record = &mut self.tables.entries[index as usize];
         record.slot = slot::word(slot::generation(record.slot), entry::DRAINING);
     }
 
-    /// After the events of an automatic unlink: frees the entry, or lets it drain.
+    /// Called after the events of an automatic unlink: frees the entry, or lets it drain.
     fn after_unlink(&mut self, index: u32, which: u8) {
         if which == list::PRIORITY {
             self.free_entry(index);
@@ -462,14 +465,14 @@ impl Nic<'_> {
     }
 }
 
-/// What a request will do to the entry that it matched.
+/// How a request changes the entry that it matched.
 struct Plan {
     list: u8,
     offset: u64,
     mlength: u64,
     unlinks: bool,
     keeps_header: bool,
-    /// Events that it may write.
+    /// The most events that it writes.
     events: u64,
 }
 
@@ -496,7 +499,7 @@ impl Plan {
     }
 }
 
-/// The kind of a target's event.
+/// The kind of the target's event for a request.
 pub(crate) fn comm_kind(request: u8) -> u8 {
     match request {
         kind::PUT => event_kind::PUT,
@@ -506,7 +509,7 @@ pub(crate) fn comm_kind(request: u8) -> u8 {
     }
 }
 
-/// The kind of the event that an appended entry gets for a header.
+/// The kind of the event that an appended entry gets for an unexpected header.
 pub(crate) fn overflow_kind(request: u8) -> u8 {
     comm_kind(request) + 1
 }

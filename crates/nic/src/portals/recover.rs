@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rebuilding a NIC whose tables a dead process was changing.
+//! Recovery of a NIC after a process died while it changed the tables.
 //!
-//! A process may be killed at any instruction, lock in hand. What it leaves is decided by single words: a record's
-//! slot says whether it exists and on which list; sequence numbers say in which order. Everything else (free lists,
-//! chains, counts, the heap's allocator) is derived here anew. The operation that was in the middle of things is
-//! finished if its bytes had all been moved, and failed (`PTL_NI_UNDELIVERABLE`) if not: its entry gets the event
-//! and the count, so nobody waits for ever.
+//! A process may be killed at any instruction, even while it holds the lock. Single words decide the state that it
+//! leaves. A record's slot says whether the record exists and in which list; sequence numbers give the order. Recovery
+//! derives everything else from these: free lists, chains, counts, the heap's allocator. It finishes the interrupted
+//! operation if all its bytes were moved, and fails it (`PTL_NI_UNDELIVERABLE`) if not. Either way the entry gets its
+//! event and its count, so no program waits for ever.
 //!
-//! Cost: O(n log n) in the number of records, no memory; only after a death in the middle of a change.
+//! Cost: O(n log n) in the number of records, without extra memory. It runs only after a death during a change.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
@@ -24,8 +24,8 @@ use crate::tables::{Bucket, Class, entry, header, slot, triggered};
 use crate::{Bus, Nic};
 
 impl Nic<'_> {
-    /// Makes the tables whole again. The caller holds the lock that the dead process held. `alive` tells whether
-    /// the process that a word of the home names still runs.
+    /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
+    /// runs; its argument is the home's identifier of the process.
     pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         self.signals.registers.add(Register::Recoveries, 1);
         self.reclaim_grants();
@@ -41,7 +41,8 @@ impl Nic<'_> {
         self.fail_orphans(bus, alive);
     }
 
-    /// Fails the triggered operations whose executor has died: at most once is what they run.
+    /// Fails the triggered operations whose executor has died. Each operation runs at most once, so recovery never runs
+    /// one again; only operations on counters and entries are repeated, which is harmless.
     pub fn fail_orphans<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         for index in 0..self.tables.triggered.len() {
             let record = self.tables.triggered[index];
@@ -63,8 +64,8 @@ impl Nic<'_> {
         }
     }
 
-    /// An event that was written whole counts, one that was not does not, and a count that was made is seen. A slot is
-    /// live if its books say so.
+    /// A complete event counts and an incomplete one does not. A count that was made stays visible. A queue or counter
+    /// is live if its record in the tables is live.
     fn rebuild_queues(&mut self) {
         for (book, queue) in self.tables.queues.iter_mut().zip(self.signals.queues) {
             if slot::status(book.slot) == events::LIVE {
@@ -140,7 +141,7 @@ impl Nic<'_> {
         }
     }
 
-    /// The entries on lists, linked by `next` in order of sequence; gives the first.
+    /// Chains the entries of lists by `next`, in order of sequence. Returns the first.
     fn sorted_entries(&mut self) -> u32 {
         let mut sort = Sorter::default();
         for index in 0..self.tables.entries.len() {
@@ -162,7 +163,7 @@ impl Nic<'_> {
         )
     }
 
-    /// The headers, linked by `links[0][0]` in order of sequence; gives the first.
+    /// Chains the headers by `links[0][0]`, in order of sequence. Returns the first.
     fn sorted_headers(&mut self) -> u32 {
         let mut sort = Sorter::default();
         for index in 0..self.tables.headers.len() {
@@ -217,7 +218,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Links the free slots of every table, lowest first.
+    /// Chains the free slots of every table, lowest first.
     pub(crate) fn rebuild_free_lists(&mut self) {
         let control = &mut *self.tables.control;
         macro_rules! link {
@@ -241,7 +242,7 @@ impl Nic<'_> {
         link!(free_descriptor, self.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
     }
 
-    /// The heap holds the rings, the I/O vectors and the payload that waits; the rest is free.
+    /// Rebuilds the heap's allocator: rings, I/O vectors and payload that waits are allocated, the rest is free.
     fn rebuild_heap(&mut self) {
         let vectors = |count: u32| count.div_ceil((crate::layout::BLOCK_BYTES / 16) as u32).max(1);
         let signals = self.signals;
@@ -268,8 +269,8 @@ impl Nic<'_> {
         }
     }
 
-    /// Finishes, or fails, the delivery that was in the middle of things. Whoever does it may die in its turn: what has
-    /// been done is found done the next time.
+    /// Finishes or fails the interrupted delivery. If this process dies too, the next recovery finds the finished steps
+    /// and does not repeat them.
     fn finish_intent(&mut self) {
         self.finish_delivery();
         self.stage(0);
@@ -283,7 +284,7 @@ impl Nic<'_> {
         let keeps_header = intent.list == list::OVERFLOW && flags & options::UNEXPECTED_HDR_DISABLE == 0;
         let (done, fail) = match intent.stage {
             1 => (false, fail::UNDELIVERABLE),
-            // Its header was not made: the message has not arrived.
+            // Its header does not exist, so the message has not arrived.
             2 if keeps_header && !self.has_header_after(intent.sequence) => (false, fail::UNDELIVERABLE),
             2 => (true, intent.fail),
             _ => return,
@@ -320,7 +321,7 @@ impl Nic<'_> {
             operation: intent.operation,
             datatype: intent.datatype,
         };
-        // Of the events that are due, those that were written come first.
+        // Some of the due events may exist; they are the first ones.
         let mut written = self.queue_tail(queue).wrapping_sub(intent.queue_tail);
         let quiet = flags & options::EVENT_COMM_DISABLE != 0
             || (fail == fail::OK && flags & options::EVENT_SUCCESS_DISABLE != 0);
@@ -349,14 +350,14 @@ impl Nic<'_> {
         }
     }
 
-    /// Whether a header was kept since `sequence` was current.
+    /// Whether a header was stored since `sequence` was current.
     fn has_header_after(&self, sequence: u64) -> bool {
         let live = |status: u32| slot::status(status) == header::LIVE;
         self.tables.headers.iter().any(|record| live(record.slot) && record.sequence > sequence)
     }
 }
 
-/// Heap blocks for so many bytes of payload.
+/// Heap blocks for this many bytes of payload.
 pub fn blocks_for(bytes: u64) -> u32 {
     u32::try_from(bytes.div_ceil(crate::layout::BLOCK_BYTES).max(1)).unwrap_or(u32::MAX)
 }
@@ -410,7 +411,7 @@ impl Sorter {
     }
 }
 
-/// Merges two sorted lists. On equal keys the first list's record comes first.
+/// Merges two sorted lists. If keys are equal, the first list's record comes first.
 fn merge<R>(
     mut a: u32,
     mut b: u32,

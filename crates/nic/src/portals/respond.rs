@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What an initiator's NIC does with the outcome of a request: SEND, ACK and REPLY, as events and as counts.
+//! How an initiator's NIC reports the outcome of a request: SEND, ACK and REPLY, as events and as counts.
 //!
 //! Rules
-//! 1. SEND belongs to the descriptor that the payload came from; ACK to the same; REPLY to the one it went to.
+//! 1. SEND and ACK belong to the descriptor of the payload's source; REPLY belongs to the descriptor of its
+//!    destination.
 //! 2. A full acknowledgement is an event and, where the descriptor counts ACKs, a count; a counting one is a count
 //!    of acknowledgements or bytes; an operation-completed one counts operations, also those that failed.
-//! 3. Failures count as one failure, whatever the descriptor counts; not at all where its owner counts them itself
-//!    (`MD_FAILURES_UNCOUNTED`, which no program can ask for).
+//! 3. A failed operation counts as one failure, whatever the descriptor counts. It does not count if the descriptor's
+//!    owner counts failures itself (`MD_FAILURES_UNCOUNTED`, which no program can set).
 
 use super::events::{Event, event_kind};
 use super::{Delivery, ack, fail, options};
@@ -15,7 +16,7 @@ use crate::tables::{Command, Pending, Side, kind, pending, slot};
 use crate::{Full, Nic};
 
 impl Command {
-    /// Whether its end must be recorded at the initiator at all.
+    /// Whether the initiator must record the end of this operation at all.
     #[inline]
     pub fn tells_initiator(&self) -> bool {
         let source = self.source.queue != NONE || self.source.counter != NONE;
@@ -23,7 +24,7 @@ impl Command {
         source || sink
     }
 
-    /// Whether the target's answer matters: a reply is due, or an acknowledgement was asked for.
+    /// Whether the initiator needs the target's response: for a reply, or for a requested acknowledgement.
     #[inline]
     pub fn wants_response(&self) -> bool {
         matches!(self.kind, kind::GET | kind::FETCH_ATOMIC | kind::SWAP) || self.ack != ack::NONE
@@ -31,7 +32,7 @@ impl Command {
 }
 
 impl Nic<'_> {
-    /// SEND: the payload has been read (or, with a failure, will not be).
+    /// SEND: the payload has been read, or, with a failure, will never be read.
     #[inline]
     pub fn complete_send(&mut self, command: &Command, fail: u8) {
         if command.kind == kind::GET {
@@ -48,7 +49,7 @@ impl Nic<'_> {
         }
     }
 
-    /// ACK or REPLY: what the target made of it.
+    /// ACK or REPLY: the outcome at the target.
     #[inline]
     pub fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
         match command.kind {
@@ -57,7 +58,8 @@ impl Nic<'_> {
         }
     }
 
-    /// Keeps a command until the response of the process `responder` comes; gives the token that the response will carry (never 0).
+    /// Stores a command until process `responder` sends the response. Returns the token that the response will carry,
+    /// never 0.
     pub fn pend(&mut self, command: &Command, responder: u64) -> Result<u64, Full> {
         let index = self.tables.control.free_pending;
         let record = self.tables.pending.get_mut(index as usize).ok_or(Full)?;
@@ -68,7 +70,7 @@ impl Nic<'_> {
         Ok(u64::from(Encoding::new(self.tables.pending.len()).encode(index, generation)) + 1)
     }
 
-    /// The command that a response's token names; it is pending no more.
+    /// The command that a response's token names. It is no longer pending.
     pub fn take_pending(&mut self, token: u64) -> Option<Command> {
         let encoding = Encoding::new(self.tables.pending.len());
         let (index, generation) = encoding.decode(u32::try_from(token.checked_sub(1)?).ok()?);
@@ -82,7 +84,7 @@ impl Nic<'_> {
         Some(record.command)
     }
 
-    /// The token of a pending command that `lost` picks by its target and its responder.
+    /// The token of a pending command for which `lost` returns true, given its target and its responder.
     pub fn find_pending(&self, mut lost: impl FnMut(u64, u64) -> bool) -> Option<u64> {
         let encoding = Encoding::new(self.tables.pending.len());
         let waits = |record: &Pending| slot::status(record.slot) == pending::WAITING;

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Triggered operations (Portals 4.3, "Triggered Operations"; seed 000, section 2.5).
 //!
-//! An operation waits on its counter's list, lowest threshold first, equal ones in the order in which they were
-//! set up. When successes and failures together reach its threshold it moves to the NIC's fire queue, in that order.
-//! Operations on counters and entries are carried out at once by whoever drains the queue; those that move data
-//! are handed to it, since they need other NICs, and it holds no other lock while it runs them.
+//! An operation waits in its counter's list. The list is sorted by threshold; operations with equal thresholds keep the
+//! order in which they were armed. When successes and failures together reach the threshold, the operation moves to the
+//! NIC's fire queue. The process that drains the fire queue runs operations on counters and entries at once. It
+//! receives the operations that move data as commands, because they need other NICs, and it holds no lock of another
+//! NIC while it runs them.
 //!
-//! Invariants
-//! 1. A slot is FREE, ARMED (on one counter's list), QUEUED (on the fire queue) or FIRING (handed out, `executor`
-//!    says to whom); it counts against the limit until it is finished.
+//! 1. A slot is FREE, ARMED (in one counter's list), QUEUED (in the fire queue) or FIRING (a process runs it;
+//!    `executor` names the process). It counts against the limit until it is finished.
 //! 2. `threshold_next` of a counter is the threshold of the head of its list.
 //! 3. An operation runs at most once. If its executor dies, it fails ([`crate::portals::recover`]).
 //!
-//! Cost: arming is O(1) for thresholds that do not fall; firing O(1) each.
+//! Cost: arming is O(1) if thresholds do not fall from one operation to the next; firing is O(1) per operation.
 
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
@@ -36,7 +36,7 @@ pub struct Fired {
     pub command: Command,
 }
 
-/// An operation that was set up, for [`Nic::cancel_armed`].
+/// An armed operation, for [`Nic::cancel_armed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Armed {
     index: u32,
@@ -57,20 +57,21 @@ pub enum Action<'c> {
         success: u64,
         failure: u64,
     },
-    /// Sets the successes of a counter; its failures stay.
+    /// Sets the successes of a counter; its failures keep their value.
     CounterSuccess {
         counter: u32,
         success: u64,
     },
-    /// Links an entry that was reserved.
+    /// Links a reserved entry.
     Append {
         entry: u32,
         list: u8,
     },
-    /// Links an entry that was reserved to the priority list, unless an unexpected message is there for it: then that
-    /// is put into its memory, with the event and the count of a delivery, and the entry is free. Where the payload
-    /// cannot be moved from here, or stayed with its sender, the entry is free and the message stays: a SEARCH event says
-    /// so. These events go to `queue`.
+    /// Handles a reserved entry as a posted receive. If no unexpected message matches, the entry is linked to the
+    /// priority list. If one matches, its payload is moved to the entry's memory, with the event and the count of a
+    /// delivery, and the entry is freed. If the payload cannot be moved from this process, or stayed with its sender,
+    /// the entry is freed and the message stays in the unexpected list; a SEARCH event reports this. The events go to
+    /// `queue`.
     Receive {
         entry: u32,
         queue: u32,
@@ -80,10 +81,10 @@ pub enum Action<'c> {
     },
 }
 
-/// Why an operation was not set up.
+/// Why an operation was not armed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArmError {
-    /// There is no slot, or no such counter, or senders count in lanes of its line for good.
+    /// There is no free slot, no such counter, or senders count permanently in the counter's lanes.
     Full,
     /// Grants must be revoked first.
     Revoking(Revoking),
@@ -95,17 +96,17 @@ impl From<Full> for ArmError {
     }
 }
 
-/// `list` of an append that is a receive.
+/// Value of `list`: the append is a receive.
 const RECEIVES: u32 = 2;
-/// `list` of a counter's setting that leaves its failures.
+/// Value of `list`: the operation sets the successes and keeps the failures.
 const KEEPS_FAILURES: u32 = 1;
-/// `list` of an operation on a counter that has begun: `start` of `command.source` and of `command.sink` have what its books are
-/// to hold, successes and failures.
+/// Value of `list`: the operation on a counter has begun. `command.source.start` has the successes that the counter's
+/// record must hold, `command.sink.start` the failures.
 const BOOKED: u32 = 3;
-/// Bytes that a receive moves at a time.
+/// Bytes that a receive moves per step.
 const CHUNK_BYTES: usize = 2048;
 
-/// The queue that an operation's SEND, or its answer, goes to.
+/// The queue for an operation's SEND event, or for its ACK or REPLY event (`answer`).
 fn telling_queue(command: &Command, answer: bool) -> u32 {
     match command.kind {
         kind::GET | kind::FETCH_ATOMIC | kind::SWAP if answer => command.sink.queue,
@@ -119,7 +120,7 @@ impl Nic<'_> {
         self.triggered_fit(1)
     }
 
-    /// Whether so many more triggered operations fit. O(count).
+    /// Whether `count` more triggered operations fit. O(count).
     pub fn triggered_fit(&self, count: usize) -> bool {
         let mut at = self.tables.control.free_triggered;
         for _ in 0..count {
@@ -129,9 +130,9 @@ impl Nic<'_> {
         true
     }
 
-    /// Sets up an operation to run when a counter reaches a threshold. It may be due at once. Refused when there is no
-    /// such counter (nothing would ever free it), or senders count in lanes of its line for good, which nothing compares with
-    /// thresholds. Grants for lanes are revoked.
+    /// Arms an operation: it runs when the counter reaches the threshold, which may be at once. Fails if there is no
+    /// such counter, because nothing would ever free the operation. Fails also if senders count permanently in the
+    /// counter's lanes, because lanes are not compared with thresholds. Lanes that belong to grants are revoked first.
     pub fn arm(&mut self, counter: u32, threshold: u64, action: Action<'_>) -> Result<Armed, ArmError> {
         let index = self.tables.control.free_triggered;
         if !self.triggered_available() {
@@ -192,7 +193,7 @@ impl Nic<'_> {
         Ok(Armed { index, generation })
     }
 
-    /// Puts an armed operation into its counter's list, behind those with a threshold not above its own.
+    /// Inserts an armed operation into its counter's list, after all operations whose threshold is not higher.
     pub(crate) fn chain_armed(&mut self, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         let Some((_, book)) = self.counter_book(record.counter) else { return };
@@ -259,7 +260,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Puts an operation at the end of the fire queue.
+    /// Appends an operation to the fire queue.
     pub(crate) fn queue_fired(&mut self, index: u32) {
         let control = &mut *self.tables.control;
         let tail = core::mem::replace(&mut control.fire_tail, index);
@@ -274,15 +275,15 @@ impl Nic<'_> {
         fired.store(fired.load(Relaxed).wrapping_add(1), Release);
     }
 
-    /// Whether operations are due.
+    /// Whether the fire queue has operations.
     #[inline(always)]
     pub fn has_fired(&self) -> bool {
         self.tables.control.has_fired()
     }
 
-    /// Carries out what is due up to the next operation that moves data, and hands that out. `executor` names the
-    /// process that will run it and then call [`Nic::finish_fired`]. An operation that needs
-    /// grants revoked stays at the head of the queue, untouched; those before it have run.
+    /// Runs the due operations up to the first one that moves data, and returns that one. `executor` names the process
+    /// that runs it and then calls [`Nic::finish_fired`]. An operation that needs grants revoked stays unchanged at the
+    /// head of the queue; the ones before it have run.
     pub fn next_fired<B: Bus>(&mut self, bus: &mut B, executor: u64) -> Result<Option<Fired>, Revoking> {
         loop {
             let index = self.tables.control.fire_head;
@@ -315,8 +316,9 @@ impl Nic<'_> {
         }
     }
 
-    /// Carries out an operation on a counter or an entry. Whoever does it may die before the slot is free: doing it once
-    /// more then changes nothing. The grants that it needs revoked are, since it was taken off the fire queue and under the same lock.
+    /// Runs an operation on a counter or an entry. If this process dies before the slot is free, running the operation
+    /// again changes nothing. The grants that it needs revoked are revoked: the check took place under this same lock,
+    /// when the operation left the fire queue.
     pub(crate) fn run_local<B: Bus>(&mut self, bus: &mut B, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         match record.command.kind {
@@ -331,8 +333,8 @@ impl Nic<'_> {
         }
     }
 
-    /// Sets or increments a counter. What its books are to hold is noted first, and set again by who finds the executor dead: what
-    /// was counted in lanes meanwhile stays.
+    /// Sets or increments a counter. It first notes the values that the counter's record must hold. If the executor
+    /// dies, recovery stores these values again. Counts that arrive in lanes meanwhile are kept.
     fn run_on_counter(&mut self, index: u32, record: &Triggered) {
         let object = record.object;
         if record.list == BOOKED {
@@ -394,7 +396,7 @@ impl Nic<'_> {
         self.free_entry(index);
     }
 
-    /// Moves the payload of an unexpected message to an entry's memory; both are the owner's.
+    /// Moves the payload of an unexpected message to an entry's memory. Both memories belong to the NIC's owner.
     fn move_unexpected<B: Bus>(&self, bus: &mut B, header: &Header, record: &Entry, mlength: u64) -> Result<(), Fault> {
         let region = Region { start: record.start, iov: record.iov, iov_count: record.iov_count };
         self.signals.pieces(region, 0, mlength, Fault::Target, |address, at, bytes| {
@@ -411,12 +413,12 @@ impl Nic<'_> {
         })
     }
 
-    /// Whether this is an operation on a counter or an entry, which needs no other NIC.
+    /// Whether this operation changes a counter or an entry, so that it needs no other NIC.
     pub(crate) fn is_local(kind: u8) -> bool {
         matches!(kind, kind::COUNTER_SET | kind::COUNTER_INCREMENT | kind::APPEND | kind::UNLINK)
     }
 
-    /// An operation that was handed out cannot be run by its executor: it is next again, for the owner.
+    /// Puts an operation back at the head of the fire queue, because its executor cannot run it. The owner must run it.
     pub fn return_fired(&mut self, index: u32) {
         let head = self.tables.control.fire_head;
         let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
@@ -431,8 +433,9 @@ impl Nic<'_> {
         bell.owner_wanted.store(1, Release);
     }
 
-    /// Notes, before they are written, that the SEND or else the answer of an operation that was handed out follow, so
-    /// that whoever finds its executor dead can tell what is missing ([`Nic::fail_orphans`]). Nothing for `NONE`.
+    /// Notes that the SEND event, or the ACK or REPLY event (`answer`), of a running operation is about to be written.
+    /// If the executor dies, recovery can then find which of them is missing ([`Nic::fail_orphans`]). Does nothing for
+    /// `NONE`.
     #[inline(always)]
     pub fn begin_telling(&mut self, index: u32, command: &Command, answer: bool) {
         if index != NONE {
@@ -445,7 +448,7 @@ impl Nic<'_> {
         let tail = self.queue_tail(telling_queue(command, answer)) + 1;
         let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
         compiler_fence(SeqCst);
-        // An operation that moves data has no use for these itself.
+        // Operations that move data do not use these two fields otherwise.
         match answer {
             false => record.success = tail,
             true => record.failure = tail,
@@ -453,14 +456,14 @@ impl Nic<'_> {
         compiler_fence(SeqCst);
     }
 
-    /// What was told of an operation whose executor has died: its SEND, its answer.
+    /// Which completions of an operation were posted before its executor died: its SEND, and its ACK or REPLY.
     pub(crate) fn told(&mut self, record: &Triggered) -> (bool, bool) {
         let since = |nic: &mut Self, answer| nic.queue_tail(telling_queue(&record.command, answer)) + 1;
         let answered = record.failure != 0 && since(self, true) != record.failure;
         (record.failure != 0 || (record.success != 0 && since(self, false) != record.success), answered)
     }
 
-    /// An operation that this executor was handed has run and was told of: its slot is free.
+    /// Frees the slot of an operation that this executor has run and completed.
     #[inline(always)]
     pub fn finish_run(&mut self, index: u32, executor: u64) {
         if let Some(record) = self.tables.triggered.get(index as usize) {
@@ -470,7 +473,7 @@ impl Nic<'_> {
         }
     }
 
-    /// An operation that was handed out has run: its slot is free.
+    /// Frees the slot of an operation that has run.
     pub fn finish_fired(&mut self, index: u32) {
         let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
         if slot::status(record.slot) == slot::FREE {
@@ -481,7 +484,7 @@ impl Nic<'_> {
         self.tables.control.free_triggered = index;
     }
 
-    /// Cancels the operations that wait for a counter (`PtlCTCancelTriggered`).
+    /// Cancels all operations that wait for a counter (`PtlCTCancelTriggered`).
     pub fn cancel_triggered(&mut self, reference: u32) -> Option<()> {
         self.counter_book(reference)?;
         for _ in 0..=self.tables.triggered.len() {
@@ -493,7 +496,7 @@ impl Nic<'_> {
         Some(())
     }
 
-    /// Cancels one operation. False: it is due, or has run, or was cancelled.
+    /// Cancels one operation. False: it is due, has run, or was cancelled.
     pub fn cancel_armed(&mut self, armed: Armed) -> bool {
         let Some(&record) = self.tables.triggered.get(armed.index as usize) else { return false };
         if record.slot != slot::word(armed.generation, triggered::ARMED) {
@@ -523,11 +526,11 @@ impl Nic<'_> {
         record.is_some_and(|record| record.slot == slot::word(armed.generation, triggered::ARMED))
     }
 
-    /// Frees an operation that was cancelled, and the entry that it would have linked.
+    /// Frees a cancelled operation, and the entry that it reserved.
     fn drop_unlinked(&mut self, index: u32) {
         let Some(&record) = self.tables.triggered.get(index as usize) else { return };
         if record.command.kind == kind::APPEND {
-            // Only what never was on a list: the program may have named another entry.
+            // Free the entry only if it never was in a list: the program may have named another entry.
             let reserved =
                 |nic: &Self, index: u32| slot::status(nic.tables.entries[index as usize].slot) == entry::RESERVED;
             if let Some(entry) = self.entry_index(record.object).filter(|&index| reserved(self, index)) {
