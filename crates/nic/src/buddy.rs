@@ -8,9 +8,9 @@
 //!
 //! The blocks are the leaves of a binary tree whose nodes are numbered as in a heap: the root is node 1, the children
 //! of node `n` are `2n` and `2n + 1`, block `b` is node `leaf_base + b`. A node of order `k` covers `2^k` blocks. The
-//! state is one byte per node: 0 where nothing below is free, [`ALLOCATED`] where exactly this node is allocated, else
+//! The state is one byte per node: 0 if nothing below is free, [`ALLOCATED`] if exactly this node is allocated, else
 //! one more than the order of the largest free piece at or below it. So a free node of order `k` holds `k + 1`, and the
-//! root tells the largest piece of all.
+//! root gives the order of the largest free piece.
 //!
 //! Invariants
 //! 1. The extents of free and of allocated nodes are disjoint, and together they are the blocks `0..blocks_now`.
@@ -47,7 +47,7 @@ const ROOT: u32 = 1;
 /// The byte of an allocated node; greater than any order plus one.
 const ALLOCATED: u8 = 0x80;
 
-/// Why blocks were not freed. The state is as before.
+/// Why blocks were not freed. The state is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BuddyError {
     /// No allocation starts at this block: never allocated, freed already, or the inside of one.
@@ -69,12 +69,12 @@ impl core::error::Error for BuddyError {}
 
 /// The allocator: a view of its words.
 ///
-/// Who calls holds whatever lock guards the words. An operation that a crash cuts short leaves words that
-/// [`Buddy::rebuild`] puts right. An operation that is refused leaves them bit-identical.
+/// The caller holds the lock that guards the words. If a crash interrupts an operation, [`Buddy::rebuild`] repairs the
+/// words. A refused operation leaves them bit-identical.
 #[derive(Debug)]
 pub struct Buddy<'a> {
     words: &'a mut [u64],
-    /// This and the next are kept here since checked: what the words say may change under our hands.
+    /// This field and the next are copies that were checked: another process may change the words at any time.
     blocks_max: u32,
     /// The node of block 0: a power of two, at least `blocks_max`.
     leaf_base: u32,
@@ -103,8 +103,8 @@ impl<'a> Buddy<'a> {
         buddy
     }
 
-    /// The allocator that lies in these words. Costs O(1): what the header says is checked here, and the tree when it
-    /// is used.
+    /// The allocator whose state is in these words. Costs O(1): the header is checked here, the tree only when it is
+    /// used.
     pub fn attach(words: &'a mut [u64]) -> Result<Buddy<'a>, Corrupt> {
         let header = *words.first_chunk::<HEADER_WORDS>().ok_or(Corrupt)?;
         let blocks_max = u32::try_from(header[BLOCKS_MAX_AT]).map_err(|_| Corrupt)?;
@@ -120,8 +120,8 @@ impl<'a> Buddy<'a> {
         Self { words, blocks_max, leaf_base: blocks_max.next_power_of_two() }
     }
 
-    /// Allocates contiguous blocks, their number rounded up to a power of two, and aligned to it; gives the first.
-    /// `None` where no such piece is free, for zero blocks, and where the words are corrupt.
+    /// Allocates contiguous blocks and returns the first. Their number is rounded up to a power of two, and the first
+    /// block is aligned to that. `None` if no such piece is free, for zero blocks, and if the words are corrupt.
     pub fn alloc(&mut self, blocks: u32) -> Option<u32> {
         let order = self.order_for(blocks)?;
         let (first, order_found) = self.lowest_free(order)?;
@@ -134,7 +134,7 @@ impl<'a> Buddy<'a> {
         Some(first)
     }
 
-    /// Frees the allocation that starts at this block and joins it with its free buddies; gives the number of blocks
+    /// Frees the allocation that starts at this block and joins it with its free buddies. Returns the number of blocks
     /// freed.
     pub fn free(&mut self, first: u32) -> Result<u32, BuddyError> {
         let order = self.allocated_order(first).ok_or(BuddyError::NotAllocated)?;
@@ -161,7 +161,7 @@ impl<'a> Buddy<'a> {
             return;
         }
         let free_blocks = self.free_blocks() + (after - before);
-        // This first: a crash must not leave bytes above `blocks_now`, where a rebuild would not look.
+        // This store comes first: a crash must not leave bytes above `blocks_now`, where a rebuild would not check.
         self.put(BLOCKS_NOW_AT, u64::from(after));
         self.release_range(before, after);
         self.put(FREE_BLOCKS_AT, u64::from(free_blocks));
@@ -183,9 +183,9 @@ impl<'a> Buddy<'a> {
         if largest == 0 { 0 } else { 1 << (largest - 1) }
     }
 
-    /// Makes the state anew after a crash: allocated is what `live` names as (first block, blocks requested), free is
-    /// the rest of `blocks_now`. Pairs that overlap an earlier one, or could not have come from [`Self::alloc`], are
-    /// ignored.
+    /// Rebuilds the state after a crash. `live` lists the allocations as (first block, blocks requested); the rest of
+    /// `blocks_now` is free. It ignores pairs that overlap an earlier pair, or that [`Self::alloc`] could not have
+    /// returned.
     pub fn rebuild(&mut self, live: impl Iterator<Item = (u32, u32)>) {
         let blocks_now = self.blocks_now();
         self.clear_granted(blocks_now);
@@ -271,7 +271,7 @@ impl<'a> Buddy<'a> {
         self.update_above(first, order);
     }
 
-    /// Tells the ancestors of a changed node what is free below, up to the first that knows already.
+    /// Updates the ancestors of a changed node, up to the first that needs no change.
     fn update_above(&mut self, first: u32, order: u32) {
         for order in order..self.height() {
             let node = self.node(first, order);

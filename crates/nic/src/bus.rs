@@ -83,7 +83,7 @@ pub struct NoMemory;
 
 impl Bus for NoMemory {}
 
-/// A bus, each step on which somebody is told of.
+/// A bus that reports each step to an observer.
 pub struct Metered<B, M> {
     pub bus: B,
     pub meter: M,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The packet format: one header of 128 bytes, little-endian, with a version, then payload.
 //!
-//! Packets travel where a NIC cannot be run by whoever has something for it: through the mailbox of its owner. A
-//! request asks; a response carries what became of it, and the data of a reply, back to the requester's mailbox.
+//! A packet is used if the process with a request cannot run the target's NIC. It travels through the mailbox of the
+//! NIC's owner. A request asks for an operation. A response carries its result, and the data of a reply, to the
+//! requester's mailbox.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -28,7 +29,7 @@
 //! | 120..124 | sender | process id at the operating system, for spill files |
 //! | 124..128 | crc | CRC-32C of the bytes before; 0 in shared memory, which has its own protection |
 //!
-//! Decoding any 128 bytes gives a packet whose fields are in range, or an error: never a panic.
+//! Decoding any 128 bytes gives a packet whose fields are in range, or an error. It never panics.
 
 /// Version of the format.
 pub const VERSION: u16 = 1;
@@ -37,12 +38,12 @@ pub const HEADER_BYTES: usize = 128;
 /// Kind of a response.
 pub const RESPONSE: u8 = 64;
 
-/// Where a packet's payload is.
+/// The place of a packet's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// There is none, or it follows the header.
+    /// There is no payload, or it follows the header.
     Inline,
-    /// In the receiver's heap, from this block.
+    /// In the receiver's heap, from this block on.
     Heap(u32),
     /// In the sender's spill file of this number.
     Spill(u64),
@@ -71,14 +72,14 @@ pub struct Packet {
     pub sender: u32,
 }
 
-/// Why bytes are not a packet.
+/// Why bytes are not a valid packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// Another version, or not a packet at all.
     Version(u16),
-    /// No such kind.
+    /// There is no such kind.
     Kind(u8),
-    /// A field holds what no sender writes.
+    /// A field has a value that no sender writes.
     Field(&'static str),
     /// The checksum is wrong.
     Checksum,

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What is read without the NIC's lock: counters, event queues, descriptors, registers, the mailbox's ends.
+//! State that is read without the NIC's lock: counters, event queues, descriptors, registers, the mailbox's ends.
 //!
 //! Invariants
-//! 1. Only the holder of the lock stores to them, except that a queue's consumers advance its head, that a counter's
-//!    lanes and the first two lines of a grant belong to their senders, and that the owner's program reads whatever it likes. So
-//!    stores are plain, never read-modify-write, on the hot path.
-//! 2. A counter's `success` is stored with release after the bytes that it counts; a reader loads it with acquire.
-//! 3. An event's words are stored before its sequence number (release), which a consumer loads first (acquire).
-//! 4. What somebody polls has a cache line of its own.
+//! 1. Only the holder of the lock stores to this state, with these exceptions: consumers advance the head of a queue,
+//!    and senders store to a counter's lanes and to the first two lines of a grant. The owner's program may read all of
+//!    it. So stores on the hot path are plain, never read-modify-write.
+//! 2. A counter's `success` is stored with release after the bytes that it counts. A reader loads it with acquire.
+//! 3. An event's words are stored before its sequence number (release). A consumer loads that number first (acquire).
+//! 4. Each word that a process polls has a cache line of its own.
 
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
@@ -19,46 +19,46 @@ use crate::registers::{Register, Registers};
 /// Words of an event in the heap: one block.
 pub const EVENT_WORDS: usize = 16;
 
-/// Senders that may have a word of their own in a counter, ...
+/// The most senders that may have a word of their own (a lane) in a counter.
 pub const LANES: usize = 20;
-/// ... and how many of those words lie in its first line. The others are read only where they were given out.
+/// The lanes in the counter's first line. Readers read the other lanes only if they were given out.
 pub const NEAR_LANES: usize = 4;
 
-/// A counting event (Portals 4.3, `ptl_ct_event_t`), as its readers see it. Who counts never reads this line: it
-/// keeps its own books ([`crate::tables::CounterBook`]), so that a count moves the line once, not twice.
+/// A counting event (Portals 4.3, `ptl_ct_event_t`), in the form that readers see. A writer never reads this line: it
+/// keeps its own record ([`crate::tables::CounterBook`]). So a count moves the line between processors once, not twice.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Counter {
     pub success: AtomicU64,
     pub failure: AtomicU64,
-    /// Generation and status, as of tables.
+    /// Generation and status, as in the tables.
     pub slot: AtomicU32,
-    /// Lanes that were given out: no more than the first so many hold anything.
+    /// How many lanes were given out, from lane 0 on. Later lanes hold nothing.
     pub lanes_given: AtomicU32,
-    /// What senders that write the target's memory in place have counted that found no lane left: with atomic additions, ...
+    /// The count of all senders that map the target's memory but found no free lane. They use atomic additions.
     pub common: AtomicU64,
-    /// ... and the others, each in its own lane, with plain stores. See [`Counter::arrived`].
+    /// The counts of the other such senders, each in its own lane, with plain stores. See [`Counter::arrived`].
     pub lanes: [AtomicU64; LANES],
 }
 
-/// An event queue: a ring of events in the heap. The first line is hardly ever written, the second by consumers; how
-/// far the writers are is in their books ([`crate::tables::QueueBook`]).
+/// An event queue: a ring of events in the heap. The first line hardly ever changes; consumers write the second. The
+/// writers keep their tail in a record of their own ([`crate::tables::QueueBook`]).
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct EventQueue {
     pub slot: AtomicU32,
     /// First heap block of the ring.
     pub ring: AtomicU32,
-    /// Events that it holds.
+    /// Capacity in events.
     pub capacity: AtomicU32,
     /// Portal table entries whose `PTL_EVENT_PT_DISABLED` waits for room here.
     pub disabled_events: AtomicU32,
     pub reserved: [AtomicU64; 6],
     /// Events consumed or overwritten so far.
     pub head: AtomicU64,
-    /// Of the events below this number, those that were not consumed have been overwritten. Writers store it.
+    /// Events below this number that were not consumed have been overwritten. Writers store it.
     pub lost_below: AtomicU64,
-    /// What of that consumers have reported.
+    /// The value of `lost_below` that consumers have reported.
     pub reported: AtomicU64,
     pub reserved2: [AtomicU64; 5],
 }
@@ -70,7 +70,7 @@ pub struct Descriptor {
     pub slot: AtomicU32,
     pub next_free: AtomicU32,
     pub start: AtomicU64,
-    /// Bytes in all, also of an I/O vector.
+    /// Bytes in total, also of an I/O vector.
     pub length: AtomicU64,
     pub options: AtomicU32,
     pub queue: AtomicU32,
@@ -82,35 +82,36 @@ pub struct Descriptor {
     pub reserved2: AtomicU64,
 }
 
-/// Grants that a NIC may have given at once.
+/// The most grants that a NIC may have at once.
 pub const GRANTS: usize = 64;
 
-/// A sender's permission to put to one entry, or to count in a lane of one counter, without the NIC's lock, until it is revoked
-/// ([`crate::portals::grants`]). Two pairs of lines: the sender stores to the first with each put, holders of the lock to the second.
+/// A grant: a sender's permission to put to one entry, or to count in a lane of one counter, without the NIC's lock,
+/// until the grant is revoked ([`crate::portals::grants`]). It has two pairs of lines: the sender stores to the first
+/// with each put; holders of the lock store to the second.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct Grant {
-    /// 1 while its holder is in the middle of a put.
+    /// 1 while the sender is in the middle of a put.
     pub busy: AtomicU64,
-    /// What its lane holds.
+    /// The value of the grant's lane.
     pub counted: AtomicU64,
-    /// Puts that were made by grants in this slot, and their bytes, by all holders that it has had.
+    /// Puts by all grants of this slot so far, and their bytes.
     pub puts: AtomicU64,
     pub bytes: AtomicU64,
     pub reserved: [AtomicU64; 12],
-    /// The grant word: the number of the grant while its holder may put by it; 0: it is revoked, or none was given.
+    /// The grant word: the grant's number while the sender may put; 0 if the grant is revoked or there is none.
     pub word: AtomicU64,
-    /// The process that the slot belongs to, for as long as that lives: the home's word for a process.
+    /// The process that owns this slot while it lives, by the home's identifier of the process.
     pub holder: AtomicU64,
     pub portal: AtomicU32,
-    /// The counter, by its index.
+    /// The index of the counter.
     pub counter: AtomicU32,
-    /// Number of the last grant that was given in this slot, also when it is revoked.
+    /// Number of the last grant of this slot, also after it is revoked.
     pub number: AtomicU64,
     pub reserved2: [AtomicU64; 12],
 }
 
-/// What tells the owner that work waits for it.
+/// Notifies the owner that work waits for it.
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Doorbell {
@@ -120,12 +121,12 @@ pub struct Doorbell {
     pub mail_head: AtomicU64,
     /// Triggered commands on the fire queue.
     pub fired: AtomicU32,
-    /// Set when only the owner can execute them: their memory cannot be reached from elsewhere.
+    /// Set if only the owner can run the triggered commands, because no other process can access their memory.
     pub owner_wanted: AtomicU32,
     pub reserved: [AtomicU64; 5],
 }
 
-/// All of it.
+/// All state that is read without the lock.
 #[derive(Clone, Copy)]
 pub struct Signals<'a> {
     pub doorbell: &'a Doorbell,
@@ -133,7 +134,7 @@ pub struct Signals<'a> {
     pub counters: &'a [Counter],
     pub queues: &'a [EventQueue],
     pub descriptors: &'a [Descriptor],
-    /// Empty where the home gives none.
+    /// Empty if the home supports no grants.
     pub grants: &'a [Grant],
     /// Event rings, copies of I/O vectors and payload that waits, in blocks of 128 bytes.
     pub heap: &'a [AtomicU64],
@@ -142,7 +143,7 @@ pub struct Signals<'a> {
 }
 
 impl Signals<'_> {
-    /// A register's value now, with the puts by grants.
+    /// The current value of a register, including the puts by grants.
     pub fn register(&self, register: Register) -> u64 {
         let by_grant = |grant: &Grant| grant.counted(register);
         self.grants.iter().map(by_grant).fold(self.registers.get(register), u64::wrapping_add)
@@ -150,7 +151,7 @@ impl Signals<'_> {
 }
 
 impl Grant {
-    /// What its puts add to a register.
+    /// The amount that puts by grants add to a register.
     pub fn counted(&self, register: Register) -> u64 {
         match register {
             Register::Requests | Register::MatchedPriority | Register::ListSteps => self.puts.load(Relaxed),

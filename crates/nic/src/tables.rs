@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The tables that the holder of a NIC's lock changes.
+//! The tables of a NIC. Only the holder of the NIC's lock changes them.
 //!
 //! Invariants
-//! 1. Records are plain integers: any bit pattern is a value, so that a table that a hostile process wrote can be
-//!    read, and refused, without undefined behaviour.
-//! 2. The first word of a record is its *slot*: generation and status. A record is made, changes lists or is freed
-//!    by one store to it; chains, free lists and counts are derived, and [`crate::portals::recover`] rebuilds them
-//!    from the slots after a process died in the middle of a change.
+//! 1. Records are plain integers: any bit pattern is a value. So the code can read and reject a table that a hostile
+//!    process wrote, without undefined behaviour.
+//! 2. The first word of a record is its *slot*: generation and status. One store to the slot creates a record, moves it
+//!    to another list or frees it. Chains, free lists and counts are derived: [`crate::portals::recover`] rebuilds them
+//!    from the slots after a process died during a change.
 //! 3. Links are indices; [`NONE`] ends a chain. A walk takes at most as many steps as the table has slots.
 //!
 //! Sizes are asserted below; layouts are `repr(C)` with explicit widths and no padding.
@@ -45,8 +45,8 @@ pub mod entry {
     pub const DRAINING: u32 = 4;
 }
 
-/// A list entry or match entry. Two cache lines: what a plain use-once receive needs to match, to be filled and to be
-/// completed, and what the others need besides.
+/// A list entry or match entry. It has two cache lines: the first has all that a plain use-once receive needs to match,
+/// to receive its payload and to complete; the second has the rest.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct Entry {
@@ -58,13 +58,13 @@ pub struct Entry {
     pub source: u64,
     pub source_ignore: u64,
     pub start: u64,
-    /// Bytes in all, also of an I/O vector.
+    /// Bytes in total, also of an I/O vector.
     pub length: u64,
     pub user_ptr: u64,
 
-    /// Orders the entries of a list.
+    /// Position of the entry in its list.
     pub sequence: u64,
-    /// Links of the chain that it is on ([`Bucket`]), or of the free list.
+    /// Links of the entry's chain ([`Bucket`]), or of the free list.
     pub next: u32,
     pub prev: u32,
     pub min_free: u64,
@@ -74,10 +74,10 @@ pub struct Entry {
     /// First heap block of the I/O vector, or NONE.
     pub iov: u32,
     pub iov_count: u32,
-    /// Unexpected headers whose payload lies here.
+    /// Unexpected headers whose payload is in this entry's memory.
     pub headers: u32,
     pub portal: u16,
-    /// The class that it is indexed by, [`CLASS_OTHER`] or [`CLASS_SHORT`].
+    /// The class that indexes this entry, [`CLASS_OTHER`] or [`CLASS_SHORT`].
     pub class: u8,
     pub reserved: u8,
 }
@@ -96,10 +96,10 @@ impl Bucket {
 
 /// Wildcard patterns of one portal table entry that have a hash index of their own.
 pub const CLASSES: usize = 4;
-/// The class of entries whose pattern has none: searched in order.
+/// The class of entries whose pattern has no hash index: the NIC searches them in order.
 pub const CLASS_OTHER: u8 = CLASSES as u8;
 
-/// The class of an entry in its priority list's short list: it is in no index.
+/// The class of an entry in the short list of its priority list: it is in no index.
 pub const CLASS_SHORT: u8 = u8::MAX;
 
 /// A wildcard pattern: entries with the same pattern share a hash index.
@@ -135,19 +135,19 @@ pub struct PortalEntry {
     pub header_tail: u32,
     /// A `PTL_EVENT_PT_DISABLED` waits for room in the queue.
     pub disabled_event: u32,
-    /// Entries without a class, per list.
+    /// Entries without a class, for each list.
     pub others: [u32; 2],
-    /// Bit c: class c has entries, per list; the bit after the classes': others.
+    /// Bit c: class c has entries, for each list. The bit after the classes stands for entries without a class.
     pub active: [u8; 2],
-    /// Bit c: class c has been used to search the unexpected headers, which are all on its chains.
+    /// Bit c: a search of the unexpected headers has used class c, so all headers are on its chains.
     pub searched: u8,
     pub reserved: u8,
-    /// The short list: its first entry and the place behind its last, as numbers that only grow. Number n lies at
-    /// n modulo [`Limits::short_list`](crate::Limits::short_list) of this portal table entry's part of
+    /// The short list: the number of its first entry, and the number after its last. Numbers only grow. Number n is
+    /// stored at n modulo [`Limits::short_list`](crate::Limits::short_list), in this portal table entry's part of
     /// [`Tables::short_lists`].
     pub short_head: u32,
     pub short_tail: u32,
-    /// How often it was disabled, also before it was last allocated ([`Request::epoch`]).
+    /// How often it was disabled, including before its last allocation ([`Request::epoch`]).
     pub disabled: u32,
     pub classes: [Class; CLASSES],
 }
@@ -159,15 +159,15 @@ impl PortalEntry {
         self.short_tail.wrapping_sub(self.short_head)
     }
 
-    /// Which epoch it is in, from 1 on: the next begins when it is disabled.
+    /// The current epoch, from 1 on. Disabling the entry starts the next epoch.
     #[inline(always)]
     pub fn epoch(&self) -> u64 {
         u64::from(self.disabled) + 1
     }
 
-    /// Refuses what comes, and begins another epoch.
+    /// Disables the entry: it refuses requests and starts another epoch.
     pub fn disable(&mut self) {
-        // In this order, for whoever dies between.
+        // The order matters if the process dies between the two stores.
         self.disabled = self.disabled.wrapping_add(1);
         self.status = portal::DISABLED;
     }
@@ -177,7 +177,7 @@ impl PortalEntry {
 pub mod header {
     /// On the unexpected list.
     pub const LIVE: u32 = 1;
-    /// Taken off the unexpected list for one receive, with its payload where it was.
+    /// Taken off the unexpected list for one receive. The payload stays where it is.
     pub const CLAIMED: u32 = 2;
 }
 
@@ -193,7 +193,7 @@ pub struct Header {
     pub source: u64,
     pub match_bits: u64,
     pub sequence: u64,
-    /// Where the payload lies, in the owner's memory.
+    /// Address of the payload, in the owner's memory.
     pub start: u64,
     pub rlength: u64,
     pub mlength: u64,
@@ -203,17 +203,17 @@ pub struct Header {
     pub portal: u16,
     pub kind: u8,
     pub operation: u8,
-    /// Next and previous on the list in arrival order, then on each class's chain.
+    /// Next and previous header, in order of arrival, then on each class's chain.
     pub links: [[u32; 2]; CHAINS],
     pub datatype: u8,
-    /// Bit c: it is on the chain of class c.
+    /// Bit c: the header is on the chain of class c.
     pub chained: u8,
     pub reserved: u16,
-    /// Of a put whose payload stayed with its initiator: what that calls it.
+    /// For a put whose payload stayed with its initiator: the initiator's token for the payload.
     pub token: u32,
 }
 
-/// What a request does. The values are of the wire format.
+/// The operation of a request. The values are those of the wire format.
 pub mod kind {
     pub const PUT: u8 = 1;
     pub const GET: u8 = 2;
@@ -227,7 +227,7 @@ pub mod kind {
     pub const UNLINK: u8 = 19;
 }
 
-/// The initiator's memory of a request, as its descriptor gave it, and where its events go.
+/// The initiator's memory of a request, as its descriptor gives it, and the queue and counter for its events.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Side {
@@ -259,7 +259,7 @@ pub struct Request {
     pub portal: u32,
     pub uid: u32,
     pub reserved: u32,
-    /// How the initiator presents itself: rank, or nid << 32 | pid.
+    /// The initiator's identity: rank, or nid << 32 | pid.
     pub initiator: u64,
     pub match_bits: u64,
     pub remote_offset: u64,
@@ -271,22 +271,24 @@ pub struct Request {
 }
 
 impl Request {
-    /// What the initiator calls the memory that a put's payload lies in, 0 for nothing. A put with a token that meets
-    /// no receive leaves only its header, which carries the token: who takes the header fetches the payload itself.
+    /// The initiator's token for the memory of a put's payload, 0 for none. A put with a token that matches no posted
+    /// receive leaves only its header, which carries the token. The receiver that takes the header fetches the payload
+    /// itself.
     #[inline(always)]
     pub fn token(&self) -> u32 {
         if self.kind == kind::PUT { self.operand[0] as u32 } else { 0 }
     }
 
-    /// In which epoch of its portal table entry a put may be accepted ([`PortalEntry::epoch`]), 0 for any. Puts of one epoch
-    /// of which one was refused are all refused that come after it, so their sender can send them again in their order.
+    /// The epoch of its portal table entry in which a put may be accepted ([`PortalEntry::epoch`]), 0 for any. If one
+    /// put of an epoch is refused, all later puts of that epoch are refused too. So their sender can send them again in
+    /// order.
     #[inline(always)]
     pub fn epoch(&self) -> u64 {
         if self.kind == kind::PUT { self.operand[1] } else { 0 }
     }
 }
 
-/// A data-moving operation with all that its execution needs, by whichever process.
+/// A data-moving operation, with all that any process needs to run it.
 #[repr(C)]
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
 pub struct Command {
@@ -294,9 +296,9 @@ pub struct Command {
     /// Physical: nid << 32 | pid.
     pub target: u64,
     pub user_ptr: u64,
-    /// Where the payload comes from (put, atomic, fetch-atomic, swap).
+    /// The source of the payload (put, atomic, fetch-atomic, swap).
     pub source: Side,
-    /// Where the reply goes (get, fetch-atomic, swap).
+    /// The destination of the reply (get, fetch-atomic, swap).
     pub sink: Side,
 }
 
@@ -328,11 +330,11 @@ pub struct Triggered {
     pub threshold: u64,
     pub next: u32,
     pub prev: u32,
-    /// What it changes: a counter (reference), or an entry (index and generation as `entry_generation`).
+    /// The object that it changes: a counter (reference), or an entry (index and generation as `entry_generation`).
     pub object: u32,
     pub list: u32,
     pub sequence: u64,
-    /// The process that executes it: the home's word for a process.
+    /// The process that runs it, by the home's identifier of the process.
     pub executor: u64,
     pub success: u64,
     pub failure: u64,
@@ -345,19 +347,19 @@ pub mod pending {
     pub const WAITING: u32 = 1;
 }
 
-/// A request that another process's program must answer.
+/// A request that another process must answer.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct Pending {
     pub slot: u32,
     pub next: u32,
     pub command: Command,
-    /// The process that it was sent to: the home's word for a process. Its Portals id may get another owner.
+    /// The process that must answer, by the home's identifier. Its Portals id may pass to another process.
     pub responder: u64,
     pub reserved: u64,
 }
 
-/// A counter, as the holders of the lock know it.
+/// A counter's record for the holders of the lock.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct CounterBook {
@@ -365,19 +367,20 @@ pub struct CounterBook {
     pub next_free: u32,
     pub success: u64,
     pub failure: u64,
-    /// The lowest threshold that an operation waits for; u64::MAX: none.
+    /// The lowest threshold that an operation waits for; `u64::MAX` if there is none.
     pub threshold_next: u64,
     /// First and last operation that waits, lowest threshold first.
     pub armed_head: u32,
     pub armed_tail: u32,
-    /// What lanes held when the first operation was armed: thresholds count it, and nobody counts in a lane then.
+    /// The sum of the lanes when the first operation was armed. Thresholds include it; the lanes do not change while
+    /// operations are armed.
     pub settled: u64,
-    /// Who has which lane of the counter: a number that the home gives its processes, 0 for nobody, or a grant
+    /// The owner of each lane: a number that the home gives its processes, 0 for no owner, or a grant
     /// ([`crate::portals::grants`]).
     pub lane_owners: [u32; LANES],
 }
 
-/// An event queue, as the holders of the lock know it.
+/// An event queue's record for the holders of the lock.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct QueueBook {
@@ -387,7 +390,7 @@ pub struct QueueBook {
     pub capacity: u32,
     /// Events written so far.
     pub tail: u64,
-    /// A value that the consumers' head has had.
+    /// A value that the consumers' head has had. The head may be further.
     pub head_seen: u64,
     pub reserved: [u64; 4],
 }
@@ -402,11 +405,13 @@ pub struct MailSlot {
     pub words: [u64; MAIL_WORDS],
 }
 
-/// What a transition is in the middle of, so that whoever finds its process dead can finish or fail it.
+/// The intent of an operation that changes the tables. If its process dies, another process uses it to finish or fail
+/// the operation.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct Intent {
-    /// 0: nothing; 1: bytes are being moved; 2: they have been moved, or not (`fail`); tables, events and counts follow.
+    /// 0: no operation. 1: the bytes are being moved. 2: they have been moved, or not (`fail`); tables, events and
+    /// counts follow.
     pub stage: u16,
     pub list: u8,
     pub fail: u8,
@@ -418,7 +423,8 @@ pub struct Intent {
     pub mlength: u64,
     pub offset: u64,
     pub remote_offset: u64,
-    /// Before the change: tail of the event queue, successes and failures of the counter, and what orders headers.
+    /// The state before the change: tail of the event queue, successes plus failures of the counter, sequence number of
+    /// headers.
     pub queue_tail: u64,
     pub counted: u64,
     pub sequence: u64,
@@ -429,11 +435,11 @@ pub struct Intent {
     pub reserved: u8,
 }
 
-/// Heads of the free lists and queues, and what else there is once.
+/// Heads of the free lists and queues, and all other fields that exist once.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct Control {
-    /// Orders entries and headers; grows by one with each.
+    /// The sequence number of the newest entry or header. It grows by one with each.
     pub sequence: u64,
     pub free_entry: u32,
     pub free_header: u32,
@@ -442,30 +448,30 @@ pub struct Control {
     pub free_counter: u32,
     pub free_queue: u32,
     pub free_descriptor: u32,
-    /// Triggered commands whose counter has reached their threshold, in firing order.
+    /// Triggered operations whose counter has reached their threshold, in firing order.
     pub fire_head: u32,
     pub fire_tail: u32,
     pub reserved: u32,
-    /// The process that executes the fire queue, or 0.
+    /// The process that drains the fire queue, or 0.
     pub drainer: u64,
-    /// Bit i: the grant in slot i is given, and not settled.
+    /// Bit i: the grant in slot i exists and is not settled.
     pub granted: u64,
-    /// Of these, those whose word is 0: their holders may be in the middle of a put.
+    /// Of these, the grants whose word is 0. Their senders may be in the middle of a put.
     pub revoking: u64,
-    /// Grants that were ever given: the number of the last.
+    /// The number of the last grant, which is also how many grants there have been.
     pub grants_given: u64,
     pub intent: Intent,
 }
 
 impl Control {
-    /// Whether triggered operations are due.
+    /// Whether the fire queue has operations.
     #[inline]
     pub fn has_fired(&self) -> bool {
         self.fire_head != NONE
     }
 }
 
-/// The tables, as the holder of the NIC's lock sees them.
+/// The tables, for the holder of the NIC's lock.
 pub struct Tables<'a> {
     pub control: &'a mut Control,
     pub portals: &'a mut [PortalEntry],
@@ -482,9 +488,9 @@ pub struct Tables<'a> {
     pub mail: &'a mut [MailSlot],
     /// State of the heap's allocator.
     pub heap_map: &'a mut [u64],
-    /// Entries of one list at most.
+    /// The most entries in one list.
     pub list_max: u32,
-    /// Entries of one short list at most, a power of two.
+    /// The most entries in one short list, a power of two.
     pub short_list: u32,
 }
 

@@ -69,7 +69,7 @@ pub struct Given {
     /// The slot that it is in, and its number.
     pub slot: u32,
     pub number: u64,
-    /// The counter, by its index, and the lane. NONE: of a grant whose puts post events.
+    /// The index of the counter, and the lane. NONE for a grant whose puts post events.
     pub counter: u32,
     pub lane: usize,
 }
@@ -182,7 +182,8 @@ impl Nic<'_> {
         })
     }
 
-    /// Gives a lane of a counter to its own process, which counts there the puts of its descriptors. `before` as in [`Nic::give`].
+    /// Gives a process a lane of its own counter. The process counts the puts of its descriptors there. `before` as in
+    /// [`Nic::give`].
     pub fn give_lane(
         &mut self,
         counter: u32,
@@ -390,7 +391,8 @@ impl Nic<'_> {
         self.settle(revoking.grants & self.tables.control.revoking & settled);
     }
 
-    /// Ends grants whose holders are in the middle of no put. Their lanes are nobody's, and keep what they hold.
+    /// Ends the grants whose senders are not in the middle of a put. Their lanes have no owner then, and keep their
+    /// values.
     fn settle(&mut self, grants: u64) {
         let grants = grants & self.tables.control.granted;
         if grants == 0 {
@@ -408,7 +410,8 @@ impl Nic<'_> {
         self.tables.control.revoking &= !grants;
     }
 
-    /// Brings grants in order after a holder of the lock has died: all of them are being revoked, and lanes belong to those only.
+    /// Repairs the grants after a holder of the lock has died. All grants are then being revoked, and only they own
+    /// lanes.
     ///
     /// Nobody is waited for. What the dead process was changing it had settled before, so no grant that is left stands on it; and rebuilding
     /// the tables changes nothing that a put in the middle stores to.

@@ -5,7 +5,7 @@
 //! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
 //! * [`append`]: linking entries against unexpected headers; search; unlink.
 //! * [`deliver`]: what the target does with a request, from match to counter.
-//! * [`express`]: the same for a put that changes nothing but memory and a counter or a queue.
+//! * [`express`]: the fast path, for a put that changes only memory and a counter or a queue.
 //! * [`receive`]: the same for an owner that takes its messages in itself: receives posted and met without events.
 //! * [`respond`]: what the initiator does with the outcome: SEND, ACK and REPLY.
 //! * [`grants`]: puts without the lock, by permissions that can be revoked.

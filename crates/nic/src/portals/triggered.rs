@@ -4,8 +4,8 @@
 //! An operation waits in its counter's list. The list is sorted by threshold; operations with equal thresholds keep the
 //! order in which they were armed. When successes and failures together reach the threshold, the operation moves to the
 //! NIC's fire queue. The process that drains the fire queue runs operations on counters and entries at once. It
-//! receives the operations that move data as commands, because they need other NICs, and it holds no lock of another
-//! NIC while it runs them.
+//! receives the operations that move data as commands, because they need other NICs, and it holds no other lock while
+//! it runs them.
 //!
 //! 1. A slot is FREE, ARMED (in one counter's list), QUEUED (in the fire queue) or FIRING (a process runs it;
 //!    `executor` names the process). It counts against the limit until it is finished.
