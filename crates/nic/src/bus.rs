@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a NIC needs from the home that it lives in.
+//! What a NIC needs from its home.
 //!
 //! The initiator's memory is seen as two streams of bytes: the *payload* of a request (offset 0 is its first byte)
 //! and the *reply*. The target's memory is addressed as its owner does. Addresses come from tables that peers
@@ -12,7 +12,7 @@ pub enum Fault {
     Target,
     /// The initiator's memory is not mapped there.
     Initiator,
-    /// The process whose memory it is has ended.
+    /// The process that owns the memory has ended.
     Gone,
 }
 
@@ -31,16 +31,15 @@ pub enum Step {
     CounterUpdated,
 }
 
-/// The memory transfers of one request. See the module's documentation for the address spaces. What a bus does not say
-/// otherwise, it does as one to no memory.
+/// The memory transfers of one request. See the module's documentation for the address spaces. The default methods
+/// behave like a bus to no memory.
 pub trait Bus {
-    /// Whether this range of the target's memory can be touched from here at all. When it cannot, the request is
-    /// left undone, bit for bit, and travels to the target's owner instead.
+    /// Whether this process can access this range of the target's memory. If not, the request changes nothing and
+    /// travels to the target's owner instead.
     fn reaches(&mut self, _address: u64, _bytes: u64) -> bool {
         false
     }
-    /// Copies payload to the target's memory, where both ends are at hand. False: they are not, and nothing has
-    /// happened.
+    /// Copies payload to the target's memory if both are mapped. False: they are not, and nothing has changed.
     #[inline(always)]
     fn put_at_hand(&mut self, _payload_offset: u64, _address: u64, _bytes: u64) -> bool {
         false
@@ -72,13 +71,13 @@ pub trait Bus {
     /// Prices a step.
     #[inline(always)]
     fn charge(&mut self, _step: Step) {}
-    /// Asks for a record's cache lines, which are about to be changed, while others are still being waited for. Nothing
-    /// depends on it but time.
+    /// Prefetches the cache lines of a record that is about to change, while other loads are in progress. This affects
+    /// time only.
     #[inline(always)]
     fn about_to_change<T>(&mut self, _record: &T) {}
 }
 
-/// A bus to no memory, which prices nothing: for transitions that move nothing.
+/// A bus to no memory, which prices nothing: for transitions that move no bytes.
 pub struct NoMemory;
 
 impl Bus for NoMemory {}

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Grants: permissions to put without the NIC's lock, which can be revoked.
 //!
-//! A sender that puts again and again to the entry that is alone on its list may be given a *grant*. It then stores the bytes, and
-//! counts the put in a lane: a word of the target's counter that only this sender stores to ([`super::counters`]). A process may
-//! also be given a lane of its own counter, for the puts that its own descriptors count.
+//! A sender that puts repeatedly to the only entry of a list may get a *grant*. With a grant it stores the bytes and
+//! counts the put in a lane: a word of the target's counter that only this sender stores to ([`super::counters`]). A
+//! process may also get a lane of its own counter, for the puts that its own descriptors count.
 //!
-//! A grant for an entry that posts events and does not count has no lane. Its puts take the lock, check the grant word, and post the
-//! event without a search.
+//! A grant for an entry that posts events and does not count has no lane. Its puts take the lock, check the grant word,
+//! and post the event without a search.
 //!
 //! # Revoking a grant
 //!
-//! A transition that changes what a grant stands on needs the grant revoked first: another entry on that list, the entry
-//! unlinked, the portal table entry disabled, an operation armed on the counter, the counter freed. The transition checks this at its
-//! entry. It clears the grant word and gives [`Revoking`]; the rest of the state is as it was. Its home then waits without the lock,
-//! reports that the wait is over ([`Nic::revoked`]), and calls the transition again.
+//! A transition that invalidates a grant needs the grant revoked first. Such transitions are: another entry on that
+//! list, the entry unlinked, the portal table entry disabled, an operation armed on the counter, the counter freed. The
+//! transition checks this when it starts. It clears the grant word and returns [`Revoking`]; the rest of the state is
+//! unchanged. Its home then waits without the lock, reports that the wait is over ([`Nic::revoked`]), and calls the
+//! transition again.
 //!
 //! ```text
 //! sender, for each put                          whoever needs the grant revoked
@@ -29,8 +30,9 @@
 //!
 //! # Invariants
 //!
-//! 1. The sender alone stores to the first two lines of its [`Grant`]; holders of the lock alone store to the rest. A slot stays its
-//!    process's until that ends or gives it up, also while its grant is revoked. So nobody else clears `busy` of a live process.
+//! 1. The sender alone stores to the first two lines of its [`Grant`]; holders of the lock alone store to the rest. A
+//!    slot belongs to its process until the process ends or gives it up, even while its grant is revoked. So no other
+//!    process clears `busy` of a live process.
 //! 2. `Control::granted` names the grants that are given and not settled; `Control::revoking` those of them whose word is 0. A lane
 //!    belongs to its grant until the grant is settled.
 //! 3. While a grant is given or being revoked, what it stands on does not change: every transition that changes it settles the grant
@@ -63,10 +65,10 @@ use crate::handle::NONE;
 use crate::signals::{GRANTS, Grant};
 use crate::tables::{entry, kind, slot};
 
-/// What a holder needs to put or to count by a grant.
+/// What a sender needs to put or to count by a grant.
 #[derive(Clone, Copy, Debug)]
 pub struct Given {
-    /// The slot that it is in, and its number.
+    /// The grant's slot, and its number.
     pub slot: u32,
     pub number: u64,
     /// The index of the counter, and the lane. NONE for a grant whose puts post events.
@@ -83,7 +85,7 @@ pub struct Terms {
     pub length: u64,
     pub match_bits: u64,
     pub ignore_bits: u64,
-    /// Where its events go, or NONE, and what all of them have in common.
+    /// The queue for its events, or NONE, and the fields that all these events share.
     pub queue: u32,
     pub stamp: Stamp,
     /// Bytes are counted, not puts.
@@ -94,14 +96,14 @@ pub struct Terms {
 
 /// A transition needs these grants revoked first. Their words are 0; nothing else has changed.
 ///
-/// Its home lets go of the lock, makes every core pass a full fence, and waits until none of the holders is busy. Then it reports
-/// that with [`Nic::revoked`], under the lock, and calls the transition again.
+/// The home releases the lock, makes every core pass a full fence, and waits until none of the senders is busy. Then it
+/// calls [`Nic::revoked`] under the lock, and calls the transition again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoking {
     /// Bit i: the grant in slot i.
     pub grants: u64,
-    /// The number of the last grant that was given before.
+    /// The number of the last grant that was given before the words were cleared.
     last: u64,
 }
 
@@ -120,9 +122,10 @@ impl Failure for Revoking {
 /// Why a grant was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GiveError {
-    /// The put is not of the plain kind, it is both counted and reported by an event, or neither; or there is no slot or lane left.
+    /// The put is not plain; or it is both counted and reported by an event, or neither; or there is no free slot or
+    /// lane.
     Unfit,
-    /// A grant for the same portal table entry or counter is being revoked. Better not asked for again at once.
+    /// A grant for the same portal table entry or counter is being revoked. The sender should not ask again at once.
     Revoking(Revoking),
 }
 
@@ -152,8 +155,9 @@ failures! { AppendError UnlinkError PortalError CounterError ArmError GiveError 
 // ---- Giving ------------------------------------------------------------------------------------------------------
 
 impl Nic<'_> {
-    /// Gives a grant for puts like this one to the process `holder`, preferably in the slot that it had (`before`). The holder thereby
-    /// gives up the grant that is still in that slot: none of its threads is in the middle of a put by it.
+    /// Gives process `holder` a grant for puts like this one, if possible in the slot that it had (`before`). The
+    /// holder thereby gives up the grant that is still in that slot: none of its threads may be in the middle of a put
+    /// by it.
     pub fn give(
         &mut self,
         put: &Put,
@@ -194,7 +198,7 @@ impl Nic<'_> {
         self.give_at(NONE, Some(counter), holder, before, alive)
     }
 
-    /// Everything that may fail comes before the first change.
+    /// All steps that may fail come before the first change.
     fn give_at(
         &mut self,
         portal: u32,
@@ -251,7 +255,7 @@ impl Nic<'_> {
         Ok(Given { slot: at, number, counter: index, lane })
     }
 
-    /// The slot that the holder had before, one that is nobody's, or one of a process that has ended.
+    /// The slot that the process had before, a free slot, or the slot of a process that has ended.
     fn free_slot(&self, holder: u64, before: Option<u32>, alive: impl Fn(u64) -> bool) -> Option<u32> {
         let grants = self.signals.grants;
         let holder_of = |slot: u32| Some(grants.get(slot as usize)?.holder.load(Relaxed));
@@ -262,8 +266,8 @@ impl Nic<'_> {
             .or_else(|| all.find(|&slot| holder_of(slot).is_some_and(|holder| !alive(holder))))
     }
 
-    /// A lane of a counter that is nobody's, that of the grant in this slot, or that of a process that has ended. None where
-    /// senders have lanes for good.
+    /// A free lane of a counter, the lane of the grant in this slot, or the lane of a process that has ended. None if
+    /// senders have lanes permanently.
     fn free_lane(&self, counter: u32, slot: u32, alive: impl Fn(u64) -> bool) -> Option<usize> {
         let owners = self.tables.counters.get(counter as usize)?.lane_owners;
         if owners.iter().any(|&owner| owner != 0 && owner & GRANTED == 0) {
@@ -279,25 +283,25 @@ impl Nic<'_> {
             .or_else(|| owners.iter().position(is_dead))
     }
 
-    /// Gives a grant up, and its slot: nobody's from then on. Its holder has ended, or gives it up itself and is in the middle of no put
-    /// by it. So nobody has to be waited for.
+    /// Ends a grant and frees its slot. Its holder has ended, or gives the grant up itself and is not in the middle of
+    /// a put. So there is nothing to wait for.
     pub fn give_up(&mut self, slot: u32) {
         let Some(grant) = self.signals.grants.get(slot as usize).filter(|_| (slot as usize) < GRANTS) else { return };
         self.settle(1 << slot);
-        // First: a slot that is nobody's is not busy, even if this process dies here.
+        // This store comes first: a free slot must not be busy, even if this process dies here.
         grant.busy.store(0, Relaxed);
         grant.holder.store(0, Release);
     }
 
-    /// As [`Nic::give_up`], but the slot stays its holder's.
+    /// [`Nic::give_up`], except that the slot stays with its holder.
     pub fn give_back(&mut self, slot: u32) {
         if (slot as usize) < GRANTS {
             self.settle(1 << slot);
         }
     }
 
-    /// Posts the event of a put by a grant that has no lane. All of the put is in the entry's memory at `start`. Gives the first word of the
-    /// block that the next event will be written to.
+    /// Posts the event of a put by a grant that has no lane. The entry's memory at `start` has the whole put. Returns
+    /// the first word of the block for the next event.
     #[inline(always)]
     pub fn post_granted(&mut self, queue: u32, stamp: &Stamp, put: &Put, start: u64) -> Option<&AtomicU64> {
         self.post_stamped(queue, stamp, put, start);
@@ -351,8 +355,8 @@ impl Nic<'_> {
         self.revoke_where(|_| true)
     }
 
-    /// Clears the words of the grants that `picks` picks. Those whose puts take the lock are settled at once: no such put is under
-    /// way. For the others the holders must be waited for.
+    /// Clears the words of the grants for which `picks` is true. Grants whose puts take the lock are settled at once,
+    /// because no such put is under way. For the others the home must wait until their senders are not busy.
     #[cold]
     fn revoke_where(&mut self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
         let (mut awaited, mut settled) = (0, 0);
@@ -368,7 +372,7 @@ impl Nic<'_> {
         self.result(awaited)
     }
 
-    /// An error if one of the grants that `picks` picks is being revoked.
+    /// An error if a grant for which `picks` is true is being revoked.
     fn settled_or_revoking(&self, picks: impl Fn(u32, &Grant) -> bool) -> Result<(), Revoking> {
         let revoking = self.tables.control.revoking;
         if revoking == 0 {
@@ -383,7 +387,7 @@ impl Nic<'_> {
         if grants == 0 { Ok(()) } else { Err(Revoking { grants, last: self.tables.control.grants_given }) }
     }
 
-    /// Its home has waited: none of the holders of these grants is in the middle of a put that it began by them.
+    /// Reports that the home has waited: no sender is in the middle of a put by these grants.
     pub fn revoked(&mut self, revoking: &Revoking) {
         let is_same = |grant: &Grant| grant.number.load(Relaxed) <= revoking.last;
         let slots = (0..GRANTS as u32).zip(self.signals.grants);
@@ -413,8 +417,8 @@ impl Nic<'_> {
     /// Repairs the grants after a holder of the lock has died. All grants are then being revoked, and only they own
     /// lanes.
     ///
-    /// Nobody is waited for. What the dead process was changing it had settled before, so no grant that is left stands on it; and rebuilding
-    /// the tables changes nothing that a put in the middle stores to.
+    /// There is nothing to wait for. The dead process settled the grants before it changed what they depend on, so no
+    /// remaining grant depends on it. And rebuilding the tables changes nothing that a put in progress stores to.
     pub(super) fn reclaim_grants(&mut self) {
         self.tables.control.revoking = 0;
         let _ = self.revoke_all();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The match queue: what ordered lists would find, at a cost that does not grow with the list.
+//! The match queue: it gives the same results as ordered lists, at a cost that does not grow with the list.
 //!
 //! Portals 4.3 defines matching on ordered lists (section 3.12): a request takes the first entry of the priority list
 //! that matches, else the first of the overflow list; an appended entry takes unexpected headers in order of arrival.
@@ -35,7 +35,7 @@ use crate::tables::{
 };
 use crate::{Bus, Nic, Step};
 
-/// What of a request matching looks at.
+/// The fields of a request that matching compares.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     pub match_bits: u64,
@@ -63,14 +63,14 @@ pub(crate) struct Found {
     pub place: u32,
 }
 
-/// An unexpected header that was found, and the class and the bucket of the chain that it was found on, where that was one.
+/// An unexpected header that a search found. If it was found on a class's chain: that class and its bucket too.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FoundHeader {
     pub index: u32,
     chain: Option<(u8, usize)>,
 }
 
-/// Who takes messages: an entry, linked or about to be, or a search.
+/// A taker of messages: an entry, linked or about to be, or a search.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taker {
     pub match_bits: u64,
@@ -130,7 +130,7 @@ impl From<&Header> for Key {
     }
 }
 
-/// The list that an entry is on, 0 (priority) or 1 (overflow).
+/// The list of an entry, 0 (priority) or 1 (overflow).
 #[inline]
 pub(crate) fn list_of(record: &Entry) -> Option<usize> {
     match slot::status(record.slot) {
@@ -155,8 +155,8 @@ pub(crate) fn accepts(taker: &Taker, key: &Key) -> bool {
     offset.checked_add(key.length).is_some_and(|end| end <= taker.length)
 }
 
-/// Which bucket a key is in. Keys that differ in their lowest bits only, as the tags of neighbouring messages do, share a cache
-/// line of buckets.
+/// The bucket of a key. Keys that differ in their lowest bits only, as the tags of neighbouring messages do, share a
+/// cache line of buckets.
 #[inline(always)]
 fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, source: u64) -> usize {
     let place = u64::from(portal) << 8 | u64::from(list) << 7 | u64::from(class);
@@ -169,8 +169,8 @@ fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, so
 const LINE_BITS: u32 = (64 / size_of::<Bucket>()).ilog2();
 
 impl Nic<'_> {
-    /// The entry of a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match, by index. Nothing changes but the register of
-    /// list steps.
+    /// The index of the entry in a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match. Only the
+    /// register of list steps changes.
     pub fn peek_entry<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
         self.find_entry(bus, request.portal, usize::from(which & 1), &request.into()).map(|found| found.entry)
     }
@@ -204,7 +204,7 @@ impl Nic<'_> {
         if record.short_length() == 1 { None } else { self.find_later_in_short_list(bus, portal, record, key) }
     }
 
-    /// The first match of the short list behind its first entry.
+    /// The first match of the short list after its first entry.
     #[inline(never)]
     fn find_later_in_short_list<B: Bus>(
         &self,
@@ -225,7 +225,7 @@ impl Nic<'_> {
         found
     }
 
-    /// Where a number of a portal table entry's short list lies.
+    /// The place in memory of a number of a portal table entry's short list.
     #[inline(always)]
     fn short_slot(&self, portal: u32, number: u32) -> usize {
         let slots = self.tables.short_list;
@@ -335,7 +335,7 @@ impl Nic<'_> {
         true
     }
 
-    /// Takes an entry out of the short list. Of the entries before and behind it the fewer move up.
+    /// Takes an entry out of the short list. The shorter side, before or behind it, moves up.
     #[inline(always)]
     fn take_off_short_list(&mut self, portal: u32, number: u32) {
         let Some(record) = self.tables.portals.get_mut(portal as usize) else { return };
@@ -578,7 +578,7 @@ impl Nic<'_> {
         }
         self.signals.registers.add(Register::ListSteps, steps as u64);
         if let Some(record) = found.and_then(|found: FoundHeader| self.tables.headers.get(found.index as usize)) {
-            // Its neighbours' links will change, and who takes messages often takes one of them next.
+            // The links of its neighbours are about to change, and a receiver often takes one of them next.
             let [next, prev] = record.links[0];
             self.ask_for_header(bus, next);
             self.ask_for_header(bus, prev);

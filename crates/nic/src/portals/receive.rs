@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receives of an owner that takes its messages in itself.
+//! Receives of an owner that dequeues its messages itself.
 //!
 //! A program that calls its library for every message (a libfabric provider under MPI) needs neither the events nor
 //! the journal of [`super::deliver`]: the call itself returns what was matched, and if the owner dies in the middle its
@@ -27,16 +27,16 @@ use crate::registers::Register;
 use crate::tables::{Entry, Header, PortalEntry, Tables, entry, header, portal, slot};
 use crate::{Bus, Full, Nic};
 
-/// What became of a receive.
+/// The result of posting a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Posted {
-    /// It is on the priority list: the entry's reference.
+    /// The receive is in the priority list: the entry's reference.
     Linked(u32),
-    /// This unexpected header, the oldest that matches, is its message; nothing was linked.
+    /// The receive matches this unexpected header, the oldest that matches. No entry was linked.
     Met(u32),
 }
 
-/// The memory that a message is for.
+/// The memory for a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receive {
     pub start: u64,
@@ -55,13 +55,13 @@ pub struct Head<'a> {
 }
 
 impl Head<'_> {
-    /// Receives that are posted.
+    /// The number of posted receives.
     #[inline(always)]
     pub fn posted_count(&self) -> u32 {
         self.portal.entries[0]
     }
 
-    /// As [`Nic::take_receive`], if the first entry of the list is the receive.
+    /// [`Nic::take_receive`], if the first entry of the list matches.
     #[inline(always)]
     pub fn take_receive<B: Bus>(
         &mut self,
@@ -99,7 +99,7 @@ impl Head<'_> {
 const OTHERS: u32 = options::MANAGE_LOCAL | options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
 
 impl Nic<'_> {
-    /// Posts a receive: at the end of the priority list, unless an unexpected message is there for it.
+    /// Posts a receive at the end of the priority list, unless an unexpected message matches it.
     #[inline]
     pub fn post_receive<B: Bus>(&mut self, bus: &mut B, index: u32, spec: &EntrySpec) -> Result<Posted, AppendError> {
         match self.post_to_short_list(index, spec) {
@@ -111,8 +111,8 @@ impl Nic<'_> {
         }
     }
 
-    /// Posts a receive at the end of the short list; gives its index. None: messages are unexpected, or the list is long or
-    /// full, and nothing has happened.
+    /// Posts a receive at the end of the short list. Returns its index. None: there are unexpected messages, or the
+    /// list is long or full; nothing has changed.
     #[inline(always)]
     pub fn post_to_short_list(&mut self, index: u32, spec: &EntrySpec) -> Option<u32> {
         let Tables { control, portals, short_lists, entries, short_list, .. } = &mut self.tables;
@@ -137,7 +137,7 @@ impl Nic<'_> {
         Some(at)
     }
 
-    /// As `post_receive`, where messages are unexpected, or the list is long or full.
+    /// The general case of `post_receive`: there are unexpected messages, or the list is long or full.
     #[inline(never)]
     fn post_receive_behind<B: Bus>(
         &mut self,
@@ -162,7 +162,8 @@ impl Nic<'_> {
         Ok(Posted::Linked(reference))
     }
 
-    /// The head of a portal table entry's priority list, for an owner that takes many messages. None: it is not enabled.
+    /// The head of a portal table entry's priority list, for an owner that takes many messages. None: the portal table
+    /// entry is not enabled.
     #[inline(always)]
     pub fn head(&mut self, index: u32) -> Option<Head<'_>> {
         let generations = Encoding::new(self.tables.entries.len()).generations();
@@ -206,7 +207,7 @@ impl Nic<'_> {
         Some(receive)
     }
 
-    /// Receives that are posted at a portal table entry.
+    /// The number of receives posted at a portal table entry.
     #[inline(always)]
     pub fn posted_count(&self, index: u32) -> u32 {
         self.tables.portals.get(index as usize).map_or(0, |record| record.entries[0])
@@ -223,7 +224,7 @@ impl Nic<'_> {
         self.tables.headers.get(found as usize).filter(is_kept)
     }
 
-    /// Takes an unexpected message off its list for one receive. It keeps its payload until it is dropped.
+    /// Takes an unexpected message off its list for one receive. Its payload stays until the message is dropped.
     pub fn claim_unexpected(&mut self, found: u32) {
         let Some(record) = self.tables.headers.get(found as usize) else { return };
         if slot::status(record.slot) != header::LIVE {
@@ -234,7 +235,7 @@ impl Nic<'_> {
         record.slot = slot::word(slot::generation(record.slot), header::CLAIMED);
     }
 
-    /// Forgets an unexpected message. The overflow entry that holds its payload may be free thereby.
+    /// Drops an unexpected message. This may free the overflow entry that has its payload.
     pub fn drop_unexpected(&mut self, found: u32) {
         let Some(record) = self.tables.headers.get(found as usize) else { return };
         match slot::status(record.slot) {
@@ -244,7 +245,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Forgets all unexpected messages of a portal table entry.
+    /// Drops all unexpected messages of a portal table entry.
     pub fn clear_unexpected(&mut self, index: u32) {
         for _ in 0..self.tables.headers.len() {
             let Some(found) = self.first_header(index) else { return };
@@ -252,7 +253,8 @@ impl Nic<'_> {
         }
     }
 
-    /// Unlinks the first entry of a portal table entry's priority list that has this `user_ptr`; whether there was one.
+    /// Unlinks the first entry of a portal table entry's priority list that has this `user_ptr`. Returns whether there
+    /// was one.
     pub fn unlink_by_user_ptr(&mut self, index: u32, user_ptr: u64) -> bool {
         let is_it = |&at: &usize| {
             let record = &self.tables.entries[at];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Making and freeing what a program asks for: descriptors, counters, queues, portal table entries, heap blocks.
+//! Allocation and release of a program's resources: descriptors, counters, queues, portal table entries, heap blocks.
 //!
-//! Everything has a limit, set when the NIC is made; beyond it the answer is [`Full`] and nothing has changed.
-//! Free slots of a table form a list. All O(1), but for the first free portal table entry, which is a scan.
+//! Each resource has a limit, set when the NIC is made. Beyond the limit the result is [`Full`] and nothing has
+//! changed. The free slots of a table form a list. All operations are O(1), except the search for the first free portal
+//! table entry, which is a scan.
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
@@ -20,11 +21,11 @@ use crate::{Corrupt, Full, Limits, Nic};
 /// Status of descriptors.
 pub const DESCRIPTOR_LIVE: u32 = 1;
 
-/// A memory descriptor, as its reader sees it.
+/// A memory descriptor, as a reader sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DescriptorView {
     pub start: u64,
-    /// Bytes in all.
+    /// Bytes in total.
     pub length: u64,
     pub options: u32,
     pub queue: u32,
@@ -33,7 +34,7 @@ pub struct DescriptorView {
     pub iov_count: u32,
 }
 
-/// Why a portal table entry could not be had.
+/// Why a portal table entry is not available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortalError {
     /// No such index, or not allocated.
@@ -56,19 +57,19 @@ pub enum CounterError {
 }
 
 impl<'a> Signals<'a> {
-    /// The record that a reference names, and what its slot says while the descriptor lives.
+    /// The record that a reference names, and the value of its slot while the descriptor lives.
     #[inline]
     fn descriptor_record(&self, reference: u32) -> Option<(&'a Descriptor, u32)> {
         let (index, generation) = self.encodings.descriptors.decode(reference);
         Some((self.descriptors.get(index as usize)?, slot::word(generation, DESCRIPTOR_LIVE)))
     }
 
-    /// The word that says whether a descriptor lives, and what it says then. All else of it never changes meanwhile.
+    /// The word that says whether a descriptor lives, and its value if so. No other field changes during that time.
     pub fn descriptor_slot(&self, reference: u32) -> Option<(&'a AtomicU32, u32)> {
         self.descriptor_record(reference).map(|(record, word)| (&record.slot, word))
     }
 
-    /// The live descriptor that this refers to. Any thread, no lock.
+    /// The live descriptor that a reference names. Any thread may call this, without the lock.
     #[inline]
     pub fn descriptor(&self, reference: u32) -> Option<DescriptorView> {
         let (record, word) = self.descriptor_record(reference)?;
@@ -114,10 +115,11 @@ impl Nic<'_> {
         self.rebuild_free_lists();
     }
 
-    /// Binds a memory descriptor; gives its reference.
+    /// Binds a memory descriptor. Returns its reference.
     pub fn bind(&mut self, view: &DescriptorView) -> Result<u32, Full> {
         let (index, record) = take_free!(self.tables.control.free_descriptor, self.signals.descriptors);
-        // Pairs with the acquire fence of a reader: who sees a field of the new descriptor sees that the old one is gone.
+        // Pairs with the acquire fence of a reader. A reader that sees a field of the new descriptor also sees that the
+        // old one is gone.
         fence(Release);
         record.start.store(view.start, Relaxed);
         record.length.store(view.length, Relaxed);
@@ -185,8 +187,8 @@ impl Nic<'_> {
         Ok(())
     }
 
-    /// Allocates an event queue of exactly this capacity. [`Full`] may mean the table or the heap:
-    /// [`Nic::queue_available`] tells.
+    /// Allocates an event queue of exactly this capacity. On [`Full`] the table or the heap is full;
+    /// [`Nic::queue_available`] says which.
     pub fn queue_alloc(&mut self, capacity: u32) -> Result<u32, Full> {
         if !self.queue_available() {
             return Err(Full);
@@ -251,7 +253,7 @@ impl Nic<'_> {
         Ok(index)
     }
 
-    /// Frees a portal table entry; refused while entries are linked, so there are no grants. Its unexpected headers go.
+    /// Frees a portal table entry and its unexpected headers. Refused while entries are linked, so there are no grants.
     pub fn portal_free(&mut self, index: u32) -> Result<(), PortalError> {
         let entry = *self.portal(index)?;
         if entry.entries != [0, 0] {
@@ -265,7 +267,7 @@ impl Nic<'_> {
                 queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
             }
         }
-        // What is under way to it is of an epoch that is over.
+        // Requests that are still on their way to it belong to an epoch that is over.
         self.tables.portals[index as usize] = PortalEntry { disabled: entry.disabled.wrapping_add(1), ..EMPTY_PORTAL };
         Ok(())
     }
@@ -290,12 +292,12 @@ impl Nic<'_> {
         self.tables.portals.get(index as usize).filter(|entry| entry.status != 0).ok_or(PortalError::Invalid)
     }
 
-    /// Takes contiguous heap blocks; gives the first.
+    /// Allocates contiguous heap blocks. Returns the first.
     pub fn heap_alloc(&mut self, blocks: u32) -> Result<u32, Full> {
         Buddy::attach(self.tables.heap_map).ok().and_then(|mut heap| heap.alloc(blocks)).ok_or(Full)
     }
 
-    /// Gives heap blocks back.
+    /// Frees heap blocks.
     pub fn heap_free(&mut self, first: u32) {
         if let Ok(mut heap) = Buddy::attach(self.tables.heap_map) {
             let _ = heap.free(first);
@@ -316,7 +318,7 @@ impl Nic<'_> {
         }
     }
 
-    /// Copies an I/O vector (addresses and bytes) into the heap; gives its first block.
+    /// Copies an I/O vector (addresses and bytes) into the heap. Returns its first block.
     pub fn store_iov(&mut self, vectors: impl ExactSizeIterator<Item = (u64, u64)>) -> Result<u32, Full> {
         let per_block = BLOCK_BYTES / 16;
         let blocks = (vectors.len() as u64).div_ceil(per_block).max(1);
