@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The usual message, on the shortest way: one piece, the endpoint's own flags, a domain or a process of one thread.
+//! The fast path of common messages: one piece, the endpoint's own flags, and a domain or a process with one thread.
 //!
-//! A program that sends or receives one waits for these instructions and for its line of memory, so they are few: no turn, no calls
-//! but seldom, and nothing that is not needed by all of them. What is otherwise in any respect is left as it is, and done by
-//! [`crate::message`] as every other message.
+//! The latency of a message includes these instructions and the transfer of its cache line, so they are few. The path
+//! takes no lock, makes few calls, and does nothing that some of its messages do not need. It leaves every other
+//! message to [`crate::message`].
 //!
-//! `ALONE`: nobody else calls, by the program's promise, and it need not be asked.
+//! `ALONE`: the program promises that one thread calls, so this is not checked.
 
 use std::ffi::c_void;
 
@@ -40,7 +40,7 @@ impl Sent {
         Sent { kind: Kind::Tagged, buf, len, dest, tag, data: None, context }
     }
 
-    /// With data for its receiver's completion.
+    /// The same with data for the receiver's completion.
     #[inline(always)]
     pub fn with(self, data: u64) -> Sent {
         Sent { data: Some(data), ..self }
@@ -76,17 +76,18 @@ impl Posted {
     }
 }
 
-/// Leaves a message as long as that in its target's lane ([`length_of`]): it is then over, with a completion if its endpoint makes any of
-/// such. False: nothing has happened.
+/// Enqueues a message of the class `LENGTH` ([`length_of`]) in its target's ring. The send is then over, with a
+/// completion if the endpoint makes them for such sends. Returns false if nothing has happened.
 ///
 /// # Safety
-/// An endpoint of the program's, and its buffer.
+/// `ep` is an open endpoint of the program, and the buffer is readable for its length.
 #[inline(always)]
 pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: Easy, sent: Sent) -> bool {
-    // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. No turn is under way in an entry point
-    // that has taken none.
+    // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. An entry point that
+    // has not taken the lock holds no other reference to the core.
     unsafe {
-        // First of all: most that is not left here is of another length. Where words go it costs them registers.
+        // The length is checked first, because it is what most often rules this path out. For words an early check
+        // would cost registers.
         if LENGTH != length_of::A_WORD && !length_of::is::<LENGTH>(sent.len) {
             return false;
         }
@@ -95,17 +96,17 @@ pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: E
     }
 }
 
-/// The same in a turn, where others may have theirs, and however long it is.
+/// The same under the domain's lock, for any length, where other threads may call.
 ///
 /// # Safety
-/// The program's buffer.
+/// The buffer is readable for its length.
 #[inline(never)]
 pub unsafe fn left_in_turn(held: &mut Held<'_, Endpoint>, easy: Easy, sent: &Sent) -> bool {
     if !held.state().is_easy(easy, sent.kind) {
         return false;
     }
-    // SAFETY: the lock is held: the vector grows, and the queue is read, in other threads' turns. The core finds a peer and its ring by
-    // number; it reaches no endpoint. The buffer is readable by this function's contract.
+    // SAFETY: the lock is held, so no other thread grows the vector or reads the queue. The core finds a peer and its
+    // ring by number; it reaches no endpoint. The buffer is readable by this function's contract.
     unsafe {
         let (core, endpoint) = held.both();
         leave::<{ length_of::MORE }>(core, endpoint, easy, sent)
@@ -123,33 +124,33 @@ unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Ea
             envelope(brief.portal + sent.kind as u8, endpoint.ring_flags, sent.tag, sent.data)
         });
         if left && matches!(easy, Easy::Send) && endpoint.tx_told {
-            // In the same turn: the queue is everybody's.
+            // Under the same lock, because all threads share the queue.
             (*endpoint.tx_queue).push_own(sent.context, SEND | sent.kind.flag());
         }
         left
     }
 }
 
-/// Posts a receive, or fills it with the message that has waited for it. False: nothing has happened.
+/// Posts a receive, or fills it with an unexpected message that matches. Returns false if nothing has happened.
 ///
 /// # Safety
-/// As of [`left`].
+/// `ep` is an open endpoint of the program, and the buffer is writable for its length.
 #[inline(always)]
 pub unsafe fn posted<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool {
-    // SAFETY: a pointer of the program's to an endpoint that is open; the reference to it ends before the core runs.
+    // SAFETY: the program passes an open endpoint; the reference to it ends before the core runs.
     let direct = unsafe { Endpoint::of(ep).directly::<ALONE>() };
     let Some((core, endpoint)) = direct else { return false };
     plain(endpoint, &posted).is_some_and(|plain| core.receive_plainly(plain))
 }
 
-/// A receive as the core posts it. None: receives of its endpoint are not plain, or there is no such source.
+/// A receive as the core posts it. None: receives of this endpoint are not plain, or there is no such source.
 #[inline(always)]
 pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
     let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
     if !endpoint.is_easy(Easy::Receive, kind) {
         return None;
     }
-    // SAFETY: operations are easy where the endpoint is enabled, and so has an address vector.
+    // SAFETY: operations are easy only where the endpoint is enabled, so it has an address vector.
     let source = unsafe { endpoint.source_of(src) }?;
     Some(Plain {
         portal: kind.portal(endpoint.index),

@@ -1,57 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! When to look for the answer to what was sent.
+//! When to poll for the reply to a message.
 //!
-//! A look at a line that another core is about to write makes it write twice as slowly: the line is then here, too, and must be asked
-//! back before the store, and fetched after it. Between near cores that is 35 of 70 ns, as much again as everything this provider does
-//! for a message. A program whose messages are answered after the same time each time, which is what one does that waits for answers
-//! and does nothing else, need not pay it: its first look comes when the answer has most likely been written, and no look before.
+//! A poll of a cache line that another core is about to write makes that write twice as slow: the writer must first
+//! invalidate the copy here, and this core must fetch the line again. Between near cores that is 35 of 70 ns, as much
+//! as everything else this provider does for a message. A program that only waits for replies often gets each one after
+//! the same time. Its first poll then comes when the reply has most likely been written, and not before.
 //!
-//! Time is counted in looks, as long as [`selvedge_shm::os::lines::a_moment`] each. The program is held up for no more than
-//! [`WAIT_MAX`] of them, and only while answers keep coming within [`LOOKS_MAX`].
+//! Time is counted in polls of [`selvedge_shm::os::lines::a_moment`] each. The program is delayed by at most
+//! [`WAIT_MAX`] of them, and only while replies keep coming within [`LOOKS_MAX`].
 
-/// Answers that take longer are late.
+/// Replies that take longer are late.
 pub(super) const LOOKS_MAX: u32 = 20;
-/// The first look comes no later.
+/// The longest wait before the first poll.
 const WAIT_MAX: u32 = 8;
-/// Parts of a look, in which the wait is adjusted: ...
+/// Parts of a poll, the unit of the wait. ...
 const PARTS: u32 = 8;
-/// ... by so many less where an answer was there at the first look, which may have come too late, ...
+/// ... If the first poll finds the reply, it may have come too late, and the wait shrinks by so many parts. ...
 const LESS: u32 = 1;
-/// ... and by so many more where it was not. So one of three first looks comes too early.
+/// ... If it does not, the wait grows by so many. So one of three first polls comes too early.
 const MORE: u32 = 2;
 
-/// What came of waiting for an answer.
+/// The outcome of waiting for a reply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// Nothing is known, or all has been learned from.
+    /// Nothing is known, or the last outcome has already been used.
     #[default]
     Unknown,
-    /// It was there at the first look.
+    /// The first poll found the reply.
     WasThere,
-    /// It was seen by a later one.
+    /// A later poll found the reply.
     CameLater,
-    /// It did not come in [`LOOKS_MAX`].
+    /// The reply did not come within [`LOOKS_MAX`].
     IsLate,
 }
 
 impl Outcome {
-    /// Of looks after the first.
+    /// The outcome of the polls after the first.
     pub fn of_later_looks(found: bool) -> Outcome {
         if found { Outcome::CameLater } else { Outcome::IsLate }
     }
 }
 
-/// What is known of answers.
+/// What was learned about replies.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// When the first look for the next comes, in parts of a look.
+    /// The time until the first poll for the next reply, in parts of a poll.
     wait: u32,
-    /// What was found last. It is learned from when the next is waited for: when it is found the program is waited for.
+    /// The last outcome. It is used when the wait for the next reply begins, because the program needs the CPU when a
+    /// reply is found.
     pub found: Outcome,
 }
 
 impl Answers {
-    /// How many looks' time to wait until the first look.
+    /// The time until the first poll, in polls.
     #[inline(always)]
     pub fn wait(&mut self) -> u32 {
         match std::mem::take(&mut self.found) {
@@ -68,13 +69,14 @@ impl Answers {
 mod tests {
     use super::*;
 
-    /// How much later than they are written answers are seen, in the mean, that are written at these times, after some to learn from.
+    /// The mean delay between the writing of a reply and its discovery, for replies written at these times, after some
+    /// to learn from.
     fn delay(written: impl Fn(u32) -> u32) -> f64 {
         let (mut answers, mut sum) = (Answers::default(), 0);
         for number in 0..10_000 {
             let written = written(number);
             let wait = answers.wait();
-            // To fetch the line takes 5 looks, and to ask it back before that as many.
+            // To fetch the line takes 5 polls, and to invalidate the copy here as many.
             let seen = if wait >= written { wait + 5 } else { written + 10 };
             answers.found = match () {
                 _ if wait >= written => Outcome::WasThere,

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages that travel as packets, and stay with their sender until their target has taken them.
+//! Messages that travel as packets. They stay with their sender until their target has taken them.
 //!
-//! A target without room closes the place that a message was for, and refuses it; its sender hears of that when others are under
-//! way behind it, and there may be room for those. So each carries the *epoch* of the place
-//! ([`selvedge_nic::tables::Request::epoch`]): what comes after one that was refused is of an epoch that is over, and is refused,
-//! too. When the last has been answered, those that were refused are sent again in their order: the first alone, and, as they are
-//! taken, more and more.
+//! A target without room closes the portal table entry and refuses the message. The sender learns this when more
+//! messages are already in flight, and there may be room for those. So each message carries the *epoch* of the portal
+//! table entry ([`selvedge_nic::tables::Request::epoch`]). A message that follows a refused one carries an old epoch
+//! and is refused, too. When the last reply has come, the refused messages are sent again in their order: the first
+//! alone, then more at once as they are taken.
 //!
 //! Invariants
-//! 1. All that is under way to a place is of one epoch. After a refusal nothing is sent there until all of it has been answered.
-//! 2. What was refused goes before what the program sends later, which is `-FI_EAGAIN` meanwhile.
-//! 3. A message that is under way stays in the books until its answer comes, also if its endpoint is closed: its number is not
-//!    another's before.
+//! 1. All messages in flight to one portal table entry are of one epoch. After a refusal nothing is sent there until
+//!    all of them have been answered.
+//! 2. Refused messages go before later ones. Meanwhile new sends get `-FI_EAGAIN`.
+//! 3. A message in flight keeps its record until its reply comes, even if its endpoint is closed. Until then its number
+//!    is not used again.
 //!
-//! Who is refused tries again after a pause, the longer the more often it was refused in vain. In virtual time it may become so
-//! long that a job that waits for itself is found to.
+//! A refused sender tries again after a pause. Each further refusal makes the pause longer. In virtual time it may
+//! become so long that the simulator detects a deadlocked job.
 //!
-//! Cost where everything can be done from here: nothing. A message under way: its command, 168 bytes.
+//! Messages that are delivered directly have no cost here. A message in flight keeps its command, 168 bytes.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::{c_int, c_void};
@@ -32,42 +33,42 @@ use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::warn_line;
 
-/// The pause after a refusal, and the longest, live and in virtual time.
+/// The first pause after a refusal, and the longest, live and in virtual time.
 const PAUSE_FIRST: Duration = Duration::from_micros(10);
 const PAUSE_LONGEST: Duration = Duration::from_millis(1);
 const PAUSE_LONGEST_SIMULATED: Duration = Duration::from_secs(3600);
-/// How long the end of an endpoint waits for the answers to what it was told to send and keep; and where there was no room for it.
+/// How long closing an endpoint waits for the replies to injected messages, and for messages that were refused.
 const FLUSH: Duration = Duration::from_secs(1);
 const FLUSH_KEPT: Duration = Duration::from_secs(60);
-/// The same in virtual time, in which others may compute for long.
+/// The same in virtual time, where other ranks may compute for long.
 const FLUSH_SIMULATED: Duration = Duration::from_secs(1 << 20);
 
-/// Where a message is that did not leave through a lane.
+/// The stage of a message that did not go through a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Its header is with the target, its payload here.
+    /// Its header is at the target, its payload here.
     Waits,
-    /// It is under way, or its answer.
+    /// The message or its reply is in flight.
     UnderWay,
-    /// Its target had no room for it.
+    /// The target refused it for lack of room.
     Kept,
 }
 
-/// What goes to one place of a peer.
+/// The messages to one portal table entry of a peer.
 struct Flow {
-    /// Of what is under way.
+    /// The epoch of the messages in flight.
     epoch: u64,
     under_way: u32,
-    /// How many may be under way.
+    /// How many may be in flight.
     window: u32,
-    /// Messages so far.
+    /// The number of messages sent.
     sequence: u64,
-    /// What was refused, by its place in the order, with the operation's number.
+    /// The refused messages: their sequence numbers and the numbers of their operations.
     kept: VecDeque<(u64, usize)>,
-    /// One was refused: the place's epoch then.
+    /// The epoch of the portal table entry after a refusal.
     refused: Option<u64>,
     pause: Duration,
-    /// What was refused is not sent before.
+    /// Refused messages are not sent again before this time.
     again_at: Option<Instant>,
 }
 
@@ -85,7 +86,7 @@ impl Flow {
         }
     }
 
-    /// Whether another may be sent.
+    /// Whether another message may be sent.
     fn is_open(&mut self) -> bool {
         if self.under_way == 0 {
             if let Some(epoch) = self.refused.take() {
@@ -107,7 +108,7 @@ impl Flow {
         self.refused = Some(epoch);
     }
 
-    /// An eighth longer than the last time: who has waited long looks no later than it must by more than that.
+    /// Makes the pause an eighth longer. So a sender wakes at most that fraction too late.
     fn rest(&mut self, longest: Duration) {
         self.again_at = Some(Instant::now() + self.pause);
         self.pause = (self.pause + self.pause / 8).min(longest);
@@ -119,18 +120,18 @@ impl Flow {
     }
 }
 
-/// All flows of a domain: of those places to which anything has gone as a packet.
+/// All flows of a domain, one for each portal table entry to which a packet has gone.
 #[derive(Default)]
 pub struct Flows {
     list: Vec<Flow>,
     /// By peer and portal table entry.
     by_place: HashMap<(u32, u32), u32>,
-    /// Messages kept, of all.
+    /// The number of refused messages in all flows.
     kept: usize,
 }
 
 impl Flows {
-    /// Whether anything is kept.
+    /// Whether there are refused messages.
     #[inline(always)]
     pub fn keep_any(&self) -> bool {
         self.kept != 0
@@ -144,13 +145,13 @@ impl Flows {
         self.list.get_mut(flow as usize)
     }
 
-    /// The epoch of a message to a place, 0 where nothing has gone there as a packet. None: others go before it.
+    /// The epoch for a message to a portal table entry; 0 if no packet has gone there. None: earlier messages go first.
     pub fn epoch_now(&mut self, peer: u32, portal: u32) -> Option<u64> {
         let Some(flow) = self.of(peer, portal) else { return Some(0) };
         (flow.kept.is_empty() && flow.is_open()).then_some(flow.epoch)
     }
 
-    /// A place has refused at once what is not kept.
+    /// Records a refusal within the call. The message is not kept.
     pub fn refuse(&mut self, peer: u32, portal: u32, epoch: u64) {
         if let Some(flow) = self.of(peer, portal) {
             flow.refuse(epoch, PAUSE_LONGEST);
@@ -185,7 +186,7 @@ impl Core {
         }
     }
 
-    /// The target's answer to a message that travelled as a packet.
+    /// Handles the reply to a message that travelled as a packet.
     pub(super) fn send_acknowledged(&mut self, number: usize, event: &Event) {
         let longest = self.longest_pause();
         let Core { operations, flows, .. } = self;
@@ -214,7 +215,8 @@ impl Core {
             return;
         }
         let error = match event.fail {
-            // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
+            // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
+            // event.
             fail::OK | fail::SEGV => 0,
             _ if outgoing.fetched => 0,
             fail::UNDELIVERABLE => EHOSTDOWN,
@@ -223,7 +225,7 @@ impl Core {
         self.end_send(number, error);
     }
 
-    /// Ends a send: well, or with an error.
+    /// Ends a send, with success or an error.
     pub(super) fn end_send(&mut self, number: usize, error: c_int) {
         match self.take_send(number) {
             Some(ticket) if ticket.endpoint.is_null() => {}
@@ -237,7 +239,7 @@ impl Core {
         if self.is_simulated { PAUSE_LONGEST_SIMULATED } else { PAUSE_LONGEST }
     }
 
-    /// Sends again what was refused, where it is time to.
+    /// Sends refused messages again when their pause is over.
     #[cold]
     pub(super) fn send_kept(&mut self) {
         let now = Instant::now();
@@ -271,7 +273,7 @@ impl Core {
         }
     }
 
-    /// One message that was refused.
+    /// Sends one refused message again.
     fn send_again(&mut self, number: usize, epoch: u64) -> Again {
         let Some(Operation::Send(outgoing)) = self.operations.get_mut(number) else { return Again::Gone };
         outgoing.command.request.operand[1] = epoch;
@@ -303,7 +305,7 @@ impl Core {
         Again::Gone
     }
 
-    /// Takes back a message that is kept, with this context.
+    /// Cancels a refused message with this context.
     pub(super) fn cancel_kept(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> Option<Ticket> {
         let is_it = |outgoing: &Outgoing| {
             outgoing.stage == Stage::Kept
@@ -319,7 +321,7 @@ impl Core {
         self.take_send(number)
     }
 
-    /// Forgets what is kept under these numbers.
+    /// Removes the refused messages with these numbers.
     fn forget_kept(&mut self, mut picks: impl FnMut(usize) -> bool) {
         for flow in &mut self.flows.list {
             flow.kept.retain(|&(_, number)| !picks(number));
@@ -327,8 +329,9 @@ impl Core {
         self.flows.kept = self.flows.list.iter().map(|flow| flow.kept.len()).sum();
     }
 
-    /// An endpoint is about to be closed: what it was to send and is its program's no more is given time to arrive. Then nothing of
-    /// it is sent, and the answers of what is under way are nobody's.
+    /// Called before an endpoint is closed. Its injected messages get some time to arrive, because the program no
+    /// longer has their payload. After that nothing more is sent for the endpoint, and replies to its messages in
+    /// flight are ignored.
     pub(super) fn close_flows(&mut self, endpoint: *mut Endpoint) {
         let begin = Instant::now();
         loop {
@@ -366,14 +369,15 @@ impl Core {
         }
     }
 
-    /// How much of what an endpoint injected has not arrived at other processes, and whether any of it goes where there was no room.
+    /// The number of an endpoint's injected messages that have not arrived at other processes, and whether any of them
+    /// was refused.
     fn injected(&mut self, endpoint: *mut Endpoint) -> (usize, bool) {
         let Core { operations, flows, peers, interface, .. } = self;
         let (mut left, mut refused) = (0, false);
         for (_, operation) in operations.iter() {
             let Operation::Send(outgoing) = operation else { continue };
             let is_its = outgoing.ticket.endpoint == endpoint && outgoing.is_injected && outgoing.stage != Stage::Waits;
-            // What goes to this process waits for this thread, perhaps.
+            // Messages to this process are not counted: they may wait for this very thread.
             let is_own = peers.get(outgoing.peer as usize).is_none_or(|peer| peer.owner == interface.word());
             if is_its && !is_own {
                 left += 1;
@@ -385,13 +389,13 @@ impl Core {
     }
 }
 
-/// What became of a message that was sent again.
+/// The outcome of sending a message again.
 enum Again {
-    /// It is under way, or ended with an error.
+    /// It is in flight, or has ended with an error.
     Gone,
-    /// Its target has it.
+    /// The target has taken it.
     Taken,
-    /// The place is in this epoch.
+    /// The target refused it; its portal table entry has this epoch.
     Refused(u64),
     NoSpace,
 }

@@ -2,34 +2,36 @@
 //! A domain's NIC and everything in flight.
 //!
 //! ```text
-//! send ─ small ──────> lane of the target ── owner's progress ──> receive found: copied out, completion
-//!      └ large, or ──> target's NIC, run from here: receive found: bytes moved once, sender's completion;
-//!        lane full       event for the owner ─ progress ──> completion
-//!                      └ none found: its header waits; who posts the receive gets the payload from here
-//! ```
+//! send ─ small ──────> ring of the target ── target polls ──> receive found: payload copied, completion
+//!      └ large, or ──> sender runs the target's NIC: receive found: payload copied once, sender's completion;
+//!        ring full       event for the target ── target polls ──> completion
+//!                      └ none found: unexpected header at the target; its later receive fetches the payload from here
 //!
-//! Portal table of the NIC: writes and atomics ([`PORTAL_WRITE`]), payload that waits for its receive
-//! ([`PORTAL_TOKEN`]), reads ([`PORTAL_READ`]), atomics that fetch ([`PORTAL_FETCH`]), and three for each endpoint: tagged
-//! messages, untagged ones, and word of writes.
+//! The NIC's portal table has one entry each for writes and atomics ([`PORTAL_WRITE`]), for payload that waits for its
+//! receive ([`PORTAL_TOKEN`]), for reads ([`PORTAL_READ`]) and for fetching atomics ([`PORTAL_FETCH`]). Each endpoint
+//! adds three: tagged messages, untagged messages, and the notifications of writes with data.
+//!
+//! One lock guards the whole domain, unless the program promises to use one thread. Comments call the time during which
+//! a thread holds this lock its *turn*.
 //!
 //! Invariants
-//! 1. Between two endpoints messages are matched in the order in which they were sent, whichever way they go: what goes
-//!    past a lane first takes in what lies there.
-//! 2. What there is no room for is not taken: the sender keeps it (`-FI_EAGAIN`), or it stays in the lane.
-//! 3. An operation that was accepted ends once: with a completion, an error, or (injected) silently.
+//! 1. Messages between two endpoints are matched in the order in which they were sent, on every path. A delivery that
+//!    bypasses a ring first takes the messages in that ring.
+//! 2. A message for which there is no room is refused. The sender keeps it (`-FI_EAGAIN`), or it stays in the ring.
+//! 3. An accepted operation ends exactly once: with a completion, with an error, or silently if it was injected.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`peers`] | other processes' NICs: our lanes there, their names in address vectors |
-//! | [`send`] | messages out |
-//! | [`flow`] | messages that travel as packets, and those that found no room |
-//! | [`receive`] | receives posted, met by unexpected messages, cancelled |
+//! | [`peers`] | other processes' NICs: our rings there, their names in address vectors |
+//! | [`send`] | sending messages |
+//! | [`flow`] | messages that travel as packets, and messages that their target refused |
+//! | [`receive`] | posting receives, matching them with unexpected messages, cancelling them |
 //! | [`claim`] | peeking, claiming and discarding |
-//! | [`progress`] | what has come: lanes, events |
-//! | [`answer`] | when to look for the answer to what was sent |
-//! | [`ends`] | completions and counts of operations that are over |
+//! | [`progress`] | polling: rings and event queues |
+//! | [`answer`] | when to poll for the reply to a message |
+//! | [`ends`] | completions and counter updates of finished operations |
 //! | [`remote`] | reads, writes and atomics on registered memory |
-//! | [`deferred`] | the same and more, started by the NIC when a counter reaches a threshold |
+//! | [`deferred`] | the same operations, started by the NIC when a counter reaches a threshold |
 //! | [`pool`] | buffers for unexpected payload |
 //! | [`pieces`] | memory in several pieces |
 
@@ -73,31 +75,32 @@ pub const PORTAL_WRITE: u32 = 0;
 pub const PORTAL_TOKEN: u32 = 1;
 pub const PORTAL_READ: u32 = 2;
 pub const PORTAL_FETCH: u32 = 3;
-/// In the initiator of a request to a region: others of the same operation follow, and its target counts the last one only.
+/// Flag in the initiator field of a request to a region: more requests of the same operation follow. The target counts
+/// only the last one.
 pub const FOLLOWED: u64 = 1;
-/// Where registered memory can be reached.
+/// The portal table entries through which registered memory is reached.
 pub const REGION_PORTALS: [u32; 3] = [PORTAL_WRITE, PORTAL_READ, PORTAL_FETCH];
 const ENDPOINT_PORTALS: u32 = 4;
 const KINDS: u32 = 4;
-/// Endpoints of one domain.
+/// Most endpoints of one domain.
 pub const ENDPOINTS_MAX: usize = 60;
-/// Receives posted and regions registered at once.
+/// Most posted receives and registered regions at once.
 pub const ENTRIES: u32 = 32768;
-/// Unexpected messages that wait at once.
+/// Most unexpected messages at once.
 const HEADERS: u32 = 32768;
-/// Events that wait for the program: more, and senders wait.
+/// Most events that may wait for the program. When the queue is full, senders wait.
 const EVENTS: u32 = 4096;
-/// Messages and operations whose end is awaited; more, and the program waits.
+/// Most messages and operations in flight. When there are more, the program gets `-FI_EAGAIN`.
 const OUTSTANDING: u32 = 2048;
-/// The NIC's number among those of its process: apart from those of Portals programs.
+/// The NIC's number among the NICs of its process. Portals programs use other numbers.
 const NI: u32 = 8;
-/// The directory in which a user's processes meet.
+/// The name of the directory in which the processes of one user find each other.
 const MEETING: &str = "fi";
 
-/// The ids that domains of this process have.
+/// The ids of this process's domains.
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
-/// Why a domain has no NIC.
+/// The reason why a domain could not open its NIC.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error(transparent)]
@@ -112,17 +115,17 @@ pub enum OpenError {
     Tables,
 }
 
-/// Which of an endpoint's kinds of messages.
+/// The kinds of messages of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Tagged = 0,
     Plain = 1,
-    /// Word of a write, which takes no receive.
+    /// The notification of a write. It takes no receive.
     Note = 2,
 }
 
 impl Kind {
-    /// The flag of completions.
+    /// The flag of this kind in completions.
     pub const fn flag(self) -> u64 {
         match self {
             Kind::Tagged => TAGGED,
@@ -131,23 +134,23 @@ impl Kind {
         }
     }
 
-    /// Where an endpoint's messages of this kind arrive.
+    /// The portal table entry that takes an endpoint's messages of this kind.
     pub const fn portal(self, endpoint: u16) -> u32 {
         ENDPOINT_PORTALS + KINDS * endpoint as u32 + self as u32
     }
 }
 
-/// What is in flight. Its number is what events carry (`user_ptr`).
+/// An operation in flight. Events carry its number (`user_ptr`).
 pub enum Operation {
     Receive(receive::Posted),
-    /// A message whose payload waits here for its receive, or whose answer is awaited.
+    /// A message whose payload waits here for its receive, or whose reply is still to come.
     Send(Box<send::Outgoing>),
-    /// A message's payload is being fetched.
+    /// The payload of a message is being fetched.
     Fetch(Box<receive::Fetch>),
     Remote(Box<remote::Pending>),
     /// A buffer for unexpected payload.
     Buffer(Box<pool::Buffer>),
-    /// Started by the NIC.
+    /// An operation that the NIC starts.
     Deferred(Box<deferred::Deferred>),
 }
 
@@ -158,63 +161,64 @@ pub struct Core {
     pub(crate) directory: JobDirectory,
     pub settings: Settings,
     lanes: Rings,
-    /// Events of messages that come. It never overflows: senders wait instead.
+    /// Event queue for incoming messages. It never overflows: senders wait instead.
     queue: u32,
-    /// Events of our own operations: no more than there may be of those.
+    /// Event queue for our own operations. Its size bounds how many there may be.
     own_queue: u32,
     operations: Slab<Operation>,
     peers: Vec<Peer>,
     peer_numbers: HashMap<(u64, u64), u32>,
-    /// The first `fi_addr_t` of each source that address vectors know.
+    /// The `fi_addr_t`s of each source in the address vectors, the first one first.
     sources: HashMap<u64, Vec<u64>>,
     pub endpoints: Vec<*mut Endpoint>,
     claimed: Vec<claim::Claimed>,
     keys: HashSet<u64>,
-    /// Counters of others' writes and reads that endpoints have: of regions without their own.
+    /// The counters for writes and reads by others that endpoints are bound to. Regions without their own counter use
+    /// them.
     pub remote_counters: [u32; 2],
     pub regions: Vec<*mut Region>,
     key_next: u64,
     token_next: u32,
-    /// Longest message that goes through a lane.
+    /// Longest message that goes through a ring.
     pub lane_max: usize,
-    /// Longest that does so even where its receive is found posted, its memory in place.
+    /// Longest message that goes through a ring although a receive may be posted in directly mapped memory.
     small_max: usize,
-    /// The shorter of both.
+    /// The smaller of both.
     long_max: usize,
-    /// Longest that goes into one cell of it.
+    /// Longest message that fits into one slot of a ring.
     cell_max: usize,
     idle: u32,
     looks_between_yields: u32,
-    /// How often something has come. What is sent in between goes together.
+    /// Counts the polls that found something. Messages sent within one round are handed over together.
     round: u32,
-    /// Something was left in a lane since the last look.
+    /// A message was enqueued in a ring since the last poll.
     sent: bool,
-    /// Nothing has come since that was looked for.
+    /// A poll found nothing, and nothing has come since.
     awaits: bool,
     answers: answer::Answers,
-    /// The last message that was taken filled the last receive posted there, and none has been posted since.
+    /// The last message filled the last posted receive of its portal table entry, and no receive was posted since.
     all_filled: bool,
     filled: Vec<progress::Filled>,
-    /// The next events of both queues.
+    /// Watches for the next event of both queues.
     watches: [Watch; 2],
-    /// The lane to ourselves, as a bit; 0: there is none.
+    /// The bit of the ring from this process to itself; 0 without one.
     own_lane: u64,
-    /// Word of writes that waits for room at their targets.
+    /// Notifications of writes that wait for room at their targets.
     notes: VecDeque<(remote::Note, Ticket)>,
-    /// Sends whose end is awaited.
+    /// Sends that have not ended yet.
     outstanding: u32,
     works: deferred::Works,
     flows: flow::Flows,
-    /// Time is virtual.
+    /// Whether the job runs in virtual time.
     is_simulated: bool,
-    /// What is to be done when the turn is over.
+    /// What the thread does after it has released the lock.
     pub rest: Rest,
-    /// Some operation could not be done from here.
+    /// Some operation could not be done from this process, because memory was out of reach.
     any_out_of_reach: bool,
 }
 
-/// Where this process meets others, and which of the ids there it would have. In virtual time only its job is there, and every run is
-/// like the last.
+/// The directory in which this process finds others, and the id that it prefers there. In virtual time the directory
+/// belongs to one job, and the id follows from the rank, so that every run is the same.
 fn meeting() -> Result<(JobDirectory, u16), OpenError> {
     if selvedge_shm::simulated::is_simulated() {
         let number = |name: &str| std::env::var(name).ok().and_then(|value| value.parse::<u16>().ok());
@@ -227,32 +231,32 @@ fn meeting() -> Result<(JobDirectory, u16), OpenError> {
     Ok((directory, (std::process::id() % u32::from(selvedge_job::PORTALS_PID_MAX)) as u16))
 }
 
-/// Whose operation it is and what its completion says.
+/// The endpoint of an operation and what its completion reports.
 #[derive(Clone, Copy)]
 pub struct Ticket {
     pub endpoint: *mut Endpoint,
     pub context: *mut c_void,
-    /// Of the completion: FI_SEND | FI_TAGGED and the like.
+    /// The flags of the completion, for example FI_SEND | FI_TAGGED.
     pub flags: u64,
-    /// Whether a completion is wanted.
+    /// Whether the program wants a completion.
     pub wanted: bool,
 }
 
-/// What a thread does whose turn is over.
+/// What a thread does after it has released the domain's lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     None,
-    /// In virtual time, always: wakes who sleeps until it has the turn.
+    /// Always in virtual time: wakes the threads that sleep until they get the lock.
     Wake,
-    /// Gives its core to whoever wants it.
+    /// Yields the core to another thread or process.
     Yield,
-    /// Tells the simulator that it has looked.
+    /// Reports to the simulator a poll that found nothing.
     Poll,
-    /// And that there was something.
+    /// Reports to the simulator a poll that found something.
     Found,
 }
 
-/// Which of an endpoint's queues and counters.
+/// Selects the transmit or the receive queue and counters of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     Transmit,
@@ -352,7 +356,8 @@ impl Core {
         })
     }
 
-    /// An id that no domain of this process has: a process's claim to an id is one, however often it is made.
+    /// Claims an id that no domain of this process has. The directory cannot tell two claims of one process apart, so
+    /// `TAKEN` does.
     fn claim(directory: &JobDirectory, preferred: u16) -> Result<Claim, selvedge_job::ClaimError> {
         let ids = selvedge_job::PORTALS_PID_MAX + 1;
         let mut taken = TAKEN.lock().unwrap_or_else(|poison| poison.into_inner());
@@ -378,14 +383,14 @@ impl Core {
         Address::new(self.interface.id() as u16, endpoint, self.interface.word())
     }
 
-    /// What one of our endpoints calls itself in requests.
+    /// The source number that one of our endpoints puts into its requests.
     pub fn source(&self, endpoint: u16) -> u64 {
         self.interface.id() << 8 | u64::from(endpoint)
     }
 
     // ---- endpoints ----
 
-    /// A number for an endpoint, and its places for messages.
+    /// Assigns a number to an endpoint and allocates its portal table entries.
     pub fn open_endpoint(&mut self, endpoint: *mut Endpoint) -> Option<u16> {
         let index = self.endpoints.iter().position(|other| other.is_null())? as u16;
         {
@@ -402,7 +407,7 @@ impl Core {
         Some(index)
     }
 
-    /// Forgets an endpoint: its receives are gone without a word, its unexpected messages too.
+    /// Removes an endpoint. Its receives and unexpected messages are dropped without a completion.
     pub fn close_endpoint(&mut self, index: u16) {
         self.close_flows(self.endpoints[usize::from(index)]);
         let endpoint = std::mem::replace(&mut self.endpoints[usize::from(index)], std::ptr::null_mut());
@@ -429,7 +434,7 @@ impl Core {
                 let _ = nic.portal_free(portal);
             }
         }
-        // What the NIC has said of these operations is heard before their numbers are given to others.
+        // Reads the events of these operations before their numbers are used again.
         self.take_events();
         self.close_works(endpoint);
         self.operations.retain(|_, operation| !belongs(operation));
@@ -440,7 +445,7 @@ impl Core {
 
     // ---- keys of regions ----
 
-    /// A key that nothing has.
+    /// A key that is not in use.
     pub fn new_key(&mut self) -> u64 {
         loop {
             let key = self.key_next;
@@ -459,7 +464,7 @@ impl Core {
         self.keys.remove(&key);
     }
 
-    /// Links an entry.
+    /// Links a match entry.
     pub fn append(&self, portal: u32, which: u8, spec: &EntrySpec) -> Option<u32> {
         self.interface.lock().with_revocation(|nic| nic.append(&mut NoMemory, portal, which, spec)).ok()
     }
@@ -470,26 +475,27 @@ impl Core {
         }
     }
 
-    /// Asks senders to match their messages here themselves, for counters or triggered operations wait for them.
+    /// Asks senders to run this NIC themselves instead of using rings, because counters or triggered operations depend
+    /// on their messages.
     pub fn wants_independence(&mut self) {
         self.lanes.set_bypass(true);
         self.progress();
     }
 }
 
-/// Up to here messages go through lanes (`selvedge bench mpi` shows where the curves cross).
+/// Default for the longest message that goes through a ring (`selvedge bench mpi` shows where the curves cross).
 const LANE_MAX_DEFAULT: usize = 16 << 10;
-/// And up to here although a receive is posted whose memory is in place.
+/// Default for the longest message that goes through a ring although a receive may be posted in directly mapped memory.
 const SMALL_MAX_DEFAULT: usize = 2 << 10;
 
-/// A length that the environment may set.
+/// A length in bytes, which an environment variable may override.
 fn length(variable: &str, default: usize) -> usize {
     let parse = |text: String| selvedge_transport::settings::parse_bytes(&text).or((text == "0").then_some(0));
     std::env::var(variable).ok().and_then(parse).map_or(default, |bytes| bytes as usize)
 }
 
 impl Operation {
-    /// Its entry at the NIC.
+    /// Its match entry at the NIC.
     fn entry(&self) -> Option<u32> {
         match self {
             Operation::Receive(posted) => Some(posted.entry),
@@ -502,7 +508,7 @@ impl Operation {
 }
 
 impl Operation {
-    /// Whose it is; a buffer is nobody's.
+    /// The ticket of the operation; a buffer has none.
     fn ticket(&self) -> Option<&Ticket> {
         match self {
             Operation::Receive(posted) => Some(&posted.ticket),
@@ -523,7 +529,7 @@ impl Drop for Core {
     }
 }
 
-/// What takes word of writes: it stays, and its events have the word.
+/// The entry for notifications of writes. It stays linked, and its events carry the notification.
 fn note_entry() -> EntrySpec {
     EntrySpec {
         options: options::OP_PUT | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Other processes' NICs: our lanes there, what was learned of them, and what address vectors call their endpoints.
+//! Other processes' NICs: our rings there, what we learned about them, and the names of their endpoints in address
+//! vectors.
 //!
-//! A peer is a process behind an id: the same id with another process behind it is another peer. Each keeps its number.
+//! A peer is one process behind an id. If another process takes the same id, that is another peer. A peer keeps its
+//! number.
 
 use std::collections::HashMap;
 
@@ -15,14 +17,14 @@ use crate::constants::ADDR_ANY;
 /// Another process's NIC.
 pub struct Peer {
     pub id: u64,
-    /// The process, as its locks name it.
+    /// The process, by the word that names it in locks.
     pub owner: u64,
     pub(super) lane: Lane,
     pub(super) trial: Trial,
 }
 
 impl Peer {
-    /// Our lane there, if there is one.
+    /// Our ring there, if there is one.
     pub(super) fn lane(&self) -> Option<&Sender> {
         match &self.lane {
             Lane::Open(lane) if !lane.is_closed() => Some(lane),
@@ -30,7 +32,7 @@ impl Peer {
         }
     }
 
-    /// Whether it is not known if there is a lane: never asked, or asked of a NIC that its process has closed since.
+    /// Whether we do not know if there is a ring: we have never asked, or the process has closed that NIC since.
     #[inline(always)]
     pub(super) fn has_to_ask(&self) -> bool {
         match &self.lane {
@@ -40,7 +42,7 @@ impl Peer {
         }
     }
 
-    /// Claims a lane there, if the rest of its messages can go past it: all of its memory must be within reach.
+    /// Claims a ring there, if other messages can bypass it: all of the peer's memory must be directly mapped.
     #[cold]
     pub(super) fn open_lane(&mut self, interface: &Interface) {
         let usable = interface.config.mode == Mode::Nic
@@ -57,14 +59,14 @@ impl Peer {
     }
 }
 
-/// Whether a peer has a lane for us.
+/// Whether a peer has a ring for us.
 pub(super) enum Lane {
     Unknown,
     None,
     Open(Box<Sender>),
 }
 
-/// Whether it is worth looking for a receive at a peer: after failures in a row so many messages are sent without.
+/// Whether to try a direct delivery at a peer. After failures in a row, a number of messages are sent without a try.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Trial {
     pause: u32,
@@ -94,14 +96,14 @@ impl Core {
             peers.push(Peer { id, owner, lane: Lane::Unknown, trial: Trial::default() });
             peers.len() as u32 - 1
         });
-        // Who is named again may have opened its NIC again.
+        // A process that is named again may have reopened its NIC, so we ask again.
         if let Lane::None = peers[number as usize].lane {
             peers[number as usize].lane = Lane::Unknown;
         }
         number
     }
 
-    /// An address vector's number for an endpoint.
+    /// Records an address vector's number for an endpoint.
     pub fn name_source(&mut self, address: &Address, number: u64) {
         self.sources.entry(address.source()).or_default().push(number);
     }
@@ -116,13 +118,13 @@ impl Core {
         }
     }
 
-    /// What address vectors call a source.
+    /// The number that address vectors have for a source.
     pub fn source_name(&self, source: u64) -> u64 {
         name_of(&self.sources, source)
     }
 }
 
-/// The first name of a source.
+/// The first number of a source.
 #[inline(never)]
 pub(super) fn name_of(sources: &HashMap<u64, Vec<u64>>, source: u64) -> u64 {
     sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What has come: messages in lanes, and what the NIC tells of deliveries that others made.
+//! Progress: messages in rings, and events of deliveries that other processes made.
 //!
-//! Every look at a completion queue or counter begins here. When there is nothing, the cost is one load for each lane
-//! that anybody has claimed and one for each event queue.
+//! Every read of a completion queue or counter polls first. A poll that finds nothing costs one load for each claimed
+//! ring and one for each event queue.
 
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
@@ -24,34 +24,35 @@ use crate::endpoint::Endpoint;
 use crate::ffi::fi_cq_tagged_entry;
 use crate::warn_line;
 
-/// Messages taken from one lane before others have their turn.
+/// Most messages taken from one ring before other rings follow.
 const BATCH: u64 = 32;
-/// Looks in vain before the core is given to whoever wants it, ...
+/// Polls that find nothing before the thread first yields its core.
 const LOOKS_BEFORE_YIELD: u32 = 400;
-/// ... and between such moments; ...
+/// Polls that find nothing between two such yields.
 pub(super) const LOOKS_BETWEEN_YIELDS: u32 = 64;
-/// ... the same where every rank has a core, and one thread: most likely those who want it are no ranks, but strangers who come and go.
-/// Who gives way to one of them is away for a slice of the scheduler's (3 ms), and its peer, which waits for it, then gives way, too.
+/// The same if every rank has its own core and one thread. A thread that wants this core is then most likely a foreign
+/// one. If a rank yields to it, the rank loses a time slice of the scheduler (3 ms), and its peer, which waits for it,
+/// then yields, too.
 const LOOKS_BETWEEN_YIELDS_ALONE: u32 = 8192;
-/// Who asks for the second time in vain waits, and most likely for what is about to come: so many calls linger, each for [`LOOKS_MAX`]
-/// looks, some 130 ns, ...
+/// A program that polls twice and finds nothing most likely waits for a message. So many of its next calls then linger:
+/// each polls [`LOOKS_MAX`] times, some 130 ns.
 const LINGERING_CALLS: u32 = 16;
-/// ... where there are no more lanes than that: more take that long by themselves.
+/// Calls linger only if there are no more rings than this. A poll of more rings takes that long by itself.
 const LINGERING_LANES: u32 = 3;
-/// Looks in vain between looks after the deaths of others.
+/// Polls that find nothing between two checks for processes that have ended.
 const LOOKS_PER_TICK: u32 = 4096;
 
-/// Goes at the lane to ourselves: more than empty a full one.
+/// Most passes over the ring from this process to itself. They more than empty a full ring.
 const TURNS_OF_OWN: u32 = 16;
-/// Goes at one lane before others have their turn.
+/// Most passes over one ring before other rings follow.
 const TRIES: usize = 64;
 
-/// Rounds with messages in lanes before a look at the rest.
+/// Rounds that find messages in rings before a poll of everything else.
 const LANES_BEFORE_REST: u32 = 8;
 
-/// A receive that a message from a ring has filled, and that is to be completed.
+/// A receive that a message from a ring has filled, and that still needs its completion.
 pub(super) struct Filled {
-    /// Of its entry.
+    /// The `user_ptr` of its match entry.
     user_ptr: u64,
     portal: u32,
     message: Arrived,
@@ -59,7 +60,8 @@ pub(super) struct Filled {
     room: usize,
 }
 
-/// The memories of a message in a ring, which is `LONG` or lies in its slot alone: its bytes there, and the owner's own.
+/// The memory of a message in a ring: its bytes there, and the owner's own. The message is `LONG` or fits into its
+/// slot.
 struct FromRing<'a, const LONG: bool> {
     interface: &'a Interface,
     message: &'a RingMessage,
@@ -68,24 +70,24 @@ struct FromRing<'a, const LONG: bool> {
 impl<const LONG: bool> Bus for FromRing<'_, LONG> {
     #[inline(always)]
     fn put_at_hand(&mut self, _: u64, address: u64, bytes: u64) -> bool {
-        // The tables can be written by peers: an address from there is held against what is mapped.
+        // Peers can write the tables, so an address from there is checked against the mapped regions.
         if !self.interface.has_writable(address, bytes) {
             return false;
         }
-        // SAFETY: the message lies in its ring, at least so long; the range is mapped for writing, and the program gave it
-        // to a receive.
+        // SAFETY: the message in its ring has at least `bytes` bytes. The range is mapped for writing, as just checked,
+        // and the program gave it to a receive.
         unsafe { self.message.copy_part::<LONG>(address as *mut u8, bytes as usize) };
         true
     }
 }
 
-/// Whether these are some lanes, and so few that looking at all of them takes no time.
+/// Whether there are rings in this set, and so few that polling all of them takes no time.
 #[inline(always)]
 fn is_few(lanes: u64) -> bool {
     lanes != 0 && lanes.count_ones() <= LINGERING_LANES
 }
 
-/// A message of a ring as a put.
+/// Turns a message of a ring into a put request.
 #[inline(always)]
 fn ring_put(message: &RingMessage, sender: u64) -> Put {
     let RingMessage { envelope, length, .. } = message;
@@ -100,7 +102,7 @@ fn ring_put(message: &RingMessage, sender: u64) -> Put {
     }
 }
 
-/// The next message of a lane; None where there is none, or none any more.
+/// The next message of a ring; None if it is empty or closed.
 #[inline(always)]
 fn next_message(lanes: &Rings, lane: usize, reader: &Reader<'_>) -> Option<RingMessage> {
     reader.poll().unwrap_or_else(|_| {
@@ -109,7 +111,7 @@ fn next_message(lanes: &Rings, lane: usize, reader: &Reader<'_>) -> Option<RingM
     })
 }
 
-/// Stops listening to a sender.
+/// Closes the ring of a sender.
 #[cold]
 fn cut_off(lanes: &Rings, lane: usize) {
     let sender = lanes.sender(lane);
@@ -117,23 +119,23 @@ fn cut_off(lanes: &Rings, lane: usize) {
     lanes.close(lane);
 }
 
-/// What is to be done after some messages of a ring were taken.
+/// What to do after some messages of a ring were taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
-    /// There are no more, or other rings have their turn.
+    /// The ring is empty, or other rings come next.
     Rest,
     /// Events of earlier deliveries, or completions, come before the next message.
     Again,
 }
 
 impl Core {
-    /// Takes in what has come.
+    /// Polls and handles what has come.
     #[inline]
     pub fn progress(&mut self) {
         self.progress_into(&mut Reading::none());
     }
 
-    /// Takes in what has come, for a program that reads completions just now and has none yet: it may wait for some.
+    /// Polls for a program that reads completions and has none yet. This may linger for a message.
     #[inline(always)]
     pub fn progress_into(&mut self, reading: &mut Reading) {
         let is_first = std::mem::take(&mut self.sent);
@@ -153,7 +155,7 @@ impl Core {
         self.end_of_lanes(came);
     }
 
-    /// The same for one that has some already: it waits for nothing.
+    /// Polls for a program that already has some completions. This never lingers.
     #[inline(never)]
     pub fn glance_into(&mut self, reading: &mut Reading) {
         let (mut came, others) = self.take_own_first(reading);
@@ -161,7 +163,7 @@ impl Core {
         self.end_of_lanes(came);
     }
 
-    /// Takes in what we have sent to ourselves: whether there was any, and the other lanes.
+    /// Takes the messages that this process sent to itself. Returns whether there were any, and the other rings.
     #[inline(always)]
     fn take_own_first(&mut self, reading: &mut Reading) -> (bool, u64) {
         let claimed = self.lanes.claimed();
@@ -182,7 +184,8 @@ impl Core {
         self.rest();
     }
 
-    /// The first look since something was sent: how many looks' time to wait until then. Whatever was asked for in vain before is forgotten.
+    /// The first poll after a send: returns how long to wait before it, in polls. It resets the count of polls that
+    /// found nothing.
     #[inline(always)]
     fn first_look(&mut self) -> u32 {
         self.idle = 0;
@@ -190,21 +193,23 @@ impl Core {
         self.answers.wait()
     }
 
-    /// Many programs read completions until there are none. One whose last receive was just filled, and that has neither posted another nor
-    /// sent anything, cannot wait for a message yet, and the line of the next one is left to its sender.
+    /// Many programs read completions until there are none. If the last receive was just filled, and the program has
+    /// neither posted another nor sent anything, it cannot expect a message yet. The poll is then skipped, so that the
+    /// cache line of the next message stays with its sender.
     #[inline(always)]
     fn asks_for_more_than_it_posted(&mut self, is_first: bool) -> bool {
         self.all_filled = false;
         !is_first
     }
 
-    /// Completions were read that had been there: the next question in vain is no second one.
+    /// The program read completions that were there already. Its next poll that finds nothing counts as the first.
     #[inline(always)]
     pub fn has_given(&mut self) {
         self.idle = 0;
     }
 
-    /// The first look for an answer that comes after the same time each time, when it has come.
+    /// The first poll for a reply that always takes about the same time. It comes when the reply has most likely been
+    /// written.
     #[inline(never)]
     fn await_answer(&mut self, wait: u32, lanes: u64, reading: &mut Reading) -> bool {
         for _ in 0..wait {
@@ -219,9 +224,8 @@ impl Core {
         found
     }
 
-    /// Looks at lanes of others some more times, by a program that waits. Whoever asks from outside comes by every 50 to 150 ns, and
-    /// finds what came meanwhile half of that too late: looks that follow each other take 5 % of half a round trip off under Open MPI,
-    /// and 10 to 20 % under MPICH.
+    /// Polls the rings of others some more times for a program that waits. Separate calls poll only every 50 to 150 ns
+    /// and see a message half of that too late on average, so the polls of one call follow each other closely.
     #[inline(never)]
     fn linger(&mut self, lanes: u64, reading: &mut Reading) -> bool {
         if !is_few(lanes) {
@@ -234,7 +238,7 @@ impl Core {
         found
     }
 
-    /// Looks at lanes so many times, if there is nothing before.
+    /// Polls rings up to so many times, until one has a message.
     #[inline(always)]
     fn look_for(&mut self, lanes: u64, looks: u32, reading: &mut Reading) -> bool {
         (0..looks).any(|_| {
@@ -243,15 +247,15 @@ impl Core {
         })
     }
 
-    /// What we have sent to ourselves comes before all that others can have sent because of what we did next: MPICH's accumulates to
-    /// its own window are such messages, and mpi4py's locks rely on that order.
+    /// Messages from this process to itself are taken before any message that others can have sent in response to our
+    /// later actions. MPICH's accumulates to its own window are such messages, and mpi4py's locks rely on that order.
     #[inline(never)]
     fn take_own(&mut self, reading: &mut Reading) -> bool {
         let lane = self.own_lane.trailing_zeros() as usize;
         (0..TURNS_OF_OWN).take_while(|_| self.take_lane(lane, reading)).count() != 0
     }
 
-    /// Takes in what lies in each of these lanes; whether there was any.
+    /// Takes the messages of each of these rings. Returns whether there were any.
     #[inline(always)]
     fn take_lanes(&mut self, mut left: u64, reading: &mut Reading) -> bool {
         let mut came = false;
@@ -263,7 +267,7 @@ impl Core {
         came
     }
 
-    /// Takes in what lies in a lane, as much as in one go; whether there was any.
+    /// Takes the messages of one ring, up to the limit of one go. Returns whether there were any.
     #[inline(always)]
     fn take_lane(&mut self, lane: usize, reading: &mut Reading) -> bool {
         let Some(seen) = self.lanes.poll(lane) else { return false };
@@ -274,7 +278,7 @@ impl Core {
         true
     }
 
-    /// What is not in lanes.
+    /// Polls everything except the rings: events, refused messages, notifications, deferred work.
     #[inline(always)]
     fn rest(&mut self) {
         let told = self.watches[0].has_event() || self.watches[1].has_event();
@@ -315,7 +319,7 @@ impl Core {
         }
     }
 
-    /// What to do of waits, by whether other threads may call, too.
+    /// Sets how long to linger and when to yield, by whether other threads may call, too.
     pub fn wait_beside_threads(&mut self, beside: bool) {
         let alone = !beside && ranks::have_cores() == Some(true);
         self.looks_between_yields = if alone { LOOKS_BETWEEN_YIELDS_ALONE } else { LOOKS_BETWEEN_YIELDS };
@@ -335,8 +339,9 @@ impl Core {
         }
     }
 
-    /// Takes messages out of a ring, the polled one first, as many as in one turn. Completions are made in the order of the
-    /// messages: events of earlier deliveries are read first, as their sender posted them before it enqueued anything here.
+    /// Takes messages out of a ring, the polled header first, up to the limit of one go. Completions keep the order of
+    /// the messages: events of earlier deliveries are read first, because their sender posted them before it enqueued
+    /// anything here.
     #[inline(always)]
     fn take_some(&mut self, ring: usize, first: PolledHeader, reading: &mut Reading) -> Next {
         match (reading.is_whole(), first.is_long()) {
@@ -349,7 +354,7 @@ impl Core {
 
     #[cold]
     fn take_more(&mut self, ring: usize, reading: &mut Reading) {
-        // A peer that keeps delivering is not waited for.
+        // A bound, because a peer that keeps delivering could hold this loop forever.
         for _ in 0..TRIES {
             if self.watches[0].has_event() {
                 self.take_events();
@@ -361,8 +366,9 @@ impl Core {
         }
     }
 
-    /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array, for
-    /// as long as each message is `LONG` (longer than a slot) or none is. Others are left to [`Core::take_any`].
+    /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array. It
+    /// goes on while each message is `LONG` (longer than a slot), or while none is. Other messages are left to
+    /// [`Core::take_any`].
     #[inline(never)]
     fn take_direct<const WHOLE: bool, const LONG: bool>(
         &mut self,
@@ -375,7 +381,8 @@ impl Core {
         }
         let portal = first.portal();
         let Some((endpoint, kind)) = self.receiver(portal.into()) else { return self.take_any(ring) };
-        // SAFETY: the queue that an open endpoint is bound to, or null; the reading is whole if `WHOLE`.
+        // SAFETY: the pointer is null or the queue that an open endpoint is bound to. The array has room for whole
+        // entries if `WHOLE`.
         let written = unsafe { CompletionQueue::writes_next::<WHOLE>((*endpoint).rx_queue, reading) };
         let Some(mut written) = written else { return self.take_any(ring) };
         let Core { interface, lanes, watches, .. } = self;
@@ -395,7 +402,7 @@ impl Core {
             let fits =
                 |receive: &Receive| PlainReceive::is_wanted(receive.user_ptr) && *length as u64 <= receive.length;
             let Some(receive) = head.take_receive(&mut bus, &put, fits) else { return false };
-            // SAFETY: there is room for one more completion.
+            // SAFETY: `writes_next` and the loop's bound leave room for one more completion.
             unsafe {
                 written.write(&fi_cq_tagged_entry {
                     op_context: PlainReceive::context(receive.user_ptr),
@@ -412,7 +419,7 @@ impl Core {
         let taken = reader.dequeued();
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
-        // The next message's line is left to its sender while no receive waits for it.
+        // While no receive waits, the cache line of the next message is left to its sender.
         self.all_filled = nic.posted_count(portal.into()) == 0;
         drop(nic);
         match taken {
@@ -434,7 +441,7 @@ impl Core {
         (!endpoint.is_null()).then_some((endpoint, kind))
     }
 
-    /// Takes messages out of a ring, whatever each is and wherever its completion goes.
+    /// Takes messages of every kind out of a ring, with completions for any queue.
     #[inline(never)]
     fn take_any(&mut self, ring: usize) -> Next {
         let Core { interface, lanes, watches, filled, .. } = self;
@@ -506,7 +513,7 @@ impl Core {
         self.filled = filled;
     }
 
-    /// What the NIC has told.
+    /// Reads the NIC's event queues.
     #[inline(never)]
     pub(super) fn take_events(&mut self) {
         for queue in [self.own_queue, self.queue] {
@@ -526,7 +533,7 @@ impl Core {
             signals.queue(self.queue).is_some_and(|queue| queue.disabled_events.load(Relaxed) != 0)
         };
         if turned_away(&self.interface.signals()) {
-            // Senders were turned away, and there was no room to say so: there is now.
+            // The NIC refused senders and had no room for the event that reports it. There is room again.
             self.interface.lock().post_waiting_disabled(self.queue);
             return self.take_events();
         }
@@ -537,7 +544,7 @@ impl Core {
         }
     }
 
-    /// One event; gives back another that was read along and is still to be looked at.
+    /// Handles one event. Returns another event that was read with it and still needs handling.
     fn take_event(&mut self, queue: u32, event: &Event) -> Option<Event> {
         let number = event.user_ptr as usize;
         if self.is_deferred(event) {
@@ -560,7 +567,8 @@ impl Core {
             event_kind::AUTO_UNLINK => self.receive_used_up(number),
             event_kind::AUTO_FREE => self.buffer_is_free(number),
             event_kind::PT_DISABLED => {
-                // Senders were turned away for lack of room; there is some again, now that this was read.
+                // The NIC refused senders because the queue was full. This read made room, so the portal table entry
+                // opens again.
                 let _ = self.interface.lock().portal_set(event.portal, true);
             }
             _ => {}
@@ -568,7 +576,7 @@ impl Core {
         None
     }
 
-    /// Word of a write to memory of ours.
+    /// Handles the notification of a write to our memory.
     fn take_note(&mut self, event: &Event) {
         let endpoint = self.endpoints[((event.portal - ENDPOINT_PORTALS) / KINDS) as usize];
         if endpoint.is_null() {
@@ -581,7 +589,7 @@ impl Core {
         self.complete_uncounted(&ticket, Side::Receive, entry, self.source_name(event.initiator));
     }
 
-    /// A sender has put its message into a receive.
+    /// Handles the event of a sender that has put its message into a receive.
     fn take_put(&mut self, queue: u32, number: usize, event: &Event) -> Option<Event> {
         let error = if event.fail == fail::OK { 0 } else { EFAULT };
         let message = Arrived::of_event(event);
@@ -597,7 +605,8 @@ impl Core {
             self.receive_filled(number, &message, event.start, room, error);
             return None;
         }
-        // The delivery that used the buffer up tells so right after its message, under the same lock.
+        // The delivery that used the buffer up posts that event right after the one of its message, under the same
+        // lock. Taking the lock once waits for it.
         drop(self.interface.lock());
         let next = match self.interface.signals().take_event(queue) {
             Taken::Event(event, _) => Some(event),

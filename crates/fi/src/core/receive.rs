@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Receives: posted, met by unexpected messages, cancelled.
+//! Receives: posting them, matching them with unexpected messages, cancelling them.
 //!
-//! Every receive is a match entry of the NIC, and every message that comes before its receive an unexpected header there.
-//! A *plain* receive (one piece, one message, counted by nothing) keeps its context in its entry and needs no other
-//! record; others are an [`Operation`], whose number their entry carries.
+//! Every receive is a match entry of the NIC. A message that comes before its receive becomes an unexpected header
+//! there. A *plain* receive (one piece, one message, no counter) keeps its context in its match entry and needs no
+//! other record. Every other receive is an [`Operation`], and its match entry carries the number.
 //!
 //! How a receive ends
-//! 1. its owner takes the message from a ring, and its completion goes to the caller's array ([`super::progress`]),
-//! 2. or, where that cannot be, to the completion queue;
-//! 3. its sender has run this NIC and filled it: an event says so;
-//! 4. the message was unexpected, and its payload is copied from the overflow buffer ([`Core::meet`]);
-//! 5. its payload waits with its sender, and is fetched ([`Core::fetch`]).
+//! 1. Its owner takes the message from a ring and writes the completion to the caller's array ([`super::progress`]),
+//! 2. or to the completion queue, if the array cannot take it.
+//! 3. The sender runs this NIC and fills the receive; an event reports it.
+//! 4. The message was unexpected, and its payload is copied from the overflow buffer ([`Core::meet`]).
+//! 5. The payload waits at the sender, and is fetched ([`Core::fetch`]).
 
 use std::ffi::{c_int, c_void};
 
@@ -28,30 +28,29 @@ use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 
-/// A receive as a program hands it over.
+/// A receive that the program posts.
 #[derive(Clone, Copy)]
 pub struct Wanted<'a> {
     pub kind: Kind,
-    /// The sender's number for itself, or any.
+    /// The number of the wanted sender, or None for any.
     pub source: Option<u64>,
     pub tag: u64,
     pub ignore: u64,
     pub pieces: &'a [iovec],
     pub ticket: Ticket,
-    /// The buffer takes messages until less than this is left.
+    /// The buffer takes messages until less room than this is left.
     pub multi: Option<usize>,
 }
 
 impl Wanted<'_> {
-    /// The entry that matches what is wanted, over no memory.
+    /// A match entry for this receive, without memory.
     #[inline]
     pub(super) fn entry(&self) -> EntrySpec {
         receive_entry(self.source, self.tag, self.ignore)
     }
 }
 
-/// The number of an entry (`user_ptr`) that stands for a plain receive: the program's context, and whether a completion is
-/// wanted.
+/// The `user_ptr` of a plain receive: the program's context, and whether a completion is wanted.
 #[derive(Clone, Copy)]
 pub(super) struct PlainReceive(u64);
 
@@ -60,7 +59,7 @@ impl PlainReceive {
     const QUIET: u64 = 1 << 62;
     const CONTEXT_BITS: u32 = 48;
 
-    /// None: such a context has no room beside the marks.
+    /// None: the context needs the bits that mark a plain receive.
     #[inline(always)]
     pub fn new(context: *mut c_void, wanted: bool) -> Option<PlainReceive> {
         let context = context as u64;
@@ -68,7 +67,7 @@ impl PlainReceive {
         (context >> PlainReceive::CONTEXT_BITS == 0).then_some(PlainReceive(PlainReceive::MARK | quiet | context))
     }
 
-    /// What an entry's number says, if it stands for a plain receive.
+    /// Decodes a match entry's `user_ptr`, if it is of a plain receive.
     #[inline(always)]
     pub fn of(user_ptr: u64) -> Option<PlainReceive> {
         let marks = user_ptr >> PlainReceive::CONTEXT_BITS;
@@ -77,7 +76,7 @@ impl PlainReceive {
         is_plain.then_some(PlainReceive(user_ptr))
     }
 
-    /// Whether an entry's number stands for a plain receive whose completion is wanted.
+    /// Whether a match entry's `user_ptr` is of a plain receive whose completion is wanted.
     #[inline(always)]
     pub fn is_wanted(user_ptr: u64) -> bool {
         user_ptr >> PlainReceive::CONTEXT_BITS == PlainReceive::MARK >> PlainReceive::CONTEXT_BITS
@@ -90,19 +89,20 @@ impl PlainReceive {
     }
 }
 
-/// A receive that waits for its message.
+/// A posted receive.
 pub struct Posted {
     pub ticket: Ticket,
     pub entry: u32,
     pub kind: Kind,
-    /// Where the message is to go in the end, when that is in several pieces; it arrives in `bytes`.
+    /// The program's pieces, if there are several. The message arrives in `bytes` first.
     pieces: Option<Box<Scattered>>,
-    /// Of a receive that takes many messages.
+    /// Set for a receive that takes many messages.
     multi: Option<Multi>,
     counted: bool,
 }
 
-/// The buffer of a receive that takes many messages goes back when none is to come and those that it took are in place.
+/// The buffer of a receive for many messages. The program gets it back when no more messages can come and all payload
+/// has arrived.
 #[derive(Clone, Copy, Default)]
 struct Multi {
     used_up: bool,
@@ -110,19 +110,19 @@ struct Multi {
     fetching: u32,
 }
 
-/// A receive's pieces, and one piece as long as all of them.
+/// The pieces of a receive, and one buffer as long as all of them.
 struct Scattered {
     pieces: Box<[iovec]>,
     bytes: Box<[u8]>,
 }
 
-/// A message whose payload is being fetched by a packet.
+/// A message whose payload a packet is fetching.
 pub struct Fetch {
     pub ticket: Ticket,
     landing: Landing,
 }
 
-/// What is known of a message that has come.
+/// A message that has come.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrived {
     pub tag: u64,
@@ -130,7 +130,7 @@ pub struct Arrived {
     pub source: u64,
     /// Its length as sent.
     pub length: u64,
-    /// Under which its sender keeps the payload; 0: it does not.
+    /// The token under which the sender keeps the payload; 0 if it does not.
     pub(super) token: u32,
 }
 
@@ -155,23 +155,23 @@ impl Arrived {
     }
 }
 
-/// Where a message goes.
+/// The memory for a message.
 pub(super) struct Landing {
     pub message: Arrived,
     pub kind: Kind,
-    /// Room of the receive.
+    /// The room of the receive.
     pub room: usize,
     pub pieces: Box<[iovec]>,
-    /// In one piece, where the program's are several.
+    /// One buffer, if the program's memory is in several pieces.
     pub bytes: Option<Box<[u8]>>,
     pub start: u64,
-    /// The receive that takes many messages, this one among them.
+    /// The number of the receive for many messages, if this message is part of one.
     pub multi: Option<usize>,
 }
 
 impl Core {
-    /// Posts a plain receive, or fills it with the message that has waited for it. False: nothing has happened, and
-    /// [`Core::receive`] posts it.
+    /// Posts a plain receive, or fills it with an unexpected message that matches. Returns false if nothing has
+    /// happened; [`Core::receive`] then posts it.
     #[inline(always)]
     pub fn receive_plainly(&mut self, receive: Plain) -> bool {
         let Some(spec) = receive.entry() else { return false };
@@ -182,7 +182,7 @@ impl Core {
         self.receive_behind(receive)
     }
 
-    /// The same where a message may wait for it, or many receives are posted.
+    /// The same if there may be an unexpected message for it, or many receives are posted.
     #[inline(never)]
     fn receive_behind(&mut self, receive: Plain) -> bool {
         let Some(spec) = receive.entry() else { return false };
@@ -201,15 +201,15 @@ impl Core {
         let ticket = Ticket { endpoint, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
         let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.length as usize }];
         self.meet(kind, &ticket, &piece, found, None);
-        // SAFETY: the queue that an open endpoint is bound to, or null.
+        // SAFETY: the pointer is null or the queue that an open endpoint is bound to.
         if let Some(queue) = unsafe { (*endpoint).rx_queue.as_mut() } {
             queue.expect_reading();
         }
     }
 
-    /// Posts a receive: 0, or an error (negative).
+    /// Posts a receive. Returns 0 or a negative error.
     pub fn receive(&mut self, wanted: &Wanted<'_>) -> isize {
-        // SAFETY: an endpoint that is open.
+        // SAFETY: the ticket of a new receive names an open endpoint.
         let (index, counter, reports) = unsafe {
             let endpoint = &*wanted.ticket.endpoint;
             let counter = endpoint.counter_for(wanted.ticket.flags);
@@ -281,7 +281,7 @@ impl Core {
         }
     }
 
-    /// A receive that takes many messages: first those that are there.
+    /// Posts a receive for many messages, after it has taken the unexpected messages that match.
     #[inline(never)]
     fn receive_many(&mut self, wanted: &Wanted<'_>, spec: &EntrySpec, portal: u32) -> isize {
         if wanted.pieces.len() != 1 {
@@ -314,7 +314,7 @@ impl Core {
                     spec.length -= taken;
                     has_taken = true;
                 }
-                // What the program was told of stays; it gets the rest of its buffer back.
+                // Completions that were made stay; the program gets the rest of its buffer back.
                 Err(_) if has_taken => break,
                 Err(error) => {
                     self.operations.remove(number);
@@ -327,7 +327,7 @@ impl Core {
         0
     }
 
-    /// A receive that an unexpected message has waited for; the bytes that it took.
+    /// Fills a receive with an unexpected message. Returns the bytes that it took.
     pub(super) fn meet(
         &mut self,
         kind: Kind,
@@ -343,9 +343,10 @@ impl Core {
         let taken = (message.length as usize).min(room);
         if message.token == 0 {
             let held = (header.mlength as usize).min(room);
-            // SAFETY: the payload lies in one of our buffers until the header is dropped; the pieces are the program's.
+            // SAFETY: the payload is in one of our buffers until the header is dropped. The pieces are the program's
+            // and writable.
             unsafe { scatter(header.start as *const u8, held, pieces) };
-            // What could not be put into the buffer is not there.
+            // A message that was not fully written to the overflow buffer is lost.
             let error = if header.mlength < header.rlength { EFAULT } else { 0 };
             nic.drop_unexpected(found);
             drop(nic);
@@ -400,14 +401,14 @@ impl Core {
         }
     }
 
-    /// A message's payload has come, or never will.
+    /// Ends the fetch of a payload, with success or failure.
     pub(super) fn fetched(&mut self, number: usize, failed: u8) {
         let Some(Operation::Fetch(fetch)) = self.operations.try_remove(number) else { return };
         let Fetch { ticket, landing } = *fetch;
         let error = match failed {
             fail::OK => {
                 if let Some(bytes) = &landing.bytes {
-                    // SAFETY: the program's pieces, whose room the bytes do not exceed.
+                    // SAFETY: the program's pieces are writable, and `scatter` writes no more than they hold.
                     unsafe { scatter(bytes.as_ptr(), bytes.len(), &landing.pieces) };
                 }
                 0
@@ -425,7 +426,7 @@ impl Core {
         }
     }
 
-    /// Ends a receive: its message is in place, or `error` says why not.
+    /// Ends a receive: the message has arrived, or `error` says why not.
     #[inline]
     pub(super) fn arrived(
         &self,
@@ -450,12 +451,12 @@ impl Core {
         if error != 0 || truncated != 0 {
             let error = if error != 0 { error } else { ETRUNC };
             if !count && error == ETRUNC {
-                // The NIC has counted it as a success.
+                // The NIC has counted a success, which is taken back.
                 self.take_back_count(ticket);
             }
             return self.fail(ticket, Side::Receive, entry, truncated, error);
         }
-        // SAFETY: an endpoint that is open.
+        // SAFETY: a receive that has not ended names an open endpoint.
         let names = unsafe { (*ticket.endpoint).names_sources };
         let source = if names { self.source_name(message.source) } else { ADDR_ANY };
         if count {
@@ -465,7 +466,7 @@ impl Core {
         }
     }
 
-    /// A message has been put into a posted receive, by its sender or from a lane.
+    /// A posted receive was filled, by its sender or from a ring.
     #[inline]
     pub(super) fn receive_filled(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
         let Some(Operation::Receive(posted)) = self.operations.get(number) else { return };
@@ -478,7 +479,8 @@ impl Core {
         let mut start = start;
         if let Some(scattered) = &posted.pieces {
             let Scattered { pieces, bytes } = &**scattered;
-            // SAFETY: the program's pieces; the message arrived in `bytes`.
+            // SAFETY: the program's pieces are writable. The message is in `bytes`, and no more than its length is
+            // read.
             unsafe { scatter(bytes.as_ptr(), (message.length as usize).min(bytes.len()), pieces) };
             start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         }
@@ -505,7 +507,7 @@ impl Core {
         self.arrived(kind, &ticket, message, room, start, error, true);
     }
 
-    /// The same for a message from a ring: its receive takes one message and is counted by nobody.
+    /// The same for a message from a ring: its receive takes one message and has no counter.
     #[inline(always)]
     pub(super) fn receive_taken(&mut self, number: usize, message: &Arrived, start: u64, room: usize) {
         let plain = matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.pieces.is_none());
@@ -514,7 +516,7 @@ impl Core {
         }
         let Operation::Receive(posted) = self.operations.remove(number) else { return };
         let ticket = &posted.ticket;
-        // SAFETY: an endpoint that is open, and the queue that it is bound to.
+        // SAFETY: the endpoint is open, and it is bound to this queue.
         unsafe {
             let endpoint = &*ticket.endpoint;
             if !ticket.wanted || endpoint.rx_queue.is_null() {
@@ -533,7 +535,7 @@ impl Core {
         }
     }
 
-    /// What an operation has of a receive that takes many messages, if it is one.
+    /// The record of a receive for many messages, if the operation is one.
     fn multi(&mut self, number: usize) -> Option<&mut Multi> {
         match self.operations.get_mut(number) {
             Some(Operation::Receive(posted)) => posted.multi.as_mut(),
@@ -541,12 +543,12 @@ impl Core {
         }
     }
 
-    /// Whether an operation is a receive that takes many messages.
+    /// Whether an operation is a receive for many messages.
     pub(super) fn is_multi(&self, number: usize) -> bool {
         matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.multi.is_some())
     }
 
-    /// A receive that takes many messages is used up by this one, whose completion says so, unless others are still to be
+    /// This message uses up a receive for many messages. Its completion says so, unless other payload is still being
     /// fetched.
     pub(super) fn filled_up(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
         let is_alone = self.multi(number).is_some_and(|multi| multi.fetching == 0);
@@ -560,7 +562,7 @@ impl Core {
         }
     }
 
-    /// A receive that takes many messages is used up.
+    /// Marks a receive for many messages as used up.
     pub(super) fn receive_used_up(&mut self, number: usize) {
         if let Some(multi) = self.multi(number) {
             multi.used_up = true;
@@ -568,7 +570,7 @@ impl Core {
         self.give_back(number);
     }
 
-    /// Gives the buffer of a receive for many messages back, if nothing is to come into it any more.
+    /// Gives the buffer of a receive for many messages back, if no more data can come into it.
     fn give_back(&mut self, number: usize) {
         if !self.multi(number).is_some_and(|multi| multi.used_up && multi.fetching == 0) {
             return;
@@ -578,9 +580,9 @@ impl Core {
         self.complete_uncounted(&posted.ticket, Side::Receive, entry, ADDR_ANY);
     }
 
-    /// Cancels what was handed over with this context: true if there was such a thing, which then ends with an error.
+    /// Cancels the operation with this context, which then ends with an error. Returns whether there was one.
     pub fn cancel(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> bool {
-        // What has come is a completion, not something to be cancelled.
+        // A message that has already come makes a completion first; it cannot be cancelled.
         self.progress();
         if let Some(ticket) = self.cancel_plain(endpoint, context) {
             let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
@@ -599,7 +601,7 @@ impl Core {
         });
         let Some((number, entry, ticket)) = found else { return false };
         if self.interface.lock().with_revocation(|nic| nic.unlink(entry)).is_err() {
-            // Its message has come: the event is on its way.
+            // Its message has come, and the event is in the queue.
             return false;
         }
         self.operations.remove(number);
@@ -608,9 +610,9 @@ impl Core {
         true
     }
 
-    /// Unlinks the plain receive that has this context.
+    /// Unlinks the plain receive with this context.
     fn cancel_plain(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> Option<Ticket> {
-        // SAFETY: an endpoint that is open.
+        // SAFETY: the endpoint that the program cancels on is open.
         let index = unsafe { (*endpoint).index };
         let mut nic = self.interface.lock();
         for kind in [Kind::Tagged, Kind::Plain] {
@@ -625,11 +627,11 @@ impl Core {
     }
 }
 
-/// A plain receive as a program hands it over.
+/// A plain receive that the program posts.
 #[derive(Clone, Copy)]
 pub struct Plain {
     pub portal: u32,
-    /// The sender's number for itself, or any.
+    /// The number of the wanted sender, or None for any.
     pub source: Option<u64>,
     pub tag: u64,
     pub ignore: u64,
@@ -640,7 +642,7 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// The entry of the receive. None: its context has no room there.
+    /// The match entry of the receive. None: its context needs the bits that mark a plain receive.
     #[inline(always)]
     fn entry(&self) -> Option<EntrySpec> {
         let PlainReceive(user_ptr) = PlainReceive::new(self.context, self.wanted)?;
@@ -654,7 +656,7 @@ impl Plain {
     }
 }
 
-/// The entry that matches a source and a tag, over no memory: its user says where that is, and what is reported.
+/// A match entry for a source and a tag, without memory. The caller adds the memory and the events that it wants.
 #[inline(always)]
 fn receive_entry(source: Option<u64>, tag: u64, ignore: u64) -> EntrySpec {
     EntrySpec {

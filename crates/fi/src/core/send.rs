@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages out.
+//! Sending messages.
 //!
-//! Small ones are left in a lane and are then over for their sender. Others are delivered from here: the payload is
-//! moved once, to its receive; where none is posted its header stays with the target and the payload here, under a
-//! token that the header carries, until the target's owner fetches it.
+//! A small message is enqueued in the target's ring, and the send is then over. Any other message is delivered by the
+//! sender, which runs the target's NIC and copies the payload once, into the posted receive. If no receive is posted,
+//! the header becomes an unexpected header at the target. The payload stays here under a token, which the header
+//! carries, until the target fetches it.
 
 use std::ffi::c_int;
 
@@ -22,19 +23,19 @@ use crate::endpoint::Endpoint;
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 
-/// What the end of a send says of its message.
+/// The point at which a send completes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SendEnd {
-    /// It has left (`FI_INJECT_COMPLETE`, `FI_TRANSMIT_COMPLETE`).
+    /// The message has left (`FI_INJECT_COMPLETE`, `FI_TRANSMIT_COMPLETE`).
     Sent,
-    /// Its payload, if it has any, has reached its receive (`FI_DELIVERY_COMPLETE`).
+    /// The payload, if any, is in the receive's buffer (`FI_DELIVERY_COMPLETE`).
     Delivered,
-    /// It has met its receive (`FI_MATCH_COMPLETE`).
+    /// The message is matched with a receive (`FI_MATCH_COMPLETE`).
     Matched,
 }
 
 impl SendEnd {
-    /// By the flags of an operation.
+    /// The end that an operation's flags ask for.
     pub fn of(flags: u64) -> SendEnd {
         match flags {
             _ if flags & MATCH_COMPLETE != 0 => SendEnd::Matched,
@@ -44,38 +45,38 @@ impl SendEnd {
     }
 }
 
-/// A message as a program hands it over.
+/// A message that the program sends.
 #[derive(Clone, Copy)]
 pub struct Message<'a> {
     pub kind: Kind,
-    /// The target: a peer of the domain, and which of its endpoints.
+    /// The target: the number of a peer, and the number of one of its endpoints.
     pub peer: u32,
     pub endpoint: u16,
     pub tag: u64,
-    /// What the target's completion carries beside.
+    /// Data for the target's completion.
     pub data: Option<u64>,
     pub pieces: &'a [iovec],
     pub ticket: Ticket,
-    /// The buffers are the program's again when the call returns.
+    /// The program may reuse its buffers when the call returns.
     pub inject: bool,
     pub end: SendEnd,
 }
 
-/// A message whose end is awaited.
+/// A send that has not ended yet.
 pub struct Outgoing {
     pub ticket: Ticket,
-    /// Under which its payload can be fetched.
+    /// The match entry through which the target fetches the payload.
     pub entry: Option<u32>,
-    /// Payload that was gathered, or is the program's no more.
+    /// A copy of the payload: gathered from several pieces, or injected.
     _bytes: Option<Box<[u8]>>,
-    /// The process that is to have its header, or has it.
+    /// The process that gets the header.
     pub target: (u64, u64),
     pub peer: u32,
     pub command: Command,
     pub stage: Stage,
-    /// Which of those that went to its place as packets it is.
+    /// Its sequence number among the packets to the same portal table entry.
     pub sequence: u64,
-    /// Its payload was fetched before its answer came.
+    /// The payload was fetched before the reply came.
     pub fetched: bool,
     pub is_injected: bool,
 }
@@ -87,26 +88,26 @@ impl Outgoing {
     }
 }
 
-/// What a message of one of our endpoints says of itself in a lane.
+/// The envelope of a message of one of our endpoints in a ring.
 #[inline(always)]
 pub fn envelope(portal: u8, ring_flags: u8, tag: u64, data: Option<u64>) -> Envelope {
     let flags = if data.is_some() { ring_flags | RING_HAS_DATA } else { ring_flags };
     Envelope { portal, flags, match_bits: tag, header_data: data.unwrap_or(0) }
 }
 
-/// How long messages are that are left in lanes.
+/// Classes of message lengths. Each class has its own code for rings.
 pub mod length_of {
     use selvedge_shm::os::copy;
     use selvedge_shm::rings::INLINE_BYTES;
 
     /// Nothing, half a word or a word.
     pub const A_WORD: u8 = 0;
-    /// As much as fits into a cell.
+    /// As much as fits into one slot.
     pub const A_CELL: u8 = 1;
-    /// More, and yet no more than goes through lanes wherever its receive is.
+    /// Longer than a slot, and short enough for a ring even if a receive is posted in directly mapped memory.
     pub const MORE: u8 = 2;
 
-    /// Whether so many bytes may be that.
+    /// Whether a length belongs to the class `LENGTH`.
     #[inline(always)]
     pub fn is<const LENGTH: u8>(bytes: usize) -> bool {
         match LENGTH {
@@ -118,7 +119,8 @@ pub mod length_of {
 }
 
 impl Core {
-    /// Sends a message: 0, or an error (negative). `-FI_EAGAIN`: not now; nothing has happened.
+    /// Sends a message. Returns 0 or a negative error. After `-FI_EAGAIN` nothing has happened, and the program tries
+    /// again.
     #[inline]
     pub fn send(&mut self, message: &Message<'_>) -> isize {
         let length = total(message.pieces);
@@ -135,12 +137,13 @@ impl Core {
                 }
             }
             if let Lane::Open(lane) = &mut peer.lane {
-                // SAFETY: an endpoint that is open.
+                // SAFETY: a ticket of a new message names an open endpoint.
                 let ring_flags = unsafe { (*message.ticket.endpoint).ring_flags };
                 let portal = message.kind.portal(message.endpoint) as u8;
                 let envelope = envelope(portal, ring_flags, message.tag, message.data);
                 let pieces = message.pieces;
-                // SAFETY: the program's pieces are readable; the lane has room for all of them.
+                // SAFETY: the program's pieces are readable for their lengths, and the ring offers room for `length`
+                // bytes, their sum.
                 if lane.is_open() && lane.enqueue_with(&envelope, length, *round, |to| unsafe { copy_in(pieces, to) }) {
                     *sent = true;
                     self.sent(&message.ticket);
@@ -151,10 +154,12 @@ impl Core {
         self.send_directly(message, length)
     }
 
-    /// Leaves a message in the target's lane, if there is one with room and the message is as long as that ([`length_of`]). It is then over
-    /// for its sender. False: nothing has happened, and [`Core::send`] does it.
+    /// Enqueues a message in the target's ring. This needs a ring with room and a message of the class `LENGTH`
+    /// ([`length_of`]). The send is then over. Returns false if nothing has happened; the caller then uses
+    /// [`Core::send`].
     ///
-    /// What it says of itself is asked for when it is sure to go there: until then registers have the caller's arguments.
+    /// The envelope is built only when the message is sure to be enqueued. Until then the registers hold the caller's
+    /// arguments.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
@@ -174,7 +179,7 @@ impl Core {
             return false;
         }
         let envelope = envelope();
-        // SAFETY: the caller's bytes.
+        // SAFETY: by this function's contract `from` is readable for `length` bytes, and `LENGTH` allows this length.
         unsafe {
             match LENGTH {
                 length_of::A_WORD => lane.enqueue_word(&envelope, from, length, self.round),
@@ -187,18 +192,18 @@ impl Core {
         true
     }
 
-    /// A send has ended.
+    /// Completes a send.
     #[inline(always)]
     pub(super) fn sent(&self, ticket: &Ticket) {
-        // SAFETY: an endpoint that is open.
+        // SAFETY: a ticket of a send that ends within its call names an open endpoint.
         let counts = unsafe { !(*ticket.endpoint).counter_for(ticket.flags).is_null() };
         if ticket.wanted || counts {
             self.complete(ticket, Side::Transmit, own_entry(ticket), ADDR_ANY);
         }
     }
 
-    /// Puts a message into its receive, if one is posted whose memory is in place: one copy instead of two, and none for its
-    /// owner. False: nothing has happened.
+    /// Copies a message straight into a posted receive whose memory is directly mapped. This takes one copy instead of
+    /// two, and the receiver copies nothing. Returns false if nothing has happened.
     #[inline(never)]
     fn put_in_place(&mut self, message: &Message<'_>, length: usize) -> bool {
         let portal = message.kind.portal(message.endpoint);
@@ -212,13 +217,14 @@ impl Core {
             ..Memory::NOWHERE
         };
         let Some(peer) = self.peers.get_mut(message.peer as usize) else { return false };
-        // Without a lane it goes that way anyhow.
+        // Without a ring the message takes the direct path anyway.
         if peer.lane().is_none_or(|lane| !lane.is_open()) || !peer.trial.is_due() {
             return false;
         }
         let command = Command { request, target: peer.id, user_ptr: 0, source, sink: Memory::NOWHERE };
         let told = self.interface.deliver_in_place(&command, peer.owner, peer.lane());
-        // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
+        // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
+        // event.
         let done = matches!(told, Some(Told::Done(Delivery { fail: fail::OK | fail::SEGV, .. })));
         peer.trial.ended(done);
         if done {
@@ -234,8 +240,8 @@ impl Core {
         }
         let Some(peer) = self.peers.get(message.peer as usize) else { return -(EINVAL as isize) };
         let target = (peer.id, peer.owner);
-        // A completion that says "delivered" is not made while the payload lies in an overflow buffer of the target's NIC: the
-        // payload stays here until the receive fetches it. In virtual time the target's answer says when it is delivered.
+        // With delivery completion the payload stays here until the receive fetches it: a copy in an overflow buffer of
+        // the target's NIC is not a delivery. In virtual time the target's reply reports the delivery.
         let stays = match message.end {
             SendEnd::Sent => false,
             SendEnd::Delivered => length != 0 && !self.is_simulated,
@@ -253,13 +259,14 @@ impl Core {
         };
         command.request.operand[1] = epoch;
         if let (true, [piece]) = (large && !self.is_simulated, message.pieces) {
-            // Where a receive is posted it is over with this call, and nothing need be kept of it.
+            // If a receive is posted, the send ends within this call and needs no record.
             let start = piece.iov_base as u64;
             let command = Command { source: Memory { start, ..command.source }, ..command };
             let told = self.interface.deliver_posted(&command, target.1, self.peers[message.peer as usize].lane());
             match told {
                 None | Some(Told::Elsewhere) => {}
-                // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
+                // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets
+                // an event.
                 Some(Told::Done(Delivery { fail: fail::OK | fail::SEGV, .. })) => {
                     self.sent(&message.ticket);
                     return 0;
@@ -281,10 +288,11 @@ impl Core {
             let Some(epoch) = self.flows.epoch_now(message.peer, portal) else { return -(EAGAIN as isize) };
             command.request.operand[1] = epoch;
         }
-        // What travels later than this call returns must lie in one piece, and here if it is injected.
+        // A message that leaves after this call must be in one piece. If it is injected, it must be in our memory.
         let gathered = (message.pieces.len() > 1 || (message.inject && length != 0)).then(|| {
             let mut bytes = Box::new_uninit_slice(length);
-            // SAFETY: readable pieces, as long together as the room; all of it is written then.
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum. `gather` writes all of
+            // it.
             unsafe {
                 gather(message.pieces, bytes.as_mut_ptr().cast());
                 bytes.assume_init()
@@ -330,7 +338,8 @@ impl Core {
         }
     }
 
-    /// The epoch of a message to a place ([`super::flow::Flows::epoch_now`]), after a look at what has come if others go before it.
+    /// The epoch for a message to a portal table entry ([`super::flow::Flows::epoch_now`]). If earlier messages go
+    /// first, this polls once and tries again.
     fn epoch_or_progress(&mut self, peer: u32, portal: u32) -> Option<u64> {
         let epoch = self.flows.epoch_now(peer, portal);
         if epoch.is_some() {
@@ -340,16 +349,16 @@ impl Core {
         self.flows.epoch_now(peer, portal)
     }
 
-    /// A place has refused a message at once.
+    /// Records that a portal table entry has refused a message within the call.
     fn refused(&mut self, peer: u32, portal: u32, delivery: &Delivery) {
         if delivery.fail == fail::PT_DISABLED {
             self.flows.refuse(peer, portal, delivery.remote_offset);
         }
     }
 
-    /// What a message asks of its target's NIC. With a token its payload can be fetched from here.
+    /// The request of a message to its target's NIC. With a token the target can fetch the payload from here.
     pub(super) fn request(&self, message: &Message<'_>, length: usize, token: u32) -> Request {
-        // SAFETY: an endpoint that is open.
+        // SAFETY: a ticket of a new message names an open endpoint.
         let own = unsafe { (*message.ticket.endpoint).index };
         Request {
             kind: kind::PUT,
@@ -365,17 +374,18 @@ impl Core {
         }
     }
 
-    /// A send that will not be; the program gets the error and keeps its buffer.
+    /// Withdraws a send. The program gets the error and keeps its buffer.
     fn withdraw(&mut self, number: usize, error: c_int) -> isize {
         self.take_send(number);
         -(error as isize)
     }
 
-    /// The target's answer at once: 0, or the error that the call returns.
+    /// Handles a reply that came within the call. Returns 0 or the error for the program.
     fn answered(&mut self, number: usize, delivery: &Delivery, command: &Command) -> isize {
         match delivery.fail {
             fail::OK if stays_here(command, delivery.list) => 0,
-            // Also where the receive's memory was not there: that is its owner's failure, and its owner is told.
+            // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
+            // event.
             fail::OK | fail::SEGV => {
                 self.end_send(number, 0);
                 0
@@ -389,7 +399,7 @@ impl Core {
         }
     }
 
-    /// Takes a send that is over out of the books, and its token back.
+    /// Removes the record of a finished send and unlinks its token entry.
     pub(super) fn take_send(&mut self, number: usize) -> Option<Ticket> {
         if !matches!(self.operations.get(number), Some(Operation::Send(_))) {
             return None;
@@ -400,7 +410,7 @@ impl Core {
         Some(outgoing.ticket)
     }
 
-    /// The payload that waited here has been fetched.
+    /// The target has fetched the payload that waited here.
     pub(super) fn send_fetched(&mut self, number: usize) {
         match self.operations.get_mut(number) {
             Some(Operation::Send(outgoing)) if outgoing.stage == Stage::UnderWay => outgoing.fetched = true,
@@ -408,9 +418,9 @@ impl Core {
         }
     }
 
-    /// Fails the messages whose header is with a process that has ended.
+    /// Fails the sends whose header is at a process that has ended.
     pub(super) fn fail_lost_sends(&mut self) {
-        // Most of what is awaited is awaited of one process: it is asked after once.
+        // Most sends wait for the same process, so the result of the last check is kept.
         let mut last = ((0, 0), true);
         let mut is_lost = |target: (u64, u64)| {
             if last.0 != target {
@@ -422,7 +432,7 @@ impl Core {
             .operations
             .iter()
             .filter_map(|(number, operation)| match operation {
-                // Others are answered, or tried again and then found to be lost.
+                // Sends in other stages get a reply, or find out that the process has ended when they are sent again.
                 Operation::Send(outgoing) if outgoing.stage == Stage::Waits && is_lost(outgoing.target) => Some(number),
                 _ => None,
             })
@@ -439,17 +449,17 @@ impl Core {
     }
 }
 
-/// Whether a message that has been delivered to a list has left its payload here, to be fetched.
+/// Whether a message that was delivered to a list has left its payload here, to be fetched.
 pub(super) fn stays_here(command: &Command, delivered_to: u8) -> bool {
     delivered_to == list::OVERFLOW && command.request.token() != 0
 }
 
-/// What a sender's own completion says: its context and what it was.
+/// The sender's own completion: its context and its flags.
 pub fn own_entry(ticket: &Ticket) -> fi_cq_tagged_entry {
     fi_cq_tagged_entry { op_context: ticket.context, flags: ticket.flags, ..Default::default() }
 }
 
-/// Lets the target's owner fetch the payload, once, in whichever length.
+/// The match entry through which the target fetches the payload, once, in any length.
 pub(super) fn token_entry(token: u32, start: u64, length: usize, number: usize) -> EntrySpec {
     EntrySpec {
         options: options::OP_GET | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
@@ -480,7 +490,7 @@ unsafe fn copy_in(pieces: &[iovec], to: *mut u8) {
 }
 
 impl Endpoint {
-    /// Whose completion a message of this endpoint makes.
+    /// The ticket for a message of this endpoint.
     #[inline(always)]
     pub fn ticket(&mut self, context: *mut std::ffi::c_void, flags: u64, wanted: bool) -> Ticket {
         Ticket { endpoint: self.base, context, flags, wanted }
