@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! An operation done at once, whose outcome is the result of the call.
+//! An operation that completes in the call, and returns its outcome as the result.
 //!
-//! Where a target's NIC can be run from here, its answer is known when the operation returns: there is no need to write
-//! an event and read it again. What this process left in a ring to the same NIC goes first, so that the order of
-//! messages between two processes is that in which they were sent, whichever way each went.
+//! When this process can run the target's NIC, the outcome is known when the operation returns. No event has to be
+//! written and read back. Messages that this process has enqueued in a ring to the same NIC are delivered first. So
+//! messages between two processes stay in the order in which they were sent, whether by ring or by call.
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::{Command, Request, kind};
@@ -16,69 +16,70 @@ use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};
 use crate::rings::{Envelope, Fault as RingFault, Rings, Sender};
 
-/// What became of an operation.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
-    /// The target's answer.
+    /// The target's NIC has handled the request.
     Done(Delivery),
-    /// It cannot be done from here, or must queue behind packets: [`Interface::start`] does it.
+    /// This process cannot run the target's NIC, or the request must queue behind packets: use [`Interface::start`].
     Elsewhere,
-    /// The target has no room for what lies in the ring before it. Nothing was done.
+    /// The target has no room for the messages that are ahead in the ring. The operation was not done.
     Full,
-    /// The target's process is not there.
+    /// The target's process does not exist any more.
     Gone,
-    /// The initiator's memory is not mapped. Nothing was done.
+    /// The initiator's memory is not mapped. The operation was not done.
     Memory,
 }
 
 impl Interface {
-    /// Whether the process of this word answers for the id now, and lives.
+    /// Whether the process of this word owns the id now, and is alive.
     pub fn is_answered_by(&self, id: u64, word: u64) -> bool {
         self.endpoint(id).is_some_and(|endpoint| endpoint.owner() == word)
     }
 
-    /// Asks whether the process behind an id lives. About 3 us.
+    /// Asks the kernel whether the process behind an id is alive. About 3 us.
     pub fn look_alive(&self, id: u64, word: u64) -> bool {
         self.endpoint(id).is_some_and(|endpoint| endpoint.owner() == word && endpoint.look_alive())
     }
 
-    /// Whether the memory of the process behind an id can be reached from here, wherever it lies.
+    /// Whether this process can reach all of the memory of the process behind an id.
     pub fn reaches_all_of(&self, id: u64) -> bool {
         self.clock.is_none()
             && self.config.mode == Mode::Nic
             && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
     }
 
-    /// Whether a range of our own memory can be written, as far as is known or the kernel says.
+    /// Whether a range of our own memory is writable, from the cache of earlier checks or from the kernel.
     #[inline(always)]
     pub fn has_writable(&self, address: u64, bytes: u64) -> bool {
         crate::endpoint::own_is_writable(address, bytes)
     }
 
-    /// This process's word, as rings and locks name it.
+    /// This process's word, which rings and locks store as its name.
     pub fn word(&self) -> u64 {
         self.word
     }
 
-    /// The number of this NIC among those of its process.
+    /// The number of this NIC among the NICs of its process.
     pub fn number(&self) -> u32 {
         self.ni()
     }
 
-    /// Does an operation at the NIC of the process `owner` (0: whichever) behind `command.target`, after what lies in the ring. The
-    /// command's queues and counters are told nothing.
+    /// Does an operation at the NIC behind `command.target`, if the process `owner` owns it (0: any process). The
+    /// messages in the ring are delivered first. No event is posted to the command's queues, and its counters do not
+    /// change.
     pub fn deliver_now(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Told {
         self.deliver_if(command, owner, ring, |_, _| true).unwrap_or(Told::Elsewhere)
     }
 
-    /// The same, if an entry of the priority list is there for it. None: there is not, and nothing was done unless what lay in
-    /// the ring took it.
+    /// As `deliver_now`, if the priority list has a matching entry. None: it has none. Then nothing was done, unless a
+    /// message in the ring consumed the entry.
     pub fn deliver_posted(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<Told> {
         let Request { portal, match_bits, initiator, .. } = command.request;
         self.deliver_if(command, owner, ring, |nic, _| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
     }
 
-    /// The same, if moreover the memory that it would be written to is in place from here.
+    /// As `deliver_posted`, if this process also maps the memory that the operation writes to.
     pub fn deliver_in_place(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<Told> {
         let request = &command.request;
         self.deliver_if(command, owner, ring, |nic, target| {
@@ -132,7 +133,8 @@ impl Interface {
         told
     }
 
-    /// Whether the NIC of the process `owner` behind an id has an entry for these bits on a priority list.
+    /// Whether the NIC behind an id has an entry for these match bits on a priority list. The process `owner` must own
+    /// it.
     pub fn has_entry(&self, id: u64, owner: u64, portal: u32, match_bits: u64) -> bool {
         let target = self.endpoint(id).filter(|target| target.owner() == owner);
         target.is_some_and(|target| {
@@ -140,7 +142,8 @@ impl Interface {
         })
     }
 
-    /// Takes in everything that lies in one ring of a NIC, by whoever holds its lock; gives how much. `Err`: not all, for lack of room.
+    /// Delivers all messages in one ring of a NIC and returns their number. The caller holds the NIC's lock. `Err`:
+    /// some messages stay in the ring, for lack of room.
     fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, rings: &Rings, index: usize) -> Result<u64, RingFault> {
         let mut reader = rings.reader(index);
         while let Some(message) = reader.poll()? {
@@ -153,7 +156,7 @@ impl Interface {
         Ok(reader.dequeued())
     }
 
-    /// Delivers one message of a ring. None: there is no room, or not from here; nothing has happened.
+    /// Delivers one message of a ring. None: there is no room, or this process cannot deliver it. Nothing has changed.
     fn take_in_one(
         &self,
         nic: &mut Nic<'_>,
@@ -173,35 +176,35 @@ impl Interface {
         }
     }
 
-    /// Delivers a message of one of this process's own rings to its own NIC, which the caller has locked. None: there is
-    /// no room for it now.
+    /// Delivers a message of one of this process's own rings to its own NIC, which the caller has locked. None: there
+    /// is no room for it now.
     pub fn deliver_own(&self, nic: &mut Nic<'_>, bytes: *const u8, request: &Request) -> Option<Delivery> {
         self.take_in_one(nic, &self.own, bytes, request)
     }
 }
 
-/// The flags of a message in a ring: which of its process's endpoints sends it; [`RING_HAS_DATA`] may join them.
+/// The flags of a message in a ring: the index of the sending endpoint in its process. [`RING_HAS_DATA`] may be added.
 #[inline(always)]
 pub fn ring_flags(endpoint: u16) -> u8 {
     (endpoint as u8) << 1
 }
 
-/// The header data mean something.
+/// The message carries header data.
 pub const RING_HAS_DATA: u8 = 1;
 
-/// The sender's name in requests: the ring knows the process, the flags the rest.
+/// The sender's name in requests: the ring gives the process, the flags give the endpoint.
 #[inline(always)]
 pub fn ring_source(envelope: &Envelope, sender: u64) -> u64 {
     sender << 8 | u64::from(envelope.flags >> 1)
 }
 
-/// Whether the header data mean something.
+/// Whether the message carries header data.
 #[inline(always)]
 pub fn ring_has_data(envelope: &Envelope) -> bool {
     envelope.flags & RING_HAS_DATA != 0
 }
 
-/// A message of a ring, as a request.
+/// Converts a message of a ring into a request.
 pub fn ring_request(envelope: &Envelope, sender: u64, length: u64) -> Request {
     Request {
         kind: kind::PUT,

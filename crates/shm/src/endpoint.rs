@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A NIC as this process sees it: its own, or a peer's with the memory behind it.
+//! A NIC as this process sees it: its own, or a peer's with the peer's memory.
 //!
 //! Invariants
-//! 1. What an address resolves to is memory that this process may touch, or another process's that the kernel will
-//!    check; nothing that a peer's segment says is followed before it is held against what is mapped.
-//! 2. An endpoint once found dead stays dead; a process that opens the same id anew is another endpoint.
+//! 1. An address resolves only to memory that this process may touch, or to memory of another process that the kernel
+//!    will check. Every value in a peer's segment is checked against the mapping before it is used.
+//! 2. An endpoint that was found dead stays dead. A process that opens the same id again is a new endpoint.
 //!
-//! Cost: 1 KiB for each peer; its segment and arena are mapped, not copied.
+//! Cost: 1 KiB for each peer. Its segment and arena are mapped, not copied.
 
 use std::path::{Path as FilePath, PathBuf};
 use std::ptr::NonNull;
@@ -24,26 +24,26 @@ use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;
 use crate::segment::{Segment, SharedFile, state};
 
-/// What of our own memory was found usable.
+/// The ranges of our own memory that were found usable.
 static OWN_MEMORY: Checked = Checked::new();
 
-/// What is to be done with memory.
+/// The kind of access to memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     Read,
     Write,
 }
 
-/// Where memory is, from here.
+/// Where memory is, as seen from this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// In this process's address space.
     Direct(*mut u8),
-    /// In another process's: by cross-memory attach.
+    /// In another process's address space, reached by cross-memory attach.
     Remote { pid: u32, address: u64 },
-    /// Nowhere that this process can reach.
+    /// Not reachable from this process.
     Unreachable,
-    /// Nowhere: the owner has nothing there.
+    /// Not mapped by its owner.
     Unmapped,
 }
 
@@ -52,24 +52,24 @@ pub struct Endpoint {
     pub segment: Segment,
     /// nid << 32 | pid.
     pub id: u64,
-    /// It is this process's.
+    /// Whether it is this process's NIC.
     pub own: bool,
     identity: Identity,
     directory: PathBuf,
     arena: OnceLock<Mapping>,
     /// Bytes of the arena's file that are known to exist.
     arena_bytes: AtomicU64,
-    /// Its owner's large blocks of `malloc` and static data, once they were needed; None: they cannot be mapped.
+    /// The owner's large blocks of `malloc` and its static data, mapped at first use. None: they cannot be mapped.
     shared: [OnceLock<Option<Mapping>>; RANGES_MAX],
     /// 0: not known; 1: cross-memory attach works; 2: it does not.
     attach: AtomicU8,
-    /// Puts that are not tried the express way, since the last that was had to go another.
+    /// Number of puts that still skip the short path ([`crate::express`]), after one that could not use it.
     pub(crate) detour: AtomicU32,
     pub(crate) routes: Routes,
 }
 
 impl Endpoint {
-    /// Of a segment in a job's directory.
+    /// The endpoint of a segment in a job's directory.
     pub fn new(segment: Segment, own: bool, directory: &FilePath) -> Endpoint {
         let header = segment.header();
         let identity = Identity { pid: header.owner_pid, start: header.owner_start };
@@ -88,18 +88,18 @@ impl Endpoint {
         }
     }
 
-    /// Its owner's word for locks.
+    /// The owner's word for locks.
     pub fn owner(&self) -> u64 {
         self.identity.to_word()
     }
 
-    /// Whether its owner lives, as far as is known without asking.
+    /// Whether the owner is alive, as the segment says. Does not ask the kernel.
     #[inline(always)]
     pub fn is_ready(&self) -> bool {
         self.segment.header().hot.state.load(Relaxed) == state::READY
     }
 
-    /// Asks whether its owner lives; everyone learns if not. About 3 us.
+    /// Asks the kernel whether the owner is alive. If not, marks the segment dead for all processes. About 3 us.
     pub fn look_alive(&self) -> bool {
         if self.is_ready() && !self.identity.is_alive() {
             self.mark_dead();
@@ -107,12 +107,12 @@ impl Endpoint {
         self.is_ready()
     }
 
-    /// Its owner has ended.
+    /// Marks the owner as dead.
     pub fn mark_dead(&self) {
         self.segment.header().hot.state.store(state::DEAD, SeqCst);
     }
 
-    /// A range of the owner's memory that is in place and known to be: the arena, as far as it was seen.
+    /// A range of the owner's arena that is directly mapped and known to exist.
     #[inline(always)]
     pub fn in_place(&self, address: u64, bytes: u64, path: Path) -> Option<NonNull<u8>> {
         let hot = &self.segment.header().hot;
@@ -128,7 +128,7 @@ impl Endpoint {
         NonNull::new(self.arena.get()?.base().wrapping_add(offset as usize))
     }
 
-    /// Where a range of its owner's memory is from here.
+    /// Resolves a range of the owner's memory, as seen from this process.
     pub fn resolve(&self, address: u64, bytes: u64, access: Access, path: Path) -> Place {
         if let Some(start) = self.in_place(address, bytes, path) {
             return Place::Direct(start.as_ptr());
@@ -160,7 +160,7 @@ impl Endpoint {
         }
     }
 
-    /// A range of a peer's large blocks of `malloc` or of its static data, mapped at the first that is asked for.
+    /// A range of a peer's large blocks of `malloc` or of its static data. The first use maps the file.
     #[inline]
     fn in_shared(&self, address: u64, bytes: u64) -> Option<*mut u8> {
         let mut files = self.segment.header().hot.shared.iter().zip(&self.shared);
@@ -170,7 +170,8 @@ impl Endpoint {
                 return None;
             }
             let mapping = mapping.get_or_init(|| self.map_shared(file)).as_ref()?;
-            // What its owner says now is not what was mapped, if the segment was written over.
+            // If the segment was overwritten, the owner's present values may differ from the mapping. So check the
+            // mapping.
             within(offset, bytes, mapping.reserved()).then(|| mapping.base().wrapping_add(offset as usize))
         })
     }
@@ -185,7 +186,7 @@ impl Endpoint {
             .ok()
     }
 
-    /// Whether cross-memory attach works with its owner.
+    /// Whether cross-memory attach works with the owner.
     #[inline]
     fn attaches(&self) -> bool {
         match self.attach.load(Relaxed) {
@@ -194,7 +195,7 @@ impl Endpoint {
         }
     }
 
-    /// Whether all of its owner's memory can be reached from here.
+    /// Whether this process can reach all of the owner's memory.
     pub(crate) fn reaches_all(&self, path: Path) -> bool {
         self.own || (matches!(path, Path::Auto | Path::Cma) && self.attaches())
     }
@@ -208,13 +209,13 @@ impl Endpoint {
         works
     }
 
-    /// The owner's arena, all of it that there may ever be, mapped; what of it exists now its owner must say.
+    /// The owner's arena, mapped at its largest possible size. The owner publishes how much of it exists.
     pub(crate) fn arena(&self) -> Option<&Mapping> {
         self.arena_has_grown();
         self.arena.get()
     }
 
-    /// Looks how large the arena has become, and maps it at first; whether there is more of it than was known.
+    /// Updates the arena's size, and maps the arena at first. True if more of it exists than was known.
     #[cold]
     fn arena_has_grown(&self) -> bool {
         let hot = &self.segment.header().hot;
@@ -243,7 +244,7 @@ impl Endpoint {
     }
 }
 
-/// The file of shared memory with this number of a process: 0 is that of `selvedge_alloc`, 1 the symmetric memory.
+/// The path of a process's file of shared memory: number 0 is that of `selvedge_alloc`, 1 the symmetric memory.
 pub fn arena_path(directory: &FilePath, os_pid: u32, number: u32) -> PathBuf {
     match number {
         0 => directory.join(format!("{os_pid}.arena")),
@@ -251,13 +252,13 @@ pub fn arena_path(directory: &FilePath, os_pid: u32, number: u32) -> PathBuf {
     }
 }
 
-/// Whether a range of our own memory can be written.
+/// Whether a range of our own memory is writable.
 #[inline(always)]
 pub(crate) fn own_is_writable(address: u64, bytes: u64) -> bool {
     OWN_MEMORY.writable(address, bytes)
 }
 
-/// Forgets which of our memory was found usable: something was unmapped.
+/// Forgets which of our memory was found usable, because something was unmapped.
 pub fn forget_own_memory() {
     OWN_MEMORY.forget();
 }

@@ -6,18 +6,18 @@
 //!    └──── host mode, or not ─> packet into the target's mailbox ──> SEND;  response packet ──> ACK or REPLY
 //! ```
 //!
-//! Triggered operations that a delivery set off are executed by whoever delivered, one after the other, for each NIC
-//! by one process at a time (the NIC's `drainer`), holding no lock while they run: a loop over the NICs concerned,
-//! never a recursion.
+//! A delivery can fire triggered operations. The process that made the delivery executes them, one after the other. At
+//! most one process at a time does this for a NIC (the NIC's `drainer`). It holds no lock while they run. The work is a
+//! loop over the NICs concerned, never a recursion.
 //!
 //! Invariants
-//! 1. Never more than one NIC's lock is held.
-//! 2. From one initiator to one target, requests are handled in the order in which they were started: while packets
-//!    wait in the target's mailbox, further requests queue behind them.
-//! 3. Every request that asked for an answer gets one: from the target, or `PTL_NI_UNDELIVERABLE` when its process
-//!    is found dead.
-//! 4. An operation that needs a slot in a full mailbox waits and keeps this process's own mailbox going meanwhile;
-//!    what progress itself sends is set aside instead (`outbox`), so that two full mailboxes never wait for each other.
+//! 1. A thread never holds more than one NIC's lock.
+//! 2. A target handles the requests of one initiator in the order in which they were started: while packets wait in the
+//!    target's mailbox, further requests queue behind them.
+//! 3. Every request that asks for a response gets one: from the target, or `PTL_NI_UNDELIVERABLE` when the target's
+//!    process is found dead.
+//! 4. An operation that needs a slot in a full mailbox waits, and drains this process's own mailbox meanwhile. Packets
+//!    that progress itself sends go to the `outbox` instead, so that two full mailboxes never wait for each other.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
@@ -36,40 +36,40 @@ use crate::mailbox::{self, PostError, Sender, Taken};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
 use crate::os::process::Identity;
 
-/// Why an operation was not started. Nothing has happened.
+/// Why an operation was not started. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
     /// The descriptor's memory is not mapped.
     Memory,
-    /// No room for what must be kept until the answer, or, for who does not wait, in the target's mailbox.
+    /// There is no room for the pending request, or, with [`Interface::start_now`], no slot in the target's mailbox.
     NoSpace,
 }
 
-/// What to do where a mailbox is full, or no more answers can be awaited.
+/// What to do when a mailbox is full, or when too many requests are pending.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WhenFull {
-    /// Wait, and keep the own mailbox going.
+    /// Wait, and drain the own mailbox meanwhile.
     Wait,
-    /// Keep the packet, and send it later.
+    /// Keep the packet in the outbox, and send it later.
     SetAside,
-    /// Leave it to the caller.
+    /// Return an error to the caller.
     Refuse,
 }
 
-/// Looks whether a target lives, every so many operations.
+/// Number of operations between checks whether a target is alive.
 const LOOK_EVERY: u32 = 4096;
 
-/// Polls between looks at the clock.
+/// Polls between reads of the clock.
 const POLLS_PER_TICK: u32 = 1024;
 
-/// What progress could not send at once.
+/// A packet that progress could not send at once.
 pub struct Outgoing {
     target: u64,
     packet: Packet,
     payload: Vec<u8>,
 }
 
-/// Whose operation it is: a NIC, and, of a triggered operation, its slot.
+/// The initiator of an operation: its NIC, and the slot of a triggered operation.
 #[derive(Clone, Copy)]
 struct Origin<'a> {
     endpoint: &'a Endpoint,
@@ -84,17 +84,17 @@ impl std::ops::Deref for Origin<'_> {
     }
 }
 
-/// NICs with triggered operations that are due.
+/// NICs with fired triggered operations to execute.
 type Due<'a> = Vec<&'a Endpoint>;
 
 impl Interface {
-    /// Starts an operation of this process; most are complete when it returns.
+    /// Starts an operation of this process. Most operations are complete when it returns.
     #[inline]
     pub fn start(&self, command: &Command) -> Result<(), StartError> {
         self.start_when(command, WhenFull::Wait)
     }
 
-    /// The same for who does not wait: refused where the target's mailbox is full, or too many answers are awaited.
+    /// As `start`, but never waits: it fails if the target's mailbox is full or too many requests are pending.
     pub fn start_now(&self, command: &Command) -> Result<(), StartError> {
         self.start_when(command, WhenFull::Refuse)
     }
@@ -113,7 +113,7 @@ impl Interface {
         result
     }
 
-    /// Executes what a change of the own NIC has set off. Called without the lock.
+    /// Executes the triggered operations that a change of the own NIC has fired. The caller does not hold the lock.
     #[inline]
     pub fn settle(&self, fired: bool) {
         if fired {
@@ -124,7 +124,7 @@ impl Interface {
         }
     }
 
-    /// Executes what a change of another NIC has set off.
+    /// Executes the triggered operations that a change of another NIC has fired.
     #[inline]
     pub(crate) fn settle_at(&self, endpoint: &Endpoint, fired: bool) {
         if fired {
@@ -152,7 +152,7 @@ impl Interface {
         self.send(from, target, command, full, due)
     }
 
-    /// Runs the target's NIC. None: it cannot be done from here, or must queue behind packets.
+    /// Runs the target's NIC. None: this process cannot run it, or the request must queue behind packets.
     #[inline]
     fn deliver<'a>(
         &'a self,
@@ -195,7 +195,7 @@ impl Interface {
         }
     }
 
-    /// SEND, and ACK or REPLY, at an initiator.
+    /// Posts SEND, and ACK or REPLY, at an initiator.
     fn complete<'a>(
         &'a self,
         from: Origin<'a>,
@@ -220,14 +220,14 @@ impl Interface {
         }
     }
 
-    /// The target's process is not there.
+    /// Completes an operation whose target process does not exist.
     #[cold]
     fn undeliverable<'a>(&'a self, from: Origin<'a>, command: &Command, due: &mut Due<'a>) {
         from.segment.lock(self.word).signals.registers.add(Register::Undeliverable, 1);
         self.complete(from, command, fail::UNDELIVERABLE, Some(&Delivery::failed(fail::UNDELIVERABLE)), due);
     }
 
-    /// Whether the initiator's own memory is there, before anything depends on it.
+    /// Checks that the initiator's own memory is mapped, before any other step depends on it.
     fn check_source(&self, from: Origin<'_>, command: &Command) -> Result<(), StartError> {
         if from.own && command.kind != kind::GET {
             let bytes = command.length.min(64 << 10);
@@ -245,7 +245,7 @@ impl Interface {
         full: WhenFull,
         due: &mut Due<'a>,
     ) -> Result<(), StartError> {
-        // Before anything is copied.
+        // Check for a free slot before the payload is copied.
         if full == WhenFull::Refuse && mailbox::is_full(target) {
             target.look_alive();
             return Err(StartError::NoSpace);
@@ -291,7 +291,7 @@ impl Interface {
         Ok(())
     }
 
-    /// A token for the response; 0 when none is wanted.
+    /// A token for the response; 0 when no response is wanted.
     fn pend(&self, from: Origin<'_>, target: &Endpoint, command: &Command, full: WhenFull) -> Result<u64, StartError> {
         if !command.wants_response() {
             return Ok(0);
@@ -309,7 +309,7 @@ impl Interface {
         }
     }
 
-    /// Waits a moment for a full mailbox, keeping the own one going.
+    /// Sleeps briefly while a mailbox is full, and drains the own mailbox.
     fn make_room(&self, target: &Endpoint) {
         self.progress();
         target.look_alive();
@@ -337,7 +337,7 @@ impl Interface {
         }
     }
 
-    /// Executes a NIC's fire queue, unless another process is at it.
+    /// Executes a NIC's fire queue, unless another process already does.
     fn drain<'a>(&'a self, endpoint: &'a Endpoint, due: &mut Due<'a>) {
         let mut finished = None;
         loop {
@@ -380,7 +380,7 @@ impl Interface {
         }
     }
 
-    /// Whether the memory of an operation's initiator can be reached from here.
+    /// Whether this process can reach the memory of an operation's initiator.
     fn can_run(&self, from: &Endpoint, command: &Command) -> bool {
         let path = self.config.path;
         from.own
@@ -391,7 +391,7 @@ impl Interface {
 
     // ---- The owner's progress ------------------------------------------------------------------------------------
 
-    /// Handles what waits for this process: packets, and triggered operations that only it can run.
+    /// Handles the work that waits for this process: packets, and triggered operations that only it can run.
     #[inline(always)]
     pub fn progress(&self) {
         let bell = self.bell();
@@ -461,7 +461,7 @@ impl Interface {
         }
     }
 
-    /// A response has come: its data go to the descriptor's memory, then the events.
+    /// Handles a response: copies its data to the descriptor's memory, then posts the events.
     fn respond(
         &self,
         guard: &mut crate::lock::Guard<'_>,
@@ -487,7 +487,7 @@ impl Interface {
         guard.complete_response(command, &delivery);
     }
 
-    /// Sends the response to a request that came as a packet.
+    /// Sends the response to a request that arrived as a packet.
     fn answer(&self, taken: &Taken, delivery: &Delivery, mut reply: Vec<u8>) {
         reply.truncate(delivery.mlength as usize);
         let packet = Packet {
@@ -530,7 +530,7 @@ impl Interface {
         self.outbox_waits.store(!outbox.is_empty(), SeqCst);
     }
 
-    /// Progress of a program that polls and never waits.
+    /// Progress for a program that polls and never waits.
     #[inline]
     pub fn poll(&self) {
         if let Some(clock) = self.clock {
@@ -544,7 +544,8 @@ impl Interface {
         }
     }
 
-    /// Looks after the deaths of others: fails what waits for them, takes over what they were executing.
+    /// Checks for dead processes: fails the requests to them, and takes over the triggered operations that they
+    /// executed.
     pub fn tick(&self) {
         if self.clock.is_some() {
             return;
@@ -582,7 +583,8 @@ impl Interface {
                 })
             };
             let Some(token) = lost else { return };
-            // It may have answered before it died: what it sent is there by now, and goes first.
+            // The target may have responded before it died. Its response is in the mailbox by now, so handle that
+            // first.
             self.progress();
             let bell = self.bell();
             if bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
@@ -602,18 +604,18 @@ impl Interface {
         }
     }
 
-    /// Counts an operation towards a look whether its target lives.
+    /// Counts the operations to a target. True when it is time to check whether the target is alive.
     #[inline(always)]
     pub(crate) fn due_for_look(&self, uses: u32) -> bool {
         uses % LOOK_EVERY == LOOK_EVERY - 1
     }
 }
 
-/// The part of a packet's token that names the pending request.
+/// The part of a packet's token that identifies the pending request.
 const TOKEN_MASK: u64 = (1 << 33) - 1;
 
-/// A token as packets carry it: with the operating system's pid of the process whose request it is, so that a response
-/// is not taken by another that has the same Portals id by then.
+/// A token as packets carry it. It includes the operating system's pid of the requesting process, so that another
+/// process that has since taken the same Portals id does not accept the response.
 fn wire_token(token: u64, owner: u64) -> u64 {
     match token {
         0 => 0,

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The shortest put: to an entry that stays as it is, in mapped memory, which its initiator counts or ignores.
+//! The shortest put: into a persistent match entry in mapped memory. The initiator counts the completion or ignores it.
 //!
-//! It does what [`Interface::start`] would do, without a command and an answer in between. By a grant it does not even take the target's
-//! lock ([`crate::grants`]). Where something is not as it must be, nothing has happened, and the caller uses `start`.
+//! It has the effect of [`Interface::start`], without a command and a response in between. Under a grant it does not
+//! even take the target's lock ([`crate::grants`]). If a condition does not hold, nothing has changed, and the caller
+//! uses `start`.
 //!
-//! A front door keeps the [`Course`] of such a put, and needs no search for the next one like it. One line crosses for the payload
-//! and one for the count.
+//! The front end keeps the [`Course`] of such a put: the checked parameters that later puts share. The next put then
+//! needs no lookup. One cache line moves for the payload and one for the counter.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -17,20 +18,20 @@ use crate::grants::{Counts, Pass, Piece};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};
 
-/// Puts to a target that go the usual way after one that had to.
+/// Number of puts to a target that skip the short path after one that could not use it.
 const DETOUR: u32 = 64;
 
-/// How a put went.
+/// The outcome of a put.
 pub enum Express {
-    /// It is to go the usual way: nothing has happened.
+    /// The caller must use `start`: nothing has changed.
     No,
-    /// It is done, under the target's lock; others may follow by the same course.
+    /// The put is done, under the target's lock. Puts with the same [`Course`] may follow.
     Done,
-    /// It is done, and this thread may put there by the pass.
+    /// The put is done, and this thread may put there with the pass.
     Granted(Pass),
 }
 
-/// What puts that are alike have in common. Made of what was checked, and good as long as the interface.
+/// The checked parameters that similar puts share. Valid as long as the interface is open.
 #[derive(Clone, Copy, Debug)]
 pub struct Course {
     /// The target's process id.
@@ -41,12 +42,12 @@ pub struct Course {
 }
 
 impl Interface {
-    /// A put that asks for no answer, like one that was done before ([`Express::Done`]). False: nothing has happened.
+    /// A put without a response, with the parameters of an earlier one ([`Express::Done`]). False: nothing has changed.
     #[inline(always)]
     pub fn put_again(&self, course: &Course, piece: &Piece) -> bool {
         self.progress();
         let Some(target) = self.endpoint(course.target) else { return false };
-        // When a grant is due, `put_express` asks for it.
+        // When a grant is due, `put_express` requests it.
         if target.routes.is_due(course.portal) {
             return false;
         }
@@ -62,7 +63,7 @@ impl Interface {
         self.put_locked(target, &put, piece.source)
     }
 
-    /// Puts `put.length` bytes at `source`, in this process; the initiator counts what `counts` says.
+    /// Puts `put.length` bytes from `source` in this process. The initiator counts what `counts` says.
     #[inline]
     pub fn put_express(&self, target: u64, put: &Put, source: u64, counts: &Counts) -> Express {
         if !self.has_express {
@@ -79,7 +80,7 @@ impl Interface {
                 remote_offset: put.remote_offset,
                 header_data: put.header_data,
             };
-            // SAFETY: `pass_for` of this interface gave the pass to this thread just now.
+            // SAFETY: `pass_for` of this interface returned the pass to this thread just now.
             if unsafe { self.put_by(&pass, &piece) } {
                 return Express::Granted(pass);
             }
@@ -91,7 +92,7 @@ impl Interface {
         Express::No
     }
 
-    /// A put that its initiator counts has gone the usual way: after many, it may go by a grant.
+    /// Records a counted put that went through `start`. After many of them, later puts may use a grant.
     pub fn note_put(&self, target: u64, put: &Put, counts: &Counts) {
         if let Some(target) = self.endpoint(target).filter(|_| self.has_express) {
             self.earn_pass(target, put, counts);
@@ -102,7 +103,7 @@ impl Interface {
     fn put_locked(&self, target: &Endpoint, put: &Put, source: u64) -> bool {
         let detour = target.detour.load(Relaxed);
         if target.own || detour != 0 {
-            // Lost decrements of other threads only make the way longer.
+            // Other threads may lose decrements. That only makes the detour longer.
             target.detour.store(detour.saturating_sub(1), Relaxed);
             return false;
         }

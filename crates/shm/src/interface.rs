@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A process's NIC: opened, used by all of its threads, closed.
 //!
-//! Peers are found by their Portals process id: the file `<pid>.<ni>.nic` in the job's directory. They are attached at
-//! the first message to them and kept; one that was closed or has died is looked for again at the next.
+//! A peer is found by its Portals process id: its segment is the file `<pid>.<ni>.nic` in the job's directory. A peer
+//! is attached at the first message to it, and stays attached. A peer that has closed or died is looked up again at the
+//! next message.
 //!
-//! Cost per peer: one pointer, and an [`Endpoint`] for those that were talked to.
+//! Cost per peer: one pointer, and an [`Endpoint`] for each peer that was attached.
 
 use std::path::PathBuf;
 use std::sync::Mutex;
@@ -54,17 +55,17 @@ impl From<SegmentError> for OpenError {
     }
 }
 
-/// The shared arena of this process, as its NICs tell it.
+/// The shared arena of this process, as its NICs publish it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ArenaRange {
-    /// Which file it is ([`crate::endpoint::arena_path`]).
+    /// The number of its file ([`crate::endpoint::arena_path`]).
     pub number: u32,
     pub base: u64,
     pub reserved: u64,
     pub bytes: u64,
 }
 
-/// A look at a queue of one's own NIC at the cost of one load: the word that the next event will set.
+/// Polls a queue of the own NIC with one load, of the word that the next event will set.
 #[derive(Clone, Copy)]
 pub struct Watch {
     word: *const AtomicU64,
@@ -72,10 +73,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Whether the event is there.
+    /// Whether the event has been posted.
     #[inline(always)]
     pub fn has_event(&self) -> bool {
-        // SAFETY: a word of the segment's heap, which is mapped as long as the interface that made the watch is open.
+        // SAFETY: the word is in the segment's heap, which stays mapped as long as the interface that made the watch is
+        // open.
         unsafe { (*self.word).load(Relaxed) == self.number }
     }
 }
@@ -90,31 +92,31 @@ pub struct Interface {
     ni: u32,
     peers: Box<[AtomicPtr<Endpoint>]>,
     uses: Box<[AtomicU32]>,
-    /// Every endpoint that was attached, for the end.
+    /// Every endpoint that was attached. The drop of the interface frees them.
     attached: Mutex<Vec<*mut Endpoint>>,
     pub(crate) waiters: AtomicU32,
     pub(crate) closing: AtomicBool,
-    /// Whose turn it is to handle packets.
+    /// Held by the thread that handles packets.
     pub(crate) turn: Mutex<()>,
     pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
     pub(crate) outbox_waits: AtomicBool,
     pub(crate) last_tick: Mutex<Option<Instant>>,
-    /// Peers that were asked whether they live.
+    /// Index for [`Interface::look_around`]: the peers that were checked so far.
     looked: AtomicU32,
     /// Polls that found nothing.
     pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
     pub(crate) own_lanes: OwnLanes,
-    /// Targets' NICs are run from here, and their memory may be in place.
+    /// Whether this process runs its targets' NICs, and may map their memory.
     pub(crate) has_express: bool,
-    /// Where time is virtual: whom to ask for the turn.
+    /// The simulator's clock, if time is virtual.
     pub(crate) clock: Option<&'static RankEnd>,
 }
 
 // SAFETY: the raw pointers are to endpoints, which are Sync and live until the interface is dropped.
 unsafe impl Send for Interface {}
-// SAFETY: the tables of pointers are atomics and a locked list; the endpoints that they lead to are Sync and live until the interface is
-// dropped.
+// SAFETY: the tables of pointers are atomics and a locked list. They point to endpoints, which are Sync and live until
+// the interface is dropped.
 unsafe impl Sync for Interface {}
 
 impl Interface {
@@ -135,7 +137,7 @@ impl Interface {
         if config.mode == Mode::Nic && matches!(config.path, Path::Auto | Path::Cma) {
             cma::admit_peers();
         }
-        // SAFETY: geteuid only reads.
+        // SAFETY: geteuid takes no pointer and cannot fail.
         let uid = unsafe { libc::geteuid() };
         let owner = Owner {
             id: pid.into(),
@@ -186,13 +188,13 @@ impl Interface {
         self.own.id
     }
 
-    /// Watches for the next event of a queue. To be made anew when events have been taken.
+    /// Watches for the next event of a queue. Make a new watch after events have been dequeued.
     pub fn watch(&self, queue: u32) -> Option<Watch> {
         let (word, number) = self.signals().next_event(queue)?;
         Some(Watch { word, number })
     }
 
-    /// Its number among the NICs of its process.
+    /// The number of this NIC among the NICs of its process.
     pub(crate) fn ni(&self) -> u32 {
         self.ni
     }
@@ -202,7 +204,7 @@ impl Interface {
         self.own.segment.limits()
     }
 
-    /// The NIC, locked. Operations that may fire triggered ones end with [`Interface::settle`].
+    /// Locks the NIC. An operation that may fire triggered operations must end with [`Interface::settle`].
     #[inline(always)]
     pub fn lock(&self) -> Guard<'_> {
         if let Some(clock) = self.clock {
@@ -211,7 +213,7 @@ impl Interface {
         self.own.segment.lock(self.word)
     }
 
-    /// What can be read without the lock.
+    /// The parts of the NIC that are read without the lock.
     #[inline(always)]
     pub fn signals(&self) -> Signals<'_> {
         self.own.segment.signals()
@@ -222,7 +224,8 @@ impl Interface {
         self.own.segment.doorbell()
     }
 
-    /// Publishes the memory that this NIC offers to peers: once said which file it is, it may only grow.
+    /// Publishes the memory that this NIC offers to peers. The number of its file is fixed after the first call; the
+    /// size may only grow.
     pub fn tell_arena(&self, arena: ArenaRange) {
         let hot = &self.own.segment.header().hot;
         if hot.arena_base.load(SeqCst) != 0 && hot.arena_number.load(SeqCst) != arena.number {
@@ -234,7 +237,7 @@ impl Interface {
         hot.arena_bytes.store(arena.bytes, SeqCst);
     }
 
-    /// Publishes which of the program's own memory lies in files.
+    /// Publishes which of the program's own memory is in files.
     fn tell_shared(&self) {
         if self.clock.is_some() {
             return;
@@ -248,7 +251,7 @@ impl Interface {
         }
     }
 
-    /// Lets the heap grow so that `blocks` more may fit. False: there is no room.
+    /// Grows the heap so that `blocks` more may fit. False: there is no room.
     pub fn grow_heap(&self, blocks: u32) -> bool {
         let (now, ..) = self.lock().heap_blocks();
         let most = self.limits().heap_blocks_max;
@@ -268,7 +271,7 @@ impl Interface {
         }
     }
 
-    /// The endpoint of a process; None if it is not there.
+    /// The endpoint of a process. None if the process has no open NIC.
     #[inline(always)]
     pub(crate) fn endpoint(&self, id: u64) -> Option<&Endpoint> {
         if id == self.own.id {
@@ -278,7 +281,7 @@ impl Interface {
         let uses = &self.uses[id as usize];
         let count = uses.load(Relaxed);
         uses.store(count.wrapping_add(1), Relaxed);
-        // SAFETY: a pointer in the table is to an endpoint that lives until the interface is dropped.
+        // SAFETY: the table points to endpoints that live until the interface is dropped.
         match unsafe { slot.load(Acquire).as_ref() } {
             Some(peer) if peer.is_ready() && !self.due_for_look(count) => Some(peer),
             known => self.attach(id, known),
@@ -289,7 +292,7 @@ impl Interface {
     fn attach(&self, id: u64, known: Option<&Endpoint>) -> Option<&Endpoint> {
         if let Some(peer) = known {
             if peer.look_alive() {
-                // SAFETY: a pointer in the table is to an endpoint that lives until the interface is dropped.
+                // SAFETY: the table points to endpoints that live until the interface is dropped.
                 return unsafe { self.peers[id as usize].load(Acquire).as_ref() };
             }
         }
@@ -317,30 +320,30 @@ impl Interface {
         Some(unsafe { &*pointer })
     }
 
-    /// Whether the process `responder` still answers for the id.
+    /// Whether the process `responder` still owns the id.
     pub(crate) fn answers(&self, id: u64, responder: u64) -> bool {
         let slot = usize::try_from(id).ok().and_then(|pid| self.peers.get(pid));
-        // SAFETY: a pointer in the table is to an endpoint that lives until the interface is dropped.
+        // SAFETY: the table points to endpoints that live until the interface is dropped.
         match slot.and_then(|slot| unsafe { slot.load(Acquire).as_ref() }) {
             Some(peer) if peer.owner() == responder => peer.look_alive(),
-            // Another process has the id by now, or only others than this one have sent there.
+            // Another process has the id by now, or another process sent the request.
             _ => Identity::word_is_alive(responder),
         }
     }
 
-    /// Asks of a tenth of the peers whether they live, of others the next time: a death is noticed though few
-    /// operations go there.
+    /// Checks whether a tenth of the peers are alive; the next call checks the next tenth. So a death is found even if
+    /// few operations go to that peer.
     pub(crate) fn look_around(&self) {
         let attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
         let (count, share) = (attached.len(), attached.len().div_ceil(10));
         let first = self.looked.fetch_add(share as u32, Relaxed) as usize;
         for step in 0..share {
-            // SAFETY: a pointer in the list is to an endpoint that lives until the interface is dropped.
+            // SAFETY: the list points to endpoints that live until the interface is dropped.
             unsafe { &*attached[first.wrapping_add(step) % count] }.look_alive();
         }
     }
 
-    /// Makes this process's waiters look again.
+    /// Makes the waiters of this process poll again.
     pub fn wake(&self) {
         if let Some(clock) = self.clock {
             clock.wake_threads();
@@ -348,7 +351,7 @@ impl Interface {
         self.own.segment.wake_all();
     }
 
-    /// Closes the NIC: peers find it gone, waits end, the file goes. Nothing may be started afterwards.
+    /// Closes the NIC: peers see it closed, waits end, and its file is removed. No operation may be started afterwards.
     pub fn shut(&self) {
         let give_up = Instant::now() + Duration::from_secs(1);
         while self.outbox_waits.load(SeqCst) && Instant::now() < give_up {
@@ -360,7 +363,7 @@ impl Interface {
         {
             let mut guard = self.lock();
             self.own.segment.header().hot.state.store(state::CLOSED, SeqCst);
-            // No grant is given from here on: whoever asks for one looks at the state first, under the lock.
+            // No grant is given after this: a process that requests one checks the state first, under the lock.
             let _ = guard.with_revocation(|nic| nic.revoke_all());
         }
         self.withdraw();
@@ -375,7 +378,7 @@ impl Drop for Interface {
     fn drop(&mut self) {
         let attached = std::mem::take(self.attached.get_mut().unwrap_or_else(|poison| poison.into_inner()));
         for pointer in attached {
-            // SAFETY: made by Box::into_raw in `attach`, taken once, here.
+            // SAFETY: `Box::into_raw` made the pointer in `attach`. Each pointer is taken from the list once, here.
             let peer = unsafe { Box::from_raw(pointer) };
             self.give_up_grants(&peer);
         }
@@ -383,7 +386,7 @@ impl Drop for Interface {
     }
 }
 
-/// A simulated rank pays for each call.
+/// Charges a simulated rank for each call.
 #[cold]
 fn charge_call(clock: &RankEnd) {
     clock.charge_call();

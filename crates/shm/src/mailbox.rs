@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Packets that wait for a NIC's owner.
 //!
-//! A ring of slots in the segment. Who sends holds the NIC's lock to add one; only the owner takes them out, one
-//! thread at a time, so packets are handled in the order in which they came. A slot holds the header and up to 128
-//! bytes; more lies in the NIC's heap, and what the heap has no room for in a file of the job's directory, which the
-//! sender writes before it takes the lock and the owner removes.
+//! The mailbox is a ring of slots in the segment. A sender holds the NIC's lock to add a packet. Only the owner removes
+//! packets, one thread at a time, so packets are handled in the order of their arrival. A slot holds the header and up
+//! to 128 bytes of payload. A longer payload goes to the NIC's heap. If it does not fit there, it goes to a file in the
+//! job's directory. The sender writes the file before it takes the lock; the owner removes it.
 //!
 //! Invariants
-//! 1. Slots from `mail_head` to `mail_tail` are whole; a sender that dies before it advances `mail_tail` leaves none.
-//! 2. The bytes of a packet are whole before its slot is; heap blocks of a packet are freed with it.
+//! 1. Slots from `mail_head` to `mail_tail` are complete. A sender that dies before it advances `mail_tail` adds no
+//!    packet.
+//! 2. The payload of a packet is complete before its slot is. The heap blocks of a packet are freed with it.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -25,41 +26,41 @@ use selvedge_nic::tables::MAIL_WORDS;
 use crate::endpoint::Endpoint;
 use crate::lock::Guard;
 
-/// Payload that fits into a slot.
+/// Largest payload that fits into a slot.
 pub const INLINE_BYTES: usize = MAIL_WORDS * 8 - HEADER_BYTES;
-/// Payload that may lie in the heap; more goes to a file.
+/// Largest payload that may go to the heap; a larger one goes to a file.
 const HEAP_BYTES_MAX: usize = 64 << 10;
 
 /// Why a packet was not accepted. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PostError {
-    /// No free slot now.
+    /// There is no free slot now.
     Full,
-    /// The owner is not there any more.
+    /// The owner has ended.
     Gone,
     /// The job's directory has no room for the payload.
     NoSpace,
 }
 
-/// A packet taken out of the mailbox, and its bytes.
+/// The first packet of the mailbox, and its payload.
 pub struct Taken {
     pub packet: Packet,
     pub body: Body,
 }
 
-/// Where a packet's bytes are.
+/// Where a packet's payload is.
 #[expect(clippy::large_enum_variant, reason = "there is one at a time, on the stack")]
 pub enum Body {
     /// In the packet's slot.
     Inline([u64; MAIL_WORDS]),
-    /// In the heap.
+    /// In the NIC's heap.
     Heap(*const u8),
     /// Read from a file.
     Read(Vec<u8>),
 }
 
 impl Taken {
-    /// Address and number of the bytes.
+    /// Address and length of the payload.
     pub fn bytes(&self) -> (*const u8, u64) {
         let start = match &self.body {
             Body::Inline(words) => words.as_ptr().cast::<u8>().wrapping_add(HEADER_BYTES),
@@ -70,17 +71,17 @@ impl Taken {
     }
 }
 
-/// What a sender needs of itself.
+/// What `post` needs to know of the sender.
 pub struct Sender<'a> {
-    /// Its word for locks.
+    /// The sender's word for locks.
     pub word: u64,
     pub os_pid: u32,
     pub directory: &'a FilePath,
-    /// Numbers its spill files.
+    /// Numbers the sender's spill files.
     pub spills: &'a AtomicU64,
 }
 
-/// The spill file of a sender.
+/// The name of a sender's spill file.
 fn spill_path(directory: &FilePath, os_pid: u32, number: u64) -> PathBuf {
     directory.join(format!("{os_pid}.{number}.spill"))
 }
@@ -103,7 +104,7 @@ pub fn post(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload: &[
     result
 }
 
-/// Whether a mailbox has no free slot now. It may have one soon, and need not have one still.
+/// Whether a mailbox has no free slot now. The answer may be out of date when it returns.
 pub fn is_full(target: &Endpoint) -> bool {
     let bell = target.segment.doorbell();
     let waiting = bell.mail_tail.load(Relaxed).wrapping_sub(bell.mail_head.load(Relaxed));
@@ -125,7 +126,8 @@ fn post_locked(target: &Endpoint, sender: &Sender<'_>, packet: &mut Packet, payl
     if packet.place == Place::Inline && !inline {
         let block = guard.heap_alloc(blocks_for(payload.len() as u64)).map_err(|_| PostError::NoSpace)?;
         match target.segment.heap_at(block) {
-            // SAFETY: the heap holds these bytes, and the blocks were just allocated for us.
+            // SAFETY: `held` says that the block has room for the payload, and the heap allocated it for this packet
+            // just now.
             Some((start, held)) if held >= payload.len() as u64 => unsafe {
                 std::ptr::copy_nonoverlapping(payload.as_ptr(), start, payload.len());
             },
@@ -169,7 +171,7 @@ fn spill(sender: &Sender<'_>, payload: &[u8]) -> Result<Place, PostError> {
     }
 }
 
-/// Looks at the next packet of the own mailbox. It stays until [`discard`].
+/// Returns the next packet of the own mailbox. It stays there until [`discard`].
 pub fn peek(own: &Endpoint, guard: &mut Guard<'_>, directory: &FilePath) -> Option<Result<Taken, String>> {
     let bell = guard.signals.doorbell;
     let (head, tail) = (bell.mail_head.load(Relaxed), bell.mail_tail.load(Acquire));
@@ -200,7 +202,7 @@ pub fn peek(own: &Endpoint, guard: &mut Guard<'_>, directory: &FilePath) -> Opti
     Some(Ok(Taken { packet, body }))
 }
 
-/// Takes the packet that was looked at out of the mailbox.
+/// Removes the packet that was returned last.
 pub fn discard(guard: &mut Guard<'_>, taken: Option<&Taken>) {
     if let Some(Taken { packet: Packet { place: Place::Heap(block), .. }, .. }) = taken {
         guard.heap_free(*block);
@@ -212,7 +214,7 @@ pub fn discard(guard: &mut Guard<'_>, taken: Option<&Taken>) {
 fn read_spill(path: &FilePath, bytes: u64) -> std::io::Result<Vec<u8>> {
     let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
     let status = file.metadata()?;
-    // SAFETY: geteuid only reads.
+    // SAFETY: geteuid takes no pointer and cannot fail.
     if status.uid() != unsafe { libc::geteuid() } || status.len() != bytes {
         return Err(std::io::Error::other("not the file that the packet tells of"));
     }

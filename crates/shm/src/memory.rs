@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Moving bytes between processes: the bus of a request.
+//! Moves bytes between processes: the bus of a request.
 //!
-//! Each end of a move is in place (our own memory, or an arena that we map), or behind cross-memory attach. When
-//! both are behind it (a triggered operation between two others) the bytes pass through a buffer of ours.
+//! Each end of a move is directly mapped (our own memory, or an arena that we map), or reached by cross-memory attach.
+//! If both ends need attach (a triggered operation between two other processes), the bytes pass through a buffer of
+//! ours.
 //!
-//! Aligned words of 4 and 8 bytes that are in place are moved by one load and one store, so that a program that polls
-//! such a word never sees half of it.
+//! Aligned words of 4 and 8 bytes in directly mapped memory are moved by one load and one store. So a program that
+//! polls such a word never sees a torn value.
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::scatter::Region;
@@ -20,11 +21,11 @@ use crate::os::{copy, lines};
 /// Where a request's payload comes from.
 #[derive(Clone, Copy)]
 pub enum Payload<'a> {
-    /// It has none.
+    /// There is no payload.
     Nothing,
     /// The initiator's memory.
     Memory(&'a Endpoint, &'a Side),
-    /// Bytes that came with the packet.
+    /// Bytes that arrived with the packet.
     Bytes(*const u8, u64),
 }
 
@@ -32,7 +33,7 @@ pub enum Payload<'a> {
 pub enum Reply<'a> {
     Nothing,
     Memory(&'a Endpoint, &'a Side),
-    /// It will travel in a packet.
+    /// The reply travels in a packet.
     Bytes(&'a mut Vec<u8>),
 }
 
@@ -44,7 +45,7 @@ pub struct LiveBus<'a> {
     pub path: Path,
 }
 
-/// A bus to no memory, for the owner's own changes of its lists: it asks for the lines that peers have.
+/// A bus without memory, for the owner's changes of its own lists. It fetches the cache lines that peers may hold.
 pub struct ListBus;
 
 impl Bus for ListBus {
@@ -62,11 +63,11 @@ enum End {
     Gone,
 }
 
-/// A piece of buffer for moves between two other processes.
+/// Size of the buffer for moves between two other processes.
 const THROUGH_BYTES: usize = 64 << 10;
 
 impl<'a> LiveBus<'a> {
-    /// For a command of the initiator, whose payload and reply lie in its own memory.
+    /// For a command of the initiator, whose payload and reply are in the initiator's own memory.
     #[inline(always)]
     pub fn of(command: &'a Command, initiator: &'a Endpoint, target: &'a Endpoint, path: Path) -> LiveBus<'a> {
         let payload = match command.kind {
@@ -108,7 +109,7 @@ impl LiveBus<'_> {
         }
     }
 
-    /// Moves from a place to the reply.
+    /// Moves bytes from a place to the reply.
     fn move_reply(&mut self, from: Place, offset: u64, bytes: u64) -> Result<(), Fault> {
         match &mut self.reply {
             Reply::Nothing => Err(Fault::Initiator),
@@ -225,8 +226,8 @@ fn each(
     initiator.segment.signals().pieces(region, from, bytes, Fault::Initiator, piece)
 }
 
-/// Moves bytes of an initiator to a target where both ends are at hand: the target's in place, the initiator's as well or our own.
-/// False: they are not, and nothing has happened.
+/// Moves bytes from an initiator to a target if both ends are directly mapped. False: they are not, and nothing has
+/// changed.
 #[inline(always)]
 pub(crate) fn move_at_hand(from: (&Endpoint, u64), to: (&Endpoint, u64), bytes: u64, path: Path) -> bool {
     let ((initiator, start), (target, address)) = (from, to);
@@ -239,7 +240,7 @@ pub(crate) fn move_at_hand(from: (&Endpoint, u64), to: (&Endpoint, u64), bytes: 
     true
 }
 
-/// A range of an initiator's memory, where it is at hand.
+/// A range of an initiator's memory, if it is directly mapped.
 #[inline(always)]
 pub(crate) fn readable_here(initiator: &Endpoint, start: u64, bytes: u64, path: Path) -> Option<*const u8> {
     match initiator.in_place(start, bytes, path) {
@@ -251,7 +252,7 @@ pub(crate) fn readable_here(initiator: &Endpoint, start: u64, bytes: u64, path: 
     }
 }
 
-/// Whether all of an initiator's memory can be reached from here.
+/// Whether this process can reach all of an initiator's memory.
 pub fn side_is_reachable(initiator: &Endpoint, side: &Side, bytes: u64, path: Path) -> bool {
     let mut reachable = true;
     let _ =
@@ -259,14 +260,14 @@ pub fn side_is_reachable(initiator: &Endpoint, side: &Side, bytes: u64, path: Pa
     reachable
 }
 
-/// Whether all of an initiator's memory is there and can be reached from here.
+/// Whether all of an initiator's memory is mapped there, and this process can reach it.
 pub(crate) fn side_is_usable(initiator: &Endpoint, side: &Side, bytes: u64, access: Access, path: Path) -> bool {
     let mut usable = true;
     let found = |place| usable &= !matches!(place, Place::Unreachable | Place::Unmapped);
     visit_places(initiator, side, bytes, access, path, &mut { found }).is_ok() && usable
 }
 
-/// Where the pieces of an initiator's memory are.
+/// Resolves the pieces of an initiator's memory.
 fn visit_places(
     initiator: &Endpoint,
     side: &Side,
@@ -338,7 +339,7 @@ fn target_to_initiator(end: End) -> Fault {
     }
 }
 
-/// Moves bytes. Direct places were found usable when they were resolved.
+/// Moves bytes. `resolve` has checked the direct places.
 #[inline(always)]
 fn copy(from: Place, to: Place, bytes: u64) -> Result<(), End> {
     match (from, to) {
@@ -373,11 +374,12 @@ fn copy_attached(from: Place, to: Place, bytes: usize) -> Result<(), End> {
     };
     match (from, to) {
         (Place::Direct(from), Place::Remote { pid, address }) => {
-            // SAFETY: `from` was found readable; the owner of `address` offered it, and the kernel checks it.
+            // SAFETY: `resolve` found `from` readable. The kernel checks `address`, which is memory that its owner
+            // offered.
             unsafe { cma::write(pid, address, from, bytes) }.map_err(|error| ended(error, End::To))
         }
         (Place::Remote { pid, address }, Place::Direct(to)) => {
-            // SAFETY: `to` was found writable.
+            // SAFETY: `resolve` found `to` writable for `bytes` bytes, and the kernel checks `address`.
             unsafe { cma::read(pid, address, to, bytes) }.map_err(|error| ended(error, End::From))
         }
         (Place::Remote { .. }, Place::Remote { .. }) => {

@@ -32,12 +32,12 @@ use crate::{Config, Mode, Path};
 const COMMAND_BYTES: usize = size_of::<Command>();
 const _: () = assert!(COMMAND_BYTES == 168 && COMMAND_BYTES <= selvedge_sim_protocol::page::COMMAND_BYTES);
 
-/// What a user asks of how NICs live says nothing where the machine says it.
+/// The configuration of a NIC. In a simulation the machine decides how NICs run, and the user's settings do not count.
 pub(crate) fn configured(config: Config, simulated: bool) -> Config {
     if simulated { Config { mode: Mode::Nic, path: Path::Auto, ..config } } else { config }
 }
 
-/// The limits of a NIC. A simulated NIC matches as its machine does, by index: it compares no list one by one.
+/// The limits of a NIC. A simulated NIC matches by index, as its machine does. It has no short lists to compare.
 pub(crate) fn sized(limits: &Limits, simulated: bool) -> Limits {
     if simulated { Limits { short_list: 1, ..*limits } } else { *limits }
 }
@@ -56,7 +56,7 @@ impl Interface {
         self.clock.is_some()
     }
 
-    /// The program has looked for something that was not there: time may pass until there is more to see.
+    /// Reports a poll that found nothing. Time may advance until there is more to see.
     #[inline]
     pub fn found_nothing(&self) {
         if let Some(clock) = self.clock {
@@ -64,7 +64,7 @@ impl Interface {
         }
     }
 
-    /// The program has looked for something that was there.
+    /// Reports a poll that found something.
     #[inline]
     pub fn found_something(&self) {
         if let Some(clock) = self.clock {
@@ -72,7 +72,7 @@ impl Interface {
         }
     }
 
-    /// Tells the simulator where this NIC is.
+    /// Reports to the simulator where this NIC is.
     pub(crate) fn announce(&self) -> Result<(), OpenError> {
         let Some(clock) = self.clock else { return Ok(()) };
         if clock.announce(self.ni(), self.id(), self.path.as_os_str().as_encoded_bytes()) {
@@ -89,7 +89,7 @@ impl Interface {
         }
     }
 
-    /// Gives an operation to the simulator.
+    /// Hands an operation to the simulator.
     #[cold]
     pub(crate) fn start_simulated(&self, clock: &RankEnd, command: &Command) -> Result<(), StartError> {
         let (length, path) = (command.length, self.config.path);
@@ -101,7 +101,8 @@ impl Interface {
         if replies && !side_is_usable(&self.own, &command.sink, length, Access::Write, path) {
             return Err(StartError::Memory);
         }
-        // SAFETY: a structure of integers without padding (its size is asserted to be the sum of theirs).
+        // SAFETY: `Command` is a structure of integers without padding (its size is asserted to be the sum of their
+        // sizes).
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(command).cast::<u8>(), COMMAND_BYTES) };
         if clock.start(self.ni(), self.id(), bytes, &payload) { Ok(()) } else { Err(StartError::NoSpace) }
     }
@@ -126,7 +127,7 @@ impl Interface {
             if self.closing.load(Relaxed) {
                 break Err(WaitEnd::Closed);
             }
-            // This clock is virtual, too: it is the system's, for which a library of ours answers.
+            // This clock is virtual, too: a library of ours answers for the system's clock.
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match left {
                 Some(left) if left.is_zero() => break Err(WaitEnd::TimedOut),
@@ -144,14 +145,14 @@ impl Interface {
 
 // ---- the simulator's half ----
 
-/// The command that a rank handed over. Any bytes are one; what they say is to be checked where it is used.
+/// The command that a rank handed over. Any bytes are a valid command; check its values where they are used.
 pub fn command_from(bytes: &[u8]) -> Option<Command> {
     let bytes = bytes.get(..COMMAND_BYTES)?;
-    // SAFETY: so many bytes are there; a structure of integers has no other values than these.
+    // SAFETY: the length was checked, and `Command` is a structure of integers, for which any bytes are valid.
     Some(unsafe { bytes.as_ptr().cast::<Command>().read_unaligned() })
 }
 
-/// A rank's NIC, as its simulator works on it.
+/// A rank's NIC, as the simulator works on it.
 pub struct Visited {
     endpoint: Endpoint,
     own: u64,
@@ -170,17 +171,17 @@ impl Visited {
         self.endpoint.id
     }
 
-    /// Its number among those of its process.
+    /// The number of this NIC among the NICs of its process.
     pub fn number(&self) -> u32 {
         self.endpoint.segment.header().ni
     }
 
-    /// The process whose it is.
+    /// The owner's process id at the operating system.
     pub fn owner_pid(&self) -> u32 {
         self.endpoint.segment.header().owner_pid
     }
 
-    /// Whether its owner uses it still.
+    /// Whether the owner still uses it.
     pub fn is_ready(&self) -> bool {
         self.endpoint.is_ready()
     }
@@ -192,7 +193,7 @@ impl Visited {
         work(&mut guard);
     }
 
-    /// Delivers a request with its payload; what it fetches goes to `reply`, each step to `meter`.
+    /// Delivers a request with its payload. Fetched data go to `reply`, each step to `meter`.
     pub fn deliver(
         &self,
         request: &Request,

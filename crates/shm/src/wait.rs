@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Waiting: spin briefly, then sleep until something changes in the NIC.
 //!
-//! A sleeper announces itself in the segment, runs the heavy side of an asymmetric fence, looks once more, and sleeps
-//! on the segment's wake word. Whoever changes the NIC looks at the announcement after releasing the lock, at the
-//! cost of one load of a line that hardly ever changes. Either the sleeper's last look sees the change, or whoever
-//! made it sees the sleeper. Where the kernel has no such fence, sleeps are short instead.
+//! A thread that is about to sleep announces itself in the segment, runs the heavy side of an asymmetric fence, and
+//! polls once more. Then it sleeps on the segment's wake word. A process that changes the NIC checks for announced
+//! sleepers after it releases the lock. This costs one load of a line that rarely changes. So either the sleeper's last
+//! poll sees the change, or the process that made it sees the sleeper. If the kernel has no such fence, sleeps are
+//! short instead.
 //!
-//! While it waits a thread also keeps the interface going: the mailbox, and once in a while the deaths of others.
+//! A waiting thread also makes progress for the interface: it drains the mailbox, and checks for dead processes now and
+//! then.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -14,20 +16,20 @@ use std::time::{Duration, Instant};
 use crate::interface::Interface;
 use crate::os::{asymmetric, futex, lines};
 
-/// How often a waiter looks after others' deaths: what sleeps last at most, where nothing else is said.
+/// Time between a waiter's checks for dead processes. Also the longest sleep, unless the configuration sets another.
 pub const TICK: Duration = Duration::from_millis(20);
-/// How long a sleep lasts at most where the kernel lacks the asymmetric fence.
+/// The longest sleep if the kernel lacks the asymmetric fence.
 const UNFENCED_SLEEP: Duration = Duration::from_millis(1);
-/// Looks between looks at the clock.
+/// Polls between reads of the clock.
 const LOOKS: u32 = 64;
-/// How long a waiter spins for itself before it lets others have the core between rounds: what it waits for is not a matter of a
-/// message's way then.
+/// How long a waiter spins before it yields the core between rounds. After this time the wait is longer than the
+/// latency of a message.
 const SELFISH: Duration = Duration::from_micros(100);
 
 /// `PtlAbort` was called.
 pub(crate) static ABORTED: AtomicBool = AtomicBool::new(false);
 
-/// Why a wait ended without what was waited for.
+/// Why a wait ended before its poll found something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitEnd {
     TimedOut,
@@ -36,24 +38,24 @@ pub enum WaitEnd {
     Closed,
 }
 
-/// Ends all waits of this process, now and in future, until [`abort_reset`].
+/// Ends all waits of this process, present and future, until [`abort_reset`].
 pub fn abort_waits() {
     ABORTED.store(true, SeqCst);
 }
 
-/// Waits work again.
+/// Allows waits again.
 pub fn abort_reset() {
     ABORTED.store(false, SeqCst);
 }
 
 impl Interface {
-    /// Waits until `look` finds something; `deadline` None waits for ever. The first look comes before anything else.
+    /// Waits until `look` returns something. Without a `deadline` the wait has no time limit. `look` runs first of all.
     #[inline(always)]
     pub fn wait<T>(&self, deadline: Option<Instant>, look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
         self.wait_watching(deadline, || true, look)
     }
 
-    /// As `wait`; of the first looks only those are made that are due.
+    /// As `wait`, but the first polls call `look` only when `is_due` says so.
     #[inline(always)]
     pub fn wait_watching<T>(
         &self,
@@ -61,7 +63,8 @@ impl Interface {
         mut is_due: impl FnMut() -> bool,
         mut look: impl FnMut() -> Option<T>,
     ) -> Result<T, WaitEnd> {
-        // Most waits end here, before they are worth announcing to whoever might close the interface.
+        // Most waits end here. Only longer ones are counted as waiters, which a thread that closes the interface looks
+        // at.
         if !ABORTED.load(Relaxed) && self.clock.is_none() {
             for round in 0..LOOKS {
                 self.progress();
@@ -76,7 +79,8 @@ impl Interface {
         self.wait_on(deadline, look)
     }
 
-    /// A look before a wait: what is there already need not be waited for. None where only [`Interface::wait`] may look.
+    /// Polls once before a wait, which may then be unnecessary. None if nothing was found, or if only
+    /// [`Interface::wait`] may poll.
     #[inline(always)]
     pub fn glance<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
         if ABORTED.load(Relaxed) || self.clock.is_some() {
@@ -101,7 +105,7 @@ impl Interface {
         result
     }
 
-    /// One look, for a wait that is not to wait.
+    /// Polls once, with the checks of a wait, and never sleeps.
     #[inline]
     pub fn look_once<T>(&self, look: impl FnOnce() -> Option<T>) -> Result<T, WaitEnd> {
         if ABORTED.load(Relaxed) {
