@@ -56,9 +56,9 @@ pub struct Args {
 
 const AFTER_HELP: &str = "\
 Everything that is not listed here goes to the launcher as it is, such as -n 4, --bind-to core or, for several \
-programs, `-n 1 ./a : -n 1 ./b`. The options above are taken out of it wherever they stand before the program.
+programs, `-n 1 ./a : -n 1 ./b`. The options above may be anywhere before the program.
 
-Scripts and interpreters (python with mpi4py) do not tell which MPI they use: --mpi does.
+For scripts and interpreters (python with mpi4py), name the MPI with --mpi, because the file does not show it.
 
 Example:  selvedge mpirun -n 2 ./a.out";
 
