@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completion queues (fi_cq(3)): they grow as they must and drop nothing.
+//! Completion queues (fi_cq(3)). They grow as needed and drop nothing.
 //!
-//! A read first drives the domain's progress, if nothing is there yet. Errors have a queue of their own: while one is
-//! there a read says `-FI_EAVAIL`, after the completions that came before it were read.
+//! A read of an empty queue first polls the domain. Errors have their own queue. While it holds an error, a read
+//! returns the completions that came before the error and then `-FI_EAVAIL`.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
@@ -16,31 +16,31 @@ use crate::ffi::*;
 use crate::object::{self, Object, Ops, Pause};
 use crate::warn_line;
 
-/// A completion, with all that any format shows.
+/// A completion with the fields of every format.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Completion {
-    /// Laid out as libfabric's largest entry: every other format is its beginning.
+    /// libfabric's largest entry; every other format is a prefix of it.
     pub entry: fi_cq_tagged_entry,
-    /// Who sent it, where that is wanted.
+    /// The sender, if the program wants it.
     pub source: fi_addr_t,
 }
 
-/// A read under way: where the program wants what comes.
+/// A read in progress: the array for new completions.
 #[derive(Clone, Copy)]
 pub struct Reading {
-    /// Whose completions; null: nobody reads.
+    /// The queue that is read; null if none is.
     queue: *const CompletionQueue,
     to: *mut u8,
     entry_bytes: usize,
     /// Entries for which there is room.
     left: usize,
-    /// Where sources go, or null.
+    /// The array for senders, or null.
     sources: *mut fi_addr_t,
 }
 
 impl Reading {
-    /// Nobody reads: everything is queued.
+    /// No read is in progress, so all completions go to the queue.
     #[inline(always)]
     pub fn none() -> Reading {
         let (queue, to, sources) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut());
@@ -53,20 +53,20 @@ impl Reading {
         self.left
     }
 
-    /// Whether somebody reads entries of the largest format, and does not ask who sent.
+    /// Whether the read wants entries of the largest format, and no senders.
     #[inline(always)]
     pub fn is_whole(&self) -> bool {
         self.entry_bytes == size_of::<fi_cq_tagged_entry>() && self.sources.is_null()
     }
 
-    /// So many were written where [`CompletionQueue::writes_next`] said.
+    /// Advances over the entries that were written through [`CompletionQueue::writes_next`].
     #[inline(always)]
     pub fn has_written<const WHOLE: bool>(&mut self, written: Written<WHOLE>, entries: usize) {
         (self.to, self.left) = (written.to, self.left - entries);
     }
 
     /// # Safety
-    /// There is room for one more.
+    /// There is room for one more entry.
     #[inline(always)]
     unsafe fn write(&mut self, completion: &Completion) {
         // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's contract.
@@ -81,8 +81,8 @@ impl Reading {
     }
 }
 
-/// Where completions go that are read just now, one after another, where nobody asks who sent. `WHOLE`: in the largest format, which is what
-/// MPI libraries ask for.
+/// Where the completions of a read go, one after another, if it wants no senders. `WHOLE`: the read wants the largest
+/// format, as MPI libraries do.
 #[derive(Clone, Copy)]
 pub struct Written<const WHOLE: bool> {
     to: *mut u8,
@@ -91,7 +91,7 @@ pub struct Written<const WHOLE: bool> {
 
 impl<const WHOLE: bool> Written<WHOLE> {
     /// # Safety
-    /// There is room for one more.
+    /// There is room for one more entry.
     #[inline(always)]
     pub unsafe fn write(&mut self, entry: &fi_cq_tagged_entry) {
         let bytes = if WHOLE { size_of::<fi_cq_tagged_entry>() } else { self.entry_bytes };
@@ -100,15 +100,17 @@ impl<const WHOLE: bool> Written<WHOLE> {
     }
 }
 
-/// Writes so much of an entry, every format being the beginning of the largest; where the next one goes.
+/// Writes the first `bytes` bytes of an entry, because every format is a prefix of the largest. Returns the place of
+/// the next entry.
 ///
 /// # Safety
-/// There is room for it.
+/// There is room for `bytes` bytes.
 #[inline(always)]
 unsafe fn write_entry(to: *mut u8, entry: &fi_cq_tagged_entry, bytes: usize) -> *mut u8 {
-    // SAFETY: there is room for `bytes` bytes, by this function's contract; only fields below that length are written, without need of alignment.
+    // SAFETY: there is room for `bytes` bytes, by this function's contract. Only fields within that length are written,
+    // by writes that need no alignment.
     unsafe {
-        // Field by field, from registers.
+        // Field by field, so that the values come from registers.
         let at = to.cast::<fi_cq_tagged_entry>();
         (&raw mut (*at).op_context).write_unaligned(entry.op_context);
         if bytes >= size_of::<fi_cq_msg_entry>() {
@@ -126,10 +128,11 @@ unsafe fn write_entry(to: *mut u8, entry: &fi_cq_tagged_entry, bytes: usize) -> 
     }
 }
 
-/// Completions in order, in a ring that grows.
+/// Completions in order, in a ring buffer that grows.
 struct Ring {
     slots: Box<[Completion]>,
-    /// Completions ever queued and ever read. Their places are these numbers modulo the slots, a power of two.
+    /// The number of completions ever queued and ever read. Their slots are these numbers modulo the number of slots, a
+    /// power of two.
     queued: u64,
     read: u64,
 }
@@ -160,7 +163,7 @@ impl Ring {
         self.queued += 1;
     }
 
-    /// One of those that are there.
+    /// A completion in the queue.
     #[inline(always)]
     fn at(&self, index: usize) -> &Completion {
         &self.slots[self.slot(self.read + index as u64)]
@@ -178,36 +181,36 @@ impl Ring {
     }
 }
 
-/// An operation that failed.
+/// A failed operation.
 #[derive(Clone, Copy)]
 pub struct Failure {
     pub entry: fi_cq_tagged_entry,
     /// Bytes that did not fit.
     pub olen: usize,
     pub error: c_int,
-    /// How many completions were there before it.
+    /// The number of completions that were queued before it.
     after: u64,
 }
 
 /// A completion queue as the program holds it.
 pub type Handle = Object<fid_cq, Fixed, CompletionQueue>;
 
-/// What does not change, and what is set without the lock.
+/// The part that does not change, or is set without the lock.
 pub struct Fixed {
     entry_bytes: usize,
     may_wait: bool,
-    /// fi_cq_signal: a thread that waits returns.
+    /// Set by fi_cq_signal: a thread that waits returns.
     signalled: AtomicBool,
 }
 
-/// What the domain's lock guards of a completion queue.
+/// The part that the domain's lock guards.
 #[repr(C)]
 pub struct CompletionQueue {
-    /// How many completions and failures there are.
+    /// The number of completions and errors in the queue.
     waiting: usize,
     completions: Ring,
     failures: VecDeque<Failure>,
-    /// The next read takes the completions that are here, and does not poll for more.
+    /// The next read takes what is queued, and does not poll for more.
     is_met: bool,
 }
 
@@ -218,23 +221,24 @@ impl CompletionQueue {
         self.waiting += 1;
     }
 
-    /// Where a queue's completions go, if the program reads them just now, and does not ask who sent.
+    /// Where a queue's completions go, if a read of it is in progress that wants no senders.
     ///
     /// # Safety
-    /// A queue that is open, or null. The reading is [whole](Reading::is_whole) if `WHOLE`.
+    /// `queue` is null or an open queue. The reading is [whole](Reading::is_whole) if `WHOLE`.
     #[inline(always)]
     pub unsafe fn writes_next<const WHOLE: bool>(
         queue: *const CompletionQueue,
         reading: &Reading,
     ) -> Option<Written<WHOLE>> {
-        // Who reads whole entries has a queue.
+        // A read of whole entries always has a queue.
         let is_read = WHOLE || !queue.is_null() && reading.sources.is_null();
-        // SAFETY: it is a queue that is open: a reader of whole entries has one, and any other was compared with null.
+        // SAFETY: the queue is open. A read of whole entries has one, and otherwise the pointer is not null, as just
+        // checked.
         let next = is_read && std::ptr::eq(queue, reading.queue) && unsafe { (*queue).waiting == 0 };
         next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
     }
 
-    /// A completion, to where the program reads just now if nothing is to be read before it.
+    /// Adds a completion. It goes to the array of the read in progress if nothing queued comes before it.
     #[inline(always)]
     pub fn give(&mut self, reading: &mut Reading, completion: Completion) {
         let next = reading.left != 0 && std::ptr::eq(self, reading.queue);
@@ -251,13 +255,14 @@ impl CompletionQueue {
         self.push(completion);
     }
 
-    /// A receive was posted whose message was there: most likely it is asked for next.
+    /// A receive was posted for which there was an unexpected message. The program most likely reads its completion
+    /// next.
     #[inline]
     pub fn expect_reading(&mut self) {
         self.is_met = true;
     }
 
-    /// What a send says that has ended.
+    /// The completion of a send.
     #[inline(always)]
     pub fn push_own(&mut self, context: *mut c_void, flags: u64) {
         let entry = fi_cq_tagged_entry { op_context: context, flags, ..Default::default() };
@@ -328,7 +333,8 @@ pub unsafe extern "C" fn open(
     0
 }
 
-/// Moves what is there to the caller; 0, or an error, when that is nothing. The turn is held: nobody else touches the queue.
+/// Moves queued completions to the caller's array. Returns 0, or an error if there are none. The lock is held, so no
+/// other thread uses the queue.
 #[inline(never)]
 fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
     let mut most = reading.left.min(cq.completions.len());
@@ -340,7 +346,7 @@ fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
         most = most.min(before);
     }
     for index in 0..most {
-        // SAFETY: `most` is at most what is left of the program's room.
+        // SAFETY: `most` is at most the room left in the program's array.
         unsafe { reading.write(cq.completions.at(index)) };
     }
     cq.completions.read += most as u64;
@@ -368,7 +374,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         if state.waiting != 0 {
             said = take(state, &mut reading);
             held.has_given();
-            // In virtual time everything found was queued.
+            // In virtual time completions are always queued first.
             if held.rest == Rest::Poll && reading.left != count {
                 held.rest = Rest::Found;
             }
@@ -468,7 +474,7 @@ unsafe extern "C" fn signal(cq: *mut fid_cq) -> c_int {
     0
 }
 
-/// What the errors of this provider mean, beyond their names.
+/// Describes this provider's errors beyond their names.
 unsafe extern "C" fn strerror(
     _: *mut fid_cq,
     error: c_int,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Peeking (fi_tagged(3)): an unexpected message looked at, claimed for one receive, or discarded.
+//! Peeking (fi_tagged(3)): looking at an unexpected message, claiming it for one receive, or discarding it.
 //!
-//! A claimed message leaves the NIC's unexpected list at once, and keeps its header and its payload there until the receive
-//! that names its context. A message whose payload waits with its sender is fetched then, or, discarded, fetched of no
-//! length.
+//! A claimed message leaves the NIC's unexpected list at once. Its header and payload stay at the NIC until a receive
+//! names its context. If the payload waits at the sender, that receive fetches it. To discard such a message, none of
+//! the payload is fetched, which ends the send.
 
 use std::ffi::{c_int, c_void};
 
@@ -51,7 +51,7 @@ impl Core {
         self.tell_peeked(wanted, &message)
     }
 
-    /// Says that nothing was found.
+    /// Reports that no message was found.
     fn tell_nothing(&self, wanted: &Wanted<'_>) -> isize {
         let Ticket { context, flags, .. } = wanted.ticket;
         let entry = fi_cq_tagged_entry { op_context: context, flags, tag: wanted.tag, ..Default::default() };
@@ -59,7 +59,7 @@ impl Core {
         0
     }
 
-    /// Says what was found.
+    /// Reports the message that was found.
     fn tell_peeked(&self, wanted: &Wanted<'_>, message: &Arrived) -> isize {
         let entry = fi_cq_tagged_entry {
             op_context: wanted.ticket.context,
@@ -106,7 +106,7 @@ impl Core {
         }
     }
 
-    /// Tells a sender that its payload is not wanted: fetches none of it.
+    /// Ends the send of an unwanted message by fetching none of its payload.
     fn release_payload(&mut self, wanted: &Wanted<'_>, message: Arrived) {
         let ticket = Ticket { wanted: false, flags: 0, ..wanted.ticket };
         let message = Arrived { length: 0, ..message };
@@ -116,7 +116,7 @@ impl Core {
     }
 
     fn fail_uncounted(&self, ticket: &Ticket, entry: fi_cq_tagged_entry, error: c_int) {
-        // SAFETY: an endpoint that is open, and the queue that it is bound to.
+        // SAFETY: the endpoint is open, and it is bound to this queue.
         unsafe {
             let queue = (*ticket.endpoint).rx_queue;
             if !queue.is_null() {

@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deferred work (fi_trigger(3)): triggered operations of the NIC.
 //!
-//! A work is armed on its triggering counter. Whoever makes the counter reach the threshold runs it, and what it counts at
-//! its completion counter may set off the next: the program has no part in it. An event for each command comes back, with
-//! which the program, when it next calls, writes the completion that it asked for and gives back what the work held.
+//! A work is armed on its triggering counter. The process that makes the counter reach the threshold runs the work. The
+//! work then counts at its completion counter, which may start the next work. The program takes no part in this. Each
+//! command posts an event. The program's next call reads it, writes the completion if one is wanted, and frees what the
+//! work held.
 //!
-//! How the completion counter is counted, once for each work
+//! How each work counts once at its completion counter
 //!
-//! | work | by |
+//! | work | counted by |
 //! |---|---|
 //! | read, write or atomic of one command | its acknowledgement or reply |
-//! | of several, or with word for the target | each counts at a counter of ours, which adds one to the program's at the last |
+//! | the same of several commands, or with a notification | each command counts at a hidden counter; the last adds one to the program's |
 //! | small send | its acknowledgement; a target without room is tried again |
-//! | send above `lane_max` | the bytes that its receive took, or the fetching of its payload, at a counter of ours: at the first of them it adds one |
-//! | receive | its delivery; an unexpected message is put into its buffer by who starts the receive |
+//! | send above `lane_max` | the first count at a hidden counter: the bytes that the receive took, or the fetch of the payload |
+//! | receive | its delivery; the process that starts the receive copies an unexpected message into its buffer |
 //!
 //! Invariants
-//! 1. Events of works that are not at their end: at most [`EVENTS_MAX`], for which the queue has room beside all others.
+//! 1. At most [`EVENTS_MAX`] events of unfinished works are outstanding. The queue has room for them beside all others.
 //! 2. The commands of one work fire together: they were armed under one lock, for one threshold.
-//! 3. A work whose commands are armed can be cancelled and leaves nothing; later it ends as other operations do.
+//! 3. A work whose commands are armed can be cancelled and leaves nothing. After they have fired it ends as other
+//!    operations do.
 //!
-//! Here: the books, arming and cancelling; in `queue` the commands of each kind of work; in `end` what becomes of them.
+//! This file keeps the records, arms works and cancels them. `queue` makes the commands of each kind of work, and `end`
+//! handles their outcome.
 //!
-//! Limits: failures other than those of single reads, writes and atomics are counted when the program next calls; so is
-//! the receive that meets the header of a message above its sender's `lane_max`, for its payload must be fetched. The
-//! comparand of an atomic is taken when the work is queued: the NIC's commands carry it. Deferred sends keep no order with
-//! others.
+//! Limits: failures are counted at the program's next call, except those of single reads, writes and atomics. The same
+//! holds for a receive that matches the header of a message above its sender's `lane_max`, because its payload must be
+//! fetched. The comparand of an atomic is read when the work is queued, because the NIC's commands carry it. Deferred
+//! sends have no order relative to other sends.
 
 mod end;
 mod queue;
@@ -45,19 +48,19 @@ use crate::constants::*;
 use crate::endpoint::Endpoint;
 use crate::ffi::iovec;
 
-/// Events of works that are awaited at once.
+/// Most outstanding events of works.
 pub const EVENTS_MAX: u32 = 2048;
-/// Commands that are started again at once: who had no room for one has hardly room for all.
+/// Most commands that are started again at once: a target that had no room for one hardly has room for all.
 const TRYING_MAX: u32 = 64;
 
-/// What a program queues, beside the operation.
+/// What a program gives with the operation that it queues.
 #[derive(Clone, Copy)]
 pub struct Work {
-    /// The program's structure.
+    /// The address of the program's structure.
     pub id: usize,
     pub trigger: u32,
     pub threshold: u64,
-    /// What counts its completion, or NONE.
+    /// The completion counter, or NONE.
     pub counter: u32,
 }
 
@@ -66,73 +69,73 @@ pub struct Work {
 pub struct Works {
     queued: Vec<Queued>,
     awaited: u32,
-    /// Commands whose target had no room.
+    /// Commands that their target refused for lack of room.
     again: VecDeque<(usize, Command)>,
-    /// Of those, how many were started again and have not been answered.
+    /// The number of those that were started again and have not been answered.
     trying: u32,
-    /// A counter for what is due at once.
+    /// A counter whose threshold is already reached, for commands that are due at once.
     ready: Option<u32>,
-    /// Length of `queued` at which those that have fired are taken out.
+    /// Length of `queued` at which works that have fired are removed.
     sweep_at: usize,
 }
 
 impl Works {
-    /// Whether something is to be tried again.
+    /// Whether some commands must be started again.
     #[inline(always)]
     pub fn has_again(&self) -> bool {
         !self.again.is_empty() && self.trying < TRYING_MAX
     }
 }
 
-/// A work that may not have fired.
+/// A work that may not have fired yet.
 struct Queued {
     id: usize,
     trigger: u32,
     armed: Vec<Armed>,
-    /// None: of a counter.
+    /// The number of its operation. None: the work only changes a counter.
     number: Option<usize>,
 }
 
-/// A work that moves data, until its end.
+/// A work that moves data. The record lives until the work ends.
 pub struct Deferred {
     pub ticket: Ticket,
-    /// The receive's, or that under which a send's payload can be fetched.
+    /// The match entry of a receive, or the token entry of a send.
     pub entry: Option<u32>,
     counter: u32,
-    /// A counter of ours, or NONE.
+    /// The hidden counter, or NONE.
     hidden: u32,
     counted: Counted,
-    /// Of [`Works::awaited`].
+    /// Its share of [`Works::awaited`].
     awaited: u32,
-    /// Events that are still to come.
+    /// The number of outstanding events.
     left: u32,
-    /// A command of it was started again and has not been answered.
+    /// One of its commands was started again and has not been answered.
     trying: bool,
     error: c_int,
-    /// Descriptors that hold I/O vectors.
+    /// The NIC's descriptors for I/O vectors.
     descriptors: Vec<u32>,
     target: (u64, u64),
     role: Role,
 }
 
-/// What of a work's outcome the NIC has counted at its completion counter.
+/// The outcomes of a work that the NIC counts at its completion counter.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counted {
     Always,
-    /// If it went well.
+    /// Successes.
     Successes,
-    /// If as many successes were counted at the hidden counter.
+    /// A success, if the hidden counter has this many successes.
     From(u64),
 }
 
 enum Role {
     Transfer {
-        /// Word for the target's program, which follows.
+        /// The notification for the target's program, which follows the data.
         note: Option<Command>,
     },
     Send {
         command: Command,
-        /// Its header waits at the target.
+        /// Its header is an unexpected header at the target.
         waits: bool,
         fetched: bool,
     },
@@ -140,7 +143,7 @@ enum Role {
         kind: Kind,
         pieces: Box<[iovec]>,
         spec: EntrySpec,
-        /// What is being fetched.
+        /// The message whose payload is being fetched.
         message: Option<Arrived>,
     },
 }
@@ -148,7 +151,7 @@ enum Role {
 impl Core {
     // ---- arming ----
 
-    /// Takes a work that moves data into the books, if there is room for all that it may have events of.
+    /// Records a work that moves data, if there is room for all events that it may have.
     fn begin_work(
         &mut self,
         work: &Work,
@@ -186,7 +189,7 @@ impl Core {
         }))))
     }
 
-    /// The counter of ours that a work has, or NONE.
+    /// The hidden counter of a work, or NONE.
     fn hidden(&self, number: usize) -> u32 {
         match self.operations.get(number) {
             Some(Operation::Deferred(deferred)) => deferred.hidden,
@@ -194,7 +197,7 @@ impl Core {
         }
     }
 
-    /// Arms actions on a work's counter, and those of the chain on one of ours. All or none.
+    /// Arms actions on a work's counter, and the chained ones on its hidden counter: all or none.
     fn arm(
         &mut self,
         work: &Work,
@@ -217,7 +220,7 @@ impl Core {
             for action in actions {
                 match nic.with_revocation(|nic| nic.arm(work.trigger, work.threshold, *action)) {
                     Ok(one) => armed.push(one),
-                    // The first, then: there is no such counter.
+                    // The first one failed: there is no such counter.
                     Err(_) => return -EINVAL,
                 }
             }
@@ -228,7 +231,7 @@ impl Core {
         0
     }
 
-    /// Forgets, now and then, the works that can be cancelled no more.
+    /// Removes, now and then, the works that can no longer be cancelled.
     fn sweep_works(&mut self) {
         if self.works.queued.len() < self.works.sweep_at {
             return;
@@ -238,7 +241,7 @@ impl Core {
         self.works.sweep_at = 2 * self.works.queued.len() + 64;
     }
 
-    /// Our memory, in as many pieces as it has, for commands. None: no room for an I/O vector.
+    /// Describes our memory for commands, in as many pieces as it has. None: no room for an I/O vector.
     fn memory(&mut self, number: usize, pieces: &[iovec]) -> Option<Memory> {
         let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         if pieces.len() < 2 {
@@ -258,7 +261,7 @@ impl Core {
         Some(Memory { iov, iov_count, ..Memory::NOWHERE })
     }
 
-    /// An entry over as much memory as there is, in several pieces.
+    /// A match entry over memory in several pieces.
     fn with_vector(&self, spec: EntrySpec, pieces: &[iovec]) -> Option<EntrySpec> {
         if pieces.len() < 2 {
             return Some(spec);
@@ -285,12 +288,12 @@ impl Core {
         self.cancel_works(|queued| queued.id == id) != 0
     }
 
-    /// Cancels the works that wait for a counter, or all.
+    /// Cancels the works that wait for this counter, or all.
     pub fn flush_works(&mut self, trigger: Option<u32>) {
         self.cancel_works(|queued| trigger.is_none_or(|trigger| queued.trigger == trigger));
     }
 
-    /// Forgets all works of an endpoint.
+    /// Removes all works of an endpoint.
     pub fn close_works(&mut self, endpoint: *mut Endpoint) {
         let numbers: Vec<usize> = self
             .operations
@@ -331,7 +334,7 @@ impl Core {
         cancelled.len()
     }
 
-    /// Takes a work out of the books, with all that it holds.
+    /// Removes the record of a work and frees what it held.
     fn release_work(&mut self, number: usize) -> Option<Box<Deferred>> {
         if !matches!(self.operations.get(number), Some(Operation::Deferred(_))) {
             return None;

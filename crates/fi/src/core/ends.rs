@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Ends of operations: a completion or a failure at the endpoint's queue, and a count at its counter.
+//! The ends of operations: a completion or an error in the endpoint's queue, and a count at its counter.
 //!
-//! Counters are counting events of the NIC: a count may set off deferred work, which is run here.
+//! Counters are counting events of the NIC. A count may start deferred work, which is run here.
 
 use std::ffi::c_int;
 
@@ -14,11 +14,12 @@ use crate::constants::*;
 use crate::ffi::fi_cq_tagged_entry;
 
 impl Core {
-    /// An operation has ended well.
+    /// Ends an operation successfully.
     #[inline]
     pub fn complete(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
-        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
+        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
+        // endpoint or its queue.
         unsafe {
             let endpoint = &*ticket.endpoint;
             let counter = endpoint.counter_for(ticket.flags);
@@ -29,11 +30,12 @@ impl Core {
         }
     }
 
-    /// The same where the NIC has counted.
+    /// The same if the NIC has already counted.
     #[inline]
     pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
-        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
+        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
+        // endpoint or its queue.
         unsafe {
             let endpoint = &*ticket.endpoint;
             let queue = endpoint.queue(side);
@@ -43,10 +45,11 @@ impl Core {
         }
     }
 
-    /// An operation has failed.
+    /// Ends an operation with an error.
     pub fn fail(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
-        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
+        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
+        // endpoint or its queue.
         unsafe {
             let endpoint = &*ticket.endpoint;
             let counter = endpoint.counter_for(ticket.flags);
@@ -75,7 +78,7 @@ impl Core {
         self.change(|nic| nic.count(reference, success, failure));
     }
 
-    /// Changes a counter, and runs what that sets off.
+    /// Changes a counter, and runs the triggered operations that this starts.
     #[inline]
     fn change(&self, change: impl FnOnce(&mut Nic<'_>)) {
         let fired = {
@@ -86,10 +89,11 @@ impl Core {
         self.interface.settle(fired);
     }
 
-    /// A success that was none.
+    /// Takes back a success that the NIC has counted for a failed operation.
     pub(super) fn take_back_count(&self, ticket: &Ticket) {
-        // SAFETY: endpoints outlive their operations (`close_endpoint`), queues and counters the endpoints bound to them. The core is
-        // borrowed, so this is a turn, and nobody else changes an endpoint or its queue.
+        // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
+        // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
+        // endpoint or its queue.
         let counter = unsafe { (*ticket.endpoint).counter_for(ticket.flags).as_ref() };
         if let Some(counter) = counter {
             let mut nic = self.interface.lock();
@@ -99,7 +103,7 @@ impl Core {
     }
 }
 
-/// What a target's answer means; `dropped`: that nothing there was meant.
+/// The error for a target's reply. `dropped` is the error if nothing at the target matched.
 pub(super) fn error_of(failed: u8, dropped: c_int) -> c_int {
     match failed {
         fail::OK => 0,

@@ -6,6 +6,7 @@
 //!      └ large, or ──> sender runs the target's NIC: receive found: payload copied once, sender's completion;
 //!        ring full       event for the target ── target polls ──> completion
 //!                      └ none found: unexpected header at the target; its later receive fetches the payload from here
+//! ```
 //!
 //! The NIC's portal table has one entry each for writes and atomics ([`PORTAL_WRITE`]), for payload that waits for its
 //! receive ([`PORTAL_TOKEN`]), for reads ([`PORTAL_READ`]) and for fetching atomics ([`PORTAL_FETCH`]). Each endpoint

@@ -3,22 +3,22 @@
 
 use crate::ffi::iovec;
 
-/// Bytes of all pieces.
+/// The number of bytes in all pieces.
 #[inline]
 pub fn total(pieces: &[iovec]) -> usize {
     pieces.iter().map(|piece| piece.iov_len).sum()
 }
 
-/// Copies pieces, one after the other, to where there is room for all of them.
+/// Copies all pieces, one after the other, to one buffer.
 ///
 /// # Safety
-/// The pieces are readable, `to` has room for them.
+/// The pieces are readable, and `to` has room for all of them.
 #[inline(always)]
 pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
     let mut at = to;
     for piece in pieces {
-        // SAFETY: the pieces are the program's and hold their lengths, and the other range is as long as asked for, by this function's
-        // contract.
+        // SAFETY: by this function's contract the pieces are readable for their lengths, and `to` has room for all of
+        // them.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.iov_base.cast::<u8>(), at, piece.iov_len);
             at = at.add(piece.iov_len);
@@ -26,16 +26,16 @@ pub unsafe fn gather(pieces: &[iovec], to: *mut u8) {
     }
 }
 
-/// Copies bytes to pieces, one after the other, as far as either goes.
+/// Copies bytes to the pieces, one after the other, until the bytes or the pieces end.
 ///
 /// # Safety
-/// `from` holds `bytes` bytes, the pieces are writable.
+/// `from` is readable for `bytes` bytes, and the pieces are writable.
 pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
     let mut done = 0;
     for piece in pieces {
         let length = piece.iov_len.min(bytes - done);
-        // SAFETY: the pieces are the program's and hold their lengths, and the other range is as long as asked for, by this function's
-        // contract.
+        // SAFETY: by this function's contract `from` is readable for `bytes` bytes and the pieces are writable.
+        // `length` is at most what is left of either.
         unsafe { std::ptr::copy_nonoverlapping(from.add(done), piece.iov_base.cast::<u8>(), length) };
         done += length;
     }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Buffers for unexpected payload: locally managed entries of the overflow lists.
 //!
-//! Each portal table entry for messages has a few linked; one that is full is unlinked by the NIC and another takes its
-//! place; when its last message has been taken it is spare, and linked again before a new one is made. Large messages
-//! leave no payload here.
+//! Each portal table entry for messages has a few linked buffers. The NIC unlinks a full one, and another takes its
+//! place. When the last message of a full buffer has been taken, the buffer is spare. Spare buffers are linked again
+//! before new ones are made. Large messages leave no payload here.
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
@@ -11,24 +11,24 @@ use selvedge_shm::rings;
 
 use super::{Core, Operation};
 
-/// Payload that a buffer holds.
+/// Bytes of one buffer.
 const BUFFER_BYTES: usize = 256 << 10;
 /// Buffers linked at each portal table entry.
 const LINKED: usize = 2;
-/// Spare buffers that a portal table entry keeps.
+/// Most spare buffers of a portal table entry.
 const SPARE: usize = 2;
 
 /// A buffer.
 pub struct Buffer {
     pub portal: u32,
     bytes: Box<[std::mem::MaybeUninit<u8>]>,
-    /// While it is linked, or holds messages.
+    /// Set while it is linked or holds messages.
     pub entry: Option<u32>,
     linked: bool,
 }
 
 impl Core {
-    /// Buffers of a portal table entry of which this holds.
+    /// The buffers of a portal table entry for which `holds` is true.
     fn buffers(&self, portal: u32, holds: impl Fn(&Buffer) -> bool) -> impl Iterator<Item = usize> {
         self.operations.iter().filter_map(move |(number, operation)| match operation {
             Operation::Buffer(buffer) if buffer.portal == portal && holds(buffer) => Some(number),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads, writes and atomics on registered memory of others.
+//! Reads, writes and atomics on others' registered memory.
 //!
-//! The target's NIC is run from here: most operations are over when the call returns, and their target's program has no
-//! part in them. Where that cannot be (host mode, memory out of reach) they travel as packets and are counted until
-//! the last has been answered.
+//! The initiator runs the target's NIC. Most operations end within the call, and the target's program takes no part in
+//! them. If that is impossible (host mode, memory out of reach), they travel as packets, and the operation ends with
+//! the last reply.
 
 use std::ffi::c_int;
 
@@ -22,33 +22,33 @@ use super::{
 use crate::constants::*;
 use crate::ffi::{fi_rma_iov, iovec};
 
-/// An operation that packets are out for.
+/// An operation whose packets have not all been answered.
 pub struct Pending {
     pub ticket: Ticket,
     left: u32,
     error: c_int,
-    /// What the packets' payload lies in, and where their replies go.
+    /// The memory that holds the packets' payload, or takes the replies.
     staging: Staging,
     note: Option<Note>,
 }
 
-/// Memory of ours that an operation uses while it lasts.
+/// Our memory that an operation uses until it ends.
 #[derive(Default)]
 struct Staging {
     operands: Option<Box<[u8]>>,
     results: Option<Results>,
 }
 
-/// What was fetched, and the program's pieces that it goes to.
+/// Fetched results, and the program's pieces that they are copied to.
 type Results = (Box<[u8]>, Box<[iovec]>);
 
-/// What the target's program is told of a write (`FI_REMOTE_CQ_DATA`).
+/// The notification of a write for the target's program (`FI_REMOTE_CQ_DATA`).
 #[derive(Clone, Copy)]
 pub(super) struct Note {
     pub peer: u32,
     pub endpoint: u16,
     pub data: u64,
-    /// How much was written, which travels as match bits.
+    /// The number of bytes written. It travels as match bits.
     pub bytes: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Note {
 pub struct Transfer<'a> {
     pub write: bool,
     pub peer: u32,
-    /// The target's endpoint, which is told of `data`.
+    /// The target's endpoint, which gets `data` in a completion.
     pub endpoint: u16,
     pub pieces: &'a [iovec],
     pub remote: &'a [fi_rma_iov],
@@ -66,7 +66,7 @@ pub struct Transfer<'a> {
     pub inject: bool,
 }
 
-/// What an atomic does with its elements.
+/// The effect of an atomic on its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Reads them.
@@ -74,7 +74,7 @@ pub enum Effect {
     /// Overwrites them.
     Write,
     Compute(Arithmetic),
-    /// Overwrites them, where a comparison with the comparand, or its bits, say so.
+    /// Overwrites them if a comparison with the comparand is true, or overwrites the bits that the comparand selects.
     Swap(Arithmetic),
 }
 
@@ -84,7 +84,7 @@ pub struct Atomic<'a> {
     pub effect: Effect,
     pub datatype: Datatype,
     pub peer: u32,
-    /// In bytes, like all lengths here.
+    /// The operands. Lengths are in bytes, like all lengths here.
     pub operands: &'a [iovec],
     pub comparands: &'a [iovec],
     pub results: &'a [iovec],
@@ -93,7 +93,7 @@ pub struct Atomic<'a> {
 }
 
 impl Transfer<'_> {
-    /// What the target's program is to be told.
+    /// The notification for the target's program, if there is data for it.
     pub(super) fn note(&self) -> Option<Note> {
         let (peer, endpoint) = (self.peer, self.endpoint);
         self.data.map(|data| Note { peer, endpoint, data, bytes: total(self.pieces) as u64 })
@@ -101,7 +101,7 @@ impl Transfer<'_> {
 }
 
 impl Core {
-    /// A read or write: 0, or an error (negative).
+    /// Reads or writes. Returns 0 or a negative error.
     pub fn transfer(&mut self, transfer: &Transfer<'_>) -> isize {
         let length = total(transfer.pieces);
         if length as u64 != transfer.remote.iter().map(|piece| piece.len as u64).sum::<u64>() {
@@ -114,7 +114,7 @@ impl Core {
         let copied;
         if transfer.inject && self.is_slow() {
             let mut bytes = vec![0u8; length].into_boxed_slice();
-            // SAFETY: readable pieces, as long together as the room.
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum.
             unsafe { gather(pieces, bytes.as_mut_ptr()) };
             copied = [iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: length }];
             self.staging(number).operands = Some(bytes);
@@ -133,7 +133,7 @@ impl Core {
         self.end_launch(number, told)
     }
 
-    /// An atomic operation: 0, or an error (negative).
+    /// Runs an atomic operation. Returns 0 or a negative error.
     pub fn atomic(&mut self, atomic: &Atomic<'_>) -> isize {
         let size = atomic.datatype.size_bytes();
         let remote_bytes: usize = atomic.remote.iter().map(|piece| piece.len).sum();
@@ -150,7 +150,7 @@ impl Core {
         let (mut operands, mut results) = (0, 0);
         if atomic.effect != Effect::Read {
             let mut bytes = vec![0u8; remote_bytes].into_boxed_slice();
-            // SAFETY: readable pieces, as long together as the room.
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum.
             unsafe { gather(atomic.operands, bytes.as_mut_ptr()) };
             operands = bytes.as_ptr() as u64;
             self.staging(number).operands = Some(bytes);
@@ -163,7 +163,7 @@ impl Core {
         let mut comparands = Vec::new();
         let step = if let Effect::Swap(_) = atomic.effect {
             comparands.resize(remote_bytes, 0);
-            // SAFETY: readable pieces, as long together as the room.
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum.
             unsafe { gather(atomic.comparands, comparands.as_mut_ptr()) };
             size
         } else {
@@ -231,7 +231,7 @@ impl Core {
         self.end_launch(number, told)
     }
 
-    /// Whether operations may outlast their calls.
+    /// Whether operations may continue after their calls return.
     fn is_slow(&self) -> bool {
         self.settings.mode == Mode::Host || self.settings.path == selvedge_shm::Path::Bounce || self.any_out_of_reach
     }
@@ -253,7 +253,7 @@ impl Core {
         }
     }
 
-    /// One request of an operation, `followed` by others: 0 when it has been done or is under way.
+    /// Launches one request of an operation; `followed` if others come after it. Returns 0 if it is done or in flight.
     #[inline(always)]
     fn launch(
         &mut self,
@@ -292,14 +292,14 @@ impl Core {
         }
     }
 
-    /// What a target's answer means, with a look whether the key was wrong or only the range or the right.
+    /// The error for a target's reply. This checks whether the key was wrong, or only the range or the access right.
     fn region_error(&self, command: &Command, owner: u64, failed: u8) -> c_int {
         let has = |portal| self.interface.has_entry(command.target, owner, portal, command.match_bits);
         let known = failed == fail::DROPPED && REGION_PORTALS.into_iter().any(has);
         error_of(failed, if known { EACCES } else { ENOKEY })
     }
 
-    /// All requests of an operation have been launched, or one was refused.
+    /// Called when all requests of an operation are launched, or one was refused.
     fn end_launch(&mut self, number: usize, error: c_int) -> isize {
         let Operation::Remote(pending) = &mut self.operations[number] else { return 0 };
         if error == EAGAIN && pending.left == 1 {
@@ -313,7 +313,7 @@ impl Core {
         0
     }
 
-    /// A packet has been answered.
+    /// Handles the reply to a packet.
     pub(super) fn remote_answered(&mut self, number: usize, failed: u8) {
         let Some(Operation::Remote(pending)) = self.operations.get_mut(number) else { return };
         if failed != fail::OK && pending.error == 0 {
@@ -334,7 +334,7 @@ impl Core {
             return self.fail(&pending.ticket, Side::Transmit, entry, 0, pending.error);
         }
         if let Some((bytes, pieces)) = &pending.staging.results {
-            // SAFETY: the program's pieces, whose room is as long as the bytes.
+            // SAFETY: the program's pieces are writable, and their room is as long as the bytes.
             unsafe { scatter(bytes.as_ptr(), bytes.len(), pieces) };
         }
         if let Some(note) = pending.note {
@@ -343,7 +343,7 @@ impl Core {
         self.complete(&pending.ticket, Side::Transmit, entry, ADDR_ANY);
     }
 
-    /// Leaves word of a write with its target's program.
+    /// Sends the notification of a write to the target's program.
     fn tell(&mut self, ticket: &Ticket, note: Note) {
         let ticket = Ticket { wanted: false, flags: 0, ..*ticket };
         let message = Message {
@@ -362,7 +362,7 @@ impl Core {
         }
     }
 
-    /// Word of writes that found no room before.
+    /// Sends the notifications again for which there was no room.
     pub(super) fn tell_again(&mut self) {
         for _ in 0..self.notes.len() {
             let Some((note, ticket)) = self.notes.pop_front() else { return };
@@ -371,8 +371,8 @@ impl Core {
     }
 }
 
-/// Visits the ranges that pieces here and there have in common: address here, address there, key, bytes, and whether others
-/// follow. One visit at least, also of nothing.
+/// Visits the ranges that local and remote pieces have in common. The arguments are the local address, the remote
+/// address, the key, the bytes, and whether more ranges follow. There is at least one visit, even for no bytes.
 fn each_common(pieces: &[iovec], remote: &[fi_rma_iov], mut visit: impl FnMut(u64, u64, u64, u64, bool) -> bool) {
     let (mut here, mut at_here) = (0, 0);
     let mut left = total(pieces);

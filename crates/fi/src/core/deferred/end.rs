@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What becomes of works: what the NIC tells of them, what is tried again, and their completions.
+//! The ends of works: the NIC's events, commands that are started again, and completions.
 
 use std::ffi::c_int;
 
@@ -20,7 +20,7 @@ use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, sca
 use crate::ffi::{fi_cq_tagged_entry, iovec};
 
 impl Core {
-    /// Whether an event is of a deferred work.
+    /// Whether an event belongs to a deferred work.
     #[inline(always)]
     pub(in crate::core) fn is_deferred(&self, event: &Event) -> bool {
         self.works.awaited != 0
@@ -28,7 +28,7 @@ impl Core {
             && matches!(self.operations.get(event.user_ptr as usize), Some(Operation::Deferred(_)))
     }
 
-    /// The NIC has told of a work.
+    /// Handles an event of a work.
     pub(in crate::core) fn take_deferred(&mut self, event: &Event) {
         let number = event.user_ptr as usize;
         let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
@@ -73,7 +73,7 @@ impl Core {
         }
     }
 
-    /// A command of a read, write or atomic has been answered.
+    /// Handles the reply to a command of a read, write or atomic.
     fn transfer_told(&mut self, number: usize, event: &Event) {
         let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
         let Role::Transfer { note } = &mut work.role else { return };
@@ -92,7 +92,7 @@ impl Core {
                     && portals.iter().any(|&at| self.interface.has_entry(target, owner, at, event.match_bits));
                 work.error = if known { EACCES } else { error_of(event.fail, ENOKEY) };
             }
-            // Of a write that failed the target's program does not hear.
+            // The target's program gets no notification of a write that failed.
             if note.take().is_some() {
                 work.left -= 1;
             }
@@ -103,7 +103,7 @@ impl Core {
         }
     }
 
-    /// A work that sends, reads or writes has ended.
+    /// Ends a work that sends, reads or writes.
     fn end_work(&mut self, number: usize, error: c_int) {
         let Some(Operation::Deferred(work)) = self.operations.get(number) else { return };
         let counted = match work.counted {
@@ -116,7 +116,7 @@ impl Core {
         self.tell_end(&work, Side::Transmit, entry, ADDR_ANY, (error, 0), counted);
     }
 
-    /// A receive has ended. `counted`: the NIC has counted it, as a failure if it could not write.
+    /// Ends a receive. `counted`: the NIC has counted it, as a failure if it could not write.
     fn end_receive(&mut self, number: usize, message: &Arrived, error: c_int, counted: bool) {
         let Some(work) = self.release_work(number) else { return };
         let Role::Receive { kind, pieces, .. } = &work.role else { return };
@@ -130,15 +130,15 @@ impl Core {
             data: message.data.unwrap_or(0),
             tag: if *kind == Kind::Tagged { message.tag } else { 0 },
         };
-        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
-        // endpoint.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
+        // domain's lock, and no other thread changes the endpoint.
         let names = unsafe { (*work.ticket.endpoint).names_sources };
         let source = if names { self.source_name(message.source) } else { ADDR_ANY };
         let mut outcome = (error, 0);
         if error == 0 && lacking != 0 {
             outcome = (ETRUNC, lacking);
             if counted {
-                // The NIC took it for a success; both together stay what they were.
+                // The NIC counted a success. One success becomes one failure, so the sum stays.
                 let (success, failure) = self.counted(work.counter);
                 self.set_count(work.counter, success.wrapping_sub(1), failure.wrapping_add(1));
             }
@@ -146,7 +146,7 @@ impl Core {
         self.tell_end(&work, Side::Receive, entry, source, outcome, counted);
     }
 
-    /// Counts the end of a work, if the NIC has not, and writes the completion that was asked for.
+    /// Counts the end of a work, unless the NIC has, and writes the completion if one is wanted.
     fn tell_end(
         &self,
         work: &Deferred,
@@ -163,7 +163,8 @@ impl Core {
         if !work.ticket.wanted {
             return;
         }
-        // SAFETY: endpoints outlive their works (`close_works`), queues and counters the endpoints bound to them.
+        // SAFETY: endpoints outlive their works (`close_works`), and so do the queues and counters that they are bound
+        // to.
         unsafe {
             let endpoint = &*work.ticket.endpoint;
             let counter = endpoint.counter_for(work.ticket.flags);
@@ -179,12 +180,12 @@ impl Core {
         }
     }
 
-    /// A receive was started whose message is there, but not for whoever started it.
+    /// Takes over a receive whose message is there, but which the process that started it could not fill.
     fn take_over_receive(&mut self, number: usize) {
         let Some(Operation::Deferred(work)) = self.operations.get(number) else { return };
         let Role::Receive { kind, pieces, spec, .. } = &work.role else { return };
-        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
-        // endpoint.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
+        // domain's lock, and no other thread changes the endpoint.
         let portal = kind.portal(unsafe { (*work.ticket.endpoint).index });
         let (pieces, spec) = (pieces.clone(), *spec);
         let Some(spec) = self.with_vector(spec, &pieces) else {
@@ -196,7 +197,7 @@ impl Core {
             nic.free_iov(spec.iov);
         }
         let found = match posted {
-            // Another receive has taken it since.
+            // Another receive has taken the message meanwhile.
             Ok(Linked::Linked(entry)) => {
                 drop(nic);
                 if let Some(Operation::Deferred(work)) = self.operations.get_mut(number) {
@@ -215,7 +216,8 @@ impl Core {
         let arrived = Arrived::new(header.match_bits, data, header.source, header.rlength);
         if header.token == 0 {
             let bytes = (header.mlength as usize).min(total(&pieces));
-            // SAFETY: the payload lies in one of our buffers until the header is dropped; the pieces are the program's.
+            // SAFETY: the payload is in one of our buffers until the header is dropped. The pieces are the program's
+            // and writable.
             unsafe { scatter(header.start as *const u8, bytes, &pieces) };
             nic.drop_unexpected(found);
             drop(nic);
@@ -226,7 +228,7 @@ impl Core {
         self.fetch_deferred(number, &pieces, header.token, arrived);
     }
 
-    /// Fetches the payload of a message that waits at its sender; its reply counts.
+    /// Fetches the payload of a message that waits at its sender. The reply counts.
     fn fetch_deferred(&mut self, number: usize, pieces: &[iovec], token: u32, arrived: Arrived) {
         let Some(memory) = self.memory(number, pieces) else {
             return self.end_receive(number, &arrived, ENOSPC, false);
@@ -260,7 +262,8 @@ impl Core {
         }
     }
 
-    /// Starts again what found no room at its target: as triggered operations that are due, which wait for nobody.
+    /// Starts refused commands again, as triggered operations whose threshold is already reached, so that they fire at
+    /// once.
     pub(in crate::core) fn start_again(&mut self) {
         let fired = {
             let mut nic = self.interface.lock();

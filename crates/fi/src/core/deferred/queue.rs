@@ -20,7 +20,7 @@ use crate::core::{
 use crate::ffi::iovec;
 
 impl Core {
-    /// Queues a change of a counter: 0, or an error (negative).
+    /// Queues a change of a counter. Returns 0 or a negative error.
     pub fn defer_count(&mut self, work: &Work, action: Action<'_>) -> c_int {
         self.arm(work, None, &[action], (NONE, 0, &[]))
     }
@@ -59,7 +59,7 @@ impl Core {
         }
         let mut comparands = vec![0u8; if compares { bytes } else { 0 }];
         if compares {
-            // SAFETY: readable pieces, as long together as the room.
+            // SAFETY: the program's pieces are readable, and the buffer is as long as their sum.
             unsafe { gather(atomic.comparands, comparands.as_mut_ptr()) };
         }
         let (kind, portal, operation) = match (atomic.effect, fetches) {
@@ -169,10 +169,10 @@ impl Core {
         armed
     }
 
-    /// Word of a write for its target's program.
+    /// The command that notifies the target's program of a write.
     fn note_command(&self, ticket: &Ticket, number: usize, target: u64, note: &Note) -> Command {
-        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
-        // endpoint.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
+        // domain's lock, and no other thread changes the endpoint.
         let own = unsafe { (*ticket.endpoint).index };
         let request = Request {
             kind: kind::PUT,
@@ -242,7 +242,7 @@ impl Core {
         armed
     }
 
-    /// Lets the payload of a send be fetched under a token, which counts at the hidden counter.
+    /// Links an entry through which the target fetches a send's payload. The fetch counts at the hidden counter.
     fn offer_payload(&mut self, number: usize, token: u32, pieces: &[iovec], hidden: u32) -> Option<u32> {
         let start = pieces.first().map_or(0, |piece| piece.iov_base as u64);
         let mut spec = token_entry(token, start, total(pieces), number);
@@ -260,11 +260,12 @@ impl Core {
 
     /// Queues a receive.
     pub fn defer_receive(&mut self, work: &Work, wanted: &Wanted<'_>) -> c_int {
-        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this is a turn, and nobody changes the
-        // endpoint.
+        // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
+        // domain's lock, and no other thread changes the endpoint.
         let portal = wanted.kind.portal(unsafe { (*wanted.ticket.endpoint).index });
         let spec = EntrySpec {
-            // Counted, though perhaps nowhere: so the NIC always delivers it, and an event tells.
+            // The entry counts even without a counter, so the NIC always delivers the message itself and posts an
+            // event.
             options: options::OP_PUT
                 | options::USE_ONCE
                 | options::EVENT_LINK_DISABLE
@@ -287,7 +288,7 @@ impl Core {
         };
         let entry = {
             let mut nic = self.interface.lock();
-            // Whoever reserves an entry must be able to arm its linking: nothing else gives it back.
+            // An entry is reserved only if its linking can be armed, because nothing else frees it.
             let entry = nic.triggered_available().then(|| nic.reserve_entry(portal, &spec).ok()).flatten();
             if entry.is_none() {
                 nic.free_iov(spec.iov);
