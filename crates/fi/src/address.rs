@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Addresses, and address vectors (fi_av(3)).
 //!
-//! An address is what `fi_getname` gives: 32 bytes that name a machine, a process on it and an endpoint of that process.
-//! What `fi_getinfo` gives is a name of the same form, a machine and a service ([`crate::name`]). In both kinds of vector an
-//! `fi_addr_t` is the number of its entry.
+//! An address is what `fi_getname` returns: 32 bytes that name a machine, a process on it, and an endpoint of that
+//! process. `fi_getinfo` returns a name of the same form, with a machine and a service ([`crate::name`]). In both kinds
+//! of vector an `fi_addr_t` is the number of its entry.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,23 +17,23 @@ use crate::object::{self, Object, Ops};
 use crate::{name, warn_line};
 
 const MAGIC: u32 = u32::from_le_bytes(*b"SLVG");
-/// Of a name: `endpoint` is the service, there is no process.
+/// Marks a name: `endpoint` is the service, and there is no process.
 const MAGIC_NAME: u32 = u32::from_le_bytes(*b"SLVN");
 
-/// An endpoint, as others name it; or a service, which one may be bound to.
+/// The address of an endpoint; or the name of a service, to which an endpoint may be bound.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Address {
     magic: u32,
-    /// Which of its domain's endpoints.
+    /// The endpoint's number in its domain.
     pub endpoint: u16,
-    /// Which of the machine's NICs: the Portals process id.
+    /// The NIC's number on the machine: the Portals process id.
     pub nic: u16,
-    /// The process, as its locks name it.
+    /// The process, by the word that names it in locks.
     pub owner: u64,
     pub uid: u32,
     reserved: u32,
-    /// The machine, and where its processes meet.
+    /// The machine, and the directory in which its processes find each other.
     place: u64,
 }
 
@@ -50,12 +50,12 @@ impl Address {
         }
     }
 
-    /// A service of this machine; 0: any.
+    /// The name of a service of this machine; 0: any service.
     pub fn of_service(service: u16) -> Address {
         Address { magic: MAGIC_NAME, ..Address::new(0, service, 0) }
     }
 
-    /// The name of a service that many after this one.
+    /// The name of the service so many numbers later.
     fn following(self, step: u16) -> Address {
         Address { endpoint: self.endpoint.wrapping_add(step), ..self }
     }
@@ -64,7 +64,7 @@ impl Address {
         self.magic == MAGIC_NAME
     }
 
-    /// The service of a name; `None`: any will do. `Err`: why there is none.
+    /// The service of a name; `None`: any. `Err`: why the name is no service.
     pub fn service(&self) -> Result<Option<u16>, &'static str> {
         match self.check()?.is_name() {
             true => Ok(Some(self.endpoint).filter(|&service| service != 0)),
@@ -72,22 +72,22 @@ impl Address {
         }
     }
 
-    /// From memory of a program's that may be too short, or null.
+    /// Reads an address from the program's memory, which may be too short or null.
     ///
     /// # Safety
-    /// `length` bytes, or null.
+    /// `from` is readable for `length` bytes, or null.
     pub unsafe fn read(from: *const c_void, length: usize) -> Option<Address> {
         // SAFETY: `from` has `length` bytes by this function's contract, and an address has as many. It is made of integers, which any
         // bytes are values of.
         (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
     }
 
-    /// What the endpoint calls itself in requests ([`crate::core::Core::source`]).
+    /// The source number that the endpoint puts into its requests ([`crate::core::Core::source`]).
     pub fn source(&self) -> u64 {
         u64::from(self.nic) << 8 | u64::from(self.endpoint)
     }
 
-    /// From bytes of anybody's. `Err`: why it cannot be reached from here.
+    /// Checks the bytes of an untrusted address. `Err`: why it cannot be reached from here.
     fn check(self) -> Result<Address, &'static str> {
         match () {
             _ if self.magic != MAGIC && !self.is_name() => Err("these bytes are not an address of this provider"),
@@ -103,7 +103,7 @@ impl Address {
     }
 }
 
-/// The machine (its boot), and the directory in which its processes meet.
+/// The machine (its boot), and the directory in which its processes find each other.
 fn own_place() -> u64 {
     static PLACE: OnceLock<u64> = OnceLock::new();
     *PLACE.get_or_init(|| {
@@ -118,24 +118,24 @@ fn own_place() -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub struct Known {
     pub address: Address,
-    /// Among the domain's peers.
+    /// The number of the peer in the domain.
     pub peer: u32,
-    /// What it calls itself in requests.
+    /// The source number that the endpoint puts into its requests.
     pub source: u64,
 }
 
-/// What messages need of an entry, as small as can be.
+/// The part of an entry that messages need, kept small.
 #[derive(Clone, Copy, Debug)]
 pub struct Brief {
-    /// As of [`Known`]; an entry that is not there has neither.
+    /// The same as in [`Known`]. A missing entry has neither.
     pub source: u64,
     pub peer: u32,
-    /// Where its tagged messages arrive; the other kinds follow.
+    /// The portal table entry of its tagged messages; those of the other kinds follow.
     pub portal: u8,
 }
 
 impl Brief {
-    /// Of an entry that is not there.
+    /// A missing entry.
     const NOBODY: Brief = Brief { source: u64::MAX, peer: u32::MAX, portal: 0 };
 
     fn of(known: &Known) -> Brief {
@@ -152,7 +152,7 @@ impl Brief {
 /// An address vector as the program holds it.
 pub type Handle = Object<fid_av, (), AddressVector>;
 
-/// What the domain's lock guards of an address vector.
+/// The part that the domain's lock guards.
 #[derive(Default)]
 pub struct AddressVector {
     pub entries: Vec<Option<Known>>,
@@ -252,7 +252,7 @@ unsafe extern "C" fn insertsvc(
     }
 }
 
-/// fi_av_insertsym: services that follow each other, of one node. Other nodes are other machines.
+/// fi_av_insertsym: consecutive services of one node. Other nodes are other machines, which cannot be reached.
 unsafe extern "C" fn insertsym(
     av: *mut fid_av,
     node: *const c_char,
@@ -279,7 +279,7 @@ unsafe extern "C" fn insertsym(
     }
 }
 
-/// Inserts what can be reached; how many that are.
+/// Inserts the addresses that can be reached. Returns their number.
 unsafe fn insert_all(
     av: *mut fid_av,
     addresses: impl Iterator<Item = Result<Address, String>>,
@@ -368,7 +368,7 @@ unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_vo
     0
 }
 
-/// Copies as much of an address as there is room for, and says how long it is.
+/// Copies as much of an address as there is room for, and stores its full length.
 pub unsafe fn give(address: &Address, to: *mut c_void, room: *mut usize) -> bool {
     // SAFETY: fi_av(3), fi_cm(3): `to` has room for `*room` bytes, or is null; no more is written.
     unsafe {

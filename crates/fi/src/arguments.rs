@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What C hands over, in the form that the operations take.
+//! C arguments in the form that the operations take.
 
 use std::ffi::c_void;
 use std::slice;
@@ -13,10 +13,10 @@ pub fn piece(buf: *const c_void, len: usize) -> [iovec; 1] {
     [iovec { iov_base: buf.cast_mut(), iov_len: len }]
 }
 
-/// An array of pieces; None: more than there may be, or nowhere.
+/// An array of pieces. None: it is too long, or null.
 ///
 /// # Safety
-/// `start` is null or an array of so many elements, which stays.
+/// `start` is null or an array of `count` elements, which lives as long as the result.
 #[inline(always)]
 pub unsafe fn array<'a, T>(start: *const T, count: usize) -> Option<&'a [T]> {
     match count {
@@ -27,7 +27,7 @@ pub unsafe fn array<'a, T>(start: *const T, count: usize) -> Option<&'a [T]> {
     }
 }
 
-/// An untagged message's description as a tagged one's.
+/// Converts an untagged message's description to a tagged one.
 pub fn tagged_form(msg: &fi_msg) -> fi_msg_tagged {
     fi_msg_tagged {
         msg_iov: msg.msg_iov,

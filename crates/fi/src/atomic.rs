@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Atomic operations on registered memory (fi_atomic(3)): each form is brought to one [`Atomic`].
+//! Atomic operations on registered memory (fi_atomic(3)). Each form becomes one [`Atomic`].
 //!
-//! Which operations go with which datatypes is the NIC's table ([`allowed`]), but that reading and overwriting go with
-//! all. Each element is atomic by itself.
+//! The NIC's table ([`allowed`]) says which operations go with which datatypes; reading and overwriting go with all.
+//! Each element is atomic by itself.
 
 use std::ffi::{c_int, c_void};
 
@@ -36,7 +36,7 @@ pub fn ops() -> *mut fi_ops_atomic {
     (&raw const OPS.0).cast_mut()
 }
 
-/// Bytes of elements that one call takes.
+/// Most bytes of elements in one call.
 pub const BYTES_MAX: usize = 4096;
 const FLAGS: u64 = TRANSFER_FLAGS | INJECT;
 
@@ -69,7 +69,7 @@ pub fn datatype(theirs: fi_datatype) -> Option<Datatype> {
     })
 }
 
-/// What an operation does; None where it does not go with the datatype, or not through this kind of function.
+/// The effect of an operation. None if it does not go with the datatype or with this kind of function.
 pub fn effect(theirs: fi_op, datatype: Datatype, form: Form) -> Option<Effect> {
     let compute =
         |what| (form != Form::Compare && allowed(Family::Atomic, what, datatype)).then_some(Effect::Compute(what));
@@ -98,11 +98,11 @@ pub fn effect(theirs: fi_op, datatype: Datatype, form: Form) -> Option<Effect> {
     }
 }
 
-/// Elements that a call may have.
+/// Most elements in one call.
 fn most(theirs: fi_datatype, op: fi_op, form: Form) -> Option<usize> {
     let datatype = datatype(theirs)?;
     effect(op, datatype, form)?;
-    // A comparison is the NIC's operation on one element.
+    // A comparison is an operation of the NIC on one element.
     Some(if form == Form::Compare { 1 } else { BYTES_MAX / datatype.size_bytes() })
 }
 
@@ -114,7 +114,7 @@ struct Call {
     op: fi_op,
     context: *mut c_void,
     form: Form,
-    /// None: the endpoint's own.
+    /// None: the endpoint's own flags.
     flags: Option<u64>,
     quiet: bool,
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! libfabric's flags as `u64` and its error numbers as `i32`, as its functions take them: the headers' own widths follow
-//! from how large each number happens to be.
+//! libfabric's flags as `u64` and its error numbers as `i32`, the widths that its functions take. The widths in the
+//! headers depend on how large each number happens to be.
 
 use crate::ffi;
 
@@ -44,6 +44,6 @@ pub const ADDR_ANY: u64 = u64::MAX;
 /// No key.
 pub const KEY_NONE: u64 = u64::MAX;
 
-/// Flags that every operation with a target may have, at once or deferred.
+/// Flags that every operation with a target may have, immediate or deferred.
 pub const TRANSFER_FLAGS: u64 =
     COMPLETION | MORE | FENCE | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | TRIGGER;

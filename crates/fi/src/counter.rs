@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters (fi_cntr(3)): counting events of the domain's NIC, which triggered operations may wait for.
+//! Counters (fi_cntr(3)). They are counting events of the domain's NIC, and triggered operations may wait for them.
 
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::ffi::*;
 use crate::object::{self, Ops, Pause, Uses};
 use crate::warn_line;
 
-/// Nothing of it changes but [`Uses`], which is atomic, so any number of threads may hold a `&Counter`.
+/// Only [`Uses`] changes, which is atomic, so any number of threads may have a `&Counter`.
 #[repr(C)]
 pub struct Counter {
     cntr: fid_cntr,
@@ -72,7 +72,7 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe fn of<'a>(cntr: *mut fid_cntr) -> &'a Counter {
-    // SAFETY: the pointer is to a counter that is open, as fi_cntr(3) has it. Only its atomics change.
+    // SAFETY: by fi_cntr(3) the pointer is to an open counter. Only its atomics change.
     unsafe { &*cntr.cast::<Counter>() }
 }
 
@@ -82,7 +82,7 @@ impl Counter {
         unsafe { &*self.domain }
     }
 
-    /// Successes and failures, after a look at what has come.
+    /// Successes and failures, after a poll.
     fn now(&self) -> (u64, u64) {
         let mut core = self.domain().core();
         core.progress();
@@ -128,7 +128,8 @@ unsafe extern "C" fn seterr(cntr: *mut fid_cntr, value: u64) -> c_int {
     unsafe { of(cntr).change(|success, _| (success, value)) }
 }
 
-/// Also where the counter was opened with `FI_WAIT_NONE`: programs that promise not to wait do, and other providers let them.
+/// Also works for a counter that was opened with `FI_WAIT_NONE`: some programs wait on such counters, and other
+/// providers allow it.
 unsafe extern "C" fn wait(cntr: *mut fid_cntr, threshold: u64, timeout: c_int) -> c_int {
     // SAFETY: fi_cntr(3): the program calls with a counter that is open.
     let counter = unsafe { of(cntr) };

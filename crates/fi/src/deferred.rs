@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`, and operations with `FI_TRIGGER`. Each form is
-//! brought to one operation that the NIC starts when a counter reaches a threshold ([`crate::core::deferred`]).
+//! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`, and operations with `FI_TRIGGER`.
+//! Each form becomes one operation that the NIC starts when a counter reaches a threshold ([`crate::core::deferred`]).
 //!
-//! A work that is queued makes no completion and counts at no counter of its endpoint, unless its flags have `FI_COMPLETION`; it
-//! always counts at its own completion counter. One with `FI_TRIGGER` completes and counts as it would without. What is refused with
-//! `-FI_ENOSYS`: `FI_INJECT` (the buffers are read when the work starts), `FI_MULTI_RECV`, peeking and claiming.
+//! A queued work always counts at its own completion counter. It makes no completion and does not count at its
+//! endpoint's counters, unless its flags have `FI_COMPLETION`. An operation with `FI_TRIGGER` completes and counts as
+//! it does without that flag. These are refused with `-FI_ENOSYS`: `FI_INJECT` (the buffers are read when the work
+//! starts), `FI_MULTI_RECV`, peeking and claiming.
 
 use std::ffi::{c_int, c_void};
 
@@ -27,13 +28,13 @@ use crate::info::MESSAGE_BYTES_MAX;
 use crate::object::Held;
 use crate::warn_line;
 
-/// An answer with an error as its failure.
+/// A result with a libfabric error.
 type Outcome<T> = Result<T, c_int>;
 
-/// The commands of a domain that concern deferred work.
+/// The control commands of a domain for deferred work.
 ///
 /// # Safety
-/// `arg` is what the command asks for.
+/// `arg` is what the command requires.
 pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_int {
     // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
     unsafe {
@@ -51,7 +52,7 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
                 }
             }
             FI_FLUSH_WORK => {
-                // All, or what waits for one counter.
+                // All works, or those that wait for one counter.
                 let trigger = arg.cast::<Counter>().as_ref().map(|counter| counter.reference);
                 domain.core().flush_works(trigger);
                 0
@@ -125,10 +126,11 @@ unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
     }
 }
 
-/// What an operation with `FI_TRIGGER` waits for, which its context says; None without that flag. `sort` is its completion's flag.
+/// The counter and threshold of an operation with `FI_TRIGGER`, from its context. None without that flag. `sort` is the
+/// flag of its completion.
 ///
 /// # Safety
-/// With the flag, the context is a `fi_triggered_context` of the caller's.
+/// With the flag, the context is a `fi_triggered_context` of the program's.
 #[inline(always)]
 pub unsafe fn triggered(
     held: &mut Held<'_, Endpoint>,
@@ -172,10 +174,11 @@ unsafe fn reference(domain: &Domain, counter: *mut fid_cntr) -> Outcome<Option<u
     if std::ptr::eq(counter.domain(), domain) { Ok(Some(counter.reference)) } else { Err(EDOMAIN) }
 }
 
-/// The endpoint of a work, with its domain's lock. It must be of the domain, be enabled, and have the capabilities.
+/// The endpoint of a work, with its domain's lock. It must belong to this domain, be enabled, and have the
+/// capabilities.
 ///
 /// # Safety
-/// An endpoint that is open, or null.
+/// `ep` is an open endpoint, or null.
 unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<Held<'a, Endpoint>> {
     if ep.is_null() {
         return Err(EINVAL);
@@ -194,8 +197,8 @@ unsafe fn endpoint<'a>(domain: &Domain, ep: *mut fid_ep, caps: u64) -> Outcome<H
     }
 }
 
-/// Refuses flags that a work cannot have. Those of [`TRANSFER_FLAGS`] have no meaning of their own here: all that is sent is there when
-/// it is complete.
+/// Refuses flags that a work cannot have. Those of [`TRANSFER_FLAGS`] have no effect here, because the data of a work
+/// has arrived when it completes.
 fn check_flags(flags: u64, more: u64) -> Outcome<()> {
     if flags & (INJECT | MULTI_RECV | PEEK | CLAIM | DISCARD) != 0 {
         warn_line!("deferred work cannot have FI_INJECT, FI_MULTI_RECV, FI_PEEK, FI_CLAIM or FI_DISCARD");

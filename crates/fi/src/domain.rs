@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The domain: one NIC, and the lock of everything that belongs to it (fi_domain(3)).
+//! The domain (fi_domain(3)): one NIC, and the lock of everything that belongs to it. Comments call the time during
+//! which a thread holds this lock its *turn*.
 //!
-//! Who has the lock never gives its core away, nor, in virtual time, its rank's turn: what a look asks for
-//! ([`Rest`]) is done when the lock has been given back. Otherwise a thread that polls would keep it for most of the time that
-//! others have to take it. Who waits for it spins, and in virtual time sleeps in the kernel, which is how a rank's other threads
-//! are seen to have nothing to do.
+//! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. What a poll
+//! asks for ([`Rest`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
+//! the time. A waiting thread spins. In virtual time it sleeps in the kernel, so that the simulator sees that it has
+//! nothing to do.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -28,44 +29,44 @@ use crate::{address, atomic, completion, counter, deferred, endpoint, refuse, re
 pub struct Domain {
     pub domain: fid_domain,
     fabric: *mut Fabric,
-    /// Several threads may call at once, unless [`Domain::alone`] says otherwise.
+    /// Several threads may call at once, unless [`Domain::alone`] says that none does.
     shared: bool,
-    /// 1: some thread has its turn.
+    /// 1: a thread holds the lock.
     taken: AtomicU32,
     core: UnsafeCell<Core>,
-    /// Who waits for its turn sleeps in the kernel.
+    /// Threads that wait for the lock sleep in the kernel.
     sleeps: bool,
-    /// A turn is under way: a check of our own code, which takes one at a time in each thread.
+    /// The lock is held, or its holder needs none. A check of our own code: each thread takes the lock once at a time.
     #[cfg(debug_assertions)]
     in_turn: AtomicBool,
-    /// Not 0: one thread calls, by the program's promise or because the process has no more now, and nothing is to be done after a turn
-    /// in which nothing was looked for: it need not be taken.
+    /// Not 0: no lock is needed. Only one thread calls, because the program promises it or the process has no other,
+    /// and nothing is to be done after a turn without a poll.
     pub alone: &'static AtomicU8,
-    /// The core's, for who has not the turn.
+    /// The core's interface, for threads that do not hold the lock.
     interface: Arc<Interface>,
     pub uses: Uses,
     pub caps: u64,
-    /// Keys of regions are the provider's.
+    /// The provider chooses the keys of regions.
     pub provider_keys: bool,
     /// Regions with counters wait for `fi_mr_enable` (`FI_MR_RMA_EVENT`).
     pub enables_regions: bool,
 }
 
-/// As [`one_thread`]'s, of a process whose threads do not matter, ...
+/// The value of `alone` for a domain with a single caller, ...
 static ALWAYS: AtomicU8 = AtomicU8::new(1);
-/// ... or always do.
+/// ... and for one that always needs the lock.
 static NEVER: AtomicU8 = AtomicU8::new(0);
 
-/// The domain's NIC and all in flight, for one thread.
+/// The guard of the domain's lock: access to the NIC and everything in flight, for one thread.
 pub struct Turn<'a> {
     domain: &'a Domain,
-    /// The lock was taken for it. Nothing in a turn makes threads: it is also right at its end.
+    /// The lock was taken. No thread starts while the guard lives, so this also holds at its end.
     locked: bool,
 }
 
 impl Domain {
-    /// Everything behind the lock. A thread takes one turn at a time: the second would wait for the first, and where no lock is taken
-    /// ([`Domain::alone`]) both would be the same memory.
+    /// Takes the lock. A thread takes it once at a time. A second guard would wait for the first or, where no lock is
+    /// needed ([`Domain::alone`]), alias its memory.
     #[inline(always)]
     pub fn core(&self) -> Turn<'_> {
         let locked = self.shared && self.alone.load(Relaxed) == 0;
@@ -77,15 +78,15 @@ impl Domain {
         Turn { domain: self, locked }
     }
 
-    /// Whether one thread calls for ever, by the program's promise.
+    /// Whether only one thread ever calls, by the program's promise.
     pub fn has_one_caller(&self) -> bool {
         std::ptr::eq(self.alone, &ALWAYS)
     }
 
-    /// What is behind the lock, where that takes none ([`Domain::alone`]).
+    /// The core, where no lock is needed ([`Domain::alone`]).
     ///
     /// # Safety
-    /// An open domain of which nobody has a turn in this thread; none is taken while the core is borrowed.
+    /// The domain is open. This thread does not hold its lock, and does not take it while the core is borrowed.
     #[inline(always)]
     pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Core {
         // SAFETY: the domain is open by this function's contract, and nothing makes a `&mut` to it.
@@ -93,8 +94,8 @@ impl Domain {
         debug_assert!(domain.alone.load(Relaxed) != 0);
         #[cfg(debug_assertions)]
         assert!(!domain.in_turn.load(Relaxed), "the core is borrowed while a turn is under way");
-        // SAFETY: no other thread calls, by the program's promise or because there is none ([`Domain::alone`]). This thread has no turn,
-        // by this function's contract, so this is the only reference to the core.
+        // SAFETY: no other thread calls, by the program's promise or because there is none ([`Domain::alone`]). This
+        // thread does not hold the lock, by this function's contract, so this is the only reference to the core.
         let core = unsafe { &mut *domain.core.get() };
         debug_assert!(core.rest == Rest::None);
         core
@@ -125,7 +126,7 @@ impl Domain {
         }
     }
 
-    /// Gives the lock back, and then does what a look has asked for.
+    /// Releases the lock, and then does what a poll has asked for.
     #[cold]
     #[inline(never)]
     fn give_back_and(&self, locked: bool, rest: Rest) {
@@ -143,7 +144,7 @@ impl Domain {
 }
 
 impl<'a> Turn<'a> {
-    /// Whose turn it is.
+    /// The domain whose lock this is.
     pub fn domain(&self) -> &'a Domain {
         self.domain
     }
@@ -153,8 +154,9 @@ impl Deref for Turn<'_> {
     type Target = Core;
     #[inline(always)]
     fn deref(&self) -> &Core {
-        // SAFETY: other threads have no turn until this one is dropped: the lock keeps them out, or the program has promised that none
-        // calls, or there is none. References from this turn borrow it, so a `&mut` from it is not alive here.
+        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
+        // promises that none calls, or there is none. References from this guard borrow it, so a `&mut` from it is not
+        // alive here.
         unsafe { &*self.domain.core.get() }
     }
 }
@@ -162,8 +164,9 @@ impl Deref for Turn<'_> {
 impl DerefMut for Turn<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Core {
-        // SAFETY: other threads have no turn until this one is dropped: the lock keeps them out, or the program has promised that none
-        // calls, or there is none. The result borrows the turn for itself alone, and a thread has one turn at a time.
+        // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
+        // promises that none calls, or there is none. The result borrows the guard mutably, and a thread has one guard
+        // at a time.
         unsafe { &mut *self.domain.core.get() }
     }
 }
@@ -180,7 +183,7 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Sleeps while the word has this value, or wakes so many that do.
+/// A futex call: sleeps while the word has this value, or wakes so many sleepers.
 fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory of ours.
@@ -229,7 +232,8 @@ unsafe extern "C" fn endpoint2(
     if flags != 0 {
         return -EBADFLAGS;
     }
-    // SAFETY: fi_endpoint2(3): the domain is open; the other pointers are as of fi_endpoint.
+    // SAFETY: fi_endpoint2(3): the domain is open, the information is libfabric's with its attributes, and the program
+    // has room for the pointer.
     unsafe { endpoint::open(domain, info, ep, context) }
 }
 
@@ -290,7 +294,7 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe extern "C" fn bind(_: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // Event queues report what is asynchronous, which nothing is here.
+    // Event queues report asynchronous events, and there are none here.
     // SAFETY: fi_domain_bind(3): the object is open, so its head is there, or the pointer is null.
     let is_eq = unsafe { !bound.is_null() && (*bound).fclass == FI_CLASS_EQ as usize };
     match (is_eq, flags) {

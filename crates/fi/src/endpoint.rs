@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Endpoints (fi_endpoint(3)): reliable and unconnected (`FI_EP_RDM`), each with its own tagged and untagged messages.
 //!
-//! An alias is a record of its own, with what its base is bound to and default flags of its own. What operations through it leave
-//! behind ([`crate::core::Ticket`]) names the base: below this layer there are no aliases.
+//! An alias is a record of its own, with the bindings of its base and its own default flags. The tickets of its
+//! operations ([`crate::core::Ticket`]) name the base, so the layers below know no aliases.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -23,7 +23,7 @@ use crate::object::{self, Held, Object, Ops};
 use crate::queue::EventQueue;
 use crate::{atomic, info, message, refuse, region, rma, warn_line};
 
-/// What is left of a buffer for many messages before it is given back, where a program says nothing.
+/// The default for the least room in a buffer for many messages, below which the program gets it back.
 const MIN_MULTI_RECV_DEFAULT: usize = 64;
 
 /// An endpoint as the program holds it.
@@ -31,26 +31,27 @@ pub type Handle = Object<fid_ep, Fixed, Endpoint>;
 
 /// What does not change while an endpoint is open.
 pub struct Fixed {
-    /// Not 0: nobody else can want the domain's turn ([`Domain::alone`]).
+    /// Not 0: no other thread can want the domain's lock ([`Domain::alone`]).
     alone: &'static AtomicU8,
 }
 
-/// What the domain's lock guards of an endpoint. The core has pointers to it and reads it in its turns.
+/// The part that the domain's lock guards. The core has pointers to it, which it uses only while the lock is held.
 #[repr(C)]
 pub struct Endpoint {
     pub vector: *mut AddressVector,
     pub tx_queue: *mut CompletionQueue,
     pub rx_queue: *mut CompletionQueue,
-    /// Which of its domain's.
+    /// The endpoint's number in its domain.
     pub index: u16,
-    /// What its messages say of it in rings.
+    /// The flags of its messages' envelopes in rings.
     pub ring_flags: u8,
-    /// Kinds of messages ([`Easy`]) whose sends and receives need no look at capabilities, counters or unusual flags.
+    /// The kinds of messages ([`Easy`]) for which sends and receives need not check capabilities, counters or unusual
+    /// flags.
     easy: u8,
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_told: bool,
     pub rx_told: bool,
-    /// Completions only where an operation's flags ask for them.
+    /// Sends and receives make completions only if their own flags ask for them.
     tx_selective: bool,
     rx_selective: bool,
     /// Completions name the sender of a message.
@@ -63,16 +64,16 @@ pub struct Endpoint {
     pub min_multi_recv: usize,
     /// Itself, or the endpoint that it is an alias of.
     pub base: *mut Endpoint,
-    /// For sends, receives, reads, writes, and others' reads and writes.
+    /// Counters of sends, receives, reads, writes, and of others' reads and writes.
     counters: [*mut Counter; 6],
     bound: Bound,
-    /// Its aliases that are open.
+    /// Its open aliases.
     aliases: Vec<*mut Endpoint>,
-    /// The service number that is its name.
+    /// The service number that it is bound to.
     service: Option<Service>,
 }
 
-/// The objects that an endpoint depends on, beside its counters; null where none is bound.
+/// The objects that an endpoint is bound to, except its counters; null where there is none.
 #[derive(Clone, Copy)]
 struct Bound {
     tx_queue: *mut completion::Handle,
@@ -90,13 +91,13 @@ impl Bound {
     };
 }
 
-/// Operations with the endpoint's own flags that are of the usual kind: nothing counts them, no completion waits for delivery,
-/// a buffer is for one message.
+/// Kinds of common operations with the endpoint's own flags: no counter, no completion that waits for delivery, one
+/// message for each buffer.
 #[derive(Clone, Copy)]
 pub enum Easy {
     Send = 0,
     Receive = 2,
-    /// A send that makes no completion, whatever the endpoint's flags are.
+    /// A send without a completion, whatever the endpoint's flags are.
     Inject = 4,
 }
 
@@ -107,9 +108,9 @@ impl Easy {
     }
 }
 
-/// Others' accesses, as a domain counts them ([`crate::core::Core::remote_counters`]).
+/// The accesses by others, in the order of the domain's counters ([`crate::core::Core::remote_counters`]).
 const REMOTE: [u64; 2] = [REMOTE_WRITE, REMOTE_READ];
-/// The flags of binding a counter, in the order of [`Endpoint::counters`].
+/// The flags for binding a counter, in the order of [`Endpoint::counters`].
 const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
 
 refuse! {
@@ -237,10 +238,10 @@ impl Held<'_, Endpoint> {
         unsafe { &mut *base }
     }
 
-    /// Gives a new endpoint its number, and the name that the program asks for.
+    /// Gives a new endpoint its number, and binds it to the name that the program asks for.
     ///
     /// # Safety
-    /// `own` is the endpoint that is held; `info` names a source of so many bytes, or none.
+    /// `own` is the endpoint whose lock is held. `info` has a source address of the stated length, or none.
     unsafe fn open(&mut self, own: *mut Endpoint, info: &fi_info) -> c_int {
         let Some(index) = self.open_endpoint(own) else {
             warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
@@ -264,7 +265,7 @@ impl Held<'_, Endpoint> {
     /// # Safety
     /// The address has `length` bytes.
     unsafe fn set_source(&mut self, address: *const c_void, length: usize) -> c_int {
-        // SAFETY: the address has so many bytes, by this function's contract.
+        // SAFETY: the address has `length` bytes, by this function's contract.
         let Some(name) = (unsafe { Address::read(address, length) }) else {
             warn_line!("an endpoint's source address has {} bytes, as fi_getinfo gives it", info::ADDRESS_BYTES);
             return -EINVAL;
@@ -281,53 +282,53 @@ impl Held<'_, Endpoint> {
 }
 
 impl Handle {
-    /// Whether nobody else can want the domain's turn now.
+    /// Whether no other thread can want the domain's lock now.
     #[inline(always)]
     pub fn is_alone(&self) -> bool {
         self.fixed.alone.load(Relaxed) != 0
     }
 
-    /// The domain's core and the endpoint, if that takes no turn.
+    /// The domain's core and the endpoint, if this needs no lock.
     ///
     /// # Safety
-    /// Nobody has a turn of the domain in this thread, and none is taken while the core is borrowed. Nobody else calls, by the program's
-    /// promise, if `ALONE`.
+    /// This thread does not hold the domain's lock, and does not take it while the core is borrowed. If `ALONE`, the
+    /// program promises that no other thread calls.
     #[inline(always)]
     pub unsafe fn directly<'a, const ALONE: bool>(&self) -> Option<(&'a mut Core, &'a Endpoint)> {
         if !ALONE && !self.is_alone() {
             return None;
         }
-        // SAFETY: the domain is open as long as this endpoint. No other thread calls: so the program has promised, or there is none.
-        // This thread has no turn, by this function's contract, so no other reference to the core exists. Nor is there a `&mut` to the
-        // endpoint, which is only made in a turn.
+        // SAFETY: the domain is open as long as this endpoint. No other thread calls: the program promises it, or there
+        // is none. This thread does not hold the lock, by this function's contract, so there is no other reference to
+        // the core. There is no `&mut` to the endpoint either, because one is made only under the lock.
         Some(unsafe { (Domain::core_alone(self.domain), &*self.guarded()) })
     }
 }
 
 impl Endpoint {
-    /// The object behind a pointer of the program's.
+    /// The object behind the program's pointer.
     ///
     /// # Safety
-    /// As of [`Object::of`].
+    /// The pointer is to an open endpoint, which the program does not close before the call returns.
     #[inline(always)]
     pub unsafe fn of<'a>(ep: *mut fid_ep) -> &'a Handle {
         // SAFETY: the pointer is to an open endpoint, by this function's contract.
         unsafe { Handle::of(ep) }
     }
 
-    /// The entry of the address vector behind a number.
+    /// The entry of the address vector with this number.
     #[inline(always)]
     pub fn known(&self, number: u64) -> Option<&Known> {
-        // SAFETY: a vector refuses to close while an endpoint is bound to it. It changes in turns only, and this endpoint is only
-        // reachable in one.
+        // SAFETY: a vector refuses to close while an endpoint is bound to it. It changes only under the lock, and this
+        // endpoint is reached only under the lock.
         let vector = unsafe { self.vector.as_ref()? };
         vector.entries.get(number as usize)?.as_ref()
     }
 
-    /// What a receive asks of a message's sender: `Some(None)`, nothing. None: there is no such sender.
+    /// The sender that a receive asks for: `Some(None)` is any. None: there is no such sender.
     ///
     /// # Safety
-    /// As of [`Endpoint::brief`].
+    /// The endpoint is enabled.
     #[inline(always)]
     pub unsafe fn source_of(&self, number: u64) -> Option<Option<u64>> {
         if number == ADDR_ANY || self.caps & DIRECTED_RECV == 0 {
@@ -338,25 +339,25 @@ impl Endpoint {
         Some(Some(brief.source))
     }
 
-    /// What messages need of an entry, by an endpoint that is enabled and so has a vector.
+    /// The part of an address vector's entry that messages need.
     ///
     /// # Safety
-    /// It is enabled.
+    /// The endpoint is enabled, so it has a vector.
     #[inline(always)]
     pub unsafe fn brief(&self, number: u64) -> Option<&Brief> {
-        // SAFETY: an endpoint that is enabled has a vector, which refuses to close while an endpoint is bound to it. It changes in turns
-        // only, and this endpoint is only reachable in one.
+        // SAFETY: an enabled endpoint has a vector, which refuses to close while an endpoint is bound to it. It changes
+        // only under the lock, and this endpoint is reached only under the lock.
         let vector = unsafe { &*self.vector };
         vector.briefs.get(number as usize)
     }
 
-    /// Whether operations of this kind are of the usual sort.
+    /// Whether operations of this kind may take the fast path.
     #[inline(always)]
     pub fn is_easy(&self, what: Easy, kind: Kind) -> bool {
         self.easy & what.bit(kind) != 0
     }
 
-    /// Where completions of this side go; null: nowhere.
+    /// The completion queue of this side, or null.
     #[inline(always)]
     pub fn queue(&self, side: Side) -> *mut CompletionQueue {
         match side {
@@ -378,7 +379,7 @@ impl Endpoint {
         self.counters[index]
     }
 
-    /// The counter of others' accesses of a kind, if one is bound.
+    /// The counter of others' accesses of one kind, if one is bound.
     unsafe fn remote_counter(&self, flag: u64) -> Option<u32> {
         let index = COUNTED.iter().position(|&counted| counted == flag)?;
         // SAFETY: a counter refuses to close while something is bound to it.
@@ -544,16 +545,16 @@ impl Held<'_, Endpoint> {
         }
         endpoint.enabled = true;
         let base: *mut Endpoint = endpoint;
-        // SAFETY: the base of this endpoint, which is open, as in `base`.
+        // SAFETY: `base` is this endpoint's base. It is open, because it refuses to close while it has aliases.
         unsafe { self.find_easy(base) };
         self.renew_aliases();
         0
     }
 
-    /// fi_ep_alias: the same endpoint with other default flags for sends or for receives.
+    /// fi_ep_alias: the same endpoint with other default flags for sends or receives.
     ///
     /// # Safety
-    /// `handle` is the object that is held, and `asked` says where the program wants the alias.
+    /// `handle` is the object whose lock is held, and `asked` has a place for the alias.
     unsafe fn alias(&mut self, handle: &Handle, asked: &fi_alias) -> c_int {
         let fid = object::head(FI_CLASS_EP, handle.head.fid.context, &FID_OPS.0);
         let head = fid_ep { fid, ..handle.head };
@@ -573,10 +574,10 @@ impl Held<'_, Endpoint> {
         0
     }
 
-    /// FI_SETOPSFLAG: default flags for sends or for receives.
+    /// FI_SETOPSFLAG: default flags for sends or receives.
     ///
     /// # Safety
-    /// An open endpoint of the domain.
+    /// `endpoint` is an open endpoint of this domain.
     unsafe fn set_flags(&mut self, endpoint: *mut Endpoint, flags: u64) -> c_int {
         // SAFETY: the endpoint is open, by this function's contract, and its domain's lock is held.
         unsafe {
@@ -590,7 +591,7 @@ impl Held<'_, Endpoint> {
         0
     }
 
-    /// Gives the aliases of an endpoint what its base has: they differ by their default flags only.
+    /// Copies the bindings of an endpoint to its aliases, which differ only in their default flags.
     fn renew_aliases(&mut self) {
         let base = self.base();
         let aliases = base.aliases.clone();
@@ -598,8 +599,8 @@ impl Held<'_, Endpoint> {
         let (counters, vector, bound) = (base.counters, base.vector, base.bound);
         let (enabled, min_multi_recv) = (base.enabled, base.min_multi_recv);
         for alias in aliases {
-            // SAFETY: an alias takes itself off the list, under the lock that is held, before it is closed. No other reference to its
-            // state exists: the guard is borrowed.
+            // SAFETY: an alias leaves the list under the lock, which is held here, before it is closed. No other
+            // reference to its state exists, because the guard is borrowed.
             unsafe {
                 let to = &mut *alias;
                 (to.tx_queue, to.tx_selective) = tx;
@@ -611,10 +612,10 @@ impl Held<'_, Endpoint> {
         }
     }
 
-    /// What holds for all operations with an endpoint's own flags is found once.
+    /// Finds once which operations with the endpoint's own flags may take the fast path.
     ///
     /// # Safety
-    /// An open endpoint of the domain.
+    /// `endpoint` is an open endpoint of this domain.
     unsafe fn find_easy(&mut self, endpoint: *mut Endpoint) {
         // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is borrowed.
         unsafe { &mut *endpoint }.find_easy();
@@ -747,8 +748,8 @@ unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) 
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the endpoint was made by `open` or `alias`, and no other thread uses it any more. The objects bound to it are
-    // open: their use counts say so.
+    // SAFETY: fi_close: the endpoint was made by `open` or `alias`, and no other thread uses it any more. The objects
+    // that it is bound to are open, because their use counts are not 0.
     unsafe {
         let handle = Handle::of(fid);
         let own = handle.guarded();

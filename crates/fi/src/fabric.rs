@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric: what domains and event queues are opened from (fi_fabric(3)).
+//! The fabric (fi_fabric(3)): domains and event queues are opened from it.
 
 use std::ffi::{c_int, c_void};
 
@@ -62,7 +62,7 @@ unsafe extern "C" fn domain2(
     if flags != 0 {
         return -crate::constants::EBADFLAGS;
     }
-    // SAFETY: fi_domain2(3): the pointers are as of fi_domain.
+    // SAFETY: fi_domain2(3): the fabric is open, the information is libfabric's, and the program has room for the pointer.
     unsafe { domain::open(fabric, info, made, context) }
 }
 

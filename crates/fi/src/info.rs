@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! `fi_getinfo`: what the provider is, held against what a program asks for (fi_getinfo(3)).
+//! `fi_getinfo` (fi_getinfo(3)): the provider's attributes, matched with a program's hints.
 //!
-//! There is one answer, of one kind of endpoint; what a program leaves open gets what serves it best, what it asks for and
-//! cannot have is refused (`-FI_ENODATA`) with a line in libfabric's log that says which field it was. Nothing is opened.
+//! There is one answer, with one kind of endpoint. Fields that the program leaves open get the best value. A value that
+//! the provider cannot offer is refused (`-FI_ENODATA`), with a line in libfabric's log that names the field. Nothing
+//! is opened.
 //!
-//! The structures of the answer are the library's own (`fi_dupinfo` of nothing), of its size and freed by it. `prov_name`
-//! stays empty: libfabric fills it in.
+//! libfabric allocates the structures of the answer (`fi_dupinfo` of nothing) and frees them, so they have its size.
+//! `prov_name` stays empty, because libfabric fills it in.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -34,7 +35,7 @@ pub const CAPS: u64 = MSG
     | TRIGGER
     | LOCAL_COMM
     | REMOTE_COMM;
-/// What a program gets that asks for nothing in particular.
+/// The capabilities of a program that asks for none in particular.
 const CAPS_TX: u64 = MSG | TAGGED | RMA | ATOMIC | READ | WRITE | SEND | TRIGGER;
 const CAPS_RX: u64 = MSG
     | TAGGED
@@ -53,7 +54,7 @@ const CAPS_DOMAIN: u64 = LOCAL_COMM | REMOTE_COMM;
 const PRIMARY: u64 = MSG | TAGGED | RMA | ATOMIC;
 const DIRECTIONS: u64 = READ | WRITE | RECV | SEND | REMOTE_READ | REMOTE_WRITE;
 
-/// Every order of messages that there is: between two endpoints all of them hold.
+/// Every order of messages. All of them hold between two endpoints.
 const ORDERS: u64 = ORDER_RAR
     | ORDER_RAW
     | ORDER_RAS
@@ -74,25 +75,25 @@ const ORDERS: u64 = ORDER_RAR
 const TX_FLAGS: u64 = COMPLETION | INJECT | INJECT_COMPLETE | TRANSMIT_COMPLETE | DELIVERY_COMPLETE | MATCH_COMPLETE;
 const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 
-/// Pieces of a local or remote buffer.
+/// Most pieces of a local or remote buffer.
 pub const IOV_LIMIT: usize = 8;
 /// The longest message that may be injected.
 pub const INJECT_BYTES: usize = rings::MESSAGE_BYTES_MAX / 2;
-/// Operations that an endpoint is meant to have in flight; more wait for room with -FI_EAGAIN.
+/// Operations that an endpoint is meant to have in flight. More of them get -FI_EAGAIN until there is room.
 pub const QUEUE_SIZE: usize = 16384;
 /// The longest message.
 pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
-/// An address, or a name.
+/// The length of an address or a name.
 pub const ADDRESS_BYTES: usize = size_of::<Address>();
 /// A private format: `FI_PROV_SPECIFIC`.
 pub const ADDRESS_FORMAT: u32 = 1 << 31 | 0x5e1;
 
 const MR_PROV_KEY: c_int = FI_MR_PROV_KEY as c_int;
-/// Of the old way to say it (before 1.5), and of the new: what a program may set that changes nothing for us.
+/// Memory registration modes, in the form before 1.5 and in the present one, that change nothing here.
 const MR_BASIC: c_int = 1;
 const MR_SCALABLE: c_int = 2;
 
-/// Why a program's hints are refused: the field.
+/// The field that makes the provider refuse a program's hints.
 type Refused = &'static str;
 
 /// fi_getinfo.
@@ -151,7 +152,7 @@ unsafe fn copy_name(name: &CStr) -> *mut c_char {
     unsafe { libc::strdup(name.as_ptr()) }
 }
 
-/// Everything that the provider is.
+/// Fills in all attributes of the provider.
 unsafe fn fill(answer: &mut fi_info, version: u32) {
     // SAFETY: libfabric has just made the structure with all its attributes, and nobody else has it yet.
     unsafe {
@@ -206,7 +207,7 @@ unsafe fn fill(answer: &mut fi_info, version: u32) {
     }
 }
 
-/// The answer, made to fit the hints.
+/// Adjusts the answer to the hints.
 unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<(), Refused> {
     if hints.caps & !CAPS != 0 {
         return Err("caps");
@@ -235,7 +236,7 @@ unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<()
     Ok(())
 }
 
-/// The answer's source and target: the name that was asked for, else what the hints have; the source is any otherwise.
+/// Sets the answer's source and target: the given name, else those of the hints, else any source.
 unsafe fn set_addresses(
     answer: &mut fi_info,
     hints: Option<&fi_info>,
@@ -287,13 +288,13 @@ unsafe fn copy_address(address: Address) -> Result<*mut c_void, Refused> {
     }
 }
 
-/// Whether, by the environment, a process's messages wait for its own program.
+/// Whether the environment selects the mode in which messages wait for the target's own program.
 fn needs_owner() -> bool {
     let says = |name: &str, word: &str| std::env::var_os(name).is_some_and(|value| value == word);
     says("SELVEDGE_MODE", "host") || says("SELVEDGE_PATH", "bounce")
 }
 
-/// Capabilities with what they mean where no direction is named.
+/// Adds both directions to capabilities that name none.
 fn completed(caps: u64) -> u64 {
     let mut caps = caps;
     if caps & (MSG | TAGGED) != 0 && caps & (SEND | RECV) == 0 {
@@ -332,7 +333,7 @@ unsafe fn meet_domain(
 ) -> Result<(), Refused> {
     let old = version < (1 << 16 | 5);
     let Some(hints) = hints else {
-        // Before 1.5, a program that says nothing means memory as FI_MR_SCALABLE has it.
+        // Before 1.5, a program without hints means memory as in FI_MR_SCALABLE.
         if old {
             answer.mr_mode = MR_SCALABLE;
         }
@@ -369,7 +370,7 @@ unsafe fn meet_domain(
         FI_AV_MAP | FI_AV_TABLE => answer.av_type = hints.av_type,
         _ => return Err("domain_attr->av_type"),
     }
-    // FI_MR_BASIC asks for virtual addresses without a bit for them; FI_MR_SCALABLE is what we have anyway.
+    // FI_MR_BASIC asks for virtual addresses without a bit for them; FI_MR_SCALABLE is what the provider has anyway.
     match hints.mr_mode {
         MR_BASIC => return Err("domain_attr->mr_mode (FI_MR_BASIC: ask by the single bits)"),
         MR_SCALABLE => answer.mr_mode = MR_SCALABLE,
@@ -457,7 +458,7 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
     Ok(())
 }
 
-/// `data_progress`, which newer headers have within a union at the same place.
+/// `data_progress`, which newer headers have in a union at the same place.
 fn data_progress(attr: &fi_domain_attr) -> u32 {
     // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions, inside of the same structure.
     unsafe { *(&raw const attr.control_progress).add(1) }
@@ -472,7 +473,7 @@ fn set_data_progress(attr: &mut fi_domain_attr, progress: u32) {
     }
 }
 
-/// The primary capabilities; an endpoint without any is of no use.
+/// The primary capabilities. An endpoint needs at least one.
 pub const fn primary(caps: u64) -> u64 {
     caps & PRIMARY
 }

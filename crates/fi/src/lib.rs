@@ -1,25 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge-fi`: a libfabric provider, named `selvedge`, through which stock MPI libraries use the NIC.
 //!
-//! libfabric loads it from the directory that `FI_PROVIDER_PATH` names and calls [`fi_prov_ini`]. What libfabric's
-//! headers call an object (a fabric, a domain, ...) is here a structure that begins with libfabric's own and a table of
-//! functions; each file has one kind of object.
+//! libfabric loads it from the directory that `FI_PROVIDER_PATH` names and calls [`fi_prov_ini`]. An object of
+//! libfabric (a fabric, a domain, ...) is a structure here that begins with libfabric's own structure and a table of
+//! functions. Each file has one kind of object.
 //!
 //! | file | what |
 //! |---|---|
-//! | [`ffi`], [`constants`] | libfabric's C types, from its headers; its flags and error numbers, in one width |
-//! | [`loader`] | what is called of the libfabric that loaded us |
-//! | [`info`], [`name`] | `fi_getinfo`: what the provider is, held against what a program asks for; nodes and services |
-//! | [`fabric`], [`domain`], [`queue`], [`address`], [`completion`], [`counter`], [`region`], [`endpoint`] | the objects |
-//! | [`message`], [`rma`], [`atomic`], [`deferred`] | the data transfer functions: arguments to operations ([`arguments`]) |
-//! | [`at_hand`] | the shortest way of the usual messages |
+//! | [`ffi`], [`constants`] | libfabric's C types from its headers; its flags and error numbers in one width |
+//! | [`loader`] | the functions of the libfabric that loaded the provider |
+//! | [`info`], [`name`] | `fi_getinfo`: the provider's attributes, matched with a program's hints; nodes and services |
+//! | [`fabric`], [`domain`], [`queue`], [`address`] | the objects |
+//! | [`completion`], [`counter`], [`region`], [`endpoint`] | more objects |
+//! | [`message`], [`rma`], [`atomic`], [`deferred`] | data transfer: from C arguments ([`arguments`]) to operations |
+//! | [`at_hand`] | the fast path of common messages |
 //! | [`core`] | the domain's NIC and everything in flight: sends, receives, progress |
 //!
-//! One lock for each domain, left out where the program promises to use a domain from one thread at a time, and as long as its process
-//! has one. A receive is a match entry of the NIC, an unexpected message an unexpected header, a registered region an entry under its
-//! key, a counter a counting event, deferred work a triggered operation.
+//! Each domain has one lock. It is left out if the program promises to use the domain from one thread at a time, and
+//! while the process has only one thread. A receive is a match entry of the NIC, an unexpected message an unexpected
+//! header, a registered region an entry under its key, a counter a counting event, and deferred work a triggered
+//! operation.
 
-// Who calls is C: its pointers are its promise.
+// The callers are C, so they guarantee their pointers by libfabric's rules.
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments, clippy::missing_safety_doc)]
 
 pub mod address;
@@ -46,7 +48,7 @@ pub mod rma;
 
 use std::sync::OnceLock;
 
-/// A structure of C that is made once and only read.
+/// A C structure that is made once and only read.
 struct Table<T>(T);
 // SAFETY: the table is never written after it was made.
 unsafe impl<T> Send for Table<T> {}
@@ -58,7 +60,7 @@ pub const PROVIDER_VERSION: u32 = 1 << 16;
 /// Its name.
 pub const NAME: &std::ffi::CStr = c"selvedge";
 
-/// What libfabric calls in a provider that it loaded.
+/// libfabric calls this after it has loaded the provider.
 #[unsafe(no_mangle)]
 pub extern "C" fn fi_prov_ini() -> *mut ffi::fi_provider {
     static PROVIDER: OnceLock<Table<ffi::fi_provider>> = OnceLock::new();

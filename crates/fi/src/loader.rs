@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The libfabric that loaded this provider, and what is called of it.
+//! The libfabric that loaded this provider, and the functions of it that the provider calls.
 //!
-//! Nothing is linked: a machine may have several libfabrics (the system's, one in each MPI), and the provider must speak
-//! to the one that loaded it. It is found among the libraries of this process: the one that offers `fi_version`. Its
-//! number is what the provider says that it was made for; the structures that are used have been the same since 1.17.
+//! The provider is linked to no libfabric: a machine may have several (the system's, one in each MPI), and the provider
+//! must call the one that loaded it. That is the library of this process that offers `fi_version`. The provider reports
+//! that version as the one that it was made for; the structures in use have been the same since 1.17.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use crate::ffi::{fi_info, fi_log_level, fi_log_subsys, fi_provider};
 
 /// The functions.
 pub struct Library {
-    /// As `fi_version` gives it: major << 16 | minor.
+    /// The result of `fi_version`: major << 16 | minor.
     pub version: u32,
     pub dupinfo: unsafe extern "C" fn(*const fi_info) -> *mut fi_info,
     pub freeinfo: unsafe extern "C" fn(*mut fi_info),
@@ -22,14 +22,14 @@ pub struct Library {
     >,
 }
 
-/// The library; None where there is none.
+/// The library; None if there is none.
 pub fn library() -> Option<&'static Library> {
     static LIBRARY: OnceLock<Option<Library>> = OnceLock::new();
     LIBRARY.get_or_init(find).as_ref()
 }
 
 fn find() -> Option<Library> {
-    // SAFETY: the handle is good for the rest of the process: it is never closed, and who loaded us stays.
+    // SAFETY: the handle is never closed, so it stays valid; the library that loaded the provider stays loaded.
     unsafe {
         let mut handle = libc::RTLD_DEFAULT;
         if libc::dlsym(handle, c"fi_version".as_ptr()).is_null() {
@@ -57,11 +57,11 @@ fn find() -> Option<Library> {
     }
 }
 
-/// Of the libraries of this process, stops at the first whose name says libfabric and that offers `fi_version`; its handle
-/// goes to `found`.
+/// Called for each library of this process. It stops at the first whose name contains libfabric and that offers
+/// `fi_version`, and stores its handle in `found`.
 unsafe extern "C" fn offers_fi_version(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    // SAFETY: the linker gives a structure whose name is a C string or null, and the pointer that `dl_iterate_phdr` was called with: a
-    // structure of its caller's frame.
+    // SAFETY: the linker passes a structure whose name is a C string or null. The last argument is the pointer that
+    // `dl_iterate_phdr` was called with, to a value in its caller's frame.
     unsafe {
         let name = (*info).dlpi_name;
         if name.is_null() || !CStr::from_ptr(name).to_bytes().windows(9).any(|part| part == b"libfabric") {
@@ -76,7 +76,7 @@ unsafe extern "C" fn offers_fi_version(info: *mut libc::dl_phdr_info, _: usize, 
     }
 }
 
-/// Says something in libfabric's log (`FI_LOG_LEVEL`), under the provider's name.
+/// Writes a line to libfabric's log (`FI_LOG_LEVEL`) under the provider's name.
 pub fn say(level: fi_log_level, what: std::fmt::Arguments<'_>) {
     let Some(Library { log_enabled: Some(enabled), log: Some(log), .. }) = library() else { return };
     let provider = crate::fi_prov_ini();
@@ -89,13 +89,13 @@ pub fn say(level: fi_log_level, what: std::fmt::Arguments<'_>) {
     }
 }
 
-/// A line about something that was refused or went wrong, with what to do about it.
+/// A log line about a refusal or an error, with advice.
 #[macro_export]
 macro_rules! warn_line {
     ($($part:tt)*) => { $crate::loader::say($crate::ffi::FI_LOG_WARN, format_args!($($part)*)) };
 }
 
-/// A line for who looks for the reason of an answer.
+/// A log line that explains an answer.
 #[macro_export]
 macro_rules! info_line {
     ($($part:tt)*) => { $crate::loader::say($crate::ffi::FI_LOG_INFO, format_args!($($part)*)) };

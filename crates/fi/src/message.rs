@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Messages: `fi_send`, `fi_tsend`, `fi_recv`, `fi_trecv` and their many forms (fi_msg(3), fi_tagged(3)).
 //!
-//! Each form is brought to one [`Message`] or one [`Wanted`]; nothing is decided here but which flags go together.
+//! Each form becomes one [`Message`] or one [`Wanted`]. This file only decides which flags go together.
 
 use std::ffi::c_void;
 use std::ptr::null_mut;
@@ -18,7 +18,7 @@ use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 use crate::object::{Held, Ops};
 
-/// Where `ALONE`, a domain's calls are never made at once, by the program's promise.
+/// `ALONE`: the program promises that calls into a domain never overlap.
 const fn plain<const ALONE: bool>() -> Ops<fi_ops_msg> {
     Ops(fi_ops_msg {
         size: size_of::<fi_ops_msg>(),
@@ -60,12 +60,12 @@ pub fn tagged_ops(alone: bool) -> *mut fi_ops_tagged {
     (&raw const TAGGED_OPS[usize::from(alone)].0).cast_mut()
 }
 
-/// Flags that a send may have.
+/// The flags that a send may have.
 const SEND_FLAGS: u64 = TRANSFER_FLAGS | INJECT | REMOTE_CQ_DATA | MATCH_COMPLETE;
-/// Flags that a receive may have.
+/// The flags that a receive may have.
 const RECV_FLAGS: u64 = COMPLETION | MORE | MULTI_RECV | PEEK | CLAIM | DISCARD | TRIGGER;
 
-/// A send of any form. `flags` are the operation's; a completion is made if `wanted`.
+/// A send of any form. `flags` are those of the operation; it makes a completion if `wanted`.
 #[inline(always)]
 unsafe fn post_send(
     held: &mut Held<'_, Endpoint>,
@@ -130,7 +130,7 @@ unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
     unsafe {
         let handle = Endpoint::of(ep);
         let mut held = handle.lock();
-        // Where nobody else calls all of it has been tried.
+        // With a single caller the fast path without the lock has already tried this.
         if !handle.is_alone() && at_hand::left_in_turn(&mut held, easy, &sent) {
             return 0;
         }
@@ -273,9 +273,9 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     }
 }
 
-/// Entry points for messages of one piece: what is at hand is tried first, the most usual before all. The rest is a jump to a function of the
-/// same arguments, which all lie where they came, so that the usual way moves none of them. That the address of such a function is
-/// kept, too, lets the compiler make it of no other form.
+/// Entry points for messages of one piece. The fast path ([`crate::at_hand`]) comes first, its most common case before
+/// all others. The rest is a jump to a function with the same arguments, so that the fast path leaves all of them in
+/// their registers. The address of that function is stored, so the compiler cannot change its signature.
 macro_rules! sends {
     ($(fn $name:ident($ep:ident: *mut fid_ep, $($arg:ident: $type:ty,)*) { $easy:expr, $sent:expr })*) => {$(
         unsafe extern "C" fn $name<const ALONE: bool>($ep: *mut fid_ep, $($arg: $type),*) -> isize {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Names that programs agree on before they run: a node and a service (fi_getinfo(3)).
 //!
-//! The node is this machine, by any name or address of its own; the service is a number, as a port is. Who opens an endpoint
-//! with such a name as its source binds the number ([`Core::bind`]); who inserts the name into an address vector gets the
-//! endpoint behind it ([`Core::resolve`]), so the endpoint has to be there by then.
+//! The node is this machine, by any of its names or addresses. The service is a number, like a port. An endpoint that
+//! is opened with such a name as its source is bound to the number ([`Core::bind`]). A name that is inserted into an
+//! address vector becomes the address of the endpoint that is bound to it ([`Core::resolve`]), so that endpoint must
+//! exist by then.
 
 use std::ffi::{CStr, c_char, c_int};
 use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
@@ -15,10 +16,10 @@ use crate::constants::*;
 use crate::core::Core;
 use crate::warn_line;
 
-/// The name that a program's strings make; null: this machine, and any number.
+/// The name from a program's strings; null: this machine, and any number.
 ///
 /// # Safety
-/// C strings, or null.
+/// Both are C strings, or null.
 pub unsafe fn of(node: *const c_char, service: *const c_char, is_numeric: bool) -> Result<Address, String> {
     let [node, service] = [node, service].map(|text| match text.is_null() {
         true => None,
@@ -48,13 +49,13 @@ fn addresses_of(node: &str) -> Result<Vec<IpAddr>, String> {
     Ok(found.map(|address| address.ip()).collect())
 }
 
-/// Whether packets to this address come back here: then a socket can have it.
+/// Whether packets to this address come back to this machine. Then a socket can be bound to it.
 fn is_own(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 
 impl Core {
-    /// Binds an endpoint to the name that is to be its source; `None`: it needs none. `Err`: an error of libfabric's.
+    /// Binds an endpoint to its source name; `None`: it needs none. `Err`: a libfabric error.
     pub fn bind(&self, endpoint: u16, name: &Address) -> Result<Option<Service>, c_int> {
         let Some(service) = name.service().map_err(|why| {
             warn_line!("an endpoint cannot have this source address: {why}");
@@ -71,7 +72,7 @@ impl Core {
         })
     }
 
-    /// The endpoint that has a name; other addresses stay as they are. `Err`: why there is none.
+    /// The endpoint that is bound to a name; other addresses stay as they are. `Err`: why there is none.
     pub fn resolve(&self, address: Address) -> Result<Address, String> {
         if !address.is_name() {
             return Ok(address);

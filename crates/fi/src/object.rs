@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What all objects have in common: libfabric's head, how a C pointer becomes an object again, what the domain's lock guards, and
-//! the functions that an object does not offer.
+//! The common part of all objects: libfabric's head, the way from a C pointer to the object, the state under the
+//! domain's lock, and the functions that an object does not offer.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
@@ -13,16 +13,18 @@ use crate::core::Core;
 use crate::domain::{Domain, Turn};
 use crate::ffi::{fi_ops, fid};
 
-/// An object of a domain, as the program holds it: an endpoint, a completion queue, an address vector, a region.
+/// An object of a domain: an endpoint, a completion queue, an address vector or a region. The program has a pointer to
+/// it.
 ///
 /// Several threads may call with the same object, so only `&Object` is ever made from the program's pointer.
 ///
-/// 1. The head, the domain and `fixed` are set before the program gets the pointer. What changes later in `fixed` is atomic.
-/// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] is the way there; an operation that takes no lock
-///    ([`Domain::alone`]) goes by [`Object::guarded`].
+/// 1. The head, the domain and `fixed` are set before the program gets the pointer. Whatever changes later in `fixed`
+///    is atomic.
+/// 2. `guarded` belongs to the holder of the domain's lock. [`Object::lock`] takes the lock; an operation that needs
+///    none ([`Domain::alone`]) uses [`Object::guarded`].
 #[repr(C)]
 pub struct Object<Head, Fixed, Guarded> {
-    /// First: the program's pointer points here.
+    /// The first field, because the program's pointer points here.
     pub head: Head,
     pub domain: *mut Domain,
     /// The objects that depend on this one.
@@ -36,10 +38,10 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
         Box::new(Object { head, domain, uses: Uses::default(), fixed, guarded: UnsafeCell::new(guarded) })
     }
 
-    /// The object behind a pointer of the program's.
+    /// The object behind the program's pointer.
     ///
     /// # Safety
-    /// The pointer is to an object of this type that is open, and that the program does not close before the call returns.
+    /// The pointer is to an open object of this type, which the program does not close before the call returns.
     #[inline(always)]
     pub unsafe fn of<'a, Pointer>(pointer: *mut Pointer) -> &'a Self {
         // SAFETY: the object is open by this function's contract. No `&mut` to it exists: those are made by the thread that closes it.
@@ -53,7 +55,8 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
         unsafe { &*self.domain }
     }
 
-    /// What the lock guards. Only the holder of the lock may use the pointer, or a thread that needs no lock ([`Domain::core_alone`]).
+    /// The state under the lock. Only the holder of the lock may use the pointer, or a thread that needs no lock
+    /// ([`Domain::core_alone`]).
     #[inline(always)]
     pub fn guarded(&self) -> *mut Guarded {
         self.guarded.get()
@@ -66,8 +69,8 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
     }
 }
 
-/// The domain's lock, held for one of its objects: access to the domain's core, and to what is guarded of the object. One at a time:
-/// the core reaches objects by pointers of its own.
+/// The domain's lock, held for one of its objects. It gives access to the domain's core and to the object's state, one
+/// at a time, because the core reaches objects by its own pointers.
 pub struct Held<'a, Guarded> {
     turn: Turn<'a>,
     guarded: *mut Guarded,
@@ -90,7 +93,7 @@ impl<'a, Guarded> Held<'a, Guarded> {
     /// The core and the object's state at once.
     ///
     /// # Safety
-    /// While both are used the core calls no function that reaches this object by a pointer of its own.
+    /// While both are used, the core calls no function that reaches this object by a pointer of its own.
     #[inline(always)]
     pub unsafe fn both(&mut self) -> (&mut Core, &mut Guarded) {
         // SAFETY: the lock is held, so no other thread has a reference; this thread's core does not reach the object, by this function's
@@ -119,10 +122,11 @@ pub fn head(class: u32, context: *mut c_void, ops: &'static fi_ops) -> fid {
     fid { fclass: class as usize, context, ops: ptr::from_ref(ops).cast_mut() }
 }
 
-/// A table of functions of the whole program's life.
+/// A table of functions that lives as long as the program.
 #[repr(transparent)]
 pub struct Ops<T>(pub T);
-// SAFETY: the tables of libfabric hold a size and pointers to functions. They are never written after the program's start.
+// SAFETY: the tables of libfabric hold a size and pointers to functions. They are never written after the program's
+// start.
 unsafe impl<T> Sync for Ops<T> {}
 
 /// The object's table: how it is closed, bound, controlled.
@@ -154,13 +158,13 @@ unsafe extern "C" fn no_ops_open(_: *mut fid, _: *const c_char, _: u64, _: *mut 
     -ENOSYS
 }
 
-/// The entries of a table that newer headers of libfabric have and this provider does not: none.
+/// The unset entries of a table that newer libfabric headers have and this provider does not implement.
 pub const fn rest<T: Copy>() -> T {
     // SAFETY: it is called for libfabric's tables only. They hold a size and `Option`s of functions, and all zeroes are valid for both.
     unsafe { std::mem::zeroed() }
 }
 
-/// Between looks of a wait: first nothing, then the core is given away, then short sleeps.
+/// The pause between polls of a wait: first none, then a yield of the core, then short sleeps.
 #[derive(Default)]
 pub struct Pause(u32);
 
@@ -175,7 +179,7 @@ impl Pause {
     }
 }
 
-/// How many objects depend on one, which is not closed before.
+/// The number of objects that depend on one. It is not closed before they are.
 #[derive(Default)]
 pub struct Uses(AtomicU32);
 

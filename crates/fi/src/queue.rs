@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Event queues (fi_eq(3)). Nothing here is asynchronous but what a program writes itself (`fi_eq_write`).
+//! Event queues (fi_eq(3)). They only hold what a program writes itself (`fi_eq_write`), because nothing here is
+//! asynchronous.
 
 use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
@@ -12,7 +13,7 @@ use crate::ffi::*;
 use crate::object::{self, Ops, Uses};
 use crate::warn_line;
 
-/// The most that one event carries.
+/// The longest event.
 const EVENT_BYTES_MAX: usize = 4096;
 
 #[repr(C)]
@@ -67,8 +68,8 @@ pub unsafe extern "C" fn open(
 }
 
 unsafe fn of<'a>(eq: *mut fid_eq) -> &'a EventQueue {
-    // SAFETY: the pointer is to an event queue that is open, as fi_eq(3) has it. Its events are behind a mutex, and only atomics change
-    // beside them.
+    // SAFETY: by fi_eq(3) the pointer is to an open event queue. Its events are behind a mutex, and everything else
+    // that changes is atomic.
     unsafe { &*eq.cast::<EventQueue>() }
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registered memory (fi_mr(3)): match entries of the NIC under the region's key, for those who write or compute
-//! there, those who read, and those who do both at once. Addresses of remote operations are offsets into the region.
+//! Registered memory (fi_mr(3)): match entries of the NIC under the region's key, for writers, for readers, and for
+//! operations that do both. Addresses of remote operations are offsets into the region.
 
 use std::ffi::{c_int, c_void};
 
@@ -20,13 +20,13 @@ const ACCESS: u64 = SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE;
 /// A registered region as the program holds it.
 pub type Handle = Object<fid_mr, (), Region>;
 
-/// What the domain's lock guards of a region.
+/// The part that the domain's lock guards.
 pub struct Region {
     start: u64,
     length: u64,
     access: u64,
     key: u64,
-    /// Entries for writers, readers, and those who do both at once; each has a second one where it counts.
+    /// Entries for writers, for readers, and for operations that do both. Each has a second one if it counts.
     entries: [Option<u32>; 6],
     counters: [*mut Counter; 2],
     enabled: bool,
@@ -111,7 +111,7 @@ unsafe fn register(
         }
         let domain = fid.cast::<Domain>();
         let key = {
-            // In one turn: no other thread claims the key in between.
+            // Under one lock, so that no other thread claims the key in between.
             let mut core = (*domain).core();
             let key = if (*domain).provider_keys { core.new_key() } else { requested_key };
             if !core.claim_key(key) {
@@ -145,8 +145,8 @@ unsafe fn register(
 }
 
 impl Region {
-    /// Lets others at the memory; where they are already, by new entries with the counters of now. The old ones go when the
-    /// new ones are there.
+    /// Links the region's entries, so that others can access the memory. If entries are linked already, new ones with
+    /// the current counters replace them. The old ones are unlinked after the new ones are there.
     fn enable(&mut self, core: &mut Core) -> c_int {
         let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
         let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
@@ -156,7 +156,7 @@ impl Region {
                 continue;
             }
             let operations = operations[place];
-            // What fetches counts as a read (fi_endpoint(3)).
+            // A fetching atomic counts as a read (fi_endpoint(3)).
             let index = place.min(1);
             // SAFETY: a counter refuses to close while something is bound to it.
             let counter = unsafe {
@@ -208,7 +208,8 @@ impl Region {
     }
 }
 
-/// Endpoints have other counters of others' accesses than before: regions without their own count there now.
+/// Called when endpoints have changed their counters for others' accesses. Regions without their own counter then count
+/// at the new ones.
 pub fn recount(core: &mut Core) -> c_int {
     let mut outcome = 0;
     for region in core.regions.clone() {
@@ -280,7 +281,7 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
     }
 }
 
-/// fi_mr_map_raw: a raw key is the key.
+/// fi_mr_map_raw: the raw key is the key itself.
 pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
     // SAFETY: fi_mr_map_raw(3): the structure is the program's, and its pointers are to so many bytes, or null.
     unsafe {

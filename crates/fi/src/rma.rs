@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Reads and writes of registered memory (fi_rma(3)): each form is brought to one [`Transfer`].
+//! Reads and writes of registered memory (fi_rma(3)). Each form becomes one [`Transfer`].
 
 use std::ffi::c_void;
 use std::slice;
@@ -75,7 +75,7 @@ unsafe fn start(
     }
 }
 
-/// With the endpoint's own flags.
+/// An operation with the endpoint's own flags.
 unsafe fn default(
     ep: *mut fid_ep,
     write: bool,
@@ -193,7 +193,7 @@ unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_rma, flags: u6
     unsafe { flagged(ep, true, &*msg, flags) }
 }
 
-/// Without a completion; the buffer is the program's again at once.
+/// A write without a completion. The program may reuse the buffer when the call returns.
 unsafe fn injected(
     ep: *mut fid_ep,
     buf: *const c_void,

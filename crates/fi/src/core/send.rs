@@ -480,7 +480,7 @@ pub(super) fn token_entry(token: u32, start: u64, length: usize, number: usize) 
 
 #[inline(always)]
 unsafe fn copy_in(pieces: &[iovec], to: *mut u8) {
-    // SAFETY: the caller's.
+    // SAFETY: the only caller passes the program's readable pieces, and a slot with room for the sum of their lengths.
     unsafe {
         match pieces {
             [piece] => copy::short(piece.iov_base.cast(), to, piece.iov_len),
