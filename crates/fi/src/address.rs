@@ -77,8 +77,8 @@ impl Address {
     /// # Safety
     /// `from` is readable for `length` bytes, or null.
     pub unsafe fn read(from: *const c_void, length: usize) -> Option<Address> {
-        // SAFETY: `from` has `length` bytes by this function's contract, and an address has as many. It is made of integers, which any
-        // bytes are values of.
+        // SAFETY: `from` has `length` bytes by this function's contract, and an address has as many. It is made of
+        // integers, which any bytes are values of.
         (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
     }
 
@@ -185,7 +185,8 @@ pub unsafe extern "C" fn open(
     av: *mut *mut fid_av,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av_open: the domain is open; the attributes are the program's, or null, and it has room for the pointer.
+    // SAFETY: fi_av_open: the domain is open; the attributes are the program's, or null, and it has room for the
+    // pointer.
     unsafe {
         let domain = domain.cast::<Domain>();
         if let Some(attr) = attr.as_mut() {
@@ -226,8 +227,8 @@ unsafe extern "C" fn insert(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's `count` addresses and its room for as many numbers, or
-    // null.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's `count` addresses and its room for as
+    // many numbers, or null.
     unsafe {
         let addresses = (0..count).map(|index| Ok(addr.cast::<Address>().add(index).read_unaligned()));
         insert_all(av, addresses, fi_addr, flags, context)
@@ -243,7 +244,8 @@ unsafe extern "C" fn insertsvc(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for a number, or null.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for a number,
+    // or null.
     unsafe {
         if service.is_null() {
             return -EINVAL;
@@ -263,7 +265,8 @@ unsafe extern "C" fn insertsym(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for as many numbers, or null.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's C strings and its room for as many
+    // numbers, or null.
     unsafe {
         if node.is_null() || service.is_null() {
             return -EINVAL;
@@ -287,8 +290,8 @@ unsafe fn insert_all(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_av(3): the vector is open; there is room for as many numbers as addresses, or null, and with FI_SYNC_ERR for as many
-    // errors. The core holds no pointer to a vector, so `both` may be used.
+    // SAFETY: fi_av(3): the vector is open; there is room for as many numbers as addresses, or null, and with
+    // FI_SYNC_ERR for as many errors. The core holds no pointer to a vector, so `both` may be used.
     unsafe {
         if flags & !(MORE | SYNC_ERR) != 0 {
             return -EBADFLAGS;
@@ -338,7 +341,8 @@ impl AddressVector {
 }
 
 unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int {
-    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The core holds no pointer to a vector.
+    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The core holds no pointer to a
+    // vector.
     unsafe {
         if flags != 0 {
             return -EBADFLAGS;
@@ -357,7 +361,8 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
 }
 
 unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_void, addrlen: *mut usize) -> c_int {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's room of so many bytes; no more is written.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's room of so many bytes; no more is
+    // written.
     unsafe {
         let mut held = Handle::of(av).lock();
         let entries = &held.state().entries;
@@ -383,8 +388,8 @@ pub unsafe fn give(address: &Address, to: *mut c_void, room: *mut usize) -> bool
 }
 
 unsafe extern "C" fn straddr(_: *mut fid_av, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {
-    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's address and its room for `*len` characters; no more is
-    // written.
+    // SAFETY: fi_av(3): the vector is open, and the pointers are to the program's address and its room for `*len`
+    // characters; no more is written.
     unsafe {
         let address = addr.cast::<Address>().read_unaligned();
         let text = match address.is_name() {
@@ -409,8 +414,8 @@ unsafe extern "C" fn bind(_: *mut fid, _: *mut fid, _: u64) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the vector was made by `open`, and no other thread uses it any more. No endpoint is bound to it, and the core
-    // holds no pointer to a vector.
+    // SAFETY: fi_close: the vector was made by `open`, and no other thread uses it any more. No endpoint is bound to
+    // it, and the core holds no pointer to a vector.
     unsafe {
         let handle = Handle::of(fid);
         if handle.uses.any() {

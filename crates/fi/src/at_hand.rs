@@ -116,8 +116,9 @@ pub unsafe fn left_in_turn(held: &mut Held<'_, Endpoint>, easy: Easy, sent: &Sen
 
 #[inline(always)]
 unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Easy, sent: &Sent) -> bool {
-    // SAFETY: the buffer is the program's, by this function's contract. Operations are easy only where the endpoint is enabled, so it has
-    // a vector, and has a queue if `tx_told`. The lock is held or not needed, so nobody else uses either.
+    // SAFETY: the buffer is the program's, by this function's contract. Operations are easy only where the endpoint is
+    // enabled, so it has a vector, and has a queue if `tx_told`. The lock is held or not needed, so nobody else uses
+    // either.
     unsafe {
         let Some(brief) = endpoint.brief(sent.dest) else { return false };
         let left = core.leave::<LENGTH>(brief.peer, (sent.buf.cast(), sent.len), || {

@@ -127,8 +127,8 @@ impl Call {
         results: &[fi_ioc],
         remote: &[fi_rma_ioc],
     ) -> isize {
-        // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion. With
-        // FI_TRIGGER the context is a `fi_triggered_context`.
+        // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+        // completion. With FI_TRIGGER the context is a `fi_triggered_context`.
         unsafe {
             let mut held = Endpoint::of(self.ep).lock();
             let endpoint = held.state();
@@ -210,7 +210,8 @@ unsafe extern "C" fn write(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -227,7 +228,8 @@ unsafe extern "C" fn writev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe {
         let Some(operands) = array(iov, count) else { return -(EINVAL as isize) };
         call.start(operands, &[], &[], &[fi_rma_ioc { addr, count: elements(operands), key }])
@@ -235,7 +237,8 @@ unsafe extern "C" fn writev(
 }
 
 unsafe extern "C" fn writemsg(ep: *mut fid_ep, msg: *const fi_msg_atomic, flags: u64) -> isize {
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(remote)) = (array(msg.msg_iov, msg.iov_count), array(msg.rma_iov, msg.rma_iov_count))
@@ -258,7 +261,8 @@ unsafe extern "C" fn inject(
 ) -> isize {
     let context = std::ptr::null_mut();
     let call = Call { ep, address, datatype, op, context, form: Form::Plain, flags: None, quiet: true };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe { call.start(&one(buf, count), &[], &[], &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -290,7 +294,8 @@ unsafe extern "C" fn readwrite(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe { call.start(&one(buf, count), &[], &one(result, count), &[fi_rma_ioc { addr, count, key }]) }
 }
 
@@ -310,7 +315,8 @@ unsafe extern "C" fn readwritev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Fetch, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe {
         let (Some(operands), Some(results)) = (array(iov, count), array(resultv.cast_const(), result_count)) else {
             return -(EINVAL as isize);
@@ -327,7 +333,8 @@ unsafe extern "C" fn readwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(results), Some(remote)) = (
@@ -358,7 +365,8 @@ unsafe extern "C" fn compwrite(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe {
         let remote = [fi_rma_ioc { addr, count, key }];
         call.start(&one(buf, count), &one(compare, count), &one(result, count), &remote)
@@ -384,7 +392,8 @@ unsafe extern "C" fn compwritev(
     context: *mut c_void,
 ) -> isize {
     let call = Call { ep, address, datatype, op, context, form: Form::Compare, flags: None, quiet: false };
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe {
         let (Some(operands), Some(comparands), Some(results)) =
             (array(iov, count), array(comparev, compare_count), array(resultv.cast_const(), result_count))
@@ -406,7 +415,8 @@ unsafe extern "C" fn compwritemsg(
     result_count: usize,
     flags: u64,
 ) -> isize {
-    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the completion.
+    // SAFETY: fi_atomic(3): the endpoint is open, and operands, results and the context are the program's until the
+    // completion.
     unsafe {
         let msg = &*msg;
         let (Some(operands), Some(comparands), Some(results), Some(remote)) = (

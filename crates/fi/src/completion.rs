@@ -69,7 +69,8 @@ impl Reading {
     /// There is room for one more entry.
     #[inline(always)]
     unsafe fn write(&mut self, completion: &Completion) {
-        // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's contract.
+        // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's
+        // contract.
         unsafe {
             self.to = write_entry(self.to, &completion.entry, self.entry_bytes);
             if !self.sources.is_null() {
@@ -296,7 +297,8 @@ pub unsafe extern "C" fn open(
     cq: *mut *mut fid_cq,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_cq_open(3): the domain is open; the attributes are the program's, or null, and it has room for the pointer.
+    // SAFETY: fi_cq_open(3): the domain is open; the attributes are the program's, or null, and it has room for the
+    // pointer.
     unsafe {
         let mut none = fi_cq_attr::default();
         let attr = attr.as_mut().unwrap_or(&mut none);
@@ -356,7 +358,8 @@ fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
 
 #[inline(always)]
 unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mut fi_addr_t) -> isize {
-    // SAFETY: fi_cq_read(3): the queue is open; the program has room for `count` entries, and for as many sources, or null.
+    // SAFETY: fi_cq_read(3): the queue is open; the program has room for `count` entries, and for as many sources, or
+    // null.
     unsafe {
         let handle = Handle::of(cq);
         let (queue, entry_bytes) = (handle.guarded(), handle.fixed.entry_bytes);
@@ -443,7 +446,8 @@ unsafe extern "C" fn sreadfrom(
     _cond: *const c_void,
     timeout: c_int,
 ) -> isize {
-    // SAFETY: fi_cq_sread(3): the queue is open; the program has room for `count` entries, and for as many sources, or null.
+    // SAFETY: fi_cq_sread(3): the queue is open; the program has room for `count` entries, and for as many sources, or
+    // null.
     unsafe {
         let Fixed { may_wait, signalled, .. } = &Handle::of(cq).fixed;
         if !may_wait {

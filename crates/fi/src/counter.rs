@@ -41,7 +41,8 @@ pub unsafe extern "C" fn open(
     cntr: *mut *mut fid_cntr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_cntr_open(3): the domain is open; the attributes are the program's, or null, and it has room for the pointer.
+    // SAFETY: fi_cntr_open(3): the domain is open; the attributes are the program's, or null, and it has room for the
+    // pointer.
     unsafe {
         let attr = attr.as_ref().copied().unwrap_or_default();
         if attr.events != FI_CNTR_EVENTS_COMP {
@@ -78,7 +79,8 @@ unsafe fn of<'a>(cntr: *mut fid_cntr) -> &'a Counter {
 
 impl Counter {
     pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while a counter of it is open, and this one is. Nobody makes a `&mut` to a domain.
+        // SAFETY: a domain refuses to close while a counter of it is open, and this one is. Nobody makes a `&mut` to a
+        // domain.
         unsafe { &*self.domain }
     }
 

@@ -36,7 +36,8 @@ type Outcome<T> = Result<T, c_int>;
 /// # Safety
 /// `arg` is what the command requires.
 pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
+    // it completes.
     unsafe {
         match command as u32 {
             FI_QUEUE_WORK => match arg.cast::<fi_deferred_work>().as_ref() {
@@ -64,7 +65,8 @@ pub unsafe fn control(domain: &Domain, command: c_int, arg: *mut c_void) -> c_in
 
 /// FI_QUEUE_WORK.
 unsafe fn queue(domain: &Domain, asked: &fi_deferred_work) -> Outcome<c_int> {
-    // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation says which pointer the union holds.
+    // SAFETY: fi_trigger(3): the work is the program's until it completes. Its type of operation says which pointer the
+    // union holds.
     unsafe {
         let trigger = reference(domain, asked.triggering_cntr)?.ok_or(EINVAL)?;
         let counter = reference(domain, asked.completion_cntr)?;
@@ -148,8 +150,8 @@ pub unsafe fn triggered(
 #[cold]
 unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, context: *mut c_void) -> Outcome<Work> {
     check_flags(flags, !0)?;
-    // SAFETY: fi_trigger(3): the context is a `fi_triggered_context`, whose type of event says what it holds. A counter is open as long
-    // as an endpoint is bound to it.
+    // SAFETY: fi_trigger(3): the context is a `fi_triggered_context`, whose type of event says what it holds. A counter
+    // is open as long as an endpoint is bound to it.
     unsafe {
         let asked = context.cast::<fi_triggered_context>().as_ref().ok_or(EINVAL)?;
         if asked.event_type != FI_TRIGGER_THRESHOLD {
@@ -221,7 +223,8 @@ unsafe fn send(
     flags: u64,
 ) -> Outcome<c_int> {
     check_flags(flags, REMOTE_CQ_DATA)?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
+    // it completes.
     unsafe {
         let mut held = endpoint(domain, ep, kind.flag() | SEND)?;
         let pieces = array(msg.msg_iov, msg.iov_count)?;
@@ -253,7 +256,8 @@ unsafe fn receive(
     flags: u64,
 ) -> Outcome<c_int> {
     check_flags(flags, 0)?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
+    // it completes.
     unsafe {
         let mut held = endpoint(domain, ep, kind.flag() | RECV)?;
         let mut source = None;
@@ -276,7 +280,8 @@ unsafe fn receive(
 
 unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) -> Outcome<c_int> {
     check_flags(op.flags, if write { REMOTE_CQ_DATA } else { 0 })?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
+    // it completes.
     unsafe {
         let right = if write { WRITE } else { READ };
         let mut held = endpoint(domain, op.ep, RMA | right)?;
@@ -306,7 +311,8 @@ unsafe fn atomic(
     results: &[fi_ioc],
 ) -> Outcome<c_int> {
     check_flags(flags, 0)?;
-    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until it completes.
+    // SAFETY: fi_trigger(3): the endpoint and the counters are open, and what the work points to is the program's until
+    // it completes.
     unsafe {
         let right = if form == Form::Plain { WRITE } else { READ };
         let mut held = endpoint(domain, ep, ATOMIC | right)?;

@@ -186,7 +186,8 @@ impl Drop for Turn<'_> {
 /// A futex call: sleeps while the word has this value, or wakes so many sleepers.
 fn futex(word: &AtomicU32, operation: libc::c_int, value: u32) {
     let operation = operation | libc::FUTEX_PRIVATE_FLAG;
-    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory of ours.
+    // SAFETY: the word is borrowed for the call, so it is mapped; without a time limit the kernel reads no other memory
+    // of ours.
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), operation, value, std::ptr::null::<libc::timespec>()) };
 }
 
@@ -244,8 +245,8 @@ pub unsafe extern "C" fn open(
     domain: *mut *mut fid_domain,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_domain(3): the fabric is open, the information is libfabric's with its attributes, and the program has room for the
-    // pointer.
+    // SAFETY: fi_domain(3): the fabric is open, the information is libfabric's with its attributes, and the program has
+    // room for the pointer.
     unsafe {
         let Some(info) = info.as_ref() else { return -EINVAL };
         let Some(attr) = info.domain_attr.as_ref() else { return -EINVAL };

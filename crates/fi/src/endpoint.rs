@@ -158,8 +158,8 @@ pub unsafe extern "C" fn open(
     ep: *mut *mut fid_ep,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_endpoint(3): the domain is open, the information is libfabric's with its attributes, and the program has room for the
-    // pointer. The endpoint is made here, and given to the program when it is whole.
+    // SAFETY: fi_endpoint(3): the domain is open, the information is libfabric's with its attributes, and the program
+    // has room for the pointer. The endpoint is made here, and given to the program when it is whole.
     unsafe {
         let Some(info) = info.as_ref() else { return -EINVAL };
         if info.ep_attr.as_ref().is_some_and(|attr| attr.type_ != FI_EP_RDM) {
@@ -233,8 +233,8 @@ impl Held<'_, Endpoint> {
     /// The endpoint that this one is an alias of, or itself.
     fn base(&mut self) -> &mut Endpoint {
         let base = self.state().base;
-        // SAFETY: an endpoint refuses to close while it has an open alias, and the lock of their domain is held. The result borrows the
-        // guard, so no function of the core and no other reference to a state is alive.
+        // SAFETY: an endpoint refuses to close while it has an open alias, and the lock of their domain is held. The
+        // result borrows the guard, so no function of the core and no other reference to a state is alive.
         unsafe { &mut *base }
     }
 
@@ -560,7 +560,8 @@ impl Held<'_, Endpoint> {
         let head = fid_ep { fid, ..handle.head };
         let alias = Endpoint { aliases: Vec::new(), service: None, ..*self.state() };
         let made = Box::into_raw(Handle::make(head, handle.domain, Fixed { alone: handle.fixed.alone }, alias));
-        // SAFETY: the alias was made here and nobody else has it yet; `asked` holds a place for it, by this function's contract.
+        // SAFETY: the alias was made here and nobody else has it yet; `asked` holds a place for it, by this function's
+        // contract.
         unsafe {
             let alias = (*made).guarded();
             let refused = self.set_flags(alias, asked.flags);
@@ -617,7 +618,8 @@ impl Held<'_, Endpoint> {
     /// # Safety
     /// `endpoint` is an open endpoint of this domain.
     unsafe fn find_easy(&mut self, endpoint: *mut Endpoint) {
-        // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is borrowed.
+        // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is
+        // borrowed.
         unsafe { &mut *endpoint }.find_easy();
     }
 }

@@ -112,8 +112,8 @@ pub unsafe extern "C" fn getinfo(
     if flags & SOURCE != 0 && node.is_null() && service.is_null() {
         return -ENODATA;
     }
-    // SAFETY: fi_getinfo(3): the strings are C strings or null, the hints are whole or null. The answer comes from libfabric with all its
-    // attributes, and libfabric frees it.
+    // SAFETY: fi_getinfo(3): the strings are C strings or null, the hints are whole or null. The answer comes from
+    // libfabric with all its attributes, and libfabric frees it.
     unsafe {
         let name = match name::of(node, service, flags & NUMERICHOST != 0) {
             Ok(name) => name,
@@ -218,8 +218,8 @@ unsafe fn meet(answer: &mut fi_info, hints: &fi_info, version: u32) -> Result<()
     if hints.addr_format != FI_FORMAT_UNSPEC && hints.addr_format != ADDRESS_FORMAT {
         return Err("addr_format");
     }
-    // SAFETY: fi_getinfo(3): the attributes of the hints are the program's, or null. The answer has all of its own, and nobody else has
-    // it yet.
+    // SAFETY: fi_getinfo(3): the attributes of the hints are the program's, or null. The answer has all of its own, and
+    // nobody else has it yet.
     unsafe {
         meet_fabric(&mut *answer.fabric_attr, hints.fabric_attr.as_ref())?;
         meet_domain(&mut *answer.domain_attr, hints.domain_attr.as_ref(), version)?;
@@ -460,13 +460,14 @@ fn meet_rx(answer: &mut fi_rx_attr, hints: &fi_rx_attr, caps: u64) -> Result<(),
 
 /// `data_progress`, which newer headers have in a union at the same place.
 fn data_progress(attr: &fi_domain_attr) -> u32 {
-    // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions, inside of the same structure.
+    // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions, inside of the
+    // same structure.
     unsafe { *(&raw const attr.control_progress).add(1) }
 }
 
 fn set_data_progress(attr: &mut fi_domain_attr, progress: u32) {
-    // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions. The pointer is made from the whole
-    // structure, which is borrowed for writing.
+    // SAFETY: libfabric's structure has a field of this type after `control_progress` in all versions. The pointer is
+    // made from the whole structure, which is borrowed for writing.
     unsafe {
         let at = std::mem::offset_of!(fi_domain_attr, control_progress) + size_of::<u32>();
         std::ptr::from_mut(attr).cast::<u8>().add(at).cast::<u32>().write(progress);

@@ -126,7 +126,8 @@ unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
     if injects && sent.len > INJECT_BYTES {
         return -(EMSGSIZE as isize);
     }
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let handle = Endpoint::of(ep);
         let mut held = handle.lock();
@@ -154,7 +155,8 @@ unsafe fn default_send(
     data: Option<u64>,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let endpoint = held.state();
         let flags = endpoint.tx_flags;
@@ -171,7 +173,8 @@ unsafe fn flagged_send(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flags: 
     if flags & !SEND_FLAGS != 0 {
         return -(EBADFLAGS as isize);
     }
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         if total(pieces) > if flags & INJECT != 0 { INJECT_BYTES } else { MESSAGE_BYTES_MAX } {
@@ -231,7 +234,8 @@ unsafe fn post_receive(
 #[inline(always)]
 unsafe fn receive_one(ep: *mut fid_ep, posted: Posted) -> isize {
     let Posted { kind, buf, len, src, tag, ignore, context } = posted;
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let mut held = Endpoint::of(ep).lock();
         if at_hand::plain(held.state(), &posted).is_some_and(|plain| held.receive_plainly(plain)) {
@@ -251,7 +255,8 @@ unsafe fn default_receive(
     ignore: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let flags = held.state().rx_flags;
         post_receive(held, kind, pieces, src, tag, ignore, context, flags)
@@ -266,7 +271,8 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     if wrong {
         return -(EBADFLAGS as isize);
     }
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let Some(pieces) = array(msg.msg_iov, msg.iov_count) else { return -(EINVAL as isize) };
         post_receive(&mut Endpoint::of(ep).lock(), kind, pieces, msg.addr, msg.tag, msg.ignore, msg.context, flags)
@@ -281,8 +287,8 @@ macro_rules! sends {
         unsafe extern "C" fn $name<const ALONE: bool>($ep: *mut fid_ep, $($arg: $type),*) -> isize {
             #[inline(never)]
             unsafe extern "C" fn short($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
+                // program's until the completion.
                 unsafe {
                     match at_hand::left::<false, { length_of::A_CELL }>($ep, $easy, $sent) {
                         true => 0,
@@ -292,8 +298,8 @@ macro_rules! sends {
             }
             #[inline(never)]
             unsafe extern "C" fn longer($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
+                // program's until the completion.
                 unsafe {
                     match at_hand::left::<false, { length_of::MORE }>($ep, $easy, $sent) {
                         true => 0,
@@ -304,14 +310,14 @@ macro_rules! sends {
             #[inline(never)]
             #[allow(unused_variables)]
             unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
+                // program's until the completion.
                 unsafe { send_one($ep, $easy, $sent) }
             }
             #[used]
             static FORMS: [unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize; 3] = [short, longer, any];
-            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-            // completion.
+            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
+            // until the completion.
             unsafe {
                 match at_hand::left::<ALONE, { length_of::A_WORD }>($ep, $easy, $sent) {
                     true => 0,
@@ -329,14 +335,14 @@ macro_rules! receives {
             #[inline(never)]
             #[allow(unused_variables)]
             unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
-                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-                // completion.
+                // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
+                // program's until the completion.
                 unsafe { receive_one($ep, $posted) }
             }
             #[used]
             static FORM: unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize = any;
-            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
-            // completion.
+            // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
+            // until the completion.
             unsafe {
                 match at_hand::posted::<ALONE>($ep, $posted) {
                     true => 0,
@@ -411,7 +417,8 @@ unsafe extern "C" fn recvv(
     src: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_receive(&mut Endpoint::of(ep).lock(), Kind::Plain, pieces, src, 0, 0, context)
@@ -419,7 +426,8 @@ unsafe extern "C" fn recvv(
 }
 
 unsafe extern "C" fn recvmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe { flagged_receive(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
@@ -431,7 +439,8 @@ unsafe extern "C" fn sendv(
     dest: fi_addr_t,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_send(&mut Endpoint::of(ep).lock(), Kind::Plain, pieces, dest, 0, None, context)
@@ -439,7 +448,8 @@ unsafe extern "C" fn sendv(
 }
 
 unsafe extern "C" fn sendmsg(ep: *mut fid_ep, msg: *const fi_msg, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe { flagged_send(ep, Kind::Plain, &tagged_form(&*msg), flags) }
 }
 
@@ -515,7 +525,8 @@ unsafe extern "C" fn trecvv(
     ignore: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_receive(&mut Endpoint::of(ep).lock(), Kind::Tagged, pieces, src, tag, ignore, context)
@@ -523,7 +534,8 @@ unsafe extern "C" fn trecvv(
 }
 
 unsafe extern "C" fn trecvmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe { flagged_receive(ep, Kind::Tagged, &*msg, flags) }
 }
 
@@ -536,7 +548,8 @@ unsafe extern "C" fn tsendv(
     tag: u64,
     context: *mut c_void,
 ) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe {
         let Some(pieces) = array(iov, count) else { return -(EINVAL as isize) };
         default_send(&mut Endpoint::of(ep).lock(), Kind::Tagged, pieces, dest, tag, None, context)
@@ -544,6 +557,7 @@ unsafe extern "C" fn tsendv(
 }
 
 unsafe extern "C" fn tsendmsg(ep: *mut fid_ep, msg: *const fi_msg_tagged, flags: u64) -> isize {
-    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the completion.
+    // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's until the
+    // completion.
     unsafe { flagged_send(ep, Kind::Tagged, &*msg, flags) }
 }

@@ -44,14 +44,16 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
     /// The pointer is to an open object of this type, which the program does not close before the call returns.
     #[inline(always)]
     pub unsafe fn of<'a, Pointer>(pointer: *mut Pointer) -> &'a Self {
-        // SAFETY: the object is open by this function's contract. No `&mut` to it exists: those are made by the thread that closes it.
+        // SAFETY: the object is open by this function's contract. No `&mut` to it exists: those are made by the thread
+        // that closes it.
         unsafe { &*pointer.cast::<Self>() }
     }
 
     /// The domain, which cannot be closed before its objects ([`Domain::uses`]).
     #[inline(always)]
     pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while an object of it is open, and this object is. Nobody makes a `&mut` to a domain.
+        // SAFETY: a domain refuses to close while an object of it is open, and this object is. Nobody makes a `&mut` to
+        // a domain.
         unsafe { &*self.domain }
     }
 
@@ -85,8 +87,8 @@ impl<'a, Guarded> Held<'a, Guarded> {
     /// The object's state. It borrows the whole guard, so no function of the core runs meanwhile.
     #[inline(always)]
     pub fn state(&mut self) -> &mut Guarded {
-        // SAFETY: the lock is held, so no other thread has a reference. In this thread the core makes references to objects inside of
-        // its functions only, and none of them runs while this borrow of the guard lives.
+        // SAFETY: the lock is held, so no other thread has a reference. In this thread the core makes references to
+        // objects inside of its functions only, and none of them runs while this borrow of the guard lives.
         unsafe { &mut *self.guarded }
     }
 
@@ -96,8 +98,8 @@ impl<'a, Guarded> Held<'a, Guarded> {
     /// While both are used, the core calls no function that reaches this object by a pointer of its own.
     #[inline(always)]
     pub unsafe fn both(&mut self) -> (&mut Core, &mut Guarded) {
-        // SAFETY: the lock is held, so no other thread has a reference; this thread's core does not reach the object, by this function's
-        // contract. The core itself holds pointers to objects, not the objects.
+        // SAFETY: the lock is held, so no other thread has a reference; this thread's core does not reach the object,
+        // by this function's contract. The core itself holds pointers to objects, not the objects.
         (&mut self.turn, unsafe { &mut *self.guarded })
     }
 }
@@ -160,7 +162,8 @@ unsafe extern "C" fn no_ops_open(_: *mut fid, _: *const c_char, _: u64, _: *mut 
 
 /// The unset entries of a table that newer libfabric headers have and this provider does not implement.
 pub const fn rest<T: Copy>() -> T {
-    // SAFETY: it is called for libfabric's tables only. They hold a size and `Option`s of functions, and all zeroes are valid for both.
+    // SAFETY: it is called for libfabric's tables only. They hold a size and `Option`s of functions, and all zeroes are
+    // valid for both.
     unsafe { std::mem::zeroed() }
 }
 

@@ -45,8 +45,8 @@ pub unsafe extern "C" fn reg(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
-    // until the region is closed.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
+    // memory is its own until the region is closed.
     unsafe { register(fid, buf as u64, len as u64, access, offset, requested_key, flags, mr, context) }
 }
 
@@ -65,8 +65,8 @@ pub unsafe extern "C" fn regv(
         warn_line!("a region of {count} pieces is asked for; mr_iov_limit is 1");
         return -EINVAL;
     }
-    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
-    // until the region is closed.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
+    // memory is its own until the region is closed.
     unsafe {
         let piece = &*iov;
         register(fid, piece.iov_base as u64, piece.iov_len as u64, access, offset, requested_key, flags, mr, context)
@@ -74,8 +74,8 @@ pub unsafe extern "C" fn regv(
 }
 
 pub unsafe extern "C" fn regattr(fid: *mut fid, attr: *const fi_mr_attr, flags: u64, mr: *mut *mut fid_mr) -> c_int {
-    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
-    // until the region is closed.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
+    // memory is its own until the region is closed.
     unsafe {
         let Some(attr) = attr.as_ref() else { return -EINVAL };
         if attr.iface != FI_HMEM_SYSTEM {
@@ -100,8 +100,8 @@ unsafe fn register(
     mr: *mut *mut fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The memory is its own
-    // until the region is closed.
+    // SAFETY: fi_mr(3): the domain is open, the attributes are the program's, and it has room for the pointer. The
+    // memory is its own until the region is closed.
     unsafe {
         if (*fid).fclass != FI_CLASS_DOMAIN as usize || access & !ACCESS != 0 || offset != 0 {
             return -EINVAL;
@@ -213,8 +213,8 @@ impl Region {
 pub fn recount(core: &mut Core) -> c_int {
     let mut outcome = 0;
     for region in core.regions.clone() {
-        // SAFETY: a region takes itself off the list before it is closed, under the lock that is held here. `enable` makes match entries
-        // of the NIC and reaches no region but its own.
+        // SAFETY: a region takes itself off the list before it is closed, under the lock that is held here. `enable`
+        // makes match entries of the NIC and reaches no region but its own.
         let region = unsafe { &mut *region };
         if region.enabled {
             outcome = outcome.min(region.enable(core));
@@ -224,8 +224,8 @@ pub fn recount(core: &mut Core) -> c_int {
 }
 
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // SAFETY: fi_mr_bind(3): both objects are open, and the class in the head of one says what it is. `enable` reaches no region but its
-    // own.
+    // SAFETY: fi_mr_bind(3): both objects are open, and the class in the head of one says what it is. `enable` reaches
+    // no region but its own.
     unsafe {
         match (*bound).fclass as u32 {
             FI_CLASS_EP => 0,
@@ -250,7 +250,8 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_control(3): the region is open, and the argument is what the command asks for. `enable` reaches no region but its own.
+    // SAFETY: fi_control(3): the region is open, and the argument is what the command asks for. `enable` reaches no
+    // region but its own.
     unsafe {
         let handle = Handle::of(fid);
         match command as u32 {
@@ -295,7 +296,8 @@ pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the region was made by `register`, and no other thread uses it any more. `unlink` reaches no region.
+    // SAFETY: fi_close: the region was made by `register`, and no other thread uses it any more. `unlink` reaches no
+    // region.
     unsafe {
         let handle = Handle::of(fid);
         let mut held = handle.lock();

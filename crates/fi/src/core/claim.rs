@@ -24,7 +24,8 @@ pub struct Claimed {
 }
 
 impl Core {
-    /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops it.
+    /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops
+    /// it.
     pub fn peek(&mut self, wanted: &Wanted<'_>, claim: bool, discard: bool) -> isize {
         self.progress();
         // SAFETY: an endpoint that is open.

@@ -11,9 +11,9 @@
 //! | work | counted by |
 //! |---|---|
 //! | read, write or atomic of one command | its acknowledgement or reply |
-//! | the same of several commands, or with a notification | each command counts at a hidden counter; the last adds one to the program's |
+//! | the same of several commands, or with a notification | a hidden counter; its last count adds one to the program's |
 //! | small send | its acknowledgement; a target without room is tried again |
-//! | send above `lane_max` | the first count at a hidden counter: the bytes that the receive took, or the fetch of the payload |
+//! | send above `lane_max` | the first count at a hidden counter: bytes that the receive took, or a payload fetch |
 //! | receive | its delivery; the process that starts the receive copies an unexpected message into its buffer |
 //!
 //! Invariants
@@ -124,7 +124,7 @@ enum Counted {
     Always,
     /// Successes.
     Successes,
-    /// A success, if the hidden counter has this many successes.
+    /// A success, if the hidden counter has at least this many successes.
     From(u64),
 }
 

@@ -12,8 +12,7 @@
 //! receive ([`PORTAL_TOKEN`]), for reads ([`PORTAL_READ`]) and for fetching atomics ([`PORTAL_FETCH`]). Each endpoint
 //! adds three: tagged messages, untagged messages, and the notifications of writes with data.
 //!
-//! One lock guards the whole domain, unless the program promises to use one thread. Comments call the time during which
-//! a thread holds this lock its *turn*.
+//! The domain's lock guards all of this ([`crate::domain`]).
 //!
 //! Invariants
 //! 1. Messages between two endpoints are matched in the order in which they were sent, on every path. A delivery that
