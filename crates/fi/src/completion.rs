@@ -377,7 +377,7 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         if state.waiting != 0 {
             said = take(state, &mut reading);
             held.has_given();
-            // In virtual time completions are always queued first.
+            // In virtual time every completion goes through the queue. If one was read, the poll has found something.
             if held.rest == Rest::Poll && reading.left != count {
                 held.rest = Rest::Found;
             }

@@ -159,7 +159,7 @@ pub unsafe extern "C" fn open(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: fi_endpoint(3): the domain is open, the information is libfabric's with its attributes, and the program
-    // has room for the pointer. The endpoint is made here, and given to the program when it is whole.
+    // has room for the pointer. The endpoint is made here, and the program gets it when it is complete.
     unsafe {
         let Some(info) = info.as_ref() else { return -EINVAL };
         if info.ep_attr.as_ref().is_some_and(|attr| attr.type_ != FI_EP_RDM) {

@@ -245,7 +245,7 @@ unsafe fn set_addresses(
 ) -> Result<(), Refused> {
     let of_hints = |pick: fn(&fi_info) -> (*mut c_void, usize), field: Refused| {
         let given = hints.map(pick).filter(|(address, _)| !address.is_null());
-        // SAFETY: fi_getinfo(3): the address in the hints has so many bytes; it is not null.
+        // SAFETY: fi_getinfo(3): the address in the hints has the length that the hints say, and is not null.
         given.map(|(address, length)| unsafe { Address::read(address, length) }.ok_or(field)).transpose()
     };
     let source = match is_source {

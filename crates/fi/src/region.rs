@@ -284,7 +284,8 @@ unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) ->
 
 /// fi_mr_map_raw: the raw key is the key itself.
 pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
-    // SAFETY: fi_mr_map_raw(3): the structure is the program's, and its pointers are to so many bytes, or null.
+    // SAFETY: fi_mr_map_raw(3): the structure is the program's, and its pointers are to as many bytes as it says, or
+    // null.
     unsafe {
         let raw = &*raw;
         if raw.raw_key.is_null() || raw.key.is_null() || raw.key_size != 8 {

@@ -108,7 +108,7 @@ impl Flow {
         self.refused = Some(epoch);
     }
 
-    /// Makes the pause an eighth longer. So a sender wakes at most that fraction too late.
+    /// Starts a pause, and makes the next one an eighth longer. So a sender wakes at most that fraction too late.
     fn rest(&mut self, longest: Duration) {
         self.again_at = Some(Instant::now() + self.pause);
         self.pause = (self.pause + self.pause / 8).min(longest);

@@ -193,7 +193,7 @@ pub struct Core {
     round: u32,
     /// A message was enqueued in a ring since the last poll.
     sent: bool,
-    /// A poll found nothing, and nothing has come since.
+    /// The program has polled since it last sent something, and no message has come since.
     awaits: bool,
     answers: answer::Answers,
     /// The last message filled the last posted receive of its portal table entry, and no receive was posted since.
