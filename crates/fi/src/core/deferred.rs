@@ -11,7 +11,7 @@
 //! | work | counted by |
 //! |---|---|
 //! | read, write or atomic of one command | its acknowledgement or reply |
-//! | the same of several commands, or with a notification | a hidden counter; its last count adds one to the program's |
+//! | the same of several commands, or with a notification | a hidden counter; its last count adds one to the real one |
 //! | small send | its acknowledgement; a target without room is tried again |
 //! | send above `lane_max` | the first count at a hidden counter: bytes that the receive took, or a payload fetch |
 //! | receive | its delivery; the process that starts the receive copies an unexpected message into its buffer |
