@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The memory behind `selvedge_alloc`: a heap of this process in a file that its peers map too, so that they reach
-//! what lies in it in place.
+//! The memory behind `selvedge_alloc`: a heap of this process in a file that its peers map too. So the peers access the
+//! heap directly.
 //!
-//! Two tiers. Up to 16 KiB, blocks of 64 bytes come in powers of two from the buddy system of `selvedge_nic`, which
-//! runs in regions of 1 MiB. Above, runs of whole 4 KiB pages of exactly the length needed: a buddy's rounding would
-//! waste up to half of every large buffer. Regions are such runs as well. Pages are kept as free extents, joined with
-//! their neighbours, and taken by best fit, at the lowest address among equals.
+//! There are two tiers. Up to 16 KiB, allocations are powers of two of 64-byte blocks, from the buddy system of
+//! `selvedge_nic`, which runs in regions of 1 MiB. Larger allocations are runs of whole 4 KiB pages of exactly the
+//! needed length, because a buddy's rounding would waste up to half of every large buffer. Regions are such runs as
+//! well. Free pages are kept as extents, joined with their neighbours. Allocation is best fit, at the lowest address
+//! among equals.
 //!
 //! Invariants:
 //! 1. Every page below the committed end is in exactly one of: a free extent, a large allocation, a region.
-//! 2. All that is known of the allocations lies in this process's own memory: neither a peer nor a wild store of the
-//!    program into the arena can mislead it, and no address given out is ever outside of the arena.
-//! 3. Committed memory is backed: touching it never fails for lack of space. It is not given back before the end
-//!    (peers may still be writing into what was freed), so the file is as long as the program's needs ever were.
-//! 4. Memory is zero the first time it is given out, and holds what was there before at later times.
-//! 5. A forked child shares the memory but not the books: it gets no memory here, and what it frees stays allocated.
+//! 2. All allocator state is in this process's own memory. So neither a peer nor a wild store of the program into the
+//!    arena can corrupt it, and every returned address is inside the arena.
+//! 3. Committed memory is backed: touching it never fails for lack of space. It is not released before the end, because
+//!    peers may still write into freed memory. So the file is as long as the program's largest need.
+//! 4. Memory is zero when it is allocated for the first time. Later allocations see the earlier contents.
+//! 5. A forked child shares the memory but not the allocator state. It cannot allocate here, and what it frees stays
+//!    allocated.
 //!
 //! Costs: O(log n) in the number of extents or regions, under 1 us; a growth adds what clearing the new pages takes.
 //! The file doubles until that is more than 64 MiB ahead of the need, and then grows by the need or 64 MiB. Waste:
@@ -35,7 +37,7 @@ use crate::os::mapping::{MapError, Mapping};
 
 /// The unit of small allocations, and the alignment of all.
 pub const BLOCK_BYTES: u64 = 64;
-/// The reserve where nothing else is said (`SELVEDGE_HEAP_BYTES`): address space, not memory.
+/// The default reserve (`SELVEDGE_HEAP_BYTES`): address space, not memory.
 pub const RESERVED_BYTES_DEFAULT: u64 = 16 << 30;
 
 const PAGE_BYTES: u64 = 4 << 10;
@@ -43,9 +45,9 @@ const SMALL_BYTES_MAX: u64 = 16 << 10;
 const REGION_BYTES: u64 = 1 << 20;
 const REGION_PAGES: u64 = REGION_BYTES / PAGE_BYTES;
 const REGION_BLOCKS: u32 = (REGION_BYTES / BLOCK_BYTES) as u32;
-/// Committed when the arena is made.
+/// Bytes committed when the arena is made.
 const INITIAL_BYTES: u64 = 2 << 20;
-/// Most that a growth commits beyond what it is for.
+/// The most that one growth commits beyond the need.
 const AHEAD_BYTES_MAX: u64 = 64 << 20;
 
 /// Why memory was not freed. Nothing has changed.
@@ -53,9 +55,9 @@ const AHEAD_BYTES_MAX: u64 = 64 << 20;
 pub enum FreeError {
     /// The address is not in the arena.
     NotInArena,
-    /// No allocation starts at this address: never allocated, freed already, or the inside of one.
+    /// No allocation starts at this address: it was never allocated, is already free, or is inside an allocation.
     NotAllocated,
-    /// The books contradict each other: the process's own memory was overwritten.
+    /// The allocator state contradicts itself: the process's own memory was overwritten.
     Corrupt,
 }
 
@@ -80,22 +82,22 @@ impl From<BuddyError> for FreeError {
     }
 }
 
-/// A process's shared heap. All methods may be called by any thread.
+/// A process's shared heap. Any thread may call any method.
 ///
-/// Making one makes its file, so whoever may not need it makes it at the first allocation. The file is left in place
-/// when the arena is dropped: who made the job directory removes it.
+/// Making an arena makes its file, so a caller that may not need it makes it at the first allocation. The file stays
+/// when the arena is dropped. Whoever made the job directory removes it.
 #[derive(Debug)]
 pub struct Arena {
     mapping: Mapping,
-    /// Copied from the books at each growth, for those who do not hold the lock.
+    /// Copied from the books at each growth, for threads that do not hold the lock.
     committed_bytes: AtomicU64,
     owner_pid: u32,
     books: Mutex<Books>,
 }
 
 impl Arena {
-    /// Makes the file at `path`, which must not exist, with room to grow to `reserved` bytes; or to less, by halves,
-    /// where the address space is limited (RLIMIT_AS).
+    /// Makes the file at `path`, which must not exist, with room to grow to `reserved` bytes. If the address space is
+    /// limited (RLIMIT_AS), the reserve is halved until it fits.
     pub fn create(path: &Path, reserved: u64) -> Result<Arena, MapError> {
         let mut reserved = reserved.max(INITIAL_BYTES) & !(PAGE_BYTES - 1);
         let mapping = loop {
@@ -117,8 +119,8 @@ impl Arena {
         })
     }
 
-    /// At least `bytes` bytes (at least one), aligned to 64, and for more than 16 KiB to 4096. `None`: the file system
-    /// is full, or the reserve is used up.
+    /// Allocates at least `bytes` bytes (at least one), aligned to 64, or to 4096 if more than 16 KiB. `None`: the file
+    /// system is full, or the reserve is used up.
     pub fn alloc(&self, bytes: usize) -> Option<NonNull<u8>> {
         let mut books = self.lock()?;
         let bytes = u64::try_from(bytes).ok()?.max(1);
@@ -129,7 +131,7 @@ impl Arena {
         Some(self.at(offset))
     }
 
-    /// Gives back what starts at `address`. The program, and every peer that it told, has stopped using it.
+    /// Frees the allocation at `address`. The program, and every peer that knows the address, has stopped using it.
     pub fn free(&self, address: NonNull<u8>) -> Result<(), FreeError> {
         let offset = self.offset_of(address)?;
         // A forked child (invariant 5).
@@ -137,8 +139,8 @@ impl Arena {
         books.free(offset)
     }
 
-    /// Makes the allocation at `address` hold `bytes`, in place where that can be; else its contents move, and the old
-    /// address is free. `Ok(None)`: there is no memory, and everything is as it was.
+    /// Resizes the allocation at `address` to `bytes`, in place if possible. Otherwise the contents move, and the old
+    /// address is free. `Ok(None)`: there is no memory, and nothing has changed.
     pub fn realloc(&self, address: NonNull<u8>, bytes: usize) -> Result<Option<NonNull<u8>>, FreeError> {
         let offset = self.offset_of(address)?;
         let wanted = (bytes as u64).max(1);
@@ -150,18 +152,18 @@ impl Arena {
             }
             held
         };
-        // Not under the lock: the allocation is the caller's, and the copy may be long.
+        // Not under the lock: the caller owns the allocation, and the copy may be long.
         let Some(moved) = self.alloc(bytes) else {
-            // What shrinks may stay where it is.
+            // An allocation that shrinks may stay where it is.
             return Ok((wanted <= held).then_some(address));
         };
-        // SAFETY: both are live allocations of at least so many bytes, and the new one is nobody else's yet.
+        // SAFETY: both are live allocations of at least this many bytes, and no other code knows the new one yet.
         unsafe { core::ptr::copy_nonoverlapping(address.as_ptr(), moved.as_ptr(), held.min(wanted) as usize) };
         self.free(address)?;
         Ok(Some(moved))
     }
 
-    /// Where the arena begins in this process. Offsets from here are what peers are told.
+    /// Where the arena begins in this process. Peers get offsets from here.
     pub fn base(&self) -> u64 {
         self.mapping.base() as u64
     }
@@ -184,7 +186,7 @@ impl Arena {
 
     // ---- below the lock ----
 
-    /// The books; `None` in a forked child, and after a panic of ours that may have left them half changed.
+    /// Locks the books. `None` in a forked child, and after a panic that may have left them half changed.
     fn lock(&self) -> Option<std::sync::MutexGuard<'_, Books>> {
         if std::process::id() != self.owner_pid {
             return None;
@@ -212,7 +214,7 @@ impl Arena {
                 books.add_region(first);
                 books.take_blocks(blocks)
             }
-            // No room for a region: there may be some for this alone.
+            // There is no room for a region, but there may be room for this allocation alone.
             None => self.alloc_large(books, (u64::from(blocks) * BLOCK_BYTES).div_ceil(PAGE_BYTES)),
         }
     }
@@ -231,7 +233,7 @@ impl Arena {
         self.grow(books, missing).then(|| books.free.take(pages)).flatten()
     }
 
-    /// Commits `missing` pages more, and some ahead where that can be had.
+    /// Commits `missing` more pages, and some ahead if possible.
     fn grow(&self, books: &mut Books, missing: u64) -> bool {
         let limit = self.mapping.reserved() / PAGE_BYTES;
         let Some(needed) = books.committed_pages.checked_add(missing).filter(|needed| *needed <= limit) else {
@@ -248,14 +250,14 @@ impl Arena {
             books.warn_once(format_args!("{error}"));
             return false;
         }
-        // A refused growth in steps may have come further than `needed`; what counts is that it came so far.
+        // A growth in steps that failed may have passed `needed`. What the file holds counts.
         let committed = self.mapping.file_bytes().map_or(needed, |bytes| (bytes / PAGE_BYTES).clamp(needed, limit));
         books.extend_to(committed);
         self.committed_bytes.store(committed * PAGE_BYTES, Ordering::Release);
         true
     }
 
-    /// Whether the allocation now holds `wanted` where it is.
+    /// Whether the allocation could be resized to `wanted` bytes without a move.
     fn resize_in_place(&self, books: &mut Books, offset: u64, held: u64, wanted: u64) -> bool {
         let first = offset / PAGE_BYTES;
         let pages_held = match books.large.get(&first) {
@@ -271,7 +273,7 @@ impl Arena {
         } else if pages > pages_held {
             let (next, more) = (first + pages_held, pages - pages_held);
             if !books.free.take_at(next, more) {
-                // At the very end, growing the file will do.
+                // At the very end of the arena, growing the file is enough.
                 let tail = books.free.tail(books.committed_pages);
                 let at_end = next + tail == books.committed_pages;
                 if !at_end || !self.grow(books, more - tail) || !books.free.take_at(next, more) {
@@ -284,15 +286,15 @@ impl Arena {
     }
 }
 
-/// What is allocated and what is free, in pages and blocks counted from the base.
+/// The allocator state ("books"): allocated and free pages and blocks, counted from the base.
 #[derive(Debug, Default)]
 struct Books {
     free: Extents,
     /// Large allocations: first page, pages.
     large: BTreeMap<u64, u64>,
-    /// Regions of small allocations by their first page: the words of their buddy allocators.
+    /// Regions of small allocations by their first page: the state words of their buddy allocators.
     regions: BTreeMap<u64, Vec<u64>>,
-    /// Regions that have room, by the most blocks that they would give now.
+    /// Regions that have room, by the largest number of blocks that they can allocate now.
     room: BTreeSet<(u32, u64)>,
     committed_pages: u64,
     warned: bool,
@@ -318,7 +320,7 @@ impl Books {
         self.room.insert((largest, first));
     }
 
-    /// From the region with the least room that will do, so that others empty.
+    /// Allocates from the region with the least sufficient room, so that other regions become empty.
     fn take_blocks(&mut self, blocks: u32) -> Option<u64> {
         let (largest, first) = *self.room.range((blocks, 0)..).next()?;
         let mut buddy = Buddy::attach(self.regions.get_mut(&first)?).ok()?;
@@ -337,7 +339,7 @@ impl Books {
         }
     }
 
-    /// First page and words of the region that this offset lies in.
+    /// First page and state words of the region that contains this offset.
     fn region_of(&mut self, offset: u64) -> Option<(u64, &mut Vec<u64>)> {
         let page = offset / PAGE_BYTES;
         let (first, words) = self.regions.range_mut(..=page).next_back()?;
@@ -380,8 +382,8 @@ impl Books {
         Ok(())
     }
 
-    /// Gives an empty region's pages back if another is empty too. One is kept, lest a program that allocates and
-    /// frees at the border make a region each time.
+    /// Frees an empty region's pages if another region is empty too. One is kept. Otherwise a program that allocates
+    /// and frees at the border would make a region each time.
     fn drop_region_unless_last(&mut self, first: u64) {
         if self.room.range((REGION_BLOCKS, 0)..).nth(1).is_some() {
             self.room.remove(&(REGION_BLOCKS, first));

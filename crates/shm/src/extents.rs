@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Free runs of units (pages, blocks) in one range: best fit, lowest address among equals, neighbours joined.
 //!
-//! What it gives depends on nothing but what was taken and given before: two processes that make the same calls get the
-//! same runs. Costs O(log n) in the number of free runs, some 100 bytes for each.
+//! The result depends only on the earlier calls: two processes that make the same calls get the same runs. A call costs
+//! O(log n) in the number of free runs; a run takes some 100 bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Free runs of units. No two touch.
+/// Free runs of units. No two are adjacent.
 #[derive(Debug, Default)]
 pub struct Extents {
     /// First unit, units.
@@ -16,13 +16,13 @@ pub struct Extents {
 }
 
 impl Extents {
-    /// Takes a run out of the smallest extent that holds it.
+    /// Takes a run out of the smallest extent that is long enough.
     pub fn take(&mut self, units: u64) -> Option<u64> {
         let (_, first) = *self.by_size.range((units, 0)..).next()?;
         self.take_at(first, units).then_some(first)
     }
 
-    /// Takes exactly this run from the beginning of an extent. False, and nothing changed, if it is not free there.
+    /// Takes exactly this run from the beginning of an extent. False: it is not free there, and nothing has changed.
     pub fn take_at(&mut self, first: u64, units: u64) -> bool {
         let Some(length) = self.by_place.get(&first).copied().filter(|length| *length >= units) else { return false };
         self.remove(first, length);
@@ -32,7 +32,7 @@ impl Extents {
         true
     }
 
-    /// Adds a run, joined with the extents that it touches.
+    /// Adds a run, and joins it with the adjacent extents.
     pub fn give(&mut self, first: u64, units: u64) {
         let (mut first, mut units) = (first, units);
         let before = self.by_place.range(..first).next_back().map(|(place, length)| (*place, *length));
@@ -54,7 +54,7 @@ impl Extents {
         Some((first, units))
     }
 
-    /// Units of the extent that ends here.
+    /// Length of the extent that ends at `end`.
     pub fn tail(&self, end: u64) -> u64 {
         let last = self.by_place.last_key_value();
         last.filter(|(first, units)| *first + *units == end).map_or(0, |(_, units)| *units)

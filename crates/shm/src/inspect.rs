@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A look at somebody's NIC from outside, for tools (`selvedge top`).
+//! Reads a NIC from outside, for tools (`selvedge top`).
 //!
 //! Invariants
-//! 1. Nothing is changed: the file is opened for reading, no lock is taken, nobody is woken. The NIC's owner and its
-//!    peers cannot tell that somebody looks.
-//! 2. No file harms who looks. The segment is read, not mapped, so that a file cut short meanwhile is an error and not
-//!    a fault; owner, mode, magic, versions, limits and size are held against what [`Segment::open`] wants; values
-//!    that cannot be are brought to what their table can hold.
-//! 3. Values are of about the same time, not of one moment: the NIC runs on meanwhile. Each by itself is whole, as the
-//!    kernel copies aligned words in one piece.
+//! 1. Nothing is changed: the file is opened for reading, no lock is taken, no process is woken. The NIC's owner and
+//!    its peers cannot notice the reader.
+//! 2. No file can harm the reader. The segment is read, not mapped, so a file that is truncated meanwhile is an error
+//!    and not a fault. Owner, mode, magic, versions, limits and size must pass the checks of [`Segment::open`].
+//!    Impossible values are clamped to what their table can hold.
+//! 3. The values are from about the same time, not from one moment, because the NIC goes on running. Each single value
+//!    is consistent, as the kernel copies aligned words in one piece.
 //!
 //! Costs: five system calls and as many bytes as the registers and the portal table have, 14 KB with default limits.
 //!
@@ -30,20 +30,20 @@ use crate::os::mapping::{MapError, check};
 use crate::os::process::Identity;
 use crate::segment::{Claims, Hot, LockLine, SegmentError, SegmentHeader, TABLES_AT, state};
 
-/// What a NIC's header says of it.
+/// The state in a NIC's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its owner lives and uses it.
+    /// Its owner is alive and uses it.
     Ready,
     /// Its owner has closed it.
     Closed,
-    /// Its owner has died, and that was noticed.
+    /// Its owner has died, and another process has found that.
     Dead,
     /// No value that Selvedge writes.
     Unknown(u32),
 }
 
-/// What a look at a NIC showed.
+/// The state of a NIC as read.
 #[derive(Clone, Debug)]
 pub struct Inspection {
     pub nid: u32,
@@ -51,13 +51,13 @@ pub struct Inspection {
     /// Number of the interface: bit 0 set: without matching; bit 1 set: physical.
     pub ni: u32,
     pub rank: u32,
-    /// The owner at the operating system.
+    /// The owner's process at the operating system.
     pub owner: Identity,
     pub host_mode: bool,
     pub state: State,
-    /// Threads of the owner that sleep, or are about to.
+    /// Threads of the owner that sleep, or are about to sleep.
     pub sleepers: u32,
-    /// The process that holds the lock at the moment.
+    /// The process that holds the lock now.
     pub lock_holder: Option<u32>,
     pub limits: Limits,
     pub file_bytes: u64,
@@ -66,7 +66,7 @@ pub struct Inspection {
     pub arena_bytes: u64,
     /// Packets in the mailbox.
     pub mail_waiting: u64,
-    /// Triggered operations that are due.
+    /// Triggered operations that have fired and wait.
     pub fired_waiting: u32,
     pub portals_enabled: u32,
     pub portals_disabled: u32,
@@ -84,12 +84,12 @@ impl Inspection {
     }
 }
 
-/// Where the tables of a NIC with these limits lie in its segment, and thus how many bytes it takes.
+/// The layout of the tables of a NIC with these limits, and thus the segment's size.
 pub fn layout_of(limits: &Limits) -> Layout {
     Layout::new(limits, TABLES_AT)
 }
 
-/// Looks at the segment in this file.
+/// Reads the segment in this file.
 pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     let (file, file_bytes) = open(path)?;
     let header = Piece::read(&file, path, 0, TABLES_AT)?;
@@ -139,7 +139,7 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
 }
 
 impl Inspection {
-    /// Adds the puts by grants to the registers.
+    /// Adds the puts under grants to the registers.
     fn count_grants(&mut self, table: &Piece, layout: &Layout) {
         for index in 0..GRANTS as u64 {
             let word = |field: usize| table.u64(layout.grants + index * size_of::<Grant>() as u64 + field as u64);
@@ -183,8 +183,8 @@ impl From<u32> for State {
     }
 }
 
-/// Opens a file that is regular, ours and nobody else's, and gives its size. It neither waits nor takes a terminal,
-/// whatever lies there.
+/// Opens a regular file that belongs to us alone, and returns its size. It never blocks and never acquires a terminal,
+/// whatever the path names.
 fn open(path: &Path) -> Result<(File, u64), MapError> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let owned = || path.to_path_buf();
@@ -198,7 +198,7 @@ fn open(path: &Path) -> Result<(File, u64), MapError> {
     Ok((file, status.st_size as u64))
 }
 
-/// The limits in the header, if it is one that this version has written.
+/// The limits in the header, if this version of Selvedge has written it.
 fn claims(header: &Piece) -> Claims {
     let limit = |field: usize| header.u32((offset_of!(SegmentHeader, limits) + field) as u64);
     let limits = Limits {
@@ -225,7 +225,7 @@ fn claims(header: &Piece) -> Claims {
     }
 }
 
-/// Bytes of a file, addressed as in the file.
+/// Bytes of a file, addressed by their offsets in the file.
 struct Piece {
     start: u64,
     bytes: Vec<u8>,
@@ -252,7 +252,7 @@ impl Piece {
         u64::from_ne_bytes(self.word(offset))
     }
 
-    /// Offsets come from layouts, never from the file: one outside of what was read is our own mistake.
+    /// Offsets come from layouts, never from the file. An offset outside of what was read is a bug here.
     fn word<const BYTES: usize>(&self, offset: u64) -> [u8; BYTES] {
         let at = (offset - self.start) as usize;
         self.bytes[at..at + BYTES].try_into().expect("a slice of so many bytes")
@@ -392,7 +392,7 @@ mod tests {
         assert!(matches!(look(&changed(version, &[99]), 0o600), Err(SegmentError::Version { found_layout: 99, .. })));
         let limits = offset_of!(SegmentHeader, limits);
         assert!(matches!(look(&changed(limits, &[255; 4]), 0o600), Err(SegmentError::Limits { .. })));
-        // Sane, and more than the file can bear out.
+        // Valid values, but more than the file holds.
         assert!(matches!(look(&changed(limits, &[0, 0, 8, 0]), 0o600), Err(SegmentError::Size { .. })));
 
         let link = folder.path().join("link");
@@ -418,7 +418,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a header says, the answer is one or an error.
+        /// Whatever a header contains, the result is a value or an error.
         #[test]
         fn any_header_is_survived(at in 0usize..520, bytes in proptest::collection::vec(any::<u8>(), 1..64)) {
             let (_folder, path, segment) = made();

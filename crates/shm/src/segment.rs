@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A NIC's memory as a file that processes map.
 //!
-//! The file `<pid>.<ni>.nic` in the job's directory starts with a header of 512 bytes, then the tables at the offsets
-//! that [`Layout`] gives. Peers map room for the largest heap; its owner lets the file grow.
+//! The file `<pid>.<ni>.nic` in the job's directory starts with a header of 512 bytes. The tables follow, at the
+//! offsets that [`Layout`] gives. Peers reserve address space for the largest heap; the owner grows the file.
 //!
 //! Invariants
-//! 1. A segment is made under another name and renamed when it is whole: who finds it finds it ready.
-//! 2. Whoever attaches checks owner, mode and size of the file (`Mapping::open`), then magic, versions and limits
-//!    here; a segment that fails is refused with what is wrong.
-//! 3. No view reaches beyond what the file is known to hold: the header's word for the heap's size is believed only
-//!    after the file's size bears it out.
-//! 4. The fields above the lock do not change after creation, but for `state` and the arena's, which only grow.
+//! 1. A segment is made under another name and renamed when it is complete. So a process that finds it can use it.
+//! 2. A process that attaches checks the owner, mode and size of the file (`Mapping::open`), then magic, versions and
+//!    limits here. If a check fails, it refuses the segment, and the error says why.
+//! 3. No view extends beyond what the file is known to hold. The header's value for the heap's size counts only after a
+//!    check against the file's size.
+//! 4. The fields above the lock do not change after creation. The exceptions are `state` and the arena's fields, which
+//!    only grow.
 
 use std::cell::UnsafeCell;
 use std::path::{Path, PathBuf};
@@ -37,12 +38,12 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 pub const VERSION: u32 = 3;
 /// Where the NIC's tables start.
 pub(crate) const TABLES_AT: u64 = 512;
-/// Address space that a peer sets aside for a segment: more than the largest has.
+/// Address space that a peer reserves for a segment: more than the largest segment needs.
 const RESERVED_BYTES: u64 = 4 << 30;
 
 /// State of a NIC.
 pub mod state {
-    /// Its owner lives and uses it.
+    /// Its owner is alive and uses it.
     pub const READY: u32 = 1;
     /// Its owner has closed it.
     pub const CLOSED: u32 = 2;
@@ -60,45 +61,45 @@ pub struct SegmentHeader {
     pub ni: u32,
     /// nid << 32 | pid.
     pub id: u64,
-    /// The owner at the operating system.
+    /// The owner's process id at the operating system.
     pub owner_pid: u32,
     pub owner_uid: u32,
     pub owner_start: u64,
-    /// An address that the owner surely has mapped: where it maps this segment.
+    /// An address that the owner has mapped for certain: where it maps this segment.
     pub probe_address: u64,
     /// 1: only the owner runs this NIC.
     pub host_mode: u32,
     pub rank: u32,
     pad: [u8; 128 - 120],
 
-    /// What everyone reads and hardly anyone writes.
+    /// Fields that every process reads and that rarely change.
     pub hot: Hot,
     /// The lock: 0, or the word of its holder.
     pub lock: LockLine,
 }
 
-/// Read by every sender, written when something unusual happens.
+/// Read by every sender, written rarely.
 #[repr(C, align(128))]
 pub struct Hot {
     pub state: AtomicU32,
-    /// Threads of the owner that sleep, or are about to.
+    /// Threads of the owner that sleep, or are about to sleep.
     pub sleepers: AtomicU32,
-    /// Changes when sleepers are to look again.
+    /// Changes when sleepers must poll again.
     pub wake: AtomicU32,
-    /// Which of its files of shared memory belongs to this NIC ([`crate::endpoint::arena_path`]).
+    /// The number of the owner's file of shared memory for this NIC ([`crate::endpoint::arena_path`]).
     pub arena_number: AtomicU32,
     /// Heap blocks that the file holds.
     pub heap_blocks: AtomicU64,
-    /// The owner's shared arena: its address in the owner, bytes that it may reach, bytes that exist.
+    /// The owner's shared arena: its address in the owner, its largest possible size, and the bytes that exist.
     pub arena_base: AtomicU64,
     pub arena_reserved: AtomicU64,
     pub arena_bytes: AtomicU64,
-    /// The owner's large blocks of `malloc` and its static data, where it shares them.
+    /// The owner's large blocks of `malloc` and its static data, if it shares them.
     pub shared: [SharedFile; RANGES_MAX],
 }
 
-/// A file that the owner has mapped as a whole: its address in the owner, bytes, and which file it is, by the owner's descriptor and
-/// by its inode. None of it changes once `bytes` is there.
+/// A file that the owner has mapped as a whole: its address in the owner, its size, and the owner's descriptor and
+/// inode of the file. None of it changes once `bytes` is set.
 #[repr(C)]
 #[derive(Default)]
 pub struct SharedFile {
@@ -108,7 +109,7 @@ pub struct SharedFile {
     pub descriptor: AtomicU32,
 }
 
-/// The lock has a line of its own.
+/// The lock is on a cache line of its own.
 #[repr(C, align(128))]
 pub struct LockLine {
     pub word: AtomicU64,
@@ -116,7 +117,7 @@ pub struct LockLine {
 
 const _: () = assert!(size_of::<SegmentHeader>() as u64 <= TABLES_AT);
 
-/// What the owner says of itself when it makes a segment.
+/// What the owner knows of itself when it makes a segment.
 #[derive(Clone, Copy, Debug)]
 pub struct Owner {
     pub id: u64,
@@ -148,7 +149,7 @@ pub enum SegmentError {
     Rename { path: String, error: std::io::Error },
 }
 
-/// What a header claims of its segment, before anything of it is believed.
+/// What a header claims about its segment, before any check.
 pub(crate) struct Claims {
     pub magic: u64,
     pub version: u32,
@@ -157,7 +158,7 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Where the tables lie, if this is a segment of ours and its file, of so many bytes, holds them.
+    /// The layout of the tables, if this is a valid segment and its file of `bytes` bytes holds them.
     pub fn layout(&self, path: &Path, bytes: u64) -> Result<Layout, SegmentError> {
         let name = || path.display().to_string();
         if self.magic != MAGIC {
@@ -182,17 +183,17 @@ impl Claims {
 pub struct Segment {
     mapping: Mapping,
     layout: Layout,
-    /// Heap blocks that the file was seen to hold.
+    /// Heap blocks that the file is known to hold.
     heap_blocks: AtomicU64,
     /// The views, made once; only the lock's holder touches them.
     nic: UnsafeCell<Nic<'static>>,
 }
 
-// SAFETY: the views in the cell are only touched by the thread that holds the NIC's lock; the rest is atomics and a
-// mapping, which is Send and Sync.
+// SAFETY: only the thread that holds the NIC's lock touches the views in the cell. The rest is atomics and a mapping,
+// which is Send and Sync.
 unsafe impl Send for Segment {}
-// SAFETY: a `&Segment` gives access to atomics, which several threads may use, and to the cell only through `nic`, whose contract is
-// that the lock is held.
+// SAFETY: a `&Segment` gives access to atomics, which several threads may use. It gives access to the cell only through
+// `nic`, whose contract requires that the lock is held.
 unsafe impl Sync for Segment {}
 
 impl Segment {
@@ -230,10 +231,11 @@ impl Segment {
             },
             lock: LockLine { word: AtomicU64::new(0) },
         };
-        // SAFETY: the mapping is ours alone until the rename, starts at a page, and is larger than the header.
+        // SAFETY: only this thread uses the mapping until the rename. It starts at a page and is larger than the
+        // header.
         unsafe { base.cast::<SegmentHeader>().write(header) };
         let segment = Segment::new(mapping, layout);
-        // SAFETY: nobody else knows the segment yet.
+        // SAFETY: no other thread or process knows the segment yet.
         unsafe { segment.nic() }.format(limits);
         std::fs::rename(&making, path)
             .map_err(|error| SegmentError::Rename { path: path.display().to_string(), error })?;
@@ -243,7 +245,8 @@ impl Segment {
     /// Attaches a segment that another process made.
     pub fn open(path: &Path) -> Result<Segment, SegmentError> {
         let mapping = Mapping::open(path, TABLES_AT, RESERVED_BYTES)?;
-        // SAFETY: the file holds at least the header's bytes, all of whose fields are integers.
+        // SAFETY: the file holds at least the header's bytes, and all its fields are integers, for which any bytes are
+        // valid.
         let header = unsafe { &*mapping.base().cast::<SegmentHeader>() };
         let claims = Claims {
             magic: header.magic,
@@ -257,8 +260,8 @@ impl Segment {
 
     fn new(mapping: Mapping, layout: Layout) -> Segment {
         let blocks = layout.limits.heap_blocks;
-        // SAFETY: the mapping holds what the layout describes, and is unmapped only with the segment, of which the
-        // views are a private part: nobody gets them for longer than the segment is borrowed.
+        // SAFETY: the mapping holds what the layout describes. It is unmapped only with the segment, and the views are
+        // a private field of the segment: a caller borrows them no longer than the segment.
         let nic = unsafe { views(mapping.base(), &layout, blocks.into()) };
         Segment { mapping, layout, heap_blocks: AtomicU64::new(blocks.into()), nic: UnsafeCell::new(nic) }
     }
@@ -266,31 +269,31 @@ impl Segment {
     /// The header.
     #[inline(always)]
     pub fn header(&self) -> &SegmentHeader {
-        // SAFETY: the mapping outlives the borrow and holds the header; what others change of it is atomic.
+        // SAFETY: the mapping outlives the borrow and holds the header. Fields that other processes change are atomics.
         unsafe { &*self.mapping.base().cast::<SegmentHeader>() }
     }
 
-    /// The NIC's limits, as they were when the segment was made or attached.
+    /// The NIC's limits, from when the segment was made or attached.
     pub fn limits(&self) -> &Limits {
         &self.layout.limits
     }
 
-    /// Where the NIC's tables lie.
+    /// Where the NIC's tables are.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Wakes the owner if it sleeps. Called after what it waits for was stored and the lock released.
+    /// Wakes the owner if it sleeps. The caller has stored the awaited change and released the lock.
     #[inline(always)]
     pub fn ring(&self) {
-        // Pairs with the heavy fence of a sleeper between its announcement and its last look (wait.rs).
+        // Pairs with the heavy fence of a sleeper between its announcement and its last poll (wait.rs).
         asymmetric::light();
         if self.header().hot.sleepers.load(Relaxed) != 0 {
             self.wake_all();
         }
     }
 
-    /// Makes sleepers look again.
+    /// Makes sleepers poll again.
     #[cold]
     pub fn wake_all(&self) {
         let wake = &self.header().hot.wake;
@@ -298,7 +301,8 @@ impl Segment {
         futex::wake_all(wake);
     }
 
-    /// Lets the file grow until it holds so many heap blocks. The owner's; the allocator learns of it apart.
+    /// Grows the file until it holds `blocks` heap blocks. Only the owner calls it, and informs the allocator
+    /// separately.
     pub fn grow_heap(&self, blocks: u32) -> Result<(), MapError> {
         self.mapping.grow(self.layout.heap + u64::from(blocks) * BLOCK_BYTES)?;
         self.header().hot.heap_blocks.store(blocks.into(), SeqCst);
@@ -306,7 +310,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Heap blocks that may be touched; looks whether they have become more.
+    /// Heap blocks that may be touched. Checks whether the heap has grown.
     #[inline(always)]
     fn heap_blocks_now(&self) -> u64 {
         let known = self.heap_blocks.load(Relaxed);
@@ -323,53 +327,54 @@ impl Segment {
         self.heap_blocks.load(Relaxed)
     }
 
-    /// Address of a heap block and the bytes from there on that may be touched.
+    /// Address of a heap block, and the number of bytes from there that may be touched.
     pub fn heap_at(&self, block: u32) -> Option<(*mut u8, u64)> {
         let left = self.heap_blocks_now().checked_sub(block.into())?;
         let offset = self.layout.heap + u64::from(block) * BLOCK_BYTES;
         Some((self.mapping.base().wrapping_add(offset as usize), left * BLOCK_BYTES))
     }
 
-    /// What is read without the lock. Of a heap that has grown since it was last looked at
-    /// ([`Segment::look_at_heap`]), the owner sees all, others what there was.
+    /// The parts that are read without the lock. If the heap has grown since the last [`Segment::look_at_heap`], the
+    /// owner sees all of it, and other processes see its former size.
     #[inline(always)]
     pub fn signals(&self) -> Signals<'_> {
-        // SAFETY: the mapping holds what the layout describes, and the file so many heap blocks: they were seen there. It is unmapped only
-        // with the segment, which is borrowed. All records are made of atomics, so others may change them meanwhile.
+        // SAFETY: the mapping holds what the layout describes, and the file was seen to hold this many heap blocks. The
+        // mapping is unmapped only with the segment, which is borrowed. All records are atomics, so other threads may
+        // change them.
         unsafe { signal_views(self.mapping.base(), &self.layout, self.heap_blocks.load(Relaxed)) }
     }
 
     /// The NIC's registers.
     #[inline(always)]
     pub fn registers(&self) -> &Registers {
-        // SAFETY: the mapping holds what the layout describes, aligned, and is unmapped only with the segment, which is borrowed. Registers
-        // are atomics, so others may change them meanwhile.
+        // SAFETY: the mapping holds what the layout describes, aligned. It is unmapped only with the segment, which is
+        // borrowed. Registers are atomics, so other threads may change them.
         unsafe { &*at::<Registers>(self.mapping.base(), self.layout.registers) }
     }
 
-    /// Looks how large the heap is now.
+    /// Updates the known size of the heap.
     pub fn look_at_heap(&self) {
         self.heap_blocks_now();
     }
 
-    /// What tells the owner that work waits for it.
+    /// The doorbell: it shows the owner that work waits.
     #[inline(always)]
     pub fn doorbell(&self) -> &Doorbell {
-        // SAFETY: the mapping holds what the layout describes, aligned, and is unmapped only with the segment, which is borrowed. A doorbell
-        // is made of atomics, so others may change it meanwhile.
+        // SAFETY: the mapping holds what the layout describes, aligned. It is unmapped only with the segment, which is
+        // borrowed. A doorbell consists of atomics, so other threads may change it.
         unsafe { &*at::<Doorbell>(self.mapping.base(), self.layout.doorbell) }
     }
 
     /// The whole NIC.
     ///
     /// # Safety
-    /// The caller holds the NIC's lock, or nobody else knows the segment, for as long as it uses the result.
+    /// The caller holds the NIC's lock, or no other thread knows the segment, for as long as it uses the result.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn nic<'a>(&'a self) -> &'a mut Nic<'a> {
         let blocks = self.heap_blocks_now();
-        // SAFETY: the lock makes this thread the only one to touch the cell. The views' lifetime is cut down to that of
-        // the borrow; Nic is invariant only in the views that it gives out, which do not outlive the mapping.
+        // SAFETY: the lock makes this thread the only one that touches the cell. The views' lifetime is shortened to
+        // that of the borrow. Nic is invariant only in the views that it returns, and these do not outlive the mapping.
         let nic = unsafe { &mut *self.nic.get().cast::<Nic<'a>>() };
         if nic.signals.heap.len() != blocks as usize * BLOCK_WORDS {
             self.renew_signals(nic);
@@ -377,7 +382,7 @@ impl Segment {
         nic
     }
 
-    /// The heap has grown.
+    /// Extends the views after the heap has grown.
     #[cold]
     fn renew_signals<'a>(&'a self, nic: &mut Nic<'a>) {
         nic.signals = self.signals();
@@ -385,12 +390,12 @@ impl Segment {
 }
 
 /// # Safety
-/// The memory at `base` holds what the layout describes, and the heap these blocks, for the lifetime.
+/// The memory at `base` holds what the layout describes, and a heap of this many blocks, for the lifetime.
 #[inline(always)]
 unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Signals<'a> {
     let limits = &layout.limits;
-    // SAFETY: the layout's ranges are aligned and lie in the memory at `base` for the lifetime, by this function's contract. All records
-    // are made of atomics, which any bit pattern is a value of and which others may change.
+    // SAFETY: the layout's ranges are aligned and inside the memory at `base` for the lifetime, by this function's
+    // contract. All records consist of atomics, for which any bytes are valid and which other threads may change.
     unsafe {
         Signals {
             doorbell: &*at::<Doorbell>(base, layout.doorbell),
@@ -406,12 +411,12 @@ unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> 
 }
 
 /// # Safety
-/// As for [`signal_views`]; and the tables are touched only under the NIC's lock.
+/// As for [`signal_views`]. Also, the tables are touched only under the NIC's lock.
 unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a> {
     let limits = &layout.limits;
-    // SAFETY: the records are plain integers, which any bit pattern is a value of. The layout's ranges are aligned, do not overlap and
-    // lie in the memory at `base` by this function's contract. It also says that the tables are touched under the NIC's lock only, so
-    // each `&mut` is the only access while it is used.
+    // SAFETY: the records are plain integers, for which any bytes are valid. The layout's ranges are aligned, do not
+    // overlap and are inside the memory at `base`, by this function's contract. The contract also requires that the
+    // tables are touched only under the NIC's lock, so each `&mut` is the only access while it is used.
     unsafe {
         Nic {
             signals: signal_views(base, layout, heap_blocks),
@@ -448,17 +453,17 @@ fn at<T>(base: *mut u8, offset: u64) -> *mut T {
 /// # Safety
 /// As for [`views`].
 unsafe fn table<'a, T>(base: *mut u8, offset: u64, count: u64) -> &'a mut [T] {
-    // SAFETY: the layout puts `count` aligned records at the offset, apart from all others, and the lock's holder alone touches them, by
-    // this function's contract.
+    // SAFETY: the layout puts `count` aligned records at the offset, apart from all others. Only the lock's holder
+    // touches them, by this function's contract.
     unsafe { slice::from_raw_parts_mut(at::<T>(base, offset), count as usize) }
 }
 
-/// Marks the NICs of a process that has ended as dead, and makes everyone in the job look: for launchers.
+/// Marks the NICs of an ended process as dead, and makes all waiters of the job poll again. For launchers.
 pub fn mark_dead(directory: &Path, os_pid: u32) {
     let Ok(files) = std::fs::read_dir(directory) else { return };
     let is_nic = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "nic");
     let paths: Vec<PathBuf> = files.flatten().map(|file| file.path()).filter(is_nic).collect();
-    // One segment open at a time: a job may have more than there are descriptors.
+    // One segment is open at a time: a job may have more segments than this process may have descriptors.
     let each = |visit: fn(&Segment, u32)| {
         paths.iter().filter_map(|path| Segment::open(path).ok()).for_each(|segment| visit(&segment, os_pid));
     };

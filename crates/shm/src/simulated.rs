@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The same NIC where time is virtual: an unmodified program, whose messages a simulator carries.
+//! The NIC where time is virtual: an unmodified program, whose messages a simulator carries.
 //!
-//! The rank's half: an operation is read (its payload, too) and handed to the simulator, and so is every wait. What concerns only
-//! the rank's own tables happens here as ever, at the price of a call. Nothing of a peer is written in place.
+//! The rank's half reads an operation with its payload and hands it to the simulator. It hands over every wait as well.
+//! Operations on the rank's own tables run here, and the rank pays for each call in virtual time. Nothing is written
+//! directly into a peer's memory.
 //!
-//! The simulator's half, [`Visited`]: a rank's NIC and memory, worked on from outside while the rank has not the turn.
+//! The simulator's half is [`Visited`]: it works on a rank's NIC and memory from outside, while the rank does not have
+//! the turn.
 //!
 //! Invariants
-//! 1. The rank never gives the turn away while it holds its NIC's lock.
-//! 2. What a rank's segment and commands say is held against limits before anything is done with it.
+//! 1. The rank never gives up the turn while it holds its NIC's lock.
+//! 2. Every value in a rank's segment and commands is checked against limits before it is used.
 
 use std::path::Path as FilePath;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
@@ -37,7 +39,7 @@ pub(crate) fn configured(config: Config, simulated: bool) -> Config {
     if simulated { Config { mode: Mode::Nic, path: Path::Auto, ..config } } else { config }
 }
 
-/// The limits of a NIC. A simulated NIC matches by index, as its machine does. It has no short lists to compare.
+/// The limits of a NIC. A simulated NIC matches by index, as its machine does; it compares no list entry by entry.
 pub(crate) fn sized(limits: &Limits, simulated: bool) -> Limits {
     if simulated { Limits { short_list: 1, ..*limits } } else { *limits }
 }

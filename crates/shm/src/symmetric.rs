@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Memory that lies alike in every process of a job: the program's static data, then a heap (OpenSHMEM, "Memory Model").
+//! Memory with the same layout in every process of a job: the program's static data, then a heap (OpenSHMEM, "Memory
+//! Model").
 //!
-//! One file for each process, `<ospid>.1.arena`. Its first pages are the program's static data, in their place: they are
-//! copied into the file, and the file is mapped over them, so that peers reach a variable of the program as they reach
-//! the heap. An object has the same offset in each process's file; addresses may differ.
+//! Each process has one file, `<ospid>.1.arena`. Its first pages are the program's static data. These are copied into
+//! the file, and the file is mapped over them. So peers reach a variable of the program as they reach the heap. An
+//! object has the same offset in each process's file; addresses may differ.
 //!
 //! Invariants
-//! 1. What is committed is backed: touching it never fails for lack of space. It only grows.
+//! 1. Committed memory is backed: touching it never fails for lack of space. It only grows.
 //! 2. Static data keep their addresses and contents ([`crate::os::program`]).
 //!
 //! Costs: address space for the reserve; memory for what was committed. Adopting copies the static data once.
@@ -20,10 +21,10 @@ use crate::interface::ArenaRange;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::program::keep_private_in_children;
 
-/// The number of its file among those of a process.
+/// The number of this file among the arena files of a process.
 const NUMBER: u32 = 1;
 
-/// Why static data stay where peers reach them by cross-memory attach only.
+/// Why static data stay in place, where peers reach them only by cross-memory attach.
 #[derive(Debug, thiserror::Error)]
 pub enum AdoptError {
     #[error(transparent)]
@@ -42,8 +43,8 @@ pub struct Symmetric {
 }
 
 impl Symmetric {
-    /// It begins at a multiple of this in every process, so an offset that is aligned up to here is an address that is. (At
-    /// any page, where the address space is limited.)
+    /// The memory begins at a multiple of this in every process, so an offset with an alignment up to this gives an
+    /// aligned address. (If the address space is limited, it begins at any page.)
     pub const ALIGN_MAX: u64 = 1 << 30;
 
     /// Makes the file in a job's directory, with room to grow to `reserved` bytes.
@@ -54,7 +55,7 @@ impl Symmetric {
         Ok(Symmetric { mapping, path, committed: AtomicU64::new(0) })
     }
 
-    /// Sees to it that the first `bytes` exist. On an error nothing has changed.
+    /// Makes sure that the first `bytes` exist. On an error nothing has changed.
     pub fn commit(&self, bytes: u64) -> Result<(), MapError> {
         if bytes > self.committed() {
             self.mapping.grow(bytes)?;
@@ -69,18 +70,18 @@ impl Symmetric {
         self.committed.load(Acquire)
     }
 
-    /// Where it begins in this process.
+    /// Where the memory begins in this process.
     pub fn base(&self) -> *mut u8 {
         self.mapping.base()
     }
 
-    /// What peers are told.
+    /// What this process publishes to peers.
     pub fn range(&self) -> ArenaRange {
         let (base, reserved) = (self.mapping.base() as u64, self.mapping.reserved());
         ArenaRange { number: NUMBER, base, reserved, bytes: self.committed() }
     }
 
-    /// Moves the program's static data into the file's first pages, which are committed and not used yet.
+    /// Moves the program's static data into the file's first pages. These are committed and not used yet.
     pub fn adopt(&self, pages: Range<u64>) -> Result<(), AdoptError> {
         if crate::os::program::thread_count() != 1 {
             return Err(AdoptError::Threads);
@@ -88,14 +89,15 @@ impl Symmetric {
         let bytes = (pages.end - pages.start) as usize;
         debug_assert!(bytes as u64 <= self.committed());
         keep_private_in_children(pages.clone())?;
-        // SAFETY: the program's own writable pages into ours, which nobody knows yet.
+        // SAFETY: copies the program's own readable pages into pages of our mapping, which no other code knows yet.
         unsafe { std::ptr::copy_nonoverlapping(pages.start as *const u8, self.mapping.base(), bytes) };
-        // SAFETY: the same bytes appear at the same addresses; no other thread runs.
+        // SAFETY: the file holds the same bytes, so the contents at these addresses stay the same. No other thread
+        // runs.
         unsafe { self.mapping.map_over(pages.start as *mut u8, bytes) }?;
         Ok(())
     }
 
-    /// Removes the file's name; who has mapped it keeps it.
+    /// Removes the file's name. Processes that have mapped it keep the mapping.
     pub fn forget(&self) {
         let _ = std::fs::remove_file(&self.path);
     }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A peer's memory and counters, for front doors that store there themselves: a put then costs only the stores.
+//! A peer's memory and counters, for front ends that store there themselves. A put then costs only the stores.
 //!
-//! Only where every process of the job may do so ([`Interface::stores_in_place`]): in host mode a put waits for its
-//! target's program, and a forced path must be taken.
+//! It is available only if every process of the job may do so ([`Interface::stores_in_place`]). In host mode a put
+//! waits for its target's program, and a forced path must be taken.
 //!
 //! Invariants
-//! 1. A window is as long as its owner's reserve; its owner says how much of that exists. Before a store, the range is checked
-//!    against what all owners have committed: beyond the file's end is no memory.
-//! 2. After a store the sender wakes the owner if that sleeps. A sleeper announces itself, then polls once more (wait.rs), so the
-//!    wake-up after the store either reaches it or is not needed.
-//! 3. Lanes that a sender has for good ([`Interface::lane`]) are no grants: a counter has lanes of one kind only, and these are
-//!    not revoked.
+//! 1. A window is as long as its owner's reserve; the owner publishes how much of that exists. Before a store, the
+//!    range is checked against what all owners have committed, because there is no memory beyond the file's end.
+//! 2. After a store the sender wakes the owner if the owner sleeps. A sleeper announces itself, then polls once more
+//!    (wait.rs). So the wake-up after the store either reaches it or is not needed.
+//! 3. Counter lanes that a sender has for good ([`Interface::lane`]) are not grants and are not revoked. A counter has
+//!    lanes of one kind only.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire};
 
@@ -21,7 +21,7 @@ use crate::endpoint::Endpoint;
 use crate::interface::Interface;
 use crate::{Mode, Path};
 
-/// A process's shared memory and its NIC, from here.
+/// A process's shared memory and its NIC, as mapped in this process.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
     endpoint: &'a Endpoint,
@@ -29,18 +29,20 @@ pub struct Window<'a> {
     reserved: u64,
 }
 
-// SAFETY: an address in a mapping that lives as long as the endpoint; a caller that uses it answers for the access.
+// SAFETY: an address in a mapping that lives as long as the endpoint. Code that dereferences it must justify the
+// access.
 unsafe impl Send for Window<'_> {}
-// SAFETY: the methods only read the fields, and hand out raw pointers; who follows them answers for the access.
+// SAFETY: the methods only read the fields and return raw pointers. Code that dereferences them must justify the
+// access.
 unsafe impl Sync for Window<'_> {}
 
 impl Interface {
-    /// Whether this job's processes may store to each other's memory in place.
+    /// Whether this job's processes may store directly to each other's memory.
     pub fn stores_in_place(&self) -> bool {
         self.clock.is_none() && self.config.mode == Mode::Nic && matches!(self.config.path, Path::Auto | Path::Shared)
     }
 
-    /// The window on a process, own or peer. None: it is not there, or has no shared memory.
+    /// The window on a process, own or peer. None: the process does not exist, or has no shared memory.
     pub fn window(&self, id: u64) -> Option<Window<'_>> {
         let endpoint = self.endpoint(id)?;
         let hot = &endpoint.segment.header().hot;
@@ -53,12 +55,12 @@ impl Interface {
         Some(Window { endpoint, memory: mapping.base(), reserved: mapping.reserved() })
     }
 
-    /// How this process, as the sender with this number, may count at a peer's counter without the lock.
+    /// The lane through which this process, as the given sender number, adds to a peer's counter without the lock.
     pub fn lane(&self, window: &Window<'_>, counter: u32, sender: u32) -> Option<Lane> {
         window.endpoint.segment.lock(self.word).lane(counter, sender)
     }
 
-    /// Counts at a peer's counter under its NIC's lock, and runs the triggered operations that are then due.
+    /// Adds to a peer's counter under its NIC's lock, and runs the triggered operations that fire.
     pub fn count_at(&self, window: &Window<'_>, counter: u32, success: u64) {
         let fired = {
             let mut guard = window.endpoint.segment.lock(self.word);
@@ -70,30 +72,30 @@ impl Interface {
 }
 
 impl<'a> Window<'a> {
-    /// Where its memory begins here.
+    /// Where the owner's memory begins in this process.
     #[inline(always)]
     pub fn memory(&self) -> *mut u8 {
         self.memory
     }
 
-    /// Bytes that it may come to have.
+    /// The largest size that the memory can reach.
     #[inline(always)]
     pub fn reserved(&self) -> u64 {
         self.reserved
     }
 
-    /// Wakes its owner, if that sleeps. After the stores.
+    /// Wakes the owner if it sleeps. Call it after the stores.
     #[inline(always)]
     pub fn ring(&self) {
         self.endpoint.segment.ring();
     }
 
-    /// The word that is not 0 while its owner sleeps: [`Window::ring`] loads it.
+    /// The word that is not 0 while the owner sleeps: [`Window::ring`] loads it.
     pub fn sleepers(&self) -> &'a AtomicU32 {
         &self.endpoint.segment.header().hot.sleepers
     }
 
-    /// A counter of its NIC.
+    /// A counter of the owner's NIC.
     pub fn counter(&self, reference: u32) -> Option<&'a Counter> {
         self.endpoint.segment.signals().counter(reference)
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rings: messages come whole and in order, and nothing is overwritten before it was dequeued, whatever a sender did.
+//! Rings: messages arrive complete and in order, and nothing is overwritten before it is dequeued, whatever a sender
+//! does.
 
 use std::sync::atomic::Ordering::SeqCst;
 
@@ -9,7 +10,8 @@ use crate::os::testing::{Child, Folder};
 
 const WORD: u64 = 0x1234_0000_0001;
 
-/// Words of a ring: its second cursor; the header of slot 0, and its first word of payload or the position of that.
+/// Words of a ring: its second cursor, then the header of slot 0 and its first word (payload, or the payload's
+/// position).
 const PAYLOAD_CURSOR: usize = 1;
 const HEADER: usize = 2;
 const POSITION: usize = 5;
@@ -28,13 +30,13 @@ fn pair(folder: &Folder) -> (Rings, Sender) {
 fn push(sender: &mut Sender, number: u64, length: usize) -> bool {
     let bytes: Vec<u8> = (0..length).map(|at| (at as u64 ^ number) as u8).collect();
     let envelope = Envelope { portal: 9, flags: 3, match_bits: number, header_data: !number };
-    // SAFETY: the ring has room for the length that it was told.
+    // SAFETY: `enqueue_with` passes a pointer to `length` writable bytes, and `bytes` has that length.
     sender.enqueue_with(&envelope, length, 0, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
 }
 
 fn take(own: &Rings, ring: usize) -> Option<(u64, usize)> {
     let message = own.reader(ring).poll().expect("no fault")?;
-    // SAFETY: a message lies within its ring.
+    // SAFETY: the reader has checked that the message's bytes are within its ring.
     let bytes = unsafe { std::slice::from_raw_parts(message.bytes, message.length) };
     let number = message.envelope.match_bits;
     assert!(bytes.iter().enumerate().all(|(at, &byte)| byte == (at as u64 ^ number) as u8), "bytes of another message");
@@ -51,7 +53,7 @@ fn messages_come_whole_and_in_order_however_long() {
     let lengths = [0, 1, 39, 40, 41, 64, 65, 1000, 4096, 16384, MESSAGE_BYTES_MAX];
     let (mut sent, mut taken) = (0u64, 0u64);
     for round in 0..4000usize {
-        // Now the sender is ahead, now the owner.
+        // Sometimes the sender is ahead, sometimes the owner.
         for _ in 0..round % 7 {
             if push(&mut sender, sent, lengths[sent as usize % lengths.len()]) {
                 sent += 1;
@@ -76,12 +78,12 @@ fn bytes_of(number: u64, length: usize) -> Vec<u8> {
     (0..length).map(|at| (at as u64 ^ number) as u8).collect()
 }
 
-/// Leaves a message for a place; in turns of seven messages.
+/// Enqueues a message for a portal. Its contents repeat in a cycle of seven.
 fn enqueue(sender: &mut Sender, portal: u8, number: u64, length: usize) -> bool {
     let bytes = bytes_of(number, length);
     let envelope = Envelope { portal, flags: number as u8, match_bits: number, header_data: !number };
     let turn = (number / 7) as u32;
-    // SAFETY: as many bytes.
+    // SAFETY: both ranges hold this many bytes.
     unsafe {
         match length > INLINE_BYTES {
             true => return sender.enqueue_long(&envelope, bytes.as_ptr(), length, turn),
@@ -93,21 +95,21 @@ fn enqueue(sender: &mut Sender, portal: u8, number: u64, length: usize) -> bool 
     true
 }
 
-/// The same for place 9; what is found to be full is looked at again by the other way of sending.
+/// As `enqueue`, for portal 9. If the ring is full, it tries the other enqueue function.
 fn enqueue_either_way(sender: &mut Sender, number: u64, length: usize) -> bool {
     let envelope = Envelope { portal: 9, flags: number as u8, match_bits: number, header_data: !number };
     let bytes = bytes_of(number, length);
     enqueue(sender, 9, number, length)
-        // SAFETY: the ring has room for the length that it was told.
+        // SAFETY: `enqueue_with` passes a pointer to `length` writable bytes, and `bytes` has that length.
         || sender.enqueue_with(&envelope, length, 1, |to| unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, length) })
 }
 
-/// Takes up to so many that lie in their slots alone in a run; the numbers of those that were taken.
+/// Dequeues up to `most` messages in a run of messages that fit into their slots. Returns their numbers.
 fn run(own: &Rings, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
     run_of::<false>(own, portal, most, takes)
 }
 
-/// The same of one sort or the other.
+/// As `run`, for short or long messages.
 fn run_of<const LONG: bool>(own: &Rings, portal: u8, most: u64, takes: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut taken = Vec::new();
     let mut reader = own.reader(0);
@@ -119,14 +121,14 @@ fn run_of<const LONG: bool>(own: &Rings, portal: u8, most: u64, takes: impl Fn(u
         let expected = Envelope { portal, flags: number as u8, match_bits: number, header_data: !number };
         assert_eq!(message.envelope, expected);
         let mut bytes = vec![0xee; message.length + 1];
-        // SAFETY: room for more than all of it.
+        // SAFETY: the buffer is larger than any message.
         unsafe { message.copy_part::<LONG>(bytes.as_mut_ptr(), message.length) };
         assert_eq!(bytes.pop(), Some(0xee), "more was copied than the message has");
         assert_eq!(bytes, bytes_of(number, message.length));
         taken.push(number);
         true
     };
-    // Every second run begins with one by itself.
+    // Every second run begins with a single message.
     let mut left = most;
     if most % 2 == 1
         && let Some(seen) = own.poll(0).filter(|seen| seen.portal() == portal)
@@ -164,7 +166,7 @@ fn runs_take_whole_messages_of_every_length_in_order() {
 fn runs_of_both_sorts_take_turns() {
     let folder = Folder::new();
     let (own, mut sender) = pair(&folder);
-    // Now more that are long, now fewer; some as long as can be.
+    // The share of long messages changes; some have the largest length.
     let length = |number: u64| match number % 97 {
         0 => MESSAGE_BYTES_MAX,
         _ if number % 5 < number / 500 % 6 => INLINE_BYTES + 1 + (number as usize * 53) % 3000,
@@ -195,7 +197,7 @@ fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
     let folder = Folder::new();
     let owner = Identity::own().to_word();
     let own = Rings::create(&folder.join(""), 3, 8).expect("made");
-    // As if so many messages had been sent and taken.
+    // As if this many messages had been sent and dequeued.
     own.mapping.grow(HEADER_BYTES + RING_BYTES).expect("memory");
     own.ring(0).set_cursors(u64::from(u32::MAX) - 4, 0);
     let mut sender = Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 5).expect("room");
@@ -207,14 +209,14 @@ fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
     assert_eq!(run(&own, 9, 8, |_| true), []);
     assert_eq!(run(&own, 10, 8, |_| true), [3]);
     assert!(push(&mut sender, 5, INLINE_BYTES + 1) && enqueue(&mut sender, 9, 6, 3));
-    // The number of 4 is the last before they begin anew.
+    // Number 4 is the last before the numbers start over.
     assert_eq!(run(&own, 9, 8, |_| true), [4]);
     assert_eq!(run(&own, 9, 8, |_| true), [], "longer than a slot");
     assert_eq!(take(&own, 0), Some((5, INLINE_BYTES + 1)));
     assert_eq!(run(&own, 9, 8, |_| true), [6]);
 }
 
-/// Whoever sees a message has no lock yet: others may take it in before.
+/// The thread that polls a message does not hold the lock yet: another thread may dequeue the message first.
 #[test]
 fn what_was_seen_is_read_once_and_only_while_it_is_the_next() {
     let folder = Folder::new();
@@ -271,7 +273,8 @@ fn a_dead_senders_messages_are_taken_and_its_lane_is_given_to_another() {
     assert_eq!((own.sender(0), take(&own, 0)), (7, Some((3, 50))));
 }
 
-/// Who takes in may be killed after any of its stores: the message is then taken once more, and those behind it as they are.
+/// The reader may be killed after any of its stores. The message is then dequeued again, and those behind it are
+/// unchanged.
 #[test]
 fn a_message_is_whole_whose_bytes_were_given_back_already() {
     let folder = Folder::new();
@@ -329,7 +332,7 @@ fn what_no_sender_writes_is_a_fault() {
     word(&own, HEADER).store(1 | 9 << 32 | (MESSAGE_BYTES_MAX as u64 + 1) << 48, SeqCst);
     assert_eq!(own.reader(0).poll().map(|_| ()), Err(Fault));
     assert_eq!(run_of::<true>(&own, 9, 8, |_| true), []);
-    // Bytes that end past the ring's.
+    // The payload would end beyond the ring.
     word(&own, HEADER).store(1 | 9 << 32 | 200 << 48, SeqCst);
     word(&own, POSITION).store(7 * Ring::PAYLOAD_BYTES - 199, SeqCst);
     assert_eq!(own.reader(0).poll().map(|_| ()), Err(Fault));
