@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A NIC's lock, and what happens when its holder has died.
 //!
-//! One word in the segment: 0, or the word of the process that holds it (`Identity::to_word`). Taken by
-//! compare-and-swap, released by a plain store. A waiter spins, then gives its core away, then checks whether the
-//! holder still lives; a dead holder's lock is taken over and the tables are rebuilt before anything else is done.
+//! The lock is one word in the segment: 0, or the word of the process that holds it (`Identity::to_word`). A
+//! compare-and-swap takes it and a plain store releases it. A waiter spins, then yields its core, then checks whether
+//! the holder is alive. If the holder is dead, the waiter takes the lock over, and rebuilds the tables before anything
+//! else.
 //!
 //! Invariants
-//! 1. The holder of a [`Guard`] finds whole tables.
-//! 2. A guard is dropped by the thread that took it; nothing that can block on a peer happens under it.
-//! 3. A transition that needs grants revoked goes through [`Guard::with_revocation`]. That lets go of the lock, waits for the holders,
-//!    takes the lock again and calls the transition again. So other threads may change the NIC meanwhile: what a caller found out under
-//!    the same guard before may be old after it.
+//! 1. The holder of a [`Guard`] finds consistent tables.
+//! 2. A guard is dropped by the thread that took it. The holder does nothing that can block on a peer.
+//! 3. A transition that needs grants revoked goes through [`Guard::with_revocation`]. That releases the lock, waits for
+//!    the holders of the grants, takes the lock again and repeats the transition. So other threads may change the NIC
+//!    meanwhile: what a caller read under the same guard before may be out of date afterwards.
 //!
 //! Budget, uncontended: one compare-and-swap and one store on a line of its own.
 
@@ -26,20 +27,20 @@ use crate::grants::wait_for_holders;
 use crate::os::process::Identity;
 use crate::segment::Segment;
 
-/// Polls of a waiter before it gives its core away.
+/// Polls of a waiter before it yields its core.
 const SPINS: u32 = 256;
-/// How long a waiter waits between two checks whether the holder lives.
+/// Time between a waiter's checks whether the holder is alive.
 const PATIENCE: Duration = Duration::from_millis(2);
 
 /// The NIC, locked.
 pub struct Guard<'a> {
-    /// What [`Segment::nic`] gave when the lock was taken last.
+    /// The result of [`Segment::nic`] when the lock was taken last.
     nic: NonNull<Nic<'a>>,
     own: u64,
     held: Held<'a>,
 }
 
-/// The lock of a NIC, held until it is dropped.
+/// The lock of a NIC, held until this is dropped.
 struct Held<'a> {
     segment: &'a Segment,
 }
@@ -86,7 +87,8 @@ impl Segment {
                 && word.compare_exchange(holder, own, Acquire, Relaxed).is_ok()
             {
                 log::warn!("process {} died holding the lock of a NIC: rebuilding its tables", holder >> 32);
-                // SAFETY: the lock was taken just before, from an owner that has ended, and is not given back before this call returns.
+                // SAFETY: this thread took the lock just now, from an owner that has ended, and releases it only after
+                // this call.
                 unsafe { self.nic() }.recover(&mut NoMemory, Identity::word_is_alive);
                 return;
             }
@@ -96,8 +98,8 @@ impl Segment {
 }
 
 impl<'a> Guard<'a> {
-    /// Carries out a transition that may need grants revoked. Where it does, this waits without the lock and calls it again, so the
-    /// result never is that grants are being revoked.
+    /// Runs a transition that may need grants revoked. If it does, this waits without the lock and runs it again. So
+    /// the result is never that grants are being revoked.
     #[inline]
     pub fn with_revocation<T, E: Failure>(
         &mut self,
@@ -139,7 +141,8 @@ impl<'a> Deref for Guard<'a> {
 impl DerefMut for Guard<'_> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut Self::Target {
-        // SAFETY: as above; and the guard is borrowed for this alone.
+        // SAFETY: the segment outlives the guard, and the guard holds the lock whenever it is borrowed. It is borrowed
+        // exclusively here, so this reference is the only one to the views.
         unsafe { self.nic.as_mut() }
     }
 }

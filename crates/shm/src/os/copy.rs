@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Long copies into memory that other cores may have in their caches.
 //!
-//! Where a peer has read what is now to be written over, each line must be taken from its cache first, and the processor has few
-//! such requests under way: 1 MiB takes 75 to 475 us, by how near the cores are, where 22 us do if nobody has it. Stores that go past
-//! the caches (`movnt`) ask nobody: 37 us, whoever has the lines. What they cost is that the reader finds its data in memory and
-//! not in a cache. Copying and reading together take two thirds of the time from 64 KiB to 1 MiB between near cores, and a fifth
-//! between far ones; below 32 KiB it pays for far ones only.
+//! If a peer has read the memory that is to be overwritten, each line must be taken from its cache first. The processor
+//! has few such requests in flight: 1 MiB takes 75 to 475 us, depending on the distance of the cores, and 22 us if no
+//! core has it. Stores that bypass the caches (`movnt`) need no such requests: 37 us, whichever core has the lines.
+//! Their cost is that the reader finds its data in memory and not in a cache. Copying and reading together take two
+//! thirds of the time from 64 KiB to 1 MiB between near cores, and a fifth between far ones. Below 32 KiB it pays for
+//! far ones only.
 //!
-//! Nobody can be asked in which state lines are. So parts of a copy are done plainly and timed, and what follows goes the one
-//! way or the other. Between near cores the first 4 KiB are quick in any state, since their stores are still under way then: the next
-//! ones tell.
+//! The state of the lines cannot be queried. So parts of a copy are done with plain stores and timed, and the result
+//! decides for the next part. Between near cores the first 4 KiB are fast in any state, since their stores are still in
+//! flight then. The next 4 KiB show the state.
 //!
-//! And short ones, where a call of `memcpy` costs as much as all else that a message takes.
+//! The file also has short copies, where a call of `memcpy` costs as much as all other work for a message.
 
 use std::ptr;
 
-/// A copy of any length, without a call where it has one of those that most messages have.
+/// A copy of any length. The lengths of most messages need no call.
 ///
 /// # Safety
-/// As of `copy_nonoverlapping`.
+/// As for `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both callees.
@@ -29,10 +30,10 @@ pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// A copy of a few words, where other lengths are to take no registers from a loop around it.
+/// A copy of a few words, for loops where other lengths must not take registers.
 ///
 /// # Safety
-/// As of `copy_nonoverlapping`.
+/// As for `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both callees.
@@ -43,16 +44,16 @@ pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Whether so much is nothing, half a word or a word.
+/// Whether a length is nothing, half a word or a word.
 #[inline(always)]
 pub fn is_word(bytes: usize) -> bool {
     matches!(bytes, 0 | 4 | 8)
 }
 
-/// Copies nothing, half a word or a word. False: it is none of these.
+/// Copies nothing, half a word or a word. False: the length is none of these.
 ///
 /// # Safety
-/// As of `copy_nonoverlapping`.
+/// As for `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     // SAFETY: both ranges have `bytes` bytes by this function's contract, and each arm moves exactly as many.
@@ -67,10 +68,10 @@ pub unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
     true
 }
 
-/// A few words. Of a length that is no power of two the last piece lies partly over the one before.
+/// Copies a few words. If the length is no power of two, the last piece overlaps the one before.
 ///
 /// # Safety
-/// As of `copy_nonoverlapping`.
+/// As for `copy_nonoverlapping`.
 #[cold]
 #[inline(never)]
 unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
@@ -105,7 +106,7 @@ unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
 }
 
 /// # Safety
-/// There is as much of both from `at` on.
+/// Both ranges have room for a `T` from `at` on.
 #[inline(always)]
 unsafe fn part<T>(from: *const u8, to: *mut u8, at: usize) {
     // SAFETY: a `T` lies within both ranges from `at` on, by this function's contract. The accesses need no alignment, and every `T` here
@@ -113,24 +114,25 @@ unsafe fn part<T>(from: *const u8, to: *mut u8, at: usize) {
     unsafe { to.add(at).cast::<T>().write_unaligned(from.add(at).cast::<T>().read_unaligned()) }
 }
 
-/// From here on it may pay.
+/// Copies of this length or more may bypass the caches.
 pub const LONG_BYTES: usize = 8 << 10;
-/// From here on it pays between near cores, too.
+/// Copies of this length or more gain between near cores, too.
 const LONG_FOR_NEAR_BYTES: usize = 32 << 10;
-/// How much is timed.
+/// Bytes in a timed part.
 const PROBE_BYTES: usize = 4 << 10;
-/// Ticks of the time-stamp counter in which that much is copied where lines are at hand: twice what was measured, at 2 to 4 GHz.
+/// Ticks of the time-stamp counter for a timed part whose lines are in this core's cache: twice the measured time, at 2
+/// to 4 GHz.
 #[cfg(target_arch = "x86_64")]
 const PROBE_TICKS: u64 = 700;
-/// What follows the one way before it is timed again, ...
+/// Bytes that are copied with plain stores before the next timed part.
 const PLAIN_BYTES: usize = 56 << 10;
-/// ... and the other.
+/// Bytes that are copied past the caches before the next timed part.
 const PAST_BYTES: usize = 512 << 10;
 
 /// Copies; the ranges may overlap.
 ///
 /// # Safety
-/// `from` is readable and `to` writable for so many bytes.
+/// `from` is readable and `to` writable for `bytes` bytes.
 #[inline(never)]
 pub unsafe fn long(from: *const u8, to: *mut u8, bytes: usize) {
     if (from as usize).abs_diff(to as usize) < bytes {
@@ -186,14 +188,14 @@ mod processor {
         now().wrapping_sub(before) > PROBE_TICKS
     }
 
-    /// What follows is seen after what was stored past the caches.
+    /// Orders the stores past the caches before all later stores.
     pub fn fence() {
         // SAFETY: the instruction belongs to SSE, which every 64-bit x86 processor has.
         unsafe { _mm_sfence() }
     }
 
     /// # Safety
-    /// As of [`ptr::copy_nonoverlapping`]; a [`fence`] comes before others are told.
+    /// As for [`ptr::copy_nonoverlapping`]. A [`fence`] must come before other threads are notified.
     pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
         const LINE: usize = 64;
         // SAFETY: both ranges have `bytes` bytes by this function's contract. `at` stays at most `bytes`, and a line is moved only where
@@ -215,7 +217,7 @@ mod processor {
     }
 }
 
-/// Elsewhere all copies are plain.
+/// Other architectures always use plain copies.
 #[cfg(not(target_arch = "x86_64"))]
 mod processor {
     pub fn is_slow(copy: impl FnOnce()) -> bool {
@@ -226,7 +228,7 @@ mod processor {
     pub fn fence() {}
 
     /// # Safety
-    /// As of `copy_nonoverlapping`.
+    /// As for `copy_nonoverlapping`.
     pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
         // SAFETY: this function's contract is the one of `copy_nonoverlapping`.
         unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) }
@@ -243,14 +245,14 @@ mod tests {
         (0..bytes).map(|at| (at * 31 + at / 251) as u8).collect()
     }
 
-    /// Whatever the offsets and lengths, all that was to be copied is, and nothing else.
+    /// For all offsets and lengths, exactly the requested bytes are copied.
     fn check(copy: unsafe fn(*const u8, *mut u8, usize), lengths: &[usize]) {
         let longest = lengths.iter().max().unwrap() + 200;
         let source = pattern(longest);
         for &bytes in lengths {
             for (from, to) in [(0, 0), (1, 0), (0, 1), (3, 61), (64, 7), (63, 64)] {
                 let mut target = vec![0xee; longest];
-                // SAFETY: both have room for the offset and the bytes.
+                // SAFETY: both vectors have room for the offset and the bytes.
                 unsafe { copy(source[from..].as_ptr(), target[to..].as_mut_ptr(), bytes) };
                 fence();
                 assert_eq!(target[to..to + bytes], source[from..from + bytes], "{bytes} bytes, {from} to {to}");
@@ -273,7 +275,7 @@ mod tests {
         for by in [1, 100, 70_000] {
             let source = pattern(200_000);
             let (mut up, mut down) = (source.clone(), source.clone());
-            // SAFETY: within the vectors.
+            // SAFETY: all offsets and lengths are within the vectors.
             unsafe {
                 long(up.as_ptr(), up.as_mut_ptr().add(by), 100_000);
                 long(down.as_ptr().add(by), down.as_mut_ptr(), 100_000);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What a processor is told of cache lines that go to and fro between cores. Hints, and stores
-//! of what nobody reads: nothing depends on them but time.
+//! Hints to the processor about cache lines that move between cores, and stores whose value nobody reads. They affect
+//! only the time that an access takes.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Asks for a line that will be read, without waiting. Any address will do: none faults.
+/// Prefetches a line that will be read, without waiting. Any address is allowed: none faults.
 #[inline(always)]
 pub fn about_to_read(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -22,13 +22,13 @@ pub fn about_to_read(line: *const u8) {
     let _ = line;
 }
 
-/// Asks for a line that will be written, while what is to be written there is still being found out: for it alone, since a line
-/// that others still have would be asked for once more by the store. Any address will do: none faults.
+/// Prefetches a line for writing, while the value is still being computed. Use it only where this core will write: a
+/// line that other cores still share must be requested again by the store. Any address is allowed: none faults.
 #[inline(always)]
 pub fn about_to_write(line: *const u8) {
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: the instruction is a hint that changes no memory and faults at no address. Every 64-bit processor has it, the oldest as one
-    // that does nothing.
+    // SAFETY: the instruction is a hint that changes no memory and faults at no address. Every 64-bit processor has it;
+    // the oldest ones execute it as a no-op.
     unsafe {
         core::arch::asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly));
     }
@@ -41,10 +41,11 @@ pub fn about_to_write(line: *const u8) {
     let _ = line;
 }
 
-/// Takes a line for this core alone by a store to a word of it whose value nobody needs: what [`about_to_write`] does not do where this
-/// core and others have all read the line since it was last written. It is still here then, so the hint is taken for done (by AMD's
-/// processors), and the store that matters waits until the others have given the line up, and all stores behind it wait, too. Such stores
-/// one right after the other wait together: of eight lines each takes a fifth to a third of what one takes.
+/// Takes exclusive ownership of a line, by a store to a word whose value nobody needs. [`about_to_write`] does not
+/// achieve this if this core and others have all read the line since it was last written. The line is then in this
+/// core's cache, so AMD's processors treat the hint as done. The store that matters then waits until the other cores
+/// have given up the line, and all later stores wait too. Several such stores in a row wait at the same time: with
+/// eight lines, each costs a fifth to a third of a single one.
 #[inline(always)]
 pub fn take(word: &AtomicU64) {
     word.store(0, Relaxed);
@@ -58,8 +59,8 @@ pub fn about_to_change<T>(record: &T) {
     }
 }
 
-/// Lets what this core has just stored go. It would go by itself, but looks that are made meanwhile hold it up. A locked instruction in its
-/// place gives nothing.
+/// Drains this core's store buffer. The stores would drain by themselves, but polls made meanwhile delay them. A locked
+/// instruction instead has no benefit.
 #[inline(always)]
 fn stores_first() {
     #[cfg(target_arch = "x86_64")]
@@ -69,20 +70,21 @@ fn stores_first() {
     }
 }
 
-/// Looks for which an answer from a core nearby is waited for: some 150 ns.
+/// Number of polls in which an answer from a nearby core is expected: some 150 ns.
 const EAGER_LOOKS: u32 = 16;
 
-/// To be called between two looks at memory that another core is about to write; `look` counts them from 0.
+/// Call this between two polls of memory that another core is about to write. `look` counts the polls from 0.
 ///
-/// After the first, this core's own stores go, which what is waited for may be the answer to: without that half a round trip of a line
-/// takes 5 to 10 % longer, and at worst twice as long.
+/// After the first poll, this core's own stores are drained, because the awaited value may be the answer to them.
+/// Without that, half a round trip of a line takes 5 to 10 % longer, and at worst twice as long.
 ///
-/// A processor that runs ahead has many loads of a line under way when that is taken away; it throws away what it did after the
-/// first of them that saw the new value, and its requests hold up who writes. So does a look that waits for the one before: the line is
-/// asked for again before it has been written. With a look begun every 20 cycles or so, of which several are under way, an answer from a
-/// core nearby is seen 20 to 30 % sooner than with the processor's hint for spinning, and up to 40 % sooner than with looks that wait
-/// for each other, where both sides fall into step and each sees the other's answer a whole look too late. From afar fewer requests are
-/// worth more: the hint is 5 % ahead there.
+/// An out-of-order processor has many loads of a line in flight when another core takes the line. It discards the work
+/// after the first load that saw the new value, and its requests delay the writer. A poll that waits for the one before
+/// has a similar problem: it requests the line again before the line has been written. So a poll begins every 20 cycles
+/// or so, and several are in flight. An answer from a nearby core is then seen 20 to 30 % sooner than with the
+/// processor's hint for spinning. It is seen up to 40 % sooner than with polls that wait for each other, where both
+/// sides fall into step and each sees the other's answer a whole poll too late. Between distant cores fewer requests
+/// are better: the hint is 5 % ahead there.
 #[inline(always)]
 pub fn between_looks(look: u32) {
     if look == 0 {
@@ -94,12 +96,12 @@ pub fn between_looks(look: u32) {
     }
 }
 
-/// Some 20 cycles of a core's one multiplier, in which it may begin what comes after.
+/// Occupies a core's only multiplier for some 20 cycles, during which the core may begin later instructions.
 #[inline(always)]
 pub fn a_moment() {
     #[cfg(target_arch = "x86_64")]
     {
-        /// One is begun in each cycle.
+        /// One multiplication begins in each cycle.
         const MULTIPLICATIONS: u32 = 20;
         let mut _value = 1u64;
         for _ in 0..MULTIPLICATIONS {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Files mapped shared: what segments and arenas are made of.
+//! Files mapped shared: segments and arenas are such files.
 //!
 //! Invariants:
-//! 1. A [`Mapping`] owns `[base, base + reserved)` of our address space from its making to its drop. The file fills
-//!    a prefix of it and may [grow](Mapping::grow) up to `reserved`; `base` never moves, so offsets and pointers stay
-//!    good. A forked child has a copy of the mapping, and keeps the file's memory alive until it execs or ends.
-//! 2. Whatever lies below the file's end has its space allocated: touching it never raises SIGBUS because the file
-//!    system is full. Touching the rest of the reserve does raise it. Nobody shortens these files.
+//! 1. A [`Mapping`] owns `[base, base + reserved)` of our address space from its creation to its drop. The file fills a
+//!    prefix of it and may [grow](Mapping::grow) up to `reserved`. `base` never moves, so offsets and pointers stay
+//!    valid. A forked child has a copy of the mapping, and keeps the file's memory alive until it execs or ends.
+//! 2. All bytes below the file's end have their space allocated: touching them never raises SIGBUS because the file
+//!    system is full. Touching the rest of the reserve does raise it. No process shortens these files.
 //! 3. Only our own files are mapped: regular, owned by our effective user, mode exactly 0600, not through a symbolic
-//!    link. Checks are made on the opened file, so it cannot be exchanged in between.
+//!    link. The checks are made on the opened file, so it cannot be exchanged in between.
 //!
 //! Costs: making and growing take time in proportion to the bytes (the kernel clears the pages); each mapping holds
 //! one file descriptor. Reserving address space costs nothing but the address space.
@@ -25,9 +25,10 @@ use rustix::mm::{MapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 
-/// Address space behind an opened file's reserve. Without it one file after another would be mapped at the same distance, a large
-/// power of two, and what lies at the same place in two of them at addresses whose low 28 bits are the same. By bits 12 to 27
-/// AMD's processors guess where in its first cache a line is: a copy between addresses that look alike is 5 to 13 % slower.
+/// Extra address space after an opened file's reserve. Without it, consecutive files would be mapped at the same
+/// distance, a large power of two. The same offset in two files would then have addresses with equal low 28 bits. AMD's
+/// processors use bits 12 to 27 to predict where a line is in the L1 cache: a copy between such addresses is 5 to 13 %
+/// slower.
 const SKEW_BYTES: u64 = 17 << 12;
 
 /// The permissions of every file of a job.
@@ -36,12 +37,12 @@ const MODE: u32 = 0o600;
 /// Why a file could not be made, opened, mapped or grown.
 #[derive(Debug, Error)]
 pub enum MapError {
-    /// The system's own word. `AlreadyExists` and `NotFound` of making and opening are found here.
+    /// The system's error. `AlreadyExists` and `NotFound` are reported here.
     #[error("{}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file system (or the user's quota, or the memory behind a tmpfs) has no room.
@@ -74,14 +75,14 @@ pub enum MapError {
         /// The file.
         path: PathBuf,
     },
-    /// The file is shorter than it must be. (Also seen, for a moment, by whoever opens a file that is being made.)
+    /// The file is shorter than it must be. (A process that opens a file while it is being made may see this, too.)
     #[error("{}: {bytes} bytes where at least {needed} are required", .path.display())]
     TooSmall {
         /// The file.
         path: PathBuf,
         /// Its size.
         bytes: u64,
-        /// The least size that will do.
+        /// The smallest sufficient size.
         needed: u64,
     },
     /// More than the reserve, or than a file may have here.
@@ -104,7 +105,7 @@ pub enum MapError {
     },
 }
 
-/// A file mapped shared at a fixed place, with room to grow.
+/// A file mapped shared at a fixed address, with room to grow.
 #[derive(Debug)]
 pub struct Mapping {
     base: NonNull<u8>,
@@ -115,11 +116,11 @@ pub struct Mapping {
     replaced: AtomicBool,
 }
 
-// SAFETY: a Mapping is an address range and a descriptor, neither bound to a thread; it hands out raw pointers only,
-// and who follows them answers for the accesses.
+// SAFETY: a Mapping is an address range and a descriptor, neither bound to a thread. It returns only raw pointers, and
+// code that dereferences them must justify the access.
 unsafe impl Send for Mapping {}
-// SAFETY: the methods by shared reference are system calls, which the kernel orders, and an atomic flag; none makes a reference into
-// the range.
+// SAFETY: the methods by shared reference are system calls, which the kernel orders, and an atomic flag. None makes a
+// reference into the range.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
@@ -131,14 +132,14 @@ impl Mapping {
         Mapping::create_aligned(path, bytes, reserved, 1)
     }
 
-    /// The same, at an address that is a multiple of `align`, a power of two; at any page where the address space has no
-    /// room for that.
+    /// As `create`, at an address that is a multiple of `align`, a power of two. If the address space has no room for
+    /// that, at any page.
     pub fn create_aligned(path: &Path, bytes: u64, reserved: u64, align: u64) -> Result<Mapping, MapError> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(MODE);
         let file = retry(|| rustix::fs::open(path, flags, mode)).map_err(|errno| io_error(path, errno))?;
         let made = (|| {
-            // The umask may have taken some of the bits.
+            // The umask may have cleared some of the bits.
             retry(|| rustix::fs::fchmod(&file, mode)).map_err(|errno| io_error(path, errno))?;
             let reserved = page_rounded(path, reserved)?;
             extend(&file, path, bytes, reserved)?;
@@ -158,7 +159,7 @@ impl Mapping {
     /// Maps the file at `path`, which must be ours (see the invariants) and hold at least `minimum` bytes, into a
     /// reserve of `reserved` bytes (rounded up to whole pages, and a little more), which must be enough for it.
     pub fn open(path: &Path, minimum: u64, reserved: u64) -> Result<Mapping, MapError> {
-        // NONBLOCK and NOCTTY: whatever else lies there, opening it neither waits nor takes a terminal.
+        // NONBLOCK and NOCTTY: whatever the path names, the open neither blocks nor acquires a terminal.
         let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = retry(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|errno| match errno {
             Errno::LOOP | Errno::ISDIR | Errno::NXIO => MapError::NotRegular { path: path.into() },
@@ -177,8 +178,8 @@ impl Mapping {
         Ok(Mapping { base, reserved_bytes: reserved, file, path: path.into(), replaced })
     }
 
-    /// Maps another process's file in memory, which it keeps open as `descriptor`: the one with this inode, ours, sealed so that
-    /// nobody can make it shorter (in place of invariant 2), and `bytes` long.
+    /// Maps a memory file that another process keeps open as `descriptor`. The file must have this inode, belong to us,
+    /// be `bytes` long, and be sealed so that nobody can shorten it (in place of invariant 2).
     pub fn open_sealed(pid: u32, descriptor: u32, inode: u64, bytes: u64) -> Result<Mapping, MapError> {
         let path = PathBuf::from(format!("/proc/{pid}/fd/{descriptor}"));
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
@@ -194,24 +195,24 @@ impl Mapping {
         Ok(Mapping { base, reserved_bytes: reserved, file, path, replaced: AtomicBool::new(false) })
     }
 
-    /// Makes the file at least `bytes` long; what is new reads as zeroes. `bytes` may be at most the reserve.
+    /// Makes the file at least `bytes` long. New bytes read as zeroes. `bytes` may be at most the reserve.
     ///
-    /// Safe to call from several processes at once. After an error the file is as long as before, or, where a signal
-    /// or a file system without `fallocate` made it grow in steps, somewhere in between: never shorter.
+    /// Several processes may call it at once. After an error the file is never shorter than before. It may be longer,
+    /// if a signal came, or if a file system without `fallocate` made it grow in steps.
     pub fn grow(&self, bytes: u64) -> Result<(), MapError> {
         self.still_there()?;
         extend(&self.file, &self.path, bytes, self.reserved_bytes)
     }
 
-    /// Maps the file's first `bytes` once more, over what is mapped at `at`.
+    /// Maps the file's first `bytes` a second time, over the existing mapping at `at`.
     ///
     /// # Safety
-    /// Those pages are the caller's to replace, and hold what the file holds.
+    /// The caller may replace these pages, and they have the same contents as the file.
     pub unsafe fn map_over(&self, at: *mut u8, bytes: usize) -> Result<(), MapError> {
         let protection = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: the caller may replace these pages, and they hold what the file holds, by this function's contract: whoever reads them
-        // finds the same bytes.
+        // SAFETY: the caller may replace these pages, and they have the contents of the file, by this function's
+        // contract. So a reader finds the same bytes.
         let placed = unsafe { rustix::mm::mmap(at.cast(), bytes, protection, flags, &self.file, 0) };
         placed.map(|_| ()).map_err(|errno| io_error(&self.path, errno))
     }
@@ -232,35 +233,36 @@ impl Mapping {
         self.reserved_bytes
     }
 
-    /// Puts private zero pages in place of the whole range, at the same addresses, and lets go of the file.
+    /// Puts private zero pages in place of the whole range, at the same addresses, and closes the file.
     ///
-    /// For a segment whose owner has failed: threads of ours that still look at it read zeroes and write into nothing,
-    /// without a fault at any moment (the kernel exchanges the pages under its lock). The file's pages are freed once
-    /// it is unlinked and every process has let go. Afterwards `grow` and `file_bytes` give ESTALE. See
-    /// [`super::futex`] for what becomes of sleepers.
+    /// For a segment whose owner has failed. Threads of ours that still access it read zeroes, and their stores have no
+    /// effect. They never fault, because the kernel exchanges the pages under its lock. The file's pages are freed once
+    /// it is unlinked and every process has closed it. Afterwards `grow` and `file_bytes` give ESTALE. See
+    /// [`super::futex`] for the effect on sleepers.
     ///
-    /// Makes system calls only, so a signal handler may call it. If the kernel refuses (out of memory for its own
-    /// records), the range may be gone, and with it any way to go on: the process is aborted.
+    /// It makes system calls only, so a signal handler may call it. If the kernel refuses (out of memory for its own
+    /// records), the range may be unmapped, and the process cannot go on: it is aborted.
     pub fn replace_with_zeroes(&self) {
         self.replaced.store(true, Ordering::Release);
         let flags = MapFlags::PRIVATE | MapFlags::FIXED | MapFlags::NORESERVE;
         let length = self.reserved_bytes as usize;
-        // SAFETY: the range is ours alone (invariant 1), so nobody else's mapping is replaced; those who read it
-        // through raw pointers find plain memory there before and after.
+        // SAFETY: the range belongs to this mapping alone (invariant 1), so no other mapping is replaced. Code that
+        // reads it through raw pointers finds plain memory there before and after.
         let placed = unsafe {
             rustix::mm::mmap_anonymous(self.base.as_ptr().cast(), length, ProtFlags::READ | ProtFlags::WRITE, flags)
         };
         if placed.is_err() {
             let words = b"selvedge: no zero pages for a failed segment\n";
-            // SAFETY: writes that many bytes of a constant; unlike the logger, a signal handler may do this.
+            // SAFETY: the pointer and length are those of a constant. Unlike the logger, a signal handler may call
+            // `write`.
             unsafe { libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len()) };
             std::process::abort();
         }
         self.let_go_of_file();
     }
 
-    /// Exchanges the file behind our descriptor for /dev/null, so that a concurrent `grow` meets one or the other and
-    /// never a descriptor that means something else.
+    /// Exchanges the file behind our descriptor for /dev/null. A concurrent `grow` then sees one or the other, and
+    /// never a descriptor of an unrelated file.
     fn let_go_of_file(&self) {
         use std::os::fd::AsRawFd;
         // Out of descriptors: the file stays open until the drop, which costs its space and nothing else.
@@ -280,7 +282,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the range is ours (invariant 1); whoever got pointers into it has promised not to outlive us.
+        // SAFETY: the range belongs to this mapping (invariant 1). Users of pointers into it must not use them after
+        // the drop.
         let done = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), self.reserved_bytes as usize) };
         debug_assert!(done.is_ok(), "munmap of {}: {done:?}", self.path.display());
     }
@@ -288,7 +291,7 @@ impl Drop for Mapping {
 
 /// The inode of a sealed file in memory, which is open in this process.
 pub fn sealed_inode(descriptor: i32) -> io::Result<u64> {
-    // SAFETY: borrowed for two calls, which fail if it is not open.
+    // SAFETY: the descriptor is borrowed for two calls, which fail if it is not open.
     let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
     rustix::fs::fcntl_get_seals(file)?;
     Ok(rustix::fs::fstat(file)?.st_ino)
@@ -337,18 +340,19 @@ fn page_rounded(path: &Path, bytes: u64) -> Result<u64, MapError> {
     }
 }
 
-/// Maps at a multiple of `align`: in the midst of a longer range that is set aside first.
+/// Maps at a multiple of `align`, inside a longer range that is reserved first.
 fn map_aligned(file: &OwnedFd, path: &Path, reserved: u64, align: u64) -> Result<NonNull<u8>, MapError> {
     let page = rustix::param::page_size() as u64;
     let (Some(wide), true) = (reserved.checked_add(align), align > page) else { return map(file, path, reserved) };
     let aside = MapFlags::PRIVATE | MapFlags::NORESERVE;
-    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
     let range = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), wide as usize, ProtFlags::empty(), aside) };
     let Ok(range) = range else { return map(file, path, reserved) };
     let start = range as u64;
     let base = start.next_multiple_of(align);
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
-    // SAFETY: inside of the range that was just set aside and that nobody knows; its ends, which are whole pages, go back.
+    // SAFETY: inside the range that was just reserved and that no other code knows. Its ends are whole pages and are
+    // unmapped.
     let placed = unsafe {
         let placed = rustix::mm::mmap(base as *mut _, reserved as usize, protection, flags | MapFlags::FIXED, file, 0);
         let (head, end) = (base - start, base + reserved);
@@ -366,7 +370,7 @@ fn map_aligned(file: &OwnedFd, path: &Path, reserved: u64, align: u64) -> Result
 fn map(file: &OwnedFd, path: &Path, reserved: u64) -> Result<NonNull<u8>, MapError> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
-    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
     let base = unsafe { rustix::mm::mmap(ptr::null_mut(), reserved as usize, protection, flags, file, 0) };
     match base {
         Ok(base) => Ok(NonNull::new(base.cast()).expect("mmap gives address 0 only when asked to")),
@@ -396,8 +400,8 @@ fn extend(file: &OwnedFd, path: &Path, bytes: u64, reserved: u64) -> Result<(), 
         let part = (bytes - present).min(step);
         match rustix::fs::fallocate(file, FallocateFlags::empty(), present, part) {
             Ok(()) => {}
-            // A tmpfs gives back what it had allocated so far when a signal comes. Smaller steps get through even
-            // where signals come by the clock (a profiler).
+            // When a signal comes, a tmpfs frees what it had allocated so far. Smaller steps succeed even if signals
+            // come at regular intervals (a profiler).
             Err(Errno::INTR) => step = (part / 2).max(1 << 20),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => return extend_by_writing(file, path, bytes),
             Err(errno) => return Err(growth_error(path, bytes, limit, errno)),
@@ -405,8 +409,8 @@ fn extend(file: &OwnedFd, path: &Path, bytes: u64, reserved: u64) -> Result<(), 
     }
 }
 
-/// For file systems without `fallocate`: writes the zeroes. The lock keeps two who grow at once from writing zeroes
-/// over what the quicker one's program has already stored.
+/// For file systems without `fallocate`: writes the zeroes. The lock serialises two growing processes. Otherwise the
+/// slower one could write zeroes over data that the faster one's program has already stored.
 fn extend_by_writing(file: &OwnedFd, path: &Path, bytes: u64) -> Result<(), MapError> {
     static ZEROES: [u8; 64 << 10] = [0; 64 << 10];
     retry(|| rustix::fs::flock(file, FlockOperation::LockExclusive)).map_err(|errno| io_error(path, errno))?;
@@ -506,7 +510,7 @@ mod tests {
         set_byte(&opened, 256 * KIB - 1, 4);
         assert_eq!(byte_at(&made, 256 * KIB - 1), 4);
         assert_eq!(byte_at(&made, 64 * KIB - 1), 9);
-        // Growing to less is nothing to do.
+        // Growing to a smaller size does nothing.
         made.grow(KIB).unwrap();
         assert_eq!(made.file_bytes().unwrap(), 256 * KIB);
         assert!(matches!(made.grow(MIB + 1), Err(MapError::TooLarge { limit: MIB, .. })));
@@ -592,7 +596,7 @@ mod tests {
     fn the_umask_does_not_count() {
         let folder = Folder::new();
         let path = folder.join("segment");
-        // In a child, for the umask belongs to the whole process.
+        // In a child, because the umask belongs to the whole process.
         let child = Child::fork(|| {
             rustix::process::umask(Mode::from_raw_mode(0o777));
             let made = Mapping::create(&path, KIB, KIB).unwrap();
@@ -661,7 +665,7 @@ mod tests {
     fn readers_do_not_fault_while_it_is_replaced() {
         let folder = Folder::new();
         let made = Mapping::create(&folder.join("segment"), MIB, MIB).unwrap();
-        // SAFETY: fills our own new range.
+        // SAFETY: the range is this test's own new mapping, and has this many bytes.
         unsafe { made.base().write_bytes(7, MIB as usize) };
         let stop = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether a range of our own address space can be touched: a C caller's wrong pointer is an error value, not a crash.
+//! Whether a range of our own address space can be touched. A C caller's wrong pointer then gives an error value, not a
+//! crash.
 //!
 //! Invariants:
-//! 1. True means that every page was mapped, with the right to it, and backed, at the time of asking. Nothing keeps
-//!    the program from unmapping it afterwards: that is its own fault, as with any function that takes a pointer.
-//! 2. Asking changes no byte. It may bring pages in, as the access itself would: so ask for the range that is about
-//!    to be touched, not for all that might be one day.
-//! 3. Zero bytes are always fine; a range that wraps around never is. Device registers (mappings without pages) are
+//! 1. True means that every page was mapped, with the needed permission, and backed, at the time of the call. The
+//!    program may still unmap it afterwards. That is a bug of the program, as with any function that takes a pointer.
+//! 2. A check changes no byte. It may fault pages in, as the access itself would. So check only the range that is about
+//!    to be touched, not all that might be touched one day.
+//! 3. Zero bytes are always valid; a range that wraps around never is. Device registers (mappings without pages) are
 //!    refused.
 //!
 //! Costs: one system call and a walk of the page tables (some 0.3 us, and 40 ns a page) with Linux 5.14 or newer.
@@ -32,7 +33,7 @@ enum Access {
     Write,
 }
 
-/// How to find out, best first.
+/// The methods of the check, best first.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 #[repr(u8)]
 enum Method {
@@ -45,7 +46,7 @@ enum Method {
 }
 
 impl Method {
-    /// The best that this kernel has; found out once.
+    /// The best method that this kernel has; determined once.
     fn best() -> Method {
         static BEST: AtomicU8 = AtomicU8::new(0);
         match BEST.load(Ordering::Relaxed) {
@@ -65,15 +66,16 @@ impl Method {
     }
 }
 
-/// Above this many bytes the list of mappings is looked at before pages are brought in, so that a wrong length does not
-/// bring in gigabytes on its way to the first hole.
+/// Above this many bytes the list of mappings is checked before pages are faulted in. Otherwise a wrong length would
+/// fault in gigabytes before it reaches the first hole.
 const LIST_FIRST_BYTES: u64 = 64 << 20;
 
 fn usable(method: Method, access: Access, address: u64, length: u64) -> bool {
     if length == 0 {
         return true;
     }
-    // The last byte may be the last of all; the page's end may not be, and the kernel's half is never ours.
+    // The last byte may be the last of the address space, so the page's end may overflow. The kernel's half is never
+    // ours.
     let page = rustix::param::page_size() as u64;
     let start = address & !(page - 1);
     let Some(end) = address.checked_add(length).and_then(|end| end.checked_next_multiple_of(page)) else {
@@ -91,15 +93,15 @@ fn usable(method: Method, access: Access, address: u64, length: u64) -> bool {
     }
 }
 
-/// Has the kernel fault the pages in as an access would; it fails where the access would raise a signal.
+/// Makes the kernel fault the pages in as an access would. It fails where the access would raise a signal.
 fn populated(access: Access, start: u64, end: u64) -> bool {
     // From the kernel's interface, <asm-generic/mman-common.h>.
     const POPULATE_READ: libc::c_int = 22;
     const POPULATE_WRITE: libc::c_int = 23;
     let advice = if access == Access::Read { POPULATE_READ } else { POPULATE_WRITE };
     loop {
-        // SAFETY: these two advices change no contents, and the range need not be ours: where it is not mapped, or not
-        // for this access, the call fails.
+        // SAFETY: these two advices change no contents, and the range need not be ours. If it is not mapped, or not for
+        // this access, the call fails.
         let status = unsafe { libc::madvise(start as *mut libc::c_void, (end - start) as usize, advice) };
         if status == 0 {
             return true;
@@ -168,26 +170,26 @@ fn mapping_of(line: &[u8]) -> Option<(u64, u64, [u8; 2])> {
     Some((u64::from_str_radix(low, 16).ok()?, u64::from_str_radix(high, 16).ok()?, *rights))
 }
 
-/// log2 of the unit in which goodness is remembered: the smallest page.
+/// log2 of the unit of the cache: the smallest page.
 const UNIT_SHIFT: u32 = 12;
 /// Units of a granule, one bit of an entry's mask each.
 const GRANULE_UNITS: u64 = 32;
 /// Granules that each table can hold: 1 GiB of memory.
 const ENTRIES: usize = 8192;
-/// Addresses above are never remembered (tags have 32 bits). Linux gives them out only to those who ask for them.
+/// Higher addresses are never cached (tags have 32 bits). Linux returns them only to programs that request them.
 const ADDRESS_END: u64 = 1 << (32 + 5 + UNIT_SHIFT);
-/// Longer ranges are not looked up: the question costs little beside what is done with them.
+/// Longer ranges are not looked up: the check costs little beside the work on such a range.
 const LOOKUP_BYTES_MAX: u64 = 32 << 20;
 
-/// Remembers which pages were found usable, in front of [`readable`] and [`writable`].
+/// Caches which pages were found usable, in front of [`readable`] and [`writable`].
 ///
-/// A direct-mapped table for each of the two. An entry covers a granule of 128 KiB and is one atomic word: the
-/// granule's number in the upper half, and a bit for each 4 KiB in the lower. So it is never seen torn, and no lock is
-/// needed; 0 is empty. Only what is usable is remembered. 128 KiB in all, of which only what is used is ever touched; meant
-/// for a `static`.
+/// There is a direct-mapped table for each of the two. An entry covers a granule of 128 KiB and is one atomic word: the
+/// granule's number in the upper half, and a bit for each 4 KiB in the lower. So it is never torn, and no lock is
+/// needed; 0 is empty. Only usable pages are recorded. The tables have 128 KiB in all, of which only used parts are
+/// ever touched. The type is meant for a `static`.
 ///
-/// Goodness is remembered until [`forget`](Self::forget): a range that the program unmapped since is still called
-/// usable. The owner calls `forget` when it learns of an unmapping (its own arenas and segments among them).
+/// Pages stay recorded until [`forget`](Self::forget). A range that the program has unmapped since then still counts as
+/// usable. The owner calls `forget` when it knows of an unmapping (its own arenas and segments among them).
 pub struct Checked {
     readable: Table,
     writable: Table,
@@ -213,7 +215,7 @@ impl Checked {
         self.writable.knows(address, length) || self.ask(&self.writable, Access::Write, address, length)
     }
 
-    /// Forgets everything. Questions that are being asked at this moment may still be answered as before it.
+    /// Forgets everything. A check that runs at this moment may still return the earlier answer.
     pub fn forget(&self) {
         self.generation.fetch_add(1, Ordering::SeqCst);
         for entry in self.readable.entries.iter().chain(&self.writable.entries) {
@@ -223,7 +225,8 @@ impl Checked {
 
     #[cold]
     fn ask(&self, table: &Table, access: Access, address: u64, length: u64) -> bool {
-        // Pairs with the increment in `forget`: whoever began before it and remembers after it takes that back.
+        // Pairs with the increment in `forget`: a check that began before it and records its result after it undoes the
+        // record.
         let generation = self.generation.load(Ordering::SeqCst);
         if !usable(Method::best(), access, address, length) {
             return false;
@@ -257,8 +260,8 @@ impl Table {
         Table { entries: [const { AtomicU64::new(0) }; ENTRIES] }
     }
 
-    /// One load where the range is within a unit, as most are. Nothing, and what is too long or too high, is not within one
-    /// that is remembered.
+    /// One load if the range is within a unit, as most ranges are. An empty range, or one that is too long or too high,
+    /// is not within a recorded unit.
     #[inline(always)]
     fn knows(&self, address: u64, length: u64) -> bool {
         let first = address >> UNIT_SHIFT;
@@ -276,7 +279,7 @@ impl Table {
 
     #[inline(always)]
     fn holds(&self, granule: u64, mask: u64) -> bool {
-        // Relaxed: the entry is all there is, and stands for nothing else in memory.
+        // Relaxed: the entry is the only data, and publishes nothing else in memory.
         let entry = self.entry(granule).load(Ordering::Relaxed);
         entry >> 32 == granule && entry & mask == mask
     }
@@ -289,8 +292,8 @@ impl Table {
         let _ = self.entry(granule).fetch_update(Ordering::SeqCst, Ordering::SeqCst, joined);
     }
 
-    /// Neighbours lie in neighbouring entries; the upper bits are folded in so that far buffers at the same distance
-    /// from a round address do not all meet.
+    /// Neighbours have neighbouring entries. The upper bits are folded in, so that far buffers at the same distance
+    /// from a round address do not all share an entry.
     #[inline(always)]
     fn entry(&self, granule: u64) -> &AtomicU64 {
         &self.entries[(granule ^ granule >> 13) as usize % ENTRIES]
@@ -304,7 +307,7 @@ struct Units {
     last: u64,
 }
 
-/// `None` for what is not remembered: nothing, too much, or too high.
+/// `None` for a range that is not cached: empty, too long, or too high.
 #[inline(always)]
 fn units(address: u64, length: u64) -> Option<Units> {
     if length == 0 || length > LOOKUP_BYTES_MAX || address >= ADDRESS_END - LOOKUP_BYTES_MAX {
@@ -353,7 +356,7 @@ mod tests {
         let page = rustix::param::page_size();
         let base = map(4 * page, libc::PROT_NONE, PRIVATE);
         for (index, rights) in [(1, libc::PROT_READ), (2, libc::PROT_READ | libc::PROT_WRITE)] {
-            // SAFETY: a page of the mapping above.
+            // SAFETY: the index selects a page of the mapping above.
             assert_eq!(unsafe { libc::mprotect(base.wrapping_add(index * page).cast(), page, rights) }, 0);
         }
         unmap(base.wrapping_add(3 * page), page);
@@ -419,7 +422,7 @@ mod tests {
     fn asking_changes_nothing() {
         const BYTES: usize = 1 << 20;
         let base = map(BYTES, libc::PROT_READ | libc::PROT_WRITE, PRIVATE);
-        // SAFETY: the mapping is ours and nothing else uses it.
+        // SAFETY: the mapping belongs to this test and nothing else uses it.
         let ours = unsafe { core::slice::from_raw_parts_mut(base, BYTES) };
         ours.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 253) as u8);
         for method in methods() {

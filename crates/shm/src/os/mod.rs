@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the live home needs of Linux, each thing wrapped once: small, checked, and with its cost written down.
+//! The interfaces of Linux that the shared-memory home needs. Each has one small, checked wrapper with a documented
+//! cost.
 //!
 //! | module | what | system calls |
 //! |---|---|---|
@@ -11,16 +12,16 @@
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
 //! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
-//! | [`process`] | which process is which, and whether it still lives | `/proc/<pid>/stat` |
+//! //! | [`process`] | identifies processes, and tells whether they are alive | `/proc/<pid>/stat` |
 //! | [`ranks`] | whether every rank of this machine has a core | none |
-//! | [`shared`] | which memory of the program lies in files, where `libselvedge_mpi_preload.so` put it there | none |
-//! | [`thread`] | which thread this is | none |
+//! //! | [`shared`] | memory of the program that `libselvedge_mpi_preload.so` has put into files | none |
+//! //! | [`thread`] | identifies the running thread | none |
 //!
 //! Invariants of the whole folder:
-//! 1. Nothing here panics on what another process, a file system or a C caller does: those give error values. (The
-//!    one exception ends the process and is described at [`mapping::Mapping::replace_with_zeroes`].)
-//! 2. Nothing here decides policy (how long to spin, which path to take): callers do.
-//! 3. Everything stays right after `fork`: what is remembered per process is remembered under its pid.
+//! 1. Nothing here panics because of another process, a file system or a C caller: those give error values. (One
+//!    exception ends the process; see [`mapping::Mapping::replace_with_zeroes`].)
+//! 2. Nothing here decides policy (how long to spin, which path to take). The callers do.
+//! 3. Everything stays correct after `fork`: state of a process is stored under its pid.
 
 pub mod asymmetric;
 pub mod cma;

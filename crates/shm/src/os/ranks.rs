@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Whether every rank of this machine has a core: who waits then has nobody to give its own to.
+//! Whether every rank of this machine has a core of its own. A waiting rank then need not yield its core to another.
 
 use std::ffi::CStr;
 
-/// Where launchers say how many ranks the machine has: MPICH's, Open MPI's, ours.
+/// Environment variables in which launchers give the number of ranks on the machine: MPICH's, Open MPI's, ours.
 const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE", c"SELVEDGE_SIZE"];
 
 /// None: the launcher does not say. Allocates nothing.

@@ -1,41 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which thread this is, at the cost of two loads, and whether it is the only one.
+//! Identifies the running thread at the cost of two loads, and tells whether it is the only one.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use selvedge_sim_protocol::system::one_thread;
 
-/// How often this process's line forked since the first of it looked ([`tell_forks`]).
+/// Number of forks between this process and its first ancestor that called [`tell_forks`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn in_child() {
     FORKS.store(FORKS.load(Relaxed) + 1, Relaxed);
 }
 
-/// From now on a forked child's threads have other words than its parent's.
+/// Makes the words of a forked child's threads differ from those of its parent, from this call on.
 pub fn tell_forks() {
     static ONCE: Once = Once::new();
-    // SAFETY: the handler touches an atomic of this library's, which is not unloaded while a child could run it.
+    // SAFETY: the handler only changes an atomic of this library, which is not unloaded while a child could run the
+    // handler.
     ONCE.call_once(|| unsafe {
         libc::pthread_atfork(None, None, Some(in_child));
     });
 }
 
-/// A number that no two running threads of a process share, nor a thread and what it forked, and that is never 0.
+/// A number that is never 0, and that differs between running threads of a process, and between a thread and its forked
+/// child.
 #[inline(always)]
 pub fn word() -> u64 {
-    // Control blocks are far apart, forks of forks few.
+    // Control blocks are far apart, and forks are rarely nested. So the sums do not collide.
     block().wrapping_add(FORKS.load(Relaxed))
 }
 
-/// The address of the thread's control block, or of something else that each thread has for itself.
+/// The address of the thread's control block, or of another object that each thread has for itself.
 #[inline(always)]
 fn block() -> u64 {
     #[cfg(target_arch = "x86_64")]
     {
         let word: u64;
-        // SAFETY: the psABI has the address of the thread's control block in its first word; a load and nothing else.
+        // SAFETY: by the psABI the control block's first word holds its own address. The instruction is a load without
+        // side effects.
         unsafe { core::arch::asm!("mov {}, fs:0", out(reg) word, options(nostack, preserves_flags, readonly, pure)) };
         word
     }
