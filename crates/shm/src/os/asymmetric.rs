@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A fence between processes, cheap on one side (`membarrier(2)`, the global expedited kind).
 //!
-//! Two cores that each store to one word and then load the other's need a full fence between the two, or both can
-//! miss the other's store. Where one of them does this all the time (a waker looking whether anyone sleeps) and the
-//! other seldom (a sleeper announcing itself), the seldom one can pay for both: [`heavy`] makes every running thread
-//! of every registered process execute a full fence, and [`light`] then only has to hold the compiler.
+//! Two cores that each store to one word and then load the other's word need a full fence between store and load.
+//! Otherwise both can miss the other's store. If one core does this often (a waker that checks for sleepers) and the
+//! other rarely (a sleeper that announces itself), the rare side can pay for both. [`heavy`] makes every running thread
+//! of every registered process execute a full fence. [`light`] then only has to stop the compiler from reordering.
 //!
 //! Invariants:
-//! 1. For each `light` of a registered process and each `heavy` that returned true: either what stood before `light`
-//!    is visible after `heavy`, or what stood before `heavy` is visible after `light`.
+//! 1. For each `light` of a registered process and each `heavy` that returned true: either all accesses before `light`
+//!    are visible after `heavy`, or all accesses before `heavy` are visible after `light`.
 //! 2. Registration belongs to the address space of one process: [`register`] is called in every process that runs
-//!    `light`, and again in the child after a `fork`. A process whose `register` returned false must be treated by
-//!    its peers as if `heavy` returned false (it says so in memory that they share).
+//!    `light`, and again in the child after a `fork`. If `register` returned false in a process, its peers must act as
+//!    if `heavy` had returned false (the process publishes this in memory that they share).
 //!
 //! Costs: `light` nothing; `heavy` one system call, some 0.3 us, and an interrupt to each other core that runs a
 //! registered process.
@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicU32, Ordering, compiler_fence};
 const GLOBAL_EXPEDITED: libc::c_int = 1 << 1;
 const REGISTER_GLOBAL_EXPEDITED: libc::c_int = 1 << 2;
 
-/// The process that has registered, by pid: a forked child finds its parent's here and registers anew.
+/// The pid of the process that has registered. A forked child finds its parent's pid here and registers again.
 static REGISTERED: AtomicU32 = AtomicU32::new(0);
 
 fn membarrier(command: libc::c_int) -> bool {
@@ -30,9 +30,10 @@ fn membarrier(command: libc::c_int) -> bool {
     unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
 }
 
-/// Makes this process one whose threads [`heavy`] reaches. False where the kernel (or a system call filter) lacks it.
+/// Registers this process, so that [`heavy`] reaches its threads. False if the kernel (or a system call filter) lacks
+/// it.
 ///
-/// Idempotent, any thread, any number of times. Threads started later are covered too.
+/// Any thread may call it any number of times. Threads started later are covered too.
 pub fn register() -> bool {
     let pid = std::process::id();
     if REGISTERED.load(Ordering::Acquire) == pid {
@@ -45,9 +46,9 @@ pub fn register() -> bool {
     done
 }
 
-/// The seldom side: a full fence here and in all running threads of all registered processes.
+/// The rare side: a full fence here and in all running threads of all registered processes.
 ///
-/// False: not available here, and the caller bounds its sleep by a timeout instead.
+/// False: not available here. The caller must then bound its sleep by a timeout.
 pub fn heavy() -> bool {
     membarrier(GLOBAL_EXPEDITED)
 }
@@ -67,7 +68,7 @@ mod tests {
 
     #[test]
     fn registers_and_fences_together() {
-        // One kernel has both commands or neither.
+        // A kernel has both commands or neither.
         let registered = register();
         assert_eq!(registered, register());
         assert_eq!(registered, heavy());

@@ -3,12 +3,12 @@
 //! (`process_vm_readv(2)`, `process_vm_writev(2)`).
 //!
 //! Invariants:
-//! 1. A transfer is whole or an error. An error says how far it got only for a bad address; bytes before
-//!    `done_bytes` were moved, and of the rest none was.
-//! 2. A pid can be reused. The caller holds an [`super::process::Identity`] and checks it after an error, and before
-//!    a transfer wherever the peer may have gone since the last sign of life.
-//! 3. Nothing orders these copies against the peer's own accesses: what a peer may see, and when, is the business of
-//!    the fences and counters around them.
+//! 1. A transfer is complete or an error. Only a bad address says how far it got: the bytes before `done_bytes` were
+//!    moved, and none of the rest.
+//! 2. A pid can be reused. The caller holds an [`super::process::Identity`]. It checks that after an error, and also
+//!    before a transfer if the peer may have ended since the last check.
+//! 3. These copies have no order relative to the peer's own accesses. The fences and counters around them decide what a
+//!    peer sees, and when.
 //!
 //! Cost: one system call for each GiB, about 1 us besides the copy; the kernel pins the remote pages meanwhile, and
 //! brings in those that were swapped out or never touched.
@@ -17,13 +17,13 @@ use std::io;
 
 use thiserror::Error;
 
-/// Most bytes that one system call is asked to move; the kernel itself stops just short of 2 GiB.
+/// Most bytes that one system call is asked to move; the kernel's own limit is just below 2 GiB.
 const STEP_BYTES_MAX: usize = 1 << 30;
 
-/// Why a transfer did not happen, or not wholly.
+/// Why a transfer failed, or was incomplete.
 #[derive(Clone, Copy, Debug, Eq, Error, PartialEq)]
 pub enum CmaError {
-    /// The process is gone (or a zombie, whose memory is).
+    /// The process has ended (or is a zombie, which has no memory).
     #[error("no such process")]
     NoSuchProcess,
     /// Another user's process, one that is not dumpable, or forbidden by Yama or a system call filter.
@@ -35,7 +35,7 @@ pub enum CmaError {
         /// Bytes moved, from the start of the range, before the first that could not be.
         done_bytes: u64,
     },
-    /// The kernel does not do this.
+    /// The kernel does not support it.
     #[error("cross-memory attach is not supported by this kernel")]
     Unsupported,
 }
@@ -53,10 +53,10 @@ type Call = unsafe extern "C" fn(
 /// Copies `length` bytes at `remote` in process `pid` to `local`.
 ///
 /// # Safety
-/// `local` is valid for writes of `length` bytes, and nothing else of ours reads or writes them meanwhile, save through
+/// `local` is valid for writes of `length` bytes. Nothing else of ours reads or writes them meanwhile, except through
 /// atomics that allow for it. (A `local` that is not mapped gives `BadAddress`, not a fault.)
 pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, length: usize) -> Result<(), CmaError> {
-    // SAFETY: `local` is writable for `length` bytes by this function's contract, which is what `transfer` asks for of a read.
+    // SAFETY: `local` is writable for `length` bytes by this function's contract, as `transfer` requires for a read.
     unsafe { transfer(libc::process_vm_readv, pid, remote, local, length) }
 }
 
@@ -64,30 +64,30 @@ pub unsafe fn read(pid: u32, remote: u64, local: *mut u8, length: usize) -> Resu
 ///
 /// # Safety
 /// `local` is valid for reads of `length` bytes, and nothing else of ours writes them meanwhile. `remote` is memory
-/// that its owner has offered for this: writing anywhere else breaks that process.
+/// that its owner has offered for this. A write anywhere else breaks that process.
 pub unsafe fn write(pid: u32, remote: u64, local: *const u8, length: usize) -> Result<(), CmaError> {
-    // SAFETY: `local` is readable for `length` bytes by this function's contract, and `process_vm_writev` only reads it. The owner of
-    // `remote` has offered it.
+    // SAFETY: `local` is readable for `length` bytes by this function's contract, and `process_vm_writev` only reads
+    // it. The owner of `remote` has offered it.
     unsafe { transfer(libc::process_vm_writev, pid, remote, local.cast_mut(), length) }
 }
 
-/// Whether we may reach the memory of process `pid`, found out by reading the one byte at `address`.
+/// Whether we may access the memory of process `pid`. The test reads the one byte at `address`.
 ///
-/// `address` must be one that the process is known to have mapped readable for as long as it lives: it publishes one
-/// in its segment (that of a `static` of its own does). A wrong address gives false, as does a process that is gone.
-/// Being allowed in one direction says nothing about the other: each side asks for itself.
+/// `address` must be mapped readable in that process for as long as the process lives. The process publishes such an
+/// address in its segment (the address of one of its `static`s will do). A wrong address gives false, and so does a
+/// process that has ended. Permission in one direction does not imply the other: each side tests for itself.
 pub fn permitted(pid: u32, address: u64) -> bool {
     let mut byte = 0u8;
     // SAFETY: `byte` is one writable byte of this frame.
     unsafe { read(pid, address, &mut byte, 1) }.is_ok()
 }
 
-/// Lets every process of this user reach our memory where the Yama module allows that to parents only
-/// (`kernel.yama.ptrace_scope` = 1, which many distributions set). Each asks for itself.
+/// Lets every process of this user access our memory, if the Yama module allows that to parents only
+/// (`kernel.yama.ptrace_scope` = 1, which many distributions set). Each process calls this for itself.
 ///
-/// True if the kernel took it; false where Yama is not there, which restricts nothing. Scopes 2 and 3 take it and go
-/// on refusing: [`permitted`] tells. It opens the process to debuggers of the same user too, so it is for jobs that
-/// use this path.
+/// True if the kernel accepted it. False if there is no Yama, which then restricts nothing. Scopes 2 and 3 accept it
+/// and still refuse access: [`permitted`] shows that. The call also opens the process to debuggers of the same user, so
+/// only jobs that use this path call it.
 pub fn admit_peers() -> bool {
     // SAFETY: this prctl takes integers only.
     unsafe { libc::prctl(libc::PR_SET_PTRACER, libc::PR_SET_PTRACER_ANY, 0, 0, 0) == 0 }
@@ -111,8 +111,9 @@ unsafe fn transfer(call: Call, pid: u32, remote: u64, local: *mut u8, length: us
         let step = (length - done).min(STEP_BYTES_MAX);
         let ours = libc::iovec { iov_base: local.wrapping_add(done).cast(), iov_len: step };
         let theirs = libc::iovec { iov_base: (remote + done) as *mut libc::c_void, iov_len: step };
-        // SAFETY: both vectors are of this frame and have one element; ours lies within what the caller vouched for,
-        // theirs is looked up in the other address space, where a wrong one is an error and not a fault.
+        // SAFETY: both vectors are in this frame and have one element. Ours is within the range that the contract
+        // guarantees. Theirs is looked up in the other address space, where a wrong address is an error and not a
+        // fault.
         let moved = unsafe { call(pid, &ours, 1, &theirs, 1, 0) };
         match moved {
             1.. => done += moved as usize,
@@ -142,7 +143,7 @@ mod tests {
     const PRIVATE: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
     static KNOWN: u8 = 0x5e;
 
-    /// A child that shares our addresses (forked) but not our pages, and lives until dropped.
+    /// A forked child that has our addresses but not our pages, and lives until dropped.
     fn sleeper() -> Child {
         Child::fork(|| {
             loop {
@@ -168,7 +169,7 @@ mod tests {
     fn moves_bytes_both_ways() {
         const BYTES: usize = 5 << 20;
         let memory = map(BYTES, RW, PRIVATE);
-        // SAFETY: the mapping is ours and nothing else uses it.
+        // SAFETY: the mapping belongs to this test and nothing else uses it.
         let ours = unsafe { core::slice::from_raw_parts_mut(memory, BYTES) };
         ours.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at % 251) as u8);
         let child = sleeper();
@@ -218,7 +219,7 @@ mod tests {
                 read(child.pid(), u64::MAX - 2, sink.as_mut_ptr(), 8),
                 Err(CmaError::BadAddress { done_bytes: 0 })
             );
-            // Nothing to move needs nothing mapped.
+            // An empty transfer needs no mapped memory.
             assert_eq!(read(child.pid(), 0, sink.as_mut_ptr(), 0), Ok(()));
         }
         assert!(sink[..3 * page - start].iter().all(|byte| *byte == 0xab));
@@ -263,7 +264,7 @@ mod tests {
             assert_eq!(reach(1), Err(CmaError::NotPermitted));
             return;
         }
-        // As root: a child that has become someone else may not reach us.
+        // As root: a child with another user id may not access our memory.
         let parent = std::process::id();
         let stranger = Child::fork(|| {
             let mut byte = 0u8;

@@ -2,14 +2,14 @@
 //! Sleeping on a word of memory that processes share (`futex(2)`, the shared kind).
 //!
 //! Invariants:
-//! 1. The kernel compares and goes to sleep as one step, so a store followed by [`wake_all`] is never missed by a
-//!    [`wait`] that expected the older value.
-//! 2. Waking is a hint: `wait` returns for any reason, or none, and callers look at the word again in a loop.
-//! 3. The kernel knows a shared word by the file behind it. When a mapping is replaced under a sleeper
-//!    ([`super::mapping::Mapping::replace_with_zeroes`]), no later wake finds it: sleepers on memory that may be
-//!    replaced give a timeout.
+//! 1. The kernel compares the word and goes to sleep in one step. So a store followed by [`wake_all`] is never missed
+//!    by a [`wait`] that expected the older value.
+//! 2. A wake-up is a hint: `wait` returns for any reason, or none. Callers check the word again in a loop.
+//! 3. The kernel identifies a shared word by the file behind it. If a mapping is replaced during a sleep
+//!    ([`super::mapping::Mapping::replace_with_zeroes`]), no later wake-up reaches the sleeper. So a sleeper on memory
+//!    that may be replaced uses a timeout.
 //!
-//! Cost: one system call each, some 200 ns for a wake that finds nobody. Neither allocates.
+//! Cost: one system call each, some 200 ns for a wake-up without sleepers. Neither call allocates.
 
 use core::ptr;
 use core::sync::atomic::AtomicU32;
@@ -18,7 +18,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 
 /// Sleeps while `word` holds `expected`, for at most `timeout_ns` nanoseconds (`None`: without limit).
 ///
-/// Returns when woken, when the word holds something else, when the time is up, on a signal, or for no reason at all.
+/// Returns when woken, when the word has another value, after the timeout, on a signal, or for no reason at all.
 pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) {
     let timeout =
         timeout_ns.map(|ns| libc::timespec { tv_sec: (ns / NS_PER_S) as libc::time_t, tv_nsec: (ns % NS_PER_S) as _ });
@@ -30,7 +30,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout_ns: Option<u64>) {
     }
 }
 
-/// Wakes everyone, in any process, who sleeps on `word`.
+/// Wakes all threads, in any process, that sleep on `word`.
 ///
 /// The caller has stored the new value first; the system call orders that store before the wake.
 pub fn wake_all(word: &AtomicU32) {
@@ -75,7 +75,7 @@ mod tests {
     fn does_not_sleep_on_another_value() {
         let page = SharedPage::new();
         page.word(0).store(5, SeqCst);
-        // Would never return if the comparison were not made.
+        // Without the comparison this would never return.
         let child = Child::fork(|| {
             wait(page.word(0), 4, None);
             3

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Which process is which, and whether it still lives.
+//! Identifies processes, and tells whether they are alive.
 //!
-//! A pid alone is reused; a pid with its start time (field 22 of `/proc/PID/stat`, in clock ticks since boot) is not,
-//! within one boot. Locks, claims and arenas name their holder by it.
+//! A pid alone is reused. A pid with its start time (field 22 of `/proc/PID/stat`, in clock ticks since boot) is unique
+//! within one boot. Locks, claims and arenas name their holder by both.
 //!
 //! Invariants:
-//! 1. "Dead" is said only of what is known dead: no such process, another start time, or a zombie of which no thread
-//!    is left. When nothing can be known (no /proc, out of descriptors) a pid that exists counts as alive.
-//! 2. A dead identity never comes alive again.
+//! 1. A process counts as dead only if that is certain: there is no such process, it has another start time, or it is a
+//!    zombie without threads. If nothing can be found out (no /proc, out of descriptors), an existing pid counts as
+//!    alive.
+//! 2. A dead identity never becomes alive again.
 //! 3. All processes of a job see each other in one pid namespace.
 //!
-//! Costs: a look is three system calls (open, read, close), some 3 us, and allocates nothing.
+//! Cost: a check is three system calls (open, read, close), some 3 us, and allocates nothing.
 
 use core::fmt::Write as _;
 use core::num::NonZero;
@@ -28,7 +29,7 @@ pub struct Identity {
     pub start: u64,
 }
 
-/// What a look at a pid showed.
+/// The result of a check of a pid.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum Seen {
     Alive { start: u64 },
@@ -37,7 +38,7 @@ enum Seen {
 }
 
 impl Identity {
-    /// Our own. Read anew each time, so right after a `fork` as well: callers keep it.
+    /// This process's identity. It is read each time, so it is right after a `fork`, too. Callers keep it.
     pub fn own() -> Identity {
         let pid = std::process::id();
         match look(pid) {
@@ -49,7 +50,8 @@ impl Identity {
         }
     }
 
-    /// That of the living process `pid`; `None` if there is none, it is dead, or it cannot be known.
+    /// The identity of the living process `pid`. `None` if there is none, if it is dead, or if this cannot be found
+    /// out.
     pub fn of(pid: u32) -> Option<Identity> {
         match look(pid) {
             Seen::Alive { start } => Some(Identity { pid, start }),
@@ -57,7 +59,7 @@ impl Identity {
         }
     }
 
-    /// Whether this very process still lives.
+    /// Whether this very process is still alive.
     pub fn is_alive(&self) -> bool {
         match look(self.pid) {
             Seen::Alive { start } => self.start == 0 || start == self.start,
@@ -66,9 +68,10 @@ impl Identity {
         }
     }
 
-    /// In one word, for a lock to hold: the pid in the upper half, the low 32 bits of the start time in the lower.
+    /// The identity in one word, for locks: the pid in the upper half, the low 32 bits of the start time in the lower
+    /// half.
     ///
-    /// Never 0, which means that nobody holds it. Two processes of one pid share a word only if they started a
+    /// Never 0, which means that the lock is free. Two processes with one pid share a word only if they started a
     /// multiple of 2^32 ticks (497 days at 100 Hz) apart.
     pub fn to_word(&self) -> u64 {
         debug_assert_ne!(self.pid, 0);
@@ -86,8 +89,8 @@ impl Identity {
     }
 }
 
-/// Cores that this process may use at once: its affinity mask, and its control group's quota where there is one. At
-/// least 1. Reads files: ask once.
+/// Cores that this process may use at once: its affinity mask, limited by its control group's quota if there is one. At
+/// least 1. It reads files, so call it once.
 pub fn cores_allowed() -> usize {
     std::thread::available_parallelism().map_or(1, NonZero::get)
 }
@@ -99,14 +102,14 @@ fn look(pid: u32) -> Seen {
     }
     match read_stat(pid, &mut buffer) {
         Ok(text) => parse(text).unwrap_or(Seen::Unknown),
-        // Gone, unless it is /proc itself that is missing or hides it: then it exists nevertheless.
+        // The process has ended, unless /proc is missing or hides it. In that case it exists all the same.
         Err(Errno::NOENT | Errno::SRCH) if exists(pid) => Seen::Unknown,
         Err(Errno::NOENT | Errno::SRCH) => Seen::Dead,
         Err(_) => Seen::Unknown,
     }
 }
 
-/// The first part of /proc/PID/stat, as far as the buffer holds it; what matters is well within.
+/// The first part of /proc/PID/stat that fits into the buffer. The needed fields are well within it.
 fn read_stat(pid: u32, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     let mut path = StackPath::default();
     let _ = write!(path, "/proc/{pid}/stat");
@@ -120,10 +123,10 @@ fn read_stat(pid: u32, buffer: &mut [u8]) -> Result<&[u8], Errno> {
     Ok(&buffer[..length])
 }
 
-/// Fields after the command name, which is in parentheses and may itself hold spaces, parentheses and newlines: so
-/// the last closing one ends it (no later field can hold one).
+/// Fields after the command name. The name is in parentheses and may contain spaces, parentheses and newlines. So the
+/// last closing parenthesis ends it (no later field can contain one).
 fn parse(text: &[u8]) -> Option<Seen> {
-    // Places among the fields that follow the name; proc(5) counts from 1, and field 3 is the first of these.
+    // Indices among the fields that follow the name. proc(5) counts from 1, and field 3 is the first of these.
     const STATE: usize = 0;
     const THREADS: usize = 20 - 3;
     const START: usize = 22 - 3;
@@ -133,7 +136,7 @@ fn parse(text: &[u8]) -> Option<Seen> {
     let threads: u64 = field(THREADS)?.parse().ok()?;
     let start: u64 = field(START)?.parse().ok()?;
     match field(STATE)? {
-        // A first thread that has ended is shown as a zombie while others of the process go on.
+        // A main thread that has ended is shown as a zombie while other threads of the process still run.
         "Z" if threads > 1 => Some(Seen::Alive { start }),
         "Z" | "X" | "x" => Some(Seen::Dead),
         _ => Some(Seen::Alive { start }),
@@ -259,7 +262,7 @@ mod tests {
         assert!(now.is_alive() && !before.is_alive());
         assert!(!Identity::word_is_alive(before.to_word()));
         assert!(Identity { start: 0, ..now }.is_alive(), "start not known: the pid decides");
-        // The word keeps 32 bits of the start.
+        // The word keeps the low 32 bits of the start time.
         assert_eq!(Identity { pid: 3, start: 0x7_0000_0005 }.to_word(), 3 << 32 | 5);
     }
 
@@ -281,7 +284,7 @@ mod tests {
                     unsafe { libc::pause() };
                 }
             });
-            // SAFETY: ends this thread alone, whose stack nobody else uses.
+            // SAFETY: ends only this thread, whose stack no other thread uses.
             unsafe { libc::syscall(libc::SYS_exit, 0) };
             unreachable!()
         });

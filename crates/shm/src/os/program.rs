@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The static data of the program that this process runs, and putting them into a shared file where they are.
+//! Finds the static data of this process's program, and moves them into a shared file at the same addresses.
 //!
 //! Invariants
-//! 1. The pages that are moved are whole ones of the program's own writable segment, behind what the loader made
-//!    read-only (RELRO); no library's.
-//! 2. They keep their addresses and contents. The kernel exchanges the mapping in one step; what another thread stored
+//! 1. Only whole pages of the program's own writable segment are moved, after the part that the loader made read-only
+//!    (RELRO). No page of a library is moved.
+//! 2. They keep their addresses and contents. The kernel exchanges the mapping in one step. Stores of another thread
 //!    between the copy and that step would be lost, so the caller makes sure that there is no other thread.
-//! 3. A forked child gets a private copy, as it would have had ([`keep_private_in_children`]).
+//! 3. A forked child gets a private copy, as without the move ([`keep_private_in_children`]).
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
@@ -18,9 +18,9 @@ use rustix::mm::{MapFlags, ProtFlags};
 /// The program's static data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StaticData {
-    /// Variables lie in here.
+    /// The address range of the variables.
     pub bytes: Range<u64>,
-    /// The whole pages that hold them.
+    /// The whole pages that hold the variables.
     pub pages: Range<u64>,
     /// The libraries that the program itself names (`DT_NEEDED`).
     pub libraries: Vec<String>,
@@ -36,7 +36,7 @@ pub fn static_data() -> Option<StaticData> {
 
 /// Looks at the first object, which is the program, and stops.
 unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c_void) -> c_int {
-    // SAFETY: the loader's own description of an object that it has mapped.
+    // SAFETY: the loader passes a valid description of an object that it has mapped.
     let (base, headers) = unsafe {
         let info = &*info;
         (info.dlpi_addr, std::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()))
@@ -52,12 +52,12 @@ unsafe extern "C" fn look(info: *mut libc::dl_phdr_info, _: usize, found: *mut c
         let read_only = first(libc::PT_GNU_RELRO).map_or(0, |header| range(header).end);
         let start = if segment.contains(&read_only) { read_only } else { segment.start };
         let pages = start.next_multiple_of(page)..segment.end.next_multiple_of(page);
-        // Where RELRO does not end with a page, its last part is not protected, and shares that page.
+        // If RELRO does not end at a page, its last part is not protected, and shares that page with the variables.
         let pages = start / page * page..pages.end;
         // SAFETY: the dynamic section of the program, if it has one.
         let libraries = first(libc::PT_DYNAMIC).map(|header| unsafe { needed(base, range(header)) });
         let data = StaticData { bytes: start..segment.end, pages, libraries: libraries.unwrap_or_default() };
-        // SAFETY: the caller of dl_iterate_phdr gave this.
+        // SAFETY: the caller of dl_iterate_phdr passed a pointer to this type.
         unsafe { *found.cast::<Option<StaticData>>() = Some(data) };
     }
     1
@@ -72,44 +72,45 @@ unsafe fn needed(base: u64, section: Range<u64>) -> Vec<String> {
     const DT_NEEDED: u64 = 1;
     const DT_STRTAB: u64 = 5;
     let count = ((section.end - section.start) / 16) as usize;
-    // SAFETY: the section is the dynamic section of a loaded object, by this function's contract: whole pairs of tag and value, which stay
-    // mapped while the object is loaded, and which the loader no longer writes.
+    // SAFETY: the section is the dynamic section of a loaded object, by this function's contract. It has whole pairs of
+    // tag and value, which stay mapped while the object is loaded, and which the loader no longer writes.
     let entries = unsafe { std::slice::from_raw_parts(section.start as *const [u64; 2], count) };
     let entries = || entries.iter().take_while(|[tag, _]| *tag != DT_NULL);
     let Some([_, names]) = entries().find(|[tag, _]| *tag == DT_STRTAB) else { return Vec::new() };
-    // The C library has made an address of it, on most machines.
+    // On most machines the C library has replaced the offset by an address.
     let names = if *names < base { base + names } else { *names };
     let name = |[_, offset]: &[u64; 2]| {
-        // SAFETY: the value of DT_NEEDED is an offset into the string table (System V ABI), whose strings end in NUL; it is mapped with
-        // the object.
+        // SAFETY: the value of DT_NEEDED is an offset into the string table (System V ABI), whose strings end in NUL.
+        // The table is mapped with the object.
         unsafe { CStr::from_ptr((names + offset) as *const c_char) }.to_string_lossy().into_owned()
     };
     entries().filter(|[tag, _]| *tag == DT_NEEDED).map(name).collect()
 }
 
-/// Threads that this process has now.
+/// Number of threads of this process now.
 pub fn thread_count() -> usize {
     std::fs::read_dir("/proc/self/task").map_or(usize::MAX, |tasks| tasks.count())
 }
 
 // ---- Forked children ---------------------------------------------------------------------------------------------
 
-/// The pages that were moved: address and bytes.
+/// The pages that were moved: address and length.
 static MOVED: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 /// A word that parent and child share: 1 once the child has its copy.
 static COPIED: AtomicUsize = AtomicUsize::new(0);
 
-/// From now on a child of `fork` has these pages for itself; the parent goes on when the child has copied them.
+/// From this call on, a child of `fork` gets a private copy of these pages. The parent continues when the child has
+/// copied them.
 ///
 /// Children of `vfork` and `posix_spawn` share the parent's memory anyway, until they exec.
 pub fn keep_private_in_children(pages: Range<u64>) -> Result<(), std::io::Error> {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
-    // SAFETY: a new mapping where the kernel likes replaces nothing.
+    // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
     let word = unsafe { rustix::mm::mmap_anonymous(ptr::null_mut(), rustix::param::page_size(), protection, flags)? };
     COPIED.store(word as usize, SeqCst);
     MOVED[0].store(pages.start as usize, SeqCst);
     MOVED[1].store((pages.end - pages.start) as usize, SeqCst);
-    // SAFETY: functions of this object, which stays loaded.
+    // SAFETY: the handlers are functions of this object, which stays loaded.
     match unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) } {
         0 => Ok(()),
         error => Err(std::io::Error::from_raw_os_error(error)),
@@ -117,7 +118,7 @@ pub fn keep_private_in_children(pages: Range<u64>) -> Result<(), std::io::Error>
 }
 
 fn copied() -> Option<&'static AtomicU32> {
-    // SAFETY: null, or the page of `keep_private_in_children`, which is never unmapped.
+    // SAFETY: the pointer is null, or that of the page of `keep_private_in_children`, which is never unmapped.
     unsafe { (COPIED.load(SeqCst) as *const AtomicU32).as_ref() }
 }
 
@@ -129,7 +130,7 @@ unsafe extern "C" fn before_fork() {
 
 unsafe extern "C" fn after_fork() {
     let Some(word) = copied() else { return };
-    // A fork that failed has no child that would answer.
+    // After a failed fork there is no child that would reply.
     for _ in 0..2_000 {
         if word.load(SeqCst) != 0 {
             return;
@@ -138,17 +139,19 @@ unsafe extern "C" fn after_fork() {
     }
 }
 
-/// Puts a private copy in the place of shared pages, of which only `parts` (offsets) hold anything but zeroes. False: there is no
-/// memory for it, and they are as before.
+/// Replaces shared pages by a private copy. Only `parts` (offsets) hold anything but zeroes. False: there is no memory
+/// for the copy, and the pages have not changed.
 ///
-/// Only system calls and a copy, so that it may run between fork and the child's own code.
+/// It makes only system calls and a copy, so it may run between fork and the child's own code.
 ///
 /// # Safety
-/// Whole pages that are mapped, readable and the caller's to replace; nobody else writes to them from this process meanwhile.
+/// The pages are whole, mapped and readable, and the caller may replace them. No other thread of this process writes to
+/// them meanwhile.
 pub unsafe fn make_private(start: *mut u8, bytes: usize, parts: impl Iterator<Item = Range<usize>>) -> bool {
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
-    // SAFETY: the pages are mapped, readable and may be replaced, by this function's contract, and nobody writes to them meanwhile. The
-    // copy has the same length and is nobody else's. The kernel puts it in their place in one step.
+    // SAFETY: the pages are mapped, readable and may be replaced, by this function's contract, and no thread writes to
+    // them meanwhile. The copy has the same length, and no other code uses it. The kernel puts it in their place in one
+    // step.
     unsafe {
         rustix::mm::mmap_anonymous(ptr::null_mut(), bytes, protection, flags).is_ok_and(|copy| {
             for part in parts {
@@ -163,13 +166,13 @@ pub unsafe fn make_private(start: *mut u8, bytes: usize, parts: impl Iterator<It
 unsafe extern "C" fn in_child() {
     let (start, bytes) = (MOVED[0].load(SeqCst), MOVED[1].load(SeqCst));
     let Some(word) = copied() else { return };
-    // SAFETY: the pages are the ones that were moved: mapped and readable, and this library's to replace. In the child of a fork only
-    // this thread exists, so nobody writes to them meanwhile.
+    // SAFETY: the pages are the ones that were moved: mapped and readable, and this library may replace them. In the
+    // child of a fork only this thread exists, so no other thread writes to them meanwhile.
     let done = unsafe { make_private(start as *mut u8, bytes, std::iter::once(0..bytes)) };
     word.store(1, SeqCst);
     if !done {
         let words = b"selvedge: a forked child has no memory for its own copy of the static data\n";
-        // SAFETY: writes that many bytes of a constant; `_exit` has no preconditions.
+        // SAFETY: the pointer and length are those of a constant; `_exit` has no preconditions.
         unsafe {
             libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
             libc::_exit(127);

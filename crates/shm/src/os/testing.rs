@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What the tests of this folder share: child processes, shared pages, folders of their own.
+//! Helpers for the tests of this folder: child processes, shared pages, temporary folders.
 
 use core::sync::atomic::{AtomicU32, Ordering};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Seconds after which a child that hangs is ended by SIGALRM, so that a lost wake fails a test and does not hang it.
+/// Seconds after which SIGALRM ends a child that hangs. So a lost wake-up fails a test instead of hanging it.
 const CHILD_ALARM_S: u32 = 120;
 
 /// A forked child; ended and reaped when dropped.
@@ -18,8 +18,8 @@ pub struct Child {
 impl Child {
     /// Runs `body` in a forked child, whose exit code is what it returns (101 if it panics).
     pub fn fork(body: impl FnOnce() -> i32) -> Child {
-        // SAFETY: the child runs only `body` and leaves by _exit, so no destructor of the parent's runs twice; glibc
-        // and musl leave malloc usable in the child of a threaded process.
+        // SAFETY: the child runs only `body` and ends with _exit, so no destructor of the parent runs twice. glibc and
+        // musl keep malloc usable in the child of a threaded process.
         let pid = unsafe { libc::fork() };
         assert!(pid >= 0, "fork: {}", std::io::Error::last_os_error());
         if pid == 0 {
@@ -27,7 +27,7 @@ impl Child {
             unsafe {
                 libc::alarm(CHILD_ALARM_S);
                 let code = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
-                    // The harness captures what a test prints, and this process will never hand it over.
+                    // The test harness captures what a test prints, and this process will never show it.
                     let words = panic.downcast_ref::<String>().map(String::as_str);
                     let words = words.or(panic.downcast_ref::<&str>().copied()).unwrap_or("panic");
                     libc::write(libc::STDERR_FILENO, words.as_ptr().cast(), words.len());
@@ -50,13 +50,13 @@ impl Child {
     }
 
     pub fn kill(&self) {
-        // SAFETY: the child is ours and not reaped, so the pid is its own.
+        // SAFETY: the child is ours and not reaped yet, so no other process has its pid.
         unsafe { libc::kill(self.pid, libc::SIGKILL) };
     }
 
     fn reap(&mut self) -> i32 {
         let mut status = 0;
-        // SAFETY: `status` is ours to write.
+        // SAFETY: `status` is a writable integer of this frame.
         while unsafe { libc::waitpid(self.pid, &mut status, 0) } < 0 {}
         self.reaped = true;
         status
@@ -72,8 +72,8 @@ impl Drop for Child {
     }
 }
 
-/// Runs a test in a process of its own: no other test's threads map memory where it has unmapped some, and no other
-/// test's children hold on to its files.
+/// Runs a test in a process of its own. So threads of other tests do not map memory where this one has unmapped some,
+/// and children of other tests do not keep its files open.
 pub fn in_child(test: impl FnOnce()) {
     let child = Child::fork(|| {
         test();
@@ -93,7 +93,7 @@ pub fn until_asleep(pid: u32) {
     until(|| state_of(pid) == Some('S'));
 }
 
-/// Returns once `holds` does.
+/// Returns once `holds` returns true.
 pub fn until(mut holds: impl FnMut() -> bool) {
     while !holds() {
         std::thread::sleep(Duration::from_millis(1));
@@ -124,7 +124,7 @@ impl Drop for SharedPage {
     }
 }
 
-/// New anonymous memory anywhere.
+/// Maps new anonymous memory at any address.
 pub fn map(bytes: usize, protection: i32, flags: i32) -> *mut u8 {
     // SAFETY: without MAP_FIXED a new mapping disturbs nothing.
     let base = unsafe { libc::mmap(core::ptr::null_mut(), bytes, protection, flags, -1, 0) };
@@ -132,9 +132,9 @@ pub fn map(bytes: usize, protection: i32, flags: i32) -> *mut u8 {
     base.cast()
 }
 
-/// Unmaps what [`map`] gave, or part of it.
+/// Unmaps the memory that [`map`] returned, or part of it.
 pub fn unmap(base: *mut u8, bytes: usize) {
-    // SAFETY: the range is a test's own, and the test uses it no more.
+    // SAFETY: the range belongs to the calling test, which does not use it afterwards.
     assert_eq!(unsafe { libc::munmap(base.cast(), bytes) }, 0);
 }
 
@@ -153,7 +153,7 @@ impl Folder {
         Folder { path, mounted: false }
     }
 
-    /// A new tmpfs of `bytes`; `None`, with a word, where we may not mount.
+    /// A new tmpfs of `bytes`. `None`, with a message, if we may not mount.
     pub fn tiny_tmpfs(bytes: u64) -> Option<Folder> {
         let mut folder = Folder::new();
         let target = std::ffi::CString::new(folder.path.to_str().unwrap()).unwrap();
@@ -185,7 +185,7 @@ impl Drop for Folder {
     }
 }
 
-/// Whether we are root, who alone can give files away and mount.
+/// Whether we are root. Only root can give files away and mount.
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages out of a ring, by the holder of its NIC's lock.
+//! Dequeues messages from a ring. The holder of the NIC's lock uses it.
 
 use std::ptr;
 
@@ -23,18 +23,18 @@ impl RingMessage {
     fn of(ring: &Ring, message: Message) -> RingMessage {
         let base = ptr::from_ref(ring).cast::<u8>();
         let Message { envelope, offset, length, .. } = message;
-        // The checked offset and length lie within the ring.
+        // The consumer has checked that offset and length are within the ring.
         RingMessage { envelope, bytes: base.wrapping_add(offset), length, message }
     }
 
-    /// Copies so much of the payload from its beginning. The message is `LONG`, or lies in its slot alone.
+    /// Copies the first bytes of the payload. The message is `LONG`, or fits into its slot.
     ///
     /// # Safety
-    /// It is of that sort and has so many bytes, the ring is mapped, and there is room for them.
+    /// The message is of that kind and has this many bytes, the ring is mapped, and the destination has room.
     #[inline(always)]
     pub unsafe fn copy_part<const LONG: bool>(&self, to: *mut u8, bytes: usize) {
-        // SAFETY: `bytes` is the offset of a payload that the consumer has checked to lie within the ring, which is mapped and at
-        // least so long; the room is this function's contract.
+        // SAFETY: `bytes` is the offset of a payload that the consumer has checked to be within the ring. The ring is
+        // mapped, and the payload has this length and the destination this much room by this function's contract.
         unsafe {
             match LONG {
                 true => ptr::copy_nonoverlapping(self.bytes, to, bytes),
@@ -58,34 +58,35 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// How many messages this reader has dequeued.
+    /// Number of messages that this reader has dequeued.
     #[inline(always)]
     pub fn dequeued(&self) -> u64 {
         self.consumer.dequeued()
     }
 
-    /// The next message; `Err`: something lies there that no sender writes, and the ring is of no use any more.
+    /// The next message. `Err`: the ring contains data that no sender writes, and cannot be used any more.
     #[inline(always)]
     pub fn poll(&self) -> Result<Option<RingMessage>, Fault> {
         let message = self.ring.next::<Lines>(&self.consumer)?;
         Ok(message.map(|message| RingMessage::of(self.ring, message)))
     }
 
-    /// The number of the next message, among all of the ring.
+    /// The number of the next message, counted over the life of the ring.
     #[inline(always)]
     pub(super) fn next_number(&self) -> u64 {
         self.consumer.next_number()
     }
 
-    /// The message that was polled, if it is `LONG` or lies in its slot alone. It is this reader's first ([`super::Rings::reader_from`]).
+    /// The message that was polled, if it is `LONG` or fits into its slot. It is this reader's first message
+    /// ([`super::Rings::reader_from`]).
     #[inline(always)]
     pub fn first<const LONG: bool>(&self, polled: PolledHeader) -> Option<RingMessage> {
         let message = self.ring.polled::<LONG>(&self.consumer, polled)?;
         Some(RingMessage::of(self.ring, message))
     }
 
-    /// Dequeues messages for a portal table entry that follow each other, up to so many, while they are all `LONG`, or all lie in their
-    /// slots alone, and `take` takes them.
+    /// Dequeues up to `most` consecutive messages for a portal table entry. It stops at a message of the other kind
+    /// (`LONG`, or within its slot), and when `take` returns false.
     #[inline(always)]
     pub fn dequeue_run<const LONG: bool>(&mut self, portal: u8, most: u64, mut take: impl FnMut(&RingMessage) -> bool) {
         let ring = self.ring;
@@ -93,7 +94,7 @@ impl Reader<'_> {
         ring.dequeue_run::<LONG, Lines>(&mut self.consumer, portal, most, take);
     }
 
-    /// The message that [`Reader::poll`] or [`Reader::first`] gave has been read.
+    /// Dequeues the message that [`Reader::poll`] or [`Reader::first`] returned, after it was read.
     #[inline(always)]
     pub fn dequeue(&mut self, message: &RingMessage) {
         self.ring.dequeue(&mut self.consumer, &message.message);

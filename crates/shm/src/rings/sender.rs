@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Messages into a ring, by the process that has claimed it.
+//! Enqueues messages into a ring. The process that has claimed the ring uses it.
 
 use std::ptr;
 use std::sync::atomic::AtomicU32;
@@ -23,7 +23,7 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Of the process that has claimed a ring.
+    /// The sender of a process that has claimed a ring.
     pub(super) fn new(rings: Rings, index: usize) -> Sender {
         let producer = rings.ring(index).producer();
         let (ring, routing) = (rings.base(index).cast(), &raw const rings.header().routing);
@@ -32,7 +32,7 @@ impl Sender {
 
     #[inline(always)]
     fn routing(&self) -> u32 {
-        // SAFETY: the mapping lives as long as the sender; an atomic.
+        // SAFETY: the word is an atomic in the mapping, which lives as long as the sender.
         unsafe { (*self.routing).load(Relaxed) }
     }
 
@@ -48,32 +48,33 @@ impl Sender {
         self.routing() == routing::CLOSED
     }
 
-    /// Whether everything sent has been dequeued.
+    /// Whether all messages sent so far have been dequeued.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.rings.ring(self.index).is_drained(&self.producer)
     }
 
-    /// Which of the NIC's rings it is.
+    /// The index of this ring among the NIC's rings.
     pub fn index(&self) -> usize {
         self.index
     }
 
-    /// The rings, and which one it is: for dequeuing under the NIC's lock.
+    /// The NIC's rings and this ring's index, for dequeuing under the NIC's lock.
     pub(crate) fn parts(&self) -> (&Rings, usize) {
         (&self.rings, self.index)
     }
 
-    /// Whether there is a slot for a message, as far as is known without a load of the ring.
+    /// Whether a slot is free, as far as is known without a load from the ring.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.producer.has_room()
     }
 
-    /// The ring, its address, and how far its sender is.
+    /// The ring, its address, and the sender's cursor.
     #[inline(always)]
     fn ring(&mut self) -> (&Ring, *mut u8, &mut Producer) {
-        // SAFETY: a claimed ring, which the file holds and whose mapping lives as long as the sender; made of atomics.
+        // SAFETY: the ring is claimed, so the file holds it. Its mapping lives as long as the sender, and it consists
+        // of atomics.
         (unsafe { &*self.ring }, self.ring.cast(), &mut self.producer)
     }
 
@@ -86,24 +87,26 @@ impl Sender {
     #[inline(always)]
     pub unsafe fn enqueue(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) {
         debug_assert!(length <= INLINE_BYTES);
-        // SAFETY: the caller's bytes; a slot has room for so many.
+        // SAFETY: `from` is readable for `length` bytes by this function's contract, and a slot has room for this many.
         self.enqueue_inline(envelope, length, turn, |to| unsafe { copy::few(from, to, length) });
     }
 
-    /// The same of a word, or half of one, or nothing ([`copy::is_word`]): no register need be kept over calls of other functions.
+    /// As `enqueue`, for a word, half a word or nothing ([`copy::is_word`]): no register is kept over calls of other
+    /// functions.
     ///
     /// # Safety
-    /// As of [`Sender::enqueue`].
+    /// As for [`Sender::enqueue`].
     #[inline(always)]
     pub unsafe fn enqueue_word(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) {
         self.enqueue_inline(envelope, length, turn, |to| {
-            // SAFETY: the caller's bytes; a slot has room for so many.
+            // SAFETY: `from` is readable for `length` bytes by this function's contract, and a slot has room for this
+            // many.
             let copied = unsafe { copy::word(from, to, length) };
             debug_assert!(copied);
         });
     }
 
-    /// Fills the next slot, which is free and has room for so much.
+    /// Fills the next slot, which is free and has room for `length` bytes.
     #[inline(always)]
     fn enqueue_inline(&mut self, envelope: &Envelope, length: usize, turn: u32, mut fill: impl FnMut(*mut u8)) {
         debug_assert!(self.has_room());
@@ -112,17 +115,17 @@ impl Sender {
         ring.publish::<Lines>(producer, envelope, length, turn);
     }
 
-    /// The same of a longer one, of no more than [`MESSAGE_BYTES_MAX`]. False: there is no room now.
+    /// As `enqueue`, for a longer message of at most [`MESSAGE_BYTES_MAX`]. False: there is no room now.
     ///
     /// # Safety
     /// `from` is readable for `length` bytes.
     #[inline(always)]
     pub unsafe fn enqueue_long(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) -> bool {
-        // SAFETY: the caller's bytes; the room that was reserved is for so many.
+        // SAFETY: `from` is readable for `length` bytes by this function's contract, and this much room was reserved.
         self.reserve_and_fill(envelope, length, turn, |to| unsafe { ptr::copy_nonoverlapping(from, to, length) })
     }
 
-    /// Enqueues a message of `length` bytes, which `fill` writes to the address that it is given. False: there is no room now.
+    /// Enqueues a message of `length` bytes, which `fill` writes to the given address. False: there is no room now.
     ///
     /// `length` is at most [`MESSAGE_BYTES_MAX`]; `turn` is as for [`Sender::enqueue`].
     #[inline(always)]
@@ -156,7 +159,7 @@ impl Sender {
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        // Not by a forked child: the ring is its parent's.
+        // A forked child must not do this, because the ring belongs to its parent.
         let owner = &self.rings.header().claims[self.index].owner;
         let _ = owner.compare_exchange(Identity::own().to_word(), GIVEN_UP, Release, Relaxed);
     }
