@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Puts by grant: the sender's side of [`selvedge_nic::portals::grants`]. `held` has what a thread does with one grant.
+//! Puts under a grant: the sender's side of [`selvedge_nic::portals::grants`]. `held` has a thread's use of one grant.
 //!
-//! An [`Endpoint`] keeps a few *routes*: portal table entries of its, to which a grant permits this process to put. A put that
-//! fits is a store of the bytes and a store to a lane of the counter, between two stores to the grant's word `busy`. The lock is
-//! not touched and no table read. Where the entry posts events, the put takes the lock, and posts without a search. What the
-//! initiator's own counter counts of such puts goes into a lane of that counter, given in the same way by this process's own NIC.
+//! An [`Endpoint`] keeps a few *routes*: its portal table entries to which a grant permits this process to put. A put
+//! that fits is a store of the bytes and a store to a lane of the counter, between two stores to the grant's word
+//! `busy`. It takes no lock and reads no table. If the entry posts events, the put takes the lock, and posts without a
+//! search. The initiator's own counter counts such puts in a lane of that counter. This process's own NIC grants that
+//! lane in the same way.
 //!
 //! Invariants
-//! 1. A route or an own lane is used by the thread that took it, for as long as that keeps it: a grant has one word `busy`.
-//!    Other threads put under the lock.
-//! 2. What a grant allows is checked when it is given, or with each put: whose memory it is, and that it is mapped.
+//! 1. Only the thread that took a route or an own lane uses it, until it gives it up. The reason is that a grant has
+//!    one word `busy`. Other threads put under the lock.
+//! 2. The memory that a grant covers is checked when the grant is given, or with each put: who owns it, and whether it
+//!    is mapped.
 //! 3. A put does not overtake packets of this process that wait in the target's mailbox (`packets_wait`).
-//! 4. Between `enter` and `leave` a thread takes no lock and waits for nobody. So a wait for a busy holder ends.
+//! 4. Between `enter` and `leave` a thread takes no lock and waits for no other thread. So a wait for a busy holder
+//!    ends.
 //!
-//! Budget: 136 instructions from the front door; one line crosses for the payload and one for the count.
+//! Budget: 136 instructions from the front end; one line moves for the payload and one for the counter.
 
 mod held;
 
@@ -37,9 +40,9 @@ pub(crate) use self::held::wait_for_holders;
 
 /// Routes to one peer (portal table entries share them by the low bits of their index), and own lanes of a NIC.
 const ROUTES: usize = 4;
-/// Longer puts take the lock: whoever revokes a grant waits for a put to end. What a longer put costs besides its bytes does not count.
+/// Longer puts take the lock: a revocation waits for a put to end. The lock's cost is small beside that of the bytes.
 const GRANTED_BYTES_MAX: u64 = 256 << 10;
-/// Puts on a route between two calls of progress for this process, and between two checks whether the target lives.
+/// Puts on a route between two calls of progress for this process, and between two checks whether the target is alive.
 const PUTS_PER_PROGRESS: u64 = 64;
 const PUTS_PER_CHECK: u64 = 4096;
 
@@ -60,21 +63,21 @@ pub(crate) struct Route {
     uid: u32,
     initiator: u64,
     to: Destination,
-    /// Where its events go, and what they have in common.
+    /// The queue for its events, and the fields that all its events share.
     queue: u32,
     stamp: Option<Stamp>,
-    /// Where the next event will be written, if nobody else puts there first.
+    /// Where the next event will be written, if no other thread puts there first.
     next_event: *const AtomicU64,
     silent: bool,
 }
 
-/// What a put needs to know of an entry.
+/// The fields of an entry that a put needs.
 #[derive(Clone, Copy)]
 struct Destination {
     match_bits: u64,
     /// Of them, those that matter.
     care_bits: u64,
-    /// The entry's memory, mapped here; null: with each put it is checked whether that is mapped.
+    /// The entry's memory as mapped here. Null: each put checks whether the memory is mapped.
     memory: *mut u8,
     start: u64,
     length: u64,
@@ -95,7 +98,7 @@ pub struct Counts {
     /// Its SEND, and its acknowledgement.
     pub send: bool,
     pub ack: bool,
-    /// In bytes, not one by one.
+    /// Whether it counts bytes instead of events.
     pub in_bytes: bool,
 }
 
@@ -109,7 +112,7 @@ impl Counts {
     }
 }
 
-/// A route that is open, and an own lane if one is kept: what a front door may keep to put there without a search.
+/// An open route, with an own lane if one is kept. A front end keeps it to put there without a search.
 #[derive(Clone, Copy)]
 pub struct Pass {
     endpoint: NonNull<Endpoint>,
@@ -128,10 +131,11 @@ struct OwnCount {
     in_bytes: bool,
 }
 
-/// What of a put changes from one to the next.
+/// The parameters that change from one put to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece {
-    /// Where the bytes are, in this process, and whether that is known to be its own shared memory, which stays mapped.
+    /// Address of the bytes in this process, and whether they are known to be its own shared memory, which stays
+    /// mapped.
     pub source: u64,
     pub in_shared: bool,
     pub length: u64,
@@ -143,13 +147,14 @@ pub struct Piece {
 // ---- Putting -----------------------------------------------------------------------------------------------------
 
 impl Interface {
-    /// Puts by a pass. False: nothing has happened.
+    /// Puts with a pass. False: nothing has changed.
     ///
     /// # Safety
-    /// The pass was given to this thread by this interface.
+    /// This interface gave the pass to this thread.
     #[inline(always)]
     pub unsafe fn put_by(&self, pass: &Pass, piece: &Piece) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // its drop.
         let target = unsafe { pass.endpoint.as_ref() };
         let (held, entry, &Piece { length, match_bits, remote_offset, .. }) = (&pass.held, &pass.to, piece);
         let puts = held.grant().puts.load(Relaxed);
@@ -190,7 +195,8 @@ impl Interface {
     /// Puts to memory that is not mapped here, and counts without a lock.
     #[inline(never)]
     fn put_attached(&self, pass: &Pass, piece: &Piece, address: u64) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // its drop.
         let target = unsafe { pass.endpoint.as_ref() };
         let Place::Remote { pid, .. } = target.resolve(address, piece.length, Access::Write, self.config.path) else {
             return false;
@@ -199,8 +205,10 @@ impl Interface {
         if !pass.enter() {
             return false;
         }
-        // Where memory is not there, on either side, the kernel finds it, and the put that then goes the usual way reports it.
-        // SAFETY: the owner of `address` offers it, by the grant; nothing of ours writes what the program puts.
+        // If memory is not mapped on either side, the kernel finds that. The put then goes through `start`, which
+        // reports it.
+        // SAFETY: the grant says that the owner offers `address`. No code of ours writes the bytes that the program
+        // puts.
         let moved = unsafe { cma::write(pid, address, from, bytes) }.is_ok();
         if moved {
             self.count_at_both(pass, piece.length);
@@ -223,7 +231,7 @@ impl Interface {
         true
     }
 
-    /// Ends a put whose bytes are there.
+    /// Ends a put whose bytes have been stored.
     #[inline(always)]
     fn count_at_both(&self, pass: &Pass, length: u64) {
         let held = &pass.held;
@@ -235,14 +243,15 @@ impl Interface {
             own.held.leave();
             self.own.segment.ring();
         }
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // its drop.
         unsafe { pass.endpoint.as_ref() }.segment.ring();
     }
 
-    /// As [`Interface::put_by`], where the pass is straight, and the put not longer than it allows at most.
+    /// As [`Interface::put_by`], for a straight pass and a put that is no longer than the pass allows.
     ///
     /// # Safety
-    /// The pass was given to this thread by this interface; `length` bytes at `source` are shared memory of this process.
+    /// This interface gave the pass to this thread. The `length` bytes at `source` are shared memory of this process.
     #[inline(always)]
     pub unsafe fn put_straight(
         &self,
@@ -252,7 +261,8 @@ impl Interface {
         match_bits: u64,
         remote_offset: u64,
     ) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // its drop.
         let target = unsafe { pass.endpoint.as_ref() };
         let entry = &pass.to;
         if remote_offset > entry.length - length
@@ -275,7 +285,8 @@ impl Interface {
         remote_offset: u64,
         header_data: u64,
     ) -> bool {
-        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps it until it is dropped.
+        // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
+        // its drop.
         let (target, held) = (unsafe { pass.endpoint.as_ref() }, &pass.held);
         let Some(Kept { of: route, .. }) = pass.route().kept() else { return false };
         let Some(stamp) = &route.stamp else { return false };
@@ -325,13 +336,14 @@ impl Interface {
 }
 
 impl Pass {
-    /// The longest put that may go straight, from one place that stays mapped to another, and be counted there; None where none may.
+    /// The longest put that may go straight: both places stay mapped, and the put is counted by a store. None: no put
+    /// may.
     pub fn straight(&self) -> Option<u64> {
         let straight = !self.to.memory.is_null() && !self.held.lane.is_null();
         straight.then(|| self.to.length.min(GRANTED_BYTES_MAX))
     }
 
-    /// Where a put counts; null where it does not.
+    /// The lane in which a put counts; null if it does not count.
     pub fn lane(&self) -> *const u8 {
         self.held.lane.cast()
     }
@@ -352,20 +364,21 @@ impl Pass {
         true
     }
 
-    /// Ends a put that has moved nothing that would count.
+    /// Ends a put that moved no bytes, and counts nothing.
     fn leave(&self) {
         self.held.leave();
         self.own.iter().for_each(|own| own.held.leave());
     }
 
     fn route(&self) -> &ThreadOwned<Route> {
-        // SAFETY: routes are a part of their endpoint, which lives as long as the interface; passes are used by its calls only.
+        // SAFETY: routes are a part of their endpoint, which lives as long as the interface; passes are used by its
+        // calls only.
         unsafe { self.route.as_ref() }
     }
 }
 
 impl Interface {
-    /// Handles what waits for this process, and now and then checks whether the target's owner lives.
+    /// Handles work that waits for this process, and now and then checks whether the target's owner is alive.
     #[cold]
     fn progress_and_check(&self, target: &Endpoint, puts: u64) -> bool {
         self.progress();
@@ -381,7 +394,7 @@ impl Interface {
 // ---- Asking for a grant ------------------------------------------------------------------------------------------
 
 impl Interface {
-    /// A put has gone the usual way: after many like it, the grants for them are asked for.
+    /// Records a put that went through `start`. After many similar ones, this requests the grants for them.
     #[inline(always)]
     pub(crate) fn earn_pass(&self, target: &Endpoint, put: &Put, counts: &Counts) {
         if target.routes.is_due(put.portal) {
@@ -403,10 +416,10 @@ impl Interface {
         }
     }
 
-    /// Asks a target's NIC for a grant. The grant that was kept here before stays where none is given.
+    /// Requests a grant from a target's NIC. If none is given, the earlier grant in this place stays.
     fn ask_for_route(&self, target: &Endpoint, put: &Put, kept: &mut Kept<Route>) {
         let mut guard = target.segment.lock(self.word);
-        // A NIC that closes says so before it revokes all grants.
+        // A NIC that closes sets its state before it revokes all grants.
         if !target.is_ready() {
             return;
         }
@@ -423,7 +436,8 @@ impl Interface {
         let is_mapped = target.in_place(address, put.length, self.config.path).is_some();
         let attached = terms.given.counter != NONE && target.reaches_all(self.config.path);
         if !is_mapped && !attached {
-            // Its memory cannot be reached from here: others may have the lane. No put has been made by this grant yet.
+            // This process cannot reach the entry's memory, so another process may have the lane. No put has used this
+            // grant yet.
             return guard.give_back(kept.slot);
         }
         drop(guard);
@@ -432,7 +446,7 @@ impl Interface {
         kept.of = Route::new(target, put, &terms, self.config.path);
     }
 
-    /// Asks this process's own NIC for a lane of a counter.
+    /// Requests a lane of a counter from this process's own NIC.
     fn ask_for_lane(&self, counter: u32, kept: &mut Kept<OwnLane>) {
         let mut guard = self.own.segment.lock(self.word);
         let given = match guard.give_lane(counter, self.word, kept.before(), Identity::word_is_alive) {
@@ -450,21 +464,22 @@ impl Interface {
         &self.own_lanes[counter as usize % ROUTES]
     }
 
-    /// Gives up all grants at a peer, since this process will put there no more.
+    /// Gives up all grants at a peer, because this process will put there no more.
     pub(crate) fn give_up_grants(&self, target: &Endpoint) {
         for owned in &target.routes.routes {
             // SAFETY: the interface is being dropped, so no other thread is in a call of it.
             let slot = unsafe { owned.slot() };
             if slot != NONE && target.is_ready() {
-                // No thread is in the middle of a put, so nobody has to be waited for.
+                // No thread is in the middle of a put, so there is nothing to wait for.
                 target.segment.lock(self.word).give_up(slot);
             }
         }
     }
 }
 
-/// A grant was not given. Where that is because others are being revoked, this helps to end that: whoever began it may have died. The
-/// grant is not asked for again at once, so that the revoker's transition comes first.
+/// Handles a grant that was not given. If other grants are being revoked, this helps to finish the revocation, because
+/// the process that began it may have died. The grant is not requested again at once, so that the revoker's transition
+/// comes first.
 fn refused(guard: &mut Guard<'_>, error: &GiveError) {
     if let Some(revoking) = error.revoking() {
         guard.revoke(&revoking);
@@ -505,18 +520,18 @@ impl Routes {
         &self.routes[portal as usize % ROUTES]
     }
 
-    /// Counts a put to this portal table entry; whether it is time to ask for a grant.
+    /// Counts a put to this portal table entry. True when it is time to request a grant.
     #[inline(always)]
     pub(crate) fn is_due(&self, portal: u32) -> bool {
         self.at(portal).is_due()
     }
 
-    /// A packet of this process has been put into the peer's mailbox.
+    /// Records that a packet of this process was posted to the peer's mailbox.
     pub(crate) fn note_packet(&self) {
         self.packets_wait.store(true, Release);
     }
 
-    /// None waits there any more.
+    /// Records that no packet waits there any more.
     #[inline(always)]
     pub(crate) fn clear_packets(&self) {
         if self.packets_wait.load(Relaxed) {

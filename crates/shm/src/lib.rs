@@ -10,29 +10,28 @@
 //! |---|---|
 //! | [`segment`] | a NIC's memory as a file: header, creation, attachment, its views |
 //! | [`lock`] | the NIC's lock, and what happens when its holder has died |
-//! //! | [`endpoint`] | a NIC as this process sees it: its own, or a peer's with the peer's memory |
-//! //! | [`memory`] | moving bytes between processes: directly mapped, or by cross-memory attach; the `Bus` |
+//! | [`endpoint`] | a NIC as this process sees it: its own, or a peer's with the peer's memory |
+//! | [`memory`] | moving bytes between processes: directly mapped, or by cross-memory attach; the `Bus` |
 //! | [`mailbox`] | packets that wait for the owner |
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
 //! | [`rings`] | where senders enqueue small messages for an owner that polls |
-//! //! | [`express`] | the shortest put: no command, one lock |
+//! | [`express`] | the shortest put: no command, one lock |
 //! | [`grants`] | puts without the lock, by permissions that can be revoked |
-//! //! | [`direct`] | an operation that completes in the call and returns its outcome |
+//! | [`direct`] | an operation that completes in the call and returns its outcome |
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
-//! //! | [`inspect`] | reads a NIC from outside, for tools |
-//! //! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
-//! //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
-//! //! | [`simulated`] | the NIC where time is virtual: the rank's half and the simulator's half |
-//! //! | [`window`] | a peer's memory and counters, for front ends that store there themselves |
-//! //! | [`os`] | the interfaces of Linux that this crate needs |
+//! | [`inspect`] | reads a NIC from outside, for tools |
+//! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
+//! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
+//! | [`simulated`] | the NIC where time is virtual: the rank's half and the simulator's half |
+//! | [`window`] | a peer's memory and counters, for front ends that store there themselves |
+//! | [`os`] | the interfaces of Linux that this crate needs |
 //!
 //! Rules of locking and death (docs/design/death.md has the reasons)
 //! 1. A thread holds at most one NIC's lock. It does not hold it across a system call that can block, while it runs the
 //!    program's code, or while it waits for the holders of grants.
 //! 2. The lock names its holder. A process that finds the holder dead takes the lock over and rebuilds the tables.
 //! 3. Whatever a peer's segment contains, the worst effect on this process is an error.
-//! 3. Whatever a peer's segment holds, the worst that it does to this process is an error.
 
 pub mod arena;
 pub mod direct;

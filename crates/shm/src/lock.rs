@@ -121,8 +121,8 @@ impl<'a> Guard<'a> {
         self.held.release();
         wait_for_holders(segment.signals().grants, revoking.grants);
         std::mem::forget(segment.hold(self.own));
-        // SAFETY: the lock is held again. The views that the guard had before are the same ones, and nobody used them here since it
-        // was released.
+        // SAFETY: the lock is held again. The views that the guard had before are the same ones, and nobody used them
+        // here since it was released.
         self.nic = NonNull::from(unsafe { segment.nic() });
         self.revoked(revoking);
     }
@@ -132,8 +132,8 @@ impl<'a> Deref for Guard<'a> {
     type Target = Nic<'a>;
     #[inline(always)]
     fn deref(&self) -> &Nic<'a> {
-        // SAFETY: the segment outlives the guard. The guard holds the lock whenever it is borrowed (only `revoke` releases it in
-        // between, and borrows nothing then), so no other thread uses the views.
+        // SAFETY: the segment outlives the guard. The guard holds the lock whenever it is borrowed (only `revoke`
+        // releases it in between, and borrows nothing then), so no other thread uses the views.
         unsafe { self.nic.as_ref() }
     }
 }

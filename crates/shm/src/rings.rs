@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Rings: where senders enqueue small messages for a NIC whose owner polls.
 //!
-//! A NIC's owner may keep a file `<pid>.<ni>.rings` beside its segment. A sender claims one ring of it and is the only
-//! one to write there. What a ring is, and every rule for its cursors, is in [`selvedge_nic::ring`]; here are the file, the claims, and the
-//! copying of payload. A message in a ring has not been matched: the holder of the NIC's lock dequeues it, as a
-//! rule the owner; a sender whose next message must bypass the ring dequeues its own messages first ([`crate::direct`]).
+//! A NIC's owner may keep a file `<pid>.<ni>.rings` beside its segment. A sender claims one ring of it, and is the only
+//! process that enqueues there. [`selvedge_nic::ring`] describes a ring and every rule for its cursors. This file has
+//! the mapping, the claims, and the copying of payload. A message in a ring has not been matched. The holder of the
+//! NIC's lock dequeues it. Normally this is the owner. A sender whose next message must bypass the ring dequeues its
+//! own messages first ([`crate::direct`]).
 //!
 //! Invariants
 //! 1. Only holders of the NIC's lock dequeue; only the process that claimed a ring enqueues there.
-//! 2. A ring belongs to the process that its claim names, until the owner clears it. The owner does so when the ring is empty and that
-//!    process is dead, or has given the ring up.
-//! 3. Rings that their owner has closed say so, and no sender enqueues there: the same process may make others under the same name.
-//! 4. A reference to a ring is made only where the file holds it. Peers could store any bit into `claimed`, so its owner looks at the
+//! 2. A ring belongs to the process that its claim names, until the owner clears it. The owner does so when the ring is
+//!    empty and that process is dead, or has given the ring up.
+//! 3. When an owner closes its rings, it marks them as closed, and no sender enqueues there. The same process may then
+//!    make other rings under the same name.
+//! 4. A reference to a ring is made only if the file holds the ring. Peers could store any bit into `claimed`, so the
+//!    owner checks the file's length when it sees a new bit.
 //!    file's length when it sees a new one.
 //!
 //! | file | what |
@@ -20,7 +23,7 @@
 //! | [`sender`] | enqueuing |
 //! | [`reader`] | dequeuing |
 //!
-//! Cost: 162 KiB for each ring that was ever claimed; a poll of a ring without a message is one load of each of two lines.
+//! Cost: 162 KiB for each ring that was ever claimed. A poll of an empty ring is one load from each of two lines.
 
 mod reader;
 mod sender;
@@ -42,7 +45,7 @@ pub use reader::{Reader, RingMessage};
 pub use ring::{Envelope, Fault, INLINE_BYTES, PolledHeader};
 pub use sender::Sender;
 
-/// Senders that may have a ring to one NIC; the messages of others bypass the rings.
+/// Number of senders that may have a ring to one NIC. The messages of others bypass the rings.
 pub const RINGS: usize = 64;
 /// The longest message that goes through a ring.
 pub const MESSAGE_BYTES_MAX: usize = Ring::MESSAGE_BYTES_MAX;
@@ -58,7 +61,7 @@ const RESERVED_BYTES: u64 = HEADER_BYTES + RINGS as u64 * RING_BYTES;
 /// Which process sends through a ring.
 #[repr(C, align(16))]
 struct Claim {
-    /// The home's word for a process; 0 for none, [`GIVEN_UP`] for one that has closed its end.
+    /// The home's word for a process; 0 for none, [`GIVEN_UP`] for a process that has closed its end.
     owner: AtomicU64,
     /// The sender's name for itself: nid << 32 | pid.
     id: AtomicU64,
@@ -82,18 +85,18 @@ struct Header {
 mod routing {
     /// Through the rings.
     pub const OPEN: u32 = 0;
-    /// Directly, as something waits for messages to be matched at once.
+    /// Directly, because a thread waits for messages to be matched at once.
     pub const BYPASS: u32 = 1;
     /// Not at all: these rings are closed.
     pub const CLOSED: u32 = 2;
 }
 
-/// The owner of a ring that waits to be cleared.
+/// The owner value of a ring that waits to be cleared.
 const GIVEN_UP: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && RINGS.is_power_of_two());
 
-/// What the processor is told of the cache lines of a ring.
+/// Hints to the processor about the cache lines of a ring.
 enum Lines {}
 
 impl ring::Hints for Lines {
@@ -120,7 +123,7 @@ impl ring::Hints for Lines {
         #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
         {
             let mut value = value;
-            // SAFETY: no instructions.
+            // SAFETY: the assembly is empty.
             unsafe { core::arch::asm!("/* {0} */", inout(reg) value, options(pure, nomem, nostack, preserves_flags)) };
             value
         }
@@ -135,7 +138,7 @@ pub struct Rings {
     mapping: Mapping,
     path: PathBuf,
     own: bool,
-    /// Bit i: the file was seen to hold ring i.
+    /// Bit i: the file is known to hold ring i.
     held: AtomicU64,
 }
 
@@ -171,7 +174,8 @@ impl Rings {
         Ok(rings)
     }
 
-    /// Maps a peer's. None: it has no file, or one of another version, or it belongs to another process than `owner`.
+    /// Maps a peer's rings. None: there is no file, or it has another version, or belongs to another process than
+    /// `owner`.
     pub fn open(directory: &Path, id: u64, ni: u32, owner: u64) -> Option<Rings> {
         let path = Rings::path(directory, id, ni);
         let mapping = Mapping::open(&path, HEADER_BYTES, RESERVED_BYTES).ok()?;
@@ -182,7 +186,7 @@ impl Rings {
     }
 
     fn header(&self) -> &Header {
-        // SAFETY: the file holds at least the header; its fields are integers, those that change atomic.
+        // SAFETY: the file holds at least the header. Its fields are integers, and those that change are atomic.
         unsafe { &*self.mapping.base().cast::<Header>() }
     }
 
@@ -197,7 +201,8 @@ impl Rings {
     #[inline(always)]
     fn ring(&self, index: usize) -> &Ring {
         debug_assert!(index < RINGS);
-        // SAFETY: a ring lies within the reserve, aligned, and the file holds a claimed one; it is made of atomics, and any bits are a value.
+        // SAFETY: the ring is within the reserve, aligned, and claimed, so the file holds it. It consists of atomics,
+        // and any bits are valid.
         unsafe { &*self.base(index).cast::<Ring>() }
     }
 
@@ -208,7 +213,7 @@ impl Rings {
         self.header().routing.store(if bypass { routing::BYPASS } else { routing::OPEN }, SeqCst);
     }
 
-    /// Rings that are claimed, a bit for each. The file holds them, whatever a peer has stored.
+    /// Claimed rings, a bit for each. The file holds them, whatever a peer has stored.
     #[inline(always)]
     pub fn claimed(&self) -> u64 {
         let claimed = self.header().claimed.load(Acquire);
@@ -225,7 +230,7 @@ impl Rings {
         claimed & held
     }
 
-    /// The sender of a ring: nid << 32 | pid, by its own word.
+    /// The sender of a ring, as the sender has stored it: nid << 32 | pid.
     #[inline(always)]
     pub fn sender(&self, index: usize) -> u64 {
         self.header().claims[index].id.load(Relaxed)
@@ -237,32 +242,34 @@ impl Rings {
         self.poll(index).is_some()
     }
 
-    /// The header of a claimed ring's next message, if there is one. As final as [`Rings::has_message`].
+    /// The header of a claimed ring's next message, if there is one. It is final only for the holder of the NIC's lock.
     #[inline(always)]
     pub fn poll(&self, index: usize) -> Option<PolledHeader> {
         self.ring(index).poll()
     }
 
-    /// Asks for the payload of a long message that was polled. It crosses while the lock is taken and the receive found.
+    /// Prefetches the payload of a long message that was polled. The transfer overlaps with taking the lock and finding
+    /// the receive.
     #[inline(always)]
     pub fn prefetch(&self, index: usize, polled: PolledHeader) {
         self.ring(index).prefetch::<Lines>(polled);
     }
 
-    /// To dequeue from a claimed ring. Under the NIC's lock, for as long as it is held.
+    /// A reader of a claimed ring. Use it under the NIC's lock, only as long as that is held.
     #[inline(always)]
     pub fn reader(&self, index: usize) -> Reader<'_> {
         Reader::new(self.ring(index))
     }
 
-    /// The same for a message that was polled. None: it has been dequeued since.
+    /// As `reader`, for a message that was polled. None: the message has been dequeued since then.
     #[inline(always)]
     pub fn reader_from(&self, index: usize, polled: PolledHeader) -> Option<Reader<'_>> {
         let reader = self.reader(index);
         (reader.next_number() == polled.number()).then_some(reader)
     }
 
-    /// Clears rings that are empty and whose senders have ended or given them up. Under the NIC's lock, by its owner.
+    /// Clears rings that are empty and whose senders have ended or given them up. The owner calls it under the NIC's
+    /// lock.
     pub fn clear_dead(&self) {
         let header = self.header();
         let mut left = self.claimed();
@@ -278,15 +285,15 @@ impl Rings {
         }
     }
 
-    /// Reads no more from a ring, as something lies there that no sender writes.
+    /// Stops reading from a ring that contains data that no sender writes.
     pub fn close(&self, index: usize) {
         self.header().claimed.fetch_and(!(1 << index), SeqCst);
     }
 
     // ---- a sender ----
 
-    /// Claims a ring for the process of this word, which names itself `id`. None: all are claimed, or there is no
-    /// memory for one more.
+    /// Claims a ring for the process of this word and id. None: all rings are claimed, or there is no memory for
+    /// another one.
     pub fn claim(self, word: u64, id: u64) -> Option<Sender> {
         let free = |claim: &Claim| {
             claim.owner.load(Relaxed) == 0 && claim.owner.compare_exchange(0, word, SeqCst, Relaxed).is_ok()

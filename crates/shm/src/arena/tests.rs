@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Tests of the arena: against a plain list of what is allocated, and at its limits.
+//! Tests of the arena: against a plain list of allocations, and at its limits.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ fn arena(folder: &Folder, reserved: u64) -> Arena {
 }
 
 fn bytes_of(start: NonNull<u8>, length: usize) -> &'static mut [u8] {
-    // SAFETY: the tests ask for live allocations only, and let go of the slice before the next call.
+    // SAFETY: the tests pass live allocations only, and drop the slice before the next call.
     unsafe { core::slice::from_raw_parts_mut(start.as_ptr(), length) }
 }
 
-/// A small generator of its own (xorshift64*): the same run every time.
+/// A small random generator (xorshift64*): every run is the same.
 struct Dice(u64);
 
 impl Dice {
@@ -35,7 +35,7 @@ impl Dice {
     }
 }
 
-/// Invariant 1, and that the tables of the books agree with each other.
+/// Invariant 1, and that the tables of the books are consistent.
 fn check_books(arena: &Arena) {
     let mut books = arena.books.lock().unwrap();
     let mut runs: Vec<(u64, u64)> = books.free.by_place.iter().map(|(first, pages)| (*first, *pages)).collect();
@@ -99,7 +99,7 @@ fn agrees_with_a_plain_list() {
             check_books(&arena);
         }
     }
-    // Each still holds what was put in: none overlapped another.
+    // Each allocation still has its contents: none overlapped another.
     for (address, (length, fill)) in live {
         assert!(bytes_of(address, length).iter().all(|byte| *byte == fill));
         arena.free(address).unwrap();
@@ -176,7 +176,7 @@ fn resizes_in_place_where_it_can() {
     assert_ne!(moved, last);
     assert!(bytes_of(moved, 8 * MIB).iter().all(|byte| *byte == 3));
     assert_eq!(arena.free(last), Err(FreeError::NotAllocated));
-    // From a large one to a small one, whose tier is the other.
+    // From a large allocation to a small one, which is in the other tier.
     let tiny = arena.realloc(moved, 10).unwrap().unwrap();
     assert_eq!(bytes_of(tiny, 10), [3; 10]);
     assert_eq!(arena.free(moved), Err(FreeError::NotAllocated));

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! A grant in the hands of the thread that has it: asked for, entered and left with each put, and lost when it is revoked. And the wait
-//! of whoever revokes it ([`wait_for_holders`]).
+//! A grant that a thread has: requested, entered and left with each put, and lost when it is revoked. Also the
+//! revoker's wait for busy holders ([`wait_for_holders`]).
 //!
 //! ```text
-//! a put              enter: busy = 1, is the grant word its number? ... count, leave: busy = 0
-//! whoever revokes    grant word = 0 (the NIC), unlock, a fence on every core, wait until busy = 0, lock
+//! a put         enter: busy = 1, is the grant word its number? ... count, leave: busy = 0
+//! the revoker   grant word = 0 (the NIC), unlock, a fence on every core, wait until busy = 0, lock
 //! ```
 //!
 //! Invariants
-//! 1. What a [`ThreadOwned`] keeps is used by the thread that its word names, and by no other.
-//! 2. A grant that was given to this process is used only by the thread that owns where it is kept. Where nobody owns it, no thread of
-//!    this process has the grant: it was revoked or given back. So an owner that asks for another grant in the same slot is in the
-//!    middle of no put by the old one.
-//! 3. `busy`, `counted` and the lane are stored by that thread only.
+//! 1. Only the thread that a [`ThreadOwned`]'s word names uses its contents.
+//! 2. Only the thread that owns a slot uses the grant in it. If no thread owns the slot, no thread of this process has
+//!    that grant: it was revoked or given back. So an owner that requests another grant for the same slot is not in the
+//!    middle of a put under the old one.
+//! 3. Only that thread stores to `busy`, `counted` and the lane.
 
 use std::cell::UnsafeCell;
 use std::ptr;
@@ -27,34 +27,35 @@ use selvedge_nic::signals::Grant;
 use crate::os::process::Identity;
 use crate::os::{asymmetric, thread};
 
-/// Puts the usual way before a grant is asked for; four times as many after each that was revoked or not given, up to
-/// `PATIENCE_MAX`: there a revocation costs less than the grant saved.
+/// Puts through `start` before a grant is requested. The number grows fourfold after each grant that was revoked or
+/// refused, up to `PATIENCE_MAX`. At that rate a revocation costs less than the grant saved.
 const PATIENCE: u32 = 64;
 const PATIENCE_MAX: u32 = 1 << 14;
-/// Where the kernel has no fence for other cores: longer than a store stays on its way to memory.
+/// If the kernel has no fence for other cores: longer than a store needs to reach memory.
 const UNFENCED_PAUSE: Duration = Duration::from_millis(2);
-/// Polls of a busy holder before the core is given away, and before the waiter sleeps: it may have the core that a holder of lower
-/// priority needs to go on. And polls between two checks whether the holder lives.
+/// Polls of a busy holder before the waiter yields its core, and before it sleeps: a holder of lower priority may need
+/// that core to go on. Also the polls between two checks whether the holder is alive.
 const SPINS: u32 = 256;
 const YIELDS: u32 = SPINS + 64;
 const POLLS_PER_CHECK: u32 = 64;
 const NAP: Duration = Duration::from_micros(50);
 
-/// What one thread uses until it gives it up.
+/// Data that one thread uses until it gives them up.
 #[derive(Default)]
 pub(crate) struct ThreadOwned<T> {
-    /// That thread; 0: nobody.
+    /// The owning thread; 0: none.
     thread: AtomicU64,
-    /// Puts the usual way since a grant was last asked for, and how many it takes. Threads may lose some.
+    /// Puts through `start` since the last request for a grant, and how many are needed. Threads may lose some counts.
     streak: AtomicU32,
     patience: AtomicU32,
     kept: UnsafeCell<Kept<T>>,
 }
 
-// SAFETY: `kept` is used only by the thread that `thread` names, which changes by compare-and-swap with acquire and a store with
-// release; the rest is atomics.
+// SAFETY: only the thread that `thread` names uses `kept`. That word changes by a compare-and-swap with acquire and by
+// a store with release. The rest is atomics.
 unsafe impl<T> Sync for ThreadOwned<T> {}
-// SAFETY: the pointers in `kept` are into segments and arenas that the interface keeps mapped, whichever thread it is dropped by.
+// SAFETY: the pointers in `kept` point into segments and arenas that the interface keeps mapped, whichever thread drops
+// it.
 unsafe impl<T> Send for ThreadOwned<T> {}
 
 /// A grant, and what its owner knows of the place that it is for.
@@ -71,7 +72,7 @@ pub(crate) struct HeldGrant {
     /// Its number; 0: there is none.
     pub(super) number: u64,
     grant: *const Grant,
-    /// The lane that belongs to it; null: its puts post events.
+    /// The lane that belongs to it. Null: its puts post events.
     pub(super) lane: *const AtomicU64,
 }
 
@@ -101,18 +102,19 @@ impl HeldGrant {
         granted
     }
 
-    /// Counts.
+    /// Adds to the lane.
     #[inline(always)]
     pub(super) fn count(&self, by: u64) {
         let counted = &self.grant().counted;
         let sum = counted.load(Relaxed).wrapping_add(by);
         counted.store(sum, Relaxed);
-        // SAFETY: a lane of a counter in a segment that the interface keeps mapped. It is not null: only a pass whose grant has a lane
-        // counts (`Interface::put_by`), and the lane is an atomic, so that readers may load it meanwhile.
+        // SAFETY: the lane is part of a counter in a segment that the interface keeps mapped. It is not null, because
+        // only a pass whose grant has a lane counts (`Interface::put_by`). The lane is an atomic, so readers may load
+        // it meanwhile.
         unsafe { &*self.lane }.store(sum, Release);
     }
 
-    /// One more put, for the registers.
+    /// Counts one more put, for the registers.
     #[inline(always)]
     pub(super) fn note(&self, bytes: u64) {
         let grant = self.grant();
@@ -127,8 +129,9 @@ impl HeldGrant {
 
     #[inline(always)]
     pub(super) fn grant(&self) -> &Grant {
-        // SAFETY: a grant in a segment that the interface keeps mapped; made of atomics. A held grant that has a number has the pointer
-        // (`new`), and nobody asks this of `NOTHING`: passes are made of held grants with a number only (`Interface::pass_for`).
+        // SAFETY: the grant is in a segment that the interface keeps mapped, and consists of atomics. A held grant with
+        // a number has the pointer (`new`). `NOTHING` never gets here: passes are made only of held grants with a
+        // number (`Interface::pass_for`).
         unsafe { &*self.grant }
     }
 }
@@ -147,7 +150,8 @@ impl<T: Default> Default for Kept<T> {
 }
 
 impl<T> ThreadOwned<T> {
-    /// The grant with this number was revoked: if it is what this thread has here, nobody owns this from now on.
+    /// Handles the revocation of the grant with this number. If this thread has it here, the slot has no owner
+    /// afterwards.
     #[cold]
     pub(super) fn lose(&self, number: u64) -> bool {
         let Some(Kept { held, .. }) = self.kept() else { return false };
@@ -161,22 +165,22 @@ impl<T> ThreadOwned<T> {
     /// The slot of the grant that is kept here.
     ///
     /// # Safety
-    /// No thread uses it meanwhile.
+    /// No thread uses the contents meanwhile.
     pub(super) unsafe fn slot(&self) -> u32 {
-        // SAFETY: the caller promises that no thread has a reference to it.
+        // SAFETY: no thread has a reference to the contents, by this function's contract.
         unsafe { &*self.kept.get() }.slot
     }
 
-    /// What this thread has here.
+    /// The contents, if this thread owns them.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
     pub(super) fn kept(&self) -> Option<&mut Kept<T>> {
-        // SAFETY: only the thread that the word names gets the reference, and no other thread changes the word meanwhile. Callers in
-        // this module keep at most one such reference at a time.
+        // SAFETY: only the thread that the word names gets the reference, and no other thread changes the word
+        // meanwhile. Callers in this module keep at most one such reference at a time.
         (self.thread.load(Relaxed) == thread::word()).then(|| unsafe { &mut *self.kept.get() })
     }
 
-    /// Counts a put; whether it is time to ask for a grant.
+    /// Counts a put. True when it is time to request a grant.
     #[inline(always)]
     pub(super) fn is_due(&self) -> bool {
         let streak = self.streak.load(Relaxed).wrapping_add(1);
@@ -184,8 +188,8 @@ impl<T> ThreadOwned<T> {
         streak > self.patience.load(Relaxed).max(PATIENCE)
     }
 
-    /// Takes it for this thread if nobody owns it, and fills it. If that leaves no grant in it, nobody owns it afterwards. It takes more
-    /// puts until the next time.
+    /// Takes the slot for this thread if no thread owns it, and fills it. If it then holds no grant, it has no owner
+    /// afterwards, and more puts are needed before the next request.
     pub(super) fn take(&self, fill: impl FnOnce(&mut Kept<T>)) {
         let patience = self.patience.load(Relaxed).max(PATIENCE / 4);
         self.patience.store((patience * 4).min(PATIENCE_MAX), Relaxed);
@@ -195,7 +199,8 @@ impl<T> ThreadOwned<T> {
         if owner != own && (owner != 0 || self.thread.compare_exchange(0, own, Acquire, Relaxed).is_err()) {
             return;
         }
-        // SAFETY: this thread's alone: the word names it, by its own earlier store or by the compare-and-swap just now.
+        // SAFETY: the word names this thread, by its own earlier store or by the compare-and-swap just now. So only it
+        // has access.
         let kept = unsafe { &mut *self.kept.get() };
         fill(kept);
         if kept.held.number == 0 {
@@ -204,17 +209,18 @@ impl<T> ThreadOwned<T> {
     }
 }
 
-/// Waits until none of the holders of these grants is in the middle of a put that it began before its grant word became 0. Called
-/// without a lock.
+/// Waits until no holder of these grants is in the middle of a put that it began before its grant word became 0. The
+/// caller holds no lock.
 ///
-/// A grant that has its word back was settled by somebody else, and given again: it is not waited for.
+/// If a grant word is set again, another process has settled the revocation, and the grant was given again. This does
+/// not wait for such a grant.
 pub(crate) fn wait_for_holders(grants: &[Grant], which: u64) {
     if !asymmetric::heavy() {
         std::thread::sleep(UNFENCED_PAUSE);
     }
     for (_, grant) in (0..u64::BITS).zip(grants).filter(|(slot, _)| which >> slot & 1 != 0) {
         let mut polls = 0u32;
-        // Acquire: what the holder stored before it left, its lane above all, is visible to the waiter.
+        // Acquire: the holder's stores before it left, above all to its lane, are visible to the waiter.
         while grant.busy.load(Acquire) != 0 && grant.word.load(Relaxed) == 0 {
             polls = polls.wrapping_add(1);
             match polls {

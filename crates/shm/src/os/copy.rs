@@ -22,7 +22,8 @@ use std::ptr;
 /// As for `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both callees.
+    // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both
+    // callees.
     unsafe {
         if !word(from, to, bytes) {
             ptr::copy_nonoverlapping(from, to, bytes);
@@ -36,7 +37,8 @@ pub unsafe fn short(from: *const u8, to: *mut u8, bytes: usize) {
 /// As for `copy_nonoverlapping`.
 #[inline(always)]
 pub unsafe fn few(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both callees.
+    // SAFETY: `from` is readable and `to` writable for `bytes` by this function's contract, which is the one of both
+    // callees.
     unsafe {
         if !word(from, to, bytes) {
             few_otherwise(from, to, bytes);
@@ -75,8 +77,8 @@ pub unsafe fn word(from: *const u8, to: *mut u8, bytes: usize) -> bool {
 #[cold]
 #[inline(never)]
 unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
-    // SAFETY: both ranges have `bytes` bytes by this function's contract. Every piece begins at 0 or above and ends at `bytes` or below,
-    // since each arm moves pieces no longer than its least length.
+    // SAFETY: both ranges have `bytes` bytes by this function's contract. Every piece begins at 0 or above and ends at
+    // `bytes` or below, since each arm moves pieces no longer than its least length.
     unsafe {
         match bytes {
             16.. => {
@@ -109,8 +111,8 @@ unsafe fn few_otherwise(from: *const u8, to: *mut u8, bytes: usize) {
 /// Both ranges have room for a `T` from `at` on.
 #[inline(always)]
 unsafe fn part<T>(from: *const u8, to: *mut u8, at: usize) {
-    // SAFETY: a `T` lies within both ranges from `at` on, by this function's contract. The accesses need no alignment, and every `T` here
-    // is an integer.
+    // SAFETY: a `T` lies within both ranges from `at` on, by this function's contract. The accesses need no alignment,
+    // and every `T` here is an integer.
     unsafe { to.add(at).cast::<T>().write_unaligned(from.add(at).cast::<T>().read_unaligned()) }
 }
 
@@ -158,8 +160,8 @@ pub unsafe fn long(from: *const u8, to: *mut u8, bytes: usize) {
         if bytes == 0 {
             break;
         }
-        // SAFETY: `next` gives a part of both ranges, which do not overlap: that was checked first. The fence that stores past the caches
-        // need comes below.
+        // SAFETY: `next` gives a part of both ranges, which do not overlap: that was checked first. The fence that
+        // stores past the caches need comes below.
         unsafe {
             match slow {
                 true => copy_past_caches(from, to, bytes),
@@ -198,8 +200,9 @@ mod processor {
     /// As for [`ptr::copy_nonoverlapping`]. A [`fence`] must come before other threads are notified.
     pub unsafe fn copy_past_caches(from: *const u8, to: *mut u8, bytes: usize) {
         const LINE: usize = 64;
-        // SAFETY: both ranges have `bytes` bytes by this function's contract. `at` stays at most `bytes`, and a line is moved only where
-        // a whole one is left. `to` is aligned to a line from `head` on, which the streaming stores need; the loads need no alignment.
+        // SAFETY: both ranges have `bytes` bytes by this function's contract. `at` stays at most `bytes`, and a line is
+        // moved only where a whole one is left. `to` is aligned to a line from `head` on, which the streaming stores
+        // need; the loads need no alignment.
         unsafe {
             let head = to.align_offset(LINE).min(bytes);
             ptr::copy_nonoverlapping(from, to, head);

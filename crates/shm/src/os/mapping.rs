@@ -457,7 +457,8 @@ mod tests {
 
     fn set_byte(mapping: &Mapping, offset: u64, value: u8) {
         assert!(offset < mapping.reserved());
-        // SAFETY: inside the range, which is mapped for writing; the tests ask for offsets below the file's end, or after the replacement.
+        // SAFETY: inside the range, which is mapped for writing; the tests ask for offsets below the file's end, or
+        // after the replacement.
         unsafe { mapping.base().add(offset as usize).write_volatile(value) }
     }
 

@@ -12,10 +12,10 @@
 //! | [`mapping`] | files mapped shared: segments and arenas | `open`, `fallocate`, `mmap` |
 //! | [`memory`] | whether a range of our own address space can be touched | `madvise` |
 //! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
-//! //! | [`process`] | identifies processes, and tells whether they are alive | `/proc/<pid>/stat` |
+//! | [`process`] | identifies processes, and tells whether they are alive | `/proc/<pid>/stat` |
 //! | [`ranks`] | whether every rank of this machine has a core | none |
-//! //! | [`shared`] | memory of the program that `libselvedge_mpi_preload.so` has put into files | none |
-//! //! | [`thread`] | identifies the running thread | none |
+//! | [`shared`] | memory of the program that `libselvedge_mpi_preload.so` has put into files | none |
+//! | [`thread`] | identifies the running thread | none |
 //!
 //! Invariants of the whole folder:
 //! 1. Nothing here panics because of another process, a file system or a C caller: those give error values. (One

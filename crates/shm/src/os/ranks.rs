@@ -9,8 +9,8 @@ const RANKS_HERE: [&CStr; 3] = [c"MPI_LOCALNRANKS", c"OMPI_COMM_WORLD_LOCAL_SIZE
 /// None: the launcher does not say. Allocates nothing.
 pub fn have_cores() -> Option<bool> {
     let ranks = RANKS_HERE.iter().find_map(|name| {
-        // SAFETY: the name ends in NUL. The value is read at once and not kept; a program that changes its environment in another thread
-        // meanwhile breaks the rule of getenv(3) itself.
+        // SAFETY: the name ends in NUL. The value is read at once and not kept; a program that changes its environment
+        // in another thread meanwhile breaks the rule of getenv(3) itself.
         let value = unsafe {
             let value = libc::getenv(name.as_ptr());
             (!value.is_null()).then(|| CStr::from_ptr(value))
