@@ -77,7 +77,6 @@ impl Registers {
     pub fn count_taken(&self, messages: u64, bytes: u64) {
         self.add(Register::Requests, messages);
         self.add(Register::MatchedPriority, messages);
-        self.add(Register::ListSteps, messages);
         self.add(Register::BytesIn, bytes);
     }
 

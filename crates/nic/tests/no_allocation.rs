@@ -261,7 +261,7 @@ impl Program {
             }
             Call::TakeReceive => {
                 bus.at_hand = true;
-                _ = transition(|| nic.take_receive(bus, &Put { portal: 0, ..put }, |_| true));
+                _ = transition(|| nic.take_receive(bus, &Put { portal: 0, ..put }));
                 _ = transition(|| nic.head(0).and_then(|mut head| head.take_receive(bus, &put, |_| true)));
             }
             Call::Unexpected => {

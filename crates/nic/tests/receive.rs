@@ -142,7 +142,7 @@ impl Stage {
         };
         let mut nic = self.home.nic();
         if by_owner {
-            let taken = nic.take_receive(&mut self.bus, &Put::from(&request), |_| true);
+            let taken = nic.take_receive(&mut self.bus, &Put::from(&request));
             if let Some(receive) = taken {
                 assert_eq!(Some(receive.user_ptr), expected);
                 return;

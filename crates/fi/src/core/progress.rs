@@ -7,9 +7,9 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_nic::Bus;
 use selvedge_nic::portals::events::{Taken, event_kind};
 use selvedge_nic::portals::{Event, Put, Receive, fail, list};
+use selvedge_nic::{Bus, Register};
 use selvedge_shm::Interface;
 use selvedge_shm::direct::{ring_has_data, ring_request, ring_source};
 use selvedge_shm::os::{lines, ranks};
@@ -419,6 +419,7 @@ impl Core {
         let taken = reader.dequeued();
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
+        nic.signals.registers.add(Register::ListSteps, taken);
         // While no receive waits, the cache line of the next message is left to its sender.
         self.all_filled = nic.posted_count(portal.into()) == 0;
         drop(nic);
@@ -459,7 +460,7 @@ impl Core {
                 let Some(message) = next_message(lanes, ring, &reader) else { break };
                 let put = ring_put(&message, sender);
                 let mut bus = FromRing::<true> { interface, message: &message };
-                match nic.take_receive(&mut bus, &put, |_| true) {
+                match nic.take_receive(&mut bus, &put) {
                     Some(receive) => {
                         let data = ring_has_data(&message.envelope).then_some(put.header_data);
                         filled.push(Filled {

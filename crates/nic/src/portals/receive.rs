@@ -44,6 +44,17 @@ pub struct Receive {
     pub user_ptr: u64,
 }
 
+impl Receive {
+    /// The receive that an entry is. None: the entry is not plain (use-once, for puts of any user), and is left to `deliver`.
+    #[inline(always)]
+    fn of(record: &Entry) -> Option<Receive> {
+        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | OTHERS)
+            == options::USE_ONCE | options::OP_PUT
+            && record.uid == u32::MAX;
+        is_plain.then_some(Receive { start: record.start, length: record.length, user_ptr: record.user_ptr })
+    }
+}
+
 /// The head of a priority list that is in the short list.
 pub struct Head<'a> {
     portal: &'a mut PortalEntry,
@@ -78,13 +89,10 @@ impl Head<'_> {
         let record = self.entries.get_mut(index as usize)?;
         let matches = (record.match_bits ^ put.match_bits) & !record.ignore_bits
             | (record.source ^ put.initiator) & !record.source_ignore;
-        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | OTHERS)
-            == options::USE_ONCE | options::OP_PUT
-            && record.uid == u32::MAX;
-        let receive = Receive { start: record.start, length: record.length, user_ptr: record.user_ptr };
-        if matches != 0 || !is_plain || !wanted(&receive) {
+        if matches != 0 {
             return None;
         }
+        let receive = Receive::of(record).filter(|receive| wanted(receive))?;
         move_payload(bus, record, put)?;
         let next = slot::generation(record.slot) + 1;
         record.slot = slot::word(if next >= self.generations { 0 } else { next }, slot::FREE);
@@ -174,31 +182,19 @@ impl Nic<'_> {
         Some(Head { portal, ring, entries, free_entry: &mut control.free_entry, generations })
     }
 
-    /// Puts a message into the receive that it matches, if that is one for [`Nic::take_receive`]'s users alone and is as
-    /// `wanted` says, and frees the receive. None: nothing has happened.
+    /// Puts a message into the receive that it matches, if that is a plain one, and frees the receive. None: nothing has
+    /// happened.
     ///
     /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
     #[inline(always)]
-    pub fn take_receive<B: Bus>(
-        &mut self,
-        bus: &mut B,
-        put: &Put,
-        wanted: impl Fn(&Receive) -> bool,
-    ) -> Option<Receive> {
+    pub fn take_receive<B: Bus>(&mut self, bus: &mut B, put: &Put) -> Option<Receive> {
         let record = self.tables.portals.get(put.portal as usize)?;
         if record.status != portal::ENABLED || record.entries[0] == 0 {
             return None;
         }
         let found = self.find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
         let record = self.tables.entries.get(found.entry as usize)?;
-        let flags = record.options & (options::USE_ONCE | options::OP_PUT | OTHERS);
-        if flags != options::USE_ONCE | options::OP_PUT || record.uid != u32::MAX {
-            return None;
-        }
-        let receive = Receive { start: record.start, length: record.length, user_ptr: record.user_ptr };
-        if !wanted(&receive) {
-            return None;
-        }
+        let receive = Receive::of(record)?;
         let moved = move_payload(bus, record, put)?;
         self.use_up(found);
         if moved.mlength < put.length {
