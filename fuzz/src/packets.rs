@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Packets of any content: decoded, and put into a mailbox whose owner then handles them.
+//! Packets of any content: decoded, and enqueued in a ring whose owner then handles them.
 
-use std::sync::atomic::Ordering::{Relaxed, Release};
+use std::sync::Arc;
 
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 use crate::campaign::{Fuzz, Source};
 
-const LIMITS: Limits = Limits { heap_blocks: 256, heap_blocks_max: 256, mail: 8, ..crate::home::TINY };
+const LIMITS: Limits = Limits { heap_blocks: 256, heap_blocks_max: 256, ..crate::home::TINY };
 
 pub struct Target {
-    interface: Interface,
+    interface: Arc<Interface>,
     /// The program's memory, which entries and descriptors describe.
     memory: Vec<u8>,
     /// What lies around it must stay as it is.
@@ -91,7 +91,6 @@ impl Target {
             datatype: source.below(16) as u8,
             ack: source.below(4) as u8,
             place: match source.below(6) {
-                0 => Place::Heap(source.nasty32()),
                 1 => Place::Spill(source.nasty()),
                 _ => Place::Inline,
             },
@@ -111,7 +110,7 @@ impl Target {
     }
 }
 
-fn open(directory: &TempDir) -> Interface {
+fn open(directory: &TempDir) -> Arc<Interface> {
     let config = Config {
         mode: Mode::Host,
         path: Path::Bounce,
@@ -147,22 +146,18 @@ impl Fuzz for Target {
         for _ in 0..1 + source.below(6) {
             let packet = self.packet(source);
             let bytes = decode(source, &packet);
-            let mut nic = self.interface.lock();
-            let bell = nic.signals.doorbell;
-            let (head, tail) = (bell.mail_head.load(Relaxed), bell.mail_tail.load(Relaxed));
-            let capacity = nic.tables.mail.len() as u64;
-            if tail.wrapping_sub(head) >= capacity {
+            let payload = source.pick(&[0, 0, 8, 120, 4000]);
+            let mut message = bytes.to_vec();
+            message.extend((0..source.below(payload + 1)).map(|_| source.word() as u8));
+            if source.one_in(32) {
+                message.truncate(105 + source.below(23) as usize);
+            }
+            if !self.interface.enqueue_bytes(&message) {
                 break;
             }
-            let slot = &mut nic.tables.mail[(tail % capacity) as usize];
-            for (word, eight) in slot.words.iter_mut().zip(bytes.chunks_exact(8)) {
-                *word = u64::from_le_bytes(eight.try_into().expect("eight bytes"));
-            }
-            bell.mail_tail.store(tail.wrapping_add(1), Release);
         }
         self.interface.progress();
-        let bell = self.interface.signals().doorbell;
-        assert!(bell.mail_head.load(Relaxed) <= bell.mail_tail.load(Relaxed));
+        assert!(!self.interface.signals().doorbell.has_packets(), "a packet stayed");
         let (before, after) = (&self.memory[..self.guard_bytes], &self.memory[2 * self.guard_bytes..]);
         assert!(before.iter().chain(after).all(|&byte| byte == 0xee), "bytes outside of any entry were written");
         let mut nic = self.interface.lock();

@@ -18,7 +18,7 @@ pub struct Target {
     directory: TempDir,
 }
 
-const LIMITS: Limits = Limits { counters: 3, queues: 2, portals: 3, mail: 4, ..TINY };
+const LIMITS: Limits = Limits { counters: 3, queues: 2, portals: 3, ..TINY };
 
 impl Target {
     pub fn new() -> Target {

@@ -536,7 +536,7 @@ fn info_shows_the_limits_and_registers() {
     assert_eq!(shown["build"]["version"], env!("CARGO_PKG_VERSION"));
     let target = shown["build"]["target"].as_str().expect("text");
     assert!(target.starts_with(std::env::consts::ARCH) && target.contains(std::env::consts::OS), "{target}");
-    for (name, default, largest) in [("entries", 8192, 1 << 20), ("portals", 64, 1 << 16), ("mail", 256, 1 << 16)] {
+    for (name, default, largest) in [("entries", 8192, 1 << 20), ("portals", 64, 1 << 16)] {
         let limits = &shown["limits"];
         assert_eq!((&limits["default"][name], &limits["largest"][name]), (&default.into(), &largest.into()), "{name}");
         assert!(limits["meaning"][name].is_string());

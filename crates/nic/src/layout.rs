@@ -11,9 +11,7 @@ use crate::buddy::Buddy;
 use crate::handle::CAPACITY_MAX;
 use crate::registers::Registers;
 use crate::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue, GRANTS, Grant};
-use crate::tables::{
-    Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
-};
+use crate::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
 
 /// Version of the layout.
 pub const VERSION: u32 = 8;
@@ -51,8 +49,6 @@ pub struct Limits {
     pub short_list: u32,
     /// Requests that wait for an answer from another process's program.
     pub pending: u32,
-    /// Packets that wait for this process's program.
-    pub mail: u32,
     /// Heap blocks that the NIC starts with.
     pub heap_blocks: u32,
     /// Heap blocks that it may grow to.
@@ -73,7 +69,6 @@ impl Limits {
         list: 8192,
         short_list: 16,
         pending: 512,
-        mail: 256,
         heap_blocks: 4096,
         heap_blocks_max: 1 << 18,
     };
@@ -93,7 +88,6 @@ impl Limits {
             list: self.list,
             short_list: self.short_list.clamp(1, SHORT_LIST_MAX).next_power_of_two(),
             pending: cap(self.pending),
-            mail: self.mail.clamp(2, 1 << 16),
             heap_blocks: self.heap_blocks.clamp(1, HEAP_BLOCKS_MAX),
             heap_blocks_max: self.heap_blocks_max.clamp(self.heap_blocks.clamp(1, HEAP_BLOCKS_MAX), HEAP_BLOCKS_MAX),
         }
@@ -126,7 +120,6 @@ pub struct Layout {
     pub header_buckets: u64,
     pub triggered: u64,
     pub pending: u64,
-    pub mail: u64,
     pub heap_map: u64,
     pub heap: u64,
     pub encodings: Encodings,
@@ -167,7 +160,6 @@ impl Layout {
         let header_buckets = place(header_bucket_count.into(), size_of::<Bucket>());
         let triggered = place(limits.triggered.into(), size_of::<Triggered>());
         let pending = place(limits.pending.into(), size_of::<Pending>());
-        let mail = place(limits.mail.into(), size_of::<MailSlot>());
         let heap_map = place(heap_map_words, 8);
         let heap = place(0, 1).next_multiple_of(4096);
         Layout {
@@ -189,7 +181,6 @@ impl Layout {
             header_buckets,
             triggered,
             pending,
-            mail,
             heap_map,
             heap,
             encodings: Encodings::new(limits),

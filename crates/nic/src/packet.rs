@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The packet format: one header of 128 bytes, little-endian, with a version, then payload.
 //!
-//! A packet is used if the process with a request cannot run the target's NIC. It travels through the mailbox of the
-//! NIC's owner. A request asks for an operation. A response carries its result, and the data of a reply, to the
-//! requester's mailbox.
+//! A packet is used if the process with a request cannot run the target's NIC. It travels through a ring of the sender
+//! ([`crate::ring`]) to the NIC's owner. A request asks for an operation. A response carries its result, and the data of
+//! a reply, through a ring to the requester.
 //!
 //! | bytes | field | |
 //! |---|---|---|
@@ -25,14 +25,14 @@
 //! | 64..72 | length | request: bytes asked for; response: bytes moved |
 //! | 72..104 | operand | of a swap; of a put, token and epoch |
 //! | 104..112 | payload_bytes | bytes of payload that come with the packet |
-//! | 112..120 | place_at | heap block, or number of the spill file |
+//! | 112..120 | place_at | number of the spill file |
 //! | 120..124 | sender | process id at the operating system, for spill files |
 //! | 124..128 | crc | CRC-32C of the bytes before; 0 in shared memory, which has its own protection |
 //!
 //! Decoding any 128 bytes gives a packet whose fields are in range, or an error. It never panics.
 
 /// Version of the format.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// Bytes of the header.
 pub const HEADER_BYTES: usize = 128;
 /// Kind of a response.
@@ -43,8 +43,6 @@ pub const RESPONSE: u8 = 64;
 pub enum Place {
     /// There is no payload, or it follows the header.
     Inline,
-    /// In the receiver's heap, from this block on.
-    Heap(u32),
     /// In the sender's spill file of this number.
     Spill(u64),
 }
@@ -91,8 +89,7 @@ impl Packet {
         let mut bytes = [0; HEADER_BYTES];
         let (place, place_at) = match self.place {
             Place::Inline => (0, 0),
-            Place::Heap(block) => (1, block.into()),
-            Place::Spill(number) => (2, number),
+            Place::Spill(number) => (1, number),
         };
         bytes[0..2].copy_from_slice(&VERSION.to_le_bytes());
         bytes[2..8].copy_from_slice(&[self.kind, self.fail, self.operation, self.datatype, self.ack, place]);
@@ -147,8 +144,7 @@ impl Packet {
         let at = word(112);
         let place = match bytes[7] {
             0 => Place::Inline,
-            1 => Place::Heap(u32::try_from(at).map_err(|_| DecodeError::Field("place"))?),
-            2 => Place::Spill(at),
+            1 => Place::Spill(at),
             _ => return Err(DecodeError::Field("place")),
         };
         if bytes[6] > 3 {
@@ -216,10 +212,10 @@ mod tests {
         }
 
         #[test]
-        fn what_is_encoded_decodes_to_the_same(kind in 1u8..=5, words in proptest::array::uniform12(any::<u64>()), halves in any::<(u32, u32, u32)>(), place in 0..3u8, checked: bool) {
+        fn what_is_encoded_decodes_to_the_same(kind in 1u8..=5, words in proptest::array::uniform12(any::<u64>()), halves in any::<(u32, u32, u32)>(), place in 0..2u8, checked: bool) {
             let packet = Packet {
                 kind, fail: (words[0] % 8) as u8, operation: words[1] as u8, datatype: words[2] as u8, ack: (words[3] % 4) as u8,
-                place: match place { 0 => Place::Inline, 1 => Place::Heap(halves.0), _ => Place::Spill(words[4]) },
+                place: match place { 0 => Place::Inline, _ => Place::Spill(words[4]) },
                 portal: halves.1, uid: halves.2, initiator: words[0], origin: words[1], token: words[2], match_bits: words[3],
                 remote_offset: words[4], header_data: words[5], length: words[6], operand: [words[7], words[8], words[9], words[10]],
                 payload_bytes: words[11], sender: halves.0,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! State that is read without the NIC's lock: counters, event queues, descriptors, registers, the mailbox's ends.
+//! State that is read without the NIC's lock: counters, event queues, descriptors, registers, the doorbell.
 //!
 //! Invariants
 //! 1. Only the holder of the lock stores to this state, with these exceptions: consumers advance the head of a queue,
@@ -115,15 +115,22 @@ pub struct Grant {
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Doorbell {
-    /// Packets put into the mailbox so far.
-    pub mail_tail: AtomicU64,
-    /// Packets taken out of it so far.
-    pub mail_head: AtomicU64,
+    /// 1: rings of this NIC may hold packets. A sender stores 1 after it has enqueued. The owner stores 0 under the lock,
+    /// when it finds the rings empty. So 0 tells a holder of the lock that no packet waits.
+    pub packets: AtomicU64,
     /// Triggered commands on the fire queue.
     pub fired: AtomicU32,
     /// Set if only the owner can run the triggered commands, because no other process can access their memory.
     pub owner_wanted: AtomicU32,
-    pub reserved: [AtomicU64; 5],
+    pub reserved: [AtomicU64; 6],
+}
+
+impl Doorbell {
+    /// Whether rings of this NIC may hold packets.
+    #[inline(always)]
+    pub fn has_packets(&self) -> bool {
+        self.packets.load(Relaxed) != 0
+    }
 }
 
 /// All state that is read without the lock.
@@ -136,7 +143,7 @@ pub struct Signals<'a> {
     pub descriptors: &'a [Descriptor],
     /// Empty if the home supports no grants.
     pub grants: &'a [Grant],
-    /// Event rings, copies of I/O vectors and payload that waits, in blocks of 128 bytes.
+    /// Event rings and copies of I/O vectors, in blocks of 128 bytes.
     pub heap: &'a [AtomicU64],
     /// How references to counters, queues and descriptors are written.
     pub encodings: Encodings,

@@ -395,16 +395,6 @@ pub struct QueueBook {
     pub reserved: [u64; 4],
 }
 
-/// Words of a mailbox slot.
-pub const MAIL_WORDS: usize = 32;
-
-/// A packet in the mailbox: header, then payload that fits.
-#[repr(C, align(64))]
-#[derive(Clone, Copy, Default)]
-pub struct MailSlot {
-    pub words: [u64; MAIL_WORDS],
-}
-
 /// The intent of an operation that changes the tables. If its process dies, another process uses it to finish or fail
 /// the operation.
 #[repr(C)]
@@ -485,7 +475,6 @@ pub struct Tables<'a> {
     pub counters: &'a mut [CounterBook],
     pub queues: &'a mut [QueueBook],
     pub pending: &'a mut [Pending],
-    pub mail: &'a mut [MailSlot],
     /// State of the heap's allocator.
     pub heap_map: &'a mut [u64],
     /// The most entries in one list.
@@ -503,7 +492,6 @@ const _: () = {
     assert!(size_of::<Pending>() == 192);
     assert!(size_of::<CounterBook>() == 128);
     assert!(size_of::<QueueBook>() == 64);
-    assert!(size_of::<MailSlot>() == 256);
     assert!(size_of::<Control>() == 192);
     assert!(size_of::<Bucket>() == 8);
 };

@@ -301,7 +301,6 @@ fn ranges(layout: &Layout) -> Vec<(&'static str, u64, u64)> {
         table!(header_buckets, layout.header_bucket_count, tables::Bucket),
         table!(triggered, limits.triggered, tables::Triggered),
         table!(pending, limits.pending, tables::Pending),
-        table!(mail, limits.mail, tables::MailSlot),
         table!(heap_map, layout.heap_map_words, u64),
         ("heap", layout.heap, u64::from(limits.heap_blocks_max) * 128),
     ]
@@ -310,13 +309,13 @@ fn ranges(layout: &Layout) -> Vec<(&'static str, u64, u64)> {
 proptest! {
     #[test]
     fn no_two_tables_overlap(
-        sizes in proptest::array::uniform13(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
+        sizes in proptest::array::uniform12(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
         heap in prop_oneof![0..100u32, any::<u32>()],
         start in (0..64u64).prop_map(|lines| lines * 128),
     ) {
-        let [entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending, mail, blocks] = sizes;
+        let [entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending, blocks] = sizes;
         let limits = Limits {
-            entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending, mail,
+            entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending,
             heap_blocks: blocks, heap_blocks_max: heap,
         }.clamped();
         prop_assert!(limits.are_sane());

@@ -8,7 +8,6 @@
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::{Command, Request, kind};
 use selvedge_nic::{Fault, Nic, NoMemory};
-use std::sync::atomic::Ordering::Relaxed;
 
 use crate::Mode;
 use crate::endpoint::{Access, Endpoint, Place};
@@ -108,8 +107,7 @@ impl Interface {
         let mut bus = LiveBus::of(command, &self.own, target, self.config.path);
         let (told, fired) = {
             let mut guard = target.segment.lock(self.word);
-            let bell = guard.signals.doorbell;
-            if !target.own && bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
+            if !target.own && self.has_packets_at(target, self.id(), &guard) {
                 return Some(Told::Elsewhere);
             }
             if !condition(&mut guard, target) {

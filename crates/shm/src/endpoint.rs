@@ -22,6 +22,7 @@ use crate::os::mapping::Mapping;
 use crate::os::memory::Checked;
 use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;
+use crate::packets::Queue;
 use crate::segment::{Segment, SharedFile, state};
 
 /// The ranges of our own memory that were found usable.
@@ -66,6 +67,8 @@ pub struct Endpoint {
     /// Number of puts that still skip the short path ([`crate::express`]), after one that could not use it.
     pub(crate) detour: AtomicU32,
     pub(crate) routes: Routes,
+    /// This process's packets for it.
+    pub(crate) packets: Queue,
 }
 
 impl Endpoint {
@@ -84,6 +87,7 @@ impl Endpoint {
             attach: AtomicU8::new(0),
             detour: AtomicU32::new(0),
             routes: Routes::default(),
+            packets: Queue::default(),
             segment,
         }
     }

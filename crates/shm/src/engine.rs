@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! start ── target reachable ──> lock target, deliver, unlock ──> SEND, ACK or REPLY at the initiator
-//!    └──── host mode, or not ─> packet into the target's mailbox ──> SEND;  response packet ──> ACK or REPLY
+//!    └──── host mode, or not ─> packet into a ring of the target ──> SEND;  response packet ──> ACK or REPLY
 //! ```
 //!
 //! A delivery can fire triggered operations. The process that made the delivery executes them, one after the other. At
@@ -12,14 +12,16 @@
 //!
 //! Invariants
 //! 1. A thread never holds more than one NIC's lock.
-//! 2. A target handles the requests of one initiator in the order in which they were started: while packets wait in the
-//!    target's mailbox, further requests queue behind them.
+//! 2. A target handles the requests of one initiator in the order in which they were started: while packets of the
+//!    initiator wait at the target, its further requests queue behind them. Only the initiator enqueues its requests. If
+//!    another process runs its triggered operations, it leaves those to the initiator that it cannot deliver.
 //! 3. Every request that asks for a response gets one: from the target, or `PTL_NI_UNDELIVERABLE` when the target's
 //!    process is found dead.
-//! 4. An operation that needs a slot in a full mailbox waits, and drains this process's own mailbox meanwhile. Packets
-//!    that progress itself sends go to the `outbox` instead, so that two full mailboxes never wait for each other.
+//! 4. An operation that finds its ring full waits, and handles the packets of all NICs of this process meanwhile.
+//!    Packets that progress itself sends go to the `outbox` instead, so that two full rings never wait for each other.
 
 use std::collections::VecDeque;
+use std::ptr;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
@@ -31,24 +33,24 @@ use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::Mode;
 use crate::endpoint::Endpoint;
-use crate::interface::Interface;
-use crate::mailbox::{self, PostError, Sender, Taken};
+use crate::interface::{Interface, open_interfaces};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
 use crate::os::process::Identity;
+use crate::packets::{self, PostError, Sender, Taken};
 
 /// Why an operation was not started. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StartError {
     /// The descriptor's memory is not mapped.
     Memory,
-    /// There is no room for the pending request, or, with [`Interface::start_now`], no slot in the target's mailbox.
+    /// There is no room for the pending request, or, with [`Interface::start_now`], none in the ring at the target.
     NoSpace,
 }
 
-/// What to do when a mailbox is full, or when too many requests are pending.
+/// What to do when a ring is full, or when too many requests are pending.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WhenFull {
-    /// Wait, and drain the own mailbox meanwhile.
+    /// Wait, and handle the packets of this process meanwhile.
     Wait,
     /// Keep the packet in the outbox, and send it later.
     SetAside,
@@ -94,7 +96,7 @@ impl Interface {
         self.start_when(command, WhenFull::Wait)
     }
 
-    /// As `start`, but never waits: it fails if the target's mailbox is full or too many requests are pending.
+    /// As `start`, but never waits: it fails if the ring at the target is full or too many requests are pending.
     pub fn start_now(&self, command: &Command) -> Result<(), StartError> {
         self.start_when(command, WhenFull::Refuse)
     }
@@ -106,7 +108,7 @@ impl Interface {
         }
         self.progress();
         let mut due = Due::new();
-        let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, full, &mut due);
+        let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, full, &mut due).map(|_| ());
         if !due.is_empty() {
             self.drain_all(due);
         }
@@ -132,7 +134,7 @@ impl Interface {
         }
     }
 
-    /// Runs one command for the initiator `from`.
+    /// Runs one command for the initiator `from`. False: only the initiator can run it, and nothing has changed.
     #[inline]
     fn execute<'a>(
         &'a self,
@@ -140,16 +142,22 @@ impl Interface {
         command: &Command,
         full: WhenFull,
         due: &mut Due<'a>,
-    ) -> Result<(), StartError> {
+    ) -> Result<bool, StartError> {
         let Some(target) = self.endpoint(command.target) else {
-            return self.check_source(from, command).map(|()| self.undeliverable(from, command, due));
+            return self.check_source(from, command).map(|()| self.undeliverable(from, command, due)).map(|()| true);
         };
+        if !from.own {
+            packets::open(target, &self.config.directory);
+        }
         if target.own || self.config.mode == Mode::Nic {
             if let Some(result) = self.deliver(from, target, command, due) {
-                return result;
+                return result.map(|()| true);
             }
         }
-        self.send(from, target, command, full, due)
+        if !from.own {
+            return Ok(false);
+        }
+        self.send(from, target, command, full, due).map(|()| true)
     }
 
     /// Runs the target's NIC. None: this process cannot run it, or the request must queue behind packets.
@@ -164,8 +172,7 @@ impl Interface {
         let mut bus = LiveBus::of(command, from.endpoint, target, self.config.path);
         let (verdict, fired) = {
             let mut guard = target.segment.lock(self.word);
-            let bell = guard.signals.doorbell;
-            if !target.own && bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
+            if !target.own && self.has_packets_at(target, from.id, &guard) {
                 return None;
             }
             let verdict = guard.deliver(&mut bus, &command.request);
@@ -245,8 +252,8 @@ impl Interface {
         full: WhenFull,
         due: &mut Due<'a>,
     ) -> Result<(), StartError> {
-        // Check for a free slot before the payload is copied.
-        if full == WhenFull::Refuse && mailbox::is_full(target) {
+        // Check for room before the payload is copied.
+        if full == WhenFull::Refuse && packets::is_full(target, &self.sender()) {
             target.look_alive();
             return Err(StartError::NoSpace);
         }
@@ -257,7 +264,7 @@ impl Interface {
         let token = self.pend(from, target, command, full)?;
         let packet = request_packet(command, from.id, wire_token(token, from.owner()));
         loop {
-            match mailbox::post(target, &self.sender(), &packet, &payload) {
+            match packets::enqueue(target, &self.sender(), &packet, &payload) {
                 Ok(()) => {
                     target.routes.note_packet();
                     break;
@@ -303,21 +310,22 @@ impl Interface {
             if full != WhenFull::Wait {
                 return Err(StartError::NoSpace);
             }
-            self.progress();
+            self.progress_all();
             self.tick();
             std::thread::yield_now();
         }
     }
 
-    /// Sleeps briefly while a mailbox is full, and drains the own mailbox.
+    /// Sleeps briefly while a ring is full, and handles the packets of this process.
     fn make_room(&self, target: &Endpoint) {
-        self.progress();
+        self.progress_all();
         target.look_alive();
         std::thread::sleep(Duration::from_micros(20));
     }
 
-    fn sender(&self) -> Sender<'_> {
-        Sender { word: self.word, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
+    pub(crate) fn sender(&self) -> Sender<'_> {
+        let pid = self.own.id as usize;
+        Sender { word: self.word, pid, os_pid: self.os_pid, directory: &self.config.directory, spills: &self.spills }
     }
 
     fn set_aside(&self, target: u64, packet: Packet, payload: Vec<u8>) {
@@ -372,9 +380,18 @@ impl Interface {
             };
             let Some(fired) = fired else { return };
             let origin = Origin { endpoint, fired: fired.index };
-            if let Err(error) = self.execute(origin, &fired.command, WhenFull::SetAside, due) {
-                let code = if error == StartError::Memory { fail::SEGV } else { fail::UNDELIVERABLE };
-                self.complete(origin, &fired.command, code, Some(&Delivery::failed(code)), due);
+            match self.execute(origin, &fired.command, WhenFull::SetAside, due) {
+                Ok(true) => {}
+                Ok(false) => {
+                    let mut guard = endpoint.segment.lock(self.word);
+                    guard.return_fired(fired.index);
+                    guard.tables.control.drainer = 0;
+                    return;
+                }
+                Err(error) => {
+                    let code = if error == StartError::Memory { fail::SEGV } else { fail::UNDELIVERABLE };
+                    self.complete(origin, &fired.command, code, Some(&Delivery::failed(code)), due);
+                }
             }
             finished = Some(fired.index);
         }
@@ -395,27 +412,37 @@ impl Interface {
     #[inline(always)]
     pub fn progress(&self) {
         let bell = self.bell();
-        if bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed)
-            || bell.owner_wanted.load(Relaxed) != 0
-            || self.outbox_waits.load(Relaxed)
-        {
+        if bell.has_packets() || bell.owner_wanted.load(Relaxed) != 0 || self.outbox_waits.load(Relaxed) {
             self.progress_slow();
+        }
+    }
+
+    /// Makes progress for every NIC of this process. A thread that waits calls this: the process that it waits for may
+    /// itself wait for room in a ring of another NIC of this process.
+    #[cold]
+    pub(crate) fn progress_all(&self) {
+        self.progress();
+        for other in open_interfaces() {
+            if !ptr::eq(self, &raw const *other) {
+                other.progress();
+            }
         }
     }
 
     #[cold]
     fn progress_slow(&self) {
-        let Ok(_turn) = self.turn.try_lock() else { return };
+        let Ok(mut turn) = self.turn.try_lock() else { return };
         self.flush_outbox();
         let mut due = Due::new();
         loop {
             let mut guard = self.own.segment.lock(self.word);
-            let taken = match mailbox::peek(&self.own, &mut guard, &self.config.directory) {
-                None => break,
-                Some(Ok(taken)) => taken,
-                Some(Err(why)) => {
+            let Some(found) = packets::find(&self.rings, &mut turn, guard.signals.doorbell) else { break };
+            guard.signals.registers.add(Register::Mail, 1);
+            let taken = match found.read(&self.config.directory) {
+                Ok(taken) => taken,
+                Err(why) => {
                     log::error!("a packet was dropped: {why}");
-                    mailbox::discard(&mut guard, None);
+                    found.dequeue();
                     continue;
                 }
             };
@@ -427,7 +454,7 @@ impl Interface {
                 if let Some(command) = &command {
                     self.respond(&mut guard, command, &taken.packet, bytes, held);
                 }
-                mailbox::discard(&mut guard, Some(&taken));
+                found.dequeue();
                 if guard.has_fired() {
                     due.push(&self.own);
                 }
@@ -444,7 +471,7 @@ impl Interface {
                 Verdict::Done(delivery) => delivery,
                 Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
             };
-            mailbox::discard(&mut guard, Some(&taken));
+            found.dequeue();
             if guard.has_fired() {
                 due.push(&self.own);
             }
@@ -500,12 +527,12 @@ impl Interface {
             ..taken.packet
         };
         let Some(origin) = self.endpoint(taken.packet.origin) else { return };
-        match mailbox::post(origin, &self.sender(), &packet, &reply) {
+        match packets::enqueue(origin, &self.sender(), &packet, &reply) {
             Ok(()) | Err(PostError::Gone) => {}
             Err(PostError::Full) => self.set_aside(origin.id, packet, reply),
             Err(PostError::NoSpace) => {
                 let packet = Packet { fail: fail::UNDELIVERABLE, length: 0, ..packet };
-                if mailbox::post(origin, &self.sender(), &packet, &[]).is_err() {
+                if packets::enqueue(origin, &self.sender(), &packet, &[]).is_err() {
                     self.set_aside(origin.id, packet, Vec::new());
                 }
             }
@@ -521,7 +548,7 @@ impl Interface {
         while let Some(item) = outbox.pop_front() {
             let waits = blocked.iter().any(|other: &Outgoing| other.target == item.target);
             let Some(target) = self.endpoint(item.target) else { continue };
-            let post = || mailbox::post(target, &self.sender(), &item.packet, &item.payload);
+            let post = || packets::enqueue(target, &self.sender(), &item.packet, &item.payload);
             if waits || matches!(post(), Err(PostError::Full | PostError::NoSpace)) {
                 blocked.push_back(item);
             }
@@ -540,6 +567,7 @@ impl Interface {
         let polls = self.polls.load(Relaxed).wrapping_add(1);
         self.polls.store(polls, Relaxed);
         if polls % POLLS_PER_TICK == 0 {
+            self.progress_all();
             self.tick();
         }
     }
@@ -558,6 +586,10 @@ impl Interface {
         self.look_around();
         self.fail_lost();
         let bell = self.bell();
+        // A sender may have died after it enqueued a packet and before it rang the doorbell.
+        if packets::any(&self.rings) {
+            bell.packets.store(1, SeqCst);
+        }
         let drainer_died = {
             let guard = self.own.segment.lock(self.word);
             let drainer = guard.tables.control.drainer;
@@ -583,11 +615,10 @@ impl Interface {
                 })
             };
             let Some(token) = lost else { return };
-            // The target may have responded before it died. Its response is in the mailbox by now, so handle that
-            // first.
+            // The target may have responded before it died. Its response is in a ring by now, so handle that first.
             self.progress();
-            let bell = self.bell();
-            if bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed) {
+            if packets::any(&self.rings) {
+                self.bell().packets.store(1, SeqCst);
                 return;
             }
             let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };

@@ -109,11 +109,10 @@ impl Interface {
         }
         let fired = {
             let mut guard = target.segment.lock(self.word);
-            let bell = guard.signals.doorbell;
-            let mail = bell.mail_tail.load(Relaxed) != bell.mail_head.load(Relaxed);
+            let waits = self.has_packets_at(target, self.id(), &guard);
             let payload = Payload::Memory(&self.own, &Side { start: source, ..Side::NOWHERE });
             let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path };
-            let done = !mail && guard.put_express(&mut bus, put);
+            let done = !waits && guard.put_express(&mut bus, put);
             if !done {
                 target.detour.store(DETOUR, Relaxed);
                 return false;

@@ -12,7 +12,7 @@
 //!    one word `busy`. Other threads put under the lock.
 //! 2. The memory that a grant covers is checked when the grant is given, or with each put: who owns it, and whether it
 //!    is mapped.
-//! 3. A put does not overtake packets of this process that wait in the target's mailbox (`packets_wait`).
+//! 3. A put does not overtake packets of this process that wait at the target (`packets_wait`).
 //! 4. Between `enter` and `leave` a thread takes no lock and waits for no other thread. So a wait for a busy holder
 //!    ends.
 //!
@@ -50,7 +50,7 @@ const PUTS_PER_CHECK: u64 = 4096;
 #[derive(Default)]
 pub(crate) struct Routes {
     routes: [ThreadOwned<Route>; ROUTES],
-    /// Packets of this process may wait in the peer's mailbox.
+    /// Packets of this process may wait at the peer.
     packets_wait: AtomicBool,
 }
 
@@ -423,8 +423,7 @@ impl Interface {
         if !target.is_ready() {
             return;
         }
-        let bell = guard.signals.doorbell;
-        if bell.mail_tail.load(Relaxed) == bell.mail_head.load(Relaxed) {
+        if !self.has_packets_at(target, self.id(), &guard) {
             target.routes.clear_packets();
         }
         let terms = match guard.give(put, self.word, kept.before(), Identity::word_is_alive) {
@@ -526,7 +525,7 @@ impl Routes {
         self.at(portal).is_due()
     }
 
-    /// Records that a packet of this process was posted to the peer's mailbox.
+    /// Records that a packet of this process was enqueued for the peer.
     pub(crate) fn note_packet(&self) {
         self.packets_wait.store(true, Release);
     }

@@ -28,6 +28,7 @@ use selvedge_nic::{Layout, Limits, Register};
 
 use crate::os::mapping::{MapError, check};
 use crate::os::process::Identity;
+use crate::rings::Rings;
 use crate::segment::{Claims, Hot, LockLine, SegmentError, SegmentHeader, TABLES_AT, state};
 
 /// The state in a NIC's header.
@@ -64,7 +65,7 @@ pub struct Inspection {
     pub heap_blocks: u64,
     /// Bytes of the owner's shared arena.
     pub arena_bytes: u64,
-    /// Packets in the mailbox.
+    /// Packets in rings, for the owner's program.
     pub mail_waiting: u64,
     /// Triggered operations that have fired and wait.
     pub fired_waiting: u32,
@@ -106,8 +107,6 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     let bell = |field: usize| layout.doorbell + field as u64;
     let id = header.u64(offset_of!(SegmentHeader, id) as u64);
     let lock_word = header.u64((offset_of!(SegmentHeader, lock) + offset_of!(LockLine, word)) as u64);
-    let mail_tail = signals.u64(bell(offset_of!(Doorbell, mail_tail)));
-    let mail_head = signals.u64(bell(offset_of!(Doorbell, mail_head)));
     let mut seen = Inspection {
         nid: (id >> 32) as u32,
         pid: id as u32,
@@ -125,7 +124,7 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
         file_bytes,
         heap_blocks: header.u64(hot + offset_of!(Hot, heap_blocks) as u64).min(limits.heap_blocks_max.into()),
         arena_bytes: header.u64(hot + offset_of!(Hot, arena_bytes) as u64),
-        mail_waiting: mail_tail.saturating_sub(mail_head).min(limits.mail.into()),
+        mail_waiting: Rings::packets_waiting(&path.with_extension("rings")).unwrap_or(0),
         fired_waiting: signals.u32(bell(offset_of!(Doorbell, fired))).min(limits.triggered),
         portals_enabled: 0,
         portals_disabled: 0,
@@ -213,7 +212,6 @@ fn claims(header: &Piece) -> Claims {
         list: limit(offset_of!(Limits, list)),
         short_list: limit(offset_of!(Limits, short_list)),
         pending: limit(offset_of!(Limits, pending)),
-        mail: limit(offset_of!(Limits, mail)),
         heap_blocks: limit(offset_of!(Limits, heap_blocks)),
         heap_blocks_max: limit(offset_of!(Limits, heap_blocks_max)),
     };
@@ -271,6 +269,7 @@ mod tests {
     use std::sync::atomic::Ordering::SeqCst;
 
     use proptest::prelude::*;
+    use selvedge_nic::ring::{Envelope, NoHints};
 
     use super::*;
     use crate::segment::{Owner, Segment};
@@ -287,7 +286,6 @@ mod tests {
         list: 16,
         short_list: 2,
         pending: 4,
-        mail: 4,
         heap_blocks: 4,
         heap_blocks_max: 8,
     };
@@ -303,6 +301,16 @@ mod tests {
         (folder, path, segment)
     }
 
+    /// Enqueues packets for the NIC, as process 5.
+    fn enqueue(rings: &Rings, packets: u64) {
+        let mut producer = rings.claim_packets(5, Identity::own().to_word()).expect("a ring");
+        let ring = rings.packet_ring(5).expect("claimed");
+        for _ in 0..packets {
+            let reserved = ring.reserve(&mut producer, 128).expect("room");
+            ring.publish_reserved::<NoHints>(&mut producer, &Envelope::default(), 128, 0, reserved);
+        }
+    }
+
     #[test]
     fn tables_start_where_the_segment_puts_them() {
         let (_folder, _path, segment) = made();
@@ -311,7 +319,7 @@ mod tests {
 
     #[test]
     fn shows_what_the_segment_holds() {
-        let (_folder, path, segment) = made();
+        let (folder, path, segment) = made();
         let hot = &segment.header().hot;
         hot.sleepers.store(2, SeqCst);
         hot.arena_bytes.store(4096, SeqCst);
@@ -319,8 +327,8 @@ mod tests {
         for (at, register) in Register::ALL.iter().enumerate() {
             signals.registers.add(*register, 100 + at as u64);
         }
-        signals.doorbell.mail_tail.store(13, SeqCst);
-        signals.doorbell.mail_head.store(10, SeqCst);
+        let rings = Rings::create(folder.path(), 7, 1).expect("rings");
+        enqueue(&rings, 3);
         let own = Identity::own();
         {
             let mut nic = segment.lock(own.to_word());
@@ -354,9 +362,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_is_brought_to_what_a_table_holds() {
-        let (_folder, path, segment) = made();
+        let (folder, path, segment) = made();
         let signals = segment.signals();
-        signals.doorbell.mail_tail.store(u64::MAX, SeqCst);
+        let rings = Rings::create(folder.path(), 7, 1).expect("rings");
+        enqueue(&rings, 256);
+        // More than a ring holds: every slot has a message, and the cursor is anywhere.
+        rings.packet_ring(5).expect("claimed").set_cursors(256 << 32, 0);
         signals.doorbell.fired.store(u32::MAX, SeqCst);
         segment.header().hot.heap_blocks.store(u64::MAX, SeqCst);
         segment.header().hot.state.store(77, SeqCst);
@@ -364,7 +375,7 @@ mod tests {
             (entry.status, entry.entries, entry.headers) = (portal::ENABLED, [u32::MAX; 2], u32::MAX);
         }
         let seen = inspect(&path).expect("a sound header");
-        assert_eq!((seen.mail_waiting, seen.fired_waiting, seen.heap_blocks), (4, 4, 8));
+        assert_eq!((seen.mail_waiting, seen.fired_waiting, seen.heap_blocks), (256, 4, 8));
         assert_eq!((seen.entries, seen.unexpected, seen.state), (16, 8, State::Unknown(77)));
     }
 

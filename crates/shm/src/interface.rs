@@ -8,10 +8,10 @@
 //! Cost per peer: one pointer, and an [`Endpoint`] for each peer that was attached.
 
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst,
 };
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use std::collections::VecDeque;
@@ -28,6 +28,8 @@ use crate::os::cma;
 use crate::os::mapping::{MapError, sealed_inode};
 use crate::os::process::Identity;
 use crate::os::{asymmetric, shared, thread};
+use crate::packets::{self, Turn};
+use crate::rings::Rings;
 use crate::segment::{Owner, Segment, SegmentError, state};
 use crate::{Config, Mode, Path};
 
@@ -82,10 +84,22 @@ impl Watch {
     }
 }
 
+/// The open NICs of this process.
+static OPEN: Mutex<Vec<Weak<Interface>>> = Mutex::new(Vec::new());
+
+/// The open NICs of this process. Those that it inherited by `fork` belong to its parent.
+pub fn open_interfaces() -> Vec<Arc<Interface>> {
+    let own = std::process::id();
+    let open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
+    open.iter().filter_map(Weak::upgrade).filter(|interface| interface.os_pid == own).collect()
+}
+
 /// An open NIC of this process.
 pub struct Interface {
     pub config: Config,
     pub(crate) own: Endpoint,
+    /// The rings into this NIC.
+    pub(crate) rings: Rings,
     pub(crate) word: u64,
     pub(crate) os_pid: u32,
     pub(crate) path: PathBuf,
@@ -96,8 +110,8 @@ pub struct Interface {
     attached: Mutex<Vec<*mut Endpoint>>,
     pub(crate) waiters: AtomicU32,
     pub(crate) closing: AtomicBool,
-    /// Held by the thread that handles packets.
-    pub(crate) turn: Mutex<()>,
+    /// Held by the thread that handles packets: the ring that is next.
+    pub(crate) turn: Mutex<Turn>,
     pub(crate) outbox: Mutex<VecDeque<Outgoing>>,
     pub(crate) outbox_waits: AtomicBool,
     pub(crate) last_tick: Mutex<Option<Instant>>,
@@ -128,7 +142,7 @@ impl Interface {
         rank: u32,
         limits: &Limits,
         arena: ArenaRange,
-    ) -> Result<Interface, OpenError> {
+    ) -> Result<Arc<Interface>, OpenError> {
         let clock = RankEnd::of_process();
         let config = crate::simulated::configured(config, clock.is_some());
         let identity = Identity::own();
@@ -149,11 +163,14 @@ impl Interface {
             rank,
         };
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
+        // The rings come before the segment, so that a peer that finds the segment finds them too.
+        let rings = Rings::create(&config.directory, owner.id, ni).map_err(SegmentError::Map)?;
         let segment = Segment::create(&path, &crate::simulated::sized(limits, clock.is_some()), &owner)?;
         let own = Endpoint::new(segment, true, &config.directory);
         let peers: Box<[AtomicPtr<Endpoint>]> = (0..PID_LIMIT).map(|_| AtomicPtr::default()).collect();
-        let interface = Interface {
+        let interface = Arc::new(Interface {
             own,
+            rings,
             word: identity.to_word(),
             os_pid: identity.pid,
             path,
@@ -163,7 +180,7 @@ impl Interface {
             attached: Mutex::new(Vec::new()),
             waiters: AtomicU32::new(0),
             closing: AtomicBool::new(false),
-            turn: Mutex::new(()),
+            turn: Mutex::new(Turn::default()),
             outbox: Mutex::new(VecDeque::new()),
             outbox_waits: AtomicBool::new(false),
             last_tick: Mutex::new(None),
@@ -176,10 +193,13 @@ impl Interface {
                 && matches!(config.path, Path::Auto | Path::Shared),
             clock,
             config,
-        };
+        });
         interface.tell_arena(arena);
         interface.tell_shared();
         interface.announce()?;
+        let mut open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
+        open.retain(|other| other.strong_count() > 0);
+        open.push(Arc::downgrade(&interface));
         Ok(interface)
     }
 
@@ -217,6 +237,12 @@ impl Interface {
     #[inline(always)]
     pub fn signals(&self) -> Signals<'_> {
         self.own.segment.signals()
+    }
+
+    /// Whether packets of the process `from` wait at a NIC, which is locked.
+    #[inline(always)]
+    pub(crate) fn has_packets_at(&self, target: &Endpoint, from: u64, guard: &Guard<'_>) -> bool {
+        guard.signals.doorbell.has_packets() && packets::wait_at(target, from, from == self.own.id)
     }
 
     #[inline(always)]
@@ -351,6 +377,16 @@ impl Interface {
         self.own.segment.wake_all();
     }
 
+    /// Gives up this process's rings at other NICs, because another NIC may take its id afterwards.
+    fn give_up_rings(&self) {
+        self.own.packets.give_up();
+        let attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
+        for &peer in attached.iter() {
+            // SAFETY: as in `endpoint`.
+            unsafe { &*peer }.packets.give_up();
+        }
+    }
+
     /// Closes the NIC: peers see it closed, waits end, and its file is removed. No operation may be started afterwards.
     pub fn shut(&self) {
         let give_up = Instant::now() + Duration::from_secs(1);
@@ -366,6 +402,8 @@ impl Interface {
             // No grant is given after this: a process that requests one checks the state first, under the lock.
             let _ = guard.with_revocation(|nic| nic.revoke_all());
         }
+        self.rings.shut();
+        self.give_up_rings();
         self.withdraw();
         while self.waiters.load(SeqCst) != 0 {
             self.wake();

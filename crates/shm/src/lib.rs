@@ -3,8 +3,8 @@
 //!
 //! A job is a directory of segments, one NIC each. To send, a core maps the target's segment and **runs the target's
 //! NIC itself**, under that NIC's lock: it matches, moves the bytes, counts, and fires triggered operations. So
-//! progress does not depend on what the target's program does. In the host-based mode the packet waits in the target's
-//! mailbox until the target's program calls in. Both modes use the same transitions of `selvedge-nic`.
+//! progress does not depend on what the target's program does. In the host-based mode the packet waits in the sender's
+//! ring at the target until the target's program calls in. Both modes use the same transitions of `selvedge-nic`.
 //!
 //! | file | what |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | [`lock`] | the NIC's lock, and what happens when its holder has died |
 //! | [`endpoint`] | a NIC as this process sees it: its own, or a peer's with the peer's memory |
 //! | [`memory`] | moving bytes between processes: directly mapped, or by cross-memory attach; the `Bus` |
-//! | [`mailbox`] | packets that wait for the owner |
+//! | [`packets`] | packets in rings, for the owner |
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
 //! | [`rings`] | where senders enqueue small messages for an owner that polls |
 //! | [`express`] | the shortest put: no command, one lock |
@@ -43,9 +43,9 @@ pub mod grants;
 pub mod inspect;
 pub mod interface;
 pub mod lock;
-pub mod mailbox;
 pub mod memory;
 pub mod os;
+pub mod packets;
 pub mod rings;
 pub mod segment;
 pub mod simulated;
@@ -67,13 +67,13 @@ pub enum Mode {
 /// How the memory of another process is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Path {
-    /// Directly in the shared arena, else by cross-memory attach, else through the owner's mailbox.
+    /// Directly in the shared arena, else by cross-memory attach, else through a ring, by the owner.
     Auto,
     /// Directly mapped memory only; other memory is refused.
     Shared,
     /// By cross-memory attach only.
     Cma,
-    /// Through the owner's mailbox only.
+    /// Through a ring only, by the owner.
     Bounce,
 }
 

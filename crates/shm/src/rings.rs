@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Rings: where senders enqueue small messages for a NIC whose owner polls.
+//! Rings: where senders enqueue for a NIC whose owner dequeues.
 //!
-//! A NIC's owner may keep a file `<pid>.<ni>.rings` beside its segment. A sender claims one ring of it, and is the only
-//! process that enqueues there. [`selvedge_nic::ring`] describes a ring and every rule for its cursors. This file has
-//! the mapping, the claims, and the copying of payload. A message in a ring has not been matched. The holder of the
-//! NIC's lock dequeues it. Normally this is the owner. A sender whose next message must bypass the ring dequeues its
-//! own messages first ([`crate::direct`]).
+//! Each NIC has a file `<pid>.<ni>.rings` beside its segment. The file has two kinds of rings. 64 rings are for small
+//! messages to an owner that polls (libfabric); a sender claims the next free one. The others are for packets
+//! ([`crate::packets`]), one for each Portals process id. A sender claims one ring, and is the only process that enqueues
+//! there. [`selvedge_nic::ring`] describes a ring and every rule for its cursors. This file has the mapping, the claims,
+//! and the copying of payload. A message in a ring has not been matched. The holder of the NIC's lock dequeues it.
+//! Normally this is the owner. A sender whose next message must bypass the ring dequeues its own messages first
+//! ([`crate::direct`]).
 //!
 //! Invariants
 //! 1. Only holders of the NIC's lock dequeue; only the process that claimed a ring enqueues there.
 //! 2. A ring belongs to the process that its claim names, until the owner clears it. The owner does so when the ring is
-//!    empty and that process is dead, or has given the ring up.
+//!    empty and that process is dead, or has given the ring up. A ring for packets passes to the next process of its id
+//!    with the packets in it.
 //! 3. When an owner closes its rings, it marks them as closed, and no sender enqueues there. The same process may then
 //!    make other rings under the same name.
 //! 4. A reference to a ring is made only if the file holds the ring. Peers could store any bit into `claimed`, so the
 //!    owner checks the file's length when it sees a new bit.
-//!    file's length when it sees a new one.
 //!
 //! | file | what |
 //! |---|---|
@@ -23,7 +25,8 @@
 //! | [`sender`] | enqueuing |
 //! | [`reader`] | dequeuing |
 //!
-//! Cost: 162 KiB for each ring that was ever claimed. A poll of an empty ring is one load from each of two lines.
+//! Cost: 12 KiB, and 162 KiB for each ring that was ever claimed. A poll of an empty ring is one load from each of two
+//! lines.
 
 mod reader;
 mod sender;
@@ -32,11 +35,12 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{
-    AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
+    AtomicBool, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
 use selvedge_nic::ring;
 
+use crate::interface::PID_LIMIT;
 use crate::os::lines;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;
@@ -50,13 +54,16 @@ pub const RINGS: usize = 64;
 /// The longest message that goes through a ring.
 pub const MESSAGE_BYTES_MAX: usize = Ring::MESSAGE_BYTES_MAX;
 
-/// A ring of 256 messages and 128 KiB of payload.
-type Ring = ring::Ring<256, { (128 << 10) / 8 }>;
+/// A ring of 256 messages or packets and 128 KiB of payload.
+pub(crate) type Ring = ring::Ring<256, { (128 << 10) / 8 }>;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"SELVRING");
-const HEADER_BYTES: u64 = 4096;
+const HEADER_BYTES: u64 = 3 * 4096;
 const RING_BYTES: u64 = size_of::<Ring>() as u64;
-const RESERVED_BYTES: u64 = HEADER_BYTES + RINGS as u64 * RING_BYTES;
+const PACKETS_AT: u64 = HEADER_BYTES + RINGS as u64 * RING_BYTES;
+const RESERVED_BYTES: u64 = PACKETS_AT + PID_LIMIT as u64 * RING_BYTES;
+/// Words with a bit for each ring for packets.
+pub(crate) const PACKET_WORDS: usize = PID_LIMIT.div_ceil(64);
 
 /// Which process sends through a ring.
 #[repr(C, align(16))]
@@ -75,10 +82,14 @@ struct Header {
     owner: u64,
     /// How senders reach the NIC: one of [`routing`].
     routing: AtomicU32,
-    reserved: u32,
+    packet_rings: u32,
     /// Bit i: ring i is claimed, and the file has its memory.
     claimed: AtomicU64,
     claims: [Claim; RINGS],
+    /// The same bits of rings for packets, which have the number of their sender's process id.
+    packets_claimed: [AtomicU64; PACKET_WORDS],
+    /// Their owners, as of claims.
+    packet_owners: [AtomicU64; PID_LIMIT],
 }
 
 /// How senders reach a NIC.
@@ -96,8 +107,17 @@ const GIVEN_UP: u64 = u64::MAX;
 
 const _: () = assert!(size_of::<Header>() as u64 <= HEADER_BYTES && RINGS.is_power_of_two());
 
+/// Why a ring for packets was not claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClaimError {
+    /// Another process has the id, or had it a moment ago.
+    Taken,
+    /// There is no memory for it, or it contains data that no sender writes.
+    NoSpace,
+}
+
 /// Hints to the processor about the cache lines of a ring.
-enum Lines {}
+pub(crate) enum Lines {}
 
 impl ring::Hints for Lines {
     #[inline(always)]
@@ -137,12 +157,20 @@ impl ring::Hints for Lines {
 pub struct Rings {
     mapping: Mapping,
     path: PathBuf,
-    own: bool,
+    /// This process owns the rings, and they are open.
+    own: AtomicBool,
     /// Bit i: the file is known to hold ring i.
     held: AtomicU64,
+    /// The largest length of the file that was seen.
+    file_bytes: AtomicU64,
 }
 
 impl Rings {
+    fn of(mapping: Mapping, path: PathBuf, own: bool) -> Rings {
+        let own = AtomicBool::new(own);
+        Rings { mapping, path, own, held: AtomicU64::new(0), file_bytes: AtomicU64::new(0) }
+    }
+
     /// The file of a NIC's rings.
     pub fn path(directory: &Path, id: u64, ni: u32) -> PathBuf {
         directory.join(format!("{id}.{ni}.rings"))
@@ -156,16 +184,18 @@ impl Rings {
             let _ = std::fs::remove_file(stale);
         }
         let mapping = Mapping::create(&making, HEADER_BYTES, RESERVED_BYTES)?;
-        let rings = Rings { mapping, path, own: true, held: AtomicU64::new(0) };
+        let rings = Rings::of(mapping, path, true);
         let header = Header {
             magic: MAGIC,
             version: ring::VERSION,
             rings: RINGS as u32,
             owner: Identity::own().to_word(),
             routing: AtomicU32::new(routing::OPEN),
-            reserved: 0,
+            packet_rings: PID_LIMIT as u32,
             claimed: AtomicU64::new(0),
             claims: [const { Claim { owner: AtomicU64::new(0), id: AtomicU64::new(0) } }; RINGS],
+            packets_claimed: [const { AtomicU64::new(0) }; PACKET_WORDS],
+            packet_owners: [const { AtomicU64::new(0) }; PID_LIMIT],
         };
         // SAFETY: the mapping is page-aligned, larger than the header, and no other process has it before the rename.
         unsafe { rings.mapping.base().cast::<Header>().write(header) };
@@ -179,7 +209,7 @@ impl Rings {
     pub fn open(directory: &Path, id: u64, ni: u32, owner: u64) -> Option<Rings> {
         let path = Rings::path(directory, id, ni);
         let mapping = Mapping::open(&path, HEADER_BYTES, RESERVED_BYTES).ok()?;
-        let rings = Rings { mapping, path, own: false, held: AtomicU64::new(0) };
+        let rings = Rings::of(mapping, path, false);
         let header = rings.header();
         let fits = header.magic == MAGIC && header.version == ring::VERSION && header.owner == owner;
         fits.then_some(rings)
@@ -290,6 +320,83 @@ impl Rings {
         self.header().claimed.fetch_and(!(1 << index), SeqCst);
     }
 
+    /// Closes the rings. The owner calls it: senders then find them closed, and the file is removed.
+    pub fn shut(&self) {
+        if self.own.swap(false, SeqCst) {
+            self.header().routing.store(routing::CLOSED, SeqCst);
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+
+    // ---- rings for packets ----
+
+    /// The claimed rings for packets: 64 of them, a bit for each.
+    pub(crate) fn packets_claimed(&self, word: usize) -> u64 {
+        self.header().packets_claimed[word].load(Acquire)
+    }
+
+    /// The ring for packets of a process id, if it is claimed. The file holds it, whatever a peer has stored.
+    pub(crate) fn packet_ring(&self, pid: usize) -> Option<&Ring> {
+        if pid >= PID_LIMIT || self.packets_claimed(pid / 64) & 1 << (pid % 64) == 0 {
+            return None;
+        }
+        let start = PACKETS_AT + pid as u64 * RING_BYTES;
+        let end = start + RING_BYTES;
+        if self.file_bytes.load(Relaxed) < end {
+            self.file_bytes.fetch_max(self.mapping.file_bytes().unwrap_or(0), Relaxed);
+        }
+        let held = self.file_bytes.load(Relaxed) >= end;
+        // SAFETY: the ring is within the reserve and the file, and aligned. It consists of atomics, and any bits are valid.
+        held.then(|| unsafe { &*self.mapping.base().wrapping_add(start as usize).cast::<Ring>() })
+    }
+
+    /// Claims the ring for packets of the process id `pid`, for the process of this word. Packets of an earlier process
+    /// with this id stay in it.
+    pub(crate) fn claim_packets(&self, pid: usize, word: u64) -> Result<ring::Producer, ClaimError> {
+        let header = self.header();
+        let owner = header.packet_owners.get(pid).ok_or(ClaimError::NoSpace)?;
+        let before = owner.load(Acquire);
+        // A process that has executed another program since has the same word.
+        let is_free = before == 0 || before == GIVEN_UP || before == word || !Identity::word_is_alive(before);
+        if !is_free || owner.compare_exchange(before, word, SeqCst, Relaxed).is_err() {
+            return Err(ClaimError::Taken);
+        }
+        let memory = self.mapping.allocate(PACKETS_AT + pid as u64 * RING_BYTES, RING_BYTES);
+        header.packets_claimed[pid / 64].fetch_or(u64::from(memory.is_ok()) << (pid % 64), SeqCst);
+        let producer = self.packet_ring(pid).filter(|_| memory.is_ok()).and_then(Ring::resume);
+        if producer.is_none() {
+            owner.store(GIVEN_UP, SeqCst);
+        }
+        producer.ok_or(ClaimError::NoSpace)
+    }
+
+    /// Gives up the ring for packets that the process of this word claimed.
+    pub(crate) fn give_up_packets(&self, pid: usize, word: u64) {
+        if let Some(owner) = self.header().packet_owners.get(pid) {
+            let _ = owner.compare_exchange(word, GIVEN_UP, Release, Relaxed);
+        }
+    }
+
+    /// Stops reading from a ring for packets that contains data that no sender writes.
+    pub(crate) fn close_packets(&self, pid: usize) {
+        self.header().packets_claimed[pid / 64].fetch_and(!(1 << (pid % 64)), SeqCst);
+    }
+
+    /// Whether the owner has closed the rings.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.header().routing.load(Relaxed) == routing::CLOSED
+    }
+
+    /// Packets in the rings of a file, for tools. None: there is no such file.
+    pub fn packets_waiting(path: &Path) -> Option<u64> {
+        let mapping = Mapping::open(path, HEADER_BYTES, RESERVED_BYTES).ok()?;
+        let rings = Rings::of(mapping, path.into(), false);
+        if rings.header().magic != MAGIC || rings.header().version != ring::VERSION {
+            return None;
+        }
+        Some((0..PID_LIMIT).filter_map(|pid| rings.packet_ring(pid)).map(Ring::waiting).sum())
+    }
+
     // ---- a sender ----
 
     /// Claims a ring for the process of this word and id. None: all rings are claimed, or there is no memory for
@@ -300,7 +407,7 @@ impl Rings {
         };
         let index = self.header().claims.iter().position(free)?;
         let header = self.header();
-        if self.mapping.grow(HEADER_BYTES + (index as u64 + 1) * RING_BYTES).is_err() {
+        if self.mapping.allocate(HEADER_BYTES + index as u64 * RING_BYTES, RING_BYTES).is_err() {
             header.claims[index].owner.store(0, SeqCst);
             return None;
         }
@@ -312,9 +419,6 @@ impl Rings {
 
 impl Drop for Rings {
     fn drop(&mut self) {
-        if self.own {
-            self.header().routing.store(routing::CLOSED, SeqCst);
-            let _ = std::fs::remove_file(&self.path);
-        }
+        self.shut();
     }
 }

@@ -22,9 +22,7 @@ use selvedge_nic::layout::{self, BLOCK_BYTES};
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue, GRANTS, Grant};
-use selvedge_nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
-};
+use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 
 use crate::os::asymmetric;
@@ -436,7 +434,6 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 counters: table::<CounterBook>(base, layout.counter_books, limits.counters.into()),
                 queues: table::<QueueBook>(base, layout.queue_books, limits.queues.into()),
                 pending: table::<Pending>(base, layout.pending, limits.pending.into()),
-                mail: table::<MailSlot>(base, layout.mail, limits.mail.into()),
                 heap_map: table::<u64>(base, layout.heap_map, layout.heap_map_words),
                 list_max: limits.list,
                 short_list: limits.short_list,

@@ -7,8 +7,8 @@
 //! poll sees the change, or the process that made it sees the sleeper. If the kernel has no such fence, sleeps are
 //! short instead.
 //!
-//! A waiting thread also makes progress for the interface: it drains the mailbox, and checks for dead processes now and
-//! then.
+//! A waiting thread also makes progress for the NICs of its process: it handles packets, and checks for dead processes
+//! now and then.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -129,6 +129,7 @@ impl Interface {
                 }
                 std::hint::spin_loop();
             }
+            self.progress_all();
             if ABORTED.load(Relaxed) {
                 return Err(WaitEnd::Aborted);
             }
@@ -159,7 +160,7 @@ impl Interface {
         let fenced = asymmetric::heavy();
         let result = loop {
             let seen = hot.wake.load(SeqCst);
-            self.progress();
+            self.progress_all();
             if ABORTED.load(SeqCst) {
                 break Err(WaitEnd::Aborted);
             }

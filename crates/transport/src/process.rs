@@ -9,14 +9,14 @@
 
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 pub use selvedge_job::ClaimError;
 use selvedge_job::{Claim, DirectoryError, Job, JobDirectory, JobError, JoinError};
-use selvedge_nic::{Limits, Register};
+use selvedge_nic::Limits;
 use selvedge_shm::arena::Arena;
-use selvedge_shm::interface::ArenaRange;
+use selvedge_shm::interface::{ArenaRange, open_interfaces};
 use selvedge_shm::wait::TICK;
 use selvedge_shm::{Config, Interface, Mode, OpenError, Path};
 
@@ -50,7 +50,6 @@ pub struct Process {
     size: u32,
     place: Place,
     arena: OnceLock<Option<Arena>>,
-    interfaces: Mutex<Vec<Weak<Interface>>>,
 }
 
 /// Where the process has its rank and job from.
@@ -100,15 +99,8 @@ impl Process {
                 (job.rank(), job.size(), Place::Joined(job))
             }
         };
-        let process = Arc::new(Process {
-            settings,
-            os_pid: std::process::id(),
-            rank,
-            size,
-            place,
-            arena: OnceLock::new(),
-            interfaces: Mutex::new(Vec::new()),
-        });
+        let process =
+            Arc::new(Process { settings, os_pid: std::process::id(), rank, size, place, arena: OnceLock::new() });
         *current = Some(process.clone());
         Ok(process)
     }
@@ -159,10 +151,6 @@ impl Process {
             directory: self.directory().path().to_path_buf(),
         };
         let interface = Interface::open(config, ni, claim.pid(), self.rank, limits, memory)?;
-        let interface = Arc::new(interface);
-        let mut interfaces = self.interfaces.lock().unwrap_or_else(|poison| poison.into_inner());
-        interfaces.retain(|other| other.strong_count() > 0);
-        interfaces.push(Arc::downgrade(&interface));
         Ok(Opened { interface, claim })
     }
 
@@ -176,11 +164,6 @@ impl Process {
             },
             _ => ArenaRange::default(),
         }
-    }
-
-    fn open_interfaces(&self) -> Vec<Arc<Interface>> {
-        let interfaces = self.interfaces.lock().unwrap_or_else(|poison| poison.into_inner());
-        interfaces.iter().filter_map(Weak::upgrade).collect()
     }
 
     /// Allocates memory that peers map.
@@ -197,7 +180,7 @@ impl Process {
         let memory = arena.alloc(bytes)?;
         if arena.committed_bytes() != before || before != 0 {
             let range = self.arena_range();
-            for interface in self.open_interfaces() {
+            for interface in open_interfaces() {
                 interface.tell_arena(range);
             }
         }
@@ -276,11 +259,9 @@ impl Process {
 
     /// Runs a call that blocks. Meanwhile, interfaces that depend on calls by this process's program make progress.
     fn with_progress<T: Send + 'static>(&self, blocking: impl FnOnce() -> T + Send + 'static) -> T {
-        let interfaces = self.open_interfaces();
+        let interfaces = open_interfaces();
         let depends = |interface: &Arc<Interface>| {
-            interface.config.mode == Mode::Host
-                || interface.config.path == Path::Bounce
-                || interface.signals().registers.get(Register::Mail) != 0
+            interface.config.mode == Mode::Host || interface.config.path == Path::Bounce || interface.gets_packets()
         };
         if !interfaces.iter().any(depends) {
             return blocking();

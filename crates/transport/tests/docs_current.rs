@@ -13,7 +13,7 @@ use selvedge_shm::segment::{Owner, Segment};
 use selvedge_transport::nic::registers::Registers;
 use selvedge_transport::nic::signals::{Counter, Descriptor, Doorbell, EventQueue};
 use selvedge_transport::nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
+    Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered,
 };
 use selvedge_transport::nic::{Limits, Register, layout::BLOCK_BYTES};
 use selvedge_transport::settings::VARIABLES;
@@ -139,7 +139,6 @@ fn layout_table() -> String {
         (layout.header_buckets, "their index", layout.header_bucket_count.into(), size_of::<Bucket>(), "lock"),
         (layout.triggered, "triggered operations", limits.triggered.into(), size_of::<Triggered>(), "lock"),
         (layout.pending, "requests that wait for a response", limits.pending.into(), size_of::<Pending>(), "lock"),
-        (layout.mail, "mailbox", limits.mail.into(), size_of::<MailSlot>(), "lock"),
         (layout.heap_map, "the heap's allocator", layout.heap_map_words, 8, "lock"),
         (layout.heap, "heap", limits.heap_blocks.into(), BLOCK_BYTES as usize, "anyone reads"),
     ];
@@ -202,7 +201,6 @@ const EVERYTHING: Limits = Limits {
     list: u32::MAX,
     short_list: u32::MAX,
     pending: u32::MAX,
-    mail: u32::MAX,
     heap_blocks: u32::MAX,
     heap_blocks_max: u32::MAX,
 };

@@ -43,7 +43,7 @@ pub fn build_text(value: &Value) -> String {
 type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
 
 /// All limits, in the order of [`Limits`].
-const LIMITS: [Limit; 14] = [
+const LIMITS: [Limit; 13] = [
     ("entries", |l| l.entries, "list entries and match entries"),
     ("headers", |l| l.headers, "unexpected headers"),
     ("descriptors", |l| l.descriptors, "memory descriptors"),
@@ -55,7 +55,6 @@ const LIMITS: [Limit; 14] = [
     ("list", |l| l.list, "entries of one list"),
     ("short_list", |l| l.short_list, "entries of a priority list that are searched one by one before any is indexed"),
     ("pending", |l| l.pending, "requests that wait for another process's program"),
-    ("mail", |l| l.mail, "packets that wait for the own program"),
     ("heap_blocks", |l| l.heap_blocks, "blocks of the heap at first (events, I/O vectors, payload)"),
     ("heap_blocks_max", |l| l.heap_blocks_max, "blocks that the heap may grow to"),
 ];
@@ -77,7 +76,6 @@ fn largest() -> Limits {
         list: all,
         short_list: all,
         pending: all,
-        mail: all,
         heap_blocks: all,
         heap_blocks_max: all,
     }

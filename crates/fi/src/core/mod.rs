@@ -291,13 +291,12 @@ impl Core {
             list: ENTRIES,
             short_list: SHORT_LIST_MAX,
             pending: 1024,
-            mail: 256,
             heap_blocks: 16384,
             heap_blocks_max: 1 << 18,
         };
         let pid = claim.pid();
-        let interface = Arc::new(Interface::open(config, NI, pid, 0, &limits, ArenaRange::default())?);
-        let lanes = Rings::create(directory.path(), pid.into(), NI).map_err(|_| OpenError::Tables)?;
+        let interface = Interface::open(config, NI, pid, 0, &limits, ArenaRange::default())?;
+        let lanes = Rings::open(directory.path(), pid.into(), NI, interface.word()).ok_or(OpenError::Tables)?;
         let (queue, own_queue) = {
             let mut nic = interface.lock();
             let queue = nic.queue_alloc(EVENTS).map_err(|_| OpenError::Tables)?;

@@ -18,7 +18,6 @@ use super::scatter::Region;
 use super::{Delivery, counters, fail, list, options};
 use crate::buddy::Buddy;
 use crate::handle::NONE;
-use crate::packet::{Packet, Place};
 use crate::registers::Register;
 use crate::tables::{Bucket, Class, entry, header, slot, triggered};
 use crate::{Bus, Nic};
@@ -242,7 +241,7 @@ impl Nic<'_> {
         link!(free_descriptor, self.signals.descriptors.iter(), r => slot::status(r.slot.load(Relaxed)) == slot::FREE, |next| r.next_free.store(next, Relaxed));
     }
 
-    /// Rebuilds the heap's allocator: rings, I/O vectors and payload that waits are allocated, the rest is free.
+    /// Rebuilds the heap's allocator: event rings and I/O vectors are allocated, the rest is free.
     fn rebuild_heap(&mut self) {
         let vectors = |count: u32| count.div_ceil((crate::layout::BLOCK_BYTES / 16) as u32).max(1);
         let signals = self.signals;
@@ -253,17 +252,7 @@ impl Nic<'_> {
         let descriptors = descriptors.map(|record| (record.iov.load(Relaxed), vectors(record.iov_count.load(Relaxed))));
         let entries = self.tables.entries.iter().filter(|record| slot::status(record.slot) != slot::FREE);
         let entries = entries.map(|record| (record.iov, vectors(record.iov_count)));
-        let (head, tail) = (signals.doorbell.mail_head.load(Relaxed), signals.doorbell.mail_tail.load(Relaxed));
-        let capacity = self.tables.mail.len() as u64;
-        let mail = (head..tail.min(head.saturating_add(capacity))).filter_map(|number| {
-            let slot = self.tables.mail.get((number % capacity) as usize)?;
-            let packet = decode_words(&slot.words).ok()?;
-            match packet.place {
-                Place::Heap(block) => Some((block, blocks_for(packet.payload_bytes))),
-                _ => None,
-            }
-        });
-        let live = queues.chain(descriptors).chain(entries).chain(mail).filter(|&(first, _)| first != NONE);
+        let live = queues.chain(descriptors).chain(entries).filter(|&(first, _)| first != NONE);
         if let Ok(mut heap) = Buddy::attach(self.tables.heap_map) {
             heap.rebuild(live);
         }
@@ -355,20 +344,6 @@ impl Nic<'_> {
         let live = |status: u32| slot::status(status) == header::LIVE;
         self.tables.headers.iter().any(|record| live(record.slot) && record.sequence > sequence)
     }
-}
-
-/// Heap blocks for this many bytes of payload.
-pub fn blocks_for(bytes: u64) -> u32 {
-    u32::try_from(bytes.div_ceil(crate::layout::BLOCK_BYTES).max(1)).unwrap_or(u32::MAX)
-}
-
-/// The header of a packet in a mailbox slot.
-pub fn decode_words(words: &[u64]) -> Result<Packet, crate::packet::DecodeError> {
-    let mut bytes = [0; crate::packet::HEADER_BYTES];
-    for (slot, word) in bytes.chunks_exact_mut(8).zip(words) {
-        slot.copy_from_slice(&word.to_le_bytes());
-    }
-    Packet::decode(&bytes)
 }
 
 /// Merge sort of a linked list, bottom-up: list i holds 2^i records or none.

@@ -53,6 +53,13 @@ pub struct Message {
     payload_next: u64,
 }
 
+impl Message {
+    /// Where the payload area goes on after it, if its payload lies there.
+    pub(super) fn payload_end(&self) -> Option<u64> {
+        (self.payload_next != 0).then_some(self.payload_next)
+    }
+}
+
 /// How far a consumer is. It stores into the ring what it dequeues.
 #[derive(Clone, Copy, Debug)]
 pub struct Consumer {
@@ -82,6 +89,25 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         let header = self.slot(number).header.load(Acquire);
         let is_there = header as u32 == number.wrapping_add(1) as u32;
         is_there.then_some(PolledHeader { number, header })
+    }
+
+    /// Messages that wait to be dequeued. A look from outside: there may be others by now.
+    pub fn waiting(&self) -> u64 {
+        let taken = self.cursors.taken.load(Acquire);
+        let is_there = |&step: &u64| {
+            let number = taken.wrapping_add(step);
+            self.slot(number).header.load(Acquire) as u32 == number.wrapping_add(1) as u32
+        };
+        (0..Self::SLOTS).take_while(is_there).count() as u64
+    }
+
+    /// The message of this number, if it is there.
+    pub(super) fn message_at(&self, number: u64) -> Result<Option<Message>, Fault> {
+        let header = self.slot(number).header.load(Acquire);
+        if header as u32 != number.wrapping_add(1) as u32 {
+            return Ok(None);
+        }
+        self.check(number, header, length_of(header) > INLINE_BYTES).map(Some).ok_or(Fault)
     }
 
     /// Asks for the payload of a long message that was polled. It crosses while the lock is taken and the receive found.

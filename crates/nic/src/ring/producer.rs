@@ -60,6 +60,20 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Producer { tail, payload_tail, end, payload_taken, fresh: tail, turn: 0 }
     }
 
+    /// The producer of a ring whose producer has ended: what that published stays, and the next message comes behind it. None: a slot holds
+    /// what no producer writes.
+    pub fn resume(&self) -> Option<Producer> {
+        let mut producer = self.producer();
+        let taken = producer.tail;
+        for number in (0..Self::SLOTS).map(|step| taken.wrapping_add(step)) {
+            let Some(message) = self.message_at(number).ok()? else { break };
+            producer.tail = number.wrapping_add(1);
+            producer.payload_tail = message.payload_end().unwrap_or(producer.payload_tail);
+        }
+        producer.fresh = producer.tail;
+        Some(producer)
+    }
+
     /// Whether the consumer has dequeued everything that was published.
     #[inline(always)]
     pub fn is_drained(&self, producer: &Producer) -> bool {

@@ -23,7 +23,6 @@ pub const TINY: Limits = Limits {
     list: 6,
     short_list: 2,
     pending: 2,
-    mail: 2,
     heap_blocks: 64,
     heap_blocks_max: 64,
 };
@@ -104,7 +103,6 @@ impl Home {
                 counters: records!(counter_books, limits.counters),
                 queues: records!(queue_books, limits.queues),
                 pending: records!(pending, limits.pending),
-                mail: records!(mail, limits.mail),
                 heap_map: records!(heap_map, layout.heap_map_words),
                 list_max: limits.list,
                 short_list: limits.short_list,

@@ -204,7 +204,14 @@ impl Mapping {
         extend(&self.file, &self.path, bytes, self.reserved_bytes)
     }
 
-    /// Maps the file's first `bytes` a second time, over the existing mapping at `at`.
+    /// Makes sure that the file has memory for this range, which may begin beyond its end: what is before stays a hole. In a
+    /// file of which ranges are allocated, invariant 2 holds for those ranges alone.
+    pub fn allocate(&self, offset: u64, bytes: u64) -> Result<(), MapError> {
+        self.still_there()?;
+        allocate(&self.file, &self.path, (offset, bytes), self.reserved_bytes)
+    }
+
+    /// Maps the file's first `bytes` once more, over what is mapped at `at`.
     ///
     /// # Safety
     /// The caller may replace these pages, and they have the same contents as the file.
@@ -406,6 +413,25 @@ fn extend(file: &OwnedFd, path: &Path, bytes: u64, reserved: u64) -> Result<(), 
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => return extend_by_writing(file, path, bytes),
             Err(errno) => return Err(growth_error(path, bytes, limit, errno)),
         }
+    }
+}
+
+/// Allocates a range of the file, wherever that ends. What is there stays as it is.
+fn allocate(file: &OwnedFd, path: &Path, (offset, bytes): (u64, u64), reserved: u64) -> Result<(), MapError> {
+    let limit = getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX).min(reserved);
+    let end = offset.saturating_add(bytes);
+    if end > limit {
+        return Err(MapError::TooLarge { path: path.into(), bytes: end, limit });
+    }
+    match retry(|| rustix::fs::fallocate(file, FallocateFlags::empty(), offset, bytes)) {
+        Ok(()) => Ok(()),
+        // The last byte makes the file long enough. A page is then allocated when it is touched.
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) if file_bytes(file, path)? < end => {
+            let written = retry(|| rustix::io::pwrite(file, &[0], end - 1));
+            written.map(|_| ()).map_err(|errno| growth_error(path, end, limit, errno))
+        }
+        Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+        Err(errno) => Err(growth_error(path, end, limit, errno)),
     }
 }
 

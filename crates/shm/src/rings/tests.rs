@@ -198,7 +198,7 @@ fn a_run_ends_before_what_is_not_for_it_and_where_numbers_begin_anew() {
     let owner = Identity::own().to_word();
     let own = Rings::create(&folder.join(""), 3, 8).expect("made");
     // As if this many messages had been sent and dequeued.
-    own.mapping.grow(HEADER_BYTES + RING_BYTES).expect("memory");
+    own.mapping.allocate(HEADER_BYTES, RING_BYTES).expect("memory");
     own.ring(0).set_cursors(u64::from(u32::MAX) - 4, 0);
     let mut sender = Rings::open(&folder.join(""), 3, 8, owner).expect("there").claim(owner, 5).expect("room");
     for (number, portal) in [(1, 9), (2, 9), (3, 10), (4, 9)] {

@@ -10,9 +10,7 @@ use selvedge_nic::buddy::Buddy;
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
 use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
-use selvedge_nic::tables::{
-    Bucket, Control, CounterBook, Entry, Header, MailSlot, Pending, PortalEntry, QueueBook, Triggered,
-};
+use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
 use selvedge_nic::{Limits, Nic, Signals, Tables};
 
 /// The tables of one NIC.
@@ -35,7 +33,6 @@ pub struct OwnTables {
     header_buckets: Vec<Bucket>,
     triggered: Vec<Triggered>,
     pending: Vec<Pending>,
-    mail: Vec<MailSlot>,
     heap_map: Vec<u64>,
     heap: Vec<AtomicU64>,
 }
@@ -68,7 +65,6 @@ impl OwnTables {
             header_buckets: vec![Bucket::EMPTY; header_bucket_count as usize],
             triggered: some(limits.triggered),
             pending: some(limits.pending),
-            mail: some(limits.mail),
             heap_map: vec![0; Buddy::words_needed(limits.heap_blocks_max)],
             heap: (0..limits.heap_blocks as usize * BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect(),
         };
@@ -105,7 +101,6 @@ impl OwnTables {
                 counters: &mut self.counter_books,
                 queues: &mut self.queue_books,
                 pending: &mut self.pending,
-                mail: &mut self.mail,
                 heap_map: &mut self.heap_map,
                 list_max: self.limits.list,
                 short_list: self.limits.short_list,

@@ -110,7 +110,6 @@ impl Process {
             list: u32::MAX,
             short_list: 1,
             pending: 1,
-            mail: 2,
             heap_blocks: queue,
             heap_blocks_max: queue,
         };

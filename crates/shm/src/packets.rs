@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Packets in rings: from an initiator that cannot run the target's NIC to the NIC's owner.
+//!
+//! A process has one ring for packets at each NIC to which it has sent a packet ([`crate::rings`]). A packet is one
+//! message of the ring: its header, then its payload. A payload that is too long for the ring goes to a file of the job's
+//! directory, the *spill file*. The sender writes it before it enqueues, and the owner removes it. Only the owner
+//! dequeues, one thread at a time, under its NIC's lock.
+//!
+//! Invariants
+//! 1. Packets of one process to one NIC are handled in the order in which they were enqueued. Between processes there is no order.
+//! 2. A packet is there as a whole or not at all, also if its sender died ([`selvedge_nic::ring`], invariant 1).
+//! 3. After a packet the sender stores 1 to the doorbell's `packets`. The owner stores 0 only under the lock, and looks
+//!    for a packet once more after that.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path as FilePath, PathBuf};
+use std::ptr;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
+use std::sync::{Mutex, OnceLock};
+
+use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
+use selvedge_nic::ring::{Consumer, Envelope, Message, Producer};
+use selvedge_nic::signals::Doorbell;
+
+use crate::endpoint::Endpoint;
+use crate::interface::Interface;
+use crate::rings::{ClaimError, Lines, PACKET_WORDS, Ring, Rings};
+
+/// Payload that a ring carries; more goes to a file.
+const RING_PAYLOAD_MAX: usize = Ring::MESSAGE_BYTES_MAX - HEADER_BYTES;
+/// Packets of one process that are handled before others have their turn.
+const BATCH: u32 = 16;
+
+/// Why a packet was not accepted. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// The ring has no room now.
+    Full,
+    /// The owner has ended or closed its NIC.
+    Gone,
+    /// There is no memory for a ring, or no room in the job's directory for the payload.
+    NoSpace,
+}
+
+/// What a sender must know about itself.
+pub struct Sender<'a> {
+    /// Its word for locks and claims.
+    pub word: u64,
+    /// Its Portals process id: the number of its rings.
+    pub pid: usize,
+    pub os_pid: u32,
+    pub directory: &'a FilePath,
+    /// Numbers its spill files.
+    pub spills: &'a AtomicU64,
+}
+
+/// A NIC's rings, mapped at the first packet, and this process's ring there.
+#[derive(Default)]
+pub struct Queue {
+    rings: OnceLock<Option<Rings>>,
+    claimed: Mutex<Option<Claimed>>,
+}
+
+struct Claimed {
+    producer: Producer,
+    pid: usize,
+    word: u64,
+}
+
+impl Queue {
+    fn rings(&self, target: &Endpoint, directory: &FilePath) -> Option<&Rings> {
+        let open = || Rings::open(directory, target.id, target.segment.header().ni, target.owner());
+        self.rings.get_or_init(open).as_ref()
+    }
+
+    /// Runs `run` on this process's ring at the target.
+    fn with<R>(
+        &self,
+        target: &Endpoint,
+        sender: &Sender<'_>,
+        run: impl FnOnce(&Ring, &mut Producer) -> R,
+    ) -> Result<R, PostError> {
+        let Some(rings) = self.rings(target, sender.directory) else {
+            // The rings of a process that has ended are gone, or belong to its successor.
+            return Err(if target.look_alive() { PostError::NoSpace } else { PostError::Gone });
+        };
+        if rings.is_closed() {
+            return Err(PostError::Gone);
+        }
+        let mut claimed = self.claimed.lock().unwrap_or_else(|poison| poison.into_inner());
+        if claimed.is_none() {
+            let (pid, word) = (sender.pid, sender.word);
+            let producer = rings.claim_packets(pid, word).map_err(|error| match error {
+                ClaimError::Taken => PostError::Full,
+                ClaimError::NoSpace => PostError::NoSpace,
+            })?;
+            *claimed = Some(Claimed { producer, pid, word });
+        }
+        // The owner closes a ring that contains data that no sender writes.
+        let ring = rings.packet_ring(sender.pid).ok_or(PostError::NoSpace)?;
+        let claimed = claimed.as_mut().ok_or(PostError::NoSpace)?;
+        Ok(run(ring, &mut claimed.producer))
+    }
+
+    /// Gives up this process's ring. The next process of its id uses it.
+    pub fn give_up(&self) {
+        let claimed = self.claimed.lock().unwrap_or_else(|poison| poison.into_inner()).take();
+        if let (Some(claimed), Some(Some(rings))) = (claimed, self.rings.get()) {
+            rings.give_up_packets(claimed.pid, claimed.word);
+        }
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
+
+/// The spill file of a sender.
+fn spill_path(directory: &FilePath, os_pid: u32, number: u64) -> PathBuf {
+    directory.join(format!("{os_pid}.{number}.spill"))
+}
+
+/// Enqueues a packet for a NIC.
+pub fn enqueue(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload: &[u8]) -> Result<(), PostError> {
+    if !target.is_ready() {
+        return Err(PostError::Gone);
+    }
+    let mut packet =
+        Packet { payload_bytes: payload.len() as u64, sender: sender.os_pid, place: Place::Inline, ..*packet };
+    let mut inline = payload;
+    if payload.len() > RING_PAYLOAD_MAX {
+        if is_full(target, sender) {
+            return Err(PostError::Full);
+        }
+        packet.place = spill(sender, payload)?;
+        inline = &[];
+    }
+    let result = target.packets.with(target, sender, |ring, producer| enqueue_at(ring, producer, &packet, inline));
+    let result = result.and_then(|is_there| if is_there { Ok(()) } else { Err(PostError::Full) });
+    match (result, packet.place) {
+        (Ok(()), _) => {
+            // Pairs with the owner's exchange: a later exchange finds the packet, an earlier one leaves this 1.
+            target.segment.doorbell().packets.store(1, SeqCst);
+            target.segment.ring();
+        }
+        (Err(_), Place::Spill(number)) => {
+            let _ = std::fs::remove_file(spill_path(sender.directory, sender.os_pid, number));
+        }
+        _ => {}
+    }
+    result
+}
+
+/// Enqueues a packet in a ring. False: there is no room.
+fn enqueue_at(ring: &Ring, producer: &mut Producer, packet: &Packet, payload: &[u8]) -> bool {
+    let length = HEADER_BYTES + payload.len();
+    let Some(reserved) = ring.reserve(producer, length) else { return false };
+    let to = ptr::from_ref(ring).cast::<u8>().cast_mut().wrapping_add(reserved.offset);
+    // SAFETY: the reserved room is within the ring and has this many bytes. It belongs to this process until it publishes.
+    // The ring consists of atomics, so it may be written through a shared reference's address.
+    unsafe {
+        ptr::copy_nonoverlapping(packet.encode(false).as_ptr(), to, HEADER_BYTES);
+        ptr::copy_nonoverlapping(payload.as_ptr(), to.wrapping_add(HEADER_BYTES), payload.len());
+    }
+    ring.publish_reserved::<Lines>(producer, &Envelope::default(), length, 0, reserved);
+    true
+}
+
+/// Whether this process's ring has no room for a packet now.
+pub fn is_full(target: &Endpoint, sender: &Sender<'_>) -> bool {
+    let has_room = target.packets.with(target, sender, |ring, producer| ring.reserve(producer, HEADER_BYTES).is_some());
+    has_room == Ok(false)
+}
+
+/// Maps a NIC's rings, so that [`wait_at`] can poll those of other processes. `wait_at` itself opens no file, because it
+/// is called under a lock.
+pub fn open(target: &Endpoint, directory: &FilePath) {
+    target.packets.rings(target, directory);
+}
+
+/// Whether packets of the process `from` wait at a NIC. `own`: that is this process. The answer is final for the holder
+/// of the NIC's lock, unless that process is enqueuing now.
+pub fn wait_at(target: &Endpoint, from: u64, own: bool) -> bool {
+    // If this process has not mapped the rings, it has enqueued nothing there. Of other processes this is not known.
+    let Some(Some(rings)) = target.packets.rings.get() else { return !own };
+    let ring = usize::try_from(from).ok().and_then(|pid| rings.packet_ring(pid));
+    ring.is_some_and(|ring| ring.poll().is_some())
+}
+
+fn spill(sender: &Sender<'_>, payload: &[u8]) -> Result<Place, PostError> {
+    let number = sender.spills.fetch_add(1, Relaxed);
+    let path = spill_path(sender.directory, sender.os_pid, number);
+    let written = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&path)
+        .and_then(|mut file| file.write_all(payload));
+    match written {
+        Ok(()) => Ok(Place::Spill(number)),
+        Err(error) => {
+            log::error!("{}: {error}", path.display());
+            let _ = std::fs::remove_file(&path);
+            Err(PostError::NoSpace)
+        }
+    }
+}
+
+// ---- the owner ----
+
+impl Interface {
+    /// Whether other processes send packets to this NIC. Only its own program handles packets.
+    pub fn gets_packets(&self) -> bool {
+        (0..PACKET_WORDS).any(|word| self.rings.packets_claimed(word) != 0)
+    }
+
+    /// Enqueues any bytes for the own NIC as a packet, for a test that plays a hostile peer. False: there is no room.
+    pub fn enqueue_bytes(&self, bytes: &[u8]) -> bool {
+        let enqueued = self.own.packets.with(&self.own, &self.sender(), |ring, producer| {
+            let Some(reserved) = ring.reserve(producer, bytes.len()) else { return false };
+            let to = ptr::from_ref(ring).cast::<u8>().cast_mut().wrapping_add(reserved.offset);
+            // SAFETY: see `enqueue_at`.
+            unsafe { ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+            ring.publish_reserved::<Lines>(producer, &Envelope::default(), bytes.len(), 0, reserved);
+            true
+        });
+        self.bell().packets.store(1, SeqCst);
+        enqueued == Ok(true)
+    }
+}
+
+/// The ring that the owner dequeues from, and how many more packets it dequeues there before another ring's turn.
+#[derive(Default)]
+pub struct Turn {
+    pid: usize,
+    left: u32,
+}
+
+/// A packet that waits in a ring of the own NIC.
+pub struct Found<'a> {
+    ring: &'a Ring,
+    consumer: Consumer,
+    message: Message,
+}
+
+/// A packet that was read: its header, and the place of its payload.
+pub struct Taken {
+    pub packet: Packet,
+    body: Body,
+}
+
+/// The payload of a packet.
+enum Body {
+    /// In the ring.
+    Ring(*const u8),
+    /// Read from a file.
+    Read(Vec<u8>),
+}
+
+impl Taken {
+    /// Address and length of the payload. Payload in a ring is valid until the packet is dequeued.
+    pub fn bytes(&self) -> (*const u8, u64) {
+        let start = match &self.body {
+            Body::Ring(start) => *start,
+            Body::Read(bytes) => bytes.as_ptr(),
+        };
+        (start, self.packet.payload_bytes)
+    }
+}
+
+/// The next packet of the own NIC, whose lock is held. It stays until [`Found::dequeue`]. If there is none, the
+/// doorbell's `packets` is 0 afterwards.
+pub fn find<'a>(rings: &'a Rings, turn: &mut Turn, bell: &Doorbell) -> Option<Found<'a>> {
+    if let Some(found) = find_once(rings, turn) {
+        return Some(found);
+    }
+    bell.packets.swap(0, AcqRel);
+    let found = find_once(rings, turn);
+    if found.is_some() {
+        bell.packets.store(1, SeqCst);
+    }
+    found
+}
+
+/// Whether a packet waits in any ring.
+pub fn any(rings: &Rings) -> bool {
+    next_ring(rings, 0).is_some()
+}
+
+fn find_once<'a>(rings: &'a Rings, turn: &mut Turn) -> Option<Found<'a>> {
+    loop {
+        let stays = turn.left != 0 && rings.packet_ring(turn.pid).is_some_and(|ring| ring.poll().is_some());
+        if !stays {
+            *turn = Turn { pid: next_ring(rings, turn.pid + 1)?, left: BATCH };
+        }
+        turn.left -= 1;
+        let ring = rings.packet_ring(turn.pid)?;
+        let consumer = ring.consumer();
+        match ring.next::<Lines>(&consumer) {
+            Ok(Some(message)) => return Some(Found { ring, consumer, message }),
+            Ok(None) => turn.left = 0,
+            Err(_) => {
+                log::error!("the ring of process {} contains data that is not a packet; the ring is closed", turn.pid);
+                rings.close_packets(turn.pid);
+            }
+        }
+    }
+}
+
+/// The first ring with a packet, from the ring `from` on, in a circle.
+fn next_ring(rings: &Rings, from: usize) -> Option<usize> {
+    let (first, below) = (from / 64, u64::MAX.checked_shl(from as u32 % 64).unwrap_or(0));
+    (0..=PACKET_WORDS).find_map(|step| {
+        let word = (first + step) % PACKET_WORDS;
+        let mut bits = rings.packets_claimed(word);
+        match step {
+            0 => bits &= below,
+            PACKET_WORDS => bits &= !below,
+            _ => {}
+        }
+        while bits != 0 {
+            let pid = word * 64 + bits.trailing_zeros() as usize;
+            bits &= bits - 1;
+            if rings.packet_ring(pid).is_some_and(|ring| ring.poll().is_some()) {
+                return Some(pid);
+            }
+        }
+        None
+    })
+}
+
+impl Found<'_> {
+    /// Reads the packet's header, and its spill file if it has one.
+    pub fn read(&self, directory: &FilePath) -> Result<Taken, String> {
+        let Message { offset, length, .. } = self.message;
+        if length < HEADER_BYTES {
+            return Err("shorter than a header".into());
+        }
+        let start = ptr::from_ref(self.ring).cast::<u8>().wrapping_add(offset);
+        let mut header = [0; HEADER_BYTES];
+        // SAFETY: the message is within the ring, and at least as long as a header.
+        unsafe { ptr::copy_nonoverlapping(start, header.as_mut_ptr(), HEADER_BYTES) };
+        let packet = Packet::decode(&header).map_err(|error| format!("{error:?}"))?;
+        let body = match packet.place {
+            Place::Inline if packet.payload_bytes <= (length - HEADER_BYTES) as u64 => {
+                Body::Ring(start.wrapping_add(HEADER_BYTES))
+            }
+            Place::Inline => return Err("more payload than its message holds".into()),
+            Place::Spill(number) => {
+                let path = spill_path(directory, packet.sender, number);
+                let bytes = read_spill(&path, packet.payload_bytes);
+                Body::Read(bytes.map_err(|error| format!("{}: {error}", path.display()))?)
+            }
+        };
+        Ok(Taken { packet, body })
+    }
+
+    /// Dequeues the packet. Its payload in the ring is no longer valid.
+    pub fn dequeue(mut self) {
+        self.ring.dequeue(&mut self.consumer, &self.message);
+    }
+}
+
+fn read_spill(path: &FilePath, bytes: u64) -> std::io::Result<Vec<u8>> {
+    let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let status = file.metadata()?;
+    // SAFETY: geteuid only reads.
+    if status.uid() != unsafe { libc::geteuid() } || status.len() != bytes {
+        return Err(std::io::Error::other("not the file of the packet"));
+    }
+    let mut content = Vec::with_capacity(bytes as usize);
+    file.take(bytes).read_to_end(&mut content)?;
+    let _ = std::fs::remove_file(path);
+    Ok(content)
+}
