@@ -9,7 +9,9 @@ fn main() {
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("libfabric.rs");
     let made = bindgen::Builder::default()
         .header("wrapper.h")
-        .allowlist_type("fi_.*|fid.*|iovec")
+        .allowlist_type("fi_.*|fid.*")
+        .blocklist_type("iovec")
+        .raw_line("pub use libc::iovec;")
         .allowlist_var("FI_.*")
         .prepend_enum_name(false)
         .derive_default(true)

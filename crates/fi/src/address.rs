@@ -10,7 +10,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::OnceLock;
 
 use crate::constants::*;
-use crate::core::{Core, Kind};
+use selvedge_transport::Transport;
+use selvedge_transport::ticket::{ENDPOINTS_MAX, Kind};
+
 use crate::domain::Domain;
 use crate::ffi::*;
 use crate::object::{self, Object, Ops};
@@ -50,6 +52,11 @@ impl Address {
         }
     }
 
+    /// The address of one of a transport's endpoints.
+    pub fn of(transport: &Transport, endpoint: u16) -> Address {
+        Address::new(transport.interface.id() as u16, endpoint, transport.interface.word())
+    }
+
     /// The name of a service of this machine; 0: any service.
     pub fn of_service(service: u16) -> Address {
         Address { magic: MAGIC_NAME, ..Address::new(0, service, 0) }
@@ -82,7 +89,7 @@ impl Address {
         (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
     }
 
-    /// The source number that the endpoint puts into its requests ([`crate::core::Core::source`]).
+    /// The source number that the endpoint puts into its requests ([`Transport::source`]).
     pub fn source(&self) -> u64 {
         u64::from(self.nic) << 8 | u64::from(self.endpoint)
     }
@@ -91,7 +98,7 @@ impl Address {
     fn check(self) -> Result<Address, &'static str> {
         match () {
             _ if self.magic != MAGIC && !self.is_name() => Err("these bytes are not an address of this provider"),
-            _ if self.magic == MAGIC && usize::from(self.endpoint) >= crate::core::ENDPOINTS_MAX => {
+            _ if self.magic == MAGIC && usize::from(self.endpoint) >= ENDPOINTS_MAX => {
                 Err("these bytes are not an address of this provider")
             }
             _ if self.place != own_place() => {
@@ -291,21 +298,21 @@ unsafe fn insert_all(
     context: *mut c_void,
 ) -> c_int {
     // SAFETY: fi_av(3): the vector is open; there is room for as many numbers as addresses, or null, and with
-    // FI_SYNC_ERR for as many errors. The core holds no pointer to a vector, so `both` may be used.
+    // FI_SYNC_ERR for as many errors. The transport holds no pointer to a vector, so `both` may be used.
     unsafe {
         if flags & !(MORE | SYNC_ERR) != 0 {
             return -EBADFLAGS;
         }
         let errors = if flags & SYNC_ERR != 0 { context.cast::<c_int>() } else { std::ptr::null_mut() };
         let mut held = Handle::of(av).lock();
-        let (core, vector) = held.both();
+        let (transport, vector) = held.both();
         let mut inserted = 0;
         for (index, address) in addresses.enumerate() {
-            let reached = address.and_then(|address| core.resolve(address.check()?));
+            let reached = address.and_then(|address| name::resolve(transport, address.check()?));
             let number = match reached {
                 Ok(address) => {
                     inserted += 1;
-                    vector.add(core, address)
+                    vector.add(transport, address)
                 }
                 Err(why) => {
                     warn_line!("address {index} is not inserted: {why}");
@@ -325,8 +332,8 @@ unsafe fn insert_all(
 
 impl AddressVector {
     /// The number of a new entry.
-    fn add(&mut self, core: &mut Core, address: Address) -> u64 {
-        let peer = core.peer(address.nic.into(), address.owner);
+    fn add(&mut self, transport: &mut Transport, address: Address) -> u64 {
+        let peer = transport.peer(address.nic.into(), address.owner);
         let known = Known { address, peer, source: address.source() };
         let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         if free == self.entries.len() {
@@ -335,26 +342,26 @@ impl AddressVector {
         }
         self.briefs[free] = Brief::of(&known);
         self.entries[free] = Some(known);
-        core.name_source(&address, free as u64);
+        transport.name_source(address.source(), free as u64);
         free as u64
     }
 }
 
 unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int {
-    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The core holds no pointer to a
+    // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The transport holds no pointer to a
     // vector.
     unsafe {
         if flags != 0 {
             return -EBADFLAGS;
         }
         let mut held = Handle::of(av).lock();
-        let (core, vector) = held.both();
+        let (transport, vector) = held.both();
         for index in 0..count {
             let number = *fi_addr.add(index);
             let at = usize::try_from(number).unwrap_or(usize::MAX);
             let Some(known) = vector.entries.get_mut(at).and_then(Option::take) else { return -EINVAL };
             vector.briefs[at] = Brief::NOBODY;
-            core.forget_source(&known.address, number);
+            transport.forget_source(known.source, number);
         }
     }
     0
@@ -415,17 +422,17 @@ unsafe extern "C" fn bind(_: *mut fid, _: *mut fid, _: u64) -> c_int {
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
     // SAFETY: fi_close: the vector was made by `open`, and no other thread uses it any more. No endpoint is bound to
-    // it, and the core holds no pointer to a vector.
+    // it, and the transport holds no pointer to a vector.
     unsafe {
         let handle = Handle::of(fid);
         if handle.uses.any() {
             return -EBUSY;
         }
         let mut held = handle.lock();
-        let (core, vector) = held.both();
+        let (transport, vector) = held.both();
         for (number, known) in vector.entries.iter().enumerate() {
             if let Some(known) = known {
-                core.forget_source(&known.address, number as u64);
+                transport.forget_source(known.source, number as u64);
             }
         }
         drop(held);

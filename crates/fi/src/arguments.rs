@@ -2,9 +2,12 @@
 //! C arguments in the form that the operations take.
 
 use std::ffi::c_void;
+use std::mem::offset_of;
 use std::slice;
 
-use crate::ffi::{fi_msg, fi_msg_tagged, iovec};
+use selvedge_transport::pieces::RemoteRange;
+
+use crate::ffi::{fi_msg, fi_msg_tagged, fi_rma_iov, iovec};
 use crate::info::IOV_LIMIT;
 
 /// A buffer as one piece.
@@ -39,4 +42,17 @@ pub fn tagged_form(msg: &fi_msg) -> fi_msg_tagged {
         context: msg.context,
         data: msg.data,
     }
+}
+
+const _: () = assert!(
+    size_of::<fi_rma_iov>() == size_of::<RemoteRange>()
+        && offset_of!(fi_rma_iov, addr) == offset_of!(RemoteRange, offset)
+        && offset_of!(fi_rma_iov, len) == offset_of!(RemoteRange, length)
+        && offset_of!(fi_rma_iov, key) == offset_of!(RemoteRange, key)
+);
+
+/// Ranges of a peer's memory, as the transport takes them.
+pub fn ranges(remote: &[fi_rma_iov]) -> &[RemoteRange] {
+    // SAFETY: both structures have the same layout, as asserted above.
+    unsafe { slice::from_raw_parts(remote.as_ptr().cast(), remote.len()) }
 }

@@ -10,12 +10,14 @@
 use std::ffi::c_void;
 
 use crate::constants::SEND;
-use crate::core::receive::Plain;
-use crate::core::send::{envelope, length_of};
-use crate::core::{Core, Kind};
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::{fi_addr_t, fid_ep};
 use crate::object::Held;
+use selvedge_transport::Transport;
+use selvedge_transport::message::envelope;
+use selvedge_transport::posted::Plain;
+use selvedge_transport::protocols::length_of;
+use selvedge_transport::ticket::Kind;
 
 /// A message of one piece, with the endpoint's own flags.
 #[derive(Clone, Copy)]
@@ -84,15 +86,15 @@ impl Posted {
 #[inline(always)]
 pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: Easy, sent: Sent) -> bool {
     // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. An entry point that
-    // has not taken the lock holds no other reference to the core.
+    // has not taken the lock holds no other reference to the transport.
     unsafe {
         // The length is checked first, because it is what most often rules this path out. For words an early check
         // would cost registers.
         if LENGTH != length_of::A_WORD && !length_of::is::<LENGTH>(sent.len) {
             return false;
         }
-        let Some((core, endpoint)) = Endpoint::of(ep).directly::<ALONE>() else { return false };
-        endpoint.is_easy(easy, sent.kind) && leave::<LENGTH>(core, endpoint, easy, &sent)
+        let Some((transport, endpoint)) = Endpoint::of(ep).directly::<ALONE>() else { return false };
+        endpoint.is_easy(easy, sent.kind) && leave::<LENGTH>(transport, endpoint, easy, &sent)
     }
 }
 
@@ -105,28 +107,28 @@ pub unsafe fn left_in_turn(held: &mut Held<'_, Endpoint>, easy: Easy, sent: &Sen
     if !held.state().is_easy(easy, sent.kind) {
         return false;
     }
-    // SAFETY: the lock is held, so no other thread grows the vector or reads the queue. The core finds a peer and its
+    // SAFETY: the lock is held, so no other thread grows the vector or reads the queue. The transport finds a peer and its
     // ring by number; it reaches no endpoint. The buffer is readable by this function's contract.
     unsafe {
-        let (core, endpoint) = held.both();
-        leave::<{ length_of::MORE }>(core, endpoint, easy, sent)
-            || leave::<{ length_of::A_CELL }>(core, endpoint, easy, sent)
+        let (transport, endpoint) = held.both();
+        leave::<{ length_of::MORE }>(transport, endpoint, easy, sent)
+            || leave::<{ length_of::A_SLOT }>(transport, endpoint, easy, sent)
     }
 }
 
 #[inline(always)]
-unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Easy, sent: &Sent) -> bool {
+unsafe fn leave<const LENGTH: u8>(transport: &mut Transport, endpoint: &Endpoint, easy: Easy, sent: &Sent) -> bool {
     // SAFETY: the buffer is the program's, by this function's contract. Operations are easy only where the endpoint is
     // enabled, so it has a vector, and has a queue if `tx_told`. The lock is held or not needed, so nobody else uses
     // either.
     unsafe {
         let Some(brief) = endpoint.brief(sent.dest) else { return false };
-        let left = core.leave::<LENGTH>(brief.peer, (sent.buf.cast(), sent.len), || {
-            envelope(brief.portal + sent.kind as u8, endpoint.ring_flags, sent.tag, sent.data)
+        let left = transport.enqueue_one::<LENGTH>(brief.peer, (sent.buf.cast(), sent.len), || {
+            envelope(brief.portal + sent.kind as u8, endpoint.bindings.ring_flags, sent.tag, sent.data)
         });
         if left && matches!(easy, Easy::Send) && endpoint.tx_told {
             // Under the same lock, because all threads share the queue.
-            (*endpoint.tx_queue).push_own(sent.context, SEND | sent.kind.flag());
+            (*endpoint.bindings.tx_queue).push_own(sent.context, SEND | sent.kind.flag());
         }
         left
     }
@@ -138,13 +140,13 @@ unsafe fn leave<const LENGTH: u8>(core: &mut Core, endpoint: &Endpoint, easy: Ea
 /// `ep` is an open endpoint of the program, and the buffer is writable for its length.
 #[inline(always)]
 pub unsafe fn posted<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool {
-    // SAFETY: the program passes an open endpoint; the reference to it ends before the core runs.
+    // SAFETY: the program passes an open endpoint; the reference to it ends before the transport runs.
     let direct = unsafe { Endpoint::of(ep).directly::<ALONE>() };
-    let Some((core, endpoint)) = direct else { return false };
-    plain(endpoint, &posted).is_some_and(|plain| core.receive_plainly(plain))
+    let Some((transport, endpoint)) = direct else { return false };
+    plain(endpoint, &posted).is_some_and(|plain| transport.receive_plainly(plain))
 }
 
-/// A receive as the core posts it. None: receives of this endpoint are not plain, or there is no such source.
+/// A receive as the transport posts it. None: receives of this endpoint are not plain, or there is no such source.
 #[inline(always)]
 pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
     let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
@@ -154,7 +156,7 @@ pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
     // SAFETY: operations are easy only where the endpoint is enabled, so it has an address vector.
     let source = unsafe { endpoint.source_of(src) }?;
     Some(Plain {
-        portal: kind.portal(endpoint.index),
+        portal: kind.portal(endpoint.bindings.index),
         source,
         tag,
         ignore,

@@ -10,10 +10,11 @@ use selvedge_nic::portals::operation::{Datatype, Family, Operation as Arithmetic
 
 use crate::arguments::array;
 use crate::constants::*;
-use crate::core::remote::{Atomic, Effect};
 use crate::deferred::triggered;
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
+use selvedge_transport::pieces::RemoteRange;
+use selvedge_transport::transfer::{Atomic, Effect};
 
 static OPS: crate::object::Ops<fi_ops_atomic> = crate::object::Ops(fi_ops_atomic {
     size: size_of::<fi_ops_atomic>(),
@@ -151,11 +152,11 @@ impl Call {
                 let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };
                 elements.iter().map(piece).collect()
             };
-            let there: Vec<fi_rma_iov> = remote
+            let there: Vec<RemoteRange> = remote
                 .iter()
-                .map(|ioc| fi_rma_iov { addr: ioc.addr, len: ioc.count.saturating_mul(size), key: ioc.key })
+                .map(|ioc| RemoteRange { offset: ioc.addr, length: ioc.count.saturating_mul(size), key: ioc.key })
                 .collect();
-            let bytes: usize = there.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
+            let bytes: usize = there.iter().map(|piece| piece.length).fold(0, usize::saturating_add);
             if bytes == 0 {
                 return -(EINVAL as isize);
             }

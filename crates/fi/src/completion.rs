@@ -4,194 +4,28 @@
 //! A read of an empty queue first polls the domain. Errors have their own queue. While it holds an error, a read
 //! returns the completions that came before the error and then `-FI_EAVAIL`.
 
-use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::constants::*;
-use crate::core::Rest;
 use crate::domain::Domain;
 use crate::ffi::*;
 use crate::object::{self, Object, Ops, Pause};
 use crate::warn_line;
+use selvedge_transport::completion::{Completion, CompletionQueue, Empty, Failure, Reading};
+use selvedge_transport::polling::Rest;
 
-/// A completion with the fields of every format.
-#[derive(Clone, Copy)]
-#[repr(C)]
-pub struct Completion {
-    /// libfabric's largest entry; every other format is a prefix of it.
-    pub entry: fi_cq_tagged_entry,
-    /// The sender, if the program wants it.
-    pub source: fi_addr_t,
-}
-
-/// A read in progress: the array for new completions.
-#[derive(Clone, Copy)]
-pub struct Reading {
-    /// The queue that is read; null if none is.
-    queue: *const CompletionQueue,
-    to: *mut u8,
-    entry_bytes: usize,
-    /// Entries for which there is room.
-    left: usize,
-    /// The array for senders, or null.
-    sources: *mut fi_addr_t,
-}
-
-impl Reading {
-    /// No read is in progress, so all completions go to the queue.
-    #[inline(always)]
-    pub fn none() -> Reading {
-        let (queue, to, sources) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut());
-        Reading { queue, to, entry_bytes: 0, left: 0, sources }
-    }
-
-    /// Entries for which there is room.
-    #[inline(always)]
-    pub fn left(&self) -> usize {
-        self.left
-    }
-
-    /// Whether the read wants entries of the largest format, and no senders.
-    #[inline(always)]
-    pub fn is_whole(&self) -> bool {
-        self.entry_bytes == size_of::<fi_cq_tagged_entry>() && self.sources.is_null()
-    }
-
-    /// Advances over the entries that were written through [`CompletionQueue::writes_next`].
-    #[inline(always)]
-    pub fn has_written<const WHOLE: bool>(&mut self, written: Written<WHOLE>, entries: usize) {
-        (self.to, self.left) = (written.to, self.left - entries);
-    }
-
-    /// # Safety
-    /// There is room for one more entry.
-    #[inline(always)]
-    unsafe fn write(&mut self, completion: &Completion) {
-        // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's
-        // contract.
-        unsafe {
-            self.to = write_entry(self.to, &completion.entry, self.entry_bytes);
-            if !self.sources.is_null() {
-                *self.sources = completion.source;
-                self.sources = self.sources.add(1);
-            }
-        }
-        self.left -= 1;
-    }
-}
-
-/// Where the completions of a read go, one after another, if it wants no senders. `WHOLE`: the read wants the largest
-/// format, as MPI libraries do.
-#[derive(Clone, Copy)]
-pub struct Written<const WHOLE: bool> {
-    to: *mut u8,
-    entry_bytes: usize,
-}
-
-impl<const WHOLE: bool> Written<WHOLE> {
-    /// # Safety
-    /// There is room for one more entry.
-    #[inline(always)]
-    pub unsafe fn write(&mut self, entry: &fi_cq_tagged_entry) {
-        let bytes = if WHOLE { size_of::<fi_cq_tagged_entry>() } else { self.entry_bytes };
-        // SAFETY: there is room for one more entry, by this function's contract.
-        self.to = unsafe { write_entry(self.to, entry, bytes) };
-    }
-}
-
-/// Writes the first `bytes` bytes of an entry, because every format is a prefix of the largest. Returns the place of
-/// the next entry.
-///
-/// # Safety
-/// There is room for `bytes` bytes.
-#[inline(always)]
-unsafe fn write_entry(to: *mut u8, entry: &fi_cq_tagged_entry, bytes: usize) -> *mut u8 {
-    // SAFETY: there is room for `bytes` bytes, by this function's contract. Only fields within that length are written,
-    // by writes that need no alignment.
-    unsafe {
-        // Field by field, so that the values come from registers.
-        let at = to.cast::<fi_cq_tagged_entry>();
-        (&raw mut (*at).op_context).write_unaligned(entry.op_context);
-        if bytes >= size_of::<fi_cq_msg_entry>() {
-            (&raw mut (*at).flags).write_unaligned(entry.flags);
-            (&raw mut (*at).len).write_unaligned(entry.len);
-        }
-        if bytes >= size_of::<fi_cq_data_entry>() {
-            (&raw mut (*at).buf).write_unaligned(entry.buf);
-            (&raw mut (*at).data).write_unaligned(entry.data);
-        }
-        if bytes >= size_of::<fi_cq_tagged_entry>() {
-            (&raw mut (*at).tag).write_unaligned(entry.tag);
-        }
-        to.add(bytes)
-    }
-}
-
-/// Completions in order, in a ring buffer that grows.
-struct Ring {
-    slots: Box<[Completion]>,
-    /// The number of completions ever queued and ever read. Their slots are these numbers modulo the number of slots, a
-    /// power of two.
-    queued: u64,
-    read: u64,
-}
-
-impl Ring {
-    fn new(capacity: usize) -> Ring {
-        let empty = Completion { entry: fi_cq_tagged_entry::default(), source: ADDR_ANY };
-        Ring { slots: vec![empty; capacity.next_power_of_two()].into_boxed_slice(), queued: 0, read: 0 }
-    }
-
-    #[inline(always)]
-    fn len(&self) -> usize {
-        (self.queued - self.read) as usize
-    }
-
-    #[inline(always)]
-    fn slot(&self, number: u64) -> usize {
-        number as usize & (self.slots.len() - 1)
-    }
-
-    #[inline(always)]
-    fn push(&mut self, completion: Completion) {
-        if self.len() == self.slots.len() {
-            self.grow();
-        }
-        let slot = self.slot(self.queued);
-        self.slots[slot] = completion;
-        self.queued += 1;
-    }
-
-    /// A completion in the queue.
-    #[inline(always)]
-    fn at(&self, index: usize) -> &Completion {
-        &self.slots[self.slot(self.read + index as u64)]
-    }
-
-    #[cold]
-    fn grow(&mut self) {
-        let mut larger = Ring::new(2 * self.slots.len());
-        (larger.queued, larger.read) = (self.queued, self.read);
-        for number in self.read..self.queued {
-            let slot = larger.slot(number);
-            larger.slots[slot] = self.slots[self.slot(number)];
-        }
-        *self = larger;
-    }
-}
-
-/// A failed operation.
-#[derive(Clone, Copy)]
-pub struct Failure {
-    pub entry: fi_cq_tagged_entry,
-    /// Bytes that did not fit.
-    pub olen: usize,
-    pub error: c_int,
-    /// The number of completions that were queued before it.
-    after: u64,
-}
+const _: () = assert!(
+    size_of::<fi_cq_tagged_entry>() == size_of::<Completion>()
+        && offset_of!(fi_cq_tagged_entry, op_context) == offset_of!(Completion, context)
+        && offset_of!(fi_cq_tagged_entry, flags) == offset_of!(Completion, flags)
+        && offset_of!(fi_cq_tagged_entry, len) == offset_of!(Completion, length)
+        && offset_of!(fi_cq_tagged_entry, buf) == offset_of!(Completion, buffer)
+        && offset_of!(fi_cq_tagged_entry, data) == offset_of!(Completion, data)
+        && offset_of!(fi_cq_tagged_entry, tag) == offset_of!(Completion, tag)
+);
 
 /// A completion queue as the program holds it.
 pub type Handle = Object<fid_cq, Fixed, CompletionQueue>;
@@ -202,78 +36,6 @@ pub struct Fixed {
     may_wait: bool,
     /// Set by fi_cq_signal: a thread that waits returns.
     signalled: AtomicBool,
-}
-
-/// The part that the domain's lock guards.
-#[repr(C)]
-pub struct CompletionQueue {
-    /// The number of completions and errors in the queue.
-    waiting: usize,
-    completions: Ring,
-    failures: VecDeque<Failure>,
-    /// The next read takes what is queued, and does not poll for more.
-    is_met: bool,
-}
-
-impl CompletionQueue {
-    #[inline(always)]
-    pub fn push(&mut self, completion: Completion) {
-        self.completions.push(completion);
-        self.waiting += 1;
-    }
-
-    /// Where a queue's completions go, if a read of it is in progress that wants no senders.
-    ///
-    /// # Safety
-    /// `queue` is null or an open queue. The reading is [whole](Reading::is_whole) if `WHOLE`.
-    #[inline(always)]
-    pub unsafe fn writes_next<const WHOLE: bool>(
-        queue: *const CompletionQueue,
-        reading: &Reading,
-    ) -> Option<Written<WHOLE>> {
-        // A read of whole entries always has a queue.
-        let is_read = WHOLE || !queue.is_null() && reading.sources.is_null();
-        // SAFETY: the queue is open. A read of whole entries has one, and otherwise the pointer is not null, as just
-        // checked.
-        let next = is_read && std::ptr::eq(queue, reading.queue) && unsafe { (*queue).waiting == 0 };
-        next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
-    }
-
-    /// Adds a completion. It goes to the array of the read in progress if nothing queued comes before it.
-    #[inline(always)]
-    pub fn give(&mut self, reading: &mut Reading, completion: Completion) {
-        let next = reading.left != 0 && std::ptr::eq(self, reading.queue);
-        if next && self.waiting == 0 {
-            // SAFETY: `left` is not 0, so the program's room holds one more entry.
-            unsafe { reading.write(&completion) };
-        } else {
-            self.push_later(completion);
-        }
-    }
-
-    #[inline(never)]
-    fn push_later(&mut self, completion: Completion) {
-        self.push(completion);
-    }
-
-    /// A receive was posted for which there was an unexpected message. The program most likely reads its completion
-    /// next.
-    #[inline]
-    pub fn expect_reading(&mut self) {
-        self.is_met = true;
-    }
-
-    /// The completion of a send.
-    #[inline(always)]
-    pub fn push_own(&mut self, context: *mut c_void, flags: u64) {
-        let entry = fi_cq_tagged_entry { op_context: context, flags, ..Default::default() };
-        self.push(Completion { entry, source: ADDR_ANY });
-    }
-
-    pub fn push_failure(&mut self, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
-        self.failures.push_back(Failure { entry, olen, error, after: self.completions.queued });
-        self.waiting += 1;
-    }
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, control));
@@ -327,32 +89,10 @@ pub unsafe extern "C" fn open(
         let head = fid_cq { fid: object::head(FI_CLASS_CQ, context, &FID_OPS.0), ops: (&raw const OPS.0).cast_mut() };
         let may_wait = attr.wait_obj != FI_WAIT_NONE;
         let fixed = Fixed { entry_bytes, may_wait, signalled: AtomicBool::new(false) };
-        let completions = Ring::new(attr.size.clamp(64, 4096));
-        let queue = CompletionQueue { waiting: 0, completions, failures: VecDeque::new(), is_met: false };
+        let queue = CompletionQueue::new(attr.size.clamp(64, 4096));
         let made = Handle::make(head, domain, fixed, queue);
         *cq = Box::into_raw(made).cast();
     }
-    0
-}
-
-/// Moves queued completions to the caller's array. Returns 0, or an error if there are none. The lock is held, so no
-/// other thread uses the queue.
-#[inline(never)]
-fn take(cq: &mut CompletionQueue, reading: &mut Reading) -> isize {
-    let mut most = reading.left.min(cq.completions.len());
-    if let Some(failure) = cq.failures.front() {
-        let before = (failure.after - cq.completions.read) as usize;
-        if before == 0 {
-            return -(EAVAIL as isize);
-        }
-        most = most.min(before);
-    }
-    for index in 0..most {
-        // SAFETY: `most` is at most the room left in the program's array.
-        unsafe { reading.write(cq.completions.at(index)) };
-    }
-    cq.completions.read += most as u64;
-    cq.waiting -= most;
     0
 }
 
@@ -364,27 +104,27 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         let handle = Handle::of(cq);
         let (queue, entry_bytes) = (handle.guarded(), handle.fixed.entry_bytes);
         let mut held = handle.lock();
-        let mut reading = Reading { queue, to: buf.cast(), entry_bytes, left: count, sources };
+        let mut reading = Reading::new(queue, buf.cast(), entry_bytes, count, sources);
         let state = held.state();
-        let is_met = std::mem::take(&mut state.is_met);
-        match state.completions.len() {
+        let is_met = state.take_expectation();
+        match state.len() {
             0 => held.progress_into(&mut reading),
             there if is_met || there >= count && count != 0 => {}
             _ => held.glance_into(&mut reading),
         }
-        let mut said = 0;
+        let mut fails = false;
         let state = held.state();
-        if state.waiting != 0 {
-            said = take(state, &mut reading);
+        if state.has_any() {
+            fails = state.read_into(&mut reading) == Err(Empty::FailureNext);
             held.has_given();
             // In virtual time every completion goes through the queue. If one was read, the poll has found something.
-            if held.rest == Rest::Poll && reading.left != count {
+            if held.rest == Rest::Poll && reading.left() != count {
                 held.rest = Rest::Found;
             }
         }
-        match count - reading.left {
+        match count - reading.left() {
             0 if count == 0 => 0,
-            0 if said != 0 => said,
+            0 if fails => -(EAVAIL as isize),
             0 => -(EAGAIN as isize),
             got => got as isize,
         }
@@ -405,23 +145,18 @@ unsafe extern "C" fn readerr(cq: *mut fid_cq, to: *mut fi_cq_err_entry, _flags: 
     // SAFETY: fi_cq_readerr(3): the queue is open, and the entry is the program's.
     unsafe {
         let mut held = Handle::of(cq).lock();
-        let cq = held.state();
-        if cq.failures.front().is_none_or(|failure| failure.after > cq.completions.read) {
-            return -(EAGAIN as isize);
-        }
-        let Some(failure) = cq.failures.pop_front() else { return -(EAGAIN as isize) };
-        cq.waiting -= 1;
-        let entry = failure.entry;
+        let Some(failure) = held.state().take_failure() else { return -(EAGAIN as isize) };
+        let Failure { completion, missing, error, .. } = failure;
         let to = &mut *to;
-        to.op_context = entry.op_context;
-        to.flags = entry.flags;
-        to.len = entry.len;
-        to.buf = entry.buf;
-        to.data = entry.data;
-        to.tag = entry.tag;
-        to.olen = failure.olen;
-        to.err = failure.error;
-        to.prov_errno = failure.error;
+        to.op_context = completion.context;
+        to.flags = completion.flags;
+        to.len = completion.length;
+        to.buf = completion.buffer;
+        to.data = completion.data;
+        to.tag = completion.tag;
+        to.olen = missing;
+        to.err = error;
+        to.prov_errno = error;
         to.err_data_size = 0;
     }
     1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Deferred work (fi_trigger(3)): `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK`, and operations with `FI_TRIGGER`.
-//! Each form becomes one operation that the NIC starts when a counter reaches a threshold ([`crate::core::deferred`]).
+//! Each form becomes one operation that the NIC starts when a counter reaches a threshold ([`selvedge_transport::deferred`]).
 //!
 //! A queued work always counts at its own completion counter. It makes no completion and does not count at its
 //! endpoint's counters, unless its flags have `FI_COMPLETION`. An operation with `FI_TRIGGER` completes and counts as
@@ -12,14 +12,9 @@ use std::ffi::{c_int, c_void};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::triggered::Action;
 
-use crate::arguments::{self, tagged_form};
+use crate::arguments::{self, ranges, tagged_form};
 use crate::atomic::{Form, datatype, effect};
 use crate::constants::*;
-use crate::core::deferred::Work;
-use crate::core::receive::Wanted;
-use crate::core::remote::{Atomic, Transfer};
-use crate::core::send::{Message, SendEnd};
-use crate::core::{Kind, total};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::endpoint::Endpoint;
@@ -27,6 +22,12 @@ use crate::ffi::*;
 use crate::info::MESSAGE_BYTES_MAX;
 use crate::object::Held;
 use crate::warn_line;
+use selvedge_transport::message::{Message, SendEnd};
+use selvedge_transport::pieces::{RemoteRange, total};
+use selvedge_transport::posted::Wanted;
+use selvedge_transport::ticket::Kind;
+use selvedge_transport::transfer::{Atomic, Transfer};
+use selvedge_transport::work::Work;
 
 /// A result with a libfabric error.
 type Outcome<T> = Result<T, c_int>;
@@ -164,7 +165,7 @@ unsafe fn waiting_for(held: &mut Held<'_, Endpoint>, flags: u64, sort: u64, cont
         let awaited = &asked.trigger.threshold;
         let trigger = reference(held.domain(), awaited.cntr)?.ok_or(EINVAL)?;
         held.wants_independence();
-        let counter = held.state().counter_for(sort).as_ref().map_or(NONE, |counter| counter.reference);
+        let counter = held.state().bindings.counter_for(sort);
         Ok(Work { id: context as usize, trigger, threshold: awaited.threshold as u64, counter })
     }
 }
@@ -291,7 +292,7 @@ unsafe fn transfer(domain: &Domain, work: &Work, op: &fi_op_rma, write: bool) ->
             peer: known.peer,
             endpoint: known.address.endpoint,
             pieces: array(op.msg.msg_iov, op.msg.iov_count)?,
-            remote: array(op.msg.rma_iov, op.msg.rma_iov_count)?,
+            remote: ranges(array(op.msg.rma_iov, op.msg.rma_iov_count)?),
             data: (op.flags & REMOTE_CQ_DATA != 0).then_some(op.msg.data),
             ticket: held.state().ticket(op.msg.context, RMA | right, op.flags & COMPLETION != 0),
             inject: false,
@@ -324,9 +325,10 @@ unsafe fn atomic(
             let piece = |ioc: &fi_ioc| iovec { iov_base: ioc.addr, iov_len: ioc.count.saturating_mul(size) };
             elements.iter().map(piece).collect()
         };
-        let there = |ioc: &fi_rma_ioc| fi_rma_iov { addr: ioc.addr, len: ioc.count.saturating_mul(size), key: ioc.key };
-        let remote: Vec<fi_rma_iov> = array(msg.rma_iov, msg.rma_iov_count)?.iter().map(there).collect();
-        let bytes: usize = remote.iter().map(|piece| piece.len).fold(0, usize::saturating_add);
+        let there =
+            |ioc: &fi_rma_ioc| RemoteRange { offset: ioc.addr, length: ioc.count.saturating_mul(size), key: ioc.key };
+        let remote: Vec<RemoteRange> = array(msg.rma_iov, msg.rma_iov_count)?.iter().map(there).collect();
+        let bytes: usize = remote.iter().map(|piece| piece.length).fold(0, usize::saturating_add);
         if bytes > crate::atomic::BYTES_MAX || (form != Form::Plain && results.is_empty()) {
             return Err(EINVAL);
         }

@@ -19,11 +19,12 @@ use selvedge_shm::Interface;
 use selvedge_shm::os::thread::one_thread;
 
 use crate::constants::*;
-use crate::core::{Core, Rest};
 use crate::fabric::Fabric;
 use crate::ffi::*;
 use crate::object::{self, Ops, Uses};
 use crate::{address, atomic, completion, counter, deferred, endpoint, refuse, region, warn_line};
+use selvedge_transport::Transport;
+use selvedge_transport::polling::Rest;
 
 #[repr(C)]
 pub struct Domain {
@@ -33,7 +34,7 @@ pub struct Domain {
     shared: bool,
     /// 1: a thread holds the lock.
     taken: AtomicU32,
-    core: UnsafeCell<Core>,
+    core: UnsafeCell<Transport>,
     /// Threads that wait for the lock sleep in the kernel.
     sleeps: bool,
     /// The lock is held, or its holder needs none. A check of our own code: each thread takes the lock once at a time.
@@ -88,7 +89,7 @@ impl Domain {
     /// # Safety
     /// The domain is open. This thread does not hold its lock, and does not take it while the core is borrowed.
     #[inline(always)]
-    pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Core {
+    pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Transport {
         // SAFETY: the domain is open by this function's contract, and nothing makes a `&mut` to it.
         let domain = unsafe { &*domain };
         debug_assert!(domain.alone.load(Relaxed) != 0);
@@ -151,9 +152,9 @@ impl<'a> Turn<'a> {
 }
 
 impl Deref for Turn<'_> {
-    type Target = Core;
+    type Target = Transport;
     #[inline(always)]
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &Transport {
         // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
         // promises that none calls, or there is none. References from this guard borrow it, so a `&mut` from it is not
         // alive here.
@@ -163,7 +164,7 @@ impl Deref for Turn<'_> {
 
 impl DerefMut for Turn<'_> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Core {
+    fn deref_mut(&mut self) -> &mut Transport {
         // SAFETY: no other thread has a guard until this one is dropped: the lock excludes them, or the program
         // promises that none calls, or there is none. The result borrows the guard mutably, and a thread has one guard
         // at a time.
@@ -253,7 +254,7 @@ pub unsafe extern "C" fn open(
         if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name.cast::<c_char>()) != crate::NAME {
             return -EINVAL;
         }
-        let mut core = match Core::open() {
+        let mut core = match Transport::open() {
             Ok(core) => core,
             Err(error) => {
                 warn_line!("no domain: {error}");

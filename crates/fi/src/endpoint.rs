@@ -2,7 +2,7 @@
 //! Endpoints (fi_endpoint(3)): reliable and unconnected (`FI_EP_RDM`), each with its own tagged and untagged messages.
 //!
 //! An alias is a record of its own, with the bindings of its base and its own default flags. The tickets of its
-//! operations ([`crate::core::Ticket`]) name the base, so the layers below know no aliases.
+//! operations ([`Ticket`]) name the base, so the layers below know no aliases.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;
@@ -13,15 +13,18 @@ use selvedge_nic::handle::NONE;
 use selvedge_shm::direct::ring_flags;
 
 use crate::address::{self, Address, AddressVector, Brief, Known};
-use crate::completion::{self, CompletionQueue};
+use crate::completion;
 use crate::constants::*;
-use crate::core::{Core, Kind, Side};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
 use crate::object::{self, Held, Object, Ops};
 use crate::queue::EventQueue;
-use crate::{atomic, info, message, refuse, region, rma, warn_line};
+use crate::{atomic, info, message, name, refuse, rma, warn_line};
+use selvedge_transport::Transport;
+use selvedge_transport::bindings::Bindings;
+use selvedge_transport::regions::REMOTE_ACCESSES;
+use selvedge_transport::ticket::{ENDPOINTS_MAX, Kind, Ticket};
 
 /// The default for the least room in a buffer for many messages, below which the program gets it back.
 const MIN_MULTI_RECV_DEFAULT: usize = 64;
@@ -35,16 +38,12 @@ pub struct Fixed {
     alone: &'static AtomicU8,
 }
 
-/// The part that the domain's lock guards. The core has pointers to it, which it uses only while the lock is held.
+/// The part that the domain's lock guards. The transport has a pointer to the bindings, which it uses only while the
+/// lock is held.
 #[repr(C)]
 pub struct Endpoint {
     pub vector: *mut AddressVector,
-    pub tx_queue: *mut CompletionQueue,
-    pub rx_queue: *mut CompletionQueue,
-    /// The endpoint's number in its domain.
-    pub index: u16,
-    /// The flags of its messages' envelopes in rings.
-    pub ring_flags: u8,
+    pub bindings: Bindings,
     /// The kinds of messages ([`Easy`]) for which sends and receives need not check capabilities, counters or unusual
     /// flags.
     easy: u8,
@@ -54,8 +53,6 @@ pub struct Endpoint {
     /// Sends and receives make completions only if their own flags ask for them.
     tx_selective: bool,
     rx_selective: bool,
-    /// Completions name the sender of a message.
-    pub names_sources: bool,
     pub enabled: bool,
     pub caps: u64,
     /// Default flags of operations.
@@ -108,8 +105,6 @@ impl Easy {
     }
 }
 
-/// The accesses by others, in the order of the domain's counters ([`crate::core::Core::remote_counters`]).
-const REMOTE: [u64; 2] = [REMOTE_WRITE, REMOTE_READ];
 /// The flags for binding a counter, in the order of [`Endpoint::counters`].
 const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
 
@@ -195,16 +190,12 @@ pub unsafe extern "C" fn open(
         };
         let endpoint = Endpoint {
             vector: ptr::null_mut(),
-            tx_queue: ptr::null_mut(),
-            rx_queue: ptr::null_mut(),
-            index: 0,
-            ring_flags: 0,
+            bindings: Bindings::new(info.caps & SOURCE != 0),
             easy: 0,
             tx_told: false,
             rx_told: false,
             tx_selective: false,
             rx_selective: false,
-            names_sources: info.caps & SOURCE != 0,
             enabled: false,
             caps: info.caps,
             tx_flags: info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
@@ -243,12 +234,14 @@ impl Held<'_, Endpoint> {
     /// # Safety
     /// `own` is the endpoint whose lock is held. `info` has a source address of the stated length, or none.
     unsafe fn open(&mut self, own: *mut Endpoint, info: &fi_info) -> c_int {
-        let Some(index) = self.open_endpoint(own) else {
-            warn_line!("a domain has at most {} endpoints", crate::core::ENDPOINTS_MAX);
+        // SAFETY: the endpoint is open by this function's contract; only its address is taken.
+        let bindings = unsafe { &raw mut (*own).bindings };
+        let Some(index) = self.open_endpoint(bindings) else {
+            warn_line!("a domain has at most {} endpoints", ENDPOINTS_MAX);
             return -ENOSPC;
         };
         let endpoint = self.state();
-        (endpoint.index, endpoint.ring_flags, endpoint.base) = (index, ring_flags(index), own);
+        (endpoint.bindings.index, endpoint.bindings.ring_flags, endpoint.base) = (index, ring_flags(index), own);
         if info.src_addr.is_null() {
             return 0;
         }
@@ -272,8 +265,8 @@ impl Held<'_, Endpoint> {
         };
         let endpoint = self.base();
         endpoint.service = None;
-        let index = endpoint.index;
-        match self.bind(index, &name) {
+        let index = endpoint.bindings.index;
+        match name::bind(self, index, &name) {
             Ok(service) => self.base().service = service,
             Err(error) => return -error,
         }
@@ -294,7 +287,7 @@ impl Handle {
     /// This thread does not hold the domain's lock, and does not take it while the core is borrowed. If `ALONE`, the
     /// program promises that no other thread calls.
     #[inline(always)]
-    pub unsafe fn directly<'a, const ALONE: bool>(&self) -> Option<(&'a mut Core, &'a Endpoint)> {
+    pub unsafe fn directly<'a, const ALONE: bool>(&self) -> Option<(&'a mut Transport, &'a Endpoint)> {
         if !ALONE && !self.is_alone() {
             return None;
         }
@@ -357,33 +350,12 @@ impl Endpoint {
         self.easy & what.bit(kind) != 0
     }
 
-    /// The completion queue of this side, or null.
+    /// The ticket for an operation of this endpoint.
     #[inline(always)]
-    pub fn queue(&self, side: Side) -> *mut CompletionQueue {
-        match side {
-            Side::Transmit => self.tx_queue,
-            Side::Receive => self.rx_queue,
-        }
-    }
-
-    /// The counter of an operation with these completion flags.
-    #[inline(always)]
-    pub fn counter_for(&self, flags: u64) -> *mut Counter {
-        let index = match flags & (SEND | RECV | READ | WRITE) {
-            SEND => 0,
-            RECV => 1,
-            READ => 2,
-            WRITE => 3,
-            _ => return ptr::null_mut(),
-        };
-        self.counters[index]
-    }
-
-    /// The counter of others' accesses of one kind, if one is bound.
-    unsafe fn remote_counter(&self, flag: u64) -> Option<u32> {
-        let index = COUNTED.iter().position(|&counted| counted == flag)?;
-        // SAFETY: a counter refuses to close while something is bound to it.
-        unsafe { self.counters[index].as_ref() }.map(|counter| counter.reference)
+    pub fn ticket(&self, context: *mut c_void, flags: u64, wanted: bool) -> Ticket {
+        // SAFETY: the base of an open endpoint is open; only the address of its bindings is taken.
+        let bindings = unsafe { &raw mut (*self.base).bindings };
+        Ticket { bindings, context, flags, wanted }
     }
 
     /// Whether an operation with these flags makes a completion.
@@ -462,17 +434,17 @@ impl Endpoint {
             return -EOPBADSTATE;
         }
         let sends = flags & (TRANSMIT | SEND) != 0;
-        if (sends && !self.tx_queue.is_null()) || (flags & RECV != 0 && !self.rx_queue.is_null()) {
+        if (sends && !self.bindings.tx_queue.is_null()) || (flags & RECV != 0 && !self.bindings.rx_queue.is_null()) {
             return -EINVAL;
         }
         let is_selective = flags & SELECTIVE_COMPLETION != 0;
         if sends {
-            (self.tx_queue, self.tx_selective) = (handle.guarded(), is_selective);
+            (self.bindings.tx_queue, self.tx_selective) = (handle.guarded(), is_selective);
             self.bound.tx_queue = queue;
             handle.uses.add();
         }
         if flags & RECV != 0 {
-            (self.rx_queue, self.rx_selective) = (handle.guarded(), is_selective);
+            (self.bindings.rx_queue, self.rx_selective) = (handle.guarded(), is_selective);
             self.bound.rx_queue = queue;
             handle.uses.add();
         }
@@ -497,8 +469,8 @@ impl Held<'_, Endpoint> {
         if self.base().enabled {
             return -EOPBADSTATE;
         }
-        let taken = |index: usize| ![NONE, reference].contains(&self.remote_counters[index]);
-        if (0..2).any(|index| flags & REMOTE[index] != 0 && taken(index)) {
+        let taken = |index: usize| ![NONE, reference].contains(&self.remote_counter(index));
+        if (0..2).any(|index| flags & REMOTE_ACCESSES[index] != 0 && taken(index)) {
             warn_line!(
                 "others' accesses to a domain's memory count in one counter of its endpoints: open a domain for each, or \
                  bind counters to regions"
@@ -515,16 +487,11 @@ impl Held<'_, Endpoint> {
                 uses.add();
             }
         }
+        self.base().find_counters();
         if flags & RECV != 0 {
             self.wants_independence();
         }
-        let mut is_new = false;
-        for (index, flag) in REMOTE.into_iter().enumerate() {
-            if flags & flag != 0 {
-                is_new |= std::mem::replace(&mut self.remote_counters[index], reference) != reference;
-            }
-        }
-        if is_new { region::recount(self) } else { 0 }
+        if self.find_remote_counters().is_err() { -ENOSPC } else { 0 }
     }
 
     fn enable(&mut self) -> c_int {
@@ -538,8 +505,8 @@ impl Held<'_, Endpoint> {
         let transmits = endpoint.caps & (SEND | READ | WRITE) != 0;
         let receives = endpoint.caps & RECV != 0;
         let counted = |range: std::ops::Range<usize>| endpoint.counters[range].iter().any(|counter| !counter.is_null());
-        let no_transmit = transmits && endpoint.tx_queue.is_null() && !counted(0..1) && !counted(2..4);
-        let no_receive = receives && endpoint.rx_queue.is_null() && !counted(1..2);
+        let no_transmit = transmits && endpoint.bindings.tx_queue.is_null() && !counted(0..1) && !counted(2..4);
+        let no_receive = receives && endpoint.bindings.rx_queue.is_null() && !counted(1..2);
         if no_transmit || no_receive {
             return -ENOCQ;
         }
@@ -596,7 +563,7 @@ impl Held<'_, Endpoint> {
     fn renew_aliases(&mut self) {
         let base = self.base();
         let aliases = base.aliases.clone();
-        let (tx, rx) = ((base.tx_queue, base.tx_selective), (base.rx_queue, base.rx_selective));
+        let (tx, rx) = ((base.bindings.tx_queue, base.tx_selective), (base.bindings.rx_queue, base.rx_selective));
         let (counters, vector, bound) = (base.counters, base.vector, base.bound);
         let (enabled, min_multi_recv) = (base.enabled, base.min_multi_recv);
         for alias in aliases {
@@ -604,9 +571,10 @@ impl Held<'_, Endpoint> {
             // reference to its state exists, because the guard is borrowed.
             unsafe {
                 let to = &mut *alias;
-                (to.tx_queue, to.tx_selective) = tx;
-                (to.rx_queue, to.rx_selective) = rx;
+                (to.bindings.tx_queue, to.tx_selective) = tx;
+                (to.bindings.rx_queue, to.rx_selective) = rx;
                 (to.counters, to.vector, to.bound) = (counters, vector, bound);
+                to.find_counters();
                 (to.enabled, to.min_multi_recv) = (enabled, min_multi_recv);
                 self.find_easy(alias);
             }
@@ -625,10 +593,18 @@ impl Held<'_, Endpoint> {
 }
 
 impl Endpoint {
+    /// Tells the transport the NIC's counters.
+    fn find_counters(&mut self) {
+        for (reference, counter) in self.bindings.counters.iter_mut().zip(self.counters) {
+            // SAFETY: a counter refuses to close while an endpoint is bound to it.
+            *reference = unsafe { counter.as_ref() }.map_or(NONE, |counter| counter.reference);
+        }
+    }
+
     fn find_easy(&mut self) {
         self.easy = 0;
-        self.tx_told = self.wants_tx(self.tx_flags) && !self.tx_queue.is_null();
-        self.rx_told = self.wants_rx(self.rx_flags) && !self.rx_queue.is_null();
+        self.tx_told = self.wants_tx(self.tx_flags) && !self.bindings.tx_queue.is_null();
+        self.rx_told = self.wants_rx(self.rx_flags) && !self.bindings.rx_queue.is_null();
         for kind in [Kind::Tagged, Kind::Plain] {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
             if can(SEND) && self.counters[0].is_null() {
@@ -675,7 +651,7 @@ unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
     unsafe {
         let mut held = Handle::of(fid).lock();
         let base = held.state().base;
-        if held.cancel(base, context) { 0 } else { -(ENOENT as isize) }
+        if held.cancel(&raw mut (*base).bindings, context) { 0 } else { -(ENOENT as isize) }
     }
 }
 
@@ -743,8 +719,8 @@ unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) 
     // SAFETY: fi_getopt(3), fi_getname(3): the endpoint is open, and the program has room for `*length` bytes.
     unsafe {
         let mut held = Handle::of(fid).lock();
-        let index = held.state().index;
-        let name = held.address(index);
+        let index = held.state().bindings.index;
+        let name = Address::of(&held, index);
         if address::give(&name, addr, length) { 0 } else { -ETOOSMALL }
     }
 }
@@ -765,16 +741,9 @@ unsafe extern "C" fn close(fid: *mut fid) -> c_int {
         if !held.state().aliases.is_empty() {
             return -EBUSY;
         }
-        let index = held.state().index;
+        let index = held.state().bindings.index;
         held.close_endpoint(index);
-        let mut is_uncounted = false;
-        for (index, flag) in REMOTE.into_iter().enumerate() {
-            let left = held.endpoints.iter().filter_map(|other| other.as_ref()?.remote_counter(flag)).next();
-            is_uncounted |= std::mem::replace(&mut held.remote_counters[index], left.unwrap_or(NONE)) != NONE;
-        }
-        if is_uncounted {
-            region::recount(&mut held);
-        }
+        let _ = held.find_remote_counters();
         let Endpoint { bound, counters, .. } = *held.state();
         drop(held);
         for queue in [bound.tx_queue, bound.rx_queue] {

@@ -10,7 +10,9 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use selvedge_shm::rings;
+pub use selvedge_transport::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX};
+use selvedge_transport::ticket::ENDPOINTS_MAX;
+use selvedge_transport::transport::ENTRIES;
 
 use crate::address::Address;
 use crate::constants::*;
@@ -77,12 +79,8 @@ const RX_FLAGS: u64 = COMPLETION | MULTI_RECV;
 
 /// Most pieces of a local or remote buffer.
 pub const IOV_LIMIT: usize = 8;
-/// The longest message that may be injected.
-pub const INJECT_BYTES: usize = rings::MESSAGE_BYTES_MAX / 2;
 /// Operations that an endpoint is meant to have in flight. More of them get -FI_EAGAIN until there is room.
 pub const QUEUE_SIZE: usize = 16384;
-/// The longest message.
-pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
 /// The length of an address or a name.
 pub const ADDRESS_BYTES: usize = size_of::<Address>();
 /// A private format: `FI_PROV_SPECIFIC`.
@@ -191,15 +189,15 @@ unsafe fn fill(answer: &mut fi_info, version: u32) {
         domain.mr_key_size = 8;
         domain.cq_data_size = 8;
         domain.cq_cnt = 1024;
-        domain.ep_cnt = crate::core::ENDPOINTS_MAX;
-        domain.tx_ctx_cnt = crate::core::ENDPOINTS_MAX;
-        domain.rx_ctx_cnt = crate::core::ENDPOINTS_MAX;
+        domain.ep_cnt = ENDPOINTS_MAX;
+        domain.tx_ctx_cnt = ENDPOINTS_MAX;
+        domain.rx_ctx_cnt = ENDPOINTS_MAX;
         domain.max_ep_tx_ctx = 1;
         domain.max_ep_rx_ctx = 1;
         domain.cntr_cnt = 1024;
         domain.mr_iov_limit = 1;
         domain.caps = CAPS_DOMAIN;
-        domain.mr_cnt = crate::core::ENTRIES as usize / 2;
+        domain.mr_cnt = ENTRIES as usize / 2;
         let fabric = &mut *answer.fabric_attr;
         fabric.name = copy_name(crate::NAME);
         fabric.prov_version = crate::PROVIDER_VERSION;

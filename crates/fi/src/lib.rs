@@ -30,7 +30,6 @@ pub mod at_hand;
 pub mod atomic;
 pub mod completion;
 pub mod constants;
-pub mod core;
 pub mod counter;
 pub mod deferred;
 pub mod domain;
@@ -69,6 +68,7 @@ pub extern "C" fn fi_prov_ini() -> *mut ffi::fi_provider {
         return std::ptr::null_mut();
     };
     let made = PROVIDER.get_or_init(|| {
+        loader::forward_log();
         Table(ffi::fi_provider {
             version: PROVIDER_VERSION,
             fi_version: library.version,

@@ -89,6 +89,29 @@ pub fn say(level: fi_log_level, what: std::fmt::Arguments<'_>) {
     }
 }
 
+/// The log of the layers below, which goes to libfabric's log.
+struct Forward;
+
+impl log::Log for Forward {
+    fn enabled(&self, metadata: &log::Metadata<'_>) -> bool {
+        metadata.level() <= log::Level::Info
+    }
+
+    fn log(&self, record: &log::Record<'_>) {
+        let level = if record.level() <= log::Level::Warn { crate::ffi::FI_LOG_WARN } else { crate::ffi::FI_LOG_INFO };
+        say(level, *record.args());
+    }
+
+    fn flush(&self) {}
+}
+
+/// Sends the log of the layers below to libfabric's log.
+pub fn forward_log() {
+    if log::set_logger(&Forward).is_ok() {
+        log::set_max_level(log::LevelFilter::Info);
+    }
+}
+
 /// A log line about a refusal or an error, with advice.
 #[macro_export]
 macro_rules! warn_line {

@@ -9,14 +9,16 @@ use std::ptr::null_mut;
 use crate::arguments::{array, piece, tagged_form};
 use crate::at_hand::{self, Posted, Sent};
 use crate::constants::*;
-use crate::core::receive::Wanted;
-use crate::core::send::{Message, SendEnd, length_of};
-use crate::core::{Kind, total};
 use crate::deferred::triggered;
 use crate::endpoint::{Easy, Endpoint};
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 use crate::object::{Held, Ops};
+use selvedge_transport::message::{Message, SendEnd};
+use selvedge_transport::pieces::total;
+use selvedge_transport::posted::Wanted;
+use selvedge_transport::protocols::length_of;
+use selvedge_transport::ticket::Kind;
 
 /// `ALONE`: the program promises that calls into a domain never overlap.
 const fn plain<const ALONE: bool>() -> Ops<fi_ops_msg> {
@@ -97,11 +99,20 @@ unsafe fn post_send(
         pieces,
         ticket: endpoint.ticket(context, SEND | kind.flag(), wanted),
         inject: flags & INJECT != 0,
-        end: SendEnd::of(flags),
+        end: send_end(flags),
     };
     match work {
         None => held.send(&message),
         Some(work) => held.defer_send(&work, &message) as isize,
+    }
+}
+
+/// The end of a send that an operation's flags ask for.
+fn send_end(flags: u64) -> SendEnd {
+    match flags {
+        _ if flags & MATCH_COMPLETE != 0 => SendEnd::Matched,
+        _ if flags & DELIVERY_COMPLETE != 0 => SendEnd::Delivered,
+        _ => SendEnd::Sent,
     }
 }
 
@@ -290,7 +301,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match at_hand::left::<false, { length_of::A_CELL }>($ep, $easy, $sent) {
+                    match at_hand::left::<false, { length_of::A_SLOT }>($ep, $easy, $sent) {
                         true => 0,
                         false => longer($ep, $($arg),*),
                     }

@@ -13,8 +13,8 @@ use selvedge_job::{Service, ServiceError};
 
 use crate::address::Address;
 use crate::constants::*;
-use crate::core::Core;
 use crate::warn_line;
+use selvedge_transport::Transport;
 
 /// The name from a program's strings; null: this machine, and any number.
 ///
@@ -54,35 +54,33 @@ fn is_own(address: IpAddr) -> bool {
     address.is_loopback() || UdpSocket::bind((address, 0)).is_ok()
 }
 
-impl Core {
-    /// Binds an endpoint to its source name; `None`: it needs none. `Err`: a libfabric error.
-    pub fn bind(&self, endpoint: u16, name: &Address) -> Result<Option<Service>, c_int> {
-        let Some(service) = name.service().map_err(|why| {
-            warn_line!("an endpoint cannot have this source address: {why}");
-            EADDRNOTAVAIL
-        })?
-        else {
-            return Ok(None);
-        };
-        let address = self.address(endpoint);
-        let words = format!("{} {} {}", address.nic, address.endpoint, address.owner);
-        self.directory.bind_service(service, &words).map(Some).map_err(|error| {
-            warn_line!("{error}");
-            if matches!(error, ServiceError::InUse { .. }) { EADDRINUSE } else { EIO }
-        })
-    }
+/// Binds an endpoint to its source name; `None`: it needs none. `Err`: a libfabric error.
+pub fn bind(transport: &Transport, endpoint: u16, name: &Address) -> Result<Option<Service>, c_int> {
+    let Some(service) = name.service().map_err(|why| {
+        warn_line!("an endpoint cannot have this source address: {why}");
+        EADDRNOTAVAIL
+    })?
+    else {
+        return Ok(None);
+    };
+    let address = Address::of(transport, endpoint);
+    let words = format!("{} {} {}", address.nic, address.endpoint, address.owner);
+    transport.directory.bind_service(service, &words).map(Some).map_err(|error| {
+        warn_line!("{error}");
+        if matches!(error, ServiceError::InUse { .. }) { EADDRINUSE } else { EIO }
+    })
+}
 
-    /// The endpoint that is bound to a name; other addresses stay as they are. `Err`: why there is none.
-    pub fn resolve(&self, address: Address) -> Result<Address, String> {
-        if !address.is_name() {
-            return Ok(address);
-        }
-        let Some(service) = address.service()? else { return Err("it names no service".into()) };
-        let words = self.directory.service(service);
-        words.as_deref().and_then(from_words).ok_or_else(|| {
-            format!("no endpoint has service {service} yet: who has it as its source address must be opened before")
-        })
+/// The endpoint that is bound to a name; other addresses stay as they are. `Err`: why there is none.
+pub fn resolve(transport: &Transport, address: Address) -> Result<Address, String> {
+    if !address.is_name() {
+        return Ok(address);
     }
+    let Some(service) = address.service()? else { return Err("it names no service".into()) };
+    let words = transport.directory.service(service);
+    words.as_deref().and_then(from_words).ok_or_else(|| {
+        format!("no endpoint has service {service} yet: who has it as its source address must be opened before")
+    })
 }
 
 fn from_words(words: &str) -> Option<Address> {

@@ -9,9 +9,9 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use crate::constants::ENOSYS;
-use crate::core::Core;
 use crate::domain::{Domain, Turn};
 use crate::ffi::{fi_ops, fid};
+use selvedge_transport::Transport;
 
 /// An object of a domain: an endpoint, a completion queue, an address vector or a region. The program has a pointer to
 /// it.
@@ -97,7 +97,7 @@ impl<'a, Guarded> Held<'a, Guarded> {
     /// # Safety
     /// While both are used, the core calls no function that reaches this object by a pointer of its own.
     #[inline(always)]
-    pub unsafe fn both(&mut self) -> (&mut Core, &mut Guarded) {
+    pub unsafe fn both(&mut self) -> (&mut Transport, &mut Guarded) {
         // SAFETY: the lock is held, so no other thread has a reference; this thread's core does not reach the object,
         // by this function's contract. The core itself holds pointers to objects, not the objects.
         (&mut self.turn, unsafe { &mut *self.guarded })
@@ -105,16 +105,16 @@ impl<'a, Guarded> Held<'a, Guarded> {
 }
 
 impl<Guarded> Deref for Held<'_, Guarded> {
-    type Target = Core;
+    type Target = Transport;
     #[inline(always)]
-    fn deref(&self) -> &Core {
+    fn deref(&self) -> &Transport {
         &self.turn
     }
 }
 
 impl<Guarded> DerefMut for Held<'_, Guarded> {
     #[inline(always)]
-    fn deref_mut(&mut self) -> &mut Core {
+    fn deref_mut(&mut self) -> &mut Transport {
         &mut self.turn
     }
 }

@@ -4,11 +4,9 @@
 
 use std::ffi::{c_int, c_void};
 
-use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{EntrySpec, list, options};
+use selvedge_transport::regions::REMOTE_ACCESSES;
 
 use crate::constants::*;
-use crate::core::{Core, FOLLOWED, REGION_PORTALS};
 use crate::counter::Counter;
 use crate::domain::Domain;
 use crate::ffi::*;
@@ -22,14 +20,9 @@ pub type Handle = Object<fid_mr, (), Region>;
 
 /// The part that the domain's lock guards.
 pub struct Region {
-    start: u64,
-    length: u64,
-    access: u64,
-    key: u64,
-    /// Entries for writers, for readers, and for operations that do both. Each has a second one if it counts.
-    entries: [Option<u32>; 6],
+    /// The region's number in the transport.
+    number: usize,
     counters: [*mut Counter; 2],
-    enabled: bool,
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
@@ -120,23 +113,18 @@ unsafe fn register(
             key
         };
         let head = fid_mr { fid: object::head(FI_CLASS_MR, context, &FID_OPS.0), mem_desc: std::ptr::null_mut(), key };
-        let (entries, counters) = ([None; 6], [std::ptr::null_mut(); 2]);
-        let region = Region { start, length, access, key, entries, counters, enabled: false };
+        let number = (*domain).core().add_region(start, length, access, key);
+        let region = Region { number, counters: [std::ptr::null_mut(); 2] };
         let made = Box::into_raw(Handle::make(head, domain, (), region));
         let handle = Handle::of(made);
         let mut held = handle.lock();
-        if flags & RMA_EVENT == 0 || !handle.domain().enables_regions {
-            let (core, region) = held.both();
-            let failed = region.enable(core);
-            if failed != 0 {
-                core.release_key(key);
-                drop(held);
-                drop(Box::from_raw(made));
-                return failed;
-            }
+        if (flags & RMA_EVENT == 0 || !handle.domain().enables_regions) && held.enable_region(number).is_err() {
+            held.remove_region(number);
+            drop(held);
+            drop(Box::from_raw(made));
+            return -ENOSPC;
         }
         handle.domain().uses.add();
-        held.regions.push(handle.guarded());
         drop(held);
         (*made).head.mem_desc = made.cast();
         *mr = made.cast();
@@ -144,88 +132,8 @@ unsafe fn register(
     0
 }
 
-impl Region {
-    /// Links the region's entries, so that others can access the memory. If entries are linked already, new ones with
-    /// the current counters replace them. The old ones are unlinked after the new ones are there.
-    fn enable(&mut self, core: &mut Core) -> c_int {
-        let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
-        let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
-        let (mut made, mut no_room) = ([None; 6], false);
-        for (place, portal) in REGION_PORTALS.into_iter().enumerate() {
-            if self.access & rights[place] != rights[place] {
-                continue;
-            }
-            let operations = operations[place];
-            // A fetching atomic counts as a read (fi_endpoint(3)).
-            let index = place.min(1);
-            // SAFETY: a counter refuses to close while something is bound to it.
-            let counter = unsafe {
-                self.counters[index].as_ref().map_or(core.remote_counters[index], |counter| counter.reference)
-            };
-            let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE | options::EVENT_UNLINK_DISABLE;
-            let spec = EntrySpec {
-                options: operations | quiet | options::NO_TRUNCATE,
-                start: self.start,
-                length: self.length,
-                iov: NONE,
-                iov_count: 0,
-                match_bits: self.key,
-                ignore_bits: 0,
-                source: 0,
-                source_ignore: u64::MAX,
-                min_free: 0,
-                user_ptr: 0,
-                counter: NONE,
-                uid: u32::MAX,
-            };
-            // An operation counts once, by its last request.
-            let last = EntrySpec { options: spec.options | options::EVENT_CT_COMM, counter, ..spec };
-            let specs = match counter {
-                NONE => [Some(spec), None],
-                _ => [
-                    Some(EntrySpec { source_ignore: !FOLLOWED, ..last }),
-                    Some(EntrySpec { source: FOLLOWED, source_ignore: !FOLLOWED, ..spec }),
-                ],
-            };
-            for (slot, spec) in made[2 * place..].iter_mut().zip(specs) {
-                let Some(spec) = spec else { continue };
-                *slot = core.append(portal, list::PRIORITY, &spec);
-                no_room |= slot.is_none();
-            }
-        }
-        if no_room {
-            warn_line!("no room for another registered region");
-            for entry in made {
-                core.unlink(entry);
-            }
-            return -ENOSPC;
-        }
-        for entry in std::mem::replace(&mut self.entries, made) {
-            core.unlink(entry);
-        }
-        self.enabled = true;
-        0
-    }
-}
-
-/// Called when endpoints have changed their counters for others' accesses. Regions without their own counter then count
-/// at the new ones.
-pub fn recount(core: &mut Core) -> c_int {
-    let mut outcome = 0;
-    for region in core.regions.clone() {
-        // SAFETY: a region takes itself off the list before it is closed, under the lock that is held here. `enable`
-        // makes match entries of the NIC and reaches no region but its own.
-        let region = unsafe { &mut *region };
-        if region.enabled {
-            outcome = outcome.min(region.enable(core));
-        }
-    }
-    outcome
-}
-
 unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // SAFETY: fi_mr_bind(3): both objects are open, and the class in the head of one says what it is. `enable` reaches
-    // no region but its own.
+    // SAFETY: fi_mr_bind(3): both objects are open, and the class in the head of one says what it is.
     unsafe {
         match (*bound).fclass as u32 {
             FI_CLASS_EP => 0,
@@ -235,14 +143,14 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
                 }
                 let counter = bound.cast::<Counter>();
                 let mut held = Handle::of(fid).lock();
-                let (core, region) = held.both();
-                for (index, right) in [REMOTE_WRITE, REMOTE_READ].into_iter().enumerate() {
-                    if flags & right != 0 && region.counters[index].is_null() {
-                        region.counters[index] = counter;
+                let number = held.state().number;
+                for (access, right) in REMOTE_ACCESSES.into_iter().enumerate() {
+                    if flags & right != 0 && held.set_region_counter(number, access, (*counter).reference) {
+                        held.state().counters[access] = counter;
                         (*counter).uses.add();
                     }
                 }
-                if region.enabled { region.enable(core) } else { 0 }
+                if held.recount_region(number).is_err() { -ENOSPC } else { 0 }
             }
             _ => -EINVAL,
         }
@@ -250,15 +158,14 @@ unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
 }
 
 unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_control(3): the region is open, and the argument is what the command asks for. `enable` reaches no
-    // region but its own.
+    // SAFETY: fi_control(3): the region is open, and the argument is what the command asks for.
     unsafe {
         let handle = Handle::of(fid);
         match command as u32 {
             FI_ENABLE => {
                 let mut held = handle.lock();
-                let (core, region) = held.both();
-                if region.enabled { 0 } else { region.enable(core) }
+                let number = held.state().number;
+                if held.enable_region(number).is_err() { -ENOSPC } else { 0 }
             }
             FI_REFRESH => 0,
             FI_GET_RAW_MR => {
@@ -297,20 +204,15 @@ pub unsafe fn map_raw(raw: *mut fi_mr_map_raw) -> c_int {
 }
 
 unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the region was made by `register`, and no other thread uses it any more. `unlink` reaches no
-    // region.
+    // SAFETY: fi_close: the region was made by `register`, and no other thread uses it any more.
     unsafe {
         let handle = Handle::of(fid);
         let mut held = handle.lock();
-        let (core, region) = held.both();
-        for entry in &mut region.entries {
-            core.unlink(entry.take());
-        }
-        core.release_key(region.key);
-        for counter in region.counters.iter().filter(|counter| !counter.is_null()) {
+        let Region { number, counters } = *held.state();
+        held.remove_region(number);
+        for counter in counters.iter().filter(|counter| !counter.is_null()) {
             (**counter).uses.drop_one();
         }
-        held.regions.retain(|&other| other != handle.guarded());
         drop(held);
         handle.domain().uses.drop_one();
         drop(Box::from_raw(fid.cast::<Handle>()));

@@ -4,15 +4,15 @@
 use std::ffi::c_void;
 use std::slice;
 
-use crate::arguments::{array, piece};
+use crate::arguments::{array, piece, ranges};
 use crate::constants::*;
-use crate::core::remote::Transfer;
-use crate::core::total;
 use crate::deferred::triggered;
 use crate::endpoint::Endpoint;
 use crate::ffi::*;
 use crate::info::{INJECT_BYTES, IOV_LIMIT};
 use crate::object::Held;
+use selvedge_transport::pieces::{RemoteRange, total};
+use selvedge_transport::transfer::Transfer;
 
 static OPS: crate::object::Ops<fi_ops_rma> = crate::object::Ops(fi_ops_rma {
     size: size_of::<fi_ops_rma>(),
@@ -38,7 +38,7 @@ unsafe fn start(
     held: &mut Held<'_, Endpoint>,
     write: bool,
     pieces: &[iovec],
-    remote: &[fi_rma_iov],
+    remote: &[RemoteRange],
     address: fi_addr_t,
     data: Option<u64>,
     context: *mut c_void,
@@ -86,7 +86,7 @@ unsafe fn default(
     data: Option<u64>,
     context: *mut c_void,
 ) -> isize {
-    let remote = [fi_rma_iov { addr, len: total(pieces), key }];
+    let remote = [RemoteRange { offset: addr, length: total(pieces), key }];
     // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
         let mut held = Endpoint::of(ep).lock();
@@ -113,7 +113,7 @@ unsafe fn flagged(ep: *mut fid_ep, write: bool, msg: &fi_msg_rma, flags: u64) ->
         if flags & INJECT != 0 && total(pieces) > INJECT_BYTES {
             return -(EMSGSIZE as isize);
         }
-        let remote = slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count);
+        let remote = ranges(slice::from_raw_parts(msg.rma_iov, msg.rma_iov_count));
         let mut held = Endpoint::of(ep).lock();
         let wanted = held.state().wants_tx(flags);
         let data = (flags & REMOTE_CQ_DATA != 0).then_some(msg.data);
@@ -206,7 +206,7 @@ unsafe fn injected(
     if len > INJECT_BYTES {
         return -(EMSGSIZE as isize);
     }
-    let remote = [fi_rma_iov { addr, len, key }];
+    let remote = [RemoteRange { offset: addr, length: len, key }];
     // SAFETY: fi_rma(3): the endpoint is open, and the pieces and the context are the program's until the completion.
     unsafe {
         let mut held = Endpoint::of(ep).lock();

@@ -239,6 +239,12 @@ impl Interface {
         self.own.segment.signals()
     }
 
+    /// The rings into this NIC.
+    #[inline(always)]
+    pub fn rings(&self) -> &Rings {
+        &self.rings
+    }
+
     /// Whether packets of the process `from` wait at a NIC, which is locked.
     #[inline(always)]
     pub(crate) fn has_packets_at(&self, target: &Endpoint, from: u64, guard: &Guard<'_>) -> bool {

@@ -1,14 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! What front doors stand on: the NICs of this process, its memory, its settings.
+//! What front doors stand on: the NICs of this process, its memory, its settings, and one transport for messages.
 //!
 //! A process finds its job, reads its settings, claims a Portals process id and opens NICs; and it has one arena of
-//! memory that peers reach in place. Front doors translate their API to [`Interface`]'s; they do not know each other.
+//! memory that peers reach in place. Front doors translate their API to [`Interface`]'s or to [`Transport`]'s; they do
+//! not know each other.
 //!
-//! * [`settings`]: every environment variable that the library reads, in one table.
-//! * [`process`]: this process in its job: place, ids, arena, start-up exchange.
+//! | file | what |
+//! |---|---|
+//! | [`settings`] | every environment variable that the library reads, in one table |
+//! | [`process`], [`meeting`] | this process in its job, or among the processes of its user: place, ids, arena |
+//! | [`transport`] | a NIC for messages, with everything in flight |
+//! | [`protocols`] | the protocol table |
+//! | [`peers`] | other processes' NICs: our rings there, their protocols, their names |
+//! | [`completion`], [`bindings`], [`ticket`] | where operations end: queues, counters, and what they report |
+//! | [`message`], [`posted`], [`transfer`], [`work`], [`operation`] | what programs ask for, and records of what has not ended |
+//! | [`send`], [`receive`], [`claim`], [`remote`], [`deferred`] | the operations |
+//! | [`regions`], [`region`] | registered memory |
+//! | [`progress`], [`polling`] | rings and event queues; when to poll them |
+//! | [`flow`], [`flow_control`] | messages that travel as packets, and messages that their target refused |
+//! | [`ends`], [`pool`] | completions and counts of ended operations; buffers for unexpected payload |
+//! | [`flags`], [`pieces`] | flags and error numbers; memory in several pieces |
 
+// The callers of completions and tickets pass raw pointers that their front door vouches for.
+#![allow(clippy::too_many_arguments)]
+
+pub mod bindings;
+pub mod claim;
+pub mod completion;
+pub mod deferred;
+pub mod ends;
+pub mod flags;
+pub mod flow;
+pub mod flow_control;
+pub mod meeting;
+pub mod message;
+pub mod operation;
+pub mod peers;
+pub mod pieces;
+pub mod polling;
+pub mod pool;
+pub mod posted;
 pub mod process;
+pub mod progress;
+pub mod protocols;
+pub mod receive;
+pub mod region;
+pub mod regions;
+pub mod remote;
+pub mod send;
 pub mod settings;
+pub mod ticket;
+pub mod transfer;
+pub mod transport;
+pub mod work;
 
 pub use process::{Opened, Process};
 pub use selvedge_nic as nic;
@@ -24,6 +68,7 @@ pub use selvedge_shm::symmetric::Symmetric;
 pub use selvedge_shm::wait::{WaitEnd, abort_reset, abort_waits};
 pub use selvedge_shm::window::Window;
 pub use selvedge_shm::{Interface, OpenError};
+pub use transport::Transport;
 
 /// The library's version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

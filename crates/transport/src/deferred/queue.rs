@@ -3,23 +3,24 @@
 
 use std::ffi::c_int;
 
+use libc::iovec;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::operation::Operation as Arithmetic;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{EntrySpec, ack, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 
-use super::{Counted, Role, Work};
-use crate::constants::*;
-use crate::core::receive::Wanted;
-use crate::core::remote::{Atomic, Effect, Note, Transfer};
-use crate::core::send::{Message, token_entry};
-use crate::core::{
-    Core, FOLLOWED, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket, gather, total,
-};
-use crate::ffi::iovec;
+use crate::flags::{EAGAIN, EINVAL};
+use crate::message::{Message, token_entry};
+use crate::operation::Operation;
+use crate::pieces::{gather, total};
+use crate::posted::Wanted;
+use crate::ticket::{FOLLOWED, Kind, PORTAL_FETCH, PORTAL_READ, PORTAL_TOKEN, PORTAL_WRITE, Ticket};
+use crate::transfer::{Atomic, Effect, Note, Transfer};
+use crate::transport::Transport;
+use crate::work::{Counted, Role, Work};
 
-impl Core {
+impl Transport {
     /// Queues a change of a counter. Returns 0 or a negative error.
     pub fn defer_count(&mut self, work: &Work, action: Action<'_>) -> c_int {
         self.arm(work, None, &[action], (NONE, 0, &[]))
@@ -27,7 +28,7 @@ impl Core {
 
     /// Queues a read or write.
     pub fn defer_transfer(&mut self, work: &Work, transfer: &Transfer<'_>) -> c_int {
-        let there: u64 = transfer.remote.iter().map(|piece| piece.len as u64).sum();
+        let there: u64 = transfer.remote.iter().map(|piece| piece.length as u64).sum();
         if transfer.remote.is_empty() || total(transfer.pieces) as u64 != there {
             return -EINVAL;
         }
@@ -35,7 +36,7 @@ impl Core {
         let mut at = 0;
         let mut requests = Vec::with_capacity(transfer.remote.len());
         for piece in transfer.remote {
-            let (match_bits, remote_offset, length) = (piece.key, piece.addr, piece.len as u64);
+            let (match_bits, remote_offset, length) = (piece.key, piece.offset, piece.length as u64);
             requests.push((at, Request { kind, portal, match_bits, remote_offset, length, ..Request::default() }));
             at += length;
         }
@@ -46,7 +47,7 @@ impl Core {
     /// Queues an atomic operation.
     pub fn defer_atomic(&mut self, work: &Work, atomic: &Atomic<'_>) -> c_int {
         let size = atomic.datatype.size_bytes();
-        let bytes: usize = atomic.remote.iter().map(|piece| piece.len).sum();
+        let bytes: usize = atomic.remote.iter().map(|piece| piece.length).sum();
         let wrong = |pieces: &[iovec]| total(pieces) != bytes;
         let compares = matches!(atomic.effect, Effect::Swap(_));
         let fetches = !atomic.results.is_empty();
@@ -75,15 +76,15 @@ impl Core {
         let mut done = 0;
         for piece in atomic.remote {
             let mut at = 0;
-            while at < piece.len {
-                let length = (piece.len - at).min(step);
+            while at < piece.length {
+                let length = (piece.length - at).min(step);
                 let mut request = Request {
                     kind,
                     portal,
                     operation,
                     datatype: atomic.datatype as u8,
                     match_bits: piece.key,
-                    remote_offset: piece.addr + at as u64,
+                    remote_offset: piece.offset + at as u64,
                     length: length as u64,
                     ..Request::default()
                 };
@@ -113,7 +114,7 @@ impl Core {
         (source, sink): (&[iovec], &[iovec]),
         note: Option<Note>,
     ) -> c_int {
-        let Some(target) = self.peers.get(peer as usize).map(|peer| (peer.id, peer.owner)) else { return -EINVAL };
+        let Some(target) = self.peers.get(peer).map(|peer| (peer.id, peer.owner)) else { return -EINVAL };
         let chained = (requests.len() > 1 && work.counter != NONE) || note.is_some();
         let counted = if chained { Counted::From(requests.len() as u64) } else { Counted::Always };
         let events = requests.len() as u32 + u32::from(note.is_some());
@@ -173,7 +174,7 @@ impl Core {
     fn note_command(&self, ticket: &Ticket, number: usize, target: u64, note: &Note) -> Command {
         // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
         // domain's lock, and no other thread changes the endpoint.
-        let own = unsafe { (*ticket.endpoint).index };
+        let own = unsafe { (*ticket.bindings).index };
         let request = Request {
             kind: kind::PUT,
             ack: ack::FULL,
@@ -190,11 +191,11 @@ impl Core {
 
     /// Queues a send.
     pub fn defer_send(&mut self, work: &Work, message: &Message<'_>) -> c_int {
-        let Some(target) = self.peers.get(message.peer as usize).map(|peer| (peer.id, peer.owner)) else {
+        let Some(target) = self.peers.get(message.peer).map(|peer| (peer.id, peer.owner)) else {
             return -EINVAL;
         };
         let length = total(message.pieces);
-        let large = length > self.lane_max.max(1);
+        let large = length > self.limits.ring_max.max(1);
         let chained = large && work.counter != NONE;
         let counted = if chained { Counted::From(1) } else { Counted::Successes };
         let role = Role::Send { command: Command::default(), waits: false, fetched: false };
@@ -262,7 +263,7 @@ impl Core {
     pub fn defer_receive(&mut self, work: &Work, wanted: &Wanted<'_>) -> c_int {
         // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
         // domain's lock, and no other thread changes the endpoint.
-        let portal = wanted.kind.portal(unsafe { (*wanted.ticket.endpoint).index });
+        let portal = wanted.kind.portal(unsafe { (*wanted.ticket.bindings).index });
         let spec = EntrySpec {
             // The entry counts even without a counter, so the NIC always delivers the message itself and posts an
             // event.

@@ -6,59 +6,61 @@
 use std::ffi::c_int;
 
 use selvedge_nic::Nic;
+use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::fail;
 
-use super::{Core, Side, Ticket};
+use crate::bindings::Side;
 use crate::completion::Completion;
-use crate::constants::*;
-use crate::ffi::fi_cq_tagged_entry;
+use crate::flags::{EACCES, EFAULT, EHOSTDOWN};
+use crate::ticket::Ticket;
+use crate::transport::Transport;
 
-impl Core {
+impl Transport {
     /// Ends an operation successfully.
     #[inline]
-    pub fn complete(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
+    pub fn complete(&self, ticket: &Ticket, side: Side, completion: Completion, source: u64) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
         // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
         // endpoint or its queue.
         unsafe {
-            let endpoint = &*ticket.endpoint;
-            let counter = endpoint.counter_for(ticket.flags);
-            if !counter.is_null() {
-                self.count((*counter).reference, 1, 0);
+            let bindings = &*ticket.bindings;
+            let counter = bindings.counter_for(ticket.flags);
+            if counter != NONE {
+                self.count(counter, 1, 0);
             }
-            self.complete_uncounted(ticket, side, entry, source);
+            self.complete_uncounted(ticket, side, completion, source);
         }
     }
 
     /// The same if the NIC has already counted.
     #[inline]
-    pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, source: u64) {
+    pub fn complete_uncounted(&self, ticket: &Ticket, side: Side, completion: Completion, source: u64) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
         // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
         // endpoint or its queue.
         unsafe {
-            let endpoint = &*ticket.endpoint;
-            let queue = endpoint.queue(side);
+            let bindings = &*ticket.bindings;
+            let queue = bindings.queue(side);
             if ticket.wanted && !queue.is_null() {
-                (*queue).push(Completion { entry, source });
+                (*queue).push(completion, source);
             }
         }
     }
 
     /// Ends an operation with an error.
-    pub fn fail(&self, ticket: &Ticket, side: Side, entry: fi_cq_tagged_entry, olen: usize, error: c_int) {
+    pub fn fail(&self, ticket: &Ticket, side: Side, completion: Completion, missing: usize, error: c_int) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
         // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
         // endpoint or its queue.
         unsafe {
-            let endpoint = &*ticket.endpoint;
-            let counter = endpoint.counter_for(ticket.flags);
-            if !counter.is_null() {
-                self.count((*counter).reference, 0, 1);
+            let bindings = &*ticket.bindings;
+            let counter = bindings.counter_for(ticket.flags);
+            if counter != NONE {
+                self.count(counter, 0, 1);
             }
-            let queue = endpoint.queue(side);
+            let queue = bindings.queue(side);
             if !queue.is_null() {
-                (*queue).push_failure(entry, olen, error);
+                (*queue).push_failure(completion, missing, error);
             }
         }
     }
@@ -90,21 +92,21 @@ impl Core {
     }
 
     /// Takes back a success that the NIC has counted for a failed operation.
-    pub(super) fn take_back_count(&self, ticket: &Ticket) {
+    pub(crate) fn take_back_count(&self, ticket: &Ticket) {
         // SAFETY: endpoints outlive their operations (`close_endpoint`), and so do the queues and counters that they
         // are bound to. The core is borrowed, so this thread holds the domain's lock, and no other thread changes an
         // endpoint or its queue.
-        let counter = unsafe { (*ticket.endpoint).counter_for(ticket.flags).as_ref() };
-        if let Some(counter) = counter {
+        let counter = unsafe { (*ticket.bindings).counter_for(ticket.flags) };
+        if counter != NONE {
             let mut nic = self.interface.lock();
-            let (success, failure) = self.counted(counter.reference);
-            nic.count_set(counter.reference, success.wrapping_sub(1), failure);
+            let (success, failure) = self.counted(counter);
+            nic.count_set(counter, success.wrapping_sub(1), failure);
         }
     }
 }
 
 /// The error for a target's reply. `dropped` is the error if nothing at the target matched.
-pub(super) fn error_of(failed: u8, dropped: c_int) -> c_int {
+pub(crate) fn error_of(failed: u8, dropped: c_int) -> c_int {
     match failed {
         fail::OK => 0,
         fail::UNDELIVERABLE => EHOSTDOWN,

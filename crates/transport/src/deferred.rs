@@ -33,122 +33,23 @@
 mod end;
 mod queue;
 
-use std::collections::VecDeque;
 use std::ffi::c_int;
 
+use libc::iovec;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::resources::DescriptorView;
-use selvedge_nic::portals::triggered::{Action, Armed};
+use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{EntrySpec, options};
-use selvedge_nic::tables::{Command, Side as Memory};
+use selvedge_nic::tables::Side as Memory;
 
-use super::receive::Arrived;
-use super::{Core, Kind, Operation, Ticket};
-use crate::constants::*;
-use crate::endpoint::Endpoint;
-use crate::ffi::iovec;
+use crate::bindings::Bindings;
+use crate::flags::{EAGAIN, EINVAL, EMSGSIZE};
+use crate::operation::Operation;
+use crate::ticket::Ticket;
+use crate::transport::Transport;
+use crate::work::{Counted, Deferred, EVENTS_MAX, Queued, Role, Work};
 
-/// Most outstanding events of works.
-pub const EVENTS_MAX: u32 = 2048;
-/// Most commands that are started again at once: a target that had no room for one hardly has room for all.
-const TRYING_MAX: u32 = 64;
-
-/// What a program gives with the operation that it queues.
-#[derive(Clone, Copy)]
-pub struct Work {
-    /// The address of the program's structure.
-    pub id: usize,
-    pub trigger: u32,
-    pub threshold: u64,
-    /// The completion counter, or NONE.
-    pub counter: u32,
-}
-
-/// All deferred work of a domain.
-#[derive(Default)]
-pub struct Works {
-    queued: Vec<Queued>,
-    awaited: u32,
-    /// Commands that their target refused for lack of room.
-    again: VecDeque<(usize, Command)>,
-    /// The number of those that were started again and have not been answered.
-    trying: u32,
-    /// A counter whose threshold is already reached, for commands that are due at once.
-    ready: Option<u32>,
-    /// Length of `queued` at which works that have fired are removed.
-    sweep_at: usize,
-}
-
-impl Works {
-    /// Whether some commands must be started again.
-    #[inline(always)]
-    pub fn has_again(&self) -> bool {
-        !self.again.is_empty() && self.trying < TRYING_MAX
-    }
-}
-
-/// A work that may not have fired yet.
-struct Queued {
-    id: usize,
-    trigger: u32,
-    armed: Vec<Armed>,
-    /// The number of its operation. None: the work only changes a counter.
-    number: Option<usize>,
-}
-
-/// A work that moves data. The record lives until the work ends.
-pub struct Deferred {
-    pub ticket: Ticket,
-    /// The match entry of a receive, or the token entry of a send.
-    pub entry: Option<u32>,
-    counter: u32,
-    /// The hidden counter, or NONE.
-    hidden: u32,
-    counted: Counted,
-    /// Its share of [`Works::awaited`].
-    awaited: u32,
-    /// The number of outstanding events.
-    left: u32,
-    /// One of its commands was started again and has not been answered.
-    trying: bool,
-    error: c_int,
-    /// The NIC's descriptors for I/O vectors.
-    descriptors: Vec<u32>,
-    target: (u64, u64),
-    role: Role,
-}
-
-/// The outcomes of a work that the NIC counts at its completion counter.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Counted {
-    Always,
-    /// Successes.
-    Successes,
-    /// A success, if the hidden counter has at least this many successes.
-    From(u64),
-}
-
-enum Role {
-    Transfer {
-        /// The notification for the target's program, which follows the data.
-        note: Option<Command>,
-    },
-    Send {
-        command: Command,
-        /// Its header is an unexpected header at the target.
-        waits: bool,
-        fetched: bool,
-    },
-    Receive {
-        kind: Kind,
-        pieces: Box<[iovec]>,
-        spec: EntrySpec,
-        /// The message whose payload is being fetched.
-        message: Option<Arrived>,
-    },
-}
-
-impl Core {
+impl Transport {
     // ---- arming ----
 
     /// Records a work that moves data, if there is room for all events that it may have.
@@ -294,11 +195,11 @@ impl Core {
     }
 
     /// Removes all works of an endpoint.
-    pub fn close_works(&mut self, endpoint: *mut Endpoint) {
+    pub fn close_works(&mut self, bindings: *mut Bindings) {
         let numbers: Vec<usize> = self
             .operations
             .iter()
-            .filter(|(_, operation)| matches!(operation, Operation::Deferred(work) if work.ticket.endpoint == endpoint))
+            .filter(|(_, operation)| matches!(operation, Operation::Deferred(work) if work.ticket.bindings == bindings))
             .map(|(number, _)| number)
             .collect();
         if numbers.is_empty() {

@@ -5,31 +5,24 @@
 //! names its context. If the payload waits at the sender, that receive fetches it. To discard such a message, none of
 //! the payload is fetched, which ends the send.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::c_int;
 
 use selvedge_nic::NoMemory;
 
-use super::receive::{Arrived, Landing, Wanted};
-use super::{Core, Side, Ticket};
-use crate::constants::*;
-use crate::endpoint::Endpoint;
-use crate::ffi::fi_cq_tagged_entry;
+use crate::bindings::Side;
+use crate::completion::Completion;
+use crate::flags::{ADDR_ANY, EINVAL, ENOMSG, REMOTE_CQ_DATA};
+use crate::posted::{Arrived, Claimed, Landing, Wanted};
+use crate::ticket::Ticket;
+use crate::transport::Transport;
 
-/// A message that a program has claimed.
-pub struct Claimed {
-    pub endpoint: *mut Endpoint,
-    context: *mut c_void,
-    /// The unexpected header ([`selvedge_nic::Nic::unexpected`]).
-    pub header: u32,
-}
-
-impl Core {
+impl Transport {
     /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops
     /// it.
     pub fn peek(&mut self, wanted: &Wanted<'_>, claim: bool, discard: bool) -> isize {
         self.progress();
         // SAFETY: an endpoint that is open.
-        let index = unsafe { (*wanted.ticket.endpoint).index };
+        let index = unsafe { (*wanted.ticket.bindings).index };
         let portal = wanted.kind.portal(index);
         let mut nic = self.interface.lock();
         let found = nic.find_unexpected(&mut NoMemory, portal, &wanted.entry());
@@ -44,8 +37,8 @@ impl Core {
         }
         drop(nic);
         if claim {
-            let Ticket { endpoint, context, .. } = wanted.ticket;
-            self.claimed.push(Claimed { endpoint, context, header: found });
+            let Ticket { bindings, context, .. } = wanted.ticket;
+            self.claimed.push(Claimed { bindings, context, header: found });
         } else if discard && message.token != 0 {
             self.release_payload(wanted, message);
         }
@@ -55,22 +48,22 @@ impl Core {
     /// Reports that no message was found.
     fn tell_nothing(&self, wanted: &Wanted<'_>) -> isize {
         let Ticket { context, flags, .. } = wanted.ticket;
-        let entry = fi_cq_tagged_entry { op_context: context, flags, tag: wanted.tag, ..Default::default() };
+        let entry = Completion { context: context, flags, tag: wanted.tag, ..Completion::default() };
         self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
         0
     }
 
     /// Reports the message that was found.
     fn tell_peeked(&self, wanted: &Wanted<'_>, message: &Arrived) -> isize {
-        let entry = fi_cq_tagged_entry {
-            op_context: wanted.ticket.context,
+        let entry = Completion {
+            context: wanted.ticket.context,
             flags: wanted.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
-            len: message.length as usize,
-            buf: std::ptr::null_mut(),
+            length: message.length as usize,
+            buffer: std::ptr::null_mut(),
             data: message.data.unwrap_or(0),
             tag: message.tag,
         };
-        let source = self.source_name(message.source);
+        let source = self.peers.source_name(message.source);
         self.complete_uncounted(&wanted.ticket, Side::Receive, entry, source);
         0
     }
@@ -81,7 +74,7 @@ impl Core {
         let found = self
             .claimed
             .iter()
-            .position(|claimed| claimed.context == ticket.context && claimed.endpoint == ticket.endpoint);
+            .position(|claimed| claimed.context == ticket.context && claimed.bindings == ticket.bindings);
         let Some(found) = found else { return -(EINVAL as isize) };
         let header = self.claimed.remove(found).header;
         if !discard {
@@ -96,12 +89,8 @@ impl Core {
             if message.token != 0 {
                 self.release_payload(wanted, message);
             }
-            let entry = fi_cq_tagged_entry {
-                op_context: ticket.context,
-                flags: ticket.flags,
-                tag: message.tag,
-                ..Default::default()
-            };
+            let entry =
+                Completion { context: ticket.context, flags: ticket.flags, tag: message.tag, ..Completion::default() };
             self.complete_uncounted(&ticket, Side::Receive, entry, ADDR_ANY);
             0
         }
@@ -116,10 +105,10 @@ impl Core {
         self.fetch(ticket, landing);
     }
 
-    fn fail_uncounted(&self, ticket: &Ticket, entry: fi_cq_tagged_entry, error: c_int) {
+    fn fail_uncounted(&self, ticket: &Ticket, entry: Completion, error: c_int) {
         // SAFETY: the endpoint is open, and it is bound to this queue.
         unsafe {
-            let queue = (*ticket.endpoint).rx_queue;
+            let queue = (*ticket.bindings).rx_queue;
             if !queue.is_null() {
                 (*queue).push_failure(entry, 0, error);
             }

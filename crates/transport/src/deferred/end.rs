@@ -3,6 +3,7 @@
 
 use std::ffi::c_int;
 
+use libc::iovec;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::events::event_kind;
@@ -11,25 +12,29 @@ use selvedge_nic::portals::{Event, Posted as Linked, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_shm::engine::StartError;
 
-use super::{Counted, Deferred, Role, TRYING_MAX};
-use crate::constants::*;
-use crate::core::ends::error_of;
-use crate::core::receive::Arrived;
-use crate::core::send::{own_entry, stays_here};
-use crate::core::{Core, Kind, Operation, PORTAL_TOKEN, REGION_PORTALS, Side, scatter, total};
-use crate::ffi::{fi_cq_tagged_entry, iovec};
+use crate::bindings::Side;
+use crate::completion::Completion;
+use crate::ends::error_of;
+use crate::flags::*;
+use crate::message::stays_here;
+use crate::operation::Operation;
+use crate::pieces::{scatter, total};
+use crate::posted::Arrived;
+use crate::ticket::{Kind, PORTAL_TOKEN, REGION_PORTALS};
+use crate::transport::Transport;
+use crate::work::{Counted, Deferred, Role, TRYING_MAX};
 
-impl Core {
+impl Transport {
     /// Whether an event belongs to a deferred work.
     #[inline(always)]
-    pub(in crate::core) fn is_deferred(&self, event: &Event) -> bool {
+    pub(crate) fn is_deferred(&self, event: &Event) -> bool {
         self.works.awaited != 0
             && event.kind != event_kind::PT_DISABLED
             && matches!(self.operations.get(event.user_ptr as usize), Some(Operation::Deferred(_)))
     }
 
     /// Handles an event of a work.
-    pub(in crate::core) fn take_deferred(&mut self, event: &Event) {
+    pub(crate) fn take_deferred(&mut self, event: &Event) {
         let number = event.user_ptr as usize;
         let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
         if event.kind == event_kind::ACK && std::mem::take(&mut work.trying) {
@@ -112,7 +117,7 @@ impl Core {
             Counted::From(least) => error == 0 && self.counted(work.hidden).0 >= least,
         };
         let Some(work) = self.release_work(number) else { return };
-        let entry = own_entry(&work.ticket);
+        let entry = work.ticket.completion();
         self.tell_end(&work, Side::Transmit, entry, ADDR_ANY, (error, 0), counted);
     }
 
@@ -122,18 +127,18 @@ impl Core {
         let Role::Receive { kind, pieces, .. } = &work.role else { return };
         let room = total(pieces);
         let lacking = (message.length as usize).saturating_sub(room);
-        let entry = fi_cq_tagged_entry {
-            op_context: work.ticket.context,
+        let entry = Completion {
+            context: work.ticket.context,
             flags: work.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
-            len: (message.length as usize).min(room),
-            buf: pieces.first().map_or(std::ptr::null_mut(), |piece| piece.iov_base),
+            length: (message.length as usize).min(room),
+            buffer: pieces.first().map_or(std::ptr::null_mut(), |piece| piece.iov_base),
             data: message.data.unwrap_or(0),
             tag: if *kind == Kind::Tagged { message.tag } else { 0 },
         };
         // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
         // domain's lock, and no other thread changes the endpoint.
-        let names = unsafe { (*work.ticket.endpoint).names_sources };
-        let source = if names { self.source_name(message.source) } else { ADDR_ANY };
+        let names = unsafe { (*work.ticket.bindings).names_sources };
+        let source = if names { self.peers.source_name(message.source) } else { ADDR_ANY };
         let mut outcome = (error, 0);
         if error == 0 && lacking != 0 {
             outcome = (ETRUNC, lacking);
@@ -151,7 +156,7 @@ impl Core {
         &self,
         work: &Deferred,
         side: Side,
-        entry: fi_cq_tagged_entry,
+        entry: Completion,
         source: u64,
         (error, lacking): (c_int, usize),
         counted: bool,
@@ -166,12 +171,12 @@ impl Core {
         // SAFETY: endpoints outlive their works (`close_works`), and so do the queues and counters that they are bound
         // to.
         unsafe {
-            let endpoint = &*work.ticket.endpoint;
-            let counter = endpoint.counter_for(work.ticket.flags);
-            if !counter.is_null() && (*counter).reference != work.counter {
-                self.count((*counter).reference, 1 - failed, failed);
+            let bindings = &*work.ticket.bindings;
+            let counter = bindings.counter_for(work.ticket.flags);
+            if counter != NONE && counter != work.counter {
+                self.count(counter, 1 - failed, failed);
             }
-            let queue = endpoint.queue(side);
+            let queue = bindings.queue(side);
             if error == 0 {
                 self.complete_uncounted(&work.ticket, side, entry, source);
             } else if !queue.is_null() {
@@ -186,7 +191,7 @@ impl Core {
         let Role::Receive { kind, pieces, spec, .. } = &work.role else { return };
         // SAFETY: an endpoint outlives its works (`close_works`). The core is borrowed, so this thread holds the
         // domain's lock, and no other thread changes the endpoint.
-        let portal = kind.portal(unsafe { (*work.ticket.endpoint).index });
+        let portal = kind.portal(unsafe { (*work.ticket.bindings).index });
         let (pieces, spec) = (pieces.clone(), *spec);
         let Some(spec) = self.with_vector(spec, &pieces) else {
             return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
@@ -264,7 +269,7 @@ impl Core {
 
     /// Starts refused commands again, as triggered operations whose threshold is already reached, so that they fire at
     /// once.
-    pub(in crate::core) fn start_again(&mut self) {
+    pub(crate) fn start_again(&mut self) {
         let fired = {
             let mut nic = self.interface.lock();
             if self.works.ready.is_none() {
@@ -287,7 +292,7 @@ impl Core {
     }
 
     /// Fails the sends whose header is with a process that has ended.
-    pub(in crate::core) fn fail_lost_works(&mut self) {
+    pub(crate) fn fail_lost_works(&mut self) {
         if self.works.awaited == 0 {
             return;
         }

@@ -7,104 +7,29 @@
 
 use std::ffi::c_int;
 
-use selvedge_nic::portals::operation::{Datatype, Operation as Arithmetic};
+use libc::iovec;
+use selvedge_nic::portals::operation::Operation as Arithmetic;
 use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_shm::Mode;
 use selvedge_shm::direct::Told;
+use selvedge_shm::engine::StartError;
+use selvedge_shm::{Mode, Path};
 
-use super::ends::error_of;
-use super::send::{Message, SendEnd, own_entry};
-use super::{
-    Core, FOLLOWED, Kind, Operation, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Side, Ticket, gather,
-    scatter, total,
-};
-use crate::constants::*;
-use crate::ffi::{fi_rma_iov, iovec};
+use crate::bindings::Side;
+use crate::ends::error_of;
+use crate::flags::{ADDR_ANY, EACCES, EAGAIN, EFAULT, EHOSTDOWN, EINVAL, ENOKEY};
+use crate::message::{Message, SendEnd};
+use crate::operation::Operation;
+use crate::pieces::{RemoteRange, gather, scatter, total};
+use crate::ticket::{FOLLOWED, Kind, PORTAL_FETCH, PORTAL_READ, PORTAL_WRITE, REGION_PORTALS, Ticket};
+use crate::transfer::{Atomic, Effect, Note, Pending, Staging, Transfer};
+use crate::transport::Transport;
 
-/// An operation whose packets have not all been answered.
-pub struct Pending {
-    pub ticket: Ticket,
-    left: u32,
-    error: c_int,
-    /// The memory that holds the packets' payload, or takes the replies.
-    staging: Staging,
-    note: Option<Note>,
-}
-
-/// Our memory that an operation uses until it ends.
-#[derive(Default)]
-struct Staging {
-    operands: Option<Box<[u8]>>,
-    results: Option<Results>,
-}
-
-/// Fetched results, and the program's pieces that they are copied to.
-type Results = (Box<[u8]>, Box<[iovec]>);
-
-/// The notification of a write for the target's program (`FI_REMOTE_CQ_DATA`).
-#[derive(Clone, Copy)]
-pub(super) struct Note {
-    pub peer: u32,
-    pub endpoint: u16,
-    pub data: u64,
-    /// The number of bytes written. It travels as match bits.
-    pub bytes: u64,
-}
-
-/// A read or write.
-#[derive(Clone, Copy)]
-pub struct Transfer<'a> {
-    pub write: bool,
-    pub peer: u32,
-    /// The target's endpoint, which gets `data` in a completion.
-    pub endpoint: u16,
-    pub pieces: &'a [iovec],
-    pub remote: &'a [fi_rma_iov],
-    pub data: Option<u64>,
-    pub ticket: Ticket,
-    pub inject: bool,
-}
-
-/// The effect of an atomic on its elements.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Reads them.
-    Read,
-    /// Overwrites them.
-    Write,
-    Compute(Arithmetic),
-    /// Overwrites them if a comparison with the comparand is true, or overwrites the bits that the comparand selects.
-    Swap(Arithmetic),
-}
-
-/// An atomic operation.
-#[derive(Clone, Copy)]
-pub struct Atomic<'a> {
-    pub effect: Effect,
-    pub datatype: Datatype,
-    pub peer: u32,
-    /// The operands. Lengths are in bytes, like all lengths here.
-    pub operands: &'a [iovec],
-    pub comparands: &'a [iovec],
-    pub results: &'a [iovec],
-    pub remote: &'a [fi_rma_iov],
-    pub ticket: Ticket,
-}
-
-impl Transfer<'_> {
-    /// The notification for the target's program, if there is data for it.
-    pub(super) fn note(&self) -> Option<Note> {
-        let (peer, endpoint) = (self.peer, self.endpoint);
-        self.data.map(|data| Note { peer, endpoint, data, bytes: total(self.pieces) as u64 })
-    }
-}
-
-impl Core {
+impl Transport {
     /// Reads or writes. Returns 0 or a negative error.
     pub fn transfer(&mut self, transfer: &Transfer<'_>) -> isize {
         let length = total(transfer.pieces);
-        if length as u64 != transfer.remote.iter().map(|piece| piece.len as u64).sum::<u64>() {
+        if length as u64 != transfer.remote.iter().map(|piece| piece.length as u64).sum::<u64>() {
             return -(EINVAL as isize);
         }
         let note = transfer.note();
@@ -136,7 +61,7 @@ impl Core {
     /// Runs an atomic operation. Returns 0 or a negative error.
     pub fn atomic(&mut self, atomic: &Atomic<'_>) -> isize {
         let size = atomic.datatype.size_bytes();
-        let remote_bytes: usize = atomic.remote.iter().map(|piece| piece.len).sum();
+        let remote_bytes: usize = atomic.remote.iter().map(|piece| piece.length).sum();
         let fetches = !atomic.results.is_empty();
         let wrong = |pieces: &[iovec]| total(pieces) != remote_bytes;
         if remote_bytes == 0
@@ -172,8 +97,8 @@ impl Core {
         let (mut told, mut done) = (0, 0usize);
         'all: for piece in atomic.remote {
             let mut at = 0;
-            while at < piece.len {
-                let bytes = (piece.len - at).min(step);
+            while at < piece.length {
+                let bytes = (piece.length - at).min(step);
                 let side = |start: u64| Memory {
                     start,
                     options: options::MD_EVENT_SEND_DISABLE,
@@ -185,7 +110,7 @@ impl Core {
                     datatype: atomic.datatype as u8,
                     portal: if fetches { PORTAL_FETCH } else { PORTAL_WRITE },
                     match_bits: piece.key,
-                    remote_offset: piece.addr + at as u64,
+                    remote_offset: piece.offset + at as u64,
                     length: bytes as u64,
                     ..Request::default()
                 };
@@ -233,7 +158,7 @@ impl Core {
 
     /// Whether operations may continue after their calls return.
     fn is_slow(&self) -> bool {
-        self.settings.mode == Mode::Host || self.settings.path == selvedge_shm::Path::Bounce || self.any_out_of_reach
+        self.settings.mode == Mode::Host || self.settings.path == Path::Bounce || self.any_out_of_reach
     }
 
     fn begin(&mut self, ticket: Ticket, note: Option<Note>) -> usize {
@@ -264,12 +189,12 @@ impl Core {
         sink: Memory,
         followed: bool,
     ) -> c_int {
-        let Some(peer) = self.peers.get(peer as usize) else { return EINVAL };
+        let Some(peer) = self.peers.get(peer) else { return EINVAL };
         let (target, owner) = (peer.id, peer.owner);
         let initiator = self.interface.id() << 8 | if followed { FOLLOWED } else { 0 };
         let request = Request { ack: ack::FULL, initiator, ..request };
         let command = Command { request, target, user_ptr: number as u64, source, sink };
-        match self.interface.deliver_now(&command, owner, peer.lane()) {
+        match self.interface.deliver_now(&command, owner, peer.ring()) {
             Told::Done(delivery) => self.region_error(&command, owner, delivery.fail),
             Told::Full => EAGAIN,
             Told::Gone => EHOSTDOWN,
@@ -285,7 +210,7 @@ impl Core {
                         if let Operation::Remote(pending) = &mut self.operations[number] {
                             pending.left -= 1;
                         }
-                        if error == selvedge_shm::engine::StartError::Memory { EFAULT } else { EAGAIN }
+                        if error == StartError::Memory { EFAULT } else { EAGAIN }
                     }
                 }
             }
@@ -314,7 +239,7 @@ impl Core {
     }
 
     /// Handles the reply to a packet.
-    pub(super) fn remote_answered(&mut self, number: usize, failed: u8) {
+    pub(crate) fn remote_answered(&mut self, number: usize, failed: u8) {
         let Some(Operation::Remote(pending)) = self.operations.get_mut(number) else { return };
         if failed != fail::OK && pending.error == 0 {
             pending.error = error_of(failed, ENOKEY);
@@ -329,7 +254,7 @@ impl Core {
             return;
         }
         let Operation::Remote(pending) = self.operations.remove(number) else { return };
-        let entry = own_entry(&pending.ticket);
+        let entry = pending.ticket.completion();
         if pending.error != 0 {
             return self.fail(&pending.ticket, Side::Transmit, entry, 0, pending.error);
         }
@@ -363,7 +288,7 @@ impl Core {
     }
 
     /// Sends the notifications again for which there was no room.
-    pub(super) fn tell_again(&mut self) {
+    pub(crate) fn tell_again(&mut self) {
         for _ in 0..self.notes.len() {
             let Some((note, ticket)) = self.notes.pop_front() else { return };
             self.tell(&ticket, note);
@@ -373,19 +298,19 @@ impl Core {
 
 /// Visits the ranges that local and remote pieces have in common. The arguments are the local address, the remote
 /// address, the key, the bytes, and whether more ranges follow. There is at least one visit, even for no bytes.
-fn each_common(pieces: &[iovec], remote: &[fi_rma_iov], mut visit: impl FnMut(u64, u64, u64, u64, bool) -> bool) {
+fn each_common(pieces: &[iovec], remote: &[RemoteRange], mut visit: impl FnMut(u64, u64, u64, u64, bool) -> bool) {
     let (mut here, mut at_here) = (0, 0);
     let mut left = total(pieces);
     for there in remote {
         let mut at = 0;
-        while at < there.len {
+        while at < there.length {
             while here < pieces.len() && at_here == pieces[here].iov_len {
                 (here, at_here) = (here + 1, 0);
             }
             let Some(piece) = pieces.get(here) else { return };
-            let bytes = (piece.iov_len - at_here).min(there.len - at);
+            let bytes = (piece.iov_len - at_here).min(there.length - at);
             left -= bytes;
-            let (from, to) = (piece.iov_base as u64 + at_here as u64, there.addr + at as u64);
+            let (from, to) = (piece.iov_base as u64 + at_here as u64, there.offset + at as u64);
             if !visit(from, to, there.key, bytes as u64, left != 0) || left == 0 {
                 return;
             }
@@ -394,6 +319,6 @@ fn each_common(pieces: &[iovec], remote: &[fi_rma_iov], mut visit: impl FnMut(u6
         }
     }
     if let Some(there) = remote.first() {
-        visit(0, there.addr, there.key, 0, false);
+        visit(0, there.offset, there.key, 0, false);
     }
 }

@@ -9,174 +9,36 @@
 //! 1. Its owner takes the message from a ring and writes the completion to the caller's array ([`super::progress`]),
 //! 2. or to the completion queue, if the array cannot take it.
 //! 3. The sender runs this NIC and fills the receive; an event reports it.
-//! 4. The message was unexpected, and its payload is copied from the overflow buffer ([`Core::meet`]).
-//! 5. The payload waits at the sender, and is fetched ([`Core::fetch`]).
+//! 4. The message was unexpected, and its payload is copied from the overflow buffer ([`Transport::meet`]).
+//! 5. The payload waits at the sender, and is fetched ([`Transport::fetch`]).
 
 use std::ffi::{c_int, c_void};
 
+use libc::iovec;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::append::AppendError;
-use selvedge_nic::portals::{EntrySpec, Event, Posted as Linked, ack, fail, options};
-use selvedge_nic::tables::{Command, Header, Request, Side as Memory, kind};
+use selvedge_nic::portals::{EntrySpec, Posted as Linked, ack, fail, options};
+use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_shm::direct::Told;
 
-use super::send::own_entry;
-use super::{Core, Kind, Operation, PORTAL_TOKEN, Side, Ticket, scatter, total};
+use crate::bindings::{Bindings, Side};
 use crate::completion::Completion;
-use crate::constants::*;
-use crate::endpoint::Endpoint;
-use crate::ffi::{fi_cq_tagged_entry, iovec};
+use crate::flags::*;
+use crate::operation::Operation;
+use crate::pieces::{scatter, total};
+use crate::posted::{Arrived, Fetch, Landing, Multi, Plain, PlainReceive, Posted, Scattered, Wanted};
+use crate::ticket::{Kind, PORTAL_TOKEN, Ticket};
+use crate::transport::Transport;
 
-/// A receive that the program posts.
-#[derive(Clone, Copy)]
-pub struct Wanted<'a> {
-    pub kind: Kind,
-    /// The number of the wanted sender, or None for any.
-    pub source: Option<u64>,
-    pub tag: u64,
-    pub ignore: u64,
-    pub pieces: &'a [iovec],
-    pub ticket: Ticket,
-    /// The buffer takes messages until less room than this is left.
-    pub multi: Option<usize>,
-}
-
-impl Wanted<'_> {
-    /// A match entry for this receive, without memory.
-    #[inline]
-    pub(super) fn entry(&self) -> EntrySpec {
-        receive_entry(self.source, self.tag, self.ignore)
-    }
-}
-
-/// The `user_ptr` of a plain receive: the program's context, and whether a completion is wanted.
-#[derive(Clone, Copy)]
-pub(super) struct PlainReceive(u64);
-
-impl PlainReceive {
-    const MARK: u64 = 1 << 63;
-    const QUIET: u64 = 1 << 62;
-    const CONTEXT_BITS: u32 = 48;
-
-    /// None: the context needs the bits that mark a plain receive.
-    #[inline(always)]
-    pub fn new(context: *mut c_void, wanted: bool) -> Option<PlainReceive> {
-        let context = context as u64;
-        let quiet = if wanted { 0 } else { PlainReceive::QUIET };
-        (context >> PlainReceive::CONTEXT_BITS == 0).then_some(PlainReceive(PlainReceive::MARK | quiet | context))
-    }
-
-    /// Decodes a match entry's `user_ptr`, if it is of a plain receive.
-    #[inline(always)]
-    pub fn of(user_ptr: u64) -> Option<PlainReceive> {
-        let marks = user_ptr >> PlainReceive::CONTEXT_BITS;
-        let is_plain = (marks | PlainReceive::QUIET >> PlainReceive::CONTEXT_BITS)
-            == (PlainReceive::MARK | PlainReceive::QUIET) >> PlainReceive::CONTEXT_BITS;
-        is_plain.then_some(PlainReceive(user_ptr))
-    }
-
-    /// Whether a match entry's `user_ptr` is of a plain receive whose completion is wanted.
-    #[inline(always)]
-    pub fn is_wanted(user_ptr: u64) -> bool {
-        user_ptr >> PlainReceive::CONTEXT_BITS == PlainReceive::MARK >> PlainReceive::CONTEXT_BITS
-    }
-
-    /// The program's context.
-    #[inline(always)]
-    pub fn context(user_ptr: u64) -> *mut c_void {
-        (user_ptr & ((1 << PlainReceive::CONTEXT_BITS) - 1)) as *mut c_void
-    }
-}
-
-/// A posted receive.
-pub struct Posted {
-    pub ticket: Ticket,
-    pub entry: u32,
-    pub kind: Kind,
-    /// The program's pieces, if there are several. The message arrives in `bytes` first.
-    pieces: Option<Box<Scattered>>,
-    /// Set for a receive that takes many messages.
-    multi: Option<Multi>,
-    counted: bool,
-}
-
-/// The buffer of a receive for many messages. The program gets it back when no more messages can come and all payload
-/// has arrived.
-#[derive(Clone, Copy, Default)]
-struct Multi {
-    used_up: bool,
-    /// Messages whose payload is still being fetched.
-    fetching: u32,
-}
-
-/// The pieces of a receive, and one buffer as long as all of them.
-struct Scattered {
-    pieces: Box<[iovec]>,
-    bytes: Box<[u8]>,
-}
-
-/// A message whose payload a packet is fetching.
-pub struct Fetch {
-    pub ticket: Ticket,
-    landing: Landing,
-}
-
-/// A message that has come.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrived {
-    pub tag: u64,
-    pub data: Option<u64>,
-    pub source: u64,
-    /// Its length as sent.
-    pub length: u64,
-    /// The token under which the sender keeps the payload; 0 if it does not.
-    pub(super) token: u32,
-}
-
-impl Arrived {
-    pub(super) fn of(header: &Header) -> Arrived {
-        Arrived {
-            tag: header.match_bits,
-            data: (header.uid & 1 != 0).then_some(header.header_data),
-            source: header.source,
-            length: header.rlength,
-            token: header.token,
-        }
-    }
-
-    pub(super) fn new(tag: u64, data: Option<u64>, source: u64, length: u64) -> Arrived {
-        Arrived { tag, data, source, length, token: 0 }
-    }
-
-    pub(super) fn of_event(event: &Event) -> Arrived {
-        let data = (event.uid & 1 != 0).then_some(event.header_data);
-        Arrived::new(event.match_bits, data, event.initiator, event.rlength)
-    }
-}
-
-/// The memory for a message.
-pub(super) struct Landing {
-    pub message: Arrived,
-    pub kind: Kind,
-    /// The room of the receive.
-    pub room: usize,
-    pub pieces: Box<[iovec]>,
-    /// One buffer, if the program's memory is in several pieces.
-    pub bytes: Option<Box<[u8]>>,
-    pub start: u64,
-    /// The number of the receive for many messages, if this message is part of one.
-    pub multi: Option<usize>,
-}
-
-impl Core {
+impl Transport {
     /// Posts a plain receive, or fills it with an unexpected message that matches. Returns false if nothing has
-    /// happened; [`Core::receive`] then posts it.
+    /// happened; [`Transport::receive`] then posts it.
     #[inline(always)]
     pub fn receive_plainly(&mut self, receive: Plain) -> bool {
         let Some(spec) = receive.entry() else { return false };
         if self.interface.lock().post_to_short_list(receive.portal, &spec).is_some() {
-            self.all_filled = false;
+            self.polling.all_filled = false;
             return true;
         }
         self.receive_behind(receive)
@@ -189,7 +51,7 @@ impl Core {
         let portal = receive.portal;
         let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         match posted {
-            Ok(Linked::Linked(_)) => self.all_filled = false,
+            Ok(Linked::Linked(_)) => self.polling.all_filled = false,
             Ok(Linked::Met(found)) => self.meet_plainly(&receive, found),
             Err(_) => return false,
         }
@@ -197,8 +59,8 @@ impl Core {
     }
 
     fn meet_plainly(&mut self, receive: &Plain, found: u32) {
-        let Some((endpoint, kind)) = self.receiver(receive.portal) else { return };
-        let ticket = Ticket { endpoint, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
+        let Some((bindings, kind)) = self.receiver(receive.portal) else { return };
+        let ticket = Ticket { bindings, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
         let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.length as usize }];
         self.meet(kind, &ticket, &piece, found, None);
         // In virtual time every read polls, so that the events of other messages are read between two of a flood.
@@ -206,7 +68,7 @@ impl Core {
             return;
         }
         // SAFETY: the pointer is null or the queue that an open endpoint is bound to.
-        if let Some(queue) = unsafe { (*endpoint).rx_queue.as_mut() } {
+        if let Some(queue) = unsafe { (*bindings).rx_queue.as_mut() } {
             queue.expect_reading();
         }
     }
@@ -214,12 +76,9 @@ impl Core {
     /// Posts a receive. Returns 0 or a negative error.
     pub fn receive(&mut self, wanted: &Wanted<'_>) -> isize {
         // SAFETY: the ticket of a new receive names an open endpoint.
-        let (index, counter, reports) = unsafe {
-            let endpoint = &*wanted.ticket.endpoint;
-            let counter = endpoint.counter_for(wanted.ticket.flags);
-            let counter = if counter.is_null() { NONE } else { (*counter).reference };
-            (endpoint.index, counter, wanted.ticket.wanted && !endpoint.rx_queue.is_null())
-        };
+        let bindings = unsafe { &*wanted.ticket.bindings };
+        let (index, counter) = (bindings.index, bindings.counter_for(wanted.ticket.flags));
+        let reports = wanted.ticket.wanted && !bindings.rx_queue.is_null();
         let portal = wanted.kind.portal(index);
         let is_plain = counter == NONE && wanted.multi.is_none() && wanted.pieces.len() <= 1;
         let plain = Plain {
@@ -273,7 +132,7 @@ impl Core {
                     multi: None,
                     counted: counter != NONE,
                 }));
-                self.all_filled = false;
+                self.polling.all_filled = false;
                 0
             }
             Ok(Linked::Met(found)) => {
@@ -309,7 +168,7 @@ impl Core {
                     if let Operation::Receive(posted) = &mut self.operations[number] {
                         posted.entry = entry;
                     }
-                    self.all_filled = false;
+                    self.polling.all_filled = false;
                     return 0;
                 }
                 Ok(Linked::Met(found)) => {
@@ -332,7 +191,7 @@ impl Core {
     }
 
     /// Fills a receive with an unexpected message. Returns the bytes that it took.
-    pub(super) fn meet(
+    pub(crate) fn meet(
         &mut self,
         kind: Kind,
         ticket: &Ticket,
@@ -370,7 +229,7 @@ impl Core {
     }
 
     /// Fetches a message's payload from its sender.
-    pub(super) fn fetch(&mut self, ticket: Ticket, landing: Landing) {
+    pub(crate) fn fetch(&mut self, ticket: Ticket, landing: Landing) {
         let length = landing.message.length.min(landing.room as u64);
         let (token, target) = (landing.message.token, landing.message.source >> 8);
         let start = landing.start;
@@ -406,7 +265,7 @@ impl Core {
     }
 
     /// Ends the fetch of a payload, with success or failure.
-    pub(super) fn fetched(&mut self, number: usize, failed: u8) {
+    pub(crate) fn fetched(&mut self, number: usize, failed: u8) {
         let Some(Operation::Fetch(fetch)) = self.operations.try_remove(number) else { return };
         let Fetch { ticket, landing } = *fetch;
         let error = match failed {
@@ -432,7 +291,7 @@ impl Core {
 
     /// Ends a receive: the message has arrived, or `error` says why not.
     #[inline]
-    pub(super) fn arrived(
+    pub(crate) fn arrived(
         &self,
         kind: Kind,
         ticket: &Ticket,
@@ -443,11 +302,11 @@ impl Core {
         count: bool,
     ) {
         let taken = (message.length as usize).min(room);
-        let entry = fi_cq_tagged_entry {
-            op_context: ticket.context,
+        let entry = Completion {
+            context: ticket.context,
             flags: ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
-            len: taken,
-            buf: start as *mut c_void,
+            length: taken,
+            buffer: start as *mut c_void,
             data: message.data.unwrap_or(0),
             tag: if kind == Kind::Tagged { message.tag } else { 0 },
         };
@@ -461,8 +320,8 @@ impl Core {
             return self.fail(ticket, Side::Receive, entry, truncated, error);
         }
         // SAFETY: a receive that has not ended names an open endpoint.
-        let names = unsafe { (*ticket.endpoint).names_sources };
-        let source = if names { self.source_name(message.source) } else { ADDR_ANY };
+        let names = unsafe { (*ticket.bindings).names_sources };
+        let source = if names { self.peers.source_name(message.source) } else { ADDR_ANY };
         if count {
             self.complete(ticket, Side::Receive, entry, source);
         } else {
@@ -472,7 +331,7 @@ impl Core {
 
     /// A posted receive was filled, by its sender or from a ring.
     #[inline]
-    pub(super) fn receive_filled(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
+    pub(crate) fn receive_filled(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
         let Some(Operation::Receive(posted)) = self.operations.get(number) else { return };
         if posted.multi.is_some() {
             let ticket = posted.ticket;
@@ -492,7 +351,7 @@ impl Core {
     }
 
     /// Ends a plain receive.
-    pub(super) fn plain_arrived(
+    pub(crate) fn plain_arrived(
         &self,
         portal: u32,
         PlainReceive(user_ptr): PlainReceive,
@@ -501,9 +360,9 @@ impl Core {
         start: u64,
         error: c_int,
     ) {
-        let Some((endpoint, kind)) = self.receiver(portal) else { return };
+        let Some((bindings, kind)) = self.receiver(portal) else { return };
         let ticket = Ticket {
-            endpoint,
+            bindings,
             context: PlainReceive::context(user_ptr),
             flags: RECV | kind.flag(),
             wanted: PlainReceive::is_wanted(user_ptr),
@@ -513,7 +372,7 @@ impl Core {
 
     /// The same for a message from a ring: its receive takes one message and has no counter.
     #[inline(always)]
-    pub(super) fn receive_taken(&mut self, number: usize, message: &Arrived, start: u64, room: usize) {
+    pub(crate) fn receive_taken(&mut self, number: usize, message: &Arrived, start: u64, room: usize) {
         let plain = matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.pieces.is_none());
         if !plain || message.length > room as u64 {
             return self.receive_filled(number, message, start, room, 0);
@@ -522,20 +381,20 @@ impl Core {
         let ticket = &posted.ticket;
         // SAFETY: the endpoint is open, and it is bound to this queue.
         unsafe {
-            let endpoint = &*ticket.endpoint;
-            if !ticket.wanted || endpoint.rx_queue.is_null() {
+            let bindings = &*ticket.bindings;
+            if !ticket.wanted || bindings.rx_queue.is_null() {
                 return;
             }
-            let entry = fi_cq_tagged_entry {
-                op_context: ticket.context,
+            let entry = Completion {
+                context: ticket.context,
                 flags: ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
-                len: message.length as usize,
-                buf: start as *mut c_void,
+                length: message.length as usize,
+                buffer: start as *mut c_void,
                 data: message.data.unwrap_or(0),
                 tag: if posted.kind == Kind::Tagged { message.tag } else { 0 },
             };
-            let source = if endpoint.names_sources { self.source_name(message.source) } else { ADDR_ANY };
-            (*endpoint.rx_queue).push(Completion { entry, source });
+            let source = if bindings.names_sources { self.peers.source_name(message.source) } else { ADDR_ANY };
+            (*bindings.rx_queue).push(entry, source);
         }
     }
 
@@ -548,13 +407,13 @@ impl Core {
     }
 
     /// Whether an operation is a receive for many messages.
-    pub(super) fn is_multi(&self, number: usize) -> bool {
+    pub(crate) fn is_multi(&self, number: usize) -> bool {
         matches!(self.operations.get(number), Some(Operation::Receive(posted)) if posted.multi.is_some())
     }
 
     /// This message uses up a receive for many messages. Its completion says so, unless other payload is still being
     /// fetched.
-    pub(super) fn filled_up(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
+    pub(crate) fn filled_up(&mut self, number: usize, message: &Arrived, start: u64, room: usize, error: c_int) {
         let is_alone = self.multi(number).is_some_and(|multi| multi.fetching == 0);
         if let (true, Some(Operation::Receive(posted))) = (is_alone, self.operations.get_mut(number)) {
             posted.ticket.flags |= MULTI_RECV;
@@ -567,7 +426,7 @@ impl Core {
     }
 
     /// Marks a receive for many messages as used up.
-    pub(super) fn receive_used_up(&mut self, number: usize) {
+    pub(crate) fn receive_used_up(&mut self, number: usize) {
         if let Some(multi) = self.multi(number) {
             multi.used_up = true;
         }
@@ -580,25 +439,25 @@ impl Core {
             return;
         }
         let Operation::Receive(posted) = self.operations.remove(number) else { return };
-        let entry = fi_cq_tagged_entry { op_context: posted.ticket.context, flags: MULTI_RECV, ..Default::default() };
+        let entry = Completion { context: posted.ticket.context, flags: MULTI_RECV, ..Completion::default() };
         self.complete_uncounted(&posted.ticket, Side::Receive, entry, ADDR_ANY);
     }
 
     /// Cancels the operation with this context, which then ends with an error. Returns whether there was one.
-    pub fn cancel(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> bool {
+    pub fn cancel(&mut self, bindings: *mut Bindings, context: *mut c_void) -> bool {
         // A message that has already come makes a completion first; it cannot be cancelled.
         self.progress();
-        if let Some(ticket) = self.cancel_plain(endpoint, context) {
-            let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
+        if let Some(ticket) = self.cancel_plain(bindings, context) {
+            let entry = Completion { context: context, flags: ticket.flags, ..Completion::default() };
             self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
             return true;
         }
-        if let Some(ticket) = self.cancel_kept(endpoint, context) {
-            self.fail(&ticket, Side::Transmit, own_entry(&ticket), 0, ECANCELED);
+        if let Some(ticket) = self.cancel_kept(bindings, context) {
+            self.fail(&ticket, Side::Transmit, ticket.completion(), 0, ECANCELED);
             return true;
         }
         let found = self.operations.iter().find_map(|(number, operation)| match operation {
-            Operation::Receive(posted) if posted.ticket.endpoint == endpoint && posted.ticket.context == context => {
+            Operation::Receive(posted) if posted.ticket.bindings == bindings && posted.ticket.context == context => {
                 Some((number, posted.entry, posted.ticket))
             }
             _ => None,
@@ -609,92 +468,24 @@ impl Core {
             return false;
         }
         self.operations.remove(number);
-        let entry = fi_cq_tagged_entry { op_context: context, flags: ticket.flags, ..Default::default() };
+        let entry = Completion { context: context, flags: ticket.flags, ..Completion::default() };
         self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
         true
     }
 
     /// Unlinks the plain receive with this context.
-    fn cancel_plain(&mut self, endpoint: *mut Endpoint, context: *mut c_void) -> Option<Ticket> {
+    fn cancel_plain(&mut self, bindings: *mut Bindings, context: *mut c_void) -> Option<Ticket> {
         // SAFETY: the endpoint that the program cancels on is open.
-        let index = unsafe { (*endpoint).index };
+        let index = unsafe { (*bindings).index };
         let mut nic = self.interface.lock();
         for kind in [Kind::Tagged, Kind::Plain] {
             for wanted in [true, false] {
                 let PlainReceive(user_ptr) = PlainReceive::new(context, wanted)?;
                 if nic.unlink_by_user_ptr(kind.portal(index), user_ptr) {
-                    return Some(Ticket { endpoint, context, flags: RECV | kind.flag(), wanted });
+                    return Some(Ticket { bindings, context, flags: RECV | kind.flag(), wanted });
                 }
             }
         }
         None
-    }
-}
-
-/// A plain receive that the program posts.
-#[derive(Clone, Copy)]
-pub struct Plain {
-    pub portal: u32,
-    /// The number of the wanted sender, or None for any.
-    pub source: Option<u64>,
-    pub tag: u64,
-    pub ignore: u64,
-    pub start: u64,
-    pub length: u64,
-    pub context: *mut c_void,
-    pub wanted: bool,
-}
-
-impl Plain {
-    /// The match entry of the receive. None: its context needs the bits that mark a plain receive.
-    #[inline(always)]
-    fn entry(&self) -> Option<EntrySpec> {
-        let PlainReceive(user_ptr) = PlainReceive::new(self.context, self.wanted)?;
-        Some(EntrySpec {
-            options: options::OP_PUT | options::USE_ONCE | options::EVENT_LINK_DISABLE | options::EVENT_UNLINK_DISABLE,
-            start: self.start,
-            length: self.length,
-            user_ptr,
-            ..receive_entry(self.source, self.tag, self.ignore)
-        })
-    }
-}
-
-/// A match entry for a source and a tag, without memory. The caller adds the memory and the events that it wants.
-#[inline(always)]
-fn receive_entry(source: Option<u64>, tag: u64, ignore: u64) -> EntrySpec {
-    EntrySpec {
-        options: options::OP_PUT,
-        start: 0,
-        length: u64::MAX,
-        iov: NONE,
-        iov_count: 0,
-        match_bits: tag,
-        ignore_bits: ignore,
-        source: source.unwrap_or(0),
-        source_ignore: if source.is_some() { 0 } else { u64::MAX },
-        min_free: 0,
-        user_ptr: 0,
-        counter: NONE,
-        uid: u32::MAX,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plain_receive_keeps_its_context() {
-        for (context, wanted) in [(0usize, true), (0, false), (0x7fff_1234_5678, true), ((1 << 48) - 1, false)] {
-            let PlainReceive(user_ptr) = PlainReceive::new(context as *mut c_void, wanted).expect("it has room");
-            assert!(PlainReceive::of(user_ptr).is_some());
-            assert_eq!(PlainReceive::context(user_ptr) as usize, context);
-            assert_eq!(PlainReceive::is_wanted(user_ptr), wanted);
-        }
-        assert!(PlainReceive::new((1usize << 48) as *mut c_void, true).is_none());
-        for other in [0, 7, u64::from(u32::MAX), u64::MAX] {
-            assert!(PlainReceive::of(other).is_none() && !PlainReceive::is_wanted(other));
-        }
     }
 }

@@ -5,11 +5,13 @@
 //! place. When the last message of a full buffer has been taken, the buffer is spare. Spare buffers are linked again
 //! before new ones are made. Large messages leave no payload here.
 
+use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_shm::rings;
 
-use super::{Core, Operation};
+use crate::operation::{Buffer, Operation};
+use crate::transport::Transport;
 
 /// Bytes of one buffer.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -18,16 +20,7 @@ const LINKED: usize = 2;
 /// Most spare buffers of a portal table entry.
 const SPARE: usize = 2;
 
-/// A buffer.
-pub struct Buffer {
-    pub portal: u32,
-    bytes: Box<[std::mem::MaybeUninit<u8>]>,
-    /// Set while it is linked or holds messages.
-    pub entry: Option<u32>,
-    linked: bool,
-}
-
-impl Core {
+impl Transport {
     /// The buffers of a portal table entry for which `holds` is true.
     fn buffers(&self, portal: u32, holds: impl Fn(&Buffer) -> bool) -> impl Iterator<Item = usize> {
         self.operations.iter().filter_map(move |(number, operation)| match operation {
@@ -37,7 +30,7 @@ impl Core {
     }
 
     /// Links buffers until a portal table entry has enough of them.
-    pub(super) fn fill_pool(&mut self, portal: u32) {
+    pub(crate) fn fill_pool(&mut self, portal: u32) {
         let linked = self.buffers(portal, |buffer| buffer.linked).count();
         for _ in linked..LINKED {
             let spare = self.buffers(portal, |buffer| buffer.entry.is_none()).next();
@@ -75,7 +68,7 @@ impl Core {
             uid: u32::MAX,
         };
         let portal = buffer.portal;
-        let linked = self.interface.lock().append(&mut selvedge_nic::NoMemory, portal, list::OVERFLOW, &spec);
+        let linked = self.interface.lock().append(&mut NoMemory, portal, list::OVERFLOW, &spec);
         let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return false };
         buffer.entry = linked.ok();
         buffer.linked = buffer.entry.is_some();
@@ -83,7 +76,7 @@ impl Core {
     }
 
     /// The NIC has unlinked a buffer: it is full.
-    pub(super) fn buffer_is_full(&mut self, number: usize) {
+    pub(crate) fn buffer_is_full(&mut self, number: usize) {
         let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return };
         buffer.linked = false;
         let portal = buffer.portal;
@@ -91,7 +84,7 @@ impl Core {
     }
 
     /// All messages of a full buffer have been taken.
-    pub(super) fn buffer_is_free(&mut self, number: usize) {
+    pub(crate) fn buffer_is_free(&mut self, number: usize) {
         let Some(Operation::Buffer(buffer)) = self.operations.get_mut(number) else { return };
         buffer.entry = None;
         let portal = buffer.portal;

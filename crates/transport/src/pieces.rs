@@ -1,7 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Memory in several pieces.
 
-use crate::ffi::iovec;
+use libc::iovec;
+
+/// A range of a peer's registered memory. It has the layout of libfabric's `fi_rma_iov`.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct RemoteRange {
+    /// Offset into the region.
+    pub offset: u64,
+    pub length: usize,
+    pub key: u64,
+}
 
 /// The number of bytes in all pieces.
 #[inline]

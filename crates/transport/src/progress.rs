@@ -15,50 +15,26 @@ use selvedge_shm::direct::{ring_has_data, ring_request, ring_source};
 use selvedge_shm::os::{lines, ranks};
 use selvedge_shm::rings::{PolledHeader, Reader, RingMessage, Rings};
 
-use super::answer::{LOOKS_MAX, Outcome};
-use super::receive::{Arrived, PlainReceive};
-use super::{Core, ENDPOINT_PORTALS, KINDS, Kind, Operation, Rest, Side, Ticket};
-use crate::completion::{CompletionQueue, Reading};
-use crate::constants::*;
-use crate::endpoint::Endpoint;
-use crate::ffi::fi_cq_tagged_entry;
-use crate::warn_line;
+use crate::bindings::{Bindings, Side};
+use crate::completion::{Completion, CompletionQueue, Reading};
+use crate::flags::{EFAULT, RECV, REMOTE_CQ_DATA, REMOTE_WRITE, RMA};
+use crate::operation::Operation;
+use crate::polling::{LOOKS_MAX, Outcome, Rest};
+use crate::posted::{Arrived, Filled, PlainReceive};
+use crate::ticket::{ENDPOINT_PORTALS, KINDS, Kind, Ticket};
+use crate::transport::Transport;
 
 /// Most messages taken from one ring before other rings follow.
 const BATCH: u64 = 32;
-/// Polls that find nothing before the thread first yields its core.
-const LOOKS_BEFORE_YIELD: u32 = 400;
-/// Polls that find nothing between two such yields.
-pub(super) const LOOKS_BETWEEN_YIELDS: u32 = 64;
-/// The same if every rank has its own core and one thread. A thread that wants this core is then most likely a foreign
-/// one. If a rank yields to it, the rank loses a time slice of the scheduler (3 ms), and its peer, which waits for it,
-/// then yields, too.
-const LOOKS_BETWEEN_YIELDS_ALONE: u32 = 8192;
-/// A program that polls twice and finds nothing most likely waits for a message. So many of its next calls then linger:
-/// each polls [`LOOKS_MAX`] times, some 130 ns.
-const LINGERING_CALLS: u32 = 16;
 /// Calls linger only if there are no more rings than this. A poll of more rings takes that long by itself.
-const LINGERING_LANES: u32 = 3;
-/// Polls that find nothing between two checks for processes that have ended.
-const LOOKS_PER_TICK: u32 = 4096;
-
+const LINGERING_RINGS: u32 = 3;
 /// Most passes over the ring from this process to itself. They more than empty a full ring.
 const TURNS_OF_OWN: u32 = 16;
 /// Most passes over one ring before other rings follow.
 const TRIES: usize = 64;
 
 /// Rounds that find messages in rings before a poll of everything else.
-const LANES_BEFORE_REST: u32 = 8;
-
-/// A receive that a message from a ring has filled, and that still needs its completion.
-pub(super) struct Filled {
-    /// The `user_ptr` of its match entry.
-    user_ptr: u64,
-    portal: u32,
-    message: Arrived,
-    start: u64,
-    room: usize,
-}
+const RINGS_BEFORE_REST: u32 = 8;
 
 /// The memory of a message in a ring: its bytes there, and the owner's own. The message is `LONG` or fits into its
 /// slot.
@@ -83,8 +59,8 @@ impl<const LONG: bool> Bus for FromRing<'_, LONG> {
 
 /// Whether there are rings in this set, and so few that polling all of them takes no time.
 #[inline(always)]
-fn is_few(lanes: u64) -> bool {
-    lanes != 0 && lanes.count_ones() <= LINGERING_LANES
+fn is_few(rings: u64) -> bool {
+    rings != 0 && rings.count_ones() <= LINGERING_RINGS
 }
 
 /// Turns a message of a ring into a put request.
@@ -104,19 +80,19 @@ fn ring_put(message: &RingMessage, sender: u64) -> Put {
 
 /// The next message of a ring; None if it is empty or closed.
 #[inline(always)]
-fn next_message(lanes: &Rings, lane: usize, reader: &Reader<'_>) -> Option<RingMessage> {
+fn next_message(rings: &Rings, ring: usize, reader: &Reader<'_>) -> Option<RingMessage> {
     reader.poll().unwrap_or_else(|_| {
-        cut_off(lanes, lane);
+        cut_off(rings, ring);
         None
     })
 }
 
 /// Closes the ring of a sender.
 #[cold]
-fn cut_off(lanes: &Rings, lane: usize) {
-    let sender = lanes.sender(lane);
-    warn_line!("process {sender} left something in its lane that is not a message: it is cut off");
-    lanes.close(lane);
+fn cut_off(rings: &Rings, ring: usize) {
+    let sender = rings.sender(ring);
+    log::warn!("the ring of process {sender} contains data that is not a message; the ring is closed");
+    rings.close(ring);
 }
 
 /// What to do after some messages of a ring were taken.
@@ -128,7 +104,7 @@ enum Next {
     Again,
 }
 
-impl Core {
+impl Transport {
     /// Polls and handles what has come.
     #[inline]
     pub fn progress(&mut self) {
@@ -138,112 +114,90 @@ impl Core {
     /// Polls for a program that reads completions and has none yet. This may linger for a message.
     #[inline(always)]
     pub fn progress_into(&mut self, reading: &mut Reading) {
-        let is_first = std::mem::take(&mut self.sent);
-        if self.all_filled && self.asks_for_more_than_it_posted(is_first) {
+        let is_first = std::mem::take(&mut self.polling.sent);
+        if self.polling.skips(is_first) {
             return self.rest();
         }
         let (mut came, others) = self.take_own_first(reading);
-        let wait = if is_first { self.first_look() } else { 0 };
+        let wait = if is_first { self.polling.first_look() } else { 0 };
         if wait != 0 && !came && is_few(others) {
             came = self.await_answer(wait, others, reading);
         } else {
-            came |= self.take_lanes(others, reading);
-            if !came && self.idle.wrapping_sub(1) < LINGERING_CALLS {
+            came |= self.take_rings(others, reading);
+            if !came && self.polling.lingers() {
                 came = self.linger(others, reading);
             }
         }
-        self.end_of_lanes(came);
+        self.end_of_rings(came);
     }
 
     /// Polls for a program that already has some completions. This never lingers.
     #[inline(never)]
     pub fn glance_into(&mut self, reading: &mut Reading) {
         let (mut came, others) = self.take_own_first(reading);
-        came |= self.take_lanes(others, reading);
-        self.end_of_lanes(came);
+        came |= self.take_rings(others, reading);
+        self.end_of_rings(came);
     }
 
     /// Takes the messages that this process sent to itself. Returns whether there were any, and the other rings.
     #[inline(always)]
     fn take_own_first(&mut self, reading: &mut Reading) -> (bool, u64) {
-        let claimed = self.lanes.claimed();
-        let came = claimed & self.own_lane != 0 && self.take_own(reading);
-        (came, claimed & !self.own_lane)
+        let claimed = self.interface.rings().claimed();
+        let came = claimed & self.own_ring != 0 && self.take_own(reading);
+        (came, claimed & !self.own_ring)
     }
 
     #[inline(always)]
-    fn end_of_lanes(&mut self, came: bool) {
+    fn end_of_rings(&mut self, came: bool) {
         if came {
-            self.idle = 0;
-            self.awaits = false;
-            self.round = self.round.wrapping_add(1);
-            if self.round % LANES_BEFORE_REST != 0 {
+            self.polling.has_found();
+            if self.polling.round % RINGS_BEFORE_REST != 0 {
                 return;
             }
         }
         self.rest();
     }
 
-    /// The first poll after a send: returns how long to wait before it, in polls. It resets the count of polls that
-    /// found nothing.
-    #[inline(always)]
-    fn first_look(&mut self) -> u32 {
-        self.idle = 0;
-        self.awaits = true;
-        self.answers.wait()
-    }
-
-    /// Many programs read completions until there are none. If the last receive was just filled, and the program has
-    /// neither posted another nor sent anything, it cannot expect a message yet. The poll is then skipped, so that the
-    /// cache line of the next message stays with its sender.
-    #[inline(always)]
-    fn asks_for_more_than_it_posted(&mut self, is_first: bool) -> bool {
-        self.all_filled = false;
-        !is_first
-    }
-
     /// The program read completions that were there already. Its next poll that finds nothing counts as the first.
     #[inline(always)]
     pub fn has_given(&mut self) {
-        self.idle = 0;
+        self.polling.start_over();
     }
 
     /// The first poll for a reply that always takes about the same time. It comes when the reply has most likely been
     /// written.
     #[inline(never)]
-    fn await_answer(&mut self, wait: u32, lanes: u64, reading: &mut Reading) -> bool {
+    fn await_answer(&mut self, wait: u32, rings: u64, reading: &mut Reading) -> bool {
         for _ in 0..wait {
             lines::a_moment();
         }
-        self.answers.found = Outcome::WasThere;
-        if self.take_lanes(lanes, reading) {
+        self.polling.replies.found = Outcome::WasThere;
+        if self.take_rings(rings, reading) {
             return true;
         }
-        let found = self.look_for(lanes, LOOKS_MAX - wait, reading);
-        self.answers.found = Outcome::of_later_looks(found);
+        let found = self.look_for(rings, LOOKS_MAX - wait, reading);
+        self.polling.replies.found = Outcome::of_later_looks(found);
         found
     }
 
     /// Polls the rings of others some more times for a program that waits. Separate calls poll only every 50 to 150 ns
     /// and see a message half of that too late on average, so the polls of one call follow each other closely.
     #[inline(never)]
-    fn linger(&mut self, lanes: u64, reading: &mut Reading) -> bool {
-        if !is_few(lanes) {
+    fn linger(&mut self, rings: u64, reading: &mut Reading) -> bool {
+        if !is_few(rings) {
             return false;
         }
-        let found = self.look_for(lanes, LOOKS_MAX, reading);
-        if self.idle == 1 && self.awaits {
-            self.answers.found = Outcome::of_later_looks(found);
-        }
+        let found = self.look_for(rings, LOOKS_MAX, reading);
+        self.polling.has_lingered(found);
         found
     }
 
     /// Polls rings up to so many times, until one has a message.
     #[inline(always)]
-    fn look_for(&mut self, lanes: u64, looks: u32, reading: &mut Reading) -> bool {
+    fn look_for(&mut self, rings: u64, looks: u32, reading: &mut Reading) -> bool {
         (0..looks).any(|_| {
             lines::a_moment();
-            self.take_lanes(lanes, reading)
+            self.take_rings(rings, reading)
         })
     }
 
@@ -251,29 +205,29 @@ impl Core {
     /// later actions. MPICH's accumulates to its own window are such messages, and mpi4py's locks rely on that order.
     #[inline(never)]
     fn take_own(&mut self, reading: &mut Reading) -> bool {
-        let lane = self.own_lane.trailing_zeros() as usize;
-        (0..TURNS_OF_OWN).take_while(|_| self.take_lane(lane, reading)).count() != 0
+        let ring = self.own_ring.trailing_zeros() as usize;
+        (0..TURNS_OF_OWN).take_while(|_| self.take_ring(ring, reading)).count() != 0
     }
 
     /// Takes the messages of each of these rings. Returns whether there were any.
     #[inline(always)]
-    fn take_lanes(&mut self, mut left: u64, reading: &mut Reading) -> bool {
+    fn take_rings(&mut self, mut left: u64, reading: &mut Reading) -> bool {
         let mut came = false;
         while left != 0 {
-            let lane = left.trailing_zeros() as usize;
+            let ring = left.trailing_zeros() as usize;
             left &= left - 1;
-            came |= self.take_lane(lane, reading);
+            came |= self.take_ring(ring, reading);
         }
         came
     }
 
     /// Takes the messages of one ring, up to the limit of one go. Returns whether there were any.
     #[inline(always)]
-    fn take_lane(&mut self, lane: usize, reading: &mut Reading) -> bool {
-        let Some(seen) = self.lanes.poll(lane) else { return false };
-        match self.take_some(lane, seen, reading) {
+    fn take_ring(&mut self, ring: usize, reading: &mut Reading) -> bool {
+        let Some(seen) = self.interface.rings().poll(ring) else { return false };
+        match self.take_some(ring, seen, reading) {
             Next::Rest => {}
-            Next::Again => self.take_more(lane, reading),
+            Next::Again => self.take_more(ring, reading),
         }
         true
     }
@@ -291,8 +245,7 @@ impl Core {
 
     #[inline(always)]
     fn found_nothing(&mut self) {
-        self.idle += 1;
-        if self.idle >= LOOKS_BEFORE_YIELD {
+        if self.polling.found_nothing() {
             self.idle_long();
         }
     }
@@ -301,7 +254,7 @@ impl Core {
     fn rest_slow(&mut self) {
         if self.watches[0].has_event() || self.watches[1].has_event() {
             self.take_events();
-            self.idle = 0;
+            self.polling.start_over();
         }
         self.interface.progress();
         if self.flows.keep_any() {
@@ -321,21 +274,21 @@ impl Core {
 
     /// Sets how long to linger and when to yield, by whether other threads may call, too.
     pub fn wait_beside_threads(&mut self, beside: bool) {
-        let alone = !beside && ranks::have_cores() == Some(true);
-        self.looks_between_yields = if alone { LOOKS_BETWEEN_YIELDS_ALONE } else { LOOKS_BETWEEN_YIELDS };
+        self.polling.set_alone(!beside && ranks::have_cores() == Some(true));
     }
 
     #[cold]
     fn idle_long(&mut self) {
-        if self.idle % self.looks_between_yields == 0 {
+        let (yields, ticks) = self.polling.idle_long();
+        if yields {
             self.rest = Rest::Yield;
         }
-        if self.idle % LOOKS_PER_TICK == 0 {
+        if ticks {
             self.interface.tick();
             self.fail_lost_sends();
             self.fail_lost_works();
             let _nic = self.interface.lock();
-            self.lanes.clear_dead();
+            self.interface.rings().clear_dead();
         }
     }
 
@@ -359,7 +312,7 @@ impl Core {
             if self.watches[0].has_event() {
                 self.take_events();
             }
-            let Some(first) = self.lanes.poll(ring) else { return };
+            let Some(first) = self.interface.rings().poll(ring) else { return };
             if self.take_some(ring, first, reading) == Next::Rest {
                 return;
             }
@@ -368,7 +321,7 @@ impl Core {
 
     /// Takes messages for one endpoint that fill plain receives, and writes their completions to the caller's array. It
     /// goes on while each message is `LONG` (longer than a slot), or while none is. Other messages are left to
-    /// [`Core::take_any`].
+    /// [`Transport::take_any`].
     #[inline(never)]
     fn take_direct<const WHOLE: bool, const LONG: bool>(
         &mut self,
@@ -377,22 +330,23 @@ impl Core {
         reading: &mut Reading,
     ) -> Next {
         if LONG {
-            self.lanes.prefetch(ring, first);
+            self.interface.rings().prefetch(ring, first);
         }
         let portal = first.portal();
-        let Some((endpoint, kind)) = self.receiver(portal.into()) else { return self.take_any(ring) };
+        let Some((bindings, kind)) = self.receiver(portal.into()) else { return self.take_any(ring) };
         // SAFETY: the pointer is null or the queue that an open endpoint is bound to. The array has room for whole
         // entries if `WHOLE`.
-        let written = unsafe { CompletionQueue::writes_next::<WHOLE>((*endpoint).rx_queue, reading) };
+        let written = unsafe { CompletionQueue::writes_next::<WHOLE>((*bindings).rx_queue, reading) };
         let Some(mut written) = written else { return self.take_any(ring) };
-        let Core { interface, lanes, watches, .. } = self;
+        let Transport { interface, watches, .. } = self;
+        let rings = interface.rings();
         let mut nic = interface.lock();
         if watches[0].has_event() {
             return Next::Again;
         }
-        let Some(mut reader) = lanes.reader_from(ring, first) else { return Next::Again };
+        let Some(mut reader) = rings.reader_from(ring, first) else { return Next::Again };
         let Some(mut head) = nic.head(portal.into()) else { return Next::Rest };
-        let sender = lanes.sender(ring);
+        let sender = rings.sender(ring);
         let most = (reading.left() as u64).min(head.posted_count().into()).min(BATCH);
         let mut bytes = 0;
         reader.dequeue_run::<LONG>(portal, most, |message| {
@@ -404,11 +358,11 @@ impl Core {
             let Some(receive) = head.take_receive(&mut bus, &put, fits) else { return false };
             // SAFETY: `writes_next` and the loop's bound leave room for one more completion.
             unsafe {
-                written.write(&fi_cq_tagged_entry {
-                    op_context: PlainReceive::context(receive.user_ptr),
+                written.write(&Completion {
+                    context: PlainReceive::context(receive.user_ptr),
                     flags: RECV | kind.flag() | if ring_has_data(envelope) { REMOTE_CQ_DATA } else { 0 },
-                    len: *length,
-                    buf: receive.start as *mut c_void,
+                    length: *length,
+                    buffer: receive.start as *mut c_void,
                     data: envelope.header_data,
                     tag: if kind == Kind::Tagged { envelope.match_bits } else { 0 },
                 });
@@ -421,7 +375,7 @@ impl Core {
         nic.signals.registers.count_taken(taken, bytes as u64);
         nic.signals.registers.add(Register::ListSteps, taken);
         // While no receive waits, the cache line of the next message is left to its sender.
-        self.all_filled = nic.posted_count(portal.into()) == 0;
+        self.polling.all_filled = nic.posted_count(portal.into()) == 0;
         drop(nic);
         match taken {
             0 => self.take_any(ring),
@@ -431,7 +385,7 @@ impl Core {
 
     /// The endpoint and the kind of messages that a portal table entry is for.
     #[inline(always)]
-    pub(super) fn receiver(&self, portal: u32) -> Option<(*mut Endpoint, Kind)> {
+    pub(crate) fn receiver(&self, portal: u32) -> Option<(*mut Bindings, Kind)> {
         let index = portal.wrapping_sub(ENDPOINT_PORTALS);
         let kind = match index % KINDS {
             0 => Kind::Tagged,
@@ -445,19 +399,20 @@ impl Core {
     /// Takes messages of every kind out of a ring, with completions for any queue.
     #[inline(never)]
     fn take_any(&mut self, ring: usize) -> Next {
-        let Core { interface, lanes, watches, filled, .. } = self;
+        let Transport { interface, watches, filled, .. } = self;
+        let rings = interface.rings();
         let (mut delivered, mut fired) = (false, false);
         {
             let mut nic = interface.lock();
             if watches[0].has_event() {
                 return Next::Again;
             }
-            let sender = lanes.sender(ring);
-            let mut reader = lanes.reader(ring);
+            let sender = rings.sender(ring);
+            let mut reader = rings.reader(ring);
             let mut bytes = 0;
             let mut matched = 0;
             for _ in 0..BATCH {
-                let Some(message) = next_message(lanes, ring, &reader) else { break };
+                let Some(message) = next_message(rings, ring, &reader) else { break };
                 let put = ring_put(&message, sender);
                 let mut bus = FromRing::<true> { interface, message: &message };
                 match nic.take_receive(&mut bus, &put) {
@@ -516,7 +471,7 @@ impl Core {
 
     /// Reads the NIC's event queues.
     #[inline(never)]
-    pub(super) fn take_events(&mut self) {
+    pub(crate) fn take_events(&mut self) {
         for queue in [self.own_queue, self.queue] {
             let mut next = None;
             loop {
@@ -584,10 +539,10 @@ impl Core {
             return;
         }
         let flags = RMA | REMOTE_WRITE | REMOTE_CQ_DATA;
-        let ticket = Ticket { endpoint, context: std::ptr::null_mut(), flags: 0, wanted: true };
-        let (data, len) = (event.header_data, event.match_bits as usize);
-        let entry = fi_cq_tagged_entry { flags, data, len, ..Default::default() };
-        self.complete_uncounted(&ticket, Side::Receive, entry, self.source_name(event.initiator));
+        let ticket = Ticket { bindings: endpoint, context: std::ptr::null_mut(), flags: 0, wanted: true };
+        let (data, length) = (event.header_data, event.match_bits as usize);
+        let entry = Completion { flags, data, length, ..Completion::default() };
+        self.complete_uncounted(&ticket, Side::Receive, entry, self.peers.source_name(event.initiator));
     }
 
     /// Handles the event of a sender that has put its message into a receive.

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Completion queues. They grow as needed and drop nothing.
+//!
+//! Errors have their own queue. While it holds an error, a read returns the completions that came before the error, and
+//! then reports that there is one.
+
+use std::collections::VecDeque;
+use std::ffi::{c_int, c_void};
+use std::mem::offset_of;
+
+use crate::flags::ADDR_ANY;
+
+/// A completion as programs read it. libfabric's largest format has this layout, and its other formats are prefixes of
+/// it, so a read copies the first bytes.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Completion {
+    pub context: *mut c_void,
+    pub flags: u64,
+    /// Bytes that the operation moved.
+    pub length: usize,
+    pub buffer: *mut c_void,
+    /// The sender's data, if the flags have REMOTE_CQ_DATA.
+    pub data: u64,
+    pub tag: u64,
+}
+
+impl Default for Completion {
+    fn default() -> Completion {
+        let (context, buffer) = (std::ptr::null_mut(), std::ptr::null_mut());
+        Completion { context, flags: 0, length: 0, buffer, data: 0, tag: 0 }
+    }
+}
+
+/// A completion in a queue.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Queued {
+    completion: Completion,
+    /// The sender, if the program wants it.
+    source: u64,
+}
+
+/// A read in progress: the array for new completions.
+#[derive(Clone, Copy)]
+pub struct Reading {
+    /// The queue that is read; null if none is.
+    queue: *const CompletionQueue,
+    to: *mut u8,
+    entry_bytes: usize,
+    /// Entries for which there is room.
+    left: usize,
+    /// The array for senders, or null.
+    sources: *mut u64,
+}
+
+impl Reading {
+    /// A read of this queue, into an array of `left` entries of `entry_bytes` bytes each.
+    ///
+    /// # Safety
+    /// `to` has room for `left` entries, and `sources` is null or has room for `left` numbers.
+    #[inline(always)]
+    pub unsafe fn new(
+        queue: *const CompletionQueue,
+        to: *mut u8,
+        entry_bytes: usize,
+        left: usize,
+        sources: *mut u64,
+    ) -> Reading {
+        Reading { queue, to, entry_bytes, left, sources }
+    }
+
+    /// No read is in progress, so all completions go to the queue.
+    #[inline(always)]
+    pub fn none() -> Reading {
+        let (queue, to, sources) = (std::ptr::null(), std::ptr::null_mut(), std::ptr::null_mut());
+        Reading { queue, to, entry_bytes: 0, left: 0, sources }
+    }
+
+    /// Entries for which there is room.
+    #[inline(always)]
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Whether the read wants entries of the largest format, and no senders.
+    #[inline(always)]
+    pub fn is_whole(&self) -> bool {
+        self.entry_bytes == size_of::<Completion>() && self.sources.is_null()
+    }
+
+    /// Advances over the entries that were written through [`CompletionQueue::writes_next`].
+    #[inline(always)]
+    pub fn has_written<const WHOLE: bool>(&mut self, written: Written<WHOLE>, entries: usize) {
+        (self.to, self.left) = (written.to, self.left - entries);
+    }
+
+    /// # Safety
+    /// There is room for one more entry.
+    #[inline(always)]
+    unsafe fn write(&mut self, queued: &Queued) {
+        // SAFETY: there is room for one more entry, and for its source if those are asked for, by this function's
+        // contract.
+        unsafe {
+            self.to = write_entry(self.to, &queued.completion, self.entry_bytes);
+            if !self.sources.is_null() {
+                *self.sources = queued.source;
+                self.sources = self.sources.add(1);
+            }
+        }
+        self.left -= 1;
+    }
+}
+
+/// Where the completions of a read go, one after another, if it wants no senders. `WHOLE`: the read wants the largest
+/// format, as MPI libraries do.
+#[derive(Clone, Copy)]
+pub struct Written<const WHOLE: bool> {
+    to: *mut u8,
+    entry_bytes: usize,
+}
+
+impl<const WHOLE: bool> Written<WHOLE> {
+    /// # Safety
+    /// There is room for one more entry.
+    #[inline(always)]
+    pub unsafe fn write(&mut self, entry: &Completion) {
+        let bytes = if WHOLE { size_of::<Completion>() } else { self.entry_bytes };
+        // SAFETY: there is room for one more entry, by this function's contract.
+        self.to = unsafe { write_entry(self.to, entry, bytes) };
+    }
+}
+
+/// Writes the first `bytes` bytes of an entry, because every format is a prefix of the largest. Returns the place of
+/// the next entry.
+///
+/// # Safety
+/// There is room for `bytes` bytes.
+#[inline(always)]
+unsafe fn write_entry(to: *mut u8, entry: &Completion, bytes: usize) -> *mut u8 {
+    // SAFETY: there is room for `bytes` bytes, by this function's contract. Only fields within that length are written,
+    // by writes that need no alignment.
+    unsafe {
+        // Field by field, so that the values come from registers.
+        let at = to.cast::<Completion>();
+        (&raw mut (*at).context).write_unaligned(entry.context);
+        if bytes >= offset_of!(Completion, buffer) {
+            (&raw mut (*at).flags).write_unaligned(entry.flags);
+            (&raw mut (*at).length).write_unaligned(entry.length);
+        }
+        if bytes >= offset_of!(Completion, tag) {
+            (&raw mut (*at).buffer).write_unaligned(entry.buffer);
+            (&raw mut (*at).data).write_unaligned(entry.data);
+        }
+        if bytes >= size_of::<Completion>() {
+            (&raw mut (*at).tag).write_unaligned(entry.tag);
+        }
+        to.add(bytes)
+    }
+}
+
+/// Completions in order, in a ring buffer that grows.
+struct Fifo {
+    slots: Box<[Queued]>,
+    /// The number of completions ever queued and ever read. Their slots are these numbers modulo the number of slots, a
+    /// power of two.
+    queued: u64,
+    read: u64,
+}
+
+impl Fifo {
+    fn new(capacity: usize) -> Fifo {
+        let empty = Queued { completion: Completion::default(), source: ADDR_ANY };
+        Fifo { slots: vec![empty; capacity.next_power_of_two()].into_boxed_slice(), queued: 0, read: 0 }
+    }
+
+    #[inline(always)]
+    fn len(&self) -> usize {
+        (self.queued - self.read) as usize
+    }
+
+    #[inline(always)]
+    fn slot(&self, number: u64) -> usize {
+        number as usize & (self.slots.len() - 1)
+    }
+
+    #[inline(always)]
+    fn push(&mut self, queued: Queued) {
+        if self.len() == self.slots.len() {
+            self.grow();
+        }
+        let slot = self.slot(self.queued);
+        self.slots[slot] = queued;
+        self.queued += 1;
+    }
+
+    /// The completion at this place, counted from the first.
+    #[inline(always)]
+    fn at(&self, index: usize) -> &Queued {
+        &self.slots[self.slot(self.read + index as u64)]
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let mut larger = Fifo::new(2 * self.slots.len());
+        (larger.queued, larger.read) = (self.queued, self.read);
+        for number in self.read..self.queued {
+            let slot = larger.slot(number);
+            larger.slots[slot] = self.slots[self.slot(number)];
+        }
+        *self = larger;
+    }
+}
+
+/// A failed operation.
+#[derive(Clone, Copy)]
+pub struct Failure {
+    pub completion: Completion,
+    /// Bytes that did not fit.
+    pub missing: usize,
+    pub error: c_int,
+    /// The number of completions that were queued before it.
+    after: u64,
+}
+
+/// Completions of one queue, and the errors among them.
+pub struct CompletionQueue {
+    /// The number of completions and errors in the queue.
+    waiting: usize,
+    completions: Fifo,
+    failures: VecDeque<Failure>,
+    /// The next read takes what is queued, and does not poll for more.
+    is_met: bool,
+}
+
+/// Why a read moved no completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Empty {
+    /// The next entry is an error.
+    FailureNext,
+    Nothing,
+}
+
+impl CompletionQueue {
+    /// A queue with room for `size` completions until it grows.
+    pub fn new(size: usize) -> CompletionQueue {
+        CompletionQueue { waiting: 0, completions: Fifo::new(size), failures: VecDeque::new(), is_met: false }
+    }
+
+    /// Whether there are completions or errors.
+    #[inline(always)]
+    pub fn has_any(&self) -> bool {
+        self.waiting != 0
+    }
+
+    /// Completions in the queue.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.completions.len()
+    }
+
+    /// Whether the queue has no completions. It may have errors.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    #[inline(always)]
+    pub fn push(&mut self, completion: Completion, source: u64) {
+        self.completions.push(Queued { completion, source });
+        self.waiting += 1;
+    }
+
+    /// Where a queue's completions go, if a read of it is in progress that wants no senders.
+    ///
+    /// # Safety
+    /// `queue` is null or an open queue. The reading is [whole](Reading::is_whole) if `WHOLE`.
+    #[inline(always)]
+    pub unsafe fn writes_next<const WHOLE: bool>(
+        queue: *const CompletionQueue,
+        reading: &Reading,
+    ) -> Option<Written<WHOLE>> {
+        // A read of whole entries always has a queue.
+        let is_read = WHOLE || !queue.is_null() && reading.sources.is_null();
+        // SAFETY: the queue is open. A read of whole entries has one, and otherwise the pointer is not null, as just
+        // checked.
+        let next = is_read && std::ptr::eq(queue, reading.queue) && unsafe { (*queue).waiting == 0 };
+        next.then_some(Written { to: reading.to, entry_bytes: reading.entry_bytes })
+    }
+
+    /// A receive was posted for which there was an unexpected message. The program most likely reads its completion
+    /// next.
+    #[inline]
+    pub fn expect_reading(&mut self) {
+        self.is_met = true;
+    }
+
+    /// Whether a read was expected, once.
+    #[inline(always)]
+    pub fn take_expectation(&mut self) -> bool {
+        std::mem::take(&mut self.is_met)
+    }
+
+    /// The completion of a send.
+    #[inline(always)]
+    pub fn push_own(&mut self, context: *mut c_void, flags: u64) {
+        self.push(Completion { context, flags, ..Completion::default() }, ADDR_ANY);
+    }
+
+    pub fn push_failure(&mut self, completion: Completion, missing: usize, error: c_int) {
+        self.failures.push_back(Failure { completion, missing, error, after: self.completions.queued });
+        self.waiting += 1;
+    }
+
+    /// Moves completions to the caller's array, up to the first error.
+    #[inline(never)]
+    pub fn read_into(&mut self, reading: &mut Reading) -> Result<(), Empty> {
+        let mut most = reading.left.min(self.completions.len());
+        if let Some(failure) = self.failures.front() {
+            let before = (failure.after - self.completions.read) as usize;
+            if before == 0 {
+                return Err(Empty::FailureNext);
+            }
+            most = most.min(before);
+        }
+        for index in 0..most {
+            // SAFETY: `most` is at most the room left in the program's array.
+            unsafe { reading.write(self.completions.at(index)) };
+        }
+        self.completions.read += most as u64;
+        self.waiting -= most;
+        if most == 0 { Err(Empty::Nothing) } else { Ok(()) }
+    }
+
+    /// Takes the error that is next, if all completions before it were read.
+    pub fn take_failure(&mut self) -> Option<Failure> {
+        let is_next = |failure: &Failure| failure.after <= self.completions.read;
+        self.failures.front().filter(|failure| is_next(failure))?;
+        self.waiting -= 1;
+        self.failures.pop_front()
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Flows: the messages to one portal table entry of a peer that travel as packets, and those that it refused.
+
+use std::collections::{HashMap, VecDeque};
+use std::time::{Duration, Instant};
+
+/// The first pause after a refusal, and the longest, live and in virtual time.
+pub(crate) const PAUSE_FIRST: Duration = Duration::from_micros(10);
+pub(crate) const PAUSE_LONGEST: Duration = Duration::from_millis(1);
+pub(crate) const PAUSE_LONGEST_SIMULATED: Duration = Duration::from_secs(3600);
+
+/// The messages to one portal table entry of a peer.
+pub(crate) struct Flow {
+    /// The epoch of the messages in flight.
+    pub(crate) epoch: u64,
+    pub(crate) under_way: u32,
+    /// How many may be in flight.
+    pub(crate) window: u32,
+    /// The number of messages sent.
+    pub(crate) sequence: u64,
+    /// The refused messages: their sequence numbers and the numbers of their operations.
+    pub(crate) kept: VecDeque<(u64, usize)>,
+    /// The epoch of the portal table entry after a refusal.
+    pub(crate) refused: Option<u64>,
+    pub(crate) pause: Duration,
+    /// Refused messages are not sent again before this time.
+    pub(crate) again_at: Option<Instant>,
+}
+
+impl Flow {
+    pub(crate) fn new() -> Flow {
+        Flow {
+            epoch: 1,
+            under_way: 0,
+            window: u32::MAX,
+            sequence: 0,
+            kept: VecDeque::new(),
+            refused: None,
+            pause: PAUSE_FIRST,
+            again_at: None,
+        }
+    }
+
+    /// Whether another message may be sent.
+    pub(crate) fn is_open(&mut self) -> bool {
+        if self.under_way == 0 {
+            if let Some(epoch) = self.refused.take() {
+                (self.epoch, self.window) = (epoch, 1);
+            }
+        }
+        self.refused.is_none() && self.under_way < self.window
+    }
+
+    pub(crate) fn accept(&mut self) {
+        self.window = self.window.saturating_add(1);
+        self.pause = PAUSE_FIRST;
+    }
+
+    pub(crate) fn refuse(&mut self, epoch: u64, longest: Duration) {
+        if self.refused.is_none() {
+            self.rest(longest);
+        }
+        self.refused = Some(epoch);
+    }
+
+    /// Starts a pause, and makes the next one an eighth longer. So a sender wakes at most that fraction too late.
+    pub(crate) fn rest(&mut self, longest: Duration) {
+        self.again_at = Some(Instant::now() + self.pause);
+        self.pause = (self.pause + self.pause / 8).min(longest);
+    }
+
+    pub(crate) fn keep(&mut self, sequence: u64, number: usize) {
+        let behind = self.kept.iter().rev().take_while(|kept| kept.0 > sequence).count();
+        self.kept.insert(self.kept.len() - behind, (sequence, number));
+    }
+}
+
+/// All flows of a domain, one for each portal table entry to which a packet has gone.
+#[derive(Default)]
+pub struct Flows {
+    pub(crate) list: Vec<Flow>,
+    /// By peer and portal table entry.
+    pub(crate) by_place: HashMap<(u32, u32), u32>,
+    /// The number of refused messages in all flows.
+    pub(crate) kept: usize,
+}
+
+impl Flows {
+    /// Whether there are refused messages.
+    #[inline(always)]
+    pub fn keep_any(&self) -> bool {
+        self.kept != 0
+    }
+
+    pub(crate) fn of(&mut self, peer: u32, portal: u32) -> Option<&mut Flow> {
+        if self.list.is_empty() {
+            return None;
+        }
+        let flow = *self.by_place.get(&(peer, portal))?;
+        self.list.get_mut(flow as usize)
+    }
+
+    /// The epoch for a message to a portal table entry; 0 if no packet has gone there. None: earlier messages go first.
+    pub fn epoch_now(&mut self, peer: u32, portal: u32) -> Option<u64> {
+        let Some(flow) = self.of(peer, portal) else { return Some(0) };
+        (flow.kept.is_empty() && flow.is_open()).then_some(flow.epoch)
+    }
+
+    /// Records a refusal within the call. The message is not kept.
+    pub fn refuse(&mut self, peer: u32, portal: u32, epoch: u64) {
+        if let Some(flow) = self.of(peer, portal) {
+            flow.refuse(epoch, PAUSE_LONGEST);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Other processes' NICs: our rings there, the protocols that messages to them take, and the names of their endpoints
+//! in address vectors.
+//!
+//! A peer is one process behind an id. If another process takes the same id, that is another peer. A peer keeps its
+//! number.
+
+use std::collections::HashMap;
+
+use selvedge_shm::rings::{Rings, Sender};
+use selvedge_shm::{Interface, Mode};
+
+use crate::flags::ADDR_ANY;
+use crate::protocols::{Limits, Protocols};
+
+/// Another process's NIC.
+pub struct Peer {
+    pub id: u64,
+    /// The process, by the word that names it in locks.
+    pub owner: u64,
+    pub(crate) protocols: Protocols,
+    pub(crate) ring: PeerRing,
+    pub(crate) trial: Trial,
+}
+
+impl Peer {
+    /// Our ring there, if there is one.
+    pub(crate) fn ring(&self) -> Option<&Sender> {
+        match &self.ring {
+            PeerRing::Open(ring) if !ring.is_closed() => Some(ring),
+            _ => None,
+        }
+    }
+
+    /// Whether we do not know if there is a ring: we have never asked, or the process has closed that NIC since.
+    #[inline(always)]
+    pub(crate) fn has_to_meet(&self) -> bool {
+        match &self.ring {
+            PeerRing::Unknown => true,
+            PeerRing::None => false,
+            PeerRing::Open(ring) => ring.is_closed(),
+        }
+    }
+
+    /// Meets the peer: claims a ring there, if other messages can bypass it (all of the peer's memory must be directly
+    /// mapped), and fixes the protocols.
+    #[cold]
+    pub(crate) fn meet(&mut self, interface: &Interface, limits: &Limits) {
+        let usable = interface.config.mode == Mode::Nic
+            && interface.is_answered_by(self.id, self.owner)
+            && interface.reaches_all_of(self.id);
+        let ring = usable
+            .then(|| Rings::open(&interface.config.directory, self.id, interface.number(), self.owner))
+            .flatten()
+            .and_then(|rings| rings.claim(interface.word(), interface.id()));
+        self.ring = match ring {
+            Some(ring) => PeerRing::Open(Box::new(ring)),
+            None => PeerRing::None,
+        };
+        let has_ring = matches!(self.ring, PeerRing::Open(_));
+        self.protocols = Protocols::new(limits, has_ring, interface.is_simulated());
+    }
+}
+
+/// Whether a peer has a ring for us.
+pub(crate) enum PeerRing {
+    Unknown,
+    None,
+    Open(Box<Sender>),
+}
+
+/// Whether to try a direct delivery at a peer. After failures in a row, a number of messages are sent without a try.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Trial {
+    pause: u32,
+    left: u32,
+}
+
+impl Trial {
+    const PAUSE_MAX: u32 = 64;
+
+    pub(crate) fn is_due(&mut self) -> bool {
+        let due = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        due
+    }
+
+    pub(crate) fn ended(&mut self, found: bool) {
+        self.pause = if found { 0 } else { (2 * self.pause).clamp(1, Trial::PAUSE_MAX) };
+        self.left = self.pause;
+    }
+}
+
+/// All peers of a transport.
+pub(crate) struct Peers {
+    list: Vec<Peer>,
+    /// By id and owner.
+    numbers: HashMap<(u64, u64), u32>,
+    /// The address vectors' numbers of each source, the first one first.
+    sources: HashMap<u64, Vec<u64>>,
+    limits: Limits,
+}
+
+impl Peers {
+    pub fn new(limits: Limits) -> Peers {
+        Peers { list: Vec::new(), numbers: HashMap::new(), sources: HashMap::new(), limits }
+    }
+
+    /// The number of a peer.
+    pub fn number(&mut self, id: u64, owner: u64) -> u32 {
+        let (list, limits) = (&mut self.list, &self.limits);
+        let number = *self.numbers.entry((id, owner)).or_insert_with(|| {
+            let protocols = Protocols::new(limits, false, false);
+            list.push(Peer { id, owner, protocols, ring: PeerRing::Unknown, trial: Trial::default() });
+            list.len() as u32 - 1
+        });
+        // A process that is named again may have reopened its NIC, so we ask again.
+        if let PeerRing::None = list[number as usize].ring {
+            list[number as usize].ring = PeerRing::Unknown;
+        }
+        number
+    }
+
+    #[inline(always)]
+    pub fn get(&self, number: u32) -> Option<&Peer> {
+        self.list.get(number as usize)
+    }
+
+    #[inline(always)]
+    pub fn get_mut(&mut self, number: u32) -> Option<&mut Peer> {
+        self.list.get_mut(number as usize)
+    }
+
+    /// Records an address vector's number for a source.
+    pub fn name_source(&mut self, source: u64, number: u64) {
+        self.sources.entry(source).or_default().push(number);
+    }
+
+    pub fn forget_source(&mut self, source: u64, number: u64) {
+        if let Some(names) = self.sources.get_mut(&source) {
+            names.retain(|&other| other != number);
+            if names.is_empty() {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// The first number that address vectors have for a source.
+    #[inline(never)]
+    pub fn source_name(&self, source: u64) -> u64 {
+        self.sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
+    }
+}

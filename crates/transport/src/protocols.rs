@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The protocol table: which protocol carries a message to a peer (docs/design/transport.md).
+//!
+//! | protocol | messages | the sender is done when |
+//! |---|---|---|
+//! | inline | as long as a slot of the peer's ring | the slot is published |
+//! | ring | up to `SELVEDGE_FI_LANE_MAX` | the slot is published |
+//! | direct | any, if a receive is posted in memory that this process reaches | the call returns |
+//! | rendezvous | longer than those of a ring, and no receive is posted | the receiver has fetched the payload |
+//! | packet | any, if this process cannot run the peer's NIC | the reply has come |
+//!
+//! The rows of a peer are fixed when the peer is first met. A message then costs a comparison of its length. A protocol
+//! that cannot take the message now (no room in the ring, no receive in mapped memory) leaves it to the next one.
+
+use selvedge_shm::rings::{INLINE_BYTES, MESSAGE_BYTES_MAX as RING_MESSAGE_BYTES_MAX};
+
+use crate::message::SendEnd;
+
+/// Longest message.
+pub const MESSAGE_BYTES_MAX: usize = (isize::MAX as usize) / 2;
+/// Longest message that is copied within the call, so that the program may reuse its buffer.
+pub const INJECT_BYTES: usize = RING_MESSAGE_BYTES_MAX / 2;
+
+/// Default for the longest message that goes through a ring (`selvedge bench mpi` shows where the curves cross).
+const RING_MAX_DEFAULT: usize = 16 << 10;
+/// Default for the longest message that goes through a ring although a receive may be posted in directly mapped memory.
+const SMALL_MAX_DEFAULT: usize = 2 << 10;
+
+/// The protocol that is tried first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// The message is copied into the peer's ring.
+    Ring,
+    /// The message is copied into a posted receive in mapped memory; if there is none, into the ring.
+    DirectElseRing,
+    /// This process runs the peer's NIC. If no receive is posted, the payload goes to an overflow buffer.
+    Direct,
+    /// The same, but if no receive is posted, the payload stays here until the receiver fetches it.
+    Rendezvous,
+}
+
+/// The limits between protocols, from the settings.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest message that goes through a ring.
+    pub ring_max: usize,
+    /// Longest message that goes through a ring although a receive may be posted in directly mapped memory.
+    pub small_max: usize,
+}
+
+impl Limits {
+    pub fn from_environment() -> Limits {
+        Limits {
+            ring_max: length("SELVEDGE_FI_LANE_MAX", RING_MAX_DEFAULT).min(RING_MESSAGE_BYTES_MAX),
+            small_max: length("SELVEDGE_FI_SMALL_MAX", SMALL_MAX_DEFAULT),
+        }
+    }
+}
+
+/// A length in bytes, which an environment variable may override.
+fn length(variable: &str, default: usize) -> usize {
+    let parse = |text: String| crate::settings::parse_bytes(&text).or((text == "0").then_some(0));
+    std::env::var(variable).ok().and_then(parse).map_or(default, |bytes| bytes as usize)
+}
+
+/// The rows of one peer. A bound is the length of the first message that is too long; 0 if the peer has no ring.
+#[derive(Clone, Copy, Debug)]
+pub struct Protocols {
+    /// Shorter messages fit into one slot of the ring.
+    pub inline_below: usize,
+    /// Shorter messages go through the ring, whether or not a receive is posted.
+    pub small_below: usize,
+    /// Shorter messages go through the ring if no receive is posted in directly mapped memory.
+    ring_below: usize,
+    /// The payload of longer messages stays here until a receive is posted.
+    rendezvous_above: usize,
+    /// The peer's reply, and not the end of the call, reports that a message was delivered.
+    delivers_later: bool,
+}
+
+impl Protocols {
+    /// The rows of a peer that has a ring for this process, or none.
+    pub fn new(limits: &Limits, has_ring: bool, delivers_later: bool) -> Protocols {
+        let below = |longest: usize| if has_ring { longest.min(limits.ring_max) + 1 } else { 0 };
+        Protocols {
+            inline_below: below(INLINE_BYTES),
+            small_below: below(limits.small_max),
+            ring_below: below(limits.ring_max),
+            rendezvous_above: limits.ring_max.max(INJECT_BYTES),
+            delivers_later,
+        }
+    }
+
+    /// The protocol to try first for a message of this length.
+    #[inline]
+    pub fn of(&self, length: usize, end: SendEnd) -> Protocol {
+        match end {
+            SendEnd::Sent if length < self.small_below => Protocol::Ring,
+            SendEnd::Sent if length < self.ring_below => Protocol::DirectElseRing,
+            _ => self.without_ring(length, end),
+        }
+    }
+
+    /// The protocol for a message that the ring does not take.
+    pub fn without_ring(&self, length: usize, end: SendEnd) -> Protocol {
+        // With delivery completion the payload stays here until the receive fetches it: a copy in an overflow buffer of
+        // the target's NIC is not a delivery.
+        let stays = match end {
+            SendEnd::Sent => false,
+            SendEnd::Delivered => length != 0 && !self.delivers_later,
+            SendEnd::Matched => true,
+        };
+        if length > self.rendezvous_above || stays { Protocol::Rendezvous } else { Protocol::Direct }
+    }
+}
+
+/// Classes of message lengths. Each class has its own code for rings.
+pub mod length_of {
+    use selvedge_shm::os::copy;
+    use selvedge_shm::rings::INLINE_BYTES;
+
+    /// Nothing, half a word or a word.
+    pub const A_WORD: u8 = 0;
+    /// As much as fits into one slot.
+    pub const A_SLOT: u8 = 1;
+    /// Longer than a slot.
+    pub const MORE: u8 = 2;
+
+    /// Whether a length belongs to the class `LENGTH`.
+    #[inline(always)]
+    pub fn is<const LENGTH: u8>(bytes: usize) -> bool {
+        match LENGTH {
+            A_WORD => copy::is_word(bytes),
+            A_SLOT => bytes <= INLINE_BYTES,
+            _ => bytes > INLINE_BYTES,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: Limits = Limits { ring_max: 16 << 10, small_max: 2 << 10 };
+
+    #[test]
+    fn a_peer_with_a_ring_has_every_row() {
+        let rows = Protocols::new(&LIMITS, true, false);
+        let first = |length| rows.of(length, SendEnd::Sent);
+        assert_eq!(rows.inline_below, INLINE_BYTES + 1);
+        assert_eq!([0, 1, INLINE_BYTES, INLINE_BYTES + 1, 2 << 10].map(first), [Protocol::Ring; 5]);
+        assert_eq!([(2 << 10) + 1, 16 << 10].map(first), [Protocol::DirectElseRing; 2]);
+        assert_eq!([(16 << 10) + 1, 1 << 30].map(first), [Protocol::Rendezvous; 2]);
+    }
+
+    #[test]
+    fn a_peer_without_a_ring_is_reached_directly() {
+        let rows = Protocols::new(&LIMITS, false, false);
+        assert_eq!((rows.inline_below, rows.small_below), (0, 0));
+        assert_eq!([0, 8, 16 << 10].map(|length| rows.of(length, SendEnd::Sent)), [Protocol::Direct; 3]);
+        assert_eq!(rows.of((16 << 10) + 1, SendEnd::Sent), Protocol::Rendezvous);
+    }
+
+    #[test]
+    fn a_send_that_waits_for_its_receive_takes_no_ring() {
+        let rows = Protocols::new(&LIMITS, true, false);
+        assert_eq!(rows.of(0, SendEnd::Delivered), Protocol::Direct);
+        assert_eq!(rows.of(8, SendEnd::Delivered), Protocol::Rendezvous);
+        assert_eq!(rows.of(0, SendEnd::Matched), Protocol::Rendezvous);
+        let replies = Protocols::new(&LIMITS, true, true);
+        assert_eq!(replies.of(8, SendEnd::Delivered), Protocol::Direct);
+    }
+
+    #[test]
+    fn settings_may_close_the_ring_to_all_but_empty_messages() {
+        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0 }, true, false);
+        assert_eq!(rows.of(0, SendEnd::Sent), Protocol::Ring);
+        assert_eq!(rows.of(1, SendEnd::Sent), Protocol::Direct);
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The record of registered memory.
+
+/// A registered region.
+pub(crate) struct Region {
+    pub start: u64,
+    pub length: u64,
+    pub access: u64,
+    pub key: u64,
+    /// Entries for writers, for readers, and for operations that do both. Each has a second one if it counts.
+    pub entries: [Option<u32>; 6],
+    /// Its own counters for others' writes and reads, or NONE.
+    pub counters: [u32; 2],
+    pub enabled: bool,
+}
+
+/// The NIC has no room for another region's entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Full;

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Registered memory: match entries of the NIC under the region's key, for writers, for readers, and for operations
+//! that do both. Addresses of remote operations are offsets into the region.
+//!
+//! A region counts accesses by others at its own counters, or else at those of the transport
+//! ([`Transport::find_remote_counters`]).
+
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{EntrySpec, list, options};
+
+use crate::flags::{REMOTE_READ, REMOTE_WRITE};
+use crate::region::{Full, Region};
+use crate::ticket::{FOLLOWED, REGION_PORTALS};
+use crate::transport::Transport;
+
+/// The accesses by others that counters count, in the order of a region's counters.
+pub const REMOTE_ACCESSES: [u64; 2] = [REMOTE_WRITE, REMOTE_READ];
+
+impl Transport {
+    /// Records a region, which others cannot access yet. Returns its number.
+    pub fn add_region(&mut self, start: u64, length: u64, access: u64, key: u64) -> usize {
+        self.regions.insert(Region {
+            start,
+            length,
+            access,
+            key,
+            entries: [None; 6],
+            counters: [NONE; 2],
+            enabled: false,
+        })
+    }
+
+    /// Lets others access a region.
+    pub fn enable_region(&mut self, number: usize) -> Result<(), Full> {
+        match self.regions.get(number) {
+            Some(region) if !region.enabled => self.link_region(number),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sets a region's counter for one of [`REMOTE_ACCESSES`], if it has none. Returns whether it had none.
+    pub fn set_region_counter(&mut self, number: usize, access: usize, counter: u32) -> bool {
+        let Some(region) = self.regions.get_mut(number) else { return false };
+        let is_free = region.counters[access] == NONE;
+        if is_free {
+            region.counters[access] = counter;
+        }
+        is_free
+    }
+
+    /// Links a region's entries again after its counters have changed.
+    pub fn recount_region(&mut self, number: usize) -> Result<(), Full> {
+        match self.regions.get(number) {
+            Some(region) if region.enabled => self.link_region(number),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes a region.
+    pub fn remove_region(&mut self, number: usize) {
+        let Some(region) = self.regions.try_remove(number) else { return };
+        for entry in region.entries {
+            self.unlink(entry);
+        }
+        self.release_key(region.key);
+    }
+
+    /// The counter of one of [`REMOTE_ACCESSES`] for regions without their own counter, or NONE.
+    pub fn remote_counter(&self, access: usize) -> u32 {
+        self.remote_counters[access]
+    }
+
+    /// Finds those counters again after an endpoint has bound or left some. If one has changed, the entries of all
+    /// regions are linked again.
+    pub fn find_remote_counters(&mut self) -> Result<(), Full> {
+        // SAFETY: an endpoint leaves this list before its bindings are freed.
+        let bound = self.endpoints.iter().filter_map(|bindings| unsafe { bindings.as_ref() });
+        let mut counters = [NONE; 2];
+        for bindings in bound {
+            // The order of `Bindings::counters` differs from that of `REMOTE_ACCESSES`.
+            for (counter, at) in counters.iter_mut().zip([5, 4]) {
+                if *counter == NONE {
+                    *counter = bindings.counters[at];
+                }
+            }
+        }
+        if std::mem::replace(&mut self.remote_counters, counters) == counters {
+            return Ok(());
+        }
+        let numbers: Vec<usize> = self.regions.iter().map(|(number, _)| number).collect();
+        numbers.into_iter().fold(Ok(()), |outcome, number| outcome.and(self.recount_region(number)))
+    }
+
+    /// Links a region's entries, so that others can access the memory. If entries are linked already, new ones with the
+    /// current counters replace them. The old ones are unlinked after the new ones are there.
+    fn link_region(&mut self, number: usize) -> Result<(), Full> {
+        let Some(region) = self.regions.get(number) else { return Ok(()) };
+        let rights = [REMOTE_WRITE, REMOTE_READ, REMOTE_WRITE | REMOTE_READ];
+        let operations = [options::OP_PUT, options::OP_GET, options::OP_PUT | options::OP_GET];
+        let (mut made, mut no_room) = ([None; 6], false);
+        for (place, portal) in REGION_PORTALS.into_iter().enumerate() {
+            if region.access & rights[place] != rights[place] {
+                continue;
+            }
+            // A fetching atomic counts as a read (fi_endpoint(3)).
+            let index = place.min(1);
+            let counter = match region.counters[index] {
+                NONE => self.remote_counters[index],
+                own => own,
+            };
+            let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE | options::EVENT_UNLINK_DISABLE;
+            let spec = EntrySpec {
+                options: operations[place] | quiet | options::NO_TRUNCATE,
+                start: region.start,
+                length: region.length,
+                iov: NONE,
+                iov_count: 0,
+                match_bits: region.key,
+                ignore_bits: 0,
+                source: 0,
+                source_ignore: u64::MAX,
+                min_free: 0,
+                user_ptr: 0,
+                counter: NONE,
+                uid: u32::MAX,
+            };
+            // An operation counts once, by its last request.
+            let last = EntrySpec { options: spec.options | options::EVENT_CT_COMM, counter, ..spec };
+            let specs = match counter {
+                NONE => [Some(spec), None],
+                _ => [
+                    Some(EntrySpec { source_ignore: !FOLLOWED, ..last }),
+                    Some(EntrySpec { source: FOLLOWED, source_ignore: !FOLLOWED, ..spec }),
+                ],
+            };
+            for (slot, spec) in made[2 * place..].iter_mut().zip(specs) {
+                let Some(spec) = spec else { continue };
+                *slot = self.append(portal, list::PRIORITY, &spec);
+                no_room |= slot.is_none();
+            }
+        }
+        if no_room {
+            log::warn!("no room for another registered region");
+            for entry in made {
+                self.unlink(entry);
+            }
+            return Err(Full);
+        }
+        let region = &mut self.regions[number];
+        region.enabled = true;
+        for entry in std::mem::replace(&mut region.entries, made) {
+            self.unlink(entry);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Tickets: what an operation reports when it ends, and to whom.
+
+use std::ffi::c_void;
+
+use crate::bindings::Bindings;
+use crate::completion::Completion;
+use crate::flags::{MSG, RMA, TAGGED};
+
+/// The first portal table entry of endpoints. Those before are [`PORTAL_WRITE`] and its neighbours.
+pub const ENDPOINT_PORTALS: u32 = 4;
+/// Portal table entries for each endpoint.
+pub const KINDS: u32 = 4;
+/// Most endpoints of one transport.
+pub const ENDPOINTS_MAX: usize = 60;
+
+/// Writes and atomics on registered memory.
+pub const PORTAL_WRITE: u32 = 0;
+/// Payload that waits at its sender for its receive.
+pub const PORTAL_TOKEN: u32 = 1;
+/// Reads of registered memory.
+pub const PORTAL_READ: u32 = 2;
+/// Fetching atomics on registered memory.
+pub const PORTAL_FETCH: u32 = 3;
+/// The portal table entries through which registered memory is reached.
+pub const REGION_PORTALS: [u32; 3] = [PORTAL_WRITE, PORTAL_READ, PORTAL_FETCH];
+/// Flag in the initiator field of a request to a region: more requests of the same operation follow. The target counts
+/// only the last one.
+pub const FOLLOWED: u64 = 1;
+
+/// The kinds of messages of an endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Tagged = 0,
+    Plain = 1,
+    /// The notification of a write. It takes no receive.
+    Note = 2,
+}
+
+impl Kind {
+    /// The flag of this kind in completions.
+    pub const fn flag(self) -> u64 {
+        match self {
+            Kind::Tagged => TAGGED,
+            Kind::Plain => MSG,
+            Kind::Note => RMA,
+        }
+    }
+
+    /// The portal table entry that takes an endpoint's messages of this kind.
+    pub const fn portal(self, endpoint: u16) -> u32 {
+        ENDPOINT_PORTALS + KINDS * endpoint as u32 + self as u32
+    }
+}
+
+/// The endpoint of an operation and what its completion reports.
+#[derive(Clone, Copy)]
+pub struct Ticket {
+    pub bindings: *mut Bindings,
+    pub context: *mut c_void,
+    /// The flags of the completion, for example SEND | TAGGED.
+    pub flags: u64,
+    /// Whether the program wants a completion.
+    pub wanted: bool,
+}
+
+impl Ticket {
+    /// The initiator's own completion: its context and its flags.
+    pub fn completion(&self) -> Completion {
+        Completion { context: self.context, flags: self.flags, ..Completion::default() }
+    }
+}

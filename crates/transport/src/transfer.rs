@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Reads, writes and atomics on registered memory: what the program asks for, and the record of one that has not ended.
+
+use std::ffi::c_int;
+
+use libc::iovec;
+use selvedge_nic::portals::operation::{Datatype, Operation as Arithmetic};
+
+use crate::pieces::{RemoteRange, total};
+use crate::ticket::Ticket;
+
+/// An operation whose packets have not all been answered.
+pub struct Pending {
+    pub ticket: Ticket,
+    pub(crate) left: u32,
+    pub(crate) error: c_int,
+    /// The memory that holds the packets' payload, or takes the replies.
+    pub(crate) staging: Staging,
+    pub(crate) note: Option<Note>,
+}
+
+/// Our memory that an operation uses until it ends.
+#[derive(Default)]
+pub(crate) struct Staging {
+    pub(crate) operands: Option<Box<[u8]>>,
+    pub(crate) results: Option<Results>,
+}
+
+/// Fetched results, and the program's pieces that they are copied to.
+type Results = (Box<[u8]>, Box<[iovec]>);
+
+/// The notification of a write for the target's program (`FI_REMOTE_CQ_DATA`).
+#[derive(Clone, Copy)]
+pub(crate) struct Note {
+    pub peer: u32,
+    pub endpoint: u16,
+    pub data: u64,
+    /// The number of bytes written. It travels as match bits.
+    pub bytes: u64,
+}
+
+/// A read or write.
+#[derive(Clone, Copy)]
+pub struct Transfer<'a> {
+    pub write: bool,
+    pub peer: u32,
+    /// The target's endpoint, which gets `data` in a completion.
+    pub endpoint: u16,
+    pub pieces: &'a [iovec],
+    pub remote: &'a [RemoteRange],
+    pub data: Option<u64>,
+    pub ticket: Ticket,
+    pub inject: bool,
+}
+
+/// The effect of an atomic on its elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Reads them.
+    Read,
+    /// Overwrites them.
+    Write,
+    Compute(Arithmetic),
+    /// Overwrites them if a comparison with the comparand is true, or overwrites the bits that the comparand selects.
+    Swap(Arithmetic),
+}
+
+/// An atomic operation.
+#[derive(Clone, Copy)]
+pub struct Atomic<'a> {
+    pub effect: Effect,
+    pub datatype: Datatype,
+    pub peer: u32,
+    /// The operands. Lengths are in bytes, like all lengths here.
+    pub operands: &'a [iovec],
+    pub comparands: &'a [iovec],
+    pub results: &'a [iovec],
+    pub remote: &'a [RemoteRange],
+    pub ticket: Ticket,
+}
+
+impl Transfer<'_> {
+    /// The notification for the target's program, if there is data for it.
+    pub(crate) fn note(&self) -> Option<Note> {
+        let (peer, endpoint) = (self.peer, self.endpoint);
+        self.data.map(|data| Note { peer, endpoint, data, bytes: total(self.pieces) as u64 })
+    }
+}

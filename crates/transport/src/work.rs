@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Deferred work: what the program queues, and the records of work that has not ended.
+
+use std::collections::VecDeque;
+use std::ffi::c_int;
+
+use libc::iovec;
+use selvedge_nic::portals::EntrySpec;
+use selvedge_nic::portals::triggered::Armed;
+use selvedge_nic::tables::Command;
+
+use crate::posted::Arrived;
+use crate::ticket::{Kind, Ticket};
+
+/// Most outstanding events of works.
+pub const EVENTS_MAX: u32 = 2048;
+/// Most commands that are started again at once: a target that had no room for one hardly has room for all.
+pub(crate) const TRYING_MAX: u32 = 64;
+
+/// What a program gives with the operation that it queues.
+#[derive(Clone, Copy)]
+pub struct Work {
+    /// The address of the program's structure.
+    pub id: usize,
+    pub trigger: u32,
+    pub threshold: u64,
+    /// The completion counter, or NONE.
+    pub counter: u32,
+}
+
+/// All deferred work of a domain.
+#[derive(Default)]
+pub struct Works {
+    pub(crate) queued: Vec<Queued>,
+    pub(crate) awaited: u32,
+    /// Commands that their target refused for lack of room.
+    pub(crate) again: VecDeque<(usize, Command)>,
+    /// The number of those that were started again and have not been answered.
+    pub(crate) trying: u32,
+    /// A counter whose threshold is already reached, for commands that are due at once.
+    pub(crate) ready: Option<u32>,
+    /// Length of `queued` at which works that have fired are removed.
+    pub(crate) sweep_at: usize,
+}
+
+impl Works {
+    /// Whether some commands must be started again.
+    #[inline(always)]
+    pub fn has_again(&self) -> bool {
+        !self.again.is_empty() && self.trying < TRYING_MAX
+    }
+}
+
+/// A work that may not have fired yet.
+pub(crate) struct Queued {
+    pub(crate) id: usize,
+    pub(crate) trigger: u32,
+    pub(crate) armed: Vec<Armed>,
+    /// The number of its operation. None: the work only changes a counter.
+    pub(crate) number: Option<usize>,
+}
+
+/// A work that moves data. The record lives until the work ends.
+pub struct Deferred {
+    pub ticket: Ticket,
+    /// The match entry of a receive, or the token entry of a send.
+    pub entry: Option<u32>,
+    pub(crate) counter: u32,
+    /// The hidden counter, or NONE.
+    pub(crate) hidden: u32,
+    pub(crate) counted: Counted,
+    /// Its share of [`Works::awaited`].
+    pub(crate) awaited: u32,
+    /// The number of outstanding events.
+    pub(crate) left: u32,
+    /// One of its commands was started again and has not been answered.
+    pub(crate) trying: bool,
+    pub(crate) error: c_int,
+    /// The NIC's descriptors for I/O vectors.
+    pub(crate) descriptors: Vec<u32>,
+    pub(crate) target: (u64, u64),
+    pub(crate) role: Role,
+}
+
+/// The outcomes of a work that the NIC counts at its completion counter.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    Always,
+    /// Successes.
+    Successes,
+    /// A success, if the hidden counter has at least this many successes.
+    From(u64),
+}
+
+pub(crate) enum Role {
+    Transfer {
+        /// The notification for the target's program, which follows the data.
+        note: Option<Command>,
+    },
+    Send {
+        command: Command,
+        /// Its header is an unexpected header at the target.
+        waits: bool,
+        fetched: bool,
+    },
+    Receive {
+        kind: Kind,
+        pieces: Box<[iovec]>,
+        spec: EntrySpec,
+        /// The message whose payload is being fetched.
+        message: Option<Arrived>,
+    },
+}
