@@ -14,9 +14,9 @@ pub use selvedge_transport::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX};
 use selvedge_transport::ticket::ENDPOINTS_MAX;
 use selvedge_transport::transport::ENTRIES;
 
-use crate::address::Address;
 use crate::constants::*;
 use crate::ffi::*;
+use crate::objects::address::Address;
 use crate::{info_line, loader, name};
 
 /// What the provider can do.

@@ -3,18 +3,15 @@
 //!
 //! libfabric loads it from the directory that `FI_PROVIDER_PATH` names and calls [`fi_prov_ini`]. An object of
 //! libfabric (a fabric, a domain, ...) is a structure here that begins with libfabric's own structure and a table of
-//! functions. Each file has one kind of object.
+//! functions. Everything in flight is in [`selvedge_transport`]; this crate translates.
 //!
-//! | file | what |
+//! | folder, file | what |
 //! |---|---|
-//! | [`ffi`], [`constants`] | libfabric's C types from its headers; its flags and error numbers in one width |
-//! | [`loader`] | the functions of the libfabric that loaded the provider |
+//! | [`calls`] | the functions that libfabric calls, one file for each man page |
+//! | [`objects`] | the state of libfabric's objects, and how it is locked |
 //! | [`info`], [`name`] | `fi_getinfo`: the provider's attributes, matched with a program's hints; nodes and services |
-//! | [`fabric`], [`domain`], [`queue`], [`address`] | the objects |
-//! | [`completion`], [`counter`], [`region`], [`endpoint`] | more objects |
-//! | [`message`], [`rma`], [`atomic`], [`deferred`] | data transfer: from C arguments ([`arguments`]) to operations |
-//! | [`at_hand`] | the fast path of common messages |
-//! | [`core`] | the domain's NIC and everything in flight: sends, receives, progress |
+//! | [`ffi`], [`constants`] | libfabric's C types from its headers; its flags and error numbers in one width |
+//! | [`loader`] | the functions of the libfabric that loaded the provider, and its log |
 //!
 //! Each domain has one lock. It is left out if the program promises to use the domain from one thread at a time, and
 //! while the process has only one thread. A receive is a match entry of the NIC, an unexpected message an unexpected
@@ -24,26 +21,13 @@
 // The callers are C, so they guarantee their pointers by libfabric's rules.
 #![allow(clippy::not_unsafe_ptr_arg_deref, clippy::too_many_arguments, clippy::missing_safety_doc)]
 
-pub mod address;
-pub mod arguments;
-pub mod at_hand;
-pub mod atomic;
-pub mod completion;
+pub mod calls;
 pub mod constants;
-pub mod counter;
-pub mod deferred;
-pub mod domain;
-pub mod endpoint;
-pub mod fabric;
 pub mod ffi;
 pub mod info;
 pub mod loader;
-pub mod message;
 pub mod name;
-pub mod object;
-pub mod queue;
-pub mod region;
-pub mod rma;
+pub mod objects;
 
 use std::sync::OnceLock;
 
@@ -74,7 +58,7 @@ pub extern "C" fn fi_prov_ini() -> *mut ffi::fi_provider {
             fi_version: library.version,
             name: NAME.as_ptr(),
             getinfo: Some(info::getinfo),
-            fabric: Some(fabric::open),
+            fabric: Some(calls::fabric::open),
             cleanup: Some(cleanup),
             ..Default::default()
         })

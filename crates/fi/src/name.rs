@@ -2,8 +2,8 @@
 //! Names that programs agree on before they run: a node and a service (fi_getinfo(3)).
 //!
 //! The node is this machine, by any of its names or addresses. The service is a number, like a port. An endpoint that
-//! is opened with such a name as its source is bound to the number ([`Core::bind`]). A name that is inserted into an
-//! address vector becomes the address of the endpoint that is bound to it ([`Core::resolve`]), so that endpoint must
+//! is opened with such a name as its source is bound to the number ([`bind`]). A name that is inserted into an
+//! address vector becomes the address of the endpoint that is bound to it ([`resolve`]), so that endpoint must
 //! exist by then.
 
 use std::ffi::{CStr, c_char, c_int};
@@ -11,8 +11,8 @@ use std::net::{IpAddr, ToSocketAddrs, UdpSocket};
 
 use selvedge_job::{Service, ServiceError};
 
-use crate::address::Address;
 use crate::constants::*;
+use crate::objects::address::Address;
 use crate::warn_line;
 use selvedge_transport::Transport;
 

@@ -48,7 +48,7 @@ impl Transport {
     /// Reports that no message was found.
     fn tell_nothing(&self, wanted: &Wanted<'_>) -> isize {
         let Ticket { context, flags, .. } = wanted.ticket;
-        let entry = Completion { context: context, flags, tag: wanted.tag, ..Completion::default() };
+        let entry = Completion { context, flags, tag: wanted.tag, ..Completion::default() };
         self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
         0
     }

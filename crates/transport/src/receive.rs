@@ -448,7 +448,7 @@ impl Transport {
         // A message that has already come makes a completion first; it cannot be cancelled.
         self.progress();
         if let Some(ticket) = self.cancel_plain(bindings, context) {
-            let entry = Completion { context: context, flags: ticket.flags, ..Completion::default() };
+            let entry = Completion { context, flags: ticket.flags, ..Completion::default() };
             self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
             return true;
         }
@@ -468,7 +468,7 @@ impl Transport {
             return false;
         }
         self.operations.remove(number);
-        let entry = Completion { context: context, flags: ticket.flags, ..Completion::default() };
+        let entry = Completion { context, flags: ticket.flags, ..Completion::default() };
         self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
         true
     }

@@ -88,7 +88,11 @@ impl Transport {
             return Ok(());
         }
         let numbers: Vec<usize> = self.regions.iter().map(|(number, _)| number).collect();
-        numbers.into_iter().fold(Ok(()), |outcome, number| outcome.and(self.recount_region(number)))
+        let mut outcome = Ok(());
+        for number in numbers {
+            outcome = outcome.and(self.recount_region(number));
+        }
+        outcome
     }
 
     /// Links a region's entries, so that others can access the memory. If entries are linked already, new ones with the

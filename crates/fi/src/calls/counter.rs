@@ -5,22 +5,14 @@ use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
 
 use crate::constants::*;
-use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Ops, Pause, Uses};
+use crate::objects::counter::Counter;
+use crate::objects::domain::Domain;
+use crate::objects::object::{self, Ops, Pause, Uses};
 use crate::warn_line;
 
-/// Only [`Uses`] changes, which is atomic, so any number of threads may have a `&Counter`.
-#[repr(C)]
-pub struct Counter {
-    cntr: fid_cntr,
-    domain: *mut Domain,
-    /// The NIC's counting event.
-    pub reference: u32,
-    pub uses: Uses,
-}
-
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
+
 #[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_cntr> = Ops(fi_ops_cntr {
     size: size_of::<fi_ops_cntr>(),
@@ -75,29 +67,6 @@ pub unsafe extern "C" fn open(
 unsafe fn of<'a>(cntr: *mut fid_cntr) -> &'a Counter {
     // SAFETY: by fi_cntr(3) the pointer is to an open counter. Only its atomics change.
     unsafe { &*cntr.cast::<Counter>() }
-}
-
-impl Counter {
-    pub fn domain(&self) -> &Domain {
-        // SAFETY: a domain refuses to close while a counter of it is open, and this one is. Nobody makes a `&mut` to a
-        // domain.
-        unsafe { &*self.domain }
-    }
-
-    /// Successes and failures, after a poll.
-    fn now(&self) -> (u64, u64) {
-        let mut core = self.domain().core();
-        core.progress();
-        core.counted(self.reference)
-    }
-
-    fn change(&self, change: impl FnOnce(u64, u64) -> (u64, u64)) -> c_int {
-        let core = self.domain().core();
-        let (success, failure) = core.counted(self.reference);
-        let (success, failure) = change(success, failure);
-        core.set_count(self.reference, success, failure);
-        0
-    }
 }
 
 unsafe extern "C" fn read(cntr: *mut fid_cntr) -> u64 {

@@ -2,31 +2,22 @@
 //! Event queues (fi_eq(3)). They only hold what a program writes itself (`fi_eq_write`), because nothing here is
 //! asynchronous.
 
-use std::collections::VecDeque;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use crate::constants::*;
-use crate::fabric::Fabric;
 use crate::ffi::*;
-use crate::object::{self, Ops, Uses};
+use crate::objects::event_queue::EventQueue;
+use crate::objects::fabric::Fabric;
+use crate::objects::object::{self, Ops, Uses};
 use crate::warn_line;
 
 /// The longest event.
 const EVENT_BYTES_MAX: usize = 4096;
 
-#[repr(C)]
-pub struct EventQueue {
-    eq: fid_eq,
-    fabric: *mut Fabric,
-    /// Whether the program may write to it.
-    writable: bool,
-    events: Mutex<VecDeque<(u32, Vec<u8>)>>,
-    pub uses: Uses,
-}
-
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
+
 static OPS: Ops<fi_ops_eq> = Ops(fi_ops_eq {
     size: size_of::<fi_ops_eq>(),
     read: Some(read),

@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The common part of all objects: libfabric's head, the way from a C pointer to the object, the state under the
-//! domain's lock, and the functions that an object does not offer.
+//! Objects of a domain: the way from a C pointer to the object, and its state under the domain's lock.
 
 use std::cell::UnsafeCell;
-use std::ffi::{c_char, c_int, c_void};
 use std::ops::{Deref, DerefMut};
-use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
-use crate::constants::ENOSYS;
-use crate::domain::{Domain, Turn};
-use crate::ffi::{fi_ops, fid};
 use selvedge_transport::Transport;
+
+use crate::objects::domain::{Domain, Turn};
+use crate::objects::object::Uses;
 
 /// An object of a domain: an endpoint, a completion queue, an address vector or a region. The program has a pointer to
 /// it.
@@ -30,7 +26,7 @@ pub struct Object<Head, Fixed, Guarded> {
     /// The objects that depend on this one.
     pub uses: Uses,
     pub fixed: Fixed,
-    guarded: UnsafeCell<Guarded>,
+    pub(crate) guarded: UnsafeCell<Guarded>,
 }
 
 impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
@@ -74,8 +70,8 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
 /// The domain's lock, held for one of its objects. It gives access to the domain's core and to the object's state, one
 /// at a time, because the core reaches objects by its own pointers.
 pub struct Held<'a, Guarded> {
-    turn: Turn<'a>,
-    guarded: *mut Guarded,
+    pub(crate) turn: Turn<'a>,
+    pub(crate) guarded: *mut Guarded,
 }
 
 impl<'a, Guarded> Held<'a, Guarded> {
@@ -117,91 +113,4 @@ impl<Guarded> DerefMut for Held<'_, Guarded> {
     fn deref_mut(&mut self) -> &mut Transport {
         &mut self.turn
     }
-}
-
-/// The head of an object.
-pub fn head(class: u32, context: *mut c_void, ops: &'static fi_ops) -> fid {
-    fid { fclass: class as usize, context, ops: ptr::from_ref(ops).cast_mut() }
-}
-
-/// A table of functions that lives as long as the program.
-#[repr(transparent)]
-pub struct Ops<T>(pub T);
-// SAFETY: the tables of libfabric hold a size and pointers to functions. They are never written after the program's
-// start.
-unsafe impl<T> Sync for Ops<T> {}
-
-/// The object's table: how it is closed, bound, controlled.
-pub const fn ops(
-    close: unsafe extern "C" fn(*mut fid) -> c_int,
-    bind: unsafe extern "C" fn(*mut fid, *mut fid, u64) -> c_int,
-    control: unsafe extern "C" fn(*mut fid, c_int, *mut c_void) -> c_int,
-) -> fi_ops {
-    fi_ops {
-        size: size_of::<fi_ops>(),
-        close: Some(close),
-        bind: Some(bind),
-        control: Some(control),
-        ops_open: Some(no_ops_open),
-        tostr: None,
-        ops_set: None,
-    }
-}
-
-pub unsafe extern "C" fn no_bind(_: *mut fid, _: *mut fid, _: u64) -> c_int {
-    -ENOSYS
-}
-
-pub unsafe extern "C" fn no_control(_: *mut fid, _: c_int, _: *mut c_void) -> c_int {
-    -ENOSYS
-}
-
-unsafe extern "C" fn no_ops_open(_: *mut fid, _: *const c_char, _: u64, _: *mut *mut c_void, _: *mut c_void) -> c_int {
-    -ENOSYS
-}
-
-/// The unset entries of a table that newer libfabric headers have and this provider does not implement.
-pub const fn rest<T: Copy>() -> T {
-    // SAFETY: it is called for libfabric's tables only. They hold a size and `Option`s of functions, and all zeroes are
-    // valid for both.
-    unsafe { std::mem::zeroed() }
-}
-
-/// The pause between polls of a wait: first none, then a yield of the core, then short sleeps.
-#[derive(Default)]
-pub struct Pause(u32);
-
-impl Pause {
-    pub fn wait(&mut self) {
-        self.0 = self.0.saturating_add(1);
-        match self.0 {
-            0..=200 => {}
-            201..=2000 => std::thread::yield_now(),
-            _ => std::thread::sleep(std::time::Duration::from_micros(50)),
-        }
-    }
-}
-
-/// The number of objects that depend on one. It is not closed before they are.
-#[derive(Default)]
-pub struct Uses(AtomicU32);
-
-impl Uses {
-    pub fn add(&self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-    pub fn drop_one(&self) {
-        self.0.fetch_sub(1, SeqCst);
-    }
-    pub fn any(&self) -> bool {
-        self.0.load(SeqCst) != 0
-    }
-}
-
-/// Functions of a table that the object does not offer.
-#[macro_export]
-macro_rules! refuse {
-    ($($name:ident($($kind:ty),* $(,)?) -> $result:ty;)*) => {
-        $(pub unsafe extern "C" fn $name($(_: $kind),*) -> $result { -$crate::constants::ENOSYS as $result })*
-    };
 }

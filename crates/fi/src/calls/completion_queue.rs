@@ -9,13 +9,15 @@ use std::mem::offset_of;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
-use crate::constants::*;
-use crate::domain::Domain;
-use crate::ffi::*;
-use crate::object::{self, Object, Ops, Pause};
-use crate::warn_line;
 use selvedge_transport::completion::{Completion, CompletionQueue, Empty, Failure, Reading};
 use selvedge_transport::polling::Rest;
+
+use crate::constants::*;
+use crate::ffi::*;
+use crate::objects::completion_queue::{Fixed, Handle};
+use crate::objects::domain::Domain;
+use crate::objects::object::{self, Ops, Pause};
+use crate::warn_line;
 
 const _: () = assert!(
     size_of::<fi_cq_tagged_entry>() == size_of::<Completion>()
@@ -27,18 +29,8 @@ const _: () = assert!(
         && offset_of!(fi_cq_tagged_entry, tag) == offset_of!(Completion, tag)
 );
 
-/// A completion queue as the program holds it.
-pub type Handle = Object<fid_cq, Fixed, CompletionQueue>;
-
-/// The part that does not change, or is set without the lock.
-pub struct Fixed {
-    entry_bytes: usize,
-    may_wait: bool,
-    /// Set by fi_cq_signal: a thread that waits returns.
-    signalled: AtomicBool,
-}
-
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, control));
+
 #[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_cq> = Ops(fi_ops_cq {
     size: size_of::<fi_ops_cq>(),

@@ -7,23 +7,14 @@ use std::ffi::{c_int, c_void};
 use selvedge_transport::regions::REMOTE_ACCESSES;
 
 use crate::constants::*;
-use crate::counter::Counter;
-use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Object, Ops};
+use crate::objects::counter::Counter;
+use crate::objects::domain::Domain;
+use crate::objects::object::{self, Ops};
+use crate::objects::region::{Handle, Region};
 use crate::warn_line;
 
 const ACCESS: u64 = SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE;
-
-/// A registered region as the program holds it.
-pub type Handle = Object<fid_mr, (), Region>;
-
-/// The part that the domain's lock guards.
-pub struct Region {
-    /// The region's number in the transport.
-    number: usize,
-    counters: [*mut Counter; 2],
-}
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
 

@@ -3,21 +3,22 @@
 //!
 //! The latency of a message includes these instructions and the transfer of its cache line, so they are few. The path
 //! takes no lock, makes few calls, and does nothing that some of its messages do not need. It leaves every other
-//! message to [`crate::message`].
+//! message to [`super::message`].
 //!
 //! `ALONE`: the program promises that one thread calls, so this is not checked.
 
 use std::ffi::c_void;
 
-use crate::constants::SEND;
-use crate::endpoint::{Easy, Endpoint};
-use crate::ffi::{fi_addr_t, fid_ep};
-use crate::object::Held;
 use selvedge_transport::Transport;
 use selvedge_transport::message::envelope;
 use selvedge_transport::posted::Plain;
 use selvedge_transport::protocols::length_of;
 use selvedge_transport::ticket::Kind;
+
+use crate::constants::SEND;
+use crate::ffi::{fi_addr_t, fid_ep};
+use crate::objects::endpoint::{Easy, Endpoint};
+use crate::objects::held::Held;
 
 /// A message of one piece, with the endpoint's own flags.
 #[derive(Clone, Copy)]

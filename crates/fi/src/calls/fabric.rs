@@ -3,16 +3,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::constants::{EBUSY, EINVAL};
+use crate::calls::{domain, event_queue};
+use crate::constants::{EBADFLAGS, EBUSY, EINVAL, ENODATA};
 use crate::ffi::*;
-use crate::object::{self, Ops, Uses};
-use crate::{domain, queue, refuse};
-
-#[repr(C)]
-pub struct Fabric {
-    pub fabric: fid_fabric,
-    pub uses: Uses,
-}
+use crate::objects::fabric::Fabric;
+use crate::objects::object::{self, Ops, Uses};
+use crate::refuse;
 
 refuse! {
     no_passive_ep(*mut fid_fabric, *mut fi_info, *mut *mut fid_pep, *mut c_void) -> c_int;
@@ -21,11 +17,12 @@ refuse! {
 }
 
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, object::no_bind, object::no_control));
+
 static OPS: Ops<fi_ops_fabric> = Ops(fi_ops_fabric {
     size: size_of::<fi_ops_fabric>(),
     domain: Some(domain::open),
     passive_ep: Some(no_passive_ep),
-    eq_open: Some(queue::open),
+    eq_open: Some(event_queue::open),
     wait_open: Some(no_wait_open),
     trywait: Some(no_trywait),
     domain2: Some(domain2),
@@ -38,7 +35,7 @@ pub unsafe extern "C" fn open(attr: *mut fi_fabric_attr, fabric: *mut *mut fid_f
     unsafe {
         let Some(attr) = attr.as_ref() else { return -EINVAL };
         if !attr.name.is_null() && std::ffi::CStr::from_ptr(attr.name) != crate::NAME {
-            return -crate::constants::ENODATA;
+            return -ENODATA;
         }
         let made = Box::new(Fabric {
             fabric: fid_fabric {
@@ -61,7 +58,7 @@ unsafe extern "C" fn domain2(
     context: *mut c_void,
 ) -> c_int {
     if flags != 0 {
-        return -crate::constants::EBADFLAGS;
+        return -EBADFLAGS;
     }
     // SAFETY: fi_domain2(3): the fabric is open, the information is libfabric's, and the program has room for the
     // pointer.

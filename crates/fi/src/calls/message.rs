@@ -6,19 +6,20 @@
 use std::ffi::c_void;
 use std::ptr::null_mut;
 
-use crate::arguments::{array, piece, tagged_form};
-use crate::at_hand::{self, Posted, Sent};
-use crate::constants::*;
-use crate::deferred::triggered;
-use crate::endpoint::{Easy, Endpoint};
-use crate::ffi::*;
-use crate::info::{INJECT_BYTES, MESSAGE_BYTES_MAX};
-use crate::object::{Held, Ops};
 use selvedge_transport::message::{Message, SendEnd};
 use selvedge_transport::pieces::total;
 use selvedge_transport::posted::Wanted;
-use selvedge_transport::protocols::length_of;
+use selvedge_transport::protocols::{INJECT_BYTES, MESSAGE_BYTES_MAX, length_of};
 use selvedge_transport::ticket::Kind;
+
+use crate::calls::arguments::{array, piece, tagged_form};
+use crate::calls::deferred::triggered;
+use crate::calls::fast_path::{self, Posted, Sent};
+use crate::constants::*;
+use crate::ffi::*;
+use crate::objects::endpoint::{Easy, Endpoint};
+use crate::objects::held::Held;
+use crate::objects::object::Ops;
 
 /// `ALONE`: the program promises that calls into a domain never overlap.
 const fn plain<const ALONE: bool>() -> Ops<fi_ops_msg> {
@@ -143,7 +144,7 @@ unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
         let handle = Endpoint::of(ep);
         let mut held = handle.lock();
         // With a single caller the fast path without the lock has already tried this.
-        if !handle.is_alone() && at_hand::left_in_turn(&mut held, easy, &sent) {
+        if !handle.is_alone() && fast_path::left_in_turn(&mut held, easy, &sent) {
             return 0;
         }
         let Sent { kind, buf, len, dest, tag, data, context } = sent;
@@ -249,7 +250,7 @@ unsafe fn receive_one(ep: *mut fid_ep, posted: Posted) -> isize {
     // completion.
     unsafe {
         let mut held = Endpoint::of(ep).lock();
-        if at_hand::plain(held.state(), &posted).is_some_and(|plain| held.receive_plainly(plain)) {
+        if fast_path::plain(held.state(), &posted).is_some_and(|plain| held.receive_plainly(plain)) {
             return 0;
         }
         default_receive(&mut held, kind, &piece(buf, len), src, tag, ignore, context)
@@ -290,7 +291,7 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
     }
 }
 
-/// Entry points for messages of one piece. The fast path ([`crate::at_hand`]) comes first, its most common case before
+/// Entry points for messages of one piece. The fast path ([`super::fast_path`]) comes first, its most common case before
 /// all others. The rest is a jump to a function with the same arguments, so that the fast path leaves all of them in
 /// their registers. The address of that function is stored, so the compiler cannot change its signature.
 macro_rules! sends {
@@ -301,7 +302,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match at_hand::left::<false, { length_of::A_SLOT }>($ep, $easy, $sent) {
+                    match fast_path::left::<false, { length_of::A_SLOT }>($ep, $easy, $sent) {
                         true => 0,
                         false => longer($ep, $($arg),*),
                     }
@@ -312,7 +313,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match at_hand::left::<false, { length_of::MORE }>($ep, $easy, $sent) {
+                    match fast_path::left::<false, { length_of::MORE }>($ep, $easy, $sent) {
                         true => 0,
                         false => any($ep, $($arg),*),
                     }
@@ -330,7 +331,7 @@ macro_rules! sends {
             // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
             // until the completion.
             unsafe {
-                match at_hand::left::<ALONE, { length_of::A_WORD }>($ep, $easy, $sent) {
+                match fast_path::left::<ALONE, { length_of::A_WORD }>($ep, $easy, $sent) {
                     true => 0,
                     false => short($ep, $($arg),*),
                 }
@@ -355,7 +356,7 @@ macro_rules! receives {
             // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
             // until the completion.
             unsafe {
-                match at_hand::posted::<ALONE>($ep, $posted) {
+                match fast_path::posted::<ALONE>($ep, $posted) {
                     true => 0,
                     false => any($ep, $($arg),*),
                 }

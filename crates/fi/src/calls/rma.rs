@@ -4,17 +4,20 @@
 use std::ffi::c_void;
 use std::slice;
 
-use crate::arguments::{array, piece, ranges};
-use crate::constants::*;
-use crate::deferred::triggered;
-use crate::endpoint::Endpoint;
-use crate::ffi::*;
-use crate::info::{INJECT_BYTES, IOV_LIMIT};
-use crate::object::Held;
 use selvedge_transport::pieces::{RemoteRange, total};
+use selvedge_transport::protocols::INJECT_BYTES;
 use selvedge_transport::transfer::Transfer;
 
-static OPS: crate::object::Ops<fi_ops_rma> = crate::object::Ops(fi_ops_rma {
+use crate::calls::arguments::{array, piece, ranges};
+use crate::calls::deferred::triggered;
+use crate::constants::*;
+use crate::ffi::*;
+use crate::info::IOV_LIMIT;
+use crate::objects::endpoint::Endpoint;
+use crate::objects::held::Held;
+use crate::objects::object::Ops;
+
+static OPS: Ops<fi_ops_rma> = Ops(fi_ops_rma {
     size: size_of::<fi_ops_rma>(),
     read: Some(read),
     readv: Some(readv),

@@ -11,23 +11,21 @@ use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use selvedge_job::Service;
 use selvedge_nic::handle::NONE;
 use selvedge_shm::direct::ring_flags;
-
-use crate::address::{self, Address, AddressVector, Brief, Known};
-use crate::completion;
-use crate::constants::*;
-use crate::counter::Counter;
-use crate::domain::Domain;
-use crate::ffi::*;
-use crate::object::{self, Held, Object, Ops};
-use crate::queue::EventQueue;
-use crate::{atomic, info, message, name, refuse, rma, warn_line};
 use selvedge_transport::Transport;
 use selvedge_transport::bindings::Bindings;
 use selvedge_transport::regions::REMOTE_ACCESSES;
 use selvedge_transport::ticket::{ENDPOINTS_MAX, Kind, Ticket};
 
-/// The default for the least room in a buffer for many messages, below which the program gets it back.
-const MIN_MULTI_RECV_DEFAULT: usize = 64;
+use crate::constants::*;
+use crate::ffi::{fi_info, fid_ep};
+use crate::objects::address::Address;
+use crate::objects::address_vector::{self, AddressVector, Brief, Known};
+use crate::objects::completion_queue;
+use crate::objects::counter::Counter;
+use crate::objects::domain::Domain;
+use crate::objects::event_queue::EventQueue;
+use crate::objects::held::{Held, Object};
+use crate::{info, name, warn_line};
 
 /// An endpoint as the program holds it.
 pub type Handle = Object<fid_ep, Fixed, Endpoint>;
@@ -35,7 +33,7 @@ pub type Handle = Object<fid_ep, Fixed, Endpoint>;
 /// What does not change while an endpoint is open.
 pub struct Fixed {
     /// Not 0: no other thread can want the domain's lock ([`Domain::alone`]).
-    alone: &'static AtomicU8,
+    pub(crate) alone: &'static AtomicU8,
 }
 
 /// The part that the domain's lock guards. The transport has a pointer to the bindings, which it uses only while the
@@ -46,13 +44,13 @@ pub struct Endpoint {
     pub bindings: Bindings,
     /// The kinds of messages ([`Easy`]) for which sends and receives need not check capabilities, counters or unusual
     /// flags.
-    easy: u8,
+    pub(crate) easy: u8,
     /// Sends and receives with the endpoint's own flags make completions.
     pub tx_told: bool,
     pub rx_told: bool,
     /// Sends and receives make completions only if their own flags ask for them.
-    tx_selective: bool,
-    rx_selective: bool,
+    pub(crate) tx_selective: bool,
+    pub(crate) rx_selective: bool,
     pub enabled: bool,
     pub caps: u64,
     /// Default flags of operations.
@@ -62,25 +60,25 @@ pub struct Endpoint {
     /// Itself, or the endpoint that it is an alias of.
     pub base: *mut Endpoint,
     /// Counters of sends, receives, reads, writes, and of others' reads and writes.
-    counters: [*mut Counter; 6],
-    bound: Bound,
+    pub(crate) counters: [*mut Counter; 6],
+    pub(crate) bound: Bound,
     /// Its open aliases.
-    aliases: Vec<*mut Endpoint>,
+    pub(crate) aliases: Vec<*mut Endpoint>,
     /// The service number that it is bound to.
-    service: Option<Service>,
+    pub(crate) service: Option<Service>,
 }
 
 /// The objects that an endpoint is bound to, except its counters; null where there is none.
 #[derive(Clone, Copy)]
-struct Bound {
-    tx_queue: *mut completion::Handle,
-    rx_queue: *mut completion::Handle,
-    vector: *mut address::Handle,
-    events: *mut EventQueue,
+pub(crate) struct Bound {
+    pub(crate) tx_queue: *mut completion_queue::Handle,
+    pub(crate) rx_queue: *mut completion_queue::Handle,
+    pub(crate) vector: *mut address_vector::Handle,
+    pub(crate) events: *mut EventQueue,
 }
 
 impl Bound {
-    const NONE: Bound = Bound {
+    pub(crate) const NONE: Bound = Bound {
         tx_queue: ptr::null_mut(),
         rx_queue: ptr::null_mut(),
         vector: ptr::null_mut(),
@@ -100,129 +98,17 @@ pub enum Easy {
 
 impl Easy {
     #[inline(always)]
-    const fn bit(self, kind: Kind) -> u8 {
+    pub(crate) const fn bit(self, kind: Kind) -> u8 {
         1 << (self as u8 + kind as u8)
     }
 }
 
 /// The flags for binding a counter, in the order of [`Endpoint::counters`].
-const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
-
-refuse! {
-    no_tx_ctx(*mut fid_ep, c_int, *mut fi_tx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
-    no_rx_ctx(*mut fid_ep, c_int, *mut fi_rx_attr, *mut *mut fid_ep, *mut c_void) -> c_int;
-    no_getpeer(*mut fid_ep, *mut c_void, *mut usize) -> c_int;
-    no_connect(*mut fid_ep, *const c_void, *const c_void, usize) -> c_int;
-    no_listen(*mut fid_pep) -> c_int;
-    no_accept(*mut fid_ep, *const c_void, usize) -> c_int;
-    no_reject(*mut fid_pep, fid_t, *const c_void, usize) -> c_int;
-    no_shutdown(*mut fid_ep, u64) -> c_int;
-    no_join(*mut fid_ep, *const c_void, u64, *mut *mut fid_mc, *mut c_void) -> c_int;
-}
-
-static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, control));
-#[allow(clippy::needless_update)]
-static OPS: Ops<fi_ops_ep> = Ops(fi_ops_ep {
-    size: size_of::<fi_ops_ep>(),
-    cancel: Some(cancel),
-    getopt: Some(getopt),
-    setopt: Some(setopt),
-    tx_ctx: Some(no_tx_ctx),
-    rx_ctx: Some(no_rx_ctx),
-    rx_size_left: Some(size_left),
-    tx_size_left: Some(size_left),
-    ..object::rest()
-});
-static CM_OPS: Ops<fi_ops_cm> = Ops(fi_ops_cm {
-    size: size_of::<fi_ops_cm>(),
-    setname: Some(setname),
-    getname: Some(getname),
-    getpeer: Some(no_getpeer),
-    connect: Some(no_connect),
-    listen: Some(no_listen),
-    accept: Some(no_accept),
-    reject: Some(no_reject),
-    shutdown: Some(no_shutdown),
-    join: Some(no_join),
-});
-
-/// fi_endpoint.
-pub unsafe extern "C" fn open(
-    domain: *mut fid_domain,
-    info: *mut fi_info,
-    ep: *mut *mut fid_ep,
-    context: *mut c_void,
-) -> c_int {
-    // SAFETY: fi_endpoint(3): the domain is open, the information is libfabric's with its attributes, and the program
-    // has room for the pointer. The endpoint is made here, and the program gets it when it is complete.
-    unsafe {
-        let Some(info) = info.as_ref() else { return -EINVAL };
-        if info.ep_attr.as_ref().is_some_and(|attr| attr.type_ != FI_EP_RDM) {
-            return -EINVAL;
-        }
-        if info.ep_attr.as_ref().is_some_and(|attr| attr.tx_ctx_cnt > 1 || attr.rx_ctx_cnt > 1) {
-            warn_line!("endpoints have one transmit and one receive context of their own; shared ones are not offered");
-            return -ENOSYS;
-        }
-        let too_much = info.tx_attr.as_ref().is_some_and(|attr| {
-            attr.inject_size > info::INJECT_BYTES || attr.iov_limit > info::IOV_LIMIT || attr.size > info::QUEUE_SIZE
-        }) || info
-            .rx_attr
-            .as_ref()
-            .is_some_and(|attr| attr.iov_limit > info::IOV_LIMIT || attr.size > info::QUEUE_SIZE);
-        if too_much {
-            return -EINVAL;
-        }
-        if info.caps & !info::CAPS != 0 || info::primary(info.caps) == 0 {
-            return -EINVAL;
-        }
-        let domain = domain.cast::<Domain>();
-        let has_one_caller = (*domain).has_one_caller();
-        let head = fid_ep {
-            fid: object::head(FI_CLASS_EP, context, &FID_OPS.0),
-            ops: (&raw const OPS.0).cast_mut(),
-            cm: (&raw const CM_OPS.0).cast_mut(),
-            msg: message::plain_ops(has_one_caller),
-            rma: rma::ops(),
-            tagged: message::tagged_ops(has_one_caller),
-            atomic: atomic::ops(),
-            collective: ptr::null_mut(),
-        };
-        let endpoint = Endpoint {
-            vector: ptr::null_mut(),
-            bindings: Bindings::new(info.caps & SOURCE != 0),
-            easy: 0,
-            tx_told: false,
-            rx_told: false,
-            tx_selective: false,
-            rx_selective: false,
-            enabled: false,
-            caps: info.caps,
-            tx_flags: info.tx_attr.as_ref().map_or(0, |attr| attr.op_flags),
-            rx_flags: info.rx_attr.as_ref().map_or(0, |attr| attr.op_flags),
-            min_multi_recv: MIN_MULTI_RECV_DEFAULT,
-            base: ptr::null_mut(),
-            counters: [ptr::null_mut(); 6],
-            bound: Bound::NONE,
-            aliases: Vec::new(),
-            service: None,
-        };
-        let made = Box::into_raw(Handle::make(head, domain, Fixed { alone: (*domain).alone }, endpoint));
-        let handle = Handle::of(made);
-        let outcome = handle.lock().open(handle.guarded(), info);
-        if outcome != 0 {
-            drop(Box::from_raw(made));
-            return outcome;
-        }
-        handle.domain().uses.add();
-        *ep = made.cast();
-    }
-    0
-}
+pub(crate) const COUNTED: [u64; 6] = [SEND, RECV, READ, WRITE, REMOTE_READ, REMOTE_WRITE];
 
 impl Held<'_, Endpoint> {
     /// The endpoint that this one is an alias of, or itself.
-    fn base(&mut self) -> &mut Endpoint {
+    pub(crate) fn base(&mut self) -> &mut Endpoint {
         let base = self.state().base;
         // SAFETY: an endpoint refuses to close while it has an open alias, and the lock of their domain is held. The
         // result borrows the guard, so no function of the core and no other reference to a state is alive.
@@ -233,7 +119,7 @@ impl Held<'_, Endpoint> {
     ///
     /// # Safety
     /// `own` is the endpoint whose lock is held. `info` has a source address of the stated length, or none.
-    unsafe fn open(&mut self, own: *mut Endpoint, info: &fi_info) -> c_int {
+    pub(crate) unsafe fn open(&mut self, own: *mut Endpoint, info: &fi_info) -> c_int {
         // SAFETY: the endpoint is open by this function's contract; only its address is taken.
         let bindings = unsafe { &raw mut (*own).bindings };
         let Some(index) = self.open_endpoint(bindings) else {
@@ -257,7 +143,7 @@ impl Held<'_, Endpoint> {
     ///
     /// # Safety
     /// The address has `length` bytes.
-    unsafe fn set_source(&mut self, address: *const c_void, length: usize) -> c_int {
+    pub(crate) unsafe fn set_source(&mut self, address: *const c_void, length: usize) -> c_int {
         // SAFETY: the address has `length` bytes, by this function's contract.
         let Some(name) = (unsafe { Address::read(address, length) }) else {
             warn_line!("an endpoint's source address has {} bytes, as fi_getinfo gives it", info::ADDRESS_BYTES);
@@ -370,42 +256,10 @@ impl Endpoint {
     }
 }
 
-unsafe extern "C" fn bind(fid: *mut fid, bound: *mut fid, flags: u64) -> c_int {
-    // SAFETY: fi_ep_bind(3): both objects are open. The class in the head of one says what it is.
-    unsafe {
-        if bound.is_null() {
-            return -EINVAL;
-        }
-        let handle = Handle::of(fid);
-        let mut held = handle.lock();
-        // An alias is bound by its base.
-        let outcome = match (*bound).fclass as u32 {
-            FI_CLASS_AV => held.base().bind_vector(bound.cast(), handle.domain),
-            FI_CLASS_CQ => held.base().bind_queue(bound.cast(), flags, handle.domain),
-            FI_CLASS_CNTR => held.bind_counter(bound.cast(), flags, handle.domain()),
-            FI_CLASS_EQ => {
-                let events = &mut held.base().bound.events;
-                if events.is_null() {
-                    *events = bound.cast();
-                    (**events).uses.add();
-                }
-                0
-            }
-            FI_CLASS_MR => 0,
-            _ => {
-                warn_line!("an object of class {} cannot be bound to an endpoint", (*bound).fclass);
-                -EINVAL
-            }
-        };
-        held.renew_aliases();
-        outcome
-    }
-}
-
 impl Endpoint {
     /// # Safety
     /// The vector is open.
-    unsafe fn bind_vector(&mut self, vector: *mut address::Handle, domain: *mut Domain) -> c_int {
+    pub(crate) unsafe fn bind_vector(&mut self, vector: *mut address_vector::Handle, domain: *mut Domain) -> c_int {
         if self.enabled || !self.vector.is_null() {
             return -EINVAL;
         }
@@ -421,7 +275,12 @@ impl Endpoint {
 
     /// # Safety
     /// The queue is open.
-    unsafe fn bind_queue(&mut self, queue: *mut completion::Handle, flags: u64, domain: *mut Domain) -> c_int {
+    pub(crate) unsafe fn bind_queue(
+        &mut self,
+        queue: *mut completion_queue::Handle,
+        flags: u64,
+        domain: *mut Domain,
+    ) -> c_int {
         if flags & !(TRANSMIT | SEND | RECV | SELECTIVE_COMPLETION) != 0 || flags & (TRANSMIT | SEND | RECV) == 0 {
             return -EBADFLAGS;
         }
@@ -455,7 +314,7 @@ impl Endpoint {
 impl Held<'_, Endpoint> {
     /// # Safety
     /// The counter is open.
-    unsafe fn bind_counter(&mut self, counter: *mut Counter, flags: u64, domain: &Domain) -> c_int {
+    pub(crate) unsafe fn bind_counter(&mut self, counter: *mut Counter, flags: u64, domain: &Domain) -> c_int {
         if flags & !(SEND | RECV | READ | WRITE | REMOTE_READ | REMOTE_WRITE) != 0 || flags == 0 {
             return -EBADFLAGS;
         }
@@ -494,7 +353,7 @@ impl Held<'_, Endpoint> {
         if self.find_remote_counters().is_err() { -ENOSPC } else { 0 }
     }
 
-    fn enable(&mut self) -> c_int {
+    pub(crate) fn enable(&mut self) -> c_int {
         let endpoint = self.base();
         if endpoint.enabled {
             return 0;
@@ -518,35 +377,11 @@ impl Held<'_, Endpoint> {
         0
     }
 
-    /// fi_ep_alias: the same endpoint with other default flags for sends or receives.
-    ///
-    /// # Safety
-    /// `handle` is the object whose lock is held, and `asked` has a place for the alias.
-    unsafe fn alias(&mut self, handle: &Handle, asked: &fi_alias) -> c_int {
-        let fid = object::head(FI_CLASS_EP, handle.head.fid.context, &FID_OPS.0);
-        let head = fid_ep { fid, ..handle.head };
-        let alias = Endpoint { aliases: Vec::new(), service: None, ..*self.state() };
-        let made = Box::into_raw(Handle::make(head, handle.domain, Fixed { alone: handle.fixed.alone }, alias));
-        // SAFETY: the alias was made here and nobody else has it yet; `asked` holds a place for it, by this function's
-        // contract.
-        unsafe {
-            let alias = (*made).guarded();
-            let refused = self.set_flags(alias, asked.flags);
-            if refused != 0 {
-                drop(Box::from_raw(made));
-                return refused;
-            }
-            self.base().aliases.push(alias);
-            asked.fid.write(made.cast());
-        }
-        0
-    }
-
     /// FI_SETOPSFLAG: default flags for sends or receives.
     ///
     /// # Safety
     /// `endpoint` is an open endpoint of this domain.
-    unsafe fn set_flags(&mut self, endpoint: *mut Endpoint, flags: u64) -> c_int {
+    pub(crate) unsafe fn set_flags(&mut self, endpoint: *mut Endpoint, flags: u64) -> c_int {
         // SAFETY: the endpoint is open, by this function's contract, and its domain's lock is held.
         unsafe {
             match flags & (TRANSMIT | RECV) {
@@ -560,7 +395,7 @@ impl Held<'_, Endpoint> {
     }
 
     /// Copies the bindings of an endpoint to its aliases, which differ only in their default flags.
-    fn renew_aliases(&mut self) {
+    pub(crate) fn renew_aliases(&mut self) {
         let base = self.base();
         let aliases = base.aliases.clone();
         let (tx, rx) = ((base.bindings.tx_queue, base.tx_selective), (base.bindings.rx_queue, base.rx_selective));
@@ -585,7 +420,7 @@ impl Held<'_, Endpoint> {
     ///
     /// # Safety
     /// `endpoint` is an open endpoint of this domain.
-    unsafe fn find_easy(&mut self, endpoint: *mut Endpoint) {
+    pub(crate) unsafe fn find_easy(&mut self, endpoint: *mut Endpoint) {
         // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is
         // borrowed.
         unsafe { &mut *endpoint }.find_easy();
@@ -594,14 +429,14 @@ impl Held<'_, Endpoint> {
 
 impl Endpoint {
     /// Tells the transport the NIC's counters.
-    fn find_counters(&mut self) {
+    pub(crate) fn find_counters(&mut self) {
         for (reference, counter) in self.bindings.counters.iter_mut().zip(self.counters) {
             // SAFETY: a counter refuses to close while an endpoint is bound to it.
             *reference = unsafe { counter.as_ref() }.map_or(NONE, |counter| counter.reference);
         }
     }
 
-    fn find_easy(&mut self) {
+    pub(crate) fn find_easy(&mut self) {
         self.easy = 0;
         self.tx_told = self.wants_tx(self.tx_flags) && !self.bindings.tx_queue.is_null();
         self.rx_told = self.wants_rx(self.rx_flags) && !self.bindings.rx_queue.is_null();
@@ -618,152 +453,4 @@ impl Endpoint {
             }
         }
     }
-}
-
-unsafe extern "C" fn control(fid: *mut fid, command: c_int, arg: *mut c_void) -> c_int {
-    // SAFETY: fi_control(3): the endpoint is open, and the argument is what the command asks for.
-    unsafe {
-        let handle = Handle::of(fid);
-        let mut held = handle.lock();
-        match command as u32 {
-            FI_ENABLE => held.enable(),
-            FI_ALIAS => match arg.cast::<fi_alias>().as_ref() {
-                Some(asked) => held.alias(handle, asked),
-                None => -EINVAL,
-            },
-            FI_GETOPSFLAG => {
-                let flags = &mut *arg.cast::<u64>();
-                *flags = match *flags & (TRANSMIT | RECV) {
-                    TRANSMIT => held.state().tx_flags,
-                    RECV => held.state().rx_flags,
-                    _ => return -EINVAL,
-                };
-                0
-            }
-            FI_SETOPSFLAG => held.set_flags(handle.guarded(), *arg.cast::<u64>()),
-            _ => -ENOSYS,
-        }
-    }
-}
-
-unsafe extern "C" fn cancel(fid: fid_t, context: *mut c_void) -> isize {
-    // SAFETY: fi_endpoint(3): the program calls with an endpoint that is open.
-    unsafe {
-        let mut held = Handle::of(fid).lock();
-        let base = held.state().base;
-        if held.cancel(&raw mut (*base).bindings, context) { 0 } else { -(ENOENT as isize) }
-    }
-}
-
-unsafe extern "C" fn getopt(fid: fid_t, level: c_int, name: c_int, value: *mut c_void, length: *mut usize) -> c_int {
-    // SAFETY: fi_getopt(3), fi_getname(3): the endpoint is open, and the program has room for `*length` bytes.
-    unsafe {
-        if level as u32 != FI_OPT_ENDPOINT {
-            return -ENOPROTOOPT;
-        }
-        let answer = match name as u32 {
-            FI_OPT_MIN_MULTI_RECV => Handle::of(fid).lock().state().min_multi_recv,
-            FI_OPT_CM_DATA_SIZE => 0,
-            _ => return -ENOPROTOOPT,
-        };
-        if *length < size_of::<usize>() {
-            *length = size_of::<usize>();
-            return -ETOOSMALL;
-        }
-        *length = size_of::<usize>();
-        value.cast::<usize>().write_unaligned(answer);
-    }
-    0
-}
-
-unsafe extern "C" fn setopt(fid: fid_t, level: c_int, name: c_int, value: *const c_void, length: usize) -> c_int {
-    // SAFETY: fi_setopt(3), fi_setname(3): the endpoint is open, and the program gives `length` bytes.
-    unsafe {
-        if level as u32 != FI_OPT_ENDPOINT {
-            return -ENOPROTOOPT;
-        }
-        match name as u32 {
-            FI_OPT_MIN_MULTI_RECV if length == size_of::<usize>() => {
-                let mut held = Handle::of(fid).lock();
-                held.base().min_multi_recv = value.cast::<usize>().read_unaligned();
-                held.renew_aliases();
-                0
-            }
-            FI_OPT_MIN_MULTI_RECV => -EINVAL,
-            _ => {
-                warn_line!("endpoints have no option {name}");
-                -ENOPROTOOPT
-            }
-        }
-    }
-}
-
-unsafe extern "C" fn size_left(ep: *mut fid_ep) -> isize {
-    // SAFETY: fi_endpoint(3): the program calls with an endpoint that is open.
-    let enabled = unsafe { Endpoint::of(ep).lock().state().enabled };
-    if enabled { info::QUEUE_SIZE as isize } else { -(EOPBADSTATE as isize) }
-}
-
-unsafe extern "C" fn setname(fid: fid_t, addr: *mut c_void, length: usize) -> c_int {
-    // SAFETY: fi_setopt(3), fi_setname(3): the endpoint is open, and the program gives `length` bytes.
-    unsafe {
-        let mut held = Handle::of(fid).lock();
-        if held.base().enabled {
-            return -EOPBADSTATE;
-        }
-        held.set_source(addr, length)
-    }
-}
-
-unsafe extern "C" fn getname(fid: fid_t, addr: *mut c_void, length: *mut usize) -> c_int {
-    // SAFETY: fi_getopt(3), fi_getname(3): the endpoint is open, and the program has room for `*length` bytes.
-    unsafe {
-        let mut held = Handle::of(fid).lock();
-        let index = held.state().bindings.index;
-        let name = Address::of(&held, index);
-        if address::give(&name, addr, length) { 0 } else { -ETOOSMALL }
-    }
-}
-
-unsafe extern "C" fn close(fid: *mut fid) -> c_int {
-    // SAFETY: fi_close: the endpoint was made by `open` or `alias`, and no other thread uses it any more. The objects
-    // that it is bound to are open, because their use counts are not 0.
-    unsafe {
-        let handle = Handle::of(fid);
-        let own = handle.guarded();
-        let mut held = handle.lock();
-        if held.state().base != own {
-            held.base().aliases.retain(|&alias| alias != own);
-            drop(held);
-            drop(Box::from_raw(fid.cast::<Handle>()));
-            return 0;
-        }
-        if !held.state().aliases.is_empty() {
-            return -EBUSY;
-        }
-        let index = held.state().bindings.index;
-        held.close_endpoint(index);
-        let _ = held.find_remote_counters();
-        let Endpoint { bound, counters, .. } = *held.state();
-        drop(held);
-        for queue in [bound.tx_queue, bound.rx_queue] {
-            if let Some(queue) = queue.as_ref() {
-                queue.uses.drop_one();
-            }
-        }
-        for counter in counters {
-            if let Some(counter) = counter.as_ref() {
-                counter.uses.drop_one();
-            }
-        }
-        if let Some(vector) = bound.vector.as_ref() {
-            vector.uses.drop_one();
-        }
-        if let Some(events) = bound.events.as_ref() {
-            events.uses.drop_one();
-        }
-        handle.domain().uses.drop_one();
-        drop(Box::from_raw(fid.cast::<Handle>()));
-    }
-    0
 }

@@ -11,23 +11,23 @@ use std::ffi::{c_int, c_void};
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::triggered::Action;
-
-use crate::arguments::{self, ranges, tagged_form};
-use crate::atomic::{Form, datatype, effect};
-use crate::constants::*;
-use crate::counter::Counter;
-use crate::domain::Domain;
-use crate::endpoint::Endpoint;
-use crate::ffi::*;
-use crate::info::MESSAGE_BYTES_MAX;
-use crate::object::Held;
-use crate::warn_line;
 use selvedge_transport::message::{Message, SendEnd};
 use selvedge_transport::pieces::{RemoteRange, total};
 use selvedge_transport::posted::Wanted;
+use selvedge_transport::protocols::MESSAGE_BYTES_MAX;
 use selvedge_transport::ticket::Kind;
 use selvedge_transport::transfer::{Atomic, Transfer};
 use selvedge_transport::work::Work;
+
+use crate::calls::arguments::{self, ranges, tagged_form};
+use crate::calls::atomic_types::{BYTES_MAX, Form, datatype, effect};
+use crate::constants::*;
+use crate::ffi::*;
+use crate::objects::counter::Counter;
+use crate::objects::domain::Domain;
+use crate::objects::endpoint::Endpoint;
+use crate::objects::held::Held;
+use crate::warn_line;
 
 /// A result with a libfabric error.
 type Outcome<T> = Result<T, c_int>;
@@ -329,7 +329,7 @@ unsafe fn atomic(
             |ioc: &fi_rma_ioc| RemoteRange { offset: ioc.addr, length: ioc.count.saturating_mul(size), key: ioc.key };
         let remote: Vec<RemoteRange> = array(msg.rma_iov, msg.rma_iov_count)?.iter().map(there).collect();
         let bytes: usize = remote.iter().map(|piece| piece.length).fold(0, usize::saturating_add);
-        if bytes > crate::atomic::BYTES_MAX || (form != Form::Plain && results.is_empty()) {
+        if bytes > BYTES_MAX || (form != Form::Plain && results.is_empty()) {
             return Err(EINVAL);
         }
         let operands = local(array(msg.msg_iov, msg.iov_count)?);

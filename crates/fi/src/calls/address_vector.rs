@@ -6,168 +6,17 @@
 //! of vector an `fi_addr_t` is the number of its entry.
 
 use std::ffi::{c_char, c_int, c_void};
-use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::OnceLock;
 
 use crate::constants::*;
-use selvedge_transport::Transport;
-use selvedge_transport::ticket::{ENDPOINTS_MAX, Kind};
-
-use crate::domain::Domain;
 use crate::ffi::*;
-use crate::object::{self, Object, Ops};
+use crate::objects::address::{Address, give};
+use crate::objects::address_vector::{AddressVector, Brief, Handle};
+use crate::objects::domain::Domain;
+use crate::objects::object::{self, Ops};
 use crate::{name, warn_line};
 
-const MAGIC: u32 = u32::from_le_bytes(*b"SLVG");
-/// Marks a name: `endpoint` is the service, and there is no process.
-const MAGIC_NAME: u32 = u32::from_le_bytes(*b"SLVN");
-
-/// The address of an endpoint; or the name of a service, to which an endpoint may be bound.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Address {
-    magic: u32,
-    /// The endpoint's number in its domain.
-    pub endpoint: u16,
-    /// The NIC's number on the machine: the Portals process id.
-    pub nic: u16,
-    /// The process, by the word that names it in locks.
-    pub owner: u64,
-    pub uid: u32,
-    reserved: u32,
-    /// The machine, and the directory in which its processes find each other.
-    place: u64,
-}
-
-impl Address {
-    pub fn new(nic: u16, endpoint: u16, owner: u64) -> Address {
-        Address {
-            magic: MAGIC,
-            endpoint,
-            nic,
-            owner,
-            uid: selvedge_transport::process::own_uid(),
-            reserved: 0,
-            place: own_place(),
-        }
-    }
-
-    /// The address of one of a transport's endpoints.
-    pub fn of(transport: &Transport, endpoint: u16) -> Address {
-        Address::new(transport.interface.id() as u16, endpoint, transport.interface.word())
-    }
-
-    /// The name of a service of this machine; 0: any service.
-    pub fn of_service(service: u16) -> Address {
-        Address { magic: MAGIC_NAME, ..Address::new(0, service, 0) }
-    }
-
-    /// The name of the service so many numbers later.
-    fn following(self, step: u16) -> Address {
-        Address { endpoint: self.endpoint.wrapping_add(step), ..self }
-    }
-
-    pub fn is_name(&self) -> bool {
-        self.magic == MAGIC_NAME
-    }
-
-    /// The service of a name; `None`: any. `Err`: why the name is no service.
-    pub fn service(&self) -> Result<Option<u16>, &'static str> {
-        match self.check()?.is_name() {
-            true => Ok(Some(self.endpoint).filter(|&service| service != 0)),
-            false => Err("it is of another endpoint; names of services come from fi_getinfo"),
-        }
-    }
-
-    /// Reads an address from the program's memory, which may be too short or null.
-    ///
-    /// # Safety
-    /// `from` is readable for `length` bytes, or null.
-    pub unsafe fn read(from: *const c_void, length: usize) -> Option<Address> {
-        // SAFETY: `from` has `length` bytes by this function's contract, and an address has as many. It is made of
-        // integers, which any bytes are values of.
-        (!from.is_null() && length == size_of::<Address>()).then(|| unsafe { from.cast::<Address>().read_unaligned() })
-    }
-
-    /// The source number that the endpoint puts into its requests ([`Transport::source`]).
-    pub fn source(&self) -> u64 {
-        u64::from(self.nic) << 8 | u64::from(self.endpoint)
-    }
-
-    /// Checks the bytes of an untrusted address. `Err`: why it cannot be reached from here.
-    fn check(self) -> Result<Address, &'static str> {
-        match () {
-            _ if self.magic != MAGIC && !self.is_name() => Err("these bytes are not an address of this provider"),
-            _ if self.magic == MAGIC && usize::from(self.endpoint) >= ENDPOINTS_MAX => {
-                Err("these bytes are not an address of this provider")
-            }
-            _ if self.place != own_place() => {
-                Err("the address is of another machine, or of a process with another SELVEDGE_DIR")
-            }
-            _ if self.uid != selvedge_transport::process::own_uid() => Err("the address is of another user's process"),
-            _ => Ok(self),
-        }
-    }
-}
-
-/// The machine (its boot), and the directory in which its processes find each other.
-fn own_place() -> u64 {
-    static PLACE: OnceLock<u64> = OnceLock::new();
-    *PLACE.get_or_init(|| {
-        let mut hasher = DefaultHasher::new();
-        std::fs::read("/proc/sys/kernel/random/boot_id").unwrap_or_default().hash(&mut hasher);
-        selvedge_job::parent().hash(&mut hasher);
-        hasher.finish()
-    })
-}
-
-/// An entry of a vector.
-#[derive(Clone, Copy, Debug)]
-pub struct Known {
-    pub address: Address,
-    /// The number of the peer in the domain.
-    pub peer: u32,
-    /// The source number that the endpoint puts into its requests.
-    pub source: u64,
-}
-
-/// The part of an entry that messages need, kept small.
-#[derive(Clone, Copy, Debug)]
-pub struct Brief {
-    /// The same as in [`Known`]. A missing entry has neither.
-    pub source: u64,
-    pub peer: u32,
-    /// The portal table entry of its tagged messages; those of the other kinds follow.
-    pub portal: u8,
-}
-
-impl Brief {
-    /// A missing entry.
-    const NOBODY: Brief = Brief { source: u64::MAX, peer: u32::MAX, portal: 0 };
-
-    fn of(known: &Known) -> Brief {
-        let portal = Kind::Tagged.portal(known.address.endpoint) as u8;
-        Brief { source: known.source, peer: known.peer, portal }
-    }
-
-    #[inline(always)]
-    pub fn is_nobody(&self) -> bool {
-        self.source == u64::MAX
-    }
-}
-
-/// An address vector as the program holds it.
-pub type Handle = Object<fid_av, (), AddressVector>;
-
-/// The part that the domain's lock guards.
-#[derive(Default)]
-pub struct AddressVector {
-    pub entries: Vec<Option<Known>>,
-    /// One for each entry.
-    pub briefs: Vec<Brief>,
-}
-
 static FID_OPS: Ops<fi_ops> = Ops(object::ops(close, bind, object::no_control));
+
 #[allow(clippy::needless_update)]
 static OPS: Ops<fi_ops_av> = Ops(fi_ops_av {
     size: size_of::<fi_ops_av>(),
@@ -330,23 +179,6 @@ unsafe fn insert_all(
     }
 }
 
-impl AddressVector {
-    /// The number of a new entry.
-    fn add(&mut self, transport: &mut Transport, address: Address) -> u64 {
-        let peer = transport.peer(address.nic.into(), address.owner);
-        let known = Known { address, peer, source: address.source() };
-        let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
-        if free == self.entries.len() {
-            self.entries.push(None);
-            self.briefs.push(Brief::NOBODY);
-        }
-        self.briefs[free] = Brief::of(&known);
-        self.entries[free] = Some(known);
-        transport.name_source(address.source(), free as u64);
-        free as u64
-    }
-}
-
 unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usize, flags: u64) -> c_int {
     // SAFETY: fi_av_remove: the vector is open, and the program gives `count` numbers. The transport holds no pointer to a
     // vector.
@@ -378,20 +210,6 @@ unsafe extern "C" fn lookup(av: *mut fid_av, fi_addr: fi_addr_t, addr: *mut c_vo
         give(&known.address, addr, addrlen);
     }
     0
-}
-
-/// Copies as much of an address as there is room for, and stores its full length.
-pub unsafe fn give(address: &Address, to: *mut c_void, room: *mut usize) -> bool {
-    // SAFETY: fi_av(3), fi_cm(3): `to` has room for `*room` bytes, or is null; no more is written.
-    unsafe {
-        let fits = *room >= size_of::<Address>() && !to.is_null();
-        if !to.is_null() {
-            let bytes = (*room).min(size_of::<Address>());
-            std::ptr::copy_nonoverlapping(std::ptr::from_ref(address).cast::<u8>(), to.cast(), bytes);
-        }
-        *room = size_of::<Address>();
-        fits
-    }
 }
 
 unsafe extern "C" fn straddr(_: *mut fid_av, addr: *const c_void, buf: *mut c_char, len: *mut usize) -> *const c_char {

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Address vectors. In both kinds of vector an `fi_addr_t` is the number of its entry.
+
+use selvedge_transport::Transport;
+use selvedge_transport::ticket::Kind;
+
+use crate::ffi::fid_av;
+use crate::objects::address::Address;
+use crate::objects::held::Object;
+
+/// An entry of a vector.
+#[derive(Clone, Copy, Debug)]
+pub struct Known {
+    pub address: Address,
+    /// The number of the peer in the domain.
+    pub peer: u32,
+    /// The source number that the endpoint puts into its requests.
+    pub source: u64,
+}
+
+/// The part of an entry that messages need, kept small.
+#[derive(Clone, Copy, Debug)]
+pub struct Brief {
+    /// The same as in [`Known`]. A missing entry has neither.
+    pub source: u64,
+    pub peer: u32,
+    /// The portal table entry of its tagged messages; those of the other kinds follow.
+    pub portal: u8,
+}
+
+impl Brief {
+    /// A missing entry.
+    pub(crate) const NOBODY: Brief = Brief { source: u64::MAX, peer: u32::MAX, portal: 0 };
+
+    pub(crate) fn of(known: &Known) -> Brief {
+        let portal = Kind::Tagged.portal(known.address.endpoint) as u8;
+        Brief { source: known.source, peer: known.peer, portal }
+    }
+
+    #[inline(always)]
+    pub fn is_nobody(&self) -> bool {
+        self.source == u64::MAX
+    }
+}
+
+/// An address vector as the program holds it.
+pub type Handle = Object<fid_av, (), AddressVector>;
+
+/// The part that the domain's lock guards.
+#[derive(Default)]
+pub struct AddressVector {
+    pub entries: Vec<Option<Known>>,
+    /// One for each entry.
+    pub briefs: Vec<Brief>,
+}
+
+impl AddressVector {
+    /// The number of a new entry.
+    pub(crate) fn add(&mut self, transport: &mut Transport, address: Address) -> u64 {
+        let peer = transport.peer(address.nic.into(), address.owner);
+        let known = Known { address, peer, source: address.source() };
+        let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
+        if free == self.entries.len() {
+            self.entries.push(None);
+            self.briefs.push(Brief::NOBODY);
+        }
+        self.briefs[free] = Brief::of(&known);
+        self.entries[free] = Some(known);
+        transport.name_source(address.source(), free as u64);
+        free as u64
+    }
+}
