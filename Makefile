@@ -49,7 +49,7 @@ setup:
 	@./setup.sh
 
 $(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(SIM_PMIX) $(TARGET)/release/libsma.a &: FORCE
-	$(CARGO) build --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-sim-pmix
+	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-sim-pmix
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
@@ -100,7 +100,7 @@ demo: setup build
 	@./demo.sh
 
 test: setup build check-examples
-	$(CARGO) test --profile $(TEST_PROFILE) --workspace
+	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace
 
 # Runs the examples and the programs of README.md. Each exits with an error when a byte is wrong.
 check-examples: build
@@ -127,16 +127,16 @@ peers:
 
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --profile $(TEST_PROFILE) --workspace --all-targets -- -D warnings
+	$(CARGO) clippy --locked --profile $(TEST_PROFILE) --workspace --all-targets -- -D warnings
 
 docs:
-	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
+	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
 # Generates docs/environment.md, docs/registers.md and the memory layout in docs/design/memory.md from the program's own tables, and
 # shmem.h and other files from the table of OpenSHMEM functions.
 docs-pages:
-	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
-	UPDATE_DOCS=1 $(CARGO) test --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
+	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current
+	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-shmem --test generated
 
 install: build
 	install -d $(PREFIX)/bin $(PREFIX)/share/selvedge/machines $(PREFIX)/lib/libselvedge $(PREFIX)/lib/pkgconfig $(PREFIX)/include/mpp $(PREFIX)/libexec/selvedge/shmem
