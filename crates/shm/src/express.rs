@@ -110,7 +110,8 @@ impl Interface {
         let fired = {
             let mut guard = target.segment.lock(self.word);
             let waits = self.has_packets_at(target, self.id(), &guard);
-            let payload = Payload::Memory(&self.own, &Side { start: source, ..Side::NOWHERE });
+            let source = Side { start: source, ..Side::NOWHERE };
+            let payload = Payload::Memory(&self.own, &source);
             let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path };
             let done = !waits && guard.put_express(&mut bus, put);
             if !done {

@@ -55,8 +55,11 @@ impl ActiveSet {
         // The stride of one PE alone may be any number.
         let stride = if size == 1 { Some(1) } else { stride };
         let Some(span) = stride.and_then(|stride| everyone.part(start, stride, size)) else {
-            let why = format_args!("start {start}, stride 2^{log_stride}, size {size}: not in {} PEs", world.n_pes());
-            check::refuse(call, "PE_size", why);
+            check::refuse(
+                call,
+                "PE_size",
+                format_args!("start {start}, stride 2^{log_stride}, size {size}: not in {} PEs", world.n_pes()),
+            );
             return None;
         };
         let Some(me) = span.member(world.me()) else {

@@ -374,8 +374,11 @@ pub unsafe fn split_strided(
     // SAFETY: the contract of the C function: `config` is null or a configuration.
     let Some(num_contexts) = (unsafe { contexts_wanted(call, config, mask) }) else { return REFUSED };
     let Some(span) = view.span().part(start, stride, size) else {
-        let why = format_args!("start {start}, stride {stride}, size {size}: not in a team of {}", view.size);
-        check::refuse(call, "size", why);
+        check::refuse(
+            call,
+            "size",
+            format_args!("start {start}, stride {stride}, size {size}: not in a team of {}", view.size),
+        );
         return REFUSED;
     };
     let member = span.member(parent.world.me()).is_some();

@@ -130,12 +130,12 @@ fn run_of<const LONG: bool>(own: &Rings, portal: u8, most: u64, takes: impl Fn(u
     };
     // Every second run begins with a single message.
     let mut left = most;
-    if most % 2 == 1
-        && let Some(seen) = own.poll(0).filter(|seen| seen.portal() == portal)
-        && let Some(first) = reader.first::<LONG>(seen).filter(&mut take)
-    {
-        reader.dequeue(&first);
-        left -= 1;
+    if most % 2 == 1 {
+        let seen = own.poll(0).filter(|seen| seen.portal() == portal);
+        if let Some(first) = seen.and_then(|seen| reader.first::<LONG>(seen)).filter(&mut take) {
+            reader.dequeue(&first);
+            left -= 1;
+        }
     }
     reader.dequeue_run::<LONG>(portal, left, take);
     assert_eq!(reader.dequeued(), taken.len() as u64);
