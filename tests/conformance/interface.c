@@ -99,6 +99,32 @@ CASE(four_kinds_are_apart, 2, "a message reaches the interface of its own kind a
     }
 }
 
+CASE(kinds_progress_together, 2, "a process that puts from one of its interfaces still handles what arrives at another")
+{
+    enum { PUTS = 10000, BYTES = 8 }; /* each process fills a ring, however late the other starts */
+    ptl_handle_ni_t handles[2] = {ni_matching(), ni_nonmatching()};
+    ptl_handle_ct_t arrived[2];
+    for (int i = 0; i < 2; i++) {
+        ni_use(handles[i]);
+        arrived[i] = ct_new();
+        pt_at(5, PTL_EQ_NONE, 0);
+        ptl_me_t me = me_over(buffer(BYTES), BYTES, 9);
+        ptl_le_t le = le_over(me.start, BYTES);
+        me.options |= PTL_ME_EVENT_CT_COMM;
+        le.options |= PTL_LE_EVENT_CT_COMM;
+        me.ct_handle = le.ct_handle = arrived[i];
+        if (ni_is_matching()) me_append(5, &me, PTL_PRIORITY_LIST, NULL);
+        else le_append(5, &le, PTL_PRIORITY_LIST, NULL);
+    }
+    barrier();
+    /* Process 0 puts between the matching interfaces, process 1 between the others. Neither waits for an event before
+     * its last put, so neither makes a call of the interface at which its messages arrive. */
+    ni_use(handles[rank()]);
+    ptl_handle_md_t md = md_new(buffer(BYTES), BYTES, 0, PTL_EQ_NONE, PTL_CT_NONE);
+    for (int i = 0; i < PUTS; i++) OK(PtlPut(md, 0, BYTES, PTL_NO_ACK_REQ, peer(1 - rank()), 5, 9, 0, NULL, 0));
+    expect_ct(arrived[1 - rank()], PUTS, 0);
+}
+
 CASE(niinit_counts_references, 1, "PtlNIInit of an open interface returns the same handle and must be matched by PtlNIFini")
 {
     ptl_handle_ni_t handle = ni_matching(), again = 0;
