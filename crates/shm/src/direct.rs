@@ -101,7 +101,7 @@ impl Interface {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
             return Some(Told::Gone);
         };
-        if self.clock.is_some() || (!target.own && self.config.mode != Mode::Nic) {
+        if self.clock.is_some() || !self.runs(target) {
             return Some(Told::Elsewhere);
         }
         let mut bus = LiveBus::of(command, &self.own, target, self.config.path);

@@ -103,9 +103,15 @@ impl Interface {
 
     #[inline]
     fn start_when(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
-        if let Some(clock) = self.clock {
-            return self.start_simulated(clock, command);
+        match self.clock {
+            None => self.start_here(command, full),
+            Some(clock) => self.start_simulated(clock, command),
         }
+    }
+
+    /// Executes an operation of this process.
+    #[inline]
+    fn start_here(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         self.progress();
         let mut due = Due::new();
         let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, full, &mut due).map(|_| ());
@@ -115,15 +121,20 @@ impl Interface {
         result
     }
 
-    /// Executes the triggered operations that a change of the own NIC has fired. The caller does not hold the lock.
+    /// Has the triggered operations executed that a change of the own NIC has fired. The caller does not hold the lock.
     #[inline]
     pub fn settle(&self, fired: bool) {
         if fired {
             match self.clock {
-                None => self.drain_all(vec![&self.own]),
+                None => self.settle_here(),
                 Some(clock) => clock.give_way(),
             }
         }
+    }
+
+    /// Executes the own NIC's fired triggered operations.
+    fn settle_here(&self) {
+        self.drain_all(vec![&self.own]);
     }
 
     /// Executes the triggered operations that a change of another NIC has fired.
@@ -149,7 +160,7 @@ impl Interface {
         if !from.own {
             packets::open(target, &self.config.directory);
         }
-        if target.own || self.config.mode == Mode::Nic {
+        if self.runs(target) {
             if let Some(result) = self.deliver(from, target, command, due) {
                 return result.map(|()| true);
             }
@@ -339,7 +350,7 @@ impl Interface {
     #[cold]
     fn drain_all<'a>(&'a self, mut due: Due<'a>) {
         while let Some(endpoint) = due.pop() {
-            if endpoint.own || self.config.mode == Mode::Nic {
+            if self.runs(endpoint) {
                 self.drain(endpoint, &mut due);
             }
         }
@@ -395,6 +406,12 @@ impl Interface {
             }
             finished = Some(fired.index);
         }
+    }
+
+    /// Whether this process may run a NIC, own or peer.
+    #[inline(always)]
+    pub(crate) fn runs(&self, endpoint: &Endpoint) -> bool {
+        endpoint.own || self.config.mode == Mode::Nic
     }
 
     /// Whether this process can reach the memory of an operation's initiator.
@@ -560,9 +577,15 @@ impl Interface {
     /// Progress for a program that polls and never waits.
     #[inline]
     pub fn poll(&self) {
-        if let Some(clock) = self.clock {
-            return clock.look();
+        match self.clock {
+            None => self.poll_here(),
+            Some(clock) => clock.look(),
         }
+    }
+
+    /// Makes progress, and checks for dead processes now and then.
+    #[inline(always)]
+    fn poll_here(&self) {
         self.progress();
         let polls = self.polls.load(Relaxed).wrapping_add(1);
         self.polls.store(polls, Relaxed);
@@ -572,12 +595,16 @@ impl Interface {
         }
     }
 
+    /// Checks for dead processes, if this process has to find them. The requests to them fail.
+    pub fn tick(&self) {
+        if self.clock.is_none() {
+            self.tick_here();
+        }
+    }
+
     /// Checks for dead processes: fails the requests to them, and takes over the triggered operations that they
     /// executed.
-    pub fn tick(&self) {
-        if self.clock.is_some() {
-            return;
-        }
+    fn tick_here(&self) {
         let Ok(mut last) = self.last_tick.try_lock() else { return };
         if last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
             return;

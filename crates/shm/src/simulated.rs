@@ -13,7 +13,7 @@
 //! 2. Every value in a rank's segment and commands is checked against limits before it is used.
 
 use std::path::Path as FilePath;
-use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use selvedge_nic::portals::{Request, Verdict};
@@ -110,38 +110,35 @@ impl Interface {
     }
 
     #[cold]
-    pub(crate) fn wait_simulated<T>(
+    pub(crate) fn wait_simulated(
         &self,
         clock: &RankEnd,
         deadline: Option<Instant>,
-        mut look: impl FnMut() -> Option<T>,
-    ) -> Result<T, WaitEnd> {
-        self.waiters.fetch_add(1, SeqCst);
-        let result = loop {
+        look: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WaitEnd> {
+        loop {
             let changes = clock.changes();
             clock.charge_look();
-            if let Some(found) = look() {
-                break Ok(found);
+            if look() {
+                return Ok(());
             }
             if ABORTED.load(Relaxed) {
-                break Err(WaitEnd::Aborted);
+                return Err(WaitEnd::Aborted);
             }
             if self.closing.load(Relaxed) {
-                break Err(WaitEnd::Closed);
+                return Err(WaitEnd::Closed);
             }
             // This clock is virtual, too: a library of ours answers for the system's clock.
             let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
             match left {
-                Some(left) if left.is_zero() => break Err(WaitEnd::TimedOut),
+                Some(left) if left.is_zero() => return Err(WaitEnd::TimedOut),
                 Some(left) => {
                     let left_ps = u64::try_from(left.as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX);
                     clock.wait(clock.now_ps().saturating_add(left_ps), changes);
                 }
                 None => clock.wait(u64::MAX, changes),
             }
-        };
-        self.waiters.fetch_sub(1, SeqCst);
-        result
+        }
     }
 }
 

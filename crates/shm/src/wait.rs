@@ -96,13 +96,18 @@ impl Interface {
         if ABORTED.load(Relaxed) {
             return Err(WaitEnd::Aborted);
         }
-        if let Some(clock) = self.clock {
-            return self.wait_simulated(clock, deadline, look);
-        }
+        let mut found = None;
         self.waiters.fetch_add(1, SeqCst);
-        let result = self.wait_counted(deadline, &mut look);
+        let mut look = || {
+            found = look();
+            found.is_some()
+        };
+        let ended = match self.clock {
+            None => self.wait_here(deadline, &mut look),
+            Some(clock) => self.wait_simulated(clock, deadline, &mut look),
+        };
         self.waiters.fetch_sub(1, SeqCst);
-        result
+        found.ok_or(ended.err().unwrap_or(WaitEnd::TimedOut))
     }
 
     /// Polls once, with the checks of a wait, and never sleeps.
@@ -119,13 +124,14 @@ impl Interface {
         found.ok_or(WaitEnd::TimedOut)
     }
 
-    fn wait_counted<T>(&self, deadline: Option<Instant>, look: &mut impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+    /// Waits by polling the NIC's own memory, then by sleeping.
+    fn wait_here(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<(), WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
         loop {
             for _ in 0..LOOKS {
                 self.progress();
-                if let Some(found) = look() {
-                    return Ok(found);
+                if look() {
+                    return Ok(());
                 }
                 std::hint::spin_loop();
             }
@@ -154,7 +160,7 @@ impl Interface {
     }
 
     #[cold]
-    fn sleep<T>(&self, deadline: Option<Instant>, look: &mut impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+    fn sleep(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<(), WaitEnd> {
         let hot = &self.own.segment.header().hot;
         hot.sleepers.fetch_add(1, SeqCst);
         let fenced = asymmetric::heavy();
@@ -167,8 +173,8 @@ impl Interface {
             if self.closing.load(SeqCst) {
                 break Err(WaitEnd::Closed);
             }
-            if let Some(found) = look() {
-                break Ok(found);
+            if look() {
+                break Ok(());
             }
             let mut sleep = if fenced { Duration::from_nanos(self.config.nap_ns) } else { UNFENCED_SLEEP };
             if let Some(deadline) = deadline {
