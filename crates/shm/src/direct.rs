@@ -9,7 +9,6 @@ use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::{Command, Request, kind};
 use selvedge_nic::{Fault, Nic, NoMemory};
 
-use crate::Mode;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};
@@ -43,9 +42,7 @@ impl Interface {
 
     /// Whether this process can reach all of the memory of the process behind an id.
     pub fn reaches_all_of(&self, id: u64) -> bool {
-        self.clock.is_none()
-            && self.config.mode == Mode::Nic
-            && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
+        self.offers.runs_peers && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
     }
 
     /// Whether a range of our own memory is writable, from the cache of earlier checks or from the kernel.
@@ -101,7 +98,7 @@ impl Interface {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
             return Some(Told::Gone);
         };
-        if self.clock.is_some() || !self.runs(target) {
+        if !self.offers.executes_here || !self.runs(target) {
             return Some(Told::Elsewhere);
         }
         let mut bus = LiveBus::of(command, &self.own, target, self.config.path);

@@ -31,7 +31,6 @@ use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{Fault, NoMemory, Register};
 
-use crate::Mode;
 use crate::endpoint::Endpoint;
 use crate::interface::{Interface, open_interfaces};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
@@ -48,8 +47,8 @@ pub enum StartError {
 }
 
 /// What to do when a ring is full, or when too many requests are pending.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WhenFull {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
     /// Wait, and handle the packets of this process meanwhile.
     Wait,
     /// Keep the packet in the outbox, and send it later.
@@ -103,15 +102,21 @@ impl Interface {
 
     #[inline]
     fn start_when(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
-        match self.clock {
-            None => self.start_here(command, full),
-            Some(clock) => self.start_simulated(clock, command),
+        match self.offers.executes_here {
+            true => self.start_here(command, full),
+            false => self.start_elsewhere(command, full),
         }
+    }
+
+    /// Not inlined in `start`, which runs often where this is not called.
+    #[cold]
+    fn start_elsewhere(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
+        self.backend.start(self, command, full)
     }
 
     /// Executes an operation of this process.
     #[inline]
-    fn start_here(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
+    pub(crate) fn start_here(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         self.progress();
         let mut due = Due::new();
         let result = self.execute(Origin { endpoint: &self.own, fired: NONE }, command, full, &mut due).map(|_| ());
@@ -125,15 +130,12 @@ impl Interface {
     #[inline]
     pub fn settle(&self, fired: bool) {
         if fired {
-            match self.clock {
-                None => self.settle_here(),
-                Some(clock) => clock.give_way(),
-            }
+            self.backend.settle(self);
         }
     }
 
     /// Executes the own NIC's fired triggered operations.
-    fn settle_here(&self) {
+    pub(crate) fn settle_here(&self) {
         self.drain_all(vec![&self.own]);
     }
 
@@ -411,7 +413,7 @@ impl Interface {
     /// Whether this process may run a NIC, own or peer.
     #[inline(always)]
     pub(crate) fn runs(&self, endpoint: &Endpoint) -> bool {
-        endpoint.own || self.config.mode == Mode::Nic
+        endpoint.own || self.offers.runs_peers
     }
 
     /// Whether this process can reach the memory of an operation's initiator.
@@ -577,15 +579,15 @@ impl Interface {
     /// Progress for a program that polls and never waits.
     #[inline]
     pub fn poll(&self) {
-        match self.clock {
-            None => self.poll_here(),
-            Some(clock) => clock.look(),
+        match self.offers.polls_here {
+            true => self.poll_here(),
+            false => self.backend.poll(self),
         }
     }
 
     /// Makes progress, and checks for dead processes now and then.
     #[inline(always)]
-    fn poll_here(&self) {
+    pub(crate) fn poll_here(&self) {
         self.progress();
         let polls = self.polls.load(Relaxed).wrapping_add(1);
         self.polls.store(polls, Relaxed);
@@ -597,14 +599,12 @@ impl Interface {
 
     /// Checks for dead processes, if this process has to find them. The requests to them fail.
     pub fn tick(&self) {
-        if self.clock.is_none() {
-            self.tick_here();
-        }
+        self.backend.tick(self);
     }
 
     /// Checks for dead processes: fails the requests to them, and takes over the triggered operations that they
     /// executed.
-    fn tick_here(&self) {
+    pub(crate) fn tick_here(&self) {
         let Ok(mut last) = self.last_tick.try_lock() else { return };
         if last.is_some_and(|last: Instant| last.elapsed() < Duration::from_millis(10)) {
             return;

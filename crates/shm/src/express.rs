@@ -66,7 +66,7 @@ impl Interface {
     /// Puts `put.length` bytes from `source` in this process. The initiator counts what `counts` says.
     #[inline]
     pub fn put_express(&self, target: u64, put: &Put, source: u64, counts: &Counts) -> Express {
-        if !self.has_express {
+        if !self.offers.maps_peers {
             return Express::No;
         }
         self.progress();
@@ -94,7 +94,7 @@ impl Interface {
 
     /// Records a counted put that went through `start`. After many of them, later puts may use a grant.
     pub fn note_put(&self, target: u64, put: &Put, counts: &Counts) {
-        if let Some(target) = self.endpoint(target).filter(|_| self.has_express) {
+        if let Some(target) = self.endpoint(target).filter(|_| self.offers.maps_peers) {
             self.earn_pass(target, put, counts);
         }
     }

@@ -18,8 +18,8 @@ use std::collections::VecDeque;
 
 use selvedge_nic::signals::Doorbell;
 use selvedge_nic::{Limits, Signals};
-use selvedge_sim_protocol::RankEnd;
 
+use crate::backend::{self, Backend, Offers};
 use crate::endpoint::Endpoint;
 use crate::engine::Outgoing;
 use crate::grants::OwnLanes;
@@ -31,7 +31,7 @@ use crate::os::{asymmetric, shared, thread};
 use crate::packets::{self, Turn};
 use crate::rings::Rings;
 use crate::segment::{Owner, Segment, SegmentError, state};
-use crate::{Config, Mode, Path};
+use crate::{Config, Mode};
 
 /// Portals process ids are below this: `PTL_PID_MAX` is the largest.
 pub const PID_LIMIT: usize = 1025;
@@ -121,10 +121,10 @@ pub struct Interface {
     pub(crate) polls: AtomicU32,
     pub(crate) spills: AtomicU64,
     pub(crate) own_lanes: OwnLanes,
-    /// Whether this process runs its targets' NICs, and may map their memory.
-    pub(crate) has_express: bool,
-    /// The simulator's clock, if time is virtual.
-    pub(crate) clock: Option<&'static RankEnd>,
+    /// What hot paths may do without a call to the backend.
+    pub(crate) offers: Offers,
+    /// The home that this NIC is in.
+    pub(crate) backend: Box<dyn Backend>,
 }
 
 // SAFETY: the raw pointers are to endpoints, which are Sync and live until the interface is dropped.
@@ -143,12 +143,26 @@ impl Interface {
         limits: &Limits,
         arena: ArenaRange,
     ) -> Result<Arc<Interface>, OpenError> {
-        let clock = RankEnd::of_process();
-        let config = crate::simulated::configured(config, clock.is_some());
+        Interface::open_in(backend::of_process(), config, ni, pid, rank, limits, arena)
+    }
+
+    /// As `open`, in a given home.
+    pub(crate) fn open_in(
+        backend: Box<dyn Backend>,
+        config: Config,
+        ni: u32,
+        pid: u16,
+        rank: u32,
+        limits: &Limits,
+        arena: ArenaRange,
+    ) -> Result<Arc<Interface>, OpenError> {
+        let config = backend.configure(config);
+        let limits = backend.size(limits);
+        let offers = backend.offers(&config);
         let identity = Identity::own();
         asymmetric::register();
         thread::tell_forks();
-        if config.mode == Mode::Nic && matches!(config.path, Path::Auto | Path::Cma) {
+        if offers.admits_attach {
             cma::admit_peers();
         }
         // SAFETY: geteuid takes no pointer and cannot fail.
@@ -165,7 +179,7 @@ impl Interface {
         let path = config.directory.join(format!("{pid}.{ni}.nic"));
         // The rings come before the segment, so that a peer that finds the segment finds them too.
         let rings = Rings::create(&config.directory, owner.id, ni).map_err(SegmentError::Map)?;
-        let segment = Segment::create(&path, &crate::simulated::sized(limits, clock.is_some()), &owner)?;
+        let segment = Segment::create(&path, &limits, &owner)?;
         let own = Endpoint::new(segment, true, &config.directory);
         let peers: Box<[AtomicPtr<Endpoint>]> = (0..PID_LIMIT).map(|_| AtomicPtr::default()).collect();
         let interface = Arc::new(Interface {
@@ -188,15 +202,12 @@ impl Interface {
             polls: AtomicU32::new(0),
             spills: AtomicU64::new(u64::from(ni) << 32),
             own_lanes: OwnLanes::default(),
-            has_express: clock.is_none()
-                && config.mode == Mode::Nic
-                && matches!(config.path, Path::Auto | Path::Shared),
-            clock,
+            offers,
+            backend,
             config,
         });
         interface.tell_arena(arena);
-        interface.tell_shared();
-        interface.announce()?;
+        interface.backend.announce(&interface)?;
         let mut open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
         open.retain(|other| other.strong_count() > 0);
         open.push(Arc::downgrade(&interface));
@@ -227,10 +238,16 @@ impl Interface {
     /// Locks the NIC. An operation that may fire triggered operations must end with [`Interface::settle`].
     #[inline(always)]
     pub fn lock(&self) -> Guard<'_> {
-        if let Some(clock) = self.clock {
-            charge_call(clock);
+        if self.offers.charges_calls {
+            self.charge_call();
         }
         self.own.segment.lock(self.word)
+    }
+
+    /// Not inlined in `lock`, which runs often where calls have no price.
+    #[cold]
+    fn charge_call(&self) {
+        self.backend.charge_call();
     }
 
     /// The parts of the NIC that are read without the lock.
@@ -270,10 +287,7 @@ impl Interface {
     }
 
     /// Publishes which of the program's own memory is in files.
-    fn tell_shared(&self) {
-        if self.clock.is_some() {
-            return;
-        }
+    pub(crate) fn tell_shared(&self) {
         for (file, range) in self.own.segment.header().hot.shared.iter().zip(shared::ranges()) {
             let Ok(inode) = sealed_inode(range.descriptor) else { continue };
             file.base.store(range.base, SeqCst);
@@ -377,10 +391,7 @@ impl Interface {
 
     /// Makes the waiters of this process poll again.
     pub fn wake(&self) {
-        if let Some(clock) = self.clock {
-            clock.wake_threads();
-        }
-        self.own.segment.wake_all();
+        self.backend.wake_threads(self);
     }
 
     /// Gives up this process's rings at other NICs, because another NIC may take its id afterwards.
@@ -410,7 +421,7 @@ impl Interface {
         }
         self.rings.shut();
         self.give_up_rings();
-        self.withdraw();
+        self.backend.withdraw(self);
         while self.waiters.load(SeqCst) != 0 {
             self.wake();
             std::thread::sleep(Duration::from_micros(100));
@@ -428,10 +439,4 @@ impl Drop for Interface {
         }
         crate::endpoint::forget_own_memory();
     }
-}
-
-/// Charges a simulated rank for each call.
-#[cold]
-fn charge_call(clock: &RankEnd) {
-    clock.charge_call();
 }

@@ -20,6 +20,7 @@
 //! | [`direct`] | an operation that completes in the call and returns its outcome |
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
+//! | `backend` | what a home offers to a NIC; `shared_memory`: the live home, whose code is in most files here |
 //! | [`inspect`] | reads a NIC from outside, for tools |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
@@ -34,6 +35,7 @@
 //! 3. Whatever a peer's segment contains, the worst effect on this process is an error.
 
 pub mod arena;
+mod backend;
 pub mod direct;
 pub mod endpoint;
 pub mod engine;
@@ -48,6 +50,7 @@ pub mod os;
 pub mod packets;
 pub mod rings;
 pub mod segment;
+mod shared_memory;
 pub mod simulated;
 pub mod symmetric;
 pub mod wait;

@@ -21,8 +21,9 @@ use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Limits, Metered, Nic, Step};
 use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, RankEnd};
 
+use crate::backend::{Backend, Offers};
 use crate::endpoint::{Access, Endpoint};
-use crate::engine::StartError;
+use crate::engine::{StartError, WhenFull};
 use crate::interface::{Interface, OpenError};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_usable};
 use crate::os::process::Identity;
@@ -33,16 +34,6 @@ use crate::{Config, Mode, Path};
 /// Bytes of a command, as it travels to the simulator.
 const COMMAND_BYTES: usize = size_of::<Command>();
 const _: () = assert!(COMMAND_BYTES == 168 && COMMAND_BYTES <= selvedge_sim_protocol::page::COMMAND_BYTES);
-
-/// The configuration of a NIC. In a simulation the machine decides how NICs run, and the user's settings do not count.
-pub(crate) fn configured(config: Config, simulated: bool) -> Config {
-    if simulated { Config { mode: Mode::Nic, path: Path::Auto, ..config } } else { config }
-}
-
-/// The limits of a NIC. A simulated NIC matches by index, as its machine does; it compares no list entry by entry.
-pub(crate) fn sized(limits: &Limits, simulated: bool) -> Limits {
-    if simulated { Limits { short_list: 1, ..*limits } } else { *limits }
-}
 
 // ---- the rank's half ----
 
@@ -55,77 +46,128 @@ impl Interface {
     /// Whether time is virtual.
     #[inline(always)]
     pub fn is_simulated(&self) -> bool {
-        self.clock.is_some()
+        self.offers.is_simulated
+    }
+}
+
+/// The backend where time is virtual.
+pub(crate) struct Simulated {
+    /// This process's end of the protocol with the simulator.
+    rank: &'static RankEnd,
+}
+
+impl Simulated {
+    pub(crate) fn new(rank: &'static RankEnd) -> Simulated {
+        Simulated { rank }
     }
 
-    /// Reports a poll that found nothing. Time may advance until there is more to see.
-    #[inline]
-    pub fn found_nothing(&self) {
-        if let Some(clock) = self.clock {
-            clock.found_nothing();
+    /// The backend of this process, if it is a simulated rank.
+    pub(crate) fn of_process() -> Option<Simulated> {
+        RankEnd::of_process().map(Simulated::new)
+    }
+}
+
+impl Backend for Simulated {
+    /// The machine decides how NICs run, and the user's settings do not count.
+    fn configure(&self, config: Config) -> Config {
+        Config { mode: Mode::Nic, path: Path::Auto, ..config }
+    }
+
+    /// The NIC matches by index, as its machine does; it compares no list entry by entry.
+    fn size(&self, limits: &Limits) -> Limits {
+        Limits { short_list: 1, ..*limits }
+    }
+
+    /// The simulator executes all commands. It reaches a rank's memory by cross-memory attach.
+    fn offers(&self, _: &Config) -> Offers {
+        Offers {
+            executes_here: false,
+            polls_here: false,
+            runs_peers: false,
+            maps_peers: false,
+            admits_attach: true,
+            charges_calls: true,
+            is_simulated: true,
         }
     }
 
-    /// Reports a poll that found something.
-    #[inline]
-    pub fn found_something(&self) {
-        if let Some(clock) = self.clock {
-            clock.found_something();
-        }
-    }
-
-    /// Reports to the simulator where this NIC is.
-    pub(crate) fn announce(&self) -> Result<(), OpenError> {
-        let Some(clock) = self.clock else { return Ok(()) };
-        if clock.announce(self.ni(), self.id(), self.path.as_os_str().as_encoded_bytes()) {
+    /// Reports to the simulator where the NIC is.
+    fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
+        let path = interface.path.as_os_str().as_encoded_bytes();
+        if self.rank.announce(interface.ni(), interface.id(), path) {
             return Ok(());
         }
-        let path = self.path.display().to_string();
+        let path = interface.path.display().to_string();
         let error = std::io::Error::other("a simulated rank has too many NICs, or too long a path to them");
         Err(OpenError::NoSpace(SegmentError::Rename { path, error }))
     }
 
-    pub(crate) fn withdraw(&self) {
-        if let Some(clock) = self.clock {
-            clock.withdraw(self.ni(), self.id());
-        }
+    fn withdraw(&self, interface: &Interface) {
+        self.rank.withdraw(interface.ni(), interface.id());
     }
 
-    /// Hands an operation to the simulator.
-    #[cold]
-    pub(crate) fn start_simulated(&self, clock: &RankEnd, command: &Command) -> Result<(), StartError> {
-        let (length, path) = (command.length, self.config.path);
+    /// Hands the operation to the simulator, which has room for it.
+    fn start(&self, interface: &Interface, command: &Command, _: WhenFull) -> Result<(), StartError> {
+        let (own, length, path) = (&interface.own, command.length, interface.config.path);
         let payload = match command.kind {
             kind::GET => Vec::new(),
-            _ => gather(&self.own, &command.source, length, path).map_err(|_| StartError::Memory)?,
+            _ => gather(own, &command.source, length, path).map_err(|_| StartError::Memory)?,
         };
         let replies = !matches!(command.kind, kind::PUT | kind::ATOMIC);
-        if replies && !side_is_usable(&self.own, &command.sink, length, Access::Write, path) {
+        if replies && !side_is_usable(own, &command.sink, length, Access::Write, path) {
             return Err(StartError::Memory);
         }
         // SAFETY: `Command` is a structure of integers without padding (its size is asserted to be the sum of their
         // sizes).
         let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(command).cast::<u8>(), COMMAND_BYTES) };
-        if clock.start(self.ni(), self.id(), bytes, &payload) { Ok(()) } else { Err(StartError::NoSpace) }
+        match self.rank.start(interface.ni(), interface.id(), bytes, &payload) {
+            true => Ok(()),
+            false => Err(StartError::NoSpace),
+        }
     }
 
-    #[cold]
-    pub(crate) fn wait_simulated(
+    /// The simulator executes what has fired while it has the turn.
+    fn settle(&self, _: &Interface) {
+        self.rank.give_way();
+    }
+
+    fn charge_call(&self) {
+        self.rank.charge_call();
+    }
+
+    fn poll(&self, _: &Interface) {
+        self.rank.look();
+    }
+
+    /// Time may advance until there is more to see.
+    fn found_nothing(&self) {
+        self.rank.found_nothing();
+    }
+
+    fn found_something(&self) {
+        self.rank.found_something();
+    }
+
+    /// The simulator knows which ranks have died, and fails the requests to them.
+    fn tick(&self, _: &Interface) {}
+
+    /// Every wait hands the turn over.
+    fn wait(
         &self,
-        clock: &RankEnd,
+        interface: &Interface,
         deadline: Option<Instant>,
         look: &mut dyn FnMut() -> bool,
     ) -> Result<(), WaitEnd> {
         loop {
-            let changes = clock.changes();
-            clock.charge_look();
+            let changes = self.rank.changes();
+            self.rank.charge_look();
             if look() {
                 return Ok(());
             }
             if ABORTED.load(Relaxed) {
                 return Err(WaitEnd::Aborted);
             }
-            if self.closing.load(Relaxed) {
+            if interface.closing.load(Relaxed) {
                 return Err(WaitEnd::Closed);
             }
             // This clock is virtual, too: a library of ours answers for the system's clock.
@@ -134,11 +176,15 @@ impl Interface {
                 Some(left) if left.is_zero() => return Err(WaitEnd::TimedOut),
                 Some(left) => {
                     let left_ps = u64::try_from(left.as_nanos().saturating_mul(1000)).unwrap_or(u64::MAX);
-                    clock.wait(clock.now_ps().saturating_add(left_ps), changes);
+                    self.rank.wait(self.rank.now_ps().saturating_add(left_ps), changes);
                 }
-                None => clock.wait(u64::MAX, changes),
+                None => self.rank.wait(u64::MAX, changes),
             }
         }
+    }
+
+    fn wake_threads(&self, _: &Interface) {
+        self.rank.wake_threads();
     }
 }
 

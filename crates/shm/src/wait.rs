@@ -65,7 +65,7 @@ impl Interface {
     ) -> Result<T, WaitEnd> {
         // Most waits end here. Only longer ones are counted as waiters, which a thread that closes the interface looks
         // at.
-        if !ABORTED.load(Relaxed) && self.clock.is_none() {
+        if !ABORTED.load(Relaxed) && self.offers.polls_here {
             for round in 0..LOOKS {
                 self.progress();
                 if is_due() {
@@ -83,7 +83,7 @@ impl Interface {
     /// [`Interface::wait`] may poll.
     #[inline(always)]
     pub fn glance<T>(&self, look: impl FnOnce() -> Option<T>) -> Option<T> {
-        if ABORTED.load(Relaxed) || self.clock.is_some() {
+        if ABORTED.load(Relaxed) || !self.offers.polls_here {
             return None;
         }
         self.progress();
@@ -98,14 +98,10 @@ impl Interface {
         }
         let mut found = None;
         self.waiters.fetch_add(1, SeqCst);
-        let mut look = || {
+        let ended = self.backend.wait(self, deadline, &mut || {
             found = look();
             found.is_some()
-        };
-        let ended = match self.clock {
-            None => self.wait_here(deadline, &mut look),
-            Some(clock) => self.wait_simulated(clock, deadline, &mut look),
-        };
+        });
         self.waiters.fetch_sub(1, SeqCst);
         found.ok_or(ended.err().unwrap_or(WaitEnd::TimedOut))
     }
@@ -124,8 +120,24 @@ impl Interface {
         found.ok_or(WaitEnd::TimedOut)
     }
 
+    /// Reports a poll of the program that found nothing.
+    #[inline]
+    pub fn found_nothing(&self) {
+        if !self.offers.polls_here {
+            self.backend.found_nothing();
+        }
+    }
+
+    /// Reports a poll of the program that found something.
+    #[inline]
+    pub fn found_something(&self) {
+        if !self.offers.polls_here {
+            self.backend.found_something();
+        }
+    }
+
     /// Waits by polling the NIC's own memory, then by sleeping.
-    fn wait_here(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<(), WaitEnd> {
+    pub(crate) fn wait_here(&self, deadline: Option<Instant>, look: &mut dyn FnMut() -> bool) -> Result<(), WaitEnd> {
         let mut spinning_since: Option<Instant> = None;
         loop {
             for _ in 0..LOOKS {

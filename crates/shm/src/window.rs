@@ -19,7 +19,6 @@ use selvedge_nic::signals::Counter;
 
 use crate::endpoint::Endpoint;
 use crate::interface::Interface;
-use crate::{Mode, Path};
 
 /// A process's shared memory and its NIC, as mapped in this process.
 #[derive(Clone, Copy)]
@@ -39,7 +38,7 @@ unsafe impl Sync for Window<'_> {}
 impl Interface {
     /// Whether this job's processes may store directly to each other's memory.
     pub fn stores_in_place(&self) -> bool {
-        self.clock.is_none() && self.config.mode == Mode::Nic && matches!(self.config.path, Path::Auto | Path::Shared)
+        self.offers.maps_peers
     }
 
     /// The window on a process, own or peer. None: the process does not exist, or has no shared memory.

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What a home offers to a NIC of this process: the trait [`Backend`].
+//!
+//! A home carries operations to other NICs, and knows how a thread waits for messages. There are two:
+//! [`SharedMemory`], where processes run each other's NICs, and [`Simulated`], where a simulator carries the operations
+//! in virtual time. An [`Interface`] has one backend, chosen when it is opened, and asks only this trait.
+//!
+//! To add a home, implement [`Backend`] and let [`of_process`] choose it. The methods may use the code for shared
+//! memory, for example for targets on the same host: [`Interface::start_here`], [`Interface::settle_here`],
+//! [`Interface::poll_here`], [`Interface::tick_here`] and [`Interface::wait_here`].
+//!
+//! Invariants
+//! 1. The caller of a method holds no NIC's lock. So a method may take a lock, and may block.
+//! 2. [`Backend::configure`], [`Backend::size`], [`Backend::offers`] and [`Backend::announce`] are called once each, in
+//!    this order, before all others. Several threads may call the others at once.
+//! 3. In shared memory a hot path calls no method. It loads a field of [`Offers`] and branches.
+
+use std::time::Instant;
+
+use selvedge_nic::Limits;
+use selvedge_nic::tables::Command;
+
+use crate::Config;
+use crate::engine::{StartError, WhenFull};
+use crate::interface::{Interface, OpenError};
+use crate::shared_memory::SharedMemory;
+use crate::simulated::Simulated;
+use crate::wait::WaitEnd;
+
+/// What a home offers to one NIC of this process. The backend lives as long as the NIC's [`Interface`], so it may hold
+/// state of this NIC.
+pub(crate) trait Backend: Send + Sync {
+    // ---- a NIC is opened and closed ----
+
+    /// Returns the settings with which the NIC runs: the user's, and the home's own where the user has no choice.
+    fn configure(&self, config: Config) -> Config;
+
+    /// Returns the limits with which the NIC is made: the user's, and the home's own where the user has no choice.
+    fn size(&self, limits: &Limits) -> Limits;
+
+    /// Says what hot paths may do without a call to the backend, until the NIC is closed. `config` is the result of
+    /// `configure`.
+    fn offers(&self, config: &Config) -> Offers;
+
+    /// Makes the NIC known to its peers, or to the process that carries their operations. The NIC is complete, and may
+    /// get messages before the call returns. After an error the NIC is not opened.
+    fn announce(&self, interface: &Interface) -> Result<(), OpenError>;
+
+    /// Undoes `announce`. The NIC is closed already, and gets no message after the call.
+    fn withdraw(&self, interface: &Interface);
+
+    // ---- operations ----
+
+    /// Starts an operation of this process. The payload is read before the call returns. The NIC gets the command's
+    /// events then or later: SEND, and ACK or REPLY if the command asks for it. The target handles the operations of
+    /// this process in the order of the calls. `full` says what to do when there is no room. After an error nothing has
+    /// changed.
+    fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError>;
+
+    /// Has the triggered operations executed that a change of the own NIC has fired. They may complete after the call.
+    fn settle(&self, interface: &Interface);
+
+    // ---- polls and waits ----
+
+    /// Charges the program for a call that works on its own NIC, if calls have a price in this home.
+    fn charge_call(&self);
+
+    /// Makes progress for a program that polls and never waits. Such a program must get all its messages.
+    fn poll(&self, interface: &Interface);
+
+    /// Is told that a poll of the program found nothing. The program may be waiting for a message.
+    fn found_nothing(&self);
+
+    /// Is told that a poll of the program found something. The program is not waiting.
+    fn found_something(&self);
+
+    /// Finds peers that have died, and fails the requests to them, unless another process does this. The call must be
+    /// cheap when the last one was a short time ago, because programs that poll call it often.
+    fn tick(&self, interface: &Interface);
+
+    /// Calls `look` until it returns true, and returns `Ok` then. It calls `look` soon after everything that may change
+    /// the answer: a message to the NIC, another thread's change of the NIC, [`Backend::wake_threads`]. The wait ends
+    /// with an error at the deadline, and soon after waits were aborted ([`crate::wait::abort_waits`]) or the NIC was
+    /// closed (`Interface::closing`). A wait that times out has called `look` at least once.
+    fn wait(
+        &self,
+        interface: &Interface,
+        deadline: Option<Instant>,
+        look: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WaitEnd>;
+
+    /// Makes all threads of this process that wait at this NIC call `look` again.
+    fn wake_threads(&self, interface: &Interface);
+}
+
+/// What hot paths may do without a call to the backend. The backend computes it once, from the settings. False is
+/// always safe, except for the last two: the code then calls the backend, or takes a longer way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Offers {
+    /// This process executes its commands itself: [`Backend::start`] would only call [`Interface::start_here`].
+    pub executes_here: bool,
+    /// Polls of the NIC's own memory find every message: [`Backend::poll`] would only call [`Interface::poll_here`], a
+    /// wait may begin with such polls, and the backend need not be told what a poll found.
+    pub polls_here: bool,
+    /// This process may take a peer's lock and run the peer's NIC. Requires `executes_here`.
+    pub runs_peers: bool,
+    /// This process may map a peer's memory and store there. Requires `runs_peers`.
+    pub maps_peers: bool,
+    /// Another process may read and write this process's memory by cross-memory attach. So opening a NIC permits it.
+    pub admits_attach: bool,
+    /// Calls that work on the own NIC have a price: [`Backend::charge_call`] must be called.
+    pub charges_calls: bool,
+    /// Time is virtual. Only front doors ask this ([`Interface::is_simulated`]).
+    pub is_simulated: bool,
+}
+
+/// The backend for a new NIC of this process.
+pub(crate) fn of_process() -> Box<dyn Backend> {
+    match Simulated::of_process() {
+        Some(simulated) => Box::new(simulated),
+        None => Box::new(SharedMemory),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The backend where processes of one machine run each other's NICs ([`SharedMemory`]).
+//!
+//! The code is where its subject is: operations in [`crate::engine`], waits in [`crate::wait`]. Hot paths go there
+//! directly, because [`Offers`] allows it.
+
+use std::time::Instant;
+
+use selvedge_nic::Limits;
+use selvedge_nic::tables::Command;
+
+use crate::backend::{Backend, Offers};
+use crate::engine::{StartError, WhenFull};
+use crate::interface::{Interface, OpenError};
+use crate::wait::WaitEnd;
+use crate::{Config, Mode, Path};
+
+/// The backend in shared memory. Its state is in the segments and in [`Interface`].
+pub(crate) struct SharedMemory;
+
+impl Backend for SharedMemory {
+    fn configure(&self, config: Config) -> Config {
+        config
+    }
+
+    fn size(&self, limits: &Limits) -> Limits {
+        *limits
+    }
+
+    fn offers(&self, config: &Config) -> Offers {
+        let runs_peers = config.mode == Mode::Nic;
+        Offers {
+            executes_here: true,
+            polls_here: true,
+            runs_peers,
+            maps_peers: runs_peers && matches!(config.path, Path::Auto | Path::Shared),
+            admits_attach: runs_peers && matches!(config.path, Path::Auto | Path::Cma),
+            charges_calls: false,
+            is_simulated: false,
+        }
+    }
+
+    /// Peers find the NIC by its file. They also learn which of the program's memory they can map.
+    fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
+        interface.tell_shared();
+        Ok(())
+    }
+
+    /// The NIC's file is gone already, and its header says that it is closed.
+    fn withdraw(&self, _: &Interface) {}
+
+    fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError> {
+        interface.start_here(command, full)
+    }
+
+    fn settle(&self, interface: &Interface) {
+        interface.settle_here();
+    }
+
+    fn charge_call(&self) {}
+
+    fn poll(&self, interface: &Interface) {
+        interface.poll_here();
+    }
+
+    fn found_nothing(&self) {}
+
+    fn found_something(&self) {}
+
+    fn tick(&self, interface: &Interface) {
+        interface.tick_here();
+    }
+
+    fn wait(
+        &self,
+        interface: &Interface,
+        deadline: Option<Instant>,
+        look: &mut dyn FnMut() -> bool,
+    ) -> Result<(), WaitEnd> {
+        interface.wait_here(deadline, look)
+    }
+
+    fn wake_threads(&self, interface: &Interface) {
+        interface.own.segment.wake_all();
+    }
+}
