@@ -54,8 +54,14 @@ fn variants() -> Vec<Variant> {
         live("host", &["--path", "auto", "--mode", "host"], "ordinary", DRIVEN),
         live("host-shared", &["--path", "shared", "--mode", "host"], "shared", DRIVEN),
         // A program that computes without end keeps the turn: one process runs at a time.
-        variant("simulated", Start::Simulator { machine: "cluster", shared_file: None }, "ordinary", DRIVEN),
+        variant("simulated", simulated(false), "ordinary", DRIVEN),
+        variant("simulated-node", simulated(true), "ordinary", DRIVEN),
     ]
+}
+
+/// `one_node`: the ranks share memory.
+fn simulated(one_node: bool) -> Start {
+    Start::Simulator { machine: "cluster", one_node, shared_file: None }
 }
 
 fn live(

@@ -108,7 +108,7 @@ fn our_variants() -> Result<Vec<Variant>, String> {
         variant
     };
     let program = |name, settings: &[(&'static str, OsString)]| ours(name, Start::Program, settings);
-    let simulator = Start::Simulator { machine: "cluster", shared_file: Some("FI_TEST_COMMON") };
+    let simulator = |one_node| Start::Simulator { machine: "cluster", one_node, shared_file: Some("FI_TEST_COMMON") };
 
     let mut variants = vec![program("system", &[])];
     let wheel = tree::workspace().join(WHEEL);
@@ -124,7 +124,8 @@ fn our_variants() -> Result<Vec<Variant>, String> {
         program("shared", &shared),
         Variant { without: &[NOT_BY_OTHERS], ..program("bounce", &bounce) },
         Variant { without: &[NOT_BY_OTHERS, NOT_ANSWERED], ..program("host", &host) },
-        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated", simulator, &[]) },
+        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated", simulator(false), &[]) },
+        Variant { without: &[NOT_SIMULATED, NOT_ANSWERED], ..ours("simulated-node", simulator(true), &[]) },
     ]);
     Ok(variants)
 }

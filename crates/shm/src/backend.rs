@@ -18,6 +18,7 @@
 use std::time::Instant;
 
 use selvedge_nic::Limits;
+use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
 use crate::Config;
@@ -60,10 +61,23 @@ pub(crate) trait Backend: Send + Sync {
     /// Has the triggered operations executed that a change of the own NIC has fired. They may complete after the call.
     fn settle(&self, interface: &Interface);
 
+    // ---- rings ----
+
+    /// Whether this process may enqueue messages in the rings of the NIC behind an id. Other messages must be able to
+    /// bypass the rings, or wait until they are empty.
+    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool;
+
+    /// Makes a message visible that lies unseen in the ring `ring` of the NIC `target`: now, or when the time that the
+    /// message takes is over. Messages of one ring become visible in the order of the calls.
+    fn publish(&self, interface: &Interface, target: u64, ring: usize, message: Unseen, bytes: usize);
+
     // ---- polls and waits ----
 
     /// Charges the program for a call that works on its own NIC, if calls have a price in this home.
     fn charge_call(&self);
+
+    /// Charges the program for a copy of so many bytes in memory, if copies have a price in this home.
+    fn charge_copy(&self, bytes: u64);
 
     /// Makes progress for a program that polls and never waits. Such a program must get all its messages.
     fn poll(&self, interface: &Interface);
@@ -108,7 +122,9 @@ pub(crate) struct Offers {
     pub maps_peers: bool,
     /// Another process may read and write this process's memory by cross-memory attach. So opening a NIC permits it.
     pub admits_attach: bool,
-    /// Calls that work on the own NIC have a price: [`Backend::charge_call`] must be called.
+    /// A message in a ring may be visible at once: [`Backend::publish`] need not be called.
+    pub publishes_here: bool,
+    /// Calls and copies have a price: [`Backend::charge_call`] and [`Backend::charge_copy`] must be called.
     pub charges_calls: bool,
     /// Time is virtual. Only front doors ask this ([`Interface::is_simulated`]).
     pub is_simulated: bool,

@@ -7,8 +7,9 @@
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::{Command, Request, kind};
-use selvedge_nic::{Fault, Nic, NoMemory};
+use selvedge_nic::{Fault, Metered, Nic, NoMemory, Step};
 
+use crate::Path;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};
@@ -43,6 +44,52 @@ impl Interface {
     /// Whether this process can reach all of the memory of the process behind an id.
     pub fn reaches_all_of(&self, id: u64) -> bool {
         self.offers.runs_peers && self.endpoint(id).is_some_and(|endpoint| endpoint.reaches_all(self.config.path))
+    }
+
+    /// Whether this process may run the NICs of its peers. If it may not, a message that does not go through a ring
+    /// travels by itself, and could overtake the messages in the ring.
+    #[inline(always)]
+    pub fn runs_peers(&self) -> bool {
+        self.offers.runs_peers
+    }
+
+    /// Whether this process may enqueue messages in the rings of the NIC behind an id.
+    pub fn reaches_rings(&self, id: u64) -> bool {
+        self.backend.reaches_rings(self, id)
+    }
+
+    /// Whether a message in a ring is visible at once.
+    #[inline(always)]
+    pub fn publishes_here(&self) -> bool {
+        self.offers.publishes_here
+    }
+
+    /// Enqueues a message of `length` bytes in our ring at the NIC `target`; `fill` writes it to the given address. False:
+    /// there is no room now. `turn` is as for [`Sender::enqueue`].
+    #[inline(always)]
+    pub fn enqueue(
+        &self,
+        target: u64,
+        ring: &mut Sender,
+        envelope: &Envelope,
+        length: usize,
+        turn: u32,
+        fill: impl FnMut(*mut u8),
+    ) -> bool {
+        if self.offers.publishes_here {
+            return ring.enqueue_with(envelope, length, turn, fill);
+        }
+        let Some(message) = ring.enqueue_unseen(envelope, length, fill) else { return false };
+        self.backend.publish(self, target, ring.index(), message, length);
+        true
+    }
+
+    /// Charges the program for a copy of so many bytes in memory, if copies have a price.
+    #[inline(always)]
+    pub fn charge_copy(&self, bytes: u64) {
+        if self.offers.charges_calls {
+            self.backend.charge_copy(bytes);
+        }
     }
 
     /// Whether a range of our own memory is writable, from the cache of earlier checks or from the kernel.
@@ -112,7 +159,7 @@ impl Interface {
             }
             let before = ring.map_or(Ok(0), |ring| {
                 let (rings, index) = ring.parts();
-                self.take_in(&mut guard, target, rings, index)
+                take_in(&mut guard, target, (rings, index), self.config.path, &mut |_| {})
             });
             let told = match before {
                 Err(RingFault) => Some(Told::Full),
@@ -137,44 +184,51 @@ impl Interface {
         })
     }
 
-    /// Delivers all messages in one ring of a NIC and returns their number. The caller holds the NIC's lock. `Err`:
-    /// some messages stay in the ring, for lack of room.
-    fn take_in(&self, nic: &mut Nic<'_>, target: &Endpoint, rings: &Rings, index: usize) -> Result<u64, RingFault> {
-        let mut reader = rings.reader(index);
-        while let Some(message) = reader.poll()? {
-            let request = ring_request(&message.envelope, rings.sender(index), message.length as u64);
-            if self.take_in_one(nic, target, message.bytes, &request).is_none() {
-                return Err(RingFault);
-            }
-            reader.dequeue(&message);
-        }
-        Ok(reader.dequeued())
-    }
-
-    /// Delivers one message of a ring. None: there is no room, or this process cannot deliver it. Nothing has changed.
-    fn take_in_one(
-        &self,
-        nic: &mut Nic<'_>,
-        target: &Endpoint,
-        bytes: *const u8,
-        request: &Request,
-    ) -> Option<Delivery> {
-        let payload = Payload::Bytes(bytes, request.length);
-        let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path };
-        let verdict = match target.own {
-            true => nic.deliver_own(&mut bus, request),
-            false => nic.deliver(&mut bus, request),
-        };
-        match verdict {
-            Verdict::Done(delivery) if !matches!(delivery.fail, fail::DROPPED | fail::PT_DISABLED) => Some(delivery),
-            _ => None,
-        }
-    }
-
     /// Delivers a message of one of this process's own rings to its own NIC, which the caller has locked. None: there
     /// is no room for it now.
     pub fn deliver_own(&self, nic: &mut Nic<'_>, bytes: *const u8, request: &Request) -> Option<Delivery> {
-        self.take_in_one(nic, &self.own, bytes, request)
+        take_in_one(nic, &self.own, bytes, request, self.config.path, &mut |_| {})
+    }
+}
+
+/// Delivers all messages in one ring of a NIC and returns their number. The caller holds the NIC's lock. `Err`: some
+/// messages stay in the ring, for lack of room.
+pub(crate) fn take_in(
+    nic: &mut Nic<'_>,
+    target: &Endpoint,
+    (rings, index): (&Rings, usize),
+    path: Path,
+    meter: &mut impl FnMut(Step),
+) -> Result<u64, RingFault> {
+    let mut reader = rings.reader(index);
+    while let Some(message) = reader.poll()? {
+        let request = ring_request(&message.envelope, rings.sender(index), message.length as u64);
+        if take_in_one(nic, target, message.bytes, &request, path, meter).is_none() {
+            return Err(RingFault);
+        }
+        reader.dequeue(&message);
+    }
+    Ok(reader.dequeued())
+}
+
+/// Delivers one message of a ring. None: there is no room, or this process cannot deliver it. Nothing has changed.
+fn take_in_one(
+    nic: &mut Nic<'_>,
+    target: &Endpoint,
+    bytes: *const u8,
+    request: &Request,
+    path: Path,
+    meter: &mut impl FnMut(Step),
+) -> Option<Delivery> {
+    let bus = LiveBus { target, payload: Payload::Bytes(bytes, request.length), reply: Reply::Nothing, path };
+    let mut bus = Metered { bus, meter };
+    let verdict = match target.own {
+        true => nic.deliver_own(&mut bus, request),
+        false => nic.deliver(&mut bus, request),
+    };
+    match verdict {
+        Verdict::Done(delivery) if !matches!(delivery.fail, fail::DROPPED | fail::PT_DISABLED) => Some(delivery),
+        _ => None,
     }
 }
 

@@ -266,6 +266,15 @@ impl Rings {
         self.header().claims[index].id.load(Relaxed)
     }
 
+    /// Makes a message of a sender visible, if its process `id` has claimed this ring. False: it has not.
+    pub fn show(&self, index: usize, id: u64, message: ring::Unseen) -> bool {
+        let is_its = index < RINGS && self.claimed() & 1 << index != 0 && self.sender(index) == id;
+        if is_its {
+            self.ring(index).show(message);
+        }
+        is_its
+    }
+
     /// Whether a claimed ring has a message. The answer is final only for the holder of the NIC's lock.
     #[inline(always)]
     pub fn has_message(&self, index: usize) -> bool {

@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use selvedge_nic::Limits;
+use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
 use crate::backend::{Backend, Offers};
@@ -35,6 +36,7 @@ impl Backend for SharedMemory {
             runs_peers,
             maps_peers: runs_peers && matches!(config.path, Path::Auto | Path::Shared),
             admits_attach: runs_peers && matches!(config.path, Path::Auto | Path::Cma),
+            publishes_here: true,
             charges_calls: false,
             is_simulated: false,
         }
@@ -57,7 +59,17 @@ impl Backend for SharedMemory {
         interface.settle_here();
     }
 
+    /// A message that bypasses a ring must reach all of the peer's memory.
+    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
+        interface.reaches_all_of(id)
+    }
+
+    /// Senders publish at once, because [`Offers::publishes_here`] allows it.
+    fn publish(&self, _: &Interface, _: u64, _: usize, _: Unseen, _: usize) {}
+
     fn charge_call(&self) {}
+
+    fn charge_copy(&self, _: u64) {}
 
     fn poll(&self, interface: &Interface) {
         interface.poll_here();

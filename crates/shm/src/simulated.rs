@@ -12,21 +12,25 @@
 //! 1. The rank never gives up the turn while it holds its NIC's lock.
 //! 2. Every value in a rank's segment and commands is checked against limits before it is used.
 
-use std::path::Path as FilePath;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 use selvedge_nic::portals::{Request, Verdict};
+use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Limits, Metered, Nic, Step};
-use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, RankEnd};
+use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, Published, RankEnd};
 
 use crate::backend::{Backend, Offers};
+use crate::direct::take_in;
 use crate::endpoint::{Access, Endpoint};
 use crate::engine::{StartError, WhenFull};
 use crate::interface::{Interface, OpenError};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_usable};
 use crate::os::process::Identity;
+use crate::rings::Rings;
 use crate::segment::{Segment, SegmentError};
 use crate::wait::{ABORTED, WaitEnd};
 use crate::{Config, Mode, Path};
@@ -86,6 +90,7 @@ impl Backend for Simulated {
             runs_peers: false,
             maps_peers: false,
             admits_attach: true,
+            publishes_here: false,
             charges_calls: true,
             is_simulated: true,
         }
@@ -131,8 +136,24 @@ impl Backend for Simulated {
         self.rank.give_way();
     }
 
+    /// Ranks of one node may share memory. The machine's file says so.
+    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
+        self.rank.shares_memory(interface.ni(), id)
+    }
+
+    /// The simulator makes the message visible when the copy is over.
+    fn publish(&self, interface: &Interface, target: u64, ring: usize, message: Unseen, bytes: usize) {
+        let Unseen { number, header } = message;
+        let message = Published { ring: ring as u32, number, header, bytes: bytes as u64 };
+        self.rank.publish(interface.ni(), target, &message);
+    }
+
     fn charge_call(&self) {
         self.rank.charge_call();
+    }
+
+    fn charge_copy(&self, bytes: u64) {
+        self.rank.charge_copy(bytes);
     }
 
     fn poll(&self, _: &Interface) {
@@ -201,6 +222,9 @@ pub fn command_from(bytes: &[u8]) -> Option<Command> {
 pub struct Visited {
     endpoint: Endpoint,
     own: u64,
+    directory: PathBuf,
+    /// The NIC's rings, mapped when the first message is published there.
+    rings: OnceLock<Option<Rings>>,
 }
 
 impl Visited {
@@ -208,7 +232,9 @@ impl Visited {
     pub fn open(path: &FilePath) -> Result<Visited, SegmentError> {
         let segment = Segment::open(path)?;
         let directory = path.parent().unwrap_or(FilePath::new("."));
-        Ok(Visited { endpoint: Endpoint::new(segment, false, directory), own: Identity::own().to_word() })
+        let endpoint = Endpoint::new(segment, false, directory);
+        let directory = directory.to_path_buf();
+        Ok(Visited { endpoint, own: Identity::own().to_word(), directory, rings: OnceLock::new() })
     }
 
     /// nid << 32 | pid.
@@ -229,6 +255,29 @@ impl Visited {
     /// Whether the owner still uses it.
     pub fn is_ready(&self) -> bool {
         self.endpoint.is_ready()
+    }
+
+    /// Makes a message visible in a ring that the NIC `sender` has claimed here. False: it has not.
+    pub fn publish(&self, sender: u64, message: &Published) -> bool {
+        let open = || Rings::open(&self.directory, self.id(), self.number(), self.endpoint.owner());
+        let Some(rings) = self.rings.get_or_init(open) else { return false };
+        let Published { ring, number, header, .. } = *message;
+        rings.show(ring as usize, sender, Unseen { number, header })
+    }
+
+    /// Delivers the messages in the rings that these NICs of one sender have claimed here, as the sender's next message
+    /// bypasses them. Each step goes to `meter`. Messages for which there is no room stay.
+    pub fn take_in(&self, senders: &[u64], mut meter: &mut dyn FnMut(Step)) {
+        let Some(Some(rings)) = self.rings.get() else { return };
+        let mut guard = self.endpoint.segment.lock(self.own);
+        let mut left = rings.claimed();
+        while left != 0 {
+            let index = left.trailing_zeros() as usize;
+            left &= left - 1;
+            if senders.contains(&rings.sender(index)) {
+                let _ = take_in(&mut guard, &self.endpoint, (rings, index), Path::Auto, &mut meter);
+            }
+        }
     }
 
     /// Works on the NIC, under its lock.

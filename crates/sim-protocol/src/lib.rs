@@ -30,7 +30,7 @@ pub mod system;
 pub mod threads;
 
 pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX};
-pub use rank::RankEnd;
+pub use rank::{Published, RankEnd};
 pub use simulator::{Asked, CreateError, InvalidRequest, Nic, SimEnd};
 
 /// The environment variable that holds the path of a rank's page.

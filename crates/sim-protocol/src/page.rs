@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 /// The first word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Bytes of payload that the file has room for from the start.
@@ -38,6 +38,8 @@ pub mod kind {
     pub const WAIT: u32 = 2;
     pub const POLL: u32 = 3;
     pub const SLEEP: u32 = 4;
+    pub const PUBLISH: u32 = 5;
+    pub const SHARES_MEMORY: u32 = 6;
 }
 
 /// What the rank's own actions cost, in picoseconds. Set by the simulator from the machine's description.
@@ -51,6 +53,8 @@ pub struct Costs {
     pub clock_ps: u64,
     /// Virtual time for each second of CPU time that the program uses, in millionths of a second; 0: computing is free.
     pub compute_ppm: u64,
+    /// Copying 1 KiB in memory.
+    pub copy_ps_per_kib: u64,
 }
 
 /// The first bytes of the file.
@@ -60,8 +64,8 @@ pub struct Page {
     pub version: AtomicU32,
     /// The only process that may use this page; 0: the first that opens it.
     pub owner_pid: AtomicU32,
-    pub costs: [AtomicU64; 4],
-    pad: [u64; 10],
+    pub costs: [AtomicU64; 5],
+    pad: [u64; 9],
     pub turn_line: TurnLine,
     pub time: TimeLine,
     pub request: RequestLines,
@@ -115,6 +119,8 @@ pub struct RequestLines {
     pub origin: AtomicU64,
     pub until_ps: AtomicU64,
     pub payload_bytes: AtomicU64,
+    /// The simulator's reply to a question.
+    pub reply: AtomicU64,
     pub command: [AtomicU64; COMMAND_BYTES / 8],
 }
 

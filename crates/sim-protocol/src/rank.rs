@@ -47,6 +47,19 @@ const YIELD_PS: u64 = 1_000_000;
 /// How often that time doubles with further yields, for programs that yield in a loop until time has passed.
 const YIELD_DOUBLINGS_MAX: u64 = 10;
 
+/// A message that lies in a ring of another rank's NIC, unseen so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The index of the ring among the NIC's rings.
+    pub ring: u32,
+    /// The number of the message in its ring.
+    pub number: u64,
+    /// The header word of its slot, which makes it visible.
+    pub header: u64,
+    /// Bytes of payload.
+    pub bytes: u64,
+}
+
 /// A rank's end of the protocol.
 #[derive(Debug)]
 pub struct RankEnd {
@@ -246,6 +259,38 @@ impl RankEnd {
         self.page().time.polls.store(0, Relaxed);
         self.hand_over(kind::START, 0, false);
         true
+    }
+
+    /// Asks the simulator whether this rank and the NIC `target` share memory: whether messages between them may go through
+    /// rings.
+    pub fn shares_memory(&self, ni: u32, target: u64) -> bool {
+        let _lock = self.lock();
+        let request = &self.page().request;
+        request.ni.store(ni, Relaxed);
+        request.command[0].store(target, Relaxed);
+        request.reply.store(0, Relaxed);
+        self.hand_over(kind::SHARES_MEMORY, 0, false);
+        request.reply.load(Relaxed) != 0
+    }
+
+    /// Has a message published that this rank has written to a ring of the NIC `target`. The receiver finds it when virtual
+    /// time has reached the end of the copy, and so does this call's return.
+    pub fn publish(&self, ni: u32, target: u64, message: &Published) {
+        let _lock = self.lock();
+        let request = &self.page().request;
+        request.ni.store(ni, Relaxed);
+        let words = [target, u64::from(message.ring), message.number, message.header, message.bytes];
+        for (word, value) in request.command.iter().zip(words) {
+            word.store(value, Relaxed);
+        }
+        self.page().time.polls.store(0, Relaxed);
+        self.hand_over(kind::PUBLISH, 0, false);
+    }
+
+    /// Charges a copy of so many bytes in memory.
+    #[inline]
+    pub fn charge_copy(&self, bytes: u64) {
+        self.charge(bytes.saturating_mul(self.page().costs[4].load(Relaxed)) / 1024);
     }
 
     /// A count that changes whenever a call by a thread of this rank may have changed its NICs.

@@ -15,7 +15,7 @@ use crate::page::{
     COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VERSION,
     kind, turn,
 };
-use crate::rank::wake_pipe_path;
+use crate::rank::{Published, wake_pipe_path};
 use crate::system::{Shared, errno, wake};
 
 /// A page could not be made.
@@ -31,6 +31,10 @@ pub struct CreateError {
 pub enum Asked {
     /// Start an operation of NIC `ni`, whose id is `origin` (nid << 32 | pid). The command has its layout in the NIC's memory.
     Start { ni: u32, origin: u64, command: Box<[u8; COMMAND_BYTES]>, payload: Vec<u8> },
+    /// Make a message visible in a ring of the NIC `target`, when its payload has been copied.
+    Publish { ni: u32, target: u64, message: Published },
+    /// Reply whether the rank and the NIC `target` share memory ([`SimEnd::reply`]).
+    SharesMemory { ni: u32, target: u64 },
     /// Wait until a NIC of the rank changes, or until a time.
     Wait { until_ps: u64 },
     /// A poll has found nothing: continue after a pause.
@@ -101,7 +105,7 @@ impl SimEnd {
         let wake_pipe_path = PathBuf::from(OsString::from_vec(wake_pipe_name.into_bytes()));
         let end = SimEnd { shared, path: path.to_owned(), wake_pipe, wake_pipe_path, given_ps: 0 };
         let page = end.page();
-        let prices = [costs.call_ps, costs.look_ps, costs.clock_ps, costs.compute_ppm];
+        let prices = [costs.call_ps, costs.look_ps, costs.clock_ps, costs.compute_ppm, costs.copy_ps_per_kib];
         page.costs.iter().zip(prices).for_each(|(word, price)| word.store(price, Relaxed));
         page.version.store(VERSION, Relaxed);
         page.turn_line.turn.store(turn::RANK, Relaxed);
@@ -172,8 +176,28 @@ impl SimEnd {
             kind::WAIT => Ok(Asked::Wait { until_ps }),
             kind::POLL => Ok(Asked::Poll),
             kind::SLEEP => Ok(Asked::Sleep { until_ps }),
+            kind::PUBLISH => self.publication(),
+            kind::SHARES_MEMORY => {
+                let (ni, target) = (request.ni.load(Relaxed), request.command[0].load(Relaxed));
+                Ok(Asked::SharesMemory { ni, target })
+            }
             other => Err(InvalidRequest::Kind(other)),
         }
+    }
+
+    /// Replies to a question, before the rank gets the turn back.
+    pub fn reply(&self, value: u64) {
+        self.page().request.reply.store(value, Relaxed);
+    }
+
+    fn publication(&self) -> Result<Asked, InvalidRequest> {
+        let request = &self.page().request;
+        let [target, ring, number, header, bytes] = [0, 1, 2, 3, 4].map(|at| request.command[at].load(Relaxed));
+        if bytes > PAYLOAD_BYTES_MAX {
+            return Err(InvalidRequest::Payload { bytes });
+        }
+        let message = Published { ring: u32::try_from(ring).unwrap_or(u32::MAX), number, header, bytes };
+        Ok(Asked::Publish { ni: request.ni.load(Relaxed), target, message })
     }
 
     fn start(&self) -> Result<Asked, InvalidRequest> {

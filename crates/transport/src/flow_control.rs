@@ -43,7 +43,7 @@ const FLUSH_SIMULATED: Duration = Duration::from_secs(1 << 20);
 impl Transport {
     /// Sends a message as a packet.
     pub(crate) fn send_packet(&mut self, number: usize) -> Result<(), c_int> {
-        let Transport { operations, flows, interface, .. } = self;
+        let Transport { operations, flows, interface, peers, .. } = self;
         let Some(Operation::Send(outgoing)) = operations.get_mut(number) else { return Ok(()) };
         let place = (outgoing.peer, outgoing.command.request.portal);
         let at = *flows.by_place.entry(place).or_insert_with(|| {
@@ -60,6 +60,7 @@ impl Transport {
                 }
                 outgoing.stage = Stage::UnderWay;
                 flow.under_way += 1;
+                peers.packet_left(outgoing.peer);
                 Ok(())
             }
             Err(StartError::Memory) => Err(EFAULT),
@@ -70,13 +71,14 @@ impl Transport {
     /// Handles the reply to a message that travelled as a packet.
     pub(crate) fn send_acknowledged(&mut self, number: usize, event: &Event) {
         let longest = self.longest_pause();
-        let Transport { operations, flows, .. } = self;
+        let Transport { operations, flows, peers, .. } = self;
         let Some(Operation::Send(outgoing)) = operations.get_mut(number) else { return };
         let Some(flow) = flows.of(outgoing.peer, outgoing.command.request.portal) else { return };
         if outgoing.stage != Stage::UnderWay {
             return;
         }
         flow.under_way = flow.under_way.saturating_sub(1);
+        peers.packet_answered(outgoing.peer);
         outgoing.stage = Stage::Waits;
         match event.fail {
             fail::PT_DISABLED => {

@@ -7,8 +7,8 @@
 
 use std::collections::HashMap;
 
+use selvedge_shm::Interface;
 use selvedge_shm::rings::{Rings, Sender};
-use selvedge_shm::{Interface, Mode};
 
 use crate::flags::ADDR_ANY;
 use crate::protocols::{Limits, Protocols};
@@ -21,6 +21,8 @@ pub struct Peer {
     pub(crate) protocols: Protocols,
     pub(crate) ring: PeerRing,
     pub(crate) trial: Trial,
+    /// Packets to it that have not been answered.
+    pub(crate) in_flight: u32,
 }
 
 impl Peer {
@@ -42,13 +44,10 @@ impl Peer {
         }
     }
 
-    /// Meets the peer: claims a ring there, if other messages can bypass it (all of the peer's memory must be directly
-    /// mapped), and fixes the protocols.
+    /// Meets the peer: claims a ring there, if the home lets us use it, and fixes the protocols.
     #[cold]
     pub(crate) fn meet(&mut self, interface: &Interface, limits: &Limits) {
-        let usable = interface.config.mode == Mode::Nic
-            && interface.is_answered_by(self.id, self.owner)
-            && interface.reaches_all_of(self.id);
+        let usable = interface.is_answered_by(self.id, self.owner) && interface.reaches_rings(self.id);
         let ring = usable
             .then(|| Rings::open(&interface.config.directory, self.id, interface.number(), self.owner))
             .flatten()
@@ -58,7 +57,7 @@ impl Peer {
             None => PeerRing::None,
         };
         let has_ring = matches!(self.ring, PeerRing::Open(_));
-        self.protocols = Protocols::new(limits, has_ring, interface.is_simulated());
+        self.protocols = Protocols::new(limits, has_ring, interface.is_simulated(), interface.publishes_here());
     }
 }
 
@@ -110,8 +109,8 @@ impl Peers {
     pub fn number(&mut self, id: u64, owner: u64) -> u32 {
         let (list, limits) = (&mut self.list, &self.limits);
         let number = *self.numbers.entry((id, owner)).or_insert_with(|| {
-            let protocols = Protocols::new(limits, false, false);
-            list.push(Peer { id, owner, protocols, ring: PeerRing::Unknown, trial: Trial::default() });
+            let protocols = Protocols::new(limits, false, false, true);
+            list.push(Peer { id, owner, protocols, ring: PeerRing::Unknown, trial: Trial::default(), in_flight: 0 });
             list.len() as u32 - 1
         });
         // A process that is named again may have reopened its NIC, so we ask again.
@@ -129,6 +128,20 @@ impl Peers {
     #[inline(always)]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Peer> {
         self.list.get_mut(number as usize)
+    }
+
+    /// Records that a packet has left for a peer.
+    pub fn packet_left(&mut self, number: u32) {
+        if let Some(peer) = self.get_mut(number) {
+            peer.in_flight += 1;
+        }
+    }
+
+    /// Records that a peer has answered a packet.
+    pub fn packet_answered(&mut self, number: u32) {
+        if let Some(peer) = self.get_mut(number) {
+            peer.in_flight = peer.in_flight.saturating_sub(1);
+        }
     }
 
     /// Records an address vector's number for a source.

@@ -151,6 +151,9 @@ impl Transport {
     fn end_of_rings(&mut self, came: bool) {
         if came {
             self.polling.has_found();
+            if self.is_simulated {
+                self.rest = Rest::Found;
+            }
             if self.polling.round % RINGS_BEFORE_REST != 0 {
                 return;
             }
@@ -371,6 +374,7 @@ impl Transport {
             true
         });
         let taken = reader.dequeued();
+        interface.charge_copy(bytes as u64);
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
         nic.signals.registers.add(Register::ListSteps, taken);
@@ -442,6 +446,7 @@ impl Transport {
                 }
             }
             nic.signals.registers.count_taken(matched, bytes);
+            interface.charge_copy(bytes);
             if delivered {
                 fired = nic.has_fired();
             }

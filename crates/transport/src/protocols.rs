@@ -66,10 +66,12 @@ fn length(variable: &str, default: usize) -> usize {
 /// The rows of one peer. A bound is the length of the first message that is too long; 0 if the peer has no ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Protocols {
-    /// Shorter messages fit into one slot of the ring.
+    /// Shorter messages fit into one slot of the ring, and are visible there at once.
     pub inline_below: usize,
+    /// As `small_below`, for messages that are visible at once.
+    pub long_below: usize,
     /// Shorter messages go through the ring, whether or not a receive is posted.
-    pub small_below: usize,
+    small_below: usize,
     /// Shorter messages go through the ring if no receive is posted in directly mapped memory.
     ring_below: usize,
     /// The payload of longer messages stays here until a receive is posted.
@@ -79,11 +81,14 @@ pub struct Protocols {
 }
 
 impl Protocols {
-    /// The rows of a peer that has a ring for this process, or none.
-    pub fn new(limits: &Limits, has_ring: bool, delivers_later: bool) -> Protocols {
+    /// The rows of a peer that has a ring for this process, or none. `publishes`: messages in the ring are visible at
+    /// once.
+    pub fn new(limits: &Limits, has_ring: bool, delivers_later: bool, publishes: bool) -> Protocols {
         let below = |longest: usize| if has_ring { longest.min(limits.ring_max) + 1 } else { 0 };
+        let at_once = |longest: usize| if publishes { below(longest) } else { 0 };
         Protocols {
-            inline_below: below(INLINE_BYTES),
+            inline_below: at_once(INLINE_BYTES),
+            long_below: at_once(limits.small_max),
             small_below: below(limits.small_max),
             ring_below: below(limits.ring_max),
             rendezvous_above: limits.ring_max.max(INJECT_BYTES),
@@ -145,7 +150,7 @@ mod tests {
 
     #[test]
     fn a_peer_with_a_ring_has_every_row() {
-        let rows = Protocols::new(&LIMITS, true, false);
+        let rows = Protocols::new(&LIMITS, true, false, true);
         let first = |length| rows.of(length, SendEnd::Sent);
         assert_eq!(rows.inline_below, INLINE_BYTES + 1);
         assert_eq!([0, 1, INLINE_BYTES, INLINE_BYTES + 1, 2 << 10].map(first), [Protocol::Ring; 5]);
@@ -155,25 +160,26 @@ mod tests {
 
     #[test]
     fn a_peer_without_a_ring_is_reached_directly() {
-        let rows = Protocols::new(&LIMITS, false, false);
-        assert_eq!((rows.inline_below, rows.small_below), (0, 0));
+        let rows = Protocols::new(&LIMITS, false, false, true);
+        assert_eq!((rows.inline_below, rows.long_below), (0, 0));
         assert_eq!([0, 8, 16 << 10].map(|length| rows.of(length, SendEnd::Sent)), [Protocol::Direct; 3]);
         assert_eq!(rows.of((16 << 10) + 1, SendEnd::Sent), Protocol::Rendezvous);
     }
 
     #[test]
     fn a_send_that_waits_for_its_receive_takes_no_ring() {
-        let rows = Protocols::new(&LIMITS, true, false);
+        let rows = Protocols::new(&LIMITS, true, false, true);
         assert_eq!(rows.of(0, SendEnd::Delivered), Protocol::Direct);
         assert_eq!(rows.of(8, SendEnd::Delivered), Protocol::Rendezvous);
         assert_eq!(rows.of(0, SendEnd::Matched), Protocol::Rendezvous);
-        let replies = Protocols::new(&LIMITS, true, true);
-        assert_eq!(replies.of(8, SendEnd::Delivered), Protocol::Direct);
+        let later = Protocols::new(&LIMITS, true, true, false);
+        assert_eq!(later.of(8, SendEnd::Delivered), Protocol::Direct);
+        assert_eq!((later.of(8, SendEnd::Sent), later.inline_below, later.long_below), (Protocol::Ring, 0, 0));
     }
 
     #[test]
     fn settings_may_close_the_ring_to_all_but_empty_messages() {
-        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0 }, true, false);
+        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0 }, true, false, true);
         assert_eq!(rows.of(0, SendEnd::Sent), Protocol::Ring);
         assert_eq!(rows.of(1, SendEnd::Sent), Protocol::Direct);
     }

@@ -34,7 +34,7 @@ impl Transport {
         }
         let note = transfer.note();
         let (kind, portal) = if transfer.write { (kind::PUT, PORTAL_WRITE) } else { (kind::GET, PORTAL_READ) };
-        let number = self.begin(transfer.ticket, note);
+        let number = self.begin(transfer.ticket, transfer.peer, note);
         let mut pieces = transfer.pieces;
         let copied;
         if transfer.inject && self.is_slow() {
@@ -71,7 +71,7 @@ impl Transport {
         {
             return -(EINVAL as isize);
         }
-        let number = self.begin(atomic.ticket, None);
+        let number = self.begin(atomic.ticket, atomic.peer, None);
         let (mut operands, mut results) = (0, 0);
         if atomic.effect != Effect::Read {
             let mut bytes = vec![0u8; remote_bytes].into_boxed_slice();
@@ -161,9 +161,10 @@ impl Transport {
         self.settings.mode == Mode::Host || self.settings.path == Path::Bounce || self.any_out_of_reach
     }
 
-    fn begin(&mut self, ticket: Ticket, note: Option<Note>) -> usize {
+    fn begin(&mut self, ticket: Ticket, peer: u32, note: Option<Note>) -> usize {
         self.operations.insert(Operation::Remote(Box::new(Pending {
             ticket,
+            peer,
             left: 1,
             error: 0,
             staging: Staging::default(),
@@ -189,6 +190,7 @@ impl Transport {
         sink: Memory,
         followed: bool,
     ) -> c_int {
+        let number_of_peer = peer;
         let Some(peer) = self.peers.get(peer) else { return EINVAL };
         let (target, owner) = (peer.id, peer.owner);
         let initiator = self.interface.id() << 8 | if followed { FOLLOWED } else { 0 };
@@ -205,7 +207,10 @@ impl Transport {
                     pending.left += 1;
                 }
                 match self.interface.start(&command) {
-                    Ok(()) => 0,
+                    Ok(()) => {
+                        self.peers.packet_left(number_of_peer);
+                        0
+                    }
                     Err(error) => {
                         if let Operation::Remote(pending) = &mut self.operations[number] {
                             pending.left -= 1;
@@ -241,6 +246,7 @@ impl Transport {
     /// Handles the reply to a packet.
     pub(crate) fn remote_answered(&mut self, number: usize, failed: u8) {
         let Some(Operation::Remote(pending)) = self.operations.get_mut(number) else { return };
+        self.peers.packet_answered(pending.peer);
         if failed != fail::OK && pending.error == 0 {
             pending.error = error_of(failed, ENOKEY);
         }

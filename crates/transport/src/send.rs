@@ -57,15 +57,20 @@ impl Transport {
     /// Enqueues a message in the target's ring, and completes the send. Returns false if nothing has happened: there is
     /// no ring, or no room.
     fn enqueue(&mut self, message: &Message<'_>, length: usize) -> bool {
-        let Some(Peer { ring: PeerRing::Open(ring), .. }) = self.peers.get_mut(message.peer) else { return false };
+        let Some(peer) = self.peers.get_mut(message.peer) else { return false };
+        let portal = message.kind.portal(message.endpoint);
+        let overtakes =
+            peer.in_flight != 0 || !self.interface.runs_peers() && self.flows.epoch_now(message.peer, portal).is_none();
+        let target = peer.id;
+        let PeerRing::Open(ring) = &mut peer.ring else { return false };
         // SAFETY: a ticket of a new message names an open endpoint.
         let ring_flags = unsafe { (*message.ticket.bindings).ring_flags };
-        let portal = message.kind.portal(message.endpoint) as u8;
-        let envelope = envelope(portal, ring_flags, message.tag, message.data);
+        let envelope = envelope(portal as u8, ring_flags, message.tag, message.data);
         let (pieces, round) = (message.pieces, self.polling.round);
         // SAFETY: the program's pieces are readable for their lengths, and the ring offers room for `length` bytes,
         // their sum.
-        if !ring.is_open() || !ring.enqueue_with(&envelope, length, round, |to| unsafe { copy_in(pieces, to) }) {
+        let fill = |to: *mut u8| unsafe { copy_in(pieces, to) };
+        if overtakes || !ring.is_open() || !self.interface.enqueue(target, ring, &envelope, length, round, fill) {
             return false;
         }
         self.polling.sent = true;
@@ -90,7 +95,7 @@ impl Transport {
         envelope: impl FnOnce() -> Envelope,
     ) -> bool {
         let Some(peer) = self.peers.get_mut(peer) else { return false };
-        let below = if LENGTH == length_of::MORE { peer.protocols.small_below } else { peer.protocols.inline_below };
+        let below = if LENGTH == length_of::MORE { peer.protocols.long_below } else { peer.protocols.inline_below };
         if !length_of::is::<LENGTH>(length) || length >= below {
             return false;
         }

@@ -12,6 +12,7 @@ use crate::ticket::Ticket;
 /// An operation whose packets have not all been answered.
 pub struct Pending {
     pub ticket: Ticket,
+    pub(crate) peer: u32,
     pub(crate) left: u32,
     pub(crate) error: c_int,
     /// The memory that holds the packets' payload, or takes the replies.

@@ -71,6 +71,8 @@ pub enum Start {
     /// `selvedge sim` on a machine of `machines/`: virtual time.
     Simulator {
         machine: &'static str,
+        /// All ranks are on one node, and each on a node of its own otherwise.
+        one_node: bool,
         /// The variable that names an empty file which all ranks share.
         shared_file: Option<&'static str>,
     },
@@ -217,9 +219,12 @@ impl Suite {
                 command.args(&launcher[1..]).args(["-n", &ranks]).args(*further).arg(&family.program);
                 command
             }
-            Start::Simulator { machine, .. } => {
+            Start::Simulator { machine, one_node, .. } => {
                 let mut command = Command::new(tree::launcher());
                 command.args(["sim", "--quiet", "-n", &ranks, "--machine"]).arg(tree::machine(machine));
+                if *one_node {
+                    command.args(["--ranks-per-node", &ranks]);
+                }
                 command.arg("--").arg(&family.program);
                 command
             }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_sim::machine::Machine;
+use selvedge_sim::time::Time;
 use selvedge_sim_protocol::Costs;
 
 use super::processes::{Launch, launch};
@@ -31,6 +32,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
             look_ps: machine.host.poll.0,
             clock_ps: machine.host.clock_read.0,
             compute_ppm: args.compute.parts_per_million(),
+            copy_ps_per_kib: Time::of_bytes(1024, machine.host.copy_bytes_per_s).0,
         },
     });
     let processes = match launched {

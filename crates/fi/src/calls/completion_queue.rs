@@ -109,10 +109,9 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         if state.has_any() {
             fails = state.read_into(&mut reading) == Err(Empty::FailureNext);
             held.has_given();
-            // In virtual time every completion goes through the queue. If one was read, the poll has found something.
-            if held.rest == Rest::Poll && reading.left() != count {
-                held.rest = Rest::Found;
-            }
+        }
+        if held.rest == Rest::Poll && reading.left() != count {
+            held.rest = Rest::Found;
         }
         match count - reading.left() {
             0 if count == 0 => 0,

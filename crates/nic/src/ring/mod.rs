@@ -32,7 +32,7 @@ use core::mem::offset_of;
 use crate::atomics::{AtomicU64, Ordering::Relaxed};
 
 pub use consumer::{Consumer, Fault, Message, PolledHeader};
-pub use producer::{Producer, Reserved};
+pub use producer::{Producer, Reserved, Unseen};
 
 /// Version of the layout.
 pub const VERSION: u32 = 5;

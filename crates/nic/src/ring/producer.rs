@@ -38,6 +38,15 @@ pub struct Reserved {
     pub offset: usize,
 }
 
+/// A message that lies in its slot, and that nobody sees yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unseen {
+    /// Its number in its ring.
+    pub number: u64,
+    /// The header word that makes it visible.
+    pub header: u64,
+}
+
 impl Producer {
     /// Whether there is a slot for a message, as far as is known without a load of the cursors.
     #[inline(always)]
@@ -118,6 +127,31 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         has_room.then(|| Reserved { start, end, offset: Self::payload_offset(start) })
     }
 
+    /// As [`Ring::publish`] and [`Ring::publish_reserved`], but nobody sees the message before [`Ring::show`] is called with
+    /// the result. A home calls it whose messages take time.
+    pub fn publish_unseen(
+        &self,
+        producer: &mut Producer,
+        envelope: &Envelope,
+        length: usize,
+        reserved: Option<Reserved>,
+    ) -> Unseen {
+        let number = producer.tail;
+        let slot = self.slot(number);
+        if let Some(reserved) = reserved {
+            producer.payload_tail = reserved.end;
+            slot.words[0].store(reserved.start, Relaxed);
+        }
+        let header = Self::fill_slot(slot, number, envelope, length);
+        producer.tail = number.wrapping_add(1);
+        Unseen { number, header }
+    }
+
+    /// Makes a message visible. Whatever the arguments are, they change nothing but the header of a slot.
+    pub fn show(&self, message: Unseen) {
+        self.slot(message.number).header.store(message.header, Release);
+    }
+
     /// Publishes the next message, whose payload has been written to the room that was reserved for it.
     #[inline(always)]
     pub fn publish_reserved<H: Hints>(
@@ -139,14 +173,20 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     #[inline(always)]
     fn store_slot(&self, producer: &Producer, envelope: &Envelope, length: usize) {
         let slot = self.slot(producer.tail);
-        slot.match_bits.store(envelope.match_bits, Relaxed);
-        slot.header_data.store(envelope.header_data, Relaxed);
-        let header = u64::from(producer.tail.wrapping_add(1) as u32)
-            | u64::from(envelope.portal) << 32
-            | u64::from(envelope.flags) << 40
-            | (length as u64) << 48;
+        let header = Self::fill_slot(slot, producer.tail, envelope, length);
         // Pairs with the consumer's load with acquire: who sees the number sees the message.
         slot.header.store(header, Release);
+    }
+
+    /// Fills a slot but for its header word, which is returned.
+    #[inline(always)]
+    fn fill_slot(slot: &Slot, number: u64, envelope: &Envelope, length: usize) -> u64 {
+        slot.match_bits.store(envelope.match_bits, Relaxed);
+        slot.header_data.store(envelope.header_data, Relaxed);
+        u64::from(number.wrapping_add(1) as u32)
+            | u64::from(envelope.portal) << 32
+            | u64::from(envelope.flags) << 40
+            | (length as u64) << 48
     }
 
     /// The message is published. The consumer has read the lines of the slots that come next, one lap ago. They are taken for

@@ -71,6 +71,7 @@ fn offers_in_shared_memory_follow_mode_and_path() {
             runs_peers,
             maps_peers,
             admits_attach,
+            publishes_here: true,
             charges_calls: false,
             is_simulated: false,
         };
@@ -115,8 +116,17 @@ impl Backend for Recorder {
     fn settle(&self, interface: &Interface) {
         self.note("settle").settle(interface);
     }
+    fn reaches_rings(&self, interface: &Interface, id: u64) -> bool {
+        self.note("reaches_rings").reaches_rings(interface, id)
+    }
+    fn publish(&self, interface: &Interface, target: u64, ring: usize, message: Unseen, bytes: usize) {
+        self.note("publish").publish(interface, target, ring, message, bytes);
+    }
     fn charge_call(&self) {
         self.note("charge_call").charge_call();
+    }
+    fn charge_copy(&self, bytes: u64) {
+        self.note("charge_copy").charge_copy(bytes);
     }
     fn poll(&self, interface: &Interface) {
         self.note("poll").poll(interface);
@@ -189,6 +199,7 @@ const NONE: Offers = Offers {
     runs_peers: false,
     maps_peers: false,
     admits_attach: false,
+    publishes_here: false,
     charges_calls: true,
     is_simulated: false,
 };
@@ -223,7 +234,7 @@ fn shortcuts_need_offers() {
 
 #[test]
 fn a_simulated_rank_pays_in_virtual_time() {
-    const COSTS: Costs = Costs { call_ps: 100, look_ps: 10, clock_ps: 1000, compute_ppm: 0 };
+    const COSTS: Costs = Costs { call_ps: 100, look_ps: 10, clock_ps: 1000, compute_ppm: 0, copy_ps_per_kib: 0 };
     let directory = TempDir::new().expect("a directory");
     let page = directory.path().join("0.clock");
     let _simulator = SimEnd::create(&page, &COSTS).expect("a page");

@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
-use selvedge_nic::ring::{Envelope, INLINE_BYTES, Producer};
+use selvedge_nic::ring::{Envelope, INLINE_BYTES, Producer, Unseen};
 
 use super::{GIVEN_UP, Lines, MESSAGE_BYTES_MAX, Ring, Rings, routing};
 use crate::os::copy;
@@ -123,6 +123,27 @@ impl Sender {
     pub unsafe fn enqueue_long(&mut self, envelope: &Envelope, from: *const u8, length: usize, turn: u32) -> bool {
         // SAFETY: `from` is readable for `length` bytes by this function's contract, and this much room was reserved.
         self.reserve_and_fill(envelope, length, turn, |to| unsafe { ptr::copy_nonoverlapping(from, to, length) })
+    }
+
+    /// As [`Sender::enqueue_with`], but nobody sees the message before [`Rings::show`] is called with the result. None:
+    /// there is no room now.
+    pub fn enqueue_unseen(
+        &mut self,
+        envelope: &Envelope,
+        length: usize,
+        mut fill: impl FnMut(*mut u8),
+    ) -> Option<Unseen> {
+        let (ring, base, producer) = self.ring();
+        if length <= INLINE_BYTES {
+            if !ring.has_slot(producer) {
+                return None;
+            }
+            fill(base.wrapping_add(ring.next_inline(producer)));
+            return Some(ring.publish_unseen(producer, envelope, length, None));
+        }
+        let reserved = ring.reserve(producer, length)?;
+        fill(base.wrapping_add(reserved.offset));
+        Some(ring.publish_unseen(producer, envelope, length, Some(reserved)))
     }
 
     /// Enqueues a message of `length` bytes, which `fill` writes to the given address. False: there is no room now.

@@ -152,6 +152,9 @@ pub struct HostTable {
     /// One reading of the clock. Default: 20.
     #[serde(default = "twenty")]
     pub clock_read_ns: Figure,
+    /// nic: ranks of one node reach each other through their NIC; memory: in memory. Default: nic.
+    #[serde(default = "nic")]
+    pub same_node: String,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -215,6 +218,10 @@ pub struct LimitsTable {
 
 fn one() -> Figure {
     Figure::of(1.0)
+}
+
+fn nic() -> String {
+    "nic".to_owned()
 }
 
 fn ten() -> Figure {

@@ -12,7 +12,7 @@ use selvedge_fabric::{Algorithm, Routing, RoutingError, Topology, TopologyError}
 
 use super::description::{Description, TopologyTable};
 use super::figure::Figure;
-use super::{Host, Machine, Matching, Mode, NicModel, TableLimits};
+use super::{Host, Machine, Matching, Mode, NicModel, SameNode, TableLimits};
 use crate::network::{
     Arbitration, DeadlockPolicy, ErrorRates, LinkConfig, NetworkConfig, RetransmissionConfig, SwitchConfig, Switching,
 };
@@ -294,6 +294,11 @@ impl Reader<'_> {
             caches,
             poll: time(&table.poll_ns).max(Time::from_ps(1)),
             clock_read: time(&table.clock_read_ns).max(Time::from_ps(1)),
+            same_node: match table.same_node.as_str() {
+                "nic" => SameNode::Nic,
+                "memory" => SameNode::Memory,
+                other => return Err(self.wrong("host", "same_node", choice(other, &["nic", "memory"]))),
+            },
         })
     }
 

@@ -48,6 +48,15 @@ pub enum Mode {
     Host,
 }
 
+/// How ranks of one node reach each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SameNode {
+    /// Through their NIC, which loops messages back.
+    Nic,
+    /// In memory: small messages through rings; other messages are delivered by the sender's processor.
+    Memory,
+}
+
 /// How a match entry is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Matching {
@@ -79,6 +88,7 @@ pub struct Host {
     pub caches: Vec<(u64, Time)>,
     pub poll: Time,
     pub clock_read: Time,
+    pub same_node: SameNode,
 }
 
 impl Host {
@@ -171,6 +181,11 @@ impl Machine {
             Mode::Nic => self.host.round_trip,
             Mode::Host => self.host.system_call + self.nic.command,
         }
+    }
+
+    /// The time of a message in memory, for its sender's processor: the library, and one copy.
+    pub fn copied(&self, payload_bytes: u64) -> Time {
+        self.host.software_send + Time::of_bytes(payload_bytes, self.host.copy_bytes_per_s)
     }
 
     /// The time from the program's call until the NIC has the command of an operation with so many bytes of payload.

@@ -215,11 +215,15 @@ impl<R: Ranks> Simulation<R> {
     fn accept(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
         let host = &machine.host;
+        if self.is_in_memory(index) {
+            self.messages[index as usize].header_done = now;
+            return self.schedule_delivery(now, index);
+        }
         if self.messages[index as usize].header_done == Time::MAX {
             self.take_header(index);
         }
         let message = &self.messages[index as usize];
-        let (phase, bytes, done, target) = (message.phase, message.bytes, message.header_done, message.target);
+        let (bytes, done, target) = (message.bytes, message.header_done, message.target);
         let hardware = &mut self.hardware[target as usize];
         let at = match machine.nic.mode {
             Mode::Nic => {
@@ -236,7 +240,13 @@ impl<R: Ranks> Simulation<R> {
             }
             Mode::Host => now.max(done),
         };
-        // Messages are delivered in the order of their arrival.
+        self.schedule_delivery(at, index);
+    }
+
+    /// Messages are delivered at a node in the order of their arrival.
+    fn schedule_delivery(&mut self, at: Time, index: u32) {
+        let message = &self.messages[index as usize];
+        let (phase, target) = (message.phase, message.target);
         let at = self.hardware[target as usize].in_order(at);
         self.queue.schedule(at, if phase == Phase::Request { Event::Deliver(index) } else { Event::Answer(index) });
     }
@@ -244,9 +254,10 @@ impl<R: Ranks> Simulation<R> {
     /// Delivers a request to the target's NIC.
     pub(super) fn deliver(&mut self, now: Time, index: u32) {
         let machine = self.machine.clone();
+        let is_in_memory = self.is_in_memory(index);
         let message = &mut self.messages[index as usize];
-        let (to, ni, started, kind, target) =
-            (message.to, message.ni, message.started, message.command.kind, message.target);
+        let (from, to, ni, started, kind, target) =
+            (message.from, message.to, message.ni, message.started, message.command.kind, message.target);
         let payload = std::mem::take(&mut message.payload);
         let request = &message.command.request;
         let found = self.ranks.find(message.command.target, ni).filter(|(rank, _)| *rank == to);
@@ -258,6 +269,9 @@ impl<R: Ranks> Simulation<R> {
         }
         let mut steps = StepCosts { nic: &machine.nic, searched: 0, cost: Time::ZERO };
         let mut reply = Vec::new();
+        if is_in_memory {
+            self.ranks.take_in(from, (to, ni), &mut steps);
+        }
         let delivery = if found.is_none() {
             Delivery::failed(fail::UNDELIVERABLE)
         } else {
@@ -275,7 +289,9 @@ impl<R: Ranks> Simulation<R> {
         };
         let cost = steps_cost + machine.search(compared, searched.length);
         let finish = now + cost;
-        self.hardware[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
+        if !is_in_memory {
+            self.hardware[target as usize].prolong(&machine, machine.nic.mode == Mode::Host, cost);
+        }
         let unit = if machine.nic.mode == Mode::Host { Unit::Host } else { Unit::NicReceive };
         self.span(to, unit, "match", now, finish, index);
         self.statistics.messages += 1;

@@ -133,7 +133,9 @@ impl<R: Ranks> Simulation<R> {
     /// Starts an operation of a program. Gives the time at which the NIC has the command and the program continues, and
     /// the index of the message.
     pub(super) fn start(&mut self, at: Time, rank: u32, ni: u32, command: Box<Command>, payload: Bytes) -> (Time, u32) {
-        let cost = self.machine.issue(payload.len() as u64);
+        let bytes = payload.len() as u64;
+        let in_memory = self.shares_memory(rank, command.target, ni);
+        let cost = if in_memory { self.machine.copied(bytes) } else { self.machine.issue(bytes) };
         let message = self.new_message(at, rank, ni, command, payload);
         self.span(rank, Unit::Host, "send", at, at + cost, message);
         (at + cost, message)
@@ -194,6 +196,9 @@ impl<R: Ranks> Simulation<R> {
         let message = &mut self.messages[index as usize];
         (message.source, message.target) = (source, target);
         let bytes = if message.phase == Phase::Refusal { 0 } else { message.payload.len() as u64 };
+        if self.is_in_memory(index) {
+            return self.emit_in_memory(now, index, bytes);
+        }
         let transfers = bytes > machine.host.pio_bytes_max;
         let command = if machine.nic.mode == Mode::Nic { machine.nic.command } else { Time::ZERO };
         let cost = command + if transfers { machine.nic.transfer } else { Time::ZERO };

@@ -9,6 +9,7 @@
 //! | `arrival` | the steps at the target node |
 //! | `fabric` | the fabric, in either of its models; a message that crosses it as a whole |
 //! | `hardware` | the resources of a node: processor, engines of its NIC, bus, streams |
+//! | `same_node` | ranks of one node that share memory: messages in rings, and the price of a message in memory |
 //! | `train` | when the packets of a message leave, in closed form |
 //! | `list_search` | what a search of an ordered list would have cost |
 //! | [`tables`] | a NIC's tables in the simulator's memory |
@@ -33,6 +34,7 @@ mod message;
 pub mod outcome;
 pub mod ranks;
 mod run;
+mod same_node;
 pub mod tables;
 pub mod trace;
 mod train;

@@ -11,6 +11,7 @@
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Nic, Step};
+use selvedge_sim_protocol::Published;
 
 use crate::time::Time;
 
@@ -23,6 +24,11 @@ pub enum Ask {
     /// Start an operation on NIC number `ni`; its payload has been read. The rank continues when the host has handed
     /// the command over; if it `waits`, when one of its NICs has changed after that.
     Start { ni: u32, command: Box<Command>, payload: Bytes, waits: bool },
+    /// Make a message visible that it has written to a ring of the NIC `target`. The rank continues when the message has
+    /// been copied.
+    Publish { ni: u32, target: u64, message: Published },
+    /// Say whether it shares memory with the NIC `target` ([`Ranks::reply`]). It continues at once.
+    SharesMemory { ni: u32, target: u64 },
     /// Wait until one of its NICs changes, or until this time.
     Wait { until: Time },
     /// It has polled and found nothing. It polls again when one of its NICs has changed, or after a pause.
@@ -85,6 +91,18 @@ pub trait Ranks {
 
     /// Calls `work` with a rank's NIC. False: the rank has no such NIC.
     fn with_nic(&mut self, rank: u32, ni: u32, work: &mut dyn FnMut(&mut Nic<'_>)) -> bool;
+
+    /// Makes a message of the rank `from` visible in a ring of a rank's NIC. False: there is no such ring.
+    fn publish(&mut self, _from: u32, _to: (u32, u32), _message: &Published) -> bool {
+        false
+    }
+
+    /// Delivers the messages that lie in rings of the rank `from` at a rank's NIC: the next message of `from` bypasses
+    /// them.
+    fn take_in(&mut self, _from: u32, _to: (u32, u32), _meter: &mut dyn Meter) {}
+
+    /// Replies to a rank's question, before its next turn.
+    fn reply(&mut self, _rank: u32, _value: bool) {}
 
     /// Whether triggered operations of a rank's NIC are due.
     fn has_fired(&mut self, rank: u32, ni: u32) -> bool {

@@ -23,6 +23,7 @@ use super::hardware::NodeHardware;
 use super::message::Message;
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
 use super::ranks::{Ask, Ranks};
+use super::same_node::Unseen;
 use super::trace::{Span, Trace, Unit};
 
 /// An event. The tag is as wide as the fields, so that events are copied in whole words.
@@ -57,6 +58,8 @@ pub(super) enum Event {
     Fault(u32),
     /// This rank is killed.
     Kill(u32),
+    /// The message with this index is visible in its ring.
+    Publish(u32),
     /// Triggered operations of a NIC are due.
     Fire {
         rank: u32,
@@ -199,6 +202,8 @@ pub struct Simulation<R: Ranks> {
     pub(super) hardware: Vec<NodeHardware>,
     pub(super) messages: Vec<Message>,
     pub(super) free_messages: Vec<u32>,
+    /// Messages in rings that are not visible yet.
+    pub(super) unseen: Unseen,
     pub(super) pairs: Pairs,
     pub(super) statistics: Statistics,
     pub(super) trace: Trace,
@@ -267,6 +272,7 @@ impl<R: Ranks> Simulation<R> {
             nodes,
             messages: Vec::new(),
             free_messages: Vec::new(),
+            unseen: Unseen::default(),
             pairs: Pairs::new(ordered),
             statistics: Statistics::default(),
             trace: Trace::new(options.trace_limit),
@@ -396,6 +402,7 @@ impl<R: Ranks> Simulation<R> {
             Event::Arrived(message) => self.message_arrived(now, message),
             Event::Deliver(message) => self.deliver(now, message),
             Event::Answer(message) => self.answer(now, message),
+            Event::Publish(index) => self.publish(now, index),
             Event::Fire { rank, ni } => self.fire(now, rank, ni),
             Event::Fault(number) => {
                 let Fault { channel, up, .. } = self.options.faults[number as usize];
@@ -441,6 +448,8 @@ impl<R: Ranks> Simulation<R> {
         self.over = self.ranks.is_over();
         let asked = match &turn.ask {
             Ask::Start { command, .. } => u64::from(command.kind),
+            Ask::Publish { message, .. } => 2000 + message.bytes,
+            Ask::SharesMemory { .. } => 105,
             Ask::Wait { .. } => 101,
             Ask::Poll => 102,
             Ask::Sleep { .. } => 103,
@@ -475,6 +484,17 @@ impl<R: Ranks> Simulation<R> {
                     rank_state.activity = Activity::Due;
                     self.schedule_turn(rank, goes_on, false);
                 }
+            }
+            Ask::Publish { ni, target, message } => {
+                let goes_on = self.copy_to_ring(at, rank, (target, ni), message);
+                self.rank_states[rank as usize].activity = Activity::Due;
+                self.schedule_turn(rank, goes_on, false);
+            }
+            Ask::SharesMemory { ni, target } => {
+                let shares = self.shares_memory(rank, target, ni);
+                self.ranks.reply(rank, shares);
+                self.rank_states[rank as usize].activity = Activity::Due;
+                self.schedule_turn(rank, at, false);
             }
             Ask::Wait { until } => {
                 self.rank_states[rank as usize].wait(at);

@@ -25,7 +25,7 @@ use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Nic, Step};
 use selvedge_shm::simulated::{Visited, command_from};
-use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, SimEnd};
+use selvedge_sim_protocol::{Asked, PAYLOAD_BYTES_MAX, Published, SimEnd};
 
 use crate::node::{Ask, Meter, Ranks, Turn};
 use crate::time::Time;
@@ -144,6 +144,11 @@ impl<L: Launcher> Processes<L> {
         self.nics.get(&(rank, ni)).filter(|nic| nic.is_ready())
     }
 
+    /// The ids of a rank's NICs.
+    fn ids(&self, rank: u32) -> Vec<u64> {
+        self.nics.range((rank, 0)..=(rank, u32::MAX)).map(|(_, nic)| nic.id()).collect()
+    }
+
     fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
         match asked {
             Asked::Start { ni, origin, command, payload } => match checked(&command[..], &payload) {
@@ -154,6 +159,8 @@ impl<L: Launcher> Processes<L> {
                 }
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
             },
+            Asked::Publish { ni, target, message } => Ask::Publish { ni, target, message },
+            Asked::SharesMemory { ni, target } => Ask::SharesMemory { ni, target },
             Asked::Wait { until_ps } => Ask::Wait { until: Time(until_ps) },
             // A process that yields the processor has not always polled all of its NICs.
             Asked::Poll if self.changed.remove(&rank) => Ask::Sleep { until: at + POLL_AGAIN },
@@ -270,6 +277,32 @@ impl<L: Launcher> Ranks for Processes<L> {
         self.changed.insert(rank);
         let Some(nic) = self.nic(rank, ni) else { return Verdict::Initiator(Fault::Gone) };
         nic.deliver(request, payload, reply, &mut |step: Step| meter.charge(step))
+    }
+
+    fn publish(&mut self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {
+        self.changed.insert(rank);
+        // The ring says which NIC has claimed it. It must be one of the sender's.
+        let senders = self.ids(from);
+        let publish = |nic: &Visited, senders: &[u64]| senders.iter().any(|&sender| nic.publish(sender, message));
+        if self.nic(rank, ni).is_some_and(|nic| publish(nic, &senders)) {
+            return true;
+        }
+        self.map_new_nics(from);
+        let senders = self.ids(from);
+        self.nic(rank, ni).is_some_and(|nic| publish(nic, &senders))
+    }
+
+    fn take_in(&mut self, from: u32, (rank, ni): (u32, u32), meter: &mut dyn Meter) {
+        let senders = self.ids(from);
+        if let Some(nic) = self.nic(rank, ni) {
+            nic.take_in(&senders, &mut |step| meter.charge(step));
+        }
+    }
+
+    fn reply(&mut self, rank: u32, value: bool) {
+        if let Some((page, _)) = self.launcher.wire(rank) {
+            page.reply(value.into());
+        }
     }
 
     fn gather(&mut self, rank: u32, ni: u32, side: &Side, bytes: u64, into: &mut Vec<u8>) -> Result<(), Fault> {

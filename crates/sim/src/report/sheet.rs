@@ -109,6 +109,7 @@ impl Sheet {
                 caches,
                 poll_ns,
                 clock_read_ns,
+                same_node,
             }
         );
         add_all!(

@@ -124,6 +124,9 @@ impl Engine {
                 self.note(&[u64::from(rank), turn.at.0, u64::from(command.kind), command.target, command.length]);
                 self.start(rank, ni, &command, &payload);
             }
+            // Every rank has a node of its own.
+            Ask::Publish { .. } => unreachable!("no rank shares memory with another"),
+            Ask::SharesMemory { .. } => self.ranks.reply(rank, false),
             Ask::Wait { until } => {
                 self.note(&[u64::from(rank), turn.at.0, 101]);
                 self.states[at] = State::Waits { until, nic: true };
@@ -260,7 +263,13 @@ fn program(folder: &std::path::Path, text: &str) -> Option<std::path::PathBuf> {
 fn run_text(ranks: u32, keep_going: bool, text: &str) -> Option<Outcome> {
     let folder = tempfile::tempdir().expect("a folder");
     let made = program(folder.path(), text)?;
-    let costs = selvedge_sim_protocol::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
+    let costs = selvedge_sim_protocol::Costs {
+        call_ps: 50_000,
+        look_ps: 10_000,
+        clock_ps: 20_000,
+        compute_ppm: 0,
+        copy_ps_per_kib: 0,
+    };
     Some(run(Launch { ranks, command: vec![made.into()], costs, keep_going, ..Launch::default() }))
 }
 
@@ -497,7 +506,13 @@ fn runs_the_program_of_the_environment() {
     let mut words = line.split_ascii_whitespace();
     let ranks = words.next().and_then(|word| word.parse().ok()).expect("ranks");
     let command = words.map(Into::into).collect();
-    let costs = selvedge_sim_protocol::Costs { call_ps: 50_000, look_ps: 10_000, clock_ps: 20_000, compute_ppm: 0 };
+    let costs = selvedge_sim_protocol::Costs {
+        call_ps: 50_000,
+        look_ps: 10_000,
+        clock_ps: 20_000,
+        compute_ppm: 0,
+        copy_ps_per_kib: 0,
+    };
     let start = std::time::Instant::now();
     let tag_output = std::env::var_os("SELVEDGE_TWIN_TAG").is_some();
     let ended = run(Launch { ranks, command, costs, tag_output, ..Launch::default() });
