@@ -21,6 +21,7 @@
 use std::ffi::{c_int, c_long};
 use std::sync::atomic::{AtomicI64, Ordering::Acquire, Ordering::Relaxed};
 
+use crate::check::{self, Call};
 use crate::collective::alltoall::{Strides, alltoall_among, fetch_blocks, fetch_strided_blocks};
 use crate::collective::broadcast::{broadcast_among, checked_root, fetch_from_root};
 use crate::collective::collect::{checked_source, collect_among, collect_sized, fcollect_among, fetch_all, size_at};
@@ -28,9 +29,12 @@ use crate::collective::members::{Members, TeamMembers, await_condition};
 use crate::collective::op::{Kernel, Operator};
 use crate::collective::reduce::{reduce_among, reduce_by_blocks};
 use crate::collective::{Buffers, bytes_of};
+use crate::handles::Ctx;
 use crate::team::Span;
 use crate::types::Element;
-use crate::{Call, Ctx, SymAddress, World, amo, check, order, world};
+use crate::world::address::SymAddress;
+use crate::world::{World, world};
+use crate::{amo, order};
 
 /// Words of a `pSync`.
 const WORDS: usize = 16;

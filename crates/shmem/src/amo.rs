@@ -23,8 +23,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::AcqRel, Ordering::Acquir
 
 use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 
+use crate::check::{self, Call};
+use crate::handles::Ctx;
 use crate::mapped::{Mapped, find_mapped};
-use crate::{Call, Ctx, Reach, World, check, world};
+use crate::world::address::Reach;
+use crate::world::{World, world};
 
 /// Bits of 4 or 8 bytes, which the processor changes atomically.
 ///

@@ -9,7 +9,8 @@ use std::fmt;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::Relaxed};
 
-use crate::Call;
+/// The name of the C function that was called, for reports.
+pub type Call = &'static str;
 
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 static DEBUG: AtomicBool = AtomicBool::new(false);

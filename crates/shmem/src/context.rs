@@ -22,8 +22,11 @@ use selvedge_transport::Interface;
 use selvedge_transport::nic::Full;
 use selvedge_transport::nic::handle::NONE;
 
+use crate::check::{self, Call};
+use crate::handles::{Ctx, Team};
 use crate::team::TeamView;
-use crate::{Call, Ctx, Team, check, order, team, world};
+use crate::world::world;
+use crate::{order, team};
 
 /// Options of `shmem_ctx_create`.
 const OPTIONS: c_long = 7;

@@ -28,11 +28,15 @@ use std::sync::{Mutex, PoisonError};
 use selvedge_transport::nic::portals::counters::Lane;
 use selvedge_transport::nic::signals::Counter;
 
+use crate::check::{self, Call};
+use crate::collective;
+use crate::handles::{Ct, Ctx};
 use crate::mapped::{Mapped, find_mapped};
-use crate::remote::{COUNTER_TABLE, library};
 use crate::rma::{copy, copy_to_tell};
 use crate::types::Element;
-use crate::{Call, Ct, Ctx, Reach, SymAddress, SymOffset, World, check, collective, world};
+use crate::world::address::{Reach, SymAddress};
+use crate::world::layout::reference_word;
+use crate::world::{World, world};
 
 /// The number of counters where `SELVEDGE_SHMEM_COUNTERS` is not set.
 const DEFAULT_LIMIT: u32 = 4096;
@@ -192,11 +196,6 @@ impl Ct {
     fn index(self) -> usize {
         (self.0 & 0xffff_ffff).wrapping_sub(1)
     }
-}
-
-/// The word of the library's region that holds a counter's reference at every PE.
-fn reference_word(index: usize) -> SymOffset {
-    library(COUNTER_TABLE + index as u64 * 8)
 }
 
 impl World {

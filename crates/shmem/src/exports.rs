@@ -12,11 +12,12 @@
 
 use std::ffi::{c_char, c_int, c_long, c_void};
 
+use crate::check::Call;
 use crate::collective::op;
+use crate::handles::{Ct, Ctx, Team};
 use crate::types::{Complex, LongDouble};
 use crate::{
-    Call, Ct, Ctx, Team, active_set, amo, collective, context, counting, info, lock, order, rma, signal, symmetric,
-    team, wait, world,
+    active_set, amo, collective, context, counting, info, lock, order, query, rma, signal, start, symmetric, team, wait,
 };
 
 include!(concat!(env!("OUT_DIR"), "/exports.rs"));

@@ -8,7 +8,8 @@ use std::time::Instant;
 
 use selvedge_transport::settings::VARIABLES;
 
-use crate::{Call, World, check};
+use crate::check::{self, Call};
+use crate::world::World;
 
 /// The version of the standard.
 pub const MAJOR: c_int = 1;

@@ -6,8 +6,8 @@
 //!
 //! | file | functions |
 //! |---|---|
-//! | [`mod@world`] | set-up, queries, `shmem_ptr`, ending |
-//! | [`symmetric`] | the symmetric heap and the static data |
+//! | [`start`], [`query`] | set-up and ending; queries, `shmem_ptr` |
+//! | [`symmetric`] | the symmetric heap |
 //! | [`context`], [`order`] | contexts and sessions; fence and quiet |
 //! | [`rma`] | put, get, and their strided and non-blocking forms |
 //! | [`counting`] | counting puts |
@@ -19,10 +19,11 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`remote`] | a symmetric address at a PE: directly mapped, or reached by commands of the NIC |
 //! | [`mapped`] | the short path to directly mapped memory |
+//! | [`remote`] | the general path: by directly mapped memory, or by commands of the NIC |
+//! | [`mod@world`] | this PE, its tables, and its records of other PEs |
 //! | [`check`] | reports of refused calls |
-//! | [`types`] | the element types |
+//! | [`handles`], [`types`] | the handles and the elements of C programs |
 //!
 //! Invariants
 //! 1. The memory of a peer is directly mapped where the job's processes may map it, and else reached by commands of the
@@ -42,51 +43,23 @@ pub mod collective;
 pub mod context;
 pub mod counting;
 pub mod exports;
+pub mod handles;
 pub mod info;
 pub mod lock;
 mod mapped;
 pub mod order;
+pub mod query;
 pub mod remote;
 pub mod rma;
 pub mod signal;
+pub mod start;
 pub mod symmetric;
 pub mod team;
 pub mod types;
 pub mod wait;
 pub mod world;
 
-pub use remote::{NicAddress, Reach, SymAddress, SymOffset};
+pub use check::Call;
+pub use handles::{Ct, Ctx, Team};
+pub use world::address::{NicAddress, Reach, SymAddress, SymOffset};
 pub use world::{World, world};
-
-/// The name of the C function that was called, for reports.
-pub type Call = &'static str;
-
-/// `shmem_ctx_t`: 0 is invalid, 1 the default context; other values hold an index and a generation.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ctx(pub usize);
-
-impl Ctx {
-    pub const INVALID: Ctx = Ctx(0);
-    pub const DEFAULT: Ctx = Ctx(1);
-}
-
-/// `shmem_team_t`: 0 is invalid, 1 the world, 2 the PEs that share memory; other values hold an index and a generation.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Team(pub usize);
-
-impl Team {
-    pub const INVALID: Team = Team(0);
-    pub const WORLD: Team = Team(1);
-    pub const SHARED: Team = Team(2);
-}
-
-/// `shmem_ct_t`: a counter of counting puts; 0 is invalid.
-#[repr(transparent)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ct(pub usize);
-
-impl Ct {
-    pub const INVALID: Ct = Ct(0);
-}

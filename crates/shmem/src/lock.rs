@@ -33,7 +33,11 @@ use std::sync::atomic::{AtomicU8, AtomicU16};
 use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 
 use crate::amo::Word;
-use crate::{Call, Ctx, NicAddress, Reach, World, check, order, wait, world};
+use crate::check::{self, Call};
+use crate::handles::Ctx;
+use crate::world::address::{NicAddress, Reach};
+use crate::world::{World, world};
+use crate::{order, wait};
 
 const TAIL: usize = 0;
 const NEXT: usize = 4;

@@ -3,7 +3,7 @@
 //!
 //! A table has a line of 64 bytes for each attached PE. A call asks three questions: is there such a PE, does the range
 //! lie in the part of the heap that exists, does it lie in the static data. A call that gets no [`Mapped`] takes the
-//! general path ([`World::reach`](crate::World::reach)), which attaches the PE, uses commands, or reports what is wrong
+//! general path ([`World::reach`](World::reach)), which attaches the PE, uses commands, or reports what is wrong
 //! with the arguments.
 //!
 //! Invariants
@@ -15,38 +15,11 @@
 //! Budget: nine loads, four of them from lines that all calls share and no call writes; no system call, no lock.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed, Ordering::Release};
 
-use crate::{Ctx, World};
-
-/// The mapped memory of a PE.
-#[repr(C, align(64))]
-pub(crate) struct Peer {
-    /// Bytes of the heap that exist. The shift is added to an address in this PE's heap to get the one of that PE's
-    /// heap.
-    pub heap_bytes: AtomicUsize,
-    pub heap_shift: AtomicUsize,
-    /// The same for static data.
-    pub data_bytes: AtomicUsize,
-    pub data_shift: AtomicUsize,
-    /// The word that is not zero while a thread of the PE sleeps; never null.
-    pub sleepers: AtomicPtr<AtomicU32>,
-}
-
-/// The sleepers' word of peers that are not attached: always zero.
-static NO_SLEEPERS: AtomicU32 = AtomicU32::new(0);
-
-impl Default for Peer {
-    fn default() -> Peer {
-        Peer {
-            heap_bytes: AtomicUsize::new(0),
-            heap_shift: AtomicUsize::new(0),
-            data_bytes: AtomicUsize::new(0),
-            data_shift: AtomicUsize::new(0),
-            sleepers: AtomicPtr::new((&raw const NO_SLEEPERS).cast_mut()),
-        }
-    }
-}
+use crate::handles::Ctx;
+use crate::world::peer::Peer;
+use crate::world::{World, world};
 
 /// The part of the table that all calls share.
 #[repr(C, align(64))]
@@ -105,7 +78,7 @@ impl Mapped {
 #[cold]
 #[inline(never)]
 fn wake_pe(pe: usize) {
-    if let Some(world) = crate::world("shmem") {
+    if let Some(world) = world("shmem") {
         world.wake(pe);
     }
 }
@@ -138,7 +111,7 @@ pub(crate) fn find_mapped(ctx: Ctx, address: *const u8, bytes: usize, pe: c_int)
 #[inline(never)]
 fn rank_in_context(ctx: Ctx, pe: c_int) -> Option<usize> {
     let n_pes = TABLE.n_pes.load(Relaxed);
-    let team = if n_pes == 0 { None } else { crate::world("shmem")?.contexts.team(ctx) }?;
+    let team = if n_pes == 0 { None } else { world("shmem")?.contexts.team(ctx) }?;
     (0..team.size as c_int).contains(&pe).then(|| team.world_rank(pe))
 }
 

@@ -8,7 +8,9 @@
 use std::ffi::c_int;
 use std::sync::atomic::{Ordering, fence as memory_fence};
 
-use crate::{Call, Ctx, World, check, world};
+use crate::check::{self, Call};
+use crate::handles::Ctx;
+use crate::world::{World, world};
 
 #[inline(always)]
 pub fn fence(call: Call, ctx: Ctx) {

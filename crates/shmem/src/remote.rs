@@ -16,164 +16,19 @@
 //! sleepers' word.
 
 use std::ffi::c_int;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
 
-use selvedge_transport::nic::NoMemory;
+use selvedge_transport::StartError;
 use selvedge_transport::nic::handle::NONE;
 use selvedge_transport::nic::portals::operation::{Datatype, Operation};
-use selvedge_transport::nic::portals::{EntrySpec, ack, list, options};
+use selvedge_transport::nic::portals::{ack, options};
 use selvedge_transport::nic::tables::{Command, Request, Side, kind};
-use selvedge_transport::process::own_uid;
-use selvedge_transport::{Interface, StartError, Symmetric};
 
+use crate::check::{self, Call};
+use crate::handles::Ctx;
 use crate::mapped::within;
-use crate::{Call, Ctx, World, check};
-
-/// Portal table entries of every PE.
-const PORTAL_MEMORY: u32 = 0;
-const PORTAL_DATA: u32 = 1;
-
-/// An offset in the symmetric memory, the same at every PE: first the pages of static data, then the library's own
-/// region, then the program's heap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SymOffset(pub u64);
-
-/// The most teams at once, and the bytes of the library's region that each has.
-pub const TEAM_AREAS: usize = 64;
-pub const TEAM_AREA_BYTES: u64 = 16384;
-/// Offset in the library's region of the words that hold each counter's reference.
-pub const COUNTER_TABLE: u64 = TEAM_AREAS as u64 * TEAM_AREA_BYTES;
-
-/// Offset of the library's region: after the pages of static data, of which every PE has as many.
-static LIBRARY_AT: AtomicU64 = AtomicU64::new(0);
-
-/// Start of the symmetric memory in this process.
-static ROOT: AtomicUsize = AtomicUsize::new(0);
-
-/// Sets the offset of the library's region. Called once, before any other use.
-pub(crate) fn set_library_offset(at: u64) {
-    LIBRARY_AT.store(at, Relaxed);
-}
-
-/// Sets the start of the symmetric memory. Called once, before any other use.
-pub(crate) fn set_root(at: usize) {
-    ROOT.store(at, Relaxed);
-}
-
-/// An offset in the library's own region.
-#[inline(always)]
-pub(crate) fn library(offset: u64) -> SymOffset {
-    SymOffset(LIBRARY_AT.load(Relaxed) + offset)
-}
-
-/// The offset of a team's area.
-#[inline(always)]
-pub fn team_area(id: usize) -> SymOffset {
-    library(id as u64 * TEAM_AREA_BYTES)
-}
-
-/// Memory at a PE in the terms of a command: portal table index and offset in the entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NicAddress {
-    pub pe: usize,
-    pub portal: u32,
-    pub offset: u64,
-}
-
-impl NicAddress {
-    /// The address so many bytes further on.
-    pub fn at(self, bytes: usize) -> NicAddress {
-        NicAddress { offset: self.offset.wrapping_add(bytes as u64), ..self }
-    }
-}
-
-/// How a PE's memory is reached: at an address here, or by commands of the NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reach {
-    Mapped(*mut u8),
-    Nic(NicAddress),
-}
-
-/// A checked address in symmetric memory. It means the same object at every PE.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SymAddress {
-    portal: u32,
-    /// Its address in this PE's memory.
-    address: usize,
-}
-
-impl SymAddress {
-    /// The address of an offset in the library's own region.
-    #[inline(always)]
-    pub fn of(at: SymOffset) -> SymAddress {
-        SymAddress { portal: PORTAL_MEMORY, address: ROOT.load(Relaxed).wrapping_add(at.0 as usize) }
-    }
-
-    /// The address so many bytes further on.
-    #[inline(always)]
-    pub fn at(self, bytes: usize) -> SymAddress {
-        SymAddress { address: self.address.wrapping_add(bytes), ..self }
-    }
-
-    /// This PE's own copy of the object.
-    #[inline(always)]
-    pub fn local(self) -> *mut u8 {
-        self.address as *mut u8
-    }
-}
-
-/// The ranges that this PE's NIC offers to commands, and the user id of its own commands.
-pub(crate) struct Commands {
-    memory: Range<u64>,
-    data: Range<u64>,
-    uid: u32,
-}
-
-impl Commands {
-    /// Offers the symmetric memory and the static data to commands of other PEs.
-    pub fn set_up(interface: &Interface, memory: &Symmetric, data: &Range<u64>) -> Result<Commands, &'static str> {
-        let base = memory.base() as u64;
-        let commands = Commands { memory: base..base + memory.range().reserved, data: data.clone(), uid: own_uid() };
-        let mut guard = interface.lock();
-        for portal in [PORTAL_MEMORY, PORTAL_DATA] {
-            guard.portal_alloc(Some(portal), 0, NONE).map_err(|_| "the NIC has no portal table entry left")?;
-        }
-        drop(guard);
-        commands.offer(interface, 0, NONE).ok_or("the NIC has no list entries left")?;
-        Ok(commands)
-    }
-
-    /// Appends an entry for each range. Entries with `match_bits` 0 do not count.
-    pub fn offer(&self, interface: &Interface, match_bits: u64, counter: u32) -> Option<[u32; 2]> {
-        let entry = |portal: u32, range: &Range<u64>| {
-            let spec = EntrySpec {
-                options: options::OP_PUT
-                    | options::OP_GET
-                    | options::NO_TRUNCATE
-                    | options::EVENT_CT_COMM
-                    | options::EVENT_LINK_DISABLE
-                    | options::EVENT_UNLINK_DISABLE
-                    | options::EVENT_COMM_DISABLE,
-                start: range.start,
-                length: range.end - range.start,
-                iov: NONE,
-                iov_count: 0,
-                match_bits,
-                ignore_bits: 0,
-                source: 0,
-                source_ignore: u64::MAX,
-                min_free: 0,
-                user_ptr: 0,
-                counter,
-                uid: self.uid,
-            };
-            let mut guard = interface.lock();
-            guard.with_revocation(|nic| nic.append(&mut NoMemory, portal, list::PRIORITY, &spec)).ok()
-        };
-        Some([entry(PORTAL_MEMORY, &self.memory)?, entry(PORTAL_DATA, &self.data)?])
-    }
-}
+use crate::world::World;
+use crate::world::address::{NicAddress, PORTAL_DATA, PORTAL_MEMORY, Reach, SymAddress, SymOffset};
 
 /// The parts of a command that its kind and its memory determine.
 struct CommandSpec {

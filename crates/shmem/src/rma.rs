@@ -12,9 +12,12 @@ use std::ffi::c_int;
 
 use selvedge_transport::lines;
 
+use crate::check::{self, Call};
+use crate::handles::Ctx;
 use crate::mapped::find_mapped;
 use crate::types::Element;
-use crate::{Call, Ctx, Reach, check, world};
+use crate::world::address::Reach;
+use crate::world::world;
 
 /// Bytes of so many elements. None: it has been reported.
 #[inline(always)]

@@ -19,10 +19,14 @@ use std::ffi::c_int;
 use selvedge_transport::nic::portals::operation::{Datatype, Operation};
 
 use crate::amo::{self, Word};
+use crate::check::{self, Call};
+use crate::handles::Ctx;
 use crate::mapped::{Mapped, find_mapped};
+use crate::rma;
 use crate::types::Element;
 use crate::wait::{self, Comparison, Waitable};
-use crate::{Call, Ctx, Reach, World, check, rma, world};
+use crate::world::address::Reach;
+use crate::world::{World, world};
 
 /// `SHMEM_SIGNAL_SET`.
 const SET: c_int = 0;

@@ -28,12 +28,15 @@ use std::sync::atomic::{
     AtomicI32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
 };
 
+use crate::check::{self, Call};
 use crate::collective::members::{Algorithm, Members as _, StepNumbers, TeamMembers};
 use crate::collective::reduce::and_across;
 use crate::collective::team_area::TeamArea;
 use crate::collective::{DONE, REFUSED};
-use crate::remote::{TEAM_AREA_BYTES, TEAM_AREAS, team_area};
-use crate::{Call, Team, World, check, collective, context, world};
+use crate::handles::Team;
+use crate::world::layout::{TEAM_AREA_BYTES, TEAM_AREAS, team_area};
+use crate::world::{World, world};
+use crate::{collective, context, query};
 
 mod span;
 
@@ -268,7 +271,7 @@ pub fn ptr(call: Call, team: Team, dest: *const c_void, pe: c_int) -> *mut c_voi
         check::refuse(call, "pe", format_args!("{pe}: the team has {} PEs", team.size));
         return std::ptr::null_mut();
     }
-    crate::world::ptr(call, dest, team.world_rank(pe) as c_int)
+    query::ptr(call, dest, team.world_rank(pe) as c_int)
 }
 
 pub fn sync(call: Call, team: Team) -> c_int {

@@ -21,7 +21,9 @@ use std::ffi::c_int;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::atomic::{AtomicI16, AtomicI32, AtomicI64, AtomicU16, AtomicU32, AtomicU64};
 
-use crate::{Call, World, amo, check, rma, world};
+use crate::check::{self, Call};
+use crate::world::{World, world};
+use crate::{amo, rma};
 
 /// A type of the table "Point-to-Point Synchronization Types".
 pub trait Waitable: Copy + Ord + 'static {

@@ -6,31 +6,31 @@ use crate::api::Section;
 
 pub const SETUP: Section = section! { "Library setup, exit and query", Shmem:
     /// Starts OpenSHMEM in this process. Collective. Further calls are counted; each needs a shmem_finalize.
-    "void shmem_init(void)" => "world::init";
+    "void shmem_init(void)" => "start::init";
 
     /// Returns the number of this PE in the job, from 0.
-    "int shmem_my_pe(void)" => "world::my_pe";
+    "int shmem_my_pe(void)" => "query::my_pe";
 
     /// Returns the number of PEs of the job.
-    "int shmem_n_pes(void)" => "world::n_pes";
+    "int shmem_n_pes(void)" => "query::n_pes";
 
     /// Undoes one start; the last one completes all communication of all PEs and frees all objects. Collective.
-    "void shmem_finalize(void)" => "world::finalize";
+    "void shmem_finalize(void)" => "start::finalize";
 
     /// Sets *initialized to 1 between start and end, else to 0. Callable at any time.
-    "void shmem_query_initialized(int *initialized)" => "world::query_initialized";
+    "void shmem_query_initialized(int *initialized)" => "start::query_initialized";
 
     /// Ends the whole job, whose exit status becomes status. Any one PE may call it.
-    "void shmem_global_exit(int status)" => "world::global_exit", never;
+    "void shmem_global_exit(int status)" => "start::global_exit", never;
 
     /// Returns 1 if this PE can communicate with PE pe, else 0.
-    "int shmem_pe_accessible(int pe)" => "world::pe_accessible";
+    "int shmem_pe_accessible(int pe)" => "query::pe_accessible";
 
     /// Returns 1 if addr is symmetric and can be reached at PE pe, else 0.
-    "int shmem_addr_accessible(const void *addr, int pe)" => "world::addr_accessible";
+    "int shmem_addr_accessible(const void *addr, int pe)" => "query::addr_accessible";
 
     /// Returns the address at which this PE can load and store PE pe's copy of dest; NULL if it cannot.
-    "void *shmem_ptr(const void *dest, int pe)" => "world::ptr";
+    "void *shmem_ptr(const void *dest, int pe)" => "query::ptr";
 
     /// As shmem_ptr, for PE pe of team.
     "void *shmem_team_ptr(shmem_team_t team, const void *dest, int pe)" => "team::ptr";
@@ -42,21 +42,21 @@ pub const SETUP: Section = section! { "Library setup, exit and query", Shmem:
     "void shmem_info_get_name(char *name)" => "info::get_name";
 
     /// shmem_init; npes is ignored.
-    "void start_pes(int npes)" => "world::start_pes", deprecated("1.2");
+    "void start_pes(int npes)" => "start::start_pes", deprecated("1.2");
 
     /// shmem_my_pe.
-    "int _my_pe(void)" => "world::my_pe", deprecated("1.2");
+    "int _my_pe(void)" => "query::my_pe", deprecated("1.2");
 
     /// shmem_n_pes.
-    "int _num_pes(void)" => "world::n_pes", deprecated("1.2");
+    "int _num_pes(void)" => "query::n_pes", deprecated("1.2");
 };
 
 pub const THREADS: Section = section! { "Thread support", Shmem:
     /// As shmem_init, asking for a SHMEM_THREAD_* level; writes the granted level to *provided. Returns 0 on success.
-    "int shmem_init_thread(int requested, int *provided)" => "world::init_thread";
+    "int shmem_init_thread(int requested, int *provided)" => "start::init_thread";
 
     /// Writes the granted level of thread support to *provided.
-    "void shmem_query_thread(int *provided)" => "world::query_thread";
+    "void shmem_query_thread(int *provided)" => "start::query_thread";
 };
 
 pub const MEMORY: Section = section! { "Memory management", Shmem:

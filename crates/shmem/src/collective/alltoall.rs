@@ -14,12 +14,15 @@
 
 use std::ffi::c_int;
 
+use crate::check::{self, Call};
 use crate::collective::exchange::Contributions;
 use crate::collective::members::{Algorithm, Members, TeamMembers};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
+use crate::handles::Team;
+use crate::team;
 use crate::types::Element;
-use crate::{Call, SymAddress, Team, check, team};
+use crate::world::address::SymAddress;
 
 pub unsafe fn alltoall<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());

@@ -15,12 +15,15 @@
 
 use std::ffi::c_int;
 
+use crate::check::{self, Call};
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::team_area::{RING_BYTES, RING_SLOTS};
 use crate::collective::tree::children;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
+use crate::handles::Team;
+use crate::team;
 use crate::types::Element;
-use crate::{Call, SymAddress, Team, check, team};
+use crate::world::address::SymAddress;
 
 pub unsafe fn broadcast<T: Element>(
     call: Call,

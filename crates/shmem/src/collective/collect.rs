@@ -13,13 +13,16 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
+use crate::check::{self, Call};
 use crate::collective::exchange::Contributions;
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::team_area::{AreaWord, HEAD_BYTES};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
+use crate::handles::Team;
+use crate::team;
 use crate::types::Element;
-use crate::{Call, SymAddress, Team, check, team};
+use crate::world::address::SymAddress;
 
 pub unsafe fn fcollect<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int {
     let bytes = bytes_of(call, nelems, size_of::<T>());

@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicU64, Ordering::AcqRel};
 
 use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, slot_bytes};
-use crate::{Reach, SymAddress, SymOffset};
+use crate::world::address::{Reach, SymAddress, SymOffset};
 
 const LINE_BYTES: usize = 64;
 /// The bytes up to which a member writes its contribution to all others. A larger one is cheaper to fetch, though that

@@ -21,8 +21,9 @@
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, TeamArea};
+use crate::world::World;
 use crate::world::YIELDS;
-use crate::{SymAddress, SymOffset, World};
+use crate::world::address::{SymAddress, SymOffset};
 
 /// The most members that all write to each other.
 const DIRECT_MAX: usize = 8;

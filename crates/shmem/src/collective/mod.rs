@@ -40,7 +40,9 @@ pub use reduce::reduce;
 pub use scan::{exscan, inscan};
 pub use sync::{barrier_all, sync_all};
 
-use crate::{Call, SymAddress, World, check};
+use crate::check::{self, Call};
+use crate::world::World;
+use crate::world::address::SymAddress;
 
 /// The results of a collective.
 pub(crate) const DONE: c_int = 0;

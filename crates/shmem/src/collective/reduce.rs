@@ -22,12 +22,15 @@ use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
+use crate::check::Call;
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::op::{And, Kernel, Operator};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
+use crate::handles::Team;
+use crate::team;
 use crate::types::Element;
-use crate::{Call, Reach, SymAddress, Team, team};
+use crate::world::address::{Reach, SymAddress};
 
 pub unsafe fn reduce<T: Element, O: Operator<T>>(
     call: Call,

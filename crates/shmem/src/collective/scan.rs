@@ -19,13 +19,15 @@
 
 use std::ffi::c_int;
 
+use crate::check::Call;
 use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::op::{Kernel, Operator, Sum};
 use crate::collective::team_area::{AreaWord, CHAIN_BYTES, CHAIN_SLOTS};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
+use crate::handles::Team;
+use crate::team;
 use crate::types::Element;
-use crate::{Call, Team, team};
 
 pub unsafe fn inscan<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int
 where

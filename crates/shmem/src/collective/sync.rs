@@ -8,9 +8,11 @@
 
 use std::ffi::c_int;
 
+use crate::check::Call;
 use crate::collective::members::Members as _;
 use crate::collective::{DONE, REFUSED};
-use crate::{Call, Team, order, team};
+use crate::handles::Team;
+use crate::{order, team};
 
 /// `shmem_team_sync`.
 #[inline]

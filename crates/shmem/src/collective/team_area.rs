@@ -17,7 +17,8 @@
 //! 2. A slot has one writer at a time, who writes it again only after its reader has taken the payload. The file of
 //!    each algorithm says why.
 
-use crate::remote::{SymOffset, TEAM_AREA_BYTES};
+use crate::world::address::SymOffset;
+use crate::world::layout::TEAM_AREA_BYTES;
 
 /// Bytes of a slot's sequence number.
 pub const HEAD_BYTES: usize = 8;

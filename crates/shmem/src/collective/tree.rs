@@ -18,10 +18,10 @@
 
 use std::mem::MaybeUninit;
 
-use crate::SymOffset;
 use crate::collective::members::TeamMembers;
 use crate::collective::op::Kernel;
 use crate::collective::team_area::{HEAD_BYTES, LEVELS, RADIX, TREE_BYTES, tree_slot_bytes};
+use crate::world::address::SymOffset;
 
 /// The payload of a message in a tree.
 pub type TreeBuffer = MaybeUninit<[u8; TREE_BYTES]>;

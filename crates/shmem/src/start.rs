@@ -1,0 +1,342 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Starting and ending the library (OpenSHMEM 1.6, "Library Setup, Exit, and Query Routines").
+//!
+//! At the start, a process finds its job, makes its symmetric memory and a NIC that offers it, moves its static data
+//! there, and sends a [`StartRecord`] to all other PEs. From these records all PEs make the same [`World`].
+//!
+//! Invariants
+//! 1. The first start makes the world, and the process keeps it. A later start after the end opens it again.
+//! 2. A start ends with a barrier, so no PE goes on before the NICs of all have their entries.
+//! 3. PEs whose settings or programs do not fit together do not start.
+
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Mutex, OnceLock};
+use std::time::Duration;
+
+use selvedge_transport::nic::Limits;
+use selvedge_transport::process::ProcessError;
+use selvedge_transport::{Interface, Opened, Process, Symmetric};
+
+use crate::check::{self, Call};
+use crate::collective::sync::barrier_all;
+use crate::context::Contexts;
+use crate::counting::Counters;
+use crate::team::Teams;
+use crate::world::address::set_root;
+use crate::world::commands::Commands;
+use crate::world::heap::Heap;
+use crate::world::layout::Layout;
+use crate::world::peer::{Peer, PeerNic};
+use crate::world::{self, World, world};
+use crate::{info, mapped, team};
+
+/// The number of the NIC that OpenSHMEM opens. Portals programs may open those below it.
+const NI: u32 = 4;
+/// The longest sleep of a wait. A store through `shmem_ptr` wakes nobody, so a wait polls again by itself.
+const SLEEP_MAX: Duration = Duration::from_millis(1);
+
+/// Thread levels of the standard.
+pub mod thread {
+    pub const SINGLE: i32 = 0;
+    pub const MULTIPLE: i32 = 3;
+}
+
+/// Calls of `shmem_init` without their `shmem_finalize`.
+static STARTED: AtomicI32 = AtomicI32::new(0);
+static STARTING: Mutex<()> = Mutex::new(());
+static LEVEL: AtomicI32 = AtomicI32::new(thread::SINGLE);
+/// The program has called `start_pes`, so the end of the program is the end of the library.
+static FINALIZE_AT_EXIT: AtomicBool = AtomicBool::new(false);
+
+/// The reason why the library did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error("no symmetric memory: {0}")]
+    Memory(String),
+    #[error("{0}")]
+    Setting(String),
+    #[error("the PEs do not agree: {0}")]
+    Disagreement(String),
+}
+
+/// Starts the library, or counts one more start.
+fn start(level: i32) -> Result<(), StartError> {
+    let _starting = STARTING.lock().unwrap_or_else(|poison| poison.into_inner());
+    if STARTED.load(SeqCst) == 0 {
+        let world = match world::made() {
+            Some(world) => world,
+            None => {
+                let world = world::keep(make_world()?);
+                info::announce(world);
+                // SAFETY: `at_exit` is a function of this object with the signature that `atexit` asks for. libc calls
+                // it when the process exits or the object is unloaded, so while its code is mapped.
+                unsafe { libc::atexit(at_exit) };
+                world
+            }
+        };
+        LEVEL.store(level, SeqCst);
+        world.multiple.store(level == thread::MULTIPLE, SeqCst);
+        world::open(Some(world));
+        mapped::open(Some(world));
+        // No PE goes on before the NICs of all have their entries.
+        world.process.barrier()?;
+    }
+    STARTED.fetch_add(1, SeqCst);
+    Ok(())
+}
+
+fn start_or_die(call: Call, level: i32) {
+    if let Err(error) = start(level) {
+        eprintln!("selvedge: {call}: {error}");
+        match Process::existing() {
+            Some(process) => process.abort(1, &format!("{call} failed: {error}")),
+            None => std::process::exit(1),
+        }
+    }
+}
+
+pub fn init(call: Call) {
+    start_or_die(call, thread::SINGLE);
+}
+
+/// `start_pes`: as `shmem_init`. A program that calls it never calls `shmem_finalize`, so the end of the program does.
+pub fn start_pes(call: Call, _n_pes: c_int) {
+    if STARTED.load(SeqCst) == 0 {
+        FINALIZE_AT_EXIT.store(true, SeqCst);
+        start_or_die(call, thread::SINGLE);
+    }
+}
+
+pub unsafe fn init_thread(call: Call, requested: c_int, provided: *mut c_int) -> c_int {
+    if !(thread::SINGLE..=thread::MULTIPLE).contains(&requested) {
+        check::refuse(
+            call,
+            "requested",
+            format_args!("{requested}: not one of SHMEM_THREAD_SINGLE to SHMEM_THREAD_MULTIPLE"),
+        );
+        return 1;
+    }
+    match start(requested) {
+        Ok(()) => {
+            // SAFETY: null, or the `int` that the clause of `shmem_init_thread` says is written.
+            if let Some(provided) = unsafe { provided.as_mut() } {
+                *provided = LEVEL.load(SeqCst);
+            }
+            0
+        }
+        Err(error) => {
+            eprintln!("selvedge: {call}: {error}");
+            1
+        }
+    }
+}
+
+pub fn finalize(call: Call) {
+    let Some(world) = world(call) else { return };
+    // Each finalize is a barrier; the last one also ends the library.
+    barrier_all(call);
+    if STARTED.load(SeqCst) == 1 {
+        team::release_all(world);
+        mapped::open(None);
+        world::open(None);
+    }
+    STARTED.fetch_sub(1, SeqCst);
+}
+
+/// Ends the library with the program. A program that called `start_pes` is finalized here. One that forgot
+/// `shmem_finalize` just ends, and its memory stays mapped at its peers.
+extern "C" fn at_exit() {
+    let _ = std::panic::catch_unwind(|| {
+        let Some(world) = world::made() else { return };
+        if world.process.is_forked_child() {
+            return;
+        }
+        if FINALIZE_AT_EXIT.load(SeqCst) && STARTED.load(SeqCst) > 0 {
+            STARTED.store(1, SeqCst);
+            finalize("shmem_finalize");
+        }
+        world.symmetric.forget();
+        world.opened.interface.shut();
+        world.process.finalize();
+    });
+}
+
+pub fn global_exit(call: Call, status: c_int) -> ! {
+    match world::made() {
+        Some(world) => world.process.end_all(status),
+        None => {
+            check::not_running(call, false);
+            std::process::exit(status)
+        }
+    }
+}
+
+// ---- The thread level and the state -----------------------------------------------------------------------------
+
+pub unsafe fn query_thread(call: Call, provided: *mut c_int) {
+    if world(call).is_some() {
+        // SAFETY: null, or the `int` that the clause of `shmem_query_thread` says is written.
+        if let Some(provided) = unsafe { provided.as_mut() } {
+            *provided = LEVEL.load(SeqCst);
+        }
+    }
+}
+
+pub unsafe fn query_initialized(_call: Call, initialized: *mut c_int) {
+    // SAFETY: null, or the `int` that the clause of `shmem_query_initialized` says is written.
+    if let Some(initialized) = unsafe { initialized.as_mut() } {
+        *initialized = c_int::from(STARTED.load(SeqCst) > 0);
+    }
+}
+
+// ---- Making the world --------------------------------------------------------------------------------------------
+
+/// Makes the world, all but the barrier that ends the start.
+fn make_world() -> Result<World, StartError> {
+    let process = Process::current()?;
+    let (me, n_pes) = (process.rank() as usize, process.size() as usize);
+    check::set_up(me, check::variable("DEBUG").is_some());
+    let max_counters = Counters::limit().map_err(StartError::Setting)?;
+    let sizes = Layout::plan(max_counters).map_err(StartError::Setting)?;
+    let symmetric = Symmetric::create(process.directory().path(), sizes.reserved())
+        .and_then(|symmetric| symmetric.commit(sizes.heap_at).map(|()| symmetric))
+        .map_err(|error| StartError::Memory(error.to_string()))?;
+    set_root(symmetric.base() as usize);
+    let limits = Limits {
+        entries: 2 * max_counters + 16,
+        headers: 16,
+        descriptors: 16,
+        counters: max_counters + Contexts::MAX + 16,
+        queues: 4,
+        portals: 4,
+        list: 2 * max_counters + 16,
+        ..Limits::DEFAULT
+    };
+    let opened: &'static Opened =
+        Box::leak(Box::new(process.open_as(NI, None, &limits.clamped(), symmetric.range(), SLEEP_MAX)?));
+    let interface: &'static Interface = &opened.interface;
+    let memory_mapped = interface.stores_in_place();
+    let adopted = memory_mapped && sizes.adopt(&symmetric);
+    let commands = Commands::set_up(interface, &symmetric, &sizes.data.bytes)
+        .map_err(|why| StartError::Memory(why.to_string()))?;
+    let data_bytes = sizes.data.bytes.end - sizes.data.bytes.start;
+    let own = StartRecord {
+        id: interface.id(),
+        data_bytes,
+        data_lead: sizes.data.bytes.start - sizes.data.pages.start,
+        adopted: adopted.into(),
+        heap_at: sizes.heap_at,
+        heap_bytes: sizes.heap_bytes,
+        memory_mapped: memory_mapped.into(),
+        counters: max_counters.into(),
+    };
+    let records = own.exchange(&process)?;
+    own.check(&records)?;
+    // PEs that run different programs have no static data in common.
+    let alike = records.iter().all(|record| (record.data_bytes, record.data_lead) == (own.data_bytes, own.data_lead));
+    let data = if alike { sizes.data.bytes.start as usize..sizes.data.bytes.end as usize } else { 0..0 };
+    let data_mapped = alike && records.iter().all(|record| record.adopted != 0);
+    let root = symmetric.base() as usize;
+    let oversubscribed = n_pes > process.settings.cores;
+    Ok(World {
+        me,
+        n_pes,
+        oversubscribed,
+        multiple: AtomicBool::new(false),
+        memory_mapped,
+        heap_start: root + sizes.heap_at as usize,
+        heap_bytes: AtomicUsize::new(0),
+        data_mapped,
+        data,
+        root,
+        peers: records.iter().map(|_| Peer::default()).collect(),
+        nics: records.iter().map(|record| PeerNic { id: record.id, window: OnceLock::new() }).collect(),
+        interface,
+        heap: Mutex::new(Heap::new(sizes.heap_at, sizes.heap_bytes)),
+        contexts: Contexts::new(interface, !(memory_mapped && data_mapped))
+            .map_err(|why| StartError::Memory(why.to_string()))?,
+        counters: Counters::new(max_counters as usize),
+        commands,
+        teams: Teams::new(me, n_pes, memory_mapped),
+        symmetric,
+        process,
+        opened,
+    })
+}
+
+/// The record that a PE sends to all others at the start: 8 words.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct StartRecord {
+    id: u64,
+    data_bytes: u64,
+    /// Bytes between the first whole page of static data and the first variable.
+    data_lead: u64,
+    /// Its static data are in the shared file.
+    adopted: u64,
+    heap_at: u64,
+    heap_bytes: u64,
+    memory_mapped: u64,
+    counters: u64,
+}
+
+const START_RECORD_WORDS: usize = 8;
+
+impl StartRecord {
+    /// Sends this record to all PEs and returns the records of all.
+    fn exchange(&self, process: &Process) -> Result<Vec<StartRecord>, StartError> {
+        let words = [
+            self.id,
+            self.data_bytes,
+            self.data_lead,
+            self.adopted,
+            self.heap_at,
+            self.heap_bytes,
+            self.memory_mapped,
+            self.counters,
+        ];
+        let own: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let all = process.exchange(&own)?;
+        let record = |bytes: &[u8]| {
+            let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
+            let mut next = || words.next().unwrap_or_default();
+            StartRecord {
+                id: next(),
+                data_bytes: next(),
+                data_lead: next(),
+                adopted: next(),
+                heap_at: next(),
+                heap_bytes: next(),
+                memory_mapped: next(),
+                counters: next(),
+            }
+        };
+        Ok(all.chunks_exact(START_RECORD_WORDS * 8).map(record).collect())
+    }
+
+    /// Refuses records that differ in what all PEs must have in common.
+    fn check(&self, records: &[StartRecord]) -> Result<(), StartError> {
+        for (pe, record) in records.iter().enumerate() {
+            let same = |what: &str, own: u64, theirs: u64| {
+                if own == theirs {
+                    return Ok(());
+                }
+                Err(StartError::Disagreement(format!("{what} is {own} here and {theirs} at PE {pe}")))
+            };
+            same("SHMEM_SYMMETRIC_SIZE", self.heap_bytes, record.heap_bytes)?;
+            same("SELVEDGE_SHMEM_COUNTERS", self.counters, record.counters)?;
+            same(
+                "whether memory is directly mapped (SELVEDGE_MODE, SELVEDGE_PATH)",
+                self.memory_mapped,
+                record.memory_mapped,
+            )?;
+            // The heap follows the static data. Where its offset differs, the programs differ, and no offset would fit
+            // both.
+            same("the size of the program's static data", self.heap_at, record.heap_at)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The records of another PE: its mapped memory, and its NIC.
+//!
+//! Both are empty until this PE first communicates with that one and attaches it (`world.rs`).
+//!
+//! Costs: a line of 64 bytes for the memory, which nearly every put, get and atomic reads.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize};
+
+use selvedge_transport::Window;
+
+/// The mapped memory of a PE.
+#[repr(C, align(64))]
+pub(crate) struct Peer {
+    /// Bytes of the heap that exist. The shift is added to an address in this PE's heap to get the one of that PE's
+    /// heap.
+    pub heap_bytes: AtomicUsize,
+    pub heap_shift: AtomicUsize,
+    /// The same for static data.
+    pub data_bytes: AtomicUsize,
+    pub data_shift: AtomicUsize,
+    /// The word that is not zero while a thread of the PE sleeps; never null.
+    pub sleepers: AtomicPtr<AtomicU32>,
+}
+
+/// The sleepers' word of peers that are not attached: always zero.
+static NO_SLEEPERS: AtomicU32 = AtomicU32::new(0);
+
+impl Default for Peer {
+    fn default() -> Peer {
+        Peer {
+            heap_bytes: AtomicUsize::new(0),
+            heap_shift: AtomicUsize::new(0),
+            data_bytes: AtomicUsize::new(0),
+            data_shift: AtomicUsize::new(0),
+            sleepers: AtomicPtr::new((&raw const NO_SLEEPERS).cast_mut()),
+        }
+    }
+}
+
+/// The NIC of a PE.
+pub(crate) struct PeerNic {
+    /// Its Portals id.
+    pub id: u64,
+    /// Its memory and its NIC, mapped here once it is attached.
+    pub window: OnceLock<Window<'static>>,
+}
