@@ -30,9 +30,9 @@ use crate::collective::op::{Kernel, Operator};
 use crate::collective::reduce::{reduce_among, reduce_by_blocks};
 use crate::collective::{Buffers, bytes_of};
 use crate::handles::Ctx;
-use crate::team::Span;
 use crate::types::Element;
 use crate::world::address::SymAddress;
+use crate::world::span::Span;
 use crate::world::{World, world};
 use crate::{amo, order};
 
@@ -81,7 +81,7 @@ impl ActiveSet {
     /// The world's team, if this set is all PEs and may use it.
     fn as_world_team(&self) -> Option<TeamMembers<'static>> {
         let whole = self.span.size as usize == self.world.n_pes() && !self.world.multiple.load(Relaxed);
-        whole.then(|| self.world.teams.world_members(self.world))
+        whole.then(|| TeamMembers::everyone(self.world))
     }
 
     /// This PE's own copy of a word.

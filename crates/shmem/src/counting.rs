@@ -8,25 +8,17 @@
 //! and the target's NIC counts.
 //!
 //! Invariants
-//! 1. A counter has the same index at every PE. When it is created, each PE writes its NIC's reference to the library's
-//!    region, before any PE may use the counter.
-//! 2. The value of a counter is its arrivals less the number that `shmem_ct_set` subtracted. Setting does not store to
-//!    the words of the senders, so no arrival is lost meanwhile.
-//! 3. The count is stored after the bytes. There is no other order: each counter is independent (section 2.1).
+//! 1. When a counter is created, each PE writes its NIC's reference to the library's region, before any PE may use the
+//!    counter.
+//! 2. The count is stored after the bytes. There is no other order: each counter is independent (section 2.1).
 //!
-//! Limits: [`Counters::limit`], 4,096 by default. Costs: a put is its stores and one more. A counter takes 320 bytes in
-//! the NIC, 8 in the region, and 16 for each PE at which this one counts. A wait polls one line where up to four PEs
-//! count, and three where more do.
+//! Costs: a put is its stores and one more. A counter takes 320 bytes in the NIC, 8 in the region, and a record
+//! (`world/counters.rs`). A wait polls one line where up to four PEs count, and three where more do.
 
 use std::ffi::{c_int, c_long};
-use std::sync::atomic::{
-    AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed,
-    Ordering::Release, Ordering::SeqCst,
-};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use selvedge_transport::nic::portals::counters::Lane;
-use selvedge_transport::nic::signals::Counter;
 
 use crate::check::{self, Call};
 use crate::collective;
@@ -35,168 +27,12 @@ use crate::mapped::{Mapped, find_mapped};
 use crate::rma::{copy, copy_to_tell};
 use crate::types::Element;
 use crate::world::address::{Reach, SymAddress};
+use crate::world::counters::{CountTarget, Record, handle, live_record};
 use crate::world::layout::reference_word;
 use crate::world::{World, world};
 
-/// The number of counters where `SELVEDGE_SHMEM_COUNTERS` is not set.
-const DEFAULT_LIMIT: u32 = 4096;
 /// A bit of the match bits of a counter's entries. It is never 0, which selects the entries that do not count.
 const COUNTS: u64 = 1 << 32;
-
-/// This PE's access to the counter of another PE.
-#[derive(Default)]
-struct PeerCounter {
-    /// On mapped memory, the address of the word at that PE, with the lowest bit set where the word is added to; by
-    /// commands, match bits. 0: not known yet.
-    word: AtomicU64,
-    /// The value of this PE's own word at that PE.
-    counted: AtomicU64,
-}
-
-/// A counter of this PE.
-struct Record {
-    /// 0: free; else its generation.
-    live: AtomicU32,
-    reference: AtomicU32,
-    /// The number subtracted from the arrivals.
-    subtracted: AtomicI64,
-    /// The counter in this PE's own segment.
-    local_counter: AtomicPtr<Counter>,
-    /// The only word that any sender has written; null if that is not known, or if there are several.
-    sole_word: AtomicPtr<AtomicU64>,
-    /// An element for each PE.
-    peer_counters: AtomicPtr<PeerCounter>,
-    /// By commands: the entries in this PE's NIC.
-    entries: [AtomicU32; 2],
-}
-
-/// The free counters. They are the same at every PE, because creating and freeing are collective.
-struct FreeCounters {
-    records: Vec<u32>,
-    generation: u32,
-}
-
-/// All counters of this PE.
-pub(crate) struct Counters {
-    records: &'static [Record],
-    free: Mutex<FreeCounters>,
-}
-
-impl Counters {
-    /// The most counters of a job.
-    pub fn limit() -> Result<u32, String> {
-        let Some(text) = std::env::var_os("SELVEDGE_SHMEM_COUNTERS") else { return Ok(DEFAULT_LIMIT) };
-        let text = text.to_string_lossy();
-        text.trim()
-            .parse()
-            .ok()
-            .filter(|counters| *counters <= 1 << 18)
-            .ok_or_else(|| format!("SELVEDGE_SHMEM_COUNTERS={text}: wanted a number of counters up to 262144"))
-    }
-
-    pub fn new(count: usize) -> Counters {
-        let record = |_| Record {
-            live: AtomicU32::new(0),
-            reference: AtomicU32::new(0),
-            subtracted: AtomicI64::new(0),
-            local_counter: AtomicPtr::default(),
-            sole_word: AtomicPtr::default(),
-            peer_counters: AtomicPtr::default(),
-            entries: [const { AtomicU32::new(0) }; 2],
-        };
-        // Never freed, like the world.
-        let records: &'static [Record] = Box::leak((0..count).map(record).collect());
-        RECORDS.store(records.as_ptr().cast_mut(), Relaxed);
-        RECORD_COUNT.store(count, Release);
-        Counters {
-            records,
-            free: Mutex::new(FreeCounters { records: (0..count as u32).rev().collect(), generation: 0 }),
-        }
-    }
-
-    /// The counter that a handle names (`generation << 32 | index + 1`). None: it has been reported.
-    #[inline(always)]
-    fn checked(&self, call: Call, ct: Ct) -> Option<&'static Record> {
-        let record = live_record(ct);
-        if record.is_none() {
-            check::refuse(call, "ct", format_args!("{:#x}: not a counter, or one that was freed", ct.0));
-        }
-        record
-    }
-}
-
-impl Record {
-    /// The counter in this PE's own segment; of a live record.
-    #[inline(always)]
-    fn local_counter(&self) -> &Counter {
-        // SAFETY: `create` has stored the address before it made the record live; the counter is in this PE's own
-        // segment, which stays mapped.
-        unsafe { &*self.local_counter.load(Relaxed) }
-    }
-
-    /// The counter's value.
-    #[inline(always)]
-    fn value(&self) -> c_long {
-        (self.local_counter().arrived() as i64).wrapping_sub(self.subtracted.load(Relaxed))
-    }
-
-    /// The only word that any sender had written when [`Record::find_sole_word`] last looked. It is never more than the
-    /// counter's arrivals.
-    #[inline(always)]
-    fn sole_word(&self) -> Option<&AtomicU64> {
-        // SAFETY: null, or a word of the counter in this PE's own segment, which stays mapped.
-        unsafe { self.sole_word.load(Relaxed).as_ref() }
-    }
-
-    /// Finds whether one PE only counts here, and its word.
-    fn find_sole_word(&self) {
-        let local_counter = self.local_counter();
-        let words = [&local_counter.success, &local_counter.common].into_iter().chain(local_counter.given());
-        let mut counted = words.filter(|word| word.load(Relaxed) != 0);
-        let sole_word = counted.next().filter(|_| counted.next().is_none());
-        self.sole_word
-            .store(sole_word.map_or(std::ptr::null_mut(), |word| std::ptr::from_ref(word).cast_mut()), Relaxed);
-    }
-
-    /// The failures that were counted (by commands only).
-    fn failures(&self) -> u64 {
-        self.local_counter().failure.load(Relaxed)
-    }
-}
-
-/// All records, for calls that need nothing else of the world.
-static RECORDS: AtomicPtr<Record> = AtomicPtr::new(std::ptr::null_mut());
-static RECORD_COUNT: AtomicUsize = AtomicUsize::new(0);
-
-/// The counter that a handle names, if it is live.
-#[inline(always)]
-fn live_record(ct: Ct) -> Option<&'static Record> {
-    if ct.index() >= RECORD_COUNT.load(Relaxed) {
-        return None;
-    }
-    // SAFETY: the count is not zero only after `Counters::new`, which stores the address of as many records first, and
-    // the standard lets no thread call before `shmem_init` has returned. They are never freed.
-    let record = unsafe { &*RECORDS.load(Relaxed).add(ct.index()) };
-    let generation = record.live.load(Acquire);
-    // A branch, which the processor predicts, rather than a choice of the next load's address, for which it would wait.
-    if generation == 0 || ct.0 >> 32 != generation as usize {
-        return no_record();
-    }
-    Some(record)
-}
-
-#[cold]
-fn no_record() -> Option<&'static Record> {
-    None
-}
-
-impl Ct {
-    /// Its index in the table; far beyond the table for an invalid one.
-    #[inline(always)]
-    fn index(self) -> usize {
-        (self.0 & 0xffff_ffff).wrapping_sub(1)
-    }
-}
 
 impl World {
     /// Finds out how this PE counts at another PE's counter, and keeps it.
@@ -226,55 +62,6 @@ impl World {
     }
 }
 
-impl Record {
-    /// This PE's access to the counter of a PE.
-    #[inline(always)]
-    fn peer_counter(&self, pe: usize) -> &PeerCounter {
-        // SAFETY: `create` has stored the address of an array with an element for each PE before it made the record
-        // live. The array is never freed, and `pe` is a checked rank.
-        unsafe { &*self.peer_counters.load(Relaxed).add(pe) }
-    }
-
-    /// The word at a PE that counts this PE's arrivals, if it is known and mapped.
-    #[inline(always)]
-    fn count_target(&self, pe: usize) -> Option<CountTarget<'_>> {
-        let peer_counter = self.peer_counter(pe);
-        let word = peer_counter.word.load(Acquire);
-        if word == 0 {
-            return None;
-        }
-        // SAFETY: `find_word` has found this word of the peer's counter, in a segment that stays mapped. It is accessed
-        // by atomics only.
-        let target = unsafe { &*((word & !1) as *const AtomicU64) };
-        let next = peer_counter.counted.load(Relaxed) + 1;
-        Some(CountTarget { target, own: (word & 1 == 0).then_some((&peer_counter.counted, next)) })
-    }
-}
-
-/// The word that counts an arrival. It is found before the bytes are moved, so that the count follows the last of them
-/// at once.
-struct CountTarget<'a> {
-    target: &'a AtomicU64,
-    /// Where this PE has a word of its own there: the value it has, and the next one.
-    own: Option<(&'a AtomicU64, u64)>,
-}
-
-impl CountTarget<'_> {
-    /// Counts an arrival. The caller has moved the bytes before.
-    #[inline(always)]
-    fn count(&self) {
-        match self.own {
-            Some((counted, next)) => {
-                self.target.store(next, Release);
-                counted.store(next, Relaxed);
-            }
-            None => {
-                self.target.fetch_add(1, AcqRel);
-            }
-        }
-    }
-}
-
 /// Makes a counter, at zero; collective over all PEs.
 pub unsafe fn create(call: Call, ct: *mut Ct) {
     let Some(world) = world(call) else { return };
@@ -285,20 +72,16 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
     };
     *ct = Ct::INVALID;
     let counters = &world.counters;
-    let mut free = counters.free.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(index) = free.records.pop() else {
+    let Some((index, generation)) = counters.take() else {
         eprintln!(
             "selvedge: PE {}: {call}: no counter left of {}: set SELVEDGE_SHMEM_COUNTERS higher",
             world.me(),
-            counters.records.len()
+            counters.most()
         );
         collective::sync_all(call);
         return;
     };
-    free.generation = free.generation % 0x7fff_ffff + 1;
-    let generation = free.generation;
-    drop(free);
-    let record = &counters.records[index as usize];
+    let record = counters.record(index);
     let reference = world.interface.lock().counter_alloc();
     let made = reference.is_ok_and(|reference| {
         let entries = match world.memory_mapped() {
@@ -307,31 +90,18 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
         };
         let local_counter = world.interface.signals().counter(reference);
         let (Some(entries), Some(local_counter)) = (entries, local_counter) else { return false };
-        record.reference.store(reference, Relaxed);
-        record.local_counter.store(std::ptr::from_ref(local_counter).cast_mut(), Relaxed);
-        record.subtracted.store(0, Relaxed);
-        record.sole_word.store(std::ptr::null_mut(), Relaxed);
-        record.entries.iter().zip(entries).for_each(|(slot, entry)| slot.store(entry, Relaxed));
-        if record.peer_counters.load(Relaxed).is_null() {
-            let peer_counters: Box<[PeerCounter]> = (0..world.n_pes()).map(|_| PeerCounter::default()).collect();
-            record.peer_counters.store(Box::leak(peer_counters).as_mut_ptr(), Relaxed);
-        }
-        for pe in 0..world.n_pes() {
-            let peer_counter = record.peer_counter(pe);
-            peer_counter.word.store(0, Relaxed);
-            peer_counter.counted.store(0, Relaxed);
-        }
+        record.prepare(reference, local_counter, entries, world.n_pes());
         world.word(reference_word(index as usize)).store(reference.into(), Release);
-        record.live.store(generation, SeqCst);
+        record.open(generation);
         true
     });
     // No PE may count here before the counter exists.
     if collective::and_across_pes(world, u64::from(made)) == 1 {
-        *ct = Ct((generation as usize) << 32 | (index as usize + 1));
+        *ct = handle(generation, index);
     } else {
         check::report(format_args!("{call}: a PE's NIC has no room for another counter"));
         drop_record(world, record);
-        counters.free.lock().unwrap_or_else(PoisonError::into_inner).records.push(index);
+        counters.give(index);
     }
 }
 
@@ -353,24 +123,23 @@ pub unsafe fn free(call: Call, ct: *mut Ct) {
         check::report(format_args!("{call}: {} counting operations failed at this PE", record.failures()));
     }
     drop_record(world, record);
-    let index = ct.index();
-    world.counters.free.lock().unwrap_or_else(PoisonError::into_inner).records.push(index as u32);
+    world.counters.give(ct.index() as u32);
     *ct = Ct::INVALID;
     // After it, no PE uses this handle when the next counter is made.
     collective::sync_all(call);
 }
 
 fn drop_record(world: &World, record: &Record) {
-    if record.live.swap(0, SeqCst) == 0 {
+    if !record.close() {
         return;
     }
     let mut guard = world.interface.lock();
     if !world.memory_mapped() {
-        for entry in &record.entries {
-            let _ = guard.with_revocation(|nic| nic.unlink(entry.load(Relaxed)));
+        for entry in record.entries() {
+            let _ = guard.with_revocation(|nic| nic.unlink(entry));
         }
     }
-    let _ = guard.with_revocation(|nic| nic.counter_free(record.reference.load(Relaxed)));
+    let _ = guard.with_revocation(|nic| nic.counter_free(record.reference()));
 }
 
 #[inline]
@@ -385,8 +154,7 @@ pub fn get(call: Call, ct: Ct) -> c_long {
 pub fn set(call: Call, ct: Ct, value: c_long) {
     let Some(world) = world(call) else { return };
     let Some(record) = world.counters.checked(call, ct) else { return };
-    let shown = record.value();
-    record.subtracted.fetch_add(shown.wrapping_sub(value), SeqCst);
+    record.set(value);
 }
 
 #[inline]
@@ -395,7 +163,7 @@ pub fn wait(call: Call, ct: Ct, value: c_long) {
     let Some(record) = world.counters.checked(call, ct) else { return };
     // A poll that reads several words of a line starts again at each store of a sender. Where one PE alone counts here,
     // the first polls read its word only.
-    let arrived = value.wrapping_add(record.subtracted.load(Relaxed));
+    let arrived = record.arrivals_at(value);
     let sole_word = record.sole_word();
     let reached = || sole_word.is_some_and(|word| word.load(Acquire) as i64 >= arrived);
     if reached() {

@@ -111,7 +111,7 @@ pub(crate) fn find_mapped(ctx: Ctx, address: *const u8, bytes: usize, pe: c_int)
 #[inline(never)]
 fn rank_in_context(ctx: Ctx, pe: c_int) -> Option<usize> {
     let n_pes = TABLE.n_pes.load(Relaxed);
-    let team = if n_pes == 0 { None } else { world("shmem")?.contexts.team(ctx) }?;
+    let team = if n_pes == 0 { None } else { world("shmem")?.team_of(ctx) }?;
     (0..team.size as c_int).contains(&pe).then(|| team.world_rank(pe))
 }
 

@@ -105,7 +105,7 @@ impl World {
 
     #[inline(never)]
     fn pe_of_context(&self, call: Call, ctx: Ctx, pe: c_int) -> Option<usize> {
-        let Some(team) = self.contexts.team(ctx) else {
+        let Some(team) = self.team_of(ctx) else {
             check::refuse(call, "ctx", format_args!("{:#x}: not a valid context", ctx.0));
             return None;
         };

@@ -20,16 +20,16 @@ use selvedge_transport::{Interface, Opened, Process, Symmetric};
 
 use crate::check::{self, Call};
 use crate::collective::sync::barrier_all;
-use crate::context::Contexts;
-use crate::counting::Counters;
-use crate::team::Teams;
 use crate::world::address::set_root;
 use crate::world::commands::Commands;
+use crate::world::contexts::Contexts;
+use crate::world::counters::Counters;
 use crate::world::heap::Heap;
 use crate::world::layout::Layout;
 use crate::world::peer::{Peer, PeerNic};
+use crate::world::teams::Teams;
 use crate::world::{self, World, world};
-use crate::{info, mapped, team};
+use crate::{info, mapped};
 
 /// The number of the NIC that OpenSHMEM opens. Portals programs may open those below it.
 const NI: u32 = 4;
@@ -139,7 +139,7 @@ pub fn finalize(call: Call) {
     // Each finalize is a barrier; the last one also ends the library.
     barrier_all(call);
     if STARTED.load(SeqCst) == 1 {
-        team::release_all(world);
+        world.teams.release_all();
         mapped::open(None);
         world::open(None);
     }

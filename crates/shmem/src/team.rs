@@ -2,17 +2,12 @@
 //! Teams (OpenSHMEM, "Team Management Routines").
 //!
 //! Every team is a first PE, a stride and a size, in ranks of the world. A split of such a team is such a team,
-//! whichever stride is asked for, and so are both halves of a 2D split. A PE has a table of its teams. A team has the
-//! same number in the tables of all its members, and the number selects the area of symmetric memory that the team
-//! uses.
+//! whichever stride is asked for, and so are both halves of a 2D split. The table of the teams is in `world/teams.rs`.
 //!
-//! A handle is `generation << 8 | number + 1`, so a handle of a destroyed team, or of none, is recognised. The world is
-//! number 0, the PEs that share memory are number 1, both of generation 0.
-//!
-//! Making a team takes two steps of its parent. In the first, the members and together the sets of numbers that are
-//! free at each; they take the lowest that is free at all. (Two for a 2D split: all teams along x have one number, all
-//! along y the other, since no PE is in two of either.) Then the members of the new team clear their areas. The second
-//! step tells all members that every area is clear.
+//! Making a team takes two steps of its parent. In the first, the members form the set of the numbers that are free at
+//! every member, and take the lowest. (Two for a 2D split: all teams along x have one number, all along y the other,
+//! since no PE is in two of either.) Then the members of the new team clear their areas. After the second step all
+//! members know that every area is clear.
 //!
 //! Invariants
 //! 1. A number is free at a PE only after everything that its last team sent to this PE has arrived. Destroying a team
@@ -24,23 +19,17 @@
 //! Limits: 64 teams at once at each PE, the two predefined ones included. A split beyond that returns nonzero.
 
 use std::ffi::{c_int, c_long, c_void};
-use std::sync::atomic::{
-    AtomicI32, AtomicU64, AtomicUsize, Ordering::AcqRel, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
-};
 
 use crate::check::{self, Call};
-use crate::collective::members::{Algorithm, Members as _, StepNumbers, TeamMembers};
+use crate::collective::members::{Members as _, TeamMembers};
 use crate::collective::reduce::and_across;
-use crate::collective::team_area::TeamArea;
 use crate::collective::{DONE, REFUSED};
 use crate::handles::Team;
-use crate::world::layout::{TEAM_AREA_BYTES, TEAM_AREAS, team_area};
+use crate::world::layout::{TEAM_AREA_BYTES, team_area};
+use crate::world::span::Span;
+use crate::world::teams::TeamView;
 use crate::world::{World, world};
 use crate::{collective, context, query};
-
-mod span;
-
-pub use span::Span;
 
 /// `SHMEM_TEAM_NUM_CONTEXTS`, the only field of a configuration.
 const NUM_CONTEXTS: c_long = 1;
@@ -48,185 +37,11 @@ const NUM_CONTEXTS: c_long = 1;
 /// Attempts to take a number. Another thread may take it first.
 const TRIES: usize = 1000;
 
-/// The numbers of the predefined teams, as bits.
-const PREDEFINED: u64 = 0b11;
-
-const _: () = assert!(TEAM_AREAS == u64::BITS as usize);
-
-/// A team from this PE's point of view.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TeamView {
-    /// Its number, the same at all members.
-    pub id: usize,
-    pub start: c_int,
-    pub stride: c_int,
-    pub size: c_int,
-    /// This PE's number in it.
-    pub me: c_int,
-    pub num_contexts: c_int,
-}
-
-impl TeamView {
-    pub fn span(self) -> Span {
-        Span { start: self.start, stride: self.stride, size: self.size }
-    }
-
-    /// World rank of a PE of the team.
-    #[inline(always)]
-    pub fn world_rank(self, pe: c_int) -> usize {
-        self.span().world_rank(pe)
-    }
-}
-
-/// A team of this PE, or an empty slot.
-#[derive(Default)]
-#[repr(align(128))]
-struct TeamSlot {
-    /// 0: free. Stored last, and read first.
-    handle: AtomicUsize,
-    generation: AtomicUsize,
-    start: AtomicI32,
-    stride: AtomicI32,
-    size: AtomicI32,
-    me: AtomicI32,
-    num_contexts: AtomicI32,
-    step_numbers: StepNumbers,
-}
-
-/// All teams of this PE.
-pub(crate) struct Teams {
-    slots: Box<[TeamSlot]>,
-    /// The numbers that are taken, as bits.
-    taken: AtomicU64,
-}
-
-impl Teams {
-    pub fn new(me: usize, n_pes: usize, memory_mapped: bool) -> Teams {
-        let slots = (0..TEAM_AREAS).map(|_| TeamSlot::default()).collect();
-        let teams = Teams { slots, taken: AtomicU64::new(PREDEFINED) };
-        let everyone = Span { start: 0, stride: 1, size: n_pes as c_int };
-        let alone = Span { start: me as c_int, stride: 1, size: 1 };
-        teams.slots[0].fill(Team::WORLD, everyone, me as c_int, 0);
-        let shared = if memory_mapped { everyone } else { alone };
-        teams.slots[1].fill(Team::SHARED, shared, if memory_mapped { me as c_int } else { 0 }, 0);
-        teams
-    }
-
-    #[inline(always)]
-    fn slot(&self, team: Team) -> Option<&TeamSlot> {
-        let slot = self.slots.get((team.0 & 0xff).wrapping_sub(1))?;
-        (slot.handle.load(Acquire) == team.0).then_some(slot)
-    }
-
-    /// The members of the world, for the library's own collectives.
-    #[inline(always)]
-    pub fn world_members<'a>(&'a self, world: &'a World) -> TeamMembers<'a> {
-        self.slots[0].members(world, 0)
-    }
-
-    /// Takes a number. False: it was not free.
-    fn take(&self, number: usize) -> bool {
-        self.taken.fetch_or(1 << number, AcqRel) & 1 << number == 0
-    }
-
-    fn give(&self, number: usize) {
-        self.slots[number].handle.store(0, Release);
-        self.taken.fetch_and(!(1 << number), AcqRel);
-    }
-
-    /// Makes the team of a number that this thread has taken.
-    fn open(&self, number: usize, span: Span, me: c_int, num_contexts: c_int) -> Team {
-        let slot = &self.slots[number];
-        let generation = slot.generation.load(Relaxed) + 1;
-        slot.generation.store(generation, Relaxed);
-        let team = Team(generation << 8 | (number + 1));
-        slot.fill(team, span, me, num_contexts);
-        team
-    }
-}
-
-impl TeamSlot {
-    fn fill(&self, team: Team, span: Span, me: c_int, num_contexts: c_int) {
-        self.start.store(span.start, Relaxed);
-        self.stride.store(span.stride, Relaxed);
-        self.size.store(span.size, Relaxed);
-        self.me.store(me, Relaxed);
-        self.num_contexts.store(num_contexts, Relaxed);
-        self.step_numbers.reset();
-        self.handle.store(team.0, Release);
-    }
-
-    fn view(&self, id: usize) -> TeamView {
-        TeamView {
-            id,
-            start: self.start.load(Relaxed),
-            stride: self.stride.load(Relaxed),
-            size: self.size.load(Relaxed),
-            me: self.me.load(Relaxed),
-            num_contexts: self.num_contexts.load(Relaxed),
-        }
-    }
-
-    #[inline(always)]
-    fn members<'a>(&'a self, world: &'a World, number: usize) -> TeamMembers<'a> {
-        let n = self.size.load(Relaxed) as usize;
-        TeamMembers {
-            world,
-            number,
-            area: TeamArea(team_area(number)),
-            step_numbers: &self.step_numbers,
-            start: self.start.load(Relaxed) as isize,
-            stride: self.stride.load(Relaxed) as isize,
-            n,
-            me: self.me.load(Relaxed) as usize,
-            algorithm: Algorithm::of(n, world.oversubscribed(), world.memory_mapped()),
-        }
-    }
-}
-
-// ---- Finding -----------------------------------------------------------------------------------------------------
-
-/// A team, if the handle is one of this PE's.
-pub fn view(team: Team) -> Option<TeamView> {
-    let world = world("shmem_team")?;
-    Some(world.teams.slot(team)?.view((team.0 & 0xff) - 1))
-}
-
-/// A team. None: it has been reported.
-pub fn find(call: Call, team: Team) -> Option<TeamView> {
-    let world = world(call)?;
-    let Some(slot) = world.teams.slot(team) else {
-        refuse_team(call, "team", team);
-        return None;
-    };
-    Some(slot.view((team.0 & 0xff) - 1))
-}
-
-/// The members of a team, for a collective call. None: it has been reported.
-#[inline(always)]
-pub(crate) fn members_of(call: Call, team: Team) -> Option<TeamMembers<'static>> {
-    let world = world(call)?;
-    let Some(slot) = world.teams.slot(team) else {
-        refuse_team(call, "team", team);
-        return None;
-    };
-    Some(slot.members(world, (team.0 & 0xff) - 1))
-}
-
-#[cold]
-#[inline(never)]
-fn refuse_team(call: Call, argument: &str, team: Team) {
-    match team {
-        Team::INVALID => check::refuse(call, argument, format_args!("SHMEM_TEAM_INVALID")),
-        _ => check::refuse(call, argument, format_args!("{:#x}: not a team of this PE", team.0)),
-    }
-}
-
 // ---- Queries -----------------------------------------------------------------------------------------------------
 
 /// The team of a query. There SHMEM_TEAM_INVALID is a valid argument.
 fn find_unless_invalid(call: Call, team: Team) -> Option<TeamView> {
-    if team == Team::INVALID { None } else { find(call, team) }
+    if team == Team::INVALID { None } else { world(call)?.teams.view(call, team) }
 }
 
 pub fn my_pe(call: Call, team: Team) -> c_int {
@@ -311,7 +126,7 @@ struct Wanted {
 /// Makes one team or two of the members of a parent. All are made, or none.
 fn make<const N: usize>(world: &World, parent: &TeamMembers<'_>, wanted: [Wanted; N]) -> Option<[Team; N]> {
     for turn in 0..TRIES {
-        let free = and_across(parent, !world.teams.taken.load(Acquire));
+        let free = and_across(parent, world.teams.free());
         let numbers = choose::<N>(free, turn, parent.number)?;
         let needed = |index: usize| wanted[index].span.is_some();
         let mut taken = [false; N];
@@ -373,7 +188,7 @@ pub unsafe fn split_strided(
     };
     *new_team = Team::INVALID;
     let Some(view) = find_unless_invalid(call, parent) else { return REFUSED };
-    let Some(parent) = members_of(call, parent) else { return REFUSED };
+    let Some(parent) = TeamMembers::find(call, parent) else { return REFUSED };
     // SAFETY: the contract of the C function: `config` is null or a configuration.
     let Some(num_contexts) = (unsafe { contexts_wanted(call, config, mask) }) else { return REFUSED };
     let Some(span) = view.span().part(start, stride, size) else {
@@ -418,7 +233,7 @@ pub unsafe fn split_2d(
     };
     set_teams(Team::INVALID, Team::INVALID);
     let Some(view) = find_unless_invalid(call, parent) else { return REFUSED };
-    let Some(parent) = members_of(call, parent) else { return REFUSED };
+    let Some(parent) = TeamMembers::find(call, parent) else { return REFUSED };
     // SAFETY: the contract of the C function: each configuration is null or a configuration.
     let contexts = unsafe { (contexts_wanted(call, x_config, x_mask), contexts_wanted(call, y_config, y_mask)) };
     let (Some(x_contexts), Some(y_contexts)) = contexts else { return REFUSED };
@@ -445,26 +260,15 @@ pub fn destroy(call: Call, team: Team) {
         check::refuse(call, "team", format_args!("{}: a predefined team", team.0));
         return;
     }
-    let Some(members) = members_of(call, team) else { return };
+    let Some(members) = TeamMembers::find(call, team) else { return };
     context::destroy_on(call, team);
     members.sync();
-    members.world.teams.give((team.0 & 0xff) - 1);
-}
-
-/// Destroys all teams, at the end of the library.
-pub(crate) fn release_all(world: &World) {
-    for number in 2..TEAM_AREAS {
-        if world.teams.slots[number].handle.load(Acquire) != 0 {
-            world.teams.give(number);
-        }
-    }
+    members.world.teams.give(members.number);
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const WORLD: Span = Span { start: 0, stride: 1, size: 10 };
 
     #[test]
     fn numbers_are_chosen_among_the_free() {
@@ -476,32 +280,5 @@ mod tests {
         assert_eq!(choose::<2>(free, 1, 1), Some([3, 7]));
         assert_eq!(choose::<4>(free, 0, 0), None);
         assert_eq!(choose::<1>(u64::MAX, 63, 0), Some([63]));
-    }
-
-    #[test]
-    fn numbers_are_taken_once() {
-        let teams = Teams::new(3, 4, true);
-        assert!(!teams.take(0) && !teams.take(1));
-        assert!(teams.take(5) && !teams.take(5));
-        let first = teams.open(5, WORLD, 3, 2);
-        assert!(teams.slot(first).is_some());
-        teams.give(5);
-        assert!(teams.slot(first).is_none() && teams.take(5));
-        let second = teams.open(5, WORLD, 3, 2);
-        assert_ne!(first, second);
-        assert!(teams.slot(first).is_none() && teams.slot(second).is_some());
-        for garbage in [3, 64, 255, 256, usize::MAX, second.0 + 256] {
-            assert!(teams.slot(Team(garbage)).is_none(), "{garbage:#x}");
-        }
-    }
-
-    #[test]
-    fn the_shared_team_is_everyone_or_alone() {
-        let teams = Teams::new(3, 4, false);
-        let shared = teams.slot(Team::SHARED).expect("always").view(1);
-        assert_eq!((shared.size, shared.me, shared.world_rank(0)), (1, 0, 3));
-        let teams = Teams::new(3, 4, true);
-        let shared = teams.slot(Team::SHARED).expect("always").view(1);
-        assert_eq!((shared.size, shared.me), (4, 3));
     }
 }

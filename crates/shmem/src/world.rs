@@ -7,6 +7,8 @@
 //! |---|---|
 //! | [`address`] | addresses in symmetric memory |
 //! | [`layout`], [`heap`] | the layout of the symmetric memory, and the blocks of its heap |
+//! | [`contexts`], [`counters`] | contexts, and counters of counting puts |
+//! | [`teams`], [`span`], [`step_numbers`] | teams, their PEs, and how far their collectives are |
 //! | [`peer`], [`commands`] | another PE's memory and NIC; the memory that this PE offers to commands |
 //!
 //! They know neither the world nor each other's users. This file has what all calls need of the world: waiting, and
@@ -32,19 +34,25 @@ use std::time::Duration;
 use selvedge_transport::{Interface, Opened, Process, Symmetric, Window};
 
 use crate::check::{self, Call};
-use crate::context::Contexts;
-use crate::counting::Counters;
-use crate::team::Teams;
+use crate::handles::Ctx;
 use crate::world::commands::Commands;
+use crate::world::contexts::Contexts;
+use crate::world::counters::Counters;
 use crate::world::heap::Heap;
 use crate::world::layout::page_bytes;
 use crate::world::peer::{Peer, PeerNic};
+use crate::world::teams::{TeamView, Teams};
 
 pub mod address;
 pub(crate) mod commands;
+pub(crate) mod contexts;
+pub(crate) mod counters;
 pub(crate) mod heap;
 pub(crate) mod layout;
 pub(crate) mod peer;
+pub mod span;
+pub mod step_numbers;
+pub mod teams;
 
 /// How often a wait yields its core before it sleeps. Where PEs share cores, the PE that is waited for is likely to run
 /// meanwhile, and a yield costs less than sleeping and waking.
@@ -131,6 +139,11 @@ impl World {
     #[inline(always)]
     pub fn memory_mapped(&self) -> bool {
         self.memory_mapped
+    }
+
+    /// The team of a context.
+    pub(crate) fn team_of(&self, ctx: Ctx) -> Option<TeamView> {
+        self.teams.view_if_valid(self.contexts.team(ctx)?)
     }
 
     /// Waits until `poll` finds something: polls, then sleeps, and keeps the NIC going meanwhile. Where PEs share

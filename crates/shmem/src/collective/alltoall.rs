@@ -20,7 +20,6 @@ use crate::collective::members::{Algorithm, Members, TeamMembers};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
-use crate::team;
 use crate::types::Element;
 use crate::world::address::SymAddress;
 
@@ -32,7 +31,7 @@ pub unsafe fn alltoall<T: Element>(call: Call, team: Team, dest: *mut T, source:
 }
 
 unsafe fn alltoall_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     // SAFETY: the contract of the C function: `source` has `nelems` elements for each member, and `dest` room for the
     // result.
     unsafe { alltoall_among(call, &members, dest, source, bytes) }
@@ -124,7 +123,7 @@ pub unsafe fn alltoalls<T: Element>(
     sst: isize,
     nelems: usize,
 ) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     let shape = Strides::checked(call, &members, (dest.cast(), dst), (source.cast(), sst), nelems, size_of::<T>());
     // SAFETY: `Strides::checked` has found all of the strided source and dest in symmetric memory.
     shape.map_or(REFUSED, |shape| unsafe {

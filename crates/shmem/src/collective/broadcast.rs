@@ -21,7 +21,6 @@ use crate::collective::team_area::{RING_BYTES, RING_SLOTS};
 use crate::collective::tree::children;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
-use crate::team;
 use crate::types::Element;
 use crate::world::address::SymAddress;
 
@@ -46,7 +45,7 @@ unsafe fn broadcast_bytes(
     bytes: usize,
     root: c_int,
 ) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     let Some(root) = checked_root(call, root, members.n) else { return REFUSED };
     // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     let done = unsafe { broadcast_among(call, &members, dest, source, bytes, root) };
@@ -127,10 +126,10 @@ impl TeamMembers<'_> {
     /// # Safety
     /// At the root, `bytes` can be read at `from`. They are at most [`RING_BYTES`].
     unsafe fn send_from_root(&self, root: usize, from: *const u8, bytes: usize) -> *const u8 {
-        if self.since_step() == RING_SLOTS {
+        if self.step_numbers.since_step() == RING_SLOTS {
             self.sync();
         }
-        let number = self.next_ring();
+        let number = self.step_numbers.next_ring();
         let slot = self.area.ring(number);
         let distance = if self.me >= root { self.me - root } else { self.me + self.n - root };
         let payload = if distance == 0 {

@@ -20,7 +20,6 @@ use crate::collective::team_area::{AreaWord, HEAD_BYTES};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
-use crate::team;
 use crate::types::Element;
 use crate::world::address::SymAddress;
 
@@ -31,7 +30,7 @@ pub unsafe fn fcollect<T: Element>(call: Call, team: Team, dest: *mut T, source:
 }
 
 unsafe fn fcollect_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     unsafe { fcollect_among(call, &members, dest, source, bytes) }
 }
@@ -96,7 +95,7 @@ pub unsafe fn collect<T: Element>(call: Call, team: Team, dest: *mut T, source: 
 }
 
 unsafe fn collect_bytes(call: Call, team: Team, dest: *mut u8, source: *const u8, bytes: usize) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     unsafe { collect_among(call, &members, dest, source, bytes) }
 }

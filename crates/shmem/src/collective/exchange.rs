@@ -89,7 +89,7 @@ impl TeamMembers<'_> {
     #[inline(always)]
     pub unsafe fn exchange_directly(&self, from: *const u8, bytes: usize, apart: usize) -> Contributions {
         debug_assert!(self.n <= MEMBERS_MAX && bytes <= slot_bytes(self.n) - HEAD_BYTES);
-        let step = self.next_step();
+        let step = self.step_numbers.next_step();
         let slot_bytes = slot_bytes(self.n);
         let slots = self.area.members(step);
         let slot = |member: usize| SymOffset(slots.0 + (member * slot_bytes) as u64);
@@ -112,7 +112,7 @@ impl TeamMembers<'_> {
     /// As [`TeamMembers::exchange`].
     unsafe fn exchange_centrally(&self, from: *const u8, bytes: usize) -> Contributions {
         debug_assert!(self.n <= MEMBERS_MAX && bytes <= slot_bytes(self.n) - HEAD_BYTES);
-        let step = self.next_step();
+        let step = self.step_numbers.next_step();
         let slot_bytes = slot_bytes(self.n);
         let slots = self.area.members(step);
         let centre = self.pe(0);
@@ -160,7 +160,7 @@ impl TeamMembers<'_> {
 
     /// A sync with the central algorithm.
     pub fn sync_centrally(&self) {
-        let step = self.next_step();
+        let step = self.step_numbers.next_step();
         self.count(step);
     }
 }

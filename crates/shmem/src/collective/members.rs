@@ -18,12 +18,16 @@
 //! 3. One thread at a time is in a collective call of a team ("Team-based collectives"), so plain loads and stores
 //!    suffice for its step numbers. Different teams share no state.
 
-use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Acquire;
 
+use crate::check::Call;
 use crate::collective::team_area::{AreaWord, HEAD_BYTES, MEMBERS_MAX, TeamArea};
-use crate::world::World;
-use crate::world::YIELDS;
+use crate::handles::Team;
 use crate::world::address::{SymAddress, SymOffset};
+use crate::world::layout::team_area;
+use crate::world::step_numbers::StepNumbers;
+use crate::world::teams::TeamSlot;
+use crate::world::{World, YIELDS, world};
 
 /// The most members that all write to each other.
 const DIRECT_MAX: usize = 8;
@@ -44,27 +48,6 @@ impl Algorithm {
             ..=DIRECT_MAX if !oversubscribed => Algorithm::Direct,
             ..=MEMBERS_MAX if oversubscribed && memory_mapped => Algorithm::Central,
             _ => Algorithm::Tree,
-        }
-    }
-}
-
-/// The step numbers of a team at this PE.
-#[derive(Default)]
-pub struct StepNumbers {
-    /// Steps.
-    steps: AtomicU64,
-    /// Messages of the ring of broadcasts, and how many of them since the last step.
-    ring: AtomicU64,
-    since_step: AtomicU64,
-    /// Pieces of the chain.
-    chain: AtomicU64,
-}
-
-impl StepNumbers {
-    /// Starts again from zero, for a new team whose area was cleared.
-    pub fn reset(&self) {
-        for number in [&self.steps, &self.ring, &self.since_step, &self.chain] {
-            number.store(0, Relaxed);
         }
     }
 }
@@ -135,40 +118,40 @@ impl Members for TeamMembers<'_> {
     }
 }
 
-#[inline(always)]
-fn next(number: &AtomicU64) -> u64 {
-    let next = number.load(Relaxed) + 1;
-    number.store(next, Relaxed);
-    next
+impl<'a> TeamMembers<'a> {
+    /// The members of a team. None: it has been reported.
+    #[inline(always)]
+    pub fn find(call: Call, team: Team) -> Option<TeamMembers<'static>> {
+        let world = world(call)?;
+        let (slot, number) = world.teams.find(call, team)?;
+        Some(TeamMembers::of(world, slot, number))
+    }
+
+    /// The members of the world.
+    #[inline(always)]
+    pub fn everyone(world: &'a World) -> TeamMembers<'a> {
+        TeamMembers::of(world, world.teams.everyone(), 0)
+    }
+
+    #[inline(always)]
+    fn of(world: &'a World, slot: &'a TeamSlot, number: usize) -> TeamMembers<'a> {
+        let span = slot.span();
+        let n = span.size as usize;
+        TeamMembers {
+            world,
+            number,
+            area: TeamArea(team_area(number)),
+            step_numbers: &slot.step_numbers,
+            start: span.start as isize,
+            stride: span.stride as isize,
+            n,
+            me: slot.me(),
+            algorithm: Algorithm::of(n, world.oversubscribed(), world.memory_mapped()),
+        }
+    }
 }
 
 impl TeamMembers<'_> {
-    /// The number of the next step.
-    #[inline(always)]
-    pub fn next_step(&self) -> u64 {
-        self.step_numbers.since_step.store(0, Relaxed);
-        next(&self.step_numbers.steps)
-    }
-
-    /// The number of the next message of the ring.
-    #[inline(always)]
-    pub fn next_ring(&self) -> u64 {
-        next(&self.step_numbers.since_step);
-        next(&self.step_numbers.ring)
-    }
-
-    /// Messages of the ring since the last step.
-    #[inline(always)]
-    pub fn since_step(&self) -> u64 {
-        self.step_numbers.since_step.load(Relaxed)
-    }
-
-    /// The number of the next piece of the chain.
-    #[inline(always)]
-    pub fn next_piece(&self) -> u64 {
-        next(&self.step_numbers.chain)
-    }
-
     /// Writes a member's slot: the payload, then the number.
     ///
     /// # Safety

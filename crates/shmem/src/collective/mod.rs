@@ -73,7 +73,7 @@ impl Buffers {
 
 /// The words of all PEs, and-ed, at each of them. Returns when all PEs have called it.
 pub(crate) fn and_across_pes(world: &World, word: u64) -> u64 {
-    reduce::and_across(&world.teams.world_members(world), word)
+    reduce::and_across(&members::TeamMembers::everyone(world), word)
 }
 
 /// Bytes of so many elements. None: it has been reported.

@@ -28,7 +28,6 @@ use crate::collective::op::{And, Kernel, Operator};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
-use crate::team;
 use crate::types::Element;
 use crate::world::address::{Reach, SymAddress};
 
@@ -51,7 +50,7 @@ unsafe fn reduce_elements(
     count: usize,
     kernel: Kernel,
 ) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     // SAFETY: the contract of the C function: `source` has `nelems` elements, and `dest` room for the result.
     unsafe { reduce_among(call, &members, dest, source, count, kernel) }
 }

@@ -26,7 +26,6 @@ use crate::collective::team_area::{AreaWord, CHAIN_BYTES, CHAIN_SLOTS};
 use crate::collective::tree::TreeBuffer;
 use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
-use crate::team;
 use crate::types::Element;
 
 pub unsafe fn inscan<T: Element>(call: Call, team: Team, dest: *mut T, source: *const T, nelems: usize) -> c_int
@@ -55,7 +54,7 @@ unsafe fn scan(
     kernel: Kernel,
     whole: bool,
 ) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     let Some(bytes) = bytes_of(call, count, kernel.size) else { return REFUSED };
     if bytes == 0 {
         return DONE;
@@ -112,7 +111,7 @@ impl TeamMembers<'_> {
     unsafe fn scan_along_chain(&self, dest: *mut u8, source: *const u8, bytes: usize, kernel: Kernel, whole: bool) {
         let mut sum = [0u8; CHAIN_BYTES];
         for done in (0..bytes).step_by(CHAIN_BYTES) {
-            let piece = self.next_piece();
+            let piece = self.step_numbers.next_piece();
             let bytes = CHAIN_BYTES.min(bytes - done);
             let slot = self.area.chain(piece);
             // SAFETY: `scan` has checked source and dest for all bytes. A piece is whole elements, and at most the

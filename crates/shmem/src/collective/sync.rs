@@ -9,15 +9,15 @@
 use std::ffi::c_int;
 
 use crate::check::Call;
-use crate::collective::members::Members as _;
+use crate::collective::members::{Members as _, TeamMembers};
 use crate::collective::{DONE, REFUSED};
 use crate::handles::Team;
-use crate::{order, team};
+use crate::order;
 
 /// `shmem_team_sync`.
 #[inline]
 pub fn sync(call: Call, team: Team) -> c_int {
-    let Some(members) = team::members_of(call, team) else { return REFUSED };
+    let Some(members) = TeamMembers::find(call, team) else { return REFUSED };
     members.sync();
     DONE
 }
@@ -29,7 +29,7 @@ pub fn sync_all(call: Call) {
 
 #[inline]
 pub fn barrier_all(call: Call) {
-    let Some(members) = team::members_of(call, Team::WORLD) else { return };
+    let Some(members) = TeamMembers::find(call, Team::WORLD) else { return };
     order::quiet_all(members.world);
     members.sync();
 }

@@ -67,7 +67,7 @@ impl TeamMembers<'_> {
 
     /// A sync with the tree algorithm.
     pub fn sync_in_tree(&self) {
-        let step = self.next_step();
+        let step = self.step_numbers.next_step();
         self.receive_from_children(step, |_, _, _| {});
         // SAFETY: no bytes are read.
         unsafe {
@@ -83,7 +83,7 @@ impl TeamMembers<'_> {
     /// `bytes` can be read and written at `value`, are whole elements of the kernel's, and at most
     /// [`TeamMembers::tree_limit`].
     pub unsafe fn reduce_in_tree(&self, value: *mut u8, bytes: usize, kernel: Kernel) {
-        let step = self.next_step();
+        let step = self.step_numbers.next_step();
         // SAFETY: the contract of this function: `bytes` at `value`, which is no slot; a slot holds as many.
         unsafe {
             self.receive_from_children(step, |_, _, payload| kernel.fold(value, payload, bytes / kernel.size));
@@ -101,7 +101,7 @@ impl TeamMembers<'_> {
     /// # Safety
     /// `at(n)` bytes can be read and written at `all`, and are at most [`TeamMembers::tree_limit`].
     pub unsafe fn gather_in_tree(&self, all: *mut u8, at: impl Fn(usize) -> usize) {
-        let step = self.next_step();
+        let step = self.step_numbers.next_step();
         // A member sends the blocks of its subtree, which is a range of ranks.
         let range = |member: usize, level: usize| {
             let end = (member + RADIX.pow(level as u32)).min(self.n);
@@ -130,7 +130,7 @@ impl TeamMembers<'_> {
     /// `bytes` can be written at `before` and read at `own`, are whole elements, and at most
     /// [`TeamMembers::tree_limit`].
     pub unsafe fn scan_in_tree(&self, before: *mut u8, own: *const u8, bytes: usize, kernel: Kernel) {
-        let step = self.next_step();
+        let step = self.step_numbers.next_step();
         let count = bytes / kernel.size;
         let mut sum = TreeBuffer::uninit();
         let sum = sum.as_mut_ptr().cast::<u8>();
