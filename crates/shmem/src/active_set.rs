@@ -23,12 +23,12 @@ use std::sync::atomic::{AtomicI64, Ordering::Acquire, Ordering::Relaxed};
 
 use crate::check::{self, Call};
 use crate::collective::alltoall::{Strides, alltoall_among, fetch_blocks, fetch_strided_blocks};
+use crate::collective::arguments::{Buffers, bytes_of};
 use crate::collective::broadcast::{broadcast_among, checked_root, fetch_from_root};
 use crate::collective::collect::{checked_source, collect_among, collect_sized, fcollect_among, fetch_all, size_at};
 use crate::collective::members::{Members, TeamMembers, await_condition};
 use crate::collective::op::{Kernel, Operator};
 use crate::collective::reduce::{reduce_among, reduce_by_blocks};
-use crate::collective::{Buffers, bytes_of};
 use crate::handles::Ctx;
 use crate::types::Element;
 use crate::world::address::SymAddress;

@@ -21,7 +21,8 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release}
 use selvedge_transport::nic::portals::counters::Lane;
 
 use crate::check::{self, Call};
-use crate::collective;
+use crate::collective::reduce::and_across_pes;
+use crate::collective::sync::{barrier_all, sync_all};
 use crate::handles::{Ct, Ctx};
 use crate::mapped::{Mapped, find_mapped};
 use crate::rma::{copy, copy_to_tell};
@@ -78,7 +79,7 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
             world.me(),
             counters.most()
         );
-        collective::sync_all(call);
+        sync_all(call);
         return;
     };
     let record = counters.record(index);
@@ -96,7 +97,7 @@ pub unsafe fn create(call: Call, ct: *mut Ct) {
         true
     });
     // No PE may count here before the counter exists.
-    if collective::and_across_pes(world, u64::from(made)) == 1 {
+    if and_across_pes(world, u64::from(made)) == 1 {
         *ct = handle(generation, index);
     } else {
         check::report(format_args!("{call}: a PE's NIC has no room for another counter"));
@@ -118,7 +119,7 @@ pub unsafe fn free(call: Call, ct: *mut Ct) {
     }
     let Some(record) = world.counters.checked(call, *ct) else { return };
     // After it, no PE counts here any more.
-    collective::barrier_all(call);
+    barrier_all(call);
     if record.failures() != 0 {
         check::report(format_args!("{call}: {} counting operations failed at this PE", record.failures()));
     }
@@ -126,7 +127,7 @@ pub unsafe fn free(call: Call, ct: *mut Ct) {
     world.counters.give(ct.index() as u32);
     *ct = Ct::INVALID;
     // After it, no PE uses this handle when the next counter is made.
-    collective::sync_all(call);
+    sync_all(call);
 }
 
 fn drop_record(world: &World, record: &Record) {

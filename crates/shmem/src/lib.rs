@@ -25,6 +25,10 @@
 //! | [`check`] | reports of refused calls |
 //! | [`handles`], [`types`] | the handles and the elements of C programs |
 //!
+//! A file imports only files that stand below it: at the bottom `handles`, `types` and `check`, then the records in
+//! `world/`, then `world`, then `mapped` and `remote`, then the functions, and at the top `start` and `exports`. Nothing
+//! imports this file.
+//!
 //! Invariants
 //! 1. The memory of a peer is directly mapped where the job's processes may map it, and else reached by commands of the
 //!    NIC (host mode, forced paths). The job settles this for all PEs when it starts.

@@ -19,10 +19,12 @@ use std::sync::{MutexGuard, PoisonError};
 use selvedge_transport::Symmetric;
 
 use crate::check::{self, Call};
+use crate::collective::reduce::and_across_pes;
+use crate::collective::sync::barrier_all;
+use crate::order;
 use crate::world::heap::{BLOCK_BYTES, Heap};
 use crate::world::layout::page_bytes;
 use crate::world::{World, world};
-use crate::{collective, order};
 
 /// The most bytes that are committed before they are needed.
 const AHEAD_BYTES_MAX: u64 = 8 << 20;
@@ -51,7 +53,7 @@ impl World {
     fn commit_everywhere(&self, end_bytes: Option<u64>) -> bool {
         let target = end_bytes.map(|end| self.commit_target(end));
         let here = target.is_some_and(|target| self.commit(target));
-        let everywhere = collective::and_across_pes(self, u64::from(here)) == 1;
+        let everywhere = and_across_pes(self, u64::from(here)) == 1;
         if let (true, Some(target)) = (everywhere, target) {
             let bytes = target.saturating_sub((self.heap_start - self.root) as u64) as usize;
             let bytes = bytes.max(self.heap_bytes.load(Relaxed));
@@ -131,7 +133,7 @@ pub fn calloc(call: Call, count: usize, size: usize) -> *mut c_void {
     if !memory.is_null() {
         // SAFETY: `allocate` has just committed `bytes` there, and no PE has the address before the barrier below.
         unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
-        collective::barrier_all(call);
+        barrier_all(call);
     }
     memory
 }
@@ -163,7 +165,7 @@ pub fn realloc(call: Call, ptr: *mut c_void, size: usize) -> *mut c_void {
         return null_mut();
     }
     let Some(first) = world.block_at(call, ptr) else { return null_mut() };
-    collective::barrier_all(call);
+    barrier_all(call);
     let held = world.heap().end_bytes(first) - first * BLOCK_BYTES;
     if world.heap().resize(first, size as u64) {
         let end = world.heap().end_bytes(first);
@@ -178,7 +180,7 @@ pub fn realloc(call: Call, ptr: *mut c_void, size: usize) -> *mut c_void {
         // SAFETY: two different allocations of this PE, each of as many bytes.
         unsafe { ptr.cast::<u8>().copy_to_nonoverlapping(moved.cast(), (held as usize).min(size)) };
         world.heap().give(first);
-        collective::barrier_all(call);
+        barrier_all(call);
     }
     moved
 }
@@ -189,6 +191,6 @@ pub fn free(call: Call, ptr: *mut c_void) {
         return;
     }
     let Some(first) = world.block_at(call, ptr) else { return };
-    collective::barrier_all(call);
+    barrier_all(call);
     world.heap().give(first);
 }

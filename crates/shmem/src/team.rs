@@ -21,15 +21,16 @@
 use std::ffi::{c_int, c_long, c_void};
 
 use crate::check::{self, Call};
+use crate::collective::arguments::{DONE, REFUSED};
 use crate::collective::members::{Members as _, TeamMembers};
 use crate::collective::reduce::and_across;
-use crate::collective::{DONE, REFUSED};
+use crate::collective::sync::sync as team_sync;
 use crate::handles::Team;
 use crate::world::layout::{TEAM_AREA_BYTES, team_area};
 use crate::world::span::Span;
 use crate::world::teams::TeamView;
 use crate::world::{World, world};
-use crate::{collective, context, query};
+use crate::{context, query};
 
 /// `SHMEM_TEAM_NUM_CONTEXTS`, the only field of a configuration.
 const NUM_CONTEXTS: c_long = 1;
@@ -90,7 +91,7 @@ pub fn ptr(call: Call, team: Team, dest: *const c_void, pe: c_int) -> *mut c_voi
 }
 
 pub fn sync(call: Call, team: Team) -> c_int {
-    collective::sync::sync(call, team)
+    team_sync(call, team)
 }
 
 // ---- Making and destroying ---------------------------------------------------------------------------------------

@@ -15,10 +15,10 @@
 use std::ffi::c_int;
 
 use crate::check::{self, Call};
+use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
 use crate::collective::exchange::Contributions;
 use crate::collective::members::{Algorithm, Members, TeamMembers};
 use crate::collective::tree::TreeBuffer;
-use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
 use crate::types::Element;
 use crate::world::address::SymAddress;

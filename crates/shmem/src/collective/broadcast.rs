@@ -16,10 +16,10 @@
 use std::ffi::c_int;
 
 use crate::check::{self, Call};
+use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::team_area::{RING_BYTES, RING_SLOTS};
 use crate::collective::tree::children;
-use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
 use crate::types::Element;
 use crate::world::address::SymAddress;

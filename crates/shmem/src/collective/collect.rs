@@ -14,11 +14,11 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::check::{self, Call};
+use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
 use crate::collective::exchange::Contributions;
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::team_area::{AreaWord, HEAD_BYTES};
 use crate::collective::tree::TreeBuffer;
-use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
 use crate::types::Element;
 use crate::world::address::SymAddress;

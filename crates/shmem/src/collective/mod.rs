@@ -3,6 +3,7 @@
 //!
 //! | file | what |
 //! |---|---|
+//! | [`arguments`] | the checked arguments of a call, and its results |
 //! | [`members`] | the members of a team, and the algorithm by which they synchronise |
 //! | [`team_area`] | the layout of the memory that they use |
 //! | [`exchange`], [`tree`] | steps: every member gets all contributions; or one result comes down a tree |
@@ -20,6 +21,7 @@
 //! 3. No memory is allocated.
 
 pub mod alltoall;
+pub(crate) mod arguments;
 pub mod broadcast;
 pub mod collect;
 pub mod exchange;
@@ -31,57 +33,9 @@ pub mod sync;
 pub mod team_area;
 pub mod tree;
 
-use std::ffi::c_int;
-
 pub use alltoall::{alltoall, alltoalls};
 pub use broadcast::broadcast;
 pub use collect::{collect, fcollect};
 pub use reduce::reduce;
 pub use scan::{exscan, inscan};
 pub use sync::{barrier_all, sync_all};
-
-use crate::check::{self, Call};
-use crate::world::World;
-use crate::world::address::SymAddress;
-
-/// The results of a collective.
-pub(crate) const DONE: c_int = 0;
-pub(crate) const REFUSED: c_int = -1;
-
-/// The checked symmetric arguments of a call.
-#[derive(Clone, Copy)]
-pub(crate) struct Buffers {
-    pub dest: SymAddress,
-    pub source: SymAddress,
-}
-
-impl Buffers {
-    #[inline(always)]
-    pub fn checked(
-        call: Call,
-        world: &World,
-        dest: *mut u8,
-        dest_bytes: usize,
-        source: *const u8,
-        source_bytes: usize,
-    ) -> Option<Buffers> {
-        let dest = world.sym(call, "dest", dest, dest_bytes)?;
-        let source = world.sym(call, "source", source, source_bytes)?;
-        Some(Buffers { dest, source })
-    }
-}
-
-/// The words of all PEs, and-ed, at each of them. Returns when all PEs have called it.
-pub(crate) fn and_across_pes(world: &World, word: u64) -> u64 {
-    reduce::and_across(&members::TeamMembers::everyone(world), word)
-}
-
-/// Bytes of so many elements. None: it has been reported.
-#[inline(always)]
-pub(crate) fn bytes_of(call: Call, elements: usize, size: usize) -> Option<usize> {
-    let bytes = elements.checked_mul(size).filter(|bytes| *bytes <= isize::MAX as usize);
-    if bytes.is_none() {
-        check::refuse(call, "nelems", format_args!("{elements}: more than there can be"));
-    }
-    bytes
-}

@@ -23,12 +23,13 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::check::Call;
+use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
 use crate::collective::members::{Members, TeamMembers};
 use crate::collective::op::{And, Kernel, Operator};
 use crate::collective::tree::TreeBuffer;
-use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
 use crate::types::Element;
+use crate::world::World;
 use crate::world::address::{Reach, SymAddress};
 
 pub unsafe fn reduce<T: Element, O: Operator<T>>(
@@ -95,6 +96,11 @@ pub(crate) fn and_across(members: &TeamMembers<'_>, word: u64) -> u64 {
     };
     debug_assert!(fitted, "a word always fits");
     agreed
+}
+
+/// The words of all PEs, and-ed, at each of them. Returns when all PEs have called it.
+pub(crate) fn and_across_pes(world: &World, word: u64) -> u64 {
+    and_across(&TeamMembers::everyone(world), word)
 }
 
 impl TeamMembers<'_> {

@@ -20,11 +20,11 @@
 use std::ffi::c_int;
 
 use crate::check::Call;
+use crate::collective::arguments::{Buffers, DONE, REFUSED, bytes_of};
 use crate::collective::members::{Algorithm, Members as _, TeamMembers};
 use crate::collective::op::{Kernel, Operator, Sum};
 use crate::collective::team_area::{AreaWord, CHAIN_BYTES, CHAIN_SLOTS};
 use crate::collective::tree::TreeBuffer;
-use crate::collective::{Buffers, DONE, REFUSED, bytes_of};
 use crate::handles::Team;
 use crate::types::Element;
 

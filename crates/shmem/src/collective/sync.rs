@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sync and barrier (OpenSHMEM, "Barrier" and "Sync"). The algorithms are in [`crate::collective::members`].
+//! Sync and barrier (OpenSHMEM, "Barrier" and "Sync"). `members.rs` says which algorithms there are.
 //!
 //! Invariants
 //! 1. A member that leaves a sync sees all stores that the members made before it: each number that is waited for was
@@ -9,8 +9,8 @@
 use std::ffi::c_int;
 
 use crate::check::Call;
+use crate::collective::arguments::{DONE, REFUSED};
 use crate::collective::members::{Members as _, TeamMembers};
-use crate::collective::{DONE, REFUSED};
 use crate::handles::Team;
 use crate::order;
 

@@ -13,7 +13,7 @@
 //!
 //! Invariants
 //! 1. The area is all zero when a team starts to use it: it is zero at the start of the job, and the members of a new
-//!    team clear it ([`crate::team`]). Numbers count from 1.
+//!    team clear it (`team.rs`). Numbers count from 1.
 //! 2. A slot has one writer at a time, who writes it again only after its reader has taken the payload. The file of
 //!    each algorithm says why.
 
