@@ -7,7 +7,7 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | [`page`] | the page: its words, who may write them, their limits |
+//! | [`page`] | the page: where it is, its words, who may write them, their limits |
 //! | [`rank`] | the rank's end: used by the rank's communication library and by the library that replaces its clocks |
 //! | [`threads`] | ranks with several threads: which thread hands the turn over |
 //! | [`simulator`] | the simulator's end |
@@ -29,12 +29,9 @@ pub mod simulator;
 pub mod system;
 pub mod threads;
 
-pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX};
+pub use page::{Costs, NIC_PATH_BYTES, NICS, PAYLOAD_BYTES_MAX, VARIABLE};
 pub use rank::{Published, RankEnd};
 pub use simulator::{Asked, CreateError, InvalidRequest, Nic, SimEnd};
-
-/// The environment variable that holds the path of a rank's page.
-pub const VARIABLE: &str = "SELVEDGE_SIM";
 
 /// The reading of a simulated machine's clocks when a run begins, in seconds of Unix time: 2000-01-01T00:00:00Z.
 pub const EPOCH_S: u64 = 946_684_800;

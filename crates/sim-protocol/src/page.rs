@@ -4,8 +4,12 @@
 //! The page is a file: this header, then payload. All words are atomics, so any bits are a value and no access is undefined,
 //! whatever the other side writes. Words that both sides poll have cache lines of their own.
 
+use std::ffi::{CStr, CString};
 use std::mem::{offset_of, size_of};
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+
+/// The environment variable that holds the path of a rank's page.
+pub const VARIABLE: &str = "SELVEDGE_SIM";
 
 /// The first word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
@@ -148,6 +152,13 @@ pub struct Parked {
     /// 1: the thread may go on.
     pub go: AtomicU32,
     pad: u32,
+}
+
+/// The path of the named pipe that wakes a sleeping simulator.
+pub(crate) fn wake_pipe_path(page: &CStr) -> CString {
+    let mut path = page.to_bytes().to_vec();
+    path.extend_from_slice(b".wake");
+    CString::new(path).unwrap_or_default()
 }
 
 const _: () = {

@@ -5,7 +5,7 @@
 //!
 //! Invariants
 //! 1. One thread of a process makes a request at a time, under a lock in the page; others wait for the lock. In a rank with several
-//!    threads, the last one that is still running hands the turn over ([`crate::threads`]).
+//!    threads, the last one that is still running hands the turn over (`threads.rs`).
 //! 2. A forked child is detached: it never uses the page again, except that its fork is counted.
 //! 3. Clocks never go back, and reading a clock advances it.
 
@@ -17,12 +17,11 @@ use std::sync::atomic::{
     Ordering::SeqCst,
 };
 
-use crate::VARIABLE;
 use crate::page::{
-    COMMAND_BYTES, MAGIC, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VERSION, kind, turn,
+    COMMAND_BYTES, MAGIC, NIC_PATH_BYTES, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VARIABLE, VERSION, kind,
+    turn, wake_pipe_path,
 };
-use crate::system::{Shared, real_clock_ns, sleep_on, wake, write_to_pipe};
-use crate::threads;
+use crate::system::{Shared, may_have_threads, real_clock_ns, sleep_on, wake, write_to_pipe};
 
 /// How often a rank polls for its turn before it sleeps. This takes about a microsecond, within which an idle simulator
 /// answers. Polling longer would keep the processor from the rank that has the turn.
@@ -357,8 +356,8 @@ impl RankEnd {
 
     /// Lets time pass.
     fn pause(&self, kind: u32, until_ps: u64, changes: u64) {
-        if threads::are_several() {
-            return threads::park(self, kind, until_ps, changes);
+        if may_have_threads() {
+            return self.park(kind, until_ps, changes);
         }
         let _lock = self.lock();
         self.hand_over(kind, until_ps, true);
@@ -368,9 +367,9 @@ impl RankEnd {
     pub fn wake_threads(&self) {
         // The count also reaches threads that have polled and are about to wait.
         self.page().time.changes.fetch_add(1, SeqCst);
-        if threads::are_several() {
+        if may_have_threads() {
             let _lock = self.lock();
-            threads::wake_all(self);
+            self.wake_parked();
         }
     }
 
@@ -529,13 +528,6 @@ impl Drop for RequestLock<'_> {
             wake(self.word, 1);
         }
     }
-}
-
-/// The path of the named pipe that wakes a sleeping simulator.
-pub(crate) fn wake_pipe_path(page: &CStr) -> CString {
-    let mut path = page.to_bytes().to_vec();
-    path.extend_from_slice(b".wake");
-    CString::new(path).unwrap_or_default()
 }
 
 const _: () = assert!(size_of::<AtomicU64>() == 8);

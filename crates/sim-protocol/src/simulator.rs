@@ -13,9 +13,9 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{
     COMMAND_BYTES, Costs, MAGIC, NIC_PATH_BYTES, NICS, PAYLOAD_AT, PAYLOAD_BYTES_MAX, PAYLOAD_INLINE, Page, VERSION,
-    kind, turn,
+    kind, turn, wake_pipe_path,
 };
-use crate::rank::{Published, wake_pipe_path};
+use crate::rank::Published;
 use crate::system::{Shared, errno, wake};
 
 /// A page could not be made.

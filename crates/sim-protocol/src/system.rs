@@ -149,6 +149,11 @@ pub fn one_thread() -> &'static AtomicU8 {
     unsafe { &*at }
 }
 
+/// Whether this process may have several threads.
+pub(crate) fn may_have_threads() -> bool {
+    one_thread().load(Relaxed) == 0
+}
+
 /// A real clock, in nanoseconds, even where a library replaces the clocks.
 pub fn real_clock_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };

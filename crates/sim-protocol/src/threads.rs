@@ -20,7 +20,7 @@ use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::SeqCst};
 
 use crate::page::{Parked, kind};
 use crate::rank::RankEnd;
-use crate::system::{one_thread, sleep_on_for, wake};
+use crate::system::{sleep_on_for, wake};
 
 /// How long a parked thread sleeps before it checks whether it is the last running one: at first, and at most.
 const NAP_NS: u32 = 20_000;
@@ -28,57 +28,54 @@ const NAP_NS_MAX: u32 = 2_000_000;
 /// How often in a row threads poll again because of each other's changes.
 const RECHECKS_MAX: u32 = 16;
 
-/// Whether this process may have several threads.
-pub(crate) fn are_several() -> bool {
-    one_thread().load(Relaxed) == 0
-}
-
-/// Waits until the time has come or, unless `kind` is SLEEP, until the rank has had a turn.
-pub(crate) fn park(end: &RankEnd, kind: u32, until_ps: u64, changes: u64) {
-    // SAFETY: `gettid` takes no arguments and cannot fail.
-    let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
-    let mut lock = Some(end.lock());
-    let slots = &end.page().parked;
-    let Some(slot) = slots.iter().find(|slot| slot.thread.load(Relaxed) == 0) else {
-        // There is no free slot: this thread hands the turn over without waiting for the others.
-        end.hand_over(kind, until_ps, true);
-        return;
-    };
-    slot.kind.store(kind, Relaxed);
-    slot.until_ps.store(until_ps, Relaxed);
-    slot.changes.store(changes, Relaxed);
-    slot.go.store(0, Relaxed);
-    slot.thread.store(own, Relaxed);
-    let (mut nap, mut again) = (NAP_NS, 0);
-    while slot.go.load(Acquire) == 0 {
-        // A thread that waits for the request lock sleeps in the kernel, too, but is not idle.
-        if !others_are_asleep(slots, own) || end.is_lock_contended() {
-            drop(lock.take());
-            sleep_on_for(&slot.go, 0, nap);
-            nap = (nap * 2).min(NAP_NS_MAX);
-            lock = Some(end.lock_parked());
-        } else if again < RECHECKS_MAX && release_stale(end, slots) {
-            again += 1;
-        } else {
-            again = 0;
-            let (kind, until_ps) = combined_request(slots);
-            end.hand_over(kind, until_ps, true);
-            let now = end.now_ps();
-            for slot in slots.iter().filter(|slot| waits(slot)) {
-                if slot.kind.load(Relaxed) != kind::SLEEP || slot.until_ps.load(Relaxed) <= now {
-                    release(slot);
+impl RankEnd {
+    /// Waits until the time has come or, unless `kind` is SLEEP, until the rank has had a turn.
+    pub(crate) fn park(&self, kind: u32, until_ps: u64, changes: u64) {
+        // SAFETY: `gettid` takes no arguments and cannot fail.
+        let own = unsafe { libc::syscall(libc::SYS_gettid) } as u32;
+        let mut lock = Some(self.lock());
+        let slots = &self.page().parked;
+        let Some(slot) = slots.iter().find(|slot| slot.thread.load(Relaxed) == 0) else {
+            // There is no free slot: this thread hands the turn over without waiting for the others.
+            self.hand_over(kind, until_ps, true);
+            return;
+        };
+        slot.kind.store(kind, Relaxed);
+        slot.until_ps.store(until_ps, Relaxed);
+        slot.changes.store(changes, Relaxed);
+        slot.go.store(0, Relaxed);
+        slot.thread.store(own, Relaxed);
+        let (mut nap, mut again) = (NAP_NS, 0);
+        while slot.go.load(Acquire) == 0 {
+            // A thread that waits for the request lock sleeps in the kernel, too, but is not idle.
+            if !others_are_asleep(slots, own) || self.is_lock_contended() {
+                drop(lock.take());
+                sleep_on_for(&slot.go, 0, nap);
+                nap = (nap * 2).min(NAP_NS_MAX);
+                lock = Some(self.lock_parked());
+            } else if again < RECHECKS_MAX && release_stale(self, slots) {
+                again += 1;
+            } else {
+                again = 0;
+                let (kind, until_ps) = combined_request(slots);
+                self.hand_over(kind, until_ps, true);
+                let now = self.now_ps();
+                for slot in slots.iter().filter(|slot| waits(slot)) {
+                    if slot.kind.load(Relaxed) != kind::SLEEP || slot.until_ps.load(Relaxed) <= now {
+                        release(slot);
+                    }
                 }
             }
         }
+        slot.thread.store(0, Relaxed);
+        drop(lock);
     }
-    slot.thread.store(0, Relaxed);
-    drop(lock);
-}
 
-/// Lets every thread that waits for its NICs poll again. Under the request lock.
-pub(crate) fn wake_all(end: &RankEnd) {
-    let slots = end.page().parked.iter();
-    slots.filter(|slot| waits(slot) && slot.kind.load(Relaxed) != kind::SLEEP).for_each(release);
+    /// Lets every thread that waits for its NICs poll again. Under the request lock.
+    pub(crate) fn wake_parked(&self) {
+        let slots = self.page().parked.iter();
+        slots.filter(|slot| waits(slot) && slot.kind.load(Relaxed) != kind::SLEEP).for_each(release);
+    }
 }
 
 fn waits(slot: &Parked) -> bool {
