@@ -28,7 +28,7 @@
 
 use core::fmt;
 
-pub use crate::Corrupt;
+use crate::errors::Corrupt;
 
 /// Words before the tree.
 const HEADER_WORDS: usize = 4;

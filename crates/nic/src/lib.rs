@@ -36,8 +36,11 @@ mod atomics {
 
 pub mod buddy;
 pub mod bus;
+mod errors;
 pub mod handle;
 pub mod layout;
+pub mod limits;
+mod nic;
 pub mod packet;
 pub mod portals;
 pub mod registers;
@@ -46,21 +49,10 @@ pub mod signals;
 pub mod tables;
 
 pub use bus::{Bus, Fault, Metered, NoMemory, Step};
-pub use layout::{Layout, Limits};
+pub use errors::{Corrupt, Full};
+pub use layout::Layout;
+pub use limits::Limits;
+pub use nic::Nic;
 pub use registers::Register;
 pub use signals::Signals;
 pub use tables::Tables;
-
-/// A NIC, as whoever holds its lock sees it.
-pub struct Nic<'a> {
-    pub tables: Tables<'a>,
-    pub signals: Signals<'a>,
-}
-
-/// A table holds what no transition writes: a hostile or broken process had its hands in it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Corrupt;
-
-/// A table, or the heap, has no room. The state is as it was.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Full;

@@ -13,7 +13,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use crate::handle::Encoding;
-use crate::layout::Limits;
+use crate::limits::Limits;
 use crate::registers::{Register, Registers};
 
 /// Words of an event in the heap: one block.

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use selvedge_job::{Claim, JobDirectory};
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::layout::{Limits as NicLimits, SHORT_LIST_MAX};
+use selvedge_nic::limits::{Limits as NicLimits, SHORT_LIST_MAX};
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_shm::interface::{ArenaRange, Watch};
 use selvedge_shm::{Config, Interface, Path};

@@ -19,9 +19,11 @@ use super::matching::{FoundHeader, Taker, accepts};
 use super::{fail, list, options};
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
+use crate::bus::Bus;
+use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
+use crate::nic::Nic;
 use crate::tables::{CLASS_SHORT, Entry, entry, header, slot};
-use crate::{Bus, Full, Nic};
 
 /// A program's description of an entry. Addresses are the program's own; the I/O vector is already in the heap.
 #[derive(Clone, Copy, Debug)]

@@ -17,8 +17,8 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::Nic;
 use crate::handle::NONE;
+use crate::nic::Nic;
 use crate::signals::{Counter, LANES, NEAR_LANES, Signals};
 use crate::tables::{CounterBook, slot};
 

@@ -29,11 +29,12 @@ use super::matching::Key;
 use super::operation::{Datatype, Operation, apply, apply_swap};
 use super::scatter::Region;
 use super::{fail, list, options};
+use crate::bus::{Bus, Fault, Step};
 use crate::handle::NONE;
+use crate::nic::Nic;
 use crate::packet::Packet;
 use crate::registers::Register;
 use crate::tables::{Entry, Header, Intent, PortalEntry, Request, entry, header, kind, portal, slot};
-use crate::{Bus, Fault, Nic, Step};
 
 impl From<&Packet> for Request {
     fn from(packet: &Packet) -> Request {

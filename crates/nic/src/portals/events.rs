@@ -24,7 +24,7 @@ use core::sync::atomic::{AtomicU64, fence};
 
 use super::express::Put;
 use super::fail;
-use crate::Nic;
+use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{EVENT_WORDS, EventQueue, Signals};
 use crate::tables::{QueueBook, slot};

@@ -13,11 +13,12 @@ use super::deliver::Delivery;
 use super::events::{Event, event_kind};
 use super::matching::{Found, Key, accepts};
 use super::{fail, list, options};
+use crate::bus::{Bus, Step};
 use crate::handle::NONE;
+use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::EVENT_WORDS;
 use crate::tables::{Entry, Intent, PortalEntry, Request, kind, portal};
-use crate::{Bus, Nic, Step};
 
 /// The fields of a request that a plain put has.
 #[derive(Clone, Copy, Debug)]

@@ -60,8 +60,8 @@ use super::express::{Manner, Put};
 use super::resources::{CounterError, PortalError};
 use super::triggered::ArmError;
 use super::{list, options};
-use crate::Nic;
 use crate::handle::NONE;
+use crate::nic::Nic;
 use crate::signals::{GRANTS, Grant};
 use crate::tables::{entry, kind, slot};
 

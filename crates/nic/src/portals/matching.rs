@@ -26,14 +26,15 @@
 //! Cost of a search: the short list as far as the match, at most [`Limits::short_list`](crate::Limits::short_list)
 //! records; then one bucket and one entry per class in use.
 
+use crate::bus::{Bus, Step};
 use crate::handle::NONE;
+use crate::nic::Nic;
 use crate::portals::append::EntrySpec;
 use crate::portals::options;
 use crate::registers::Register;
 use crate::tables::{
     Bucket, CLASS_OTHER, CLASS_SHORT, CLASSES, Class, Entry, Header, PortalEntry, Request, entry, header, slot,
 };
-use crate::{Bus, Nic, Step};
 
 /// The fields of a request that matching compares.
 #[derive(Clone, Copy, Debug)]

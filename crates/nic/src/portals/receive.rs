@@ -22,10 +22,12 @@ use super::express::{Put, move_payload};
 use super::grants::Revoking;
 use super::matching::Key;
 use super::{list, options};
+use crate::bus::Bus;
+use crate::errors::Full;
 use crate::handle::Encoding;
+use crate::nic::Nic;
 use crate::registers::Register;
 use crate::tables::{Entry, Header, PortalEntry, Tables, entry, header, portal, slot};
-use crate::{Bus, Full, Nic};
 
 /// The result of posting a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -17,10 +17,11 @@ use super::events::{self, Event, event_kind};
 use super::scatter::Region;
 use super::{Delivery, counters, fail, list, options};
 use crate::buddy::Buddy;
+use crate::bus::Bus;
 use crate::handle::NONE;
+use crate::nic::Nic;
 use crate::registers::Register;
 use crate::tables::{Bucket, Class, entry, header, slot, triggered};
-use crate::{Bus, Nic};
 
 impl Nic<'_> {
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still

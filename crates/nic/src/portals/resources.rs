@@ -11,12 +11,14 @@ use core::sync::atomic::{AtomicU32, fence};
 use super::grants::Revoking;
 use super::{counters, events, options};
 use crate::buddy::Buddy;
+use crate::errors::{Corrupt, Full};
 use crate::handle::NONE;
 use crate::layout::BLOCK_BYTES;
+use crate::limits::Limits;
+use crate::nic::Nic;
 use crate::portals::scatter::BLOCK_WORDS;
 use crate::signals::{Descriptor, Signals};
 use crate::tables::{Bucket, CounterBook, PortalEntry, QueueBook, portal, slot};
-use crate::{Corrupt, Full, Limits, Nic};
 
 /// Status of descriptors.
 pub const DESCRIPTOR_LIVE: u32 = 1;

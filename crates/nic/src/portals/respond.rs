@@ -11,9 +11,10 @@
 
 use super::events::{Event, event_kind};
 use super::{Delivery, ack, fail, options};
+use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
+use crate::nic::Nic;
 use crate::tables::{Command, Pending, Side, kind, pending, slot};
-use crate::{Full, Nic};
 
 impl Command {
     /// Whether the initiator must record the end of this operation at all.

@@ -22,11 +22,13 @@ use super::events::{Event, event_kind};
 use super::grants::Revoking;
 use super::scatter::Region;
 use super::{fail, list};
+use crate::bus::{Bus, Fault};
+use crate::errors::Full;
 use crate::handle::NONE;
+use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{Counter, LANES};
 use crate::tables::{Command, Entry, Header, Triggered, entry, kind, slot, triggered};
-use crate::{Bus, Fault, Full, Nic};
 
 /// A data-moving operation that is due.
 #[derive(Clone, Copy, Debug)]

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The type [`Nic`]. The files of transitions add methods to it. This file imports none of them.
+
+use crate::signals::Signals;
+use crate::tables::Tables;
+
+/// A NIC, as the holder of its lock sees it.
+pub struct Nic<'a> {
+    pub tables: Tables<'a>,
+    pub signals: Signals<'a>,
+}
