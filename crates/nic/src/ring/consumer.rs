@@ -3,7 +3,8 @@
 //!
 //! Anybody may poll. Only the holder of the lock dequeues, and only for it a poll is final.
 
-use super::{Envelope, Hints, INLINE_BYTES, Ring, Slot, length_of, portal_of, rounded};
+use super::hints::Hints;
+use super::layout::{Envelope, INLINE_BYTES, Ring, Slot, length_of, portal_of, rounded};
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
 /// How many slots ahead of the one that is read the next are asked for.

@@ -4,7 +4,8 @@
 //! To enqueue: find room, copy the payload to the offset that is given, publish. All of it is local but the payload, the slot,
 //! and a load of the cursors when the room that is known is used up.
 
-use super::{Envelope, FIRST_LINE_BYTES, Hints, INLINE_BYTES, LINE_BYTES, LINE_WORDS, Ring, Slot, rounded};
+use super::hints::Hints;
+use super::layout::{Envelope, FIRST_LINE_BYTES, INLINE_BYTES, LINE_BYTES, LINE_WORDS, Ring, Slot, rounded};
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
 /// Slots that a burst takes for writing at once, a power of two.

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a ring lies in memory: cursors, slots, payload area, and the positions in them.
+
+use core::mem::offset_of;
+
+use crate::atomics::{AtomicU64, Ordering::Relaxed};
+
+/// Version of the layout.
+pub const VERSION: u32 = 5;
+/// Bytes of a message that a slot holds itself.
+pub const INLINE_BYTES: usize = 104;
+/// Those of them that lie in the slot's first cache line.
+pub const FIRST_LINE_BYTES: usize = INLINE_BYTES - LINE_BYTES;
+
+pub(super) const LINE_BYTES: usize = 64;
+pub(super) const LINE_WORDS: usize = LINE_BYTES / 8;
+
+/// What a message carries beside its payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Envelope {
+    pub portal: u8,
+    /// The sender's, carried unchanged.
+    pub flags: u8,
+    pub match_bits: u64,
+    pub header_data: u64,
+}
+
+/// One message, or its header.
+#[repr(C, align(128))]
+pub struct Slot {
+    /// Number of the message + 1 (32 bits), portal table index (8), flags (8), length (16).
+    pub(super) header: AtomicU64,
+    pub(super) match_bits: AtomicU64,
+    pub(super) header_data: AtomicU64,
+    /// The payload, or its position in the payload area.
+    pub(super) words: [AtomicU64; INLINE_BYTES / 8],
+}
+
+impl Slot {
+    fn new() -> Slot {
+        Slot {
+            header: AtomicU64::new(0),
+            match_bits: AtomicU64::new(0),
+            header_data: AtomicU64::new(0),
+            words: core::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+}
+
+/// How far the consumer is: messages dequeued, and bytes of the payload area that are free again.
+#[repr(C, align(128))]
+pub struct Cursors {
+    pub(super) taken: AtomicU64,
+    pub(super) payload_taken: AtomicU64,
+}
+
+/// A ring with `SLOTS` slots and `WORDS` words of payload area, both powers of two.
+#[repr(C, align(128))]
+pub struct Ring<const SLOTS: usize, const WORDS: usize> {
+    // First: a slot's address is then one addition to the ring's.
+    slots: [Slot; SLOTS],
+    pub(super) cursors: Cursors,
+    pub(super) payload: [AtomicU64; WORDS],
+}
+
+impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
+    /// Messages that a ring holds.
+    pub const SLOTS: u64 = {
+        assert!(SLOTS.is_power_of_two() && SLOTS < 1 << 31);
+        SLOTS as u64
+    };
+    /// Bytes of its payload area.
+    pub const PAYLOAD_BYTES: u64 = {
+        assert!(WORDS.is_power_of_two() && WORDS >= LINE_WORDS);
+        WORDS as u64 * 8
+    };
+    /// The longest message: several fit, so that copying in and copying out overlap.
+    pub const MESSAGE_BYTES_MAX: usize = Self::PAYLOAD_BYTES as usize / 4;
+
+    /// An empty ring. A home's rings are memory that reads as zero, which is the same.
+    pub fn new() -> Self {
+        Ring {
+            slots: core::array::from_fn(|_| Slot::new()),
+            cursors: Cursors { taken: AtomicU64::new(0), payload_taken: AtomicU64::new(0) },
+            payload: core::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// Messages dequeued so far, as the shared memory has it.
+    #[inline(always)]
+    pub fn taken(&self) -> u64 {
+        self.cursors.taken.load(Relaxed)
+    }
+
+    /// Puts the cursors of an empty ring elsewhere, as if so many messages and bytes had passed. For tests.
+    pub fn set_cursors(&self, taken: u64, payload_taken: u64) {
+        self.cursors.payload_taken.store(payload_taken, Relaxed);
+        self.cursors.taken.store(taken, Relaxed);
+    }
+
+    /// Every word, for a test that plays a hostile peer: both cursors, the slots, the payload area.
+    pub fn words(&self) -> impl Iterator<Item = &AtomicU64> {
+        let slots = self
+            .slots
+            .iter()
+            .flat_map(|slot| [&slot.header, &slot.match_bits, &slot.header_data].into_iter().chain(&slot.words));
+        [&self.cursors.taken, &self.cursors.payload_taken].into_iter().chain(slots).chain(&self.payload)
+    }
+
+    /// The slot of a message.
+    #[inline(always)]
+    pub(super) fn slot(&self, number: u64) -> &Slot {
+        // The mask of a power of two: the compiler sees that the index is in range.
+        &self.slots[number as usize & (SLOTS - 1)]
+    }
+
+    /// The word of the payload area that a position lies in.
+    #[inline(always)]
+    pub(super) fn payload_word(&self, position: u64) -> &AtomicU64 {
+        &self.payload[(position as usize / 8) & (WORDS - 1)]
+    }
+
+    /// Where in the ring a slot holds payload.
+    #[inline(always)]
+    pub(super) fn inline_offset(number: u64) -> usize {
+        offset_of!(Self, slots) + (number as usize & (SLOTS - 1)) * size_of::<Slot>() + offset_of!(Slot, words)
+    }
+
+    /// Where in the ring a position of the payload area lies.
+    #[inline(always)]
+    pub(super) fn payload_offset(position: u64) -> usize {
+        offset_of!(Self, payload) + (position & (Self::PAYLOAD_BYTES - 1)) as usize
+    }
+
+    /// Where the payload of this length begins, from a position on: it does not go over the area's end.
+    #[inline(always)]
+    pub(super) fn place(position: u64, length: usize) -> u64 {
+        let left = Self::PAYLOAD_BYTES - (position & (Self::PAYLOAD_BYTES - 1));
+        if rounded(length) > left { position.wrapping_add(left) } else { position }
+    }
+}
+
+impl<const SLOTS: usize, const WORDS: usize> Default for Ring<SLOTS, WORDS> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Payload fills whole cache lines.
+#[inline(always)]
+pub(super) fn rounded(length: usize) -> u64 {
+    (length as u64).next_multiple_of(LINE_BYTES as u64)
+}
+
+/// The portal table index of a header word.
+#[inline(always)]
+pub(super) fn portal_of(header: u64) -> u8 {
+    (header >> 32) as u8
+}
+
+/// The length of a header word.
+#[inline(always)]
+pub(super) fn length_of(header: u64) -> usize {
+    (header >> 48) as usize
+}
+
+// A model checker's atomics are larger.
+#[cfg(not(loom))]
+const _: () = {
+    type Smallest = Ring<2, 8>;
+    assert!(size_of::<Slot>() == 128 && offset_of!(Slot, words) == 128 - INLINE_BYTES);
+    assert!(size_of::<Cursors>() == 128);
+    assert!(offset_of!(Smallest, slots) == 0 && offset_of!(Smallest, cursors) == 2 * 128);
+    assert!(offset_of!(Smallest, payload) == 3 * 128);
+    assert!(size_of::<Smallest>() == 4 * 128);
+};
