@@ -14,7 +14,7 @@
 //! * Transitions never block, never allocate, never panic on what a packet, a command or a table holds, and every
 //!   loop over a table is bounded by its capacity. A table that cannot have been written by this code is reported
 //!   as [`Corrupt`]; a full one as [`Full`], with the state unchanged.
-//! * A transition that needs a grant revoked gives [`Revoking`](portals::grants::Revoking), with the state unchanged but for the
+//! * A transition that needs a grant revoked gives [`Revoking`](portals::errors::Revoking), with the state unchanged but for the
 //!   grants. Its home waits for their holders without the lock, and calls it again. A home that has no grants
 //!   ([`Signals::grants`] is empty) never gets this.
 //! * What a transition leaves to its home: waking sleepers, sending response packets, and executing the triggered

@@ -31,6 +31,8 @@
 //!
 //! Decoding any 128 bytes gives a packet whose fields are in range, or an error. It never panics.
 
+use crate::tables::Request;
+
 /// Version of the format.
 pub const VERSION: u16 = 2;
 /// Bytes of the header.
@@ -173,6 +175,27 @@ impl Packet {
             payload_bytes: word(104),
             sender: half(120),
         })
+    }
+}
+
+/// The request that a packet carries.
+impl From<&Packet> for Request {
+    fn from(packet: &Packet) -> Request {
+        Request {
+            kind: packet.kind,
+            ack: packet.ack,
+            reserved: 0,
+            operation: packet.operation,
+            datatype: packet.datatype,
+            portal: packet.portal,
+            uid: packet.uid,
+            initiator: packet.initiator,
+            match_bits: packet.match_bits,
+            remote_offset: packet.remote_offset,
+            header_data: packet.header_data,
+            length: packet.length,
+            operand: packet.operand,
+        }
     }
 }
 

@@ -359,6 +359,14 @@ pub struct Pending {
     pub reserved: u64,
 }
 
+/// Status of counters.
+pub mod counter {
+    pub const LIVE: u32 = 1;
+}
+
+/// Flag in a lane's owner word: the lane belongs to a grant. The other bits are the grant's slot.
+pub const GRANTED: u32 = 1 << 31;
+
 /// A counter's record for the holders of the lock.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
@@ -378,6 +386,11 @@ pub struct CounterBook {
     /// The owner of each lane: a number that the home gives its processes, 0 for no owner, or a grant
     /// ([`crate::portals::grants`]).
     pub lane_owners: [u32; LANES],
+}
+
+/// Status of event queues.
+pub mod queue {
+    pub const LIVE: u32 = 1;
 }
 
 /// An event queue's record for the holders of the lock.

@@ -8,8 +8,8 @@ use common::sane::assert_sane;
 use common::{Home, TestBus};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::events::{Taken, event_kind};
-use selvedge_nic::portals::{EntrySpec, Posted, Put, list, options};
+use selvedge_nic::portals::event_queue::Taken;
+use selvedge_nic::portals::{EntrySpec, Posted, Put, event_kind, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::{Limits, portals};
 

@@ -17,8 +17,8 @@ use common::{Died, Home, TINY, TestBus, sane};
 use proptest::prelude::*;
 use selvedge_nic::Nic;
 use selvedge_nic::buddy::Buddy;
-use selvedge_nic::portals::events::{Taken, event_kind};
-use selvedge_nic::portals::{Event, fail, options};
+use selvedge_nic::portals::event_queue::Taken;
+use selvedge_nic::portals::{Event, event_kind, fail, options};
 use selvedge_nic::tables::{Class, Request, kind, slot};
 
 /// Words that follow from nothing.

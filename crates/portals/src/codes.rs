@@ -4,9 +4,7 @@
 //! Invariant: each error of the NIC and of the live home has exactly one code; the test below lists all of them.
 
 use selvedge_transport::nic::Full;
-use selvedge_transport::nic::portals::append::{AppendError, UnlinkError};
-use selvedge_transport::nic::portals::resources::{CounterError, PortalError};
-use selvedge_transport::nic::portals::triggered::ArmError;
+use selvedge_transport::nic::portals::errors::{AppendError, ArmError, CounterError, PortalError, UnlinkError};
 use selvedge_transport::{StartError, WaitEnd};
 
 /// The codes of `portals4.h`.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_transport::WaitEnd;
 use selvedge_transport::nic::handle::NONE;
-use selvedge_transport::nic::portals::events::Taken;
+use selvedge_transport::nic::portals::event_queue::Taken;
 use selvedge_transport::nic::portals::resources::DescriptorView;
 use selvedge_transport::nic::portals::{self, options};
 use selvedge_transport::nic::signals::Counter;

@@ -25,8 +25,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::Put;
-use selvedge_nic::portals::events::Stamp;
-use selvedge_nic::portals::grants::{Failure, GiveError, Terms};
+use selvedge_nic::portals::errors::{Failure, GiveError};
+use selvedge_nic::portals::event::Stamp;
+use selvedge_nic::portals::grants::Terms;
 
 use self::held::{HeldGrant, Kept, ThreadOwned};
 use crate::endpoint::{Access, Endpoint, Place};

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 
-use selvedge_nic::portals::grants::{Failure, Revoking};
+use selvedge_nic::portals::errors::{Failure, Revoking};
 use selvedge_nic::{Nic, NoMemory};
 
 use crate::grants::wait_for_holders;

@@ -18,7 +18,7 @@ fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
     builder.check(run);
 }
 
-// ---- event queues: selvedge_nic::portals::events ----
+// ---- event queues: selvedge_nic::portals::event_queue ----
 
 const CAPACITY: u64 = 2;
 

@@ -7,8 +7,8 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
-use selvedge_nic::portals::events::{Taken, event_kind};
-use selvedge_nic::portals::{Event, Put, Receive, fail, list};
+use selvedge_nic::portals::event_queue::Taken;
+use selvedge_nic::portals::{Event, Put, Receive, event_kind, fail, list};
 use selvedge_nic::{Bus, Register};
 use selvedge_shm::Interface;
 use selvedge_shm::direct::{ring_has_data, ring_request, ring_source};

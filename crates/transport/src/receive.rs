@@ -17,7 +17,7 @@ use std::ffi::{c_int, c_void};
 use libc::iovec;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::append::AppendError;
+use selvedge_nic::portals::errors::AppendError;
 use selvedge_nic::portals::{EntrySpec, Posted as Linked, ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_shm::direct::Told;

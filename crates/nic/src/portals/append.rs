@@ -12,64 +12,16 @@
 //! 4. An overflow entry that was unlinked automatically drains: when the last header that refers to it goes,
 //!    AUTO_FREE follows and its slot is free. One with headers cannot be unlinked by hand (`InUse`).
 
-use super::deliver::overflow_kind;
-use super::events::{Event, event_kind};
-use super::grants::Revoking;
-use super::matching::{FoundHeader, Taker, accepts};
-use super::{fail, list, options};
-use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
-
+use super::constants::{event_kind, fail, list, options};
+use super::entry::{EntrySpec, fill, search_entry};
+use super::errors::{AppendError, UnlinkError};
+use super::event::{Event, entry_event, overflow_kind};
+use super::search::{FoundHeader, Taker, accepts};
 use crate::bus::Bus;
 use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
 use crate::nic::Nic;
-use crate::tables::{CLASS_SHORT, Entry, entry, header, slot};
-
-/// A program's description of an entry. Addresses are the program's own; the I/O vector is already in the heap.
-#[derive(Clone, Copy, Debug)]
-pub struct EntrySpec {
-    pub options: u32,
-    pub start: u64,
-    /// Bytes in total.
-    pub length: u64,
-    pub iov: u32,
-    pub iov_count: u32,
-    pub match_bits: u64,
-    pub ignore_bits: u64,
-    pub source: u64,
-    pub source_ignore: u64,
-    pub min_free: u64,
-    pub user_ptr: u64,
-    pub counter: u32,
-    pub uid: u32,
-}
-
-/// Why an entry could not be appended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AppendError {
-    /// No such portal table entry.
-    Portal,
-    /// The table of entries is full.
-    Full,
-    /// The list has as many entries as the limit allows.
-    TooLong,
-    /// The program declared that the priority list of this portal table entry has no such entries
-    /// (`PTL_PT_ONLY_USE_ONCE`, `PTL_PT_ONLY_TRUNCATE`).
-    Promised,
-    /// Grants must be revoked first.
-    Revoking(Revoking),
-}
-
-/// Why an entry could not be unlinked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum UnlinkError {
-    /// There is no such entry, or it is gone.
-    Invalid,
-    /// Unexpected headers refer to it, or a triggered append has not fired.
-    InUse,
-    /// Grants must be revoked first.
-    Revoking(Revoking),
-}
+use crate::tables::{Entry, entry, header, slot};
 
 impl Nic<'_> {
     /// Appends an entry to a list (`list::PRIORITY` or `list::OVERFLOW`). Returns its reference.
@@ -379,67 +331,5 @@ impl Nic<'_> {
     pub(crate) fn next_sequence(&mut self) -> u64 {
         self.tables.control.sequence = self.tables.control.sequence.wrapping_add(1);
         self.tables.control.sequence
-    }
-}
-
-/// Fills a free record. The slot's status is stored last, so the record stays free until it is complete.
-#[inline(always)]
-pub(super) fn fill(record: &mut Entry, portal: u32, spec: &EntrySpec) {
-    *record = Entry {
-        slot: record.slot,
-        options: spec.options,
-        match_bits: spec.match_bits,
-        ignore_bits: spec.ignore_bits,
-        source: spec.source,
-        source_ignore: spec.source_ignore,
-        start: spec.start,
-        length: spec.length,
-        user_ptr: spec.user_ptr,
-        sequence: 0,
-        next: NONE,
-        prev: NONE,
-        min_free: spec.min_free,
-        local_offset: 0,
-        counter: spec.counter,
-        uid: spec.uid,
-        iov: spec.iov,
-        iov_count: spec.iov_count,
-        headers: 0,
-        portal: portal as u16,
-        class: CLASS_SHORT,
-        reserved: 0,
-    };
-    compiler_fence(SeqCst);
-}
-
-/// An entry that exists only for a search.
-pub(crate) fn search_entry(portal: u32, spec: &EntrySpec) -> Entry {
-    Entry {
-        options: spec.options,
-        match_bits: spec.match_bits,
-        ignore_bits: spec.ignore_bits,
-        source: spec.source,
-        source_ignore: spec.source_ignore,
-        start: spec.start,
-        length: spec.length,
-        min_free: spec.min_free,
-        user_ptr: spec.user_ptr,
-        counter: spec.counter,
-        uid: spec.uid,
-        iov: NONE,
-        portal: portal as u16,
-        ..Entry::default()
-    }
-}
-
-/// An event about an entry itself: LINK, AUTO_UNLINK, AUTO_FREE, SEARCH.
-pub(crate) fn entry_event(record: &Entry, kind: u8, which: u8) -> Event {
-    Event {
-        start: record.start,
-        user_ptr: record.user_ptr,
-        portal: u32::from(record.portal),
-        kind,
-        list: which,
-        ..Event::default()
     }
 }

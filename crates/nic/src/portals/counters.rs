@@ -20,13 +20,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::signals::{Counter, LANES, NEAR_LANES, Signals};
-use crate::tables::{CounterBook, slot};
-
-/// Status of counters.
-pub const LIVE: u32 = 1;
-
-/// Flag in a lane's owner word: the lane belongs to a grant. The other bits are the grant's slot.
-pub(super) const GRANTED: u32 = 1 << 31;
+use crate::tables::{CounterBook, GRANTED, counter, slot};
 
 /// How a sender counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +46,7 @@ impl<'a> Signals<'a> {
     #[inline(always)]
     pub fn counter_record(&self, reference: u32) -> Option<(&'a Counter, u32)> {
         let (index, generation) = self.encodings.counters.decode(reference);
-        Some((self.counters.get(index as usize)?, slot::word(generation, LIVE)))
+        Some((self.counters.get(index as usize)?, slot::word(generation, counter::LIVE)))
     }
 }
 
@@ -150,7 +144,7 @@ impl Nic<'_> {
     pub(crate) fn counter_book(&mut self, reference: u32) -> Option<(usize, &mut CounterBook)> {
         let (index, generation) = self.signals.encodings.counters.decode(reference);
         let book = self.tables.counters.get_mut(index as usize)?;
-        (book.slot == slot::word(generation, LIVE)).then_some((index as usize, book))
+        (book.slot == slot::word(generation, counter::LIVE)).then_some((index as usize, book))
     }
 
     /// Adds to a counter. Does nothing if there is no such counter.

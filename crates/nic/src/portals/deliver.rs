@@ -22,72 +22,18 @@
 
 use core::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
-use super::append::entry_event;
-use super::events::{Event, event_kind};
-use super::express::Put;
-use super::matching::Key;
+use super::constants::{event_kind, fail, list, options};
+use super::delivery::{Delivery, Verdict};
+use super::event::{Event, comm_kind, entry_event};
 use super::operation::{Datatype, Operation, apply, apply_swap};
+use super::put::Put;
 use super::scatter::Region;
-use super::{fail, list, options};
+use super::search::Key;
 use crate::bus::{Bus, Fault, Step};
 use crate::handle::NONE;
 use crate::nic::Nic;
-use crate::packet::Packet;
 use crate::registers::Register;
 use crate::tables::{Entry, Header, Intent, PortalEntry, Request, entry, header, kind, portal, slot};
-
-impl From<&Packet> for Request {
-    fn from(packet: &Packet) -> Request {
-        Request {
-            kind: packet.kind,
-            ack: packet.ack,
-            reserved: 0,
-            operation: packet.operation,
-            datatype: packet.datatype,
-            portal: packet.portal,
-            uid: packet.uid,
-            initiator: packet.initiator,
-            match_bits: packet.match_bits,
-            remote_offset: packet.remote_offset,
-            header_data: packet.header_data,
-            length: packet.length,
-            operand: packet.operand,
-        }
-    }
-}
-
-/// The result of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delivery {
-    /// `PTL_NI_*`.
-    pub fail: u8,
-    /// Bytes moved.
-    pub mlength: u64,
-    /// The offset into the entry's memory that was used. If a put was refused for its epoch: the portal table entry's
-    /// epoch.
-    pub remote_offset: u64,
-    /// The entry sends no acknowledgement.
-    pub silent: bool,
-    /// The list that matched.
-    pub list: u8,
-}
-
-impl Delivery {
-    /// The result of a request that failed before it moved any bytes.
-    pub const fn failed(fail: u8) -> Delivery {
-        Delivery { fail, mlength: 0, remote_offset: 0, silent: false, list: list::PRIORITY }
-    }
-}
-
-/// Whether the request was handled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    Done(Delivery),
-    /// This process cannot access the entry's memory; the owner must handle the request. Nothing has changed.
-    Unreachable,
-    /// The initiator's memory is not mapped, or its process is gone. The target's tables are unchanged.
-    Initiator(Fault),
-}
 
 /// Bytes of an atomic that are computed per step; a multiple of every datatype's size.
 const CHUNK_BYTES: usize = 256;
@@ -498,19 +444,4 @@ impl Plan {
         let events = u64::from(comm) + u64::from(unlink_event) + u64::from(free_event);
         Plan { list: which, offset, mlength, unlinks, keeps_header, events }
     }
-}
-
-/// The kind of the target's event for a request.
-pub(crate) fn comm_kind(request: u8) -> u8 {
-    match request {
-        kind::PUT => event_kind::PUT,
-        kind::GET => event_kind::GET,
-        kind::ATOMIC => event_kind::ATOMIC,
-        _ => event_kind::FETCH_ATOMIC,
-    }
-}
-
-/// The kind of the event that an appended entry gets for an unexpected header.
-pub(crate) fn overflow_kind(request: u8) -> u8 {
-    comm_kind(request) + 1
 }

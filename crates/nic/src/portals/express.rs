@@ -9,126 +9,19 @@
 //! not arrived. If the entry is used up, the NIC records its intent once the bytes are moved. Then either the entry is
 //! freed and its event or count is posted, or neither happens.
 
-use super::deliver::Delivery;
-use super::events::{Event, event_kind};
-use super::matching::{Found, Key, accepts};
-use super::{fail, list, options};
+use super::constants::{fail, list, options};
+use super::delivery::Delivery;
+use super::put::{Manner, Moved, Put, move_payload};
+use super::search::{Found, accepts};
 use crate::bus::{Bus, Step};
-use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::EVENT_WORDS;
-use crate::tables::{Entry, Intent, PortalEntry, Request, kind, portal};
-
-/// The fields of a request that a plain put has.
-#[derive(Clone, Copy, Debug)]
-pub struct Put {
-    pub portal: u32,
-    pub uid: u32,
-    pub initiator: u64,
-    pub match_bits: u64,
-    pub remote_offset: u64,
-    pub header_data: u64,
-    pub length: u64,
-}
-
-impl Put {
-    /// The target's event for this put: how many bytes were moved, and to which address.
-    #[inline(always)]
-    pub(super) fn event(&self, start: u64, user_ptr: u64, mlength: u64) -> Event {
-        Event {
-            start,
-            user_ptr,
-            header_data: self.header_data,
-            match_bits: self.match_bits,
-            rlength: self.length,
-            mlength,
-            remote_offset: self.remote_offset,
-            initiator: self.initiator,
-            uid: self.uid,
-            portal: self.portal,
-            kind: event_kind::PUT,
-            list: list::PRIORITY,
-            fail: fail::OK,
-            operation: 0,
-            datatype: 0,
-        }
-    }
-
-    /// The intent to record if this put matches entry `index` of the priority list. [`Nic::declare`] adds the values
-    /// from before the put.
-    #[inline(always)]
-    pub(super) fn intent(&self, index: u32, mlength: u64) -> Intent {
-        Intent {
-            list: list::PRIORITY,
-            fail: fail::OK,
-            entry: index,
-            initiator: self.initiator,
-            match_bits: self.match_bits,
-            header_data: self.header_data,
-            rlength: self.length,
-            mlength,
-            offset: self.remote_offset,
-            remote_offset: self.remote_offset,
-            uid: self.uid,
-            kind: kind::PUT,
-            ..Intent::default()
-        }
-    }
-}
-
-impl From<&Request> for Put {
-    #[inline(always)]
-    fn from(request: &Request) -> Put {
-        Put {
-            portal: request.portal,
-            uid: request.uid,
-            initiator: request.initiator,
-            match_bits: request.match_bits,
-            remote_offset: request.remote_offset,
-            header_data: request.header_data,
-            length: request.length,
-        }
-    }
-}
-
-impl From<&Put> for Key {
-    #[inline(always)]
-    fn from(put: &Put) -> Key {
-        Key { match_bits: put.match_bits, source: put.initiator, length: put.length, remote_offset: put.remote_offset }
-    }
-}
-
-/// How a put of this user is handled at an entry.
-pub(super) struct Manner {
-    /// The put can take the fast path.
-    pub plain: bool,
-    /// The put uses the entry up.
-    pub once: bool,
-    pub posts: bool,
-    pub counts: bool,
-}
-
-impl Manner {
-    #[inline(always)]
-    pub(super) fn of(record: &Entry, queue: u32, uid: u32) -> Manner {
-        let flags = record.options;
-        let once = flags & options::USE_ONCE != 0;
-        let quiet_unlink = !once || queue == NONE || flags & options::EVENT_UNLINK_DISABLE != 0;
-        let simple = flags & (options::OP_PUT | CHANGING) == options::OP_PUT;
-        let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
-        let counts = flags & options::EVENT_CT_COMM != 0;
-        let allowed = record.uid == u32::MAX || record.uid == uid;
-        Manner { plain: simple && quiet_unlink && allowed && !(posts && counts), once, posts, counts }
-    }
-}
+use crate::tables::{PortalEntry, portal};
 
 /// How many messages ahead to prefetch cache lines for a stream of messages. A line may take as long to arrive as two
 /// messages take.
 const AHEAD: u32 = 3;
-
-/// Options that the fast path does not support: the message moves the entry's offset, or needs more than one address.
-const CHANGING: u32 = options::MANAGE_LOCAL | options::IOVEC;
 
 impl Nic<'_> {
     /// Carries out a put that wants no answer, if the fast path can. False: nothing has changed; the caller delivers it
@@ -214,23 +107,4 @@ impl Nic<'_> {
         self.unchain_found(found, usize::from(list::PRIORITY));
         self.free_entry(found.entry);
     }
-}
-
-/// Where the payload of a plain put was moved to, and how many bytes.
-pub(super) struct Moved {
-    pub start: u64,
-    pub mlength: u64,
-}
-
-/// Moves the payload of a put to the memory of the matched entry. None: the memory is not mapped, and nothing has
-/// changed.
-#[inline(always)]
-pub(super) fn move_payload<B: Bus>(bus: &mut B, record: &Entry, put: &Put) -> Option<Moved> {
-    let mlength = put.length.min(record.length.saturating_sub(put.remote_offset));
-    let start = record.start.wrapping_add(put.remote_offset);
-    if !bus.put_at_hand(0, start, mlength) {
-        return None;
-    }
-    bus.charge(Step::Transfer(mlength));
-    Some(Moved { start, mlength })
 }

@@ -53,17 +53,14 @@
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
-use super::append::{AppendError, UnlinkError};
-use super::counters::GRANTED;
-use super::events::Stamp;
-use super::express::{Manner, Put};
-use super::resources::{CounterError, PortalError};
-use super::triggered::ArmError;
-use super::{list, options};
+use super::constants::{list, options};
+use super::errors::{GiveError, Revoking};
+use super::event::Stamp;
+use super::put::{Manner, Put};
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::signals::{GRANTS, Grant};
-use crate::tables::{entry, kind, slot};
+use crate::tables::{GRANTED, entry, kind, slot};
 
 /// What a sender needs to put or to count by a grant.
 #[derive(Clone, Copy, Debug)]
@@ -94,64 +91,6 @@ pub struct Terms {
     pub silent: bool,
 }
 
-/// A transition needs these grants revoked first. Their words are 0; nothing else has changed.
-///
-/// The home releases the lock, makes every core pass a full fence, and waits until none of the senders is busy. Then it
-/// calls [`Nic::revoked`] under the lock, and calls the transition again.
-#[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Revoking {
-    /// Bit i: the grant in slot i.
-    pub grants: u64,
-    /// The number of the last grant that was given before the words were cleared.
-    last: u64,
-}
-
-/// A failure of a transition, of which one kind is that grants are being revoked.
-pub trait Failure {
-    fn revoking(&self) -> Option<Revoking>;
-}
-
-impl Failure for Revoking {
-    #[inline(always)]
-    fn revoking(&self) -> Option<Revoking> {
-        Some(*self)
-    }
-}
-
-/// Why a grant was not given.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GiveError {
-    /// The put is not plain; or it is both counted and reported by an event, or neither; or there is no free slot or
-    /// lane.
-    Unfit,
-    /// A grant for the same portal table entry or counter is being revoked. The sender should not ask again at once.
-    Revoking(Revoking),
-}
-
-/// Errors that have a variant `Revoking`.
-macro_rules! failures {
-    ($($error:ty)*) => {
-        $(
-            impl From<Revoking> for $error {
-                #[inline(always)]
-                fn from(revoking: Revoking) -> Self {
-                    Self::Revoking(revoking)
-                }
-            }
-
-            impl Failure for $error {
-                #[inline(always)]
-                fn revoking(&self) -> Option<Revoking> {
-                    if let Self::Revoking(revoking) = self { Some(*revoking) } else { None }
-                }
-            }
-        )*
-    };
-}
-
-failures! { AppendError UnlinkError PortalError CounterError ArmError GiveError }
-
 // ---- Giving ------------------------------------------------------------------------------------------------------
 
 impl Nic<'_> {
@@ -180,7 +119,7 @@ impl Nic<'_> {
             match_bits: record.match_bits,
             ignore_bits: record.ignore_bits,
             queue: if counter.is_none() { queue } else { NONE },
-            stamp: Stamp::new(put, record.user_ptr),
+            stamp: Stamp::new(&put.event(0, record.user_ptr, put.length)),
             in_bytes: record.options & options::EVENT_CT_BYTES != 0,
             silent: record.options & options::ACK_DISABLE != 0,
         })

@@ -26,110 +26,14 @@
 //! Cost of a search: the short list as far as the match, at most [`Limits::short_list`](crate::Limits::short_list)
 //! records; then one bucket and one entry per class in use.
 
+use super::search::{Found, FoundHeader, Key, Taker, accepts};
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
 use crate::nic::Nic;
-use crate::portals::append::EntrySpec;
-use crate::portals::options;
 use crate::registers::Register;
 use crate::tables::{
     Bucket, CLASS_OTHER, CLASS_SHORT, CLASSES, Class, Entry, Header, PortalEntry, Request, entry, header, slot,
 };
-
-/// The fields of a request that matching compares.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    pub match_bits: u64,
-    pub source: u64,
-    pub length: u64,
-    pub remote_offset: u64,
-}
-
-impl From<&Request> for Key {
-    #[inline(always)]
-    fn from(request: &Request) -> Key {
-        Key {
-            match_bits: request.match_bits,
-            source: request.initiator,
-            length: request.length,
-            remote_offset: request.remote_offset,
-        }
-    }
-}
-
-/// An entry that a search found, and where: its number in the short list, or the bucket that it is in.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Found {
-    pub entry: u32,
-    pub place: u32,
-}
-
-/// An unexpected header that a search found. If it was found on a class's chain: that class and its bucket too.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FoundHeader {
-    pub index: u32,
-    chain: Option<(u8, usize)>,
-}
-
-/// A taker of messages: an entry, linked or about to be, or a search.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Taker {
-    pub match_bits: u64,
-    pub ignore_bits: u64,
-    pub source: u64,
-    pub source_ignore: u64,
-    pub options: u32,
-    pub counter: u32,
-    pub length: u64,
-    pub local_offset: u64,
-    pub user_ptr: u64,
-}
-
-impl From<&Entry> for Taker {
-    #[inline(always)]
-    fn from(record: &Entry) -> Taker {
-        Taker {
-            match_bits: record.match_bits,
-            ignore_bits: record.ignore_bits,
-            source: record.source,
-            source_ignore: record.source_ignore,
-            options: record.options,
-            counter: record.counter,
-            length: record.length,
-            local_offset: record.local_offset,
-            user_ptr: record.user_ptr,
-        }
-    }
-}
-
-impl From<&EntrySpec> for Taker {
-    #[inline(always)]
-    fn from(spec: &EntrySpec) -> Taker {
-        Taker {
-            match_bits: spec.match_bits,
-            ignore_bits: spec.ignore_bits,
-            source: spec.source,
-            source_ignore: spec.source_ignore,
-            options: spec.options,
-            counter: spec.counter,
-            length: spec.length,
-            local_offset: 0,
-            user_ptr: spec.user_ptr,
-        }
-    }
-}
-
-impl From<&Header> for Key {
-    #[inline(always)]
-    fn from(record: &Header) -> Key {
-        Key {
-            match_bits: record.match_bits,
-            source: record.source,
-            length: record.rlength,
-            remote_offset: record.remote_offset,
-        }
-    }
-}
 
 /// The list of an entry, 0 (priority) or 1 (overflow).
 #[inline]
@@ -139,21 +43,6 @@ pub(crate) fn list_of(record: &Entry) -> Option<usize> {
         entry::OVERFLOW => Some(1),
         _ => None,
     }
-}
-
-/// Whether an entry or a search accepts a request: bits, source, and length where it may not be cut.
-#[inline(always)]
-pub(crate) fn accepts(taker: &Taker, key: &Key) -> bool {
-    if (taker.match_bits ^ key.match_bits) & !taker.ignore_bits != 0
-        || (taker.source ^ key.source) & !taker.source_ignore != 0
-    {
-        return false;
-    }
-    if taker.options & options::NO_TRUNCATE == 0 {
-        return true;
-    }
-    let offset = if taker.options & options::MANAGE_LOCAL != 0 { taker.local_offset } else { key.remote_offset };
-    offset.checked_add(key.length).is_some_and(|end| end <= taker.length)
 }
 
 /// The bucket of a key. Keys that differ in their lowest bits only, as the tags of neighbouring messages do, share a
@@ -708,13 +597,6 @@ impl Nic<'_> {
             _ => self.tables.header_buckets[bucket].tail = prev,
         }
         self.tables.headers[index as usize].chained &= !(1 << class);
-    }
-}
-
-impl From<u32> for FoundHeader {
-    /// One that was not found by a search.
-    fn from(index: u32) -> FoundHeader {
-        FoundHeader { index, chain: None }
     }
 }
 

@@ -1,112 +1,53 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The Portals unit: all of Portals 4.3's behaviour at both ends of an operation.
 //!
-//! * [`resources`]: making and freeing descriptors, counters, queues, portal table entries, entries.
+//! Transitions, as methods of [`Nic`](crate::Nic):
+//!
+//! * [`resources`]: making and freeing descriptors, counters, queues, portal table entries, heap blocks.
 //! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
 //! * [`append`]: linking entries against unexpected headers; search; unlink.
-//! * [`deliver`]: what the target does with a request, from match to counter.
+//! * [`deliver`]: a request at its target, from the match to the counter.
 //! * [`express`]: the fast path, for a put that changes only memory and a counter or a queue.
-//! * [`receive`]: the same for an owner that takes its messages in itself: receives posted and met without events.
-//! * [`respond`]: what the initiator does with the outcome: SEND, ACK and REPLY.
+//! * [`receive`]: receives of an owner that takes its messages itself, without events.
+//! * [`respond`]: the outcome of a request at its initiator: SEND, ACK and REPLY.
 //! * [`grants`]: puts without the lock, by permissions that can be revoked.
-//! * [`events`], [`counters`], [`triggered`]: what operations leave behind, and what that sets off.
-//! * [`operation`]: the arithmetic of atomics. [`scatter`]: ranges of memory through I/O vectors.
+//! * [`event_queue`], [`counters`], [`triggered`]: events, counts, and the operations that a count triggers.
 //! * [`recover`]: rebuilding derived state after a process died in the middle of a change.
+//!
+//! Records. The files of transitions import these, and not each other:
+//!
+//! * [`constants`]: options, kinds of events, failures, with the values of the API.
+//! * [`errors`]: why a transition was refused.
+//! * [`put`]: a plain put. [`entry`]: a program's description of an entry. [`delivery`]: the result of a request.
+//! * [`search`]: what a search compares, and what it finds. [`event`]: an event, and its form in memory.
+//! * [`operation`]: the arithmetic of atomics. [`scatter`]: ranges of memory through I/O vectors.
 
 pub mod append;
+pub mod constants;
 pub mod counters;
 pub mod deliver;
-pub mod events;
+pub mod delivery;
+pub mod entry;
+pub mod errors;
+pub mod event;
+pub mod event_queue;
 pub mod express;
 pub mod grants;
 pub mod matching;
 pub mod operation;
+pub mod put;
 pub mod receive;
 pub mod recover;
 pub mod resources;
 pub mod respond;
 pub mod scatter;
+pub mod search;
 pub mod triggered;
 
 pub use crate::tables::Request;
-pub use append::EntrySpec;
-pub use deliver::{Delivery, Verdict};
-pub use events::Event;
-pub use express::Put;
+pub use constants::{ack, event_kind, fail, list, options};
+pub use delivery::{Delivery, Verdict};
+pub use entry::EntrySpec;
+pub use event::Event;
+pub use put::Put;
 pub use receive::{Posted, Receive};
-
-/// Option bits, with the values of the API.
-pub mod options {
-    pub const IOVEC: u32 = 1 << 0;
-    pub const OP_PUT: u32 = 1 << 1;
-    pub const OP_GET: u32 = 1 << 2;
-    pub const USE_ONCE: u32 = 1 << 3;
-    pub const UNEXPECTED_HDR_DISABLE: u32 = 1 << 4;
-    pub const IS_ACCESSIBLE: u32 = 1 << 5;
-    pub const EVENT_LINK_DISABLE: u32 = 1 << 6;
-    pub const EVENT_COMM_DISABLE: u32 = 1 << 7;
-    pub const EVENT_FLOWCTRL_DISABLE: u32 = 1 << 8;
-    pub const EVENT_SUCCESS_DISABLE: u32 = 1 << 9;
-    pub const EVENT_OVER_DISABLE: u32 = 1 << 10;
-    pub const EVENT_UNLINK_DISABLE: u32 = 1 << 11;
-    pub const EVENT_CT_COMM: u32 = 1 << 12;
-    pub const EVENT_CT_OVERFLOW: u32 = 1 << 13;
-    pub const EVENT_CT_BYTES: u32 = 1 << 14;
-    pub const MANAGE_LOCAL: u32 = 1 << 15;
-    pub const NO_TRUNCATE: u32 = 1 << 16;
-    pub const MAY_ALIGN: u32 = 1 << 17;
-    pub const LOCAL_INC_UH_RLENGTH: u32 = 1 << 18;
-    pub const ACK_DISABLE: u32 = 1 << 19;
-    /// What list entries of a non-matching interface may carry.
-    pub const LE_MASK: u32 = ((1 << 15) - 1) | ACK_DISABLE;
-    /// What match entries may carry.
-    pub const ME_MASK: u32 = ((1 << 19) - 1) | ACK_DISABLE;
-
-    pub const MD_EVENT_CT_SEND: u32 = 1 << 1;
-    pub const MD_EVENT_CT_REPLY: u32 = 1 << 2;
-    pub const MD_EVENT_CT_ACK: u32 = 1 << 3;
-    pub const MD_UNORDERED: u32 = 1 << 4;
-    pub const MD_EVENT_SUCCESS_DISABLE: u32 = 1 << 5;
-    pub const MD_VOLATILE: u32 = 1 << 6;
-    pub const MD_EVENT_SEND_DISABLE: u32 = 1 << 7;
-    pub const MD_UNRELIABLE: u32 = 1 << 8;
-    pub const MD_EVENT_CT_BYTES: u32 = 1 << 14;
-    /// A library's own: failures of ACK and REPLY are told by events and not counted, so that what waits for the counter
-    /// waits for successes.
-    pub const MD_FAILURES_UNCOUNTED: u32 = 1 << 15;
-    /// What memory descriptors may carry.
-    pub const MD_MASK: u32 = ((1 << 9) - 1) | MD_EVENT_CT_BYTES;
-
-    pub const PT_ONLY_USE_ONCE: u32 = 1 << 0;
-    pub const PT_FLOWCTRL: u32 = 1 << 1;
-    pub const PT_ONLY_TRUNCATE: u32 = 1 << 2;
-    pub const PT_MATCH_UNORDERED: u32 = 1 << 3;
-    pub const PT_ALLOC_DISABLED: u32 = 1 << 4;
-    pub const PT_MASK: u32 = (1 << 5) - 1;
-}
-
-/// Acknowledgement requests, with the values of the API.
-pub mod ack {
-    pub const NONE: u8 = 0;
-    pub const FULL: u8 = 1;
-    pub const COUNTING: u8 = 2;
-    pub const OPERATION_COMPLETED: u8 = 3;
-}
-
-/// Failure kinds of events, with the values of the API (`PTL_NI_*`).
-pub mod fail {
-    pub const OK: u8 = 0;
-    pub const UNDELIVERABLE: u8 = 1;
-    pub const DROPPED: u8 = 2;
-    pub const PT_DISABLED: u8 = 3;
-    pub const PERM_VIOLATION: u8 = 4;
-    pub const OP_VIOLATION: u8 = 5;
-    pub const NO_MATCH: u8 = 6;
-    pub const SEGV: u8 = 7;
-}
-
-/// The lists of a portal table entry, with the values of the API.
-pub mod list {
-    pub const PRIORITY: u8 = 0;
-    pub const OVERFLOW: u8 = 1;
-}

@@ -17,11 +17,11 @@
 //!
 //! Cost: a receive at the head of the short list is one record; no event, no journal.
 
-use super::append::{AppendError, EntrySpec, fill};
-use super::express::{Put, move_payload};
-use super::grants::Revoking;
-use super::matching::Key;
-use super::{list, options};
+use super::constants::{list, options};
+use super::entry::{EntrySpec, fill};
+use super::errors::{AppendError, Revoking};
+use super::put::{Put, move_payload};
+use super::search::Key;
 use crate::bus::Bus;
 use crate::errors::Full;
 use crate::handle::Encoding;

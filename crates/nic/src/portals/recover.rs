@@ -11,17 +11,16 @@
 
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use super::append::entry_event;
-use super::deliver::comm_kind;
-use super::events::{self, Event, event_kind};
+use super::constants::{event_kind, fail, list, options};
+use super::delivery::Delivery;
+use super::event::{Event, comm_kind, entry_event, first_word};
 use super::scatter::Region;
-use super::{Delivery, counters, fail, list, options};
 use crate::buddy::Buddy;
 use crate::bus::Bus;
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
-use crate::tables::{Bucket, Class, entry, header, slot, triggered};
+use crate::tables::{Bucket, Class, counter, entry, header, queue, slot, triggered};
 
 impl Nic<'_> {
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
@@ -68,9 +67,9 @@ impl Nic<'_> {
     /// is live if its record in the tables is live.
     fn rebuild_queues(&mut self) {
         for (book, queue) in self.tables.queues.iter_mut().zip(self.signals.queues) {
-            if slot::status(book.slot) == events::LIVE {
+            if slot::status(book.slot) == queue::LIVE {
                 let whole = |number: u64| {
-                    let word = events::first_word(book.ring, book.capacity, number)?;
+                    let word = first_word(book.ring, book.capacity, number)?;
                     Some(self.signals.heap.get(word)?.load(Acquire) == number.wrapping_add(1))
                 };
                 if whole(book.tail) == Some(true) {
@@ -85,7 +84,7 @@ impl Nic<'_> {
             }
         }
         for (book, counter) in self.tables.counters.iter().zip(self.signals.counters) {
-            if slot::status(book.slot) == counters::LIVE {
+            if slot::status(book.slot) == counter::LIVE {
                 counter.failure.store(book.failure, Release);
                 counter.success.store(book.success, Release);
                 counter.slot.store(book.slot, Release);
@@ -211,7 +210,7 @@ impl Nic<'_> {
         }
         for index in 0..self.tables.counters.len() {
             let word = self.tables.counters[index].slot;
-            if slot::status(word) == counters::LIVE {
+            if slot::status(word) == counter::LIVE {
                 let encoding = self.signals.encodings.counters;
                 self.threshold_reached(encoding.encode(index as u32, slot::generation(word)));
             }
@@ -246,7 +245,7 @@ impl Nic<'_> {
     fn rebuild_heap(&mut self) {
         let vectors = |count: u32| count.div_ceil((crate::layout::BLOCK_BYTES / 16) as u32).max(1);
         let signals = self.signals;
-        let queues = self.tables.queues.iter().filter(|book| slot::status(book.slot) == events::LIVE);
+        let queues = self.tables.queues.iter().filter(|book| slot::status(book.slot) == queue::LIVE);
         let queues = queues.map(|book| (book.ring, book.capacity));
         let descriptors =
             signals.descriptors.iter().filter(|record| slot::status(record.slot.load(Relaxed)) != slot::FREE);

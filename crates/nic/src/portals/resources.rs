@@ -8,17 +8,17 @@
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, fence};
 
-use super::grants::Revoking;
-use super::{counters, events, options};
+use super::constants::options;
+use super::errors::{CounterError, PortalError};
+use super::scatter::BLOCK_WORDS;
 use crate::buddy::Buddy;
 use crate::errors::{Corrupt, Full};
 use crate::handle::NONE;
 use crate::layout::BLOCK_BYTES;
 use crate::limits::Limits;
 use crate::nic::Nic;
-use crate::portals::scatter::BLOCK_WORDS;
 use crate::signals::{Descriptor, Signals};
-use crate::tables::{Bucket, CounterBook, PortalEntry, QueueBook, portal, slot};
+use crate::tables::{Bucket, CounterBook, PortalEntry, QueueBook, counter, portal, queue, slot};
 
 /// Status of descriptors.
 pub const DESCRIPTOR_LIVE: u32 = 1;
@@ -34,28 +34,6 @@ pub struct DescriptorView {
     pub counter: u32,
     pub iov: u32,
     pub iov_count: u32,
-}
-
-/// Why a portal table entry is not available.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PortalError {
-    /// No such index, or not allocated.
-    Invalid,
-    /// The wanted index is allocated, or entries are still linked.
-    InUse,
-    /// All are allocated.
-    Full,
-    /// Grants must be revoked first.
-    Revoking(Revoking),
-}
-
-/// Why a counter was not freed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CounterError {
-    /// No such counter.
-    Invalid,
-    /// Grants must be revoked first.
-    Revoking(Revoking),
 }
 
 impl<'a> Signals<'a> {
@@ -155,7 +133,7 @@ impl Nic<'_> {
         let counter = self.signals.counters.get(index as usize).ok_or(Full)?;
         self.tables.control.free_counter = book.next_free;
         let generation = slot::generation(book.slot);
-        let live = slot::word(generation, counters::LIVE);
+        let live = slot::word(generation, counter::LIVE);
         *book = CounterBook {
             slot: live,
             next_free: NONE,
@@ -207,7 +185,7 @@ impl Nic<'_> {
         let queue = self.signals.queues.get(index as usize).ok_or(Full)?;
         self.tables.control.free_queue = book.next_free;
         let generation = slot::generation(book.slot);
-        let live = slot::word(generation, events::LIVE);
+        let live = slot::word(generation, queue::LIVE);
         queue.ring.store(ring, Relaxed);
         queue.capacity.store(capacity, Relaxed);
         queue.head.store(0, Relaxed);

@@ -9,8 +9,9 @@
 //! 3. A failed operation counts as one failure, whatever the descriptor counts. It does not count if the descriptor's
 //!    owner counts failures itself (`MD_FAILURES_UNCOUNTED`, which no program can set).
 
-use super::events::{Event, event_kind};
-use super::{Delivery, ack, fail, options};
+use super::constants::{ack, event_kind, fail, options};
+use super::delivery::Delivery;
+use super::event::Event;
 use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
 use crate::nic::Nic;

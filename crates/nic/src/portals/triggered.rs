@@ -17,11 +17,10 @@
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use core::sync::atomic::compiler_fence;
 
-use super::append::entry_event;
-use super::events::{Event, event_kind};
-use super::grants::Revoking;
+use super::constants::{event_kind, fail, list};
+use super::errors::{ArmError, Revoking};
+use super::event::{Event, entry_event};
 use super::scatter::Region;
-use super::{fail, list};
 use crate::bus::{Bus, Fault};
 use crate::errors::Full;
 use crate::handle::NONE;
@@ -81,21 +80,6 @@ pub enum Action<'c> {
     Unlink {
         entry: u32,
     },
-}
-
-/// Why an operation was not armed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArmError {
-    /// There is no free slot, no such counter, or senders count permanently in the counter's lanes.
-    Full,
-    /// Grants must be revoked first.
-    Revoking(Revoking),
-}
-
-impl From<Full> for ArmError {
-    fn from(_: Full) -> ArmError {
-        ArmError::Full
-    }
 }
 
 /// Value of `list`: the append is a receive.

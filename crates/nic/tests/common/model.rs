@@ -6,9 +6,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use selvedge_nic::portals::append::{AppendError, UnlinkError};
-use selvedge_nic::portals::events::event_kind;
-use selvedge_nic::portals::{Delivery, Event, Verdict, fail, list, options};
+use selvedge_nic::portals::errors::{AppendError, UnlinkError};
+use selvedge_nic::portals::{Delivery, Event, Verdict, event_kind, fail, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::{Fault, Limits};
 

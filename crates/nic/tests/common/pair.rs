@@ -4,7 +4,7 @@
 use proptest::prelude::*;
 use selvedge_nic::Limits;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::events::Taken;
+use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{EntrySpec, list, options};
 use selvedge_nic::tables::{Request, kind};
 use selvedge_nic::{Fault, Register};

@@ -16,8 +16,8 @@
 use std::collections::VecDeque;
 
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::events::{Event, Taken, event_kind};
-use selvedge_nic::portals::{EntrySpec, Posted, list, options};
+use selvedge_nic::portals::event_queue::Taken;
+use selvedge_nic::portals::{EntrySpec, Event, Posted, event_kind, list, options};
 use selvedge_nic::tables::{Side, kind};
 use selvedge_nic::{Bus, Metered, Nic, NoMemory, Step};
 

@@ -6,9 +6,8 @@ use std::ffi::c_int;
 use libc::iovec;
 use selvedge_nic::NoMemory;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::events::event_kind;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_nic::portals::{Event, Posted as Linked, fail, options};
+use selvedge_nic::portals::{Event, Posted as Linked, event_kind, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_shm::engine::StartError;
 
