@@ -106,7 +106,7 @@ enum Call {
     PostReceive,
     TakeReceive,
     Unexpected,
-    Express(u64),
+    PlainPut(u64),
     Complete(u8),
     Pend,
     Grant(u64),
@@ -149,7 +149,7 @@ fn call() -> impl Strategy<Value = Call> {
         1 => any::<bool>().prop_map(Portal),
         2 => (0..4u64, 0..7u8).prop_map(|(threshold, what)| Arm(threshold, what)),
         2 => (0..3u64).prop_map(Count),
-        2 => (0..32u64).prop_map(Express),
+        2 => (0..32u64).prop_map(PlainPut),
         2 => (0..6u8).prop_map(Complete),
         2 => (1..4u64).prop_map(Grant),
     ]
@@ -275,9 +275,9 @@ impl Program {
                     transition(|| nic.drop_unexpected(found));
                 }
             }
-            Call::Express(offset) => {
+            Call::PlainPut(offset) => {
                 bus.at_hand = true;
-                transition(|| nic.put_express(bus, &Put { remote_offset: offset, ..put }));
+                transition(|| nic.plain_put(bus, &Put { remote_offset: offset, ..put }));
             }
             Call::Complete(at) => {
                 let command = &commands[usize::from(at) % commands.len()];

@@ -72,7 +72,7 @@ impl Nic<'_> {
             return self.exhausted(request, flow_controlled, false);
         };
         if which == list::PRIORITY && !flow_controlled && request.kind == kind::PUT {
-            if let Some(delivery) = self.express(bus, found, queue, &request.into()) {
+            if let Some(delivery) = self.plain_put_to(bus, found, queue, &request.into()) {
                 return Verdict::Done(delivery);
             }
         }

@@ -56,7 +56,7 @@ use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use super::constants::{list, options};
 use super::errors::{GiveError, Revoking};
 use super::event::Stamp;
-use super::put::{Manner, Put};
+use super::put::{Put, PutHandling};
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::signals::{GRANTS, Grant};
@@ -104,11 +104,11 @@ impl Nic<'_> {
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
     ) -> Result<Terms, GiveError> {
-        let (entry, queue) = self.sole_for(put).ok_or(GiveError::Unfit)?;
+        let (entry, queue) = self.only_entry_for(put).ok_or(GiveError::Unfit)?;
         let record = *self.tables.entries.get(entry as usize).ok_or(GiveError::Unfit)?;
-        let counter = match Manner::of(&record, queue, put.uid) {
-            Manner { plain: true, once: false, counts: true, .. } => Some(record.counter),
-            Manner { plain: true, once: false, posts: true, .. } => None,
+        let counter = match PutHandling::of(&record, queue, put.uid) {
+            PutHandling { plain: true, uses_up: false, counts: true, .. } => Some(record.counter),
+            PutHandling { plain: true, uses_up: false, posts: true, .. } => None,
             _ => return Err(GiveError::Unfit),
         };
         let given = self.give_at(put.portal, counter, holder, before, alive)?;

@@ -7,7 +7,7 @@
 //! * [`matching`]: the index that finds the entry, or the unexpected header, that ordered lists would give.
 //! * [`append`]: linking entries against unexpected headers; search; unlink.
 //! * [`deliver`]: a request at its target, from the match to the counter.
-//! * [`express`]: the fast path, for a put that changes only memory and a counter or a queue.
+//! * [`plain_put`]: the fast path, for a put that changes only memory and a counter or a queue.
 //! * [`receive`]: receives of an owner that takes its messages itself, without events.
 //! * [`respond`]: the outcome of a request at its initiator: SEND, ACK and REPLY.
 //! * [`grants`]: puts without the lock, by permissions that can be revoked.
@@ -31,10 +31,10 @@ pub mod entry;
 pub mod errors;
 pub mod event;
 pub mod event_queue;
-pub mod express;
 pub mod grants;
 pub mod matching;
 pub mod operation;
+pub mod plain_put;
 pub mod put;
 pub mod receive;
 pub mod recover;

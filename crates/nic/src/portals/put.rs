@@ -87,32 +87,33 @@ impl From<&Put> for Key {
     }
 }
 
-/// How a put of this user is handled at an entry.
-pub(super) struct Manner {
-    /// The put can take the fast path.
+/// How an entry handles a put of this user.
+pub(super) struct PutHandling {
+    /// The put is plain: it can take the fast path.
     pub plain: bool,
-    /// The put uses the entry up.
-    pub once: bool,
+    pub uses_up: bool,
+    /// An event reports the put.
     pub posts: bool,
+    /// The entry's counter counts the put.
     pub counts: bool,
 }
 
-impl Manner {
+impl PutHandling {
     #[inline(always)]
-    pub(super) fn of(record: &Entry, queue: u32, uid: u32) -> Manner {
+    pub(super) fn of(record: &Entry, queue: u32, uid: u32) -> PutHandling {
         let flags = record.options;
-        let once = flags & options::USE_ONCE != 0;
-        let quiet_unlink = !once || queue == NONE || flags & options::EVENT_UNLINK_DISABLE != 0;
-        let simple = flags & (options::OP_PUT | CHANGING) == options::OP_PUT;
+        let uses_up = flags & options::USE_ONCE != 0;
+        let quiet_unlink = !uses_up || queue == NONE || flags & options::EVENT_UNLINK_DISABLE != 0;
+        let simple = flags & (options::OP_PUT | NOT_PLAIN) == options::OP_PUT;
         let posts = queue != NONE && flags & (options::EVENT_COMM_DISABLE | options::EVENT_SUCCESS_DISABLE) == 0;
         let counts = flags & options::EVENT_CT_COMM != 0;
         let allowed = record.uid == u32::MAX || record.uid == uid;
-        Manner { plain: simple && quiet_unlink && allowed && !(posts && counts), once, posts, counts }
+        PutHandling { plain: simple && quiet_unlink && allowed && !(posts && counts), uses_up, posts, counts }
     }
 }
 
-/// Options that the fast path does not support: the message moves the entry's offset, or needs more than one address.
-const CHANGING: u32 = options::MANAGE_LOCAL | options::IOVEC;
+/// Options of entries that no plain put may match: the message moves the entry's offset, or needs more than one address.
+const NOT_PLAIN: u32 = options::MANAGE_LOCAL | options::IOVEC;
 
 /// Where the payload of a plain put was moved to, and how many bytes.
 pub(super) struct Moved {

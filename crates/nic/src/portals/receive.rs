@@ -50,7 +50,7 @@ impl Receive {
     /// The receive that an entry is. None: the entry is not plain (use-once, for puts of any user), and is left to `deliver`.
     #[inline(always)]
     fn of(record: &Entry) -> Option<Receive> {
-        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | OTHERS)
+        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | NOT_PLAIN)
             == options::USE_ONCE | options::OP_PUT
             && record.uid == u32::MAX;
         is_plain.then_some(Receive { start: record.start, length: record.length, user_ptr: record.user_ptr })
@@ -105,8 +105,8 @@ impl Head<'_> {
     }
 }
 
-/// Options of entries that [`Nic::take_receive`] leaves to `deliver`.
-const OTHERS: u32 = options::MANAGE_LOCAL | options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
+/// Options of entries that are no plain receive. [`Nic::take_receive`] leaves them to `deliver`.
+const NOT_PLAIN: u32 = options::MANAGE_LOCAL | options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
 
 impl Nic<'_> {
     /// Posts a receive at the end of the priority list, unless an unexpected message matches it.

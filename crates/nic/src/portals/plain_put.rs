@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fast path for a put: both memories are mapped, and the matched entry either stays unchanged or is used up.
+//! Plain puts, the fast path: both memories are mapped, and the matched entry either stays unchanged or is used up.
 //!
 //! Most puts are of this kind: puts that only count, and puts to receives. They need no plan and no record of the
 //! request. They move the bytes, post an event or count, and update the registers. Any other put takes the general path
-//! in `deliver.rs`; the fast path has then changed nothing.
+//! in `deliver.rs`; this path has then changed nothing.
 //!
 //! If the entry stays, a process that dies midway leaves nothing half done: a message without an event or a count has
 //! not arrived. If the entry is used up, the NIC records its intent once the bytes are moved. Then either the entry is
@@ -11,7 +11,7 @@
 
 use super::constants::{fail, list, options};
 use super::delivery::Delivery;
-use super::put::{Manner, Moved, Put, move_payload};
+use super::put::{Moved, Put, PutHandling, move_payload};
 use super::search::{Found, accepts};
 use crate::bus::{Bus, Step};
 use crate::nic::Nic;
@@ -21,16 +21,16 @@ use crate::tables::{PortalEntry, portal};
 
 /// How many messages ahead to prefetch cache lines for a stream of messages. A line may take as long to arrive as two
 /// messages take.
-const AHEAD: u32 = 3;
+const PREFETCH_AHEAD: u32 = 3;
 
 impl Nic<'_> {
-    /// Carries out a put that wants no answer, if the fast path can. False: nothing has changed; the caller delivers it
-    /// the general way.
+    /// Carries out a put that needs no response, if it is plain. False: nothing has changed, and the caller uses
+    /// [`Nic::deliver`].
     #[inline(always)]
-    pub fn put_express<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
+    pub fn plain_put<B: Bus>(&mut self, bus: &mut B, put: &Put) -> bool {
         let Some(queue) = self.plain_portal(put.portal).map(|record| record.queue) else { return false };
         let Some(found) = self.find_entry(bus, put.portal, 0, &put.into()) else { return false };
-        self.express(bus, found, queue, put).is_some()
+        self.plain_put_to(bus, found, queue, put).is_some()
     }
 
     /// The portal table entry, if it is enabled and has no flow control.
@@ -42,7 +42,7 @@ impl Nic<'_> {
 
     /// The only entry of its list, if it accepts this put, and the event queue of its portal table entry.
     #[inline(always)]
-    pub(super) fn sole_for(&self, put: &Put) -> Option<(u32, u32)> {
+    pub(super) fn only_entry_for(&self, put: &Put) -> Option<(u32, u32)> {
         let record = self.plain_portal(put.portal)?;
         let only = self.only_entry(put.portal)?;
         let accepted = accepts(&self.tables.entries.get(only as usize)?.into(), &put.into());
@@ -52,23 +52,29 @@ impl Nic<'_> {
     /// Carries out a put to an entry of the priority list. Both memories are mapped. An event or a count reports the
     /// put, never both.
     #[inline(always)]
-    pub(super) fn express<B: Bus>(&mut self, bus: &mut B, found: Found, queue: u32, put: &Put) -> Option<Delivery> {
+    pub(super) fn plain_put_to<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        found: Found,
+        queue: u32,
+        put: &Put,
+    ) -> Option<Delivery> {
         let index = found.entry;
         let record = self.tables.entries.get(index as usize)?;
         let flags = record.options;
-        let Manner { plain, once, posts, counts } = Manner::of(record, queue, put.uid);
+        let PutHandling { plain, uses_up, posts, counts } = PutHandling::of(record, queue, put.uid);
         let (counter, user_ptr) = (record.counter, record.user_ptr);
         if !plain {
             return None;
         }
         let Moved { start, mlength } = move_payload(bus, record, put)?;
         let queue = self.queue_index(queue);
-        if once {
+        if uses_up {
             let counted = if counts { self.counted(counter) } else { 0 };
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
             self.declare(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted in a row have neighbouring records and often match in a row.
-            for ahead in [index.wrapping_sub(AHEAD), index.wrapping_add(AHEAD)] {
+            for ahead in [index.wrapping_sub(PREFETCH_AHEAD), index.wrapping_add(PREFETCH_AHEAD)] {
                 if let Some(record) = self.tables.entries.get(ahead as usize) {
                     bus.about_to_change(record);
                 }
@@ -77,7 +83,7 @@ impl Nic<'_> {
         if posts {
             bus.charge(Step::EventPosted);
             if let Some(block) = self.post_at(queue, &put.event(start, user_ptr, mlength)) {
-                if let Some(word) = self.signals.heap.get(block + AHEAD as usize * EVENT_WORDS) {
+                if let Some(word) = self.signals.heap.get(block + PREFETCH_AHEAD as usize * EVENT_WORDS) {
                     bus.about_to_change(word);
                 }
             }
@@ -86,7 +92,7 @@ impl Nic<'_> {
             bus.charge(Step::CounterUpdated);
             self.count(counter, if flags & options::EVENT_CT_BYTES != 0 { mlength } else { 1 }, 0);
         }
-        if once {
+        if uses_up {
             self.use_up(found);
             self.stage(0);
         }
