@@ -113,7 +113,7 @@ impl Program {
     /// One operation.
     pub fn step(&mut self, nic: &mut Nic<'_>, bus: &mut TestBus, source: &mut Source) {
         bus.calls = 0;
-        bus.at_hand = source.one_in(2);
+        bus.mapped = source.one_in(2);
         bus.reachable = !source.one_in(16);
         match source.below(8) {
             0..=3 => self.target(nic, bus, source),

@@ -39,9 +39,10 @@ pub trait Bus {
     fn reaches(&mut self, _address: u64, _bytes: u64) -> bool {
         false
     }
-    /// Copies payload to the target's memory if both are mapped. False: they are not, and nothing has changed.
+    /// As [`Bus::put`], if both memories are mapped, so that no call to the kernel is needed. False: they are not, and
+    /// nothing has changed.
     #[inline(always)]
-    fn put_at_hand(&mut self, _payload_offset: u64, _address: u64, _bytes: u64) -> bool {
+    fn put_mapped(&mut self, _payload_offset: u64, _address: u64, _bytes: u64) -> bool {
         false
     }
     /// Copies payload to the target's memory.
@@ -74,7 +75,7 @@ pub trait Bus {
     /// Prefetches the cache lines of a record that is about to change, while other loads are in progress. This affects
     /// time only.
     #[inline(always)]
-    fn about_to_change<T>(&mut self, _record: &T) {}
+    fn prefetch_write<T>(&mut self, _record: &T) {}
 }
 
 /// A bus to no memory, which prices nothing: for transitions that move no bytes.
@@ -92,8 +93,8 @@ impl<B: Bus, M: FnMut(Step)> Bus for Metered<B, M> {
     fn reaches(&mut self, address: u64, bytes: u64) -> bool {
         self.bus.reaches(address, bytes)
     }
-    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
-        self.bus.put_at_hand(payload_offset, address, bytes)
+    fn put_mapped(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+        self.bus.put_mapped(payload_offset, address, bytes)
     }
     fn put(&mut self, payload_offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
         self.bus.put(payload_offset, address, bytes)
@@ -116,7 +117,7 @@ impl<B: Bus, M: FnMut(Step)> Bus for Metered<B, M> {
     fn charge(&mut self, step: Step) {
         (self.meter)(step);
     }
-    fn about_to_change<T>(&mut self, record: &T) {
-        self.bus.about_to_change(record);
+    fn prefetch_write<T>(&mut self, record: &T) {
+        self.bus.prefetch_write(record);
     }
 }

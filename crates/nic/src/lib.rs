@@ -22,7 +22,7 @@
 //!
 //! No unsafe code, no I/O, no clock, no allocation; builds for a target without an operating system. That transitions allocate nothing
 //! is tested with an allocator that counts (`tests/no_allocation.rs`), since a dependency brings the crate `alloc` in. Nothing here is
-//! tuned for a processor; a home may be, through [`Bus::about_to_change`].
+//! tuned for a processor; a home may be, through [`Bus::prefetch_write`].
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -26,9 +26,9 @@ const LONG_BYTES: usize = INLINE_BYTES + 24;
 enum Stores {}
 
 impl Hints for Stores {
-    fn will_read(_: &AtomicU64) {}
-    fn will_read_bytes(_: &AtomicU64, _: usize) {}
-    fn will_write(word: &AtomicU64) {
+    fn prefetch_read(_: &AtomicU64) {}
+    fn prefetch_read_bytes(_: &AtomicU64, _: usize) {}
+    fn take_ownership(word: &AtomicU64) {
         word.store(0, Relaxed);
     }
     fn opaque(value: u64) -> u64 {

@@ -260,7 +260,7 @@ impl Program {
                 }
             }
             Call::TakeReceive => {
-                bus.at_hand = true;
+                bus.mapped = true;
                 _ = transition(|| nic.take_receive(bus, &Put { portal: 0, ..put }));
                 _ = transition(|| nic.head(0).and_then(|mut head| head.take_receive(bus, &put, |_| true)));
             }
@@ -276,7 +276,7 @@ impl Program {
                 }
             }
             Call::PlainPut(offset) => {
-                bus.at_hand = true;
+                bus.mapped = true;
                 transition(|| nic.plain_put(bus, &Put { remote_offset: offset, ..put }));
             }
             Call::Complete(at) => {

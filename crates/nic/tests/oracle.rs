@@ -46,7 +46,7 @@ fn alphabet() -> Vec<Op> {
     let append = |which, spec| Op::Append { portal: 0, which, spec };
     let put = |match_bits, length| Op::Deliver {
         request: Request { kind: kind::PUT, match_bits, length, initiator: 1, ..Request::default() },
-        weather: Weather::AtHand,
+        weather: Weather::Mapped,
     };
     vec![
         append(list::PRIORITY, plain(options::USE_ONCE, 0, 0)),

@@ -90,7 +90,7 @@ struct Stage {
 impl Stage {
     fn new(short_list: u32, mapped: bool) -> Stage {
         let mut home = Home::new(&Limits { short_list, ..LIMITS });
-        let mut bus = TestBus { at_hand: mapped, ..TestBus::default() };
+        let mut bus = TestBus { mapped, ..TestBus::default() };
         let queue = home.nic().queue_alloc(4).expect("room");
         let portal = home.nic().portal_alloc(Some(0), 0, queue).expect("room");
         let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE;

@@ -162,7 +162,7 @@ fn told(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
 /// Delivers a request and dies at that call of the bus. Gives the stage that it died in; None: it lived.
 fn die_delivering(pair: &mut Pair, request: &Request, weather: Weather, call: u64) -> Option<u32> {
     pair.bus.payload = vec![9; request.length as usize];
-    pair.bus.at_hand = weather == Weather::AtHand;
+    pair.bus.mapped = weather == Weather::Mapped;
     (pair.bus.reachable, pair.bus.initiator_fault, pair.bus.calls_left) = (true, None, Some(call));
     let (home, bus) = (&mut pair.home, &mut pair.bus);
     let outcome = catch_unwind(AssertUnwindSafe(|| {
@@ -183,10 +183,10 @@ proptest! {
     fn a_death_at_any_point_leaves_sane_tables_and_a_word_to_the_program(
         before in proptest::collection::vec(op(), 1..30),
         request in request(),
-        at_hand: bool,
+        mapped: bool,
         after in proptest::collection::vec(op(), 1..10),
     ) {
-        let weather = if at_hand { Weather::AtHand } else { Weather::Fine };
+        let weather = if mapped { Weather::Mapped } else { Weather::Fine };
         let mut pair = Pair::new(32);
         for op in &before {
             pair.step(op);

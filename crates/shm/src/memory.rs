@@ -50,7 +50,7 @@ pub struct ListBus;
 
 impl Bus for ListBus {
     #[inline(always)]
-    fn about_to_change<T>(&mut self, record: &T) {
+    fn prefetch_write<T>(&mut self, record: &T) {
         lines::about_to_change(record);
     }
 }
@@ -139,14 +139,14 @@ impl Bus for LiveBus<'_> {
     }
 
     #[inline(always)]
-    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+    fn put_mapped(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
         let Payload::Memory(initiator, side) = self.payload else { return false };
         let start = side.start.wrapping_add(payload_offset);
         bytes == 0 || (side.iov == NONE && move_at_hand((initiator, start), (self.target, address), bytes, self.path))
     }
 
     #[inline(always)]
-    fn about_to_change<T>(&mut self, record: &T) {
+    fn prefetch_write<T>(&mut self, record: &T) {
         lines::about_to_change(record);
     }
 

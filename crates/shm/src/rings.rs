@@ -121,12 +121,12 @@ pub(crate) enum Lines {}
 
 impl ring::Hints for Lines {
     #[inline(always)]
-    fn will_read(word: &AtomicU64) {
+    fn prefetch_read(word: &AtomicU64) {
         lines::about_to_read(std::ptr::from_ref(word).cast());
     }
 
     #[inline(always)]
-    fn will_read_bytes(word: &AtomicU64, bytes: usize) {
+    fn prefetch_read_bytes(word: &AtomicU64, bytes: usize) {
         let first = std::ptr::from_ref(word).cast::<u8>();
         for line in (0..bytes).step_by(64) {
             lines::about_to_read(first.wrapping_add(line));
@@ -134,7 +134,7 @@ impl ring::Hints for Lines {
     }
 
     #[inline(always)]
-    fn will_write(word: &AtomicU64) {
+    fn take_ownership(word: &AtomicU64) {
         lines::take(word);
     }
 

@@ -45,7 +45,7 @@ struct FromRing<'a, const LONG: bool> {
 
 impl<const LONG: bool> Bus for FromRing<'_, LONG> {
     #[inline(always)]
-    fn put_at_hand(&mut self, _: u64, address: u64, bytes: u64) -> bool {
+    fn put_mapped(&mut self, _: u64, address: u64, bytes: u64) -> bool {
         // Peers can write the tables, so an address from there is checked against the mapped regions.
         if !self.interface.has_writable(address, bytes) {
             return false;

@@ -161,10 +161,10 @@ impl Nic<'_> {
             None => (0, 0),
         };
         let bucket = bucket_index(self.tables.entry_buckets.len(), portal, list as u32, class, bits, source);
-        bus.about_to_change(&self.tables.entry_buckets[bucket]);
+        bus.prefetch_write(&self.tables.entry_buckets[bucket]);
         let mut at = self.tables.entry_buckets[bucket].head;
         if let Some(record) = self.tables.entries.get(at as usize) {
-            bus.about_to_change(record);
+            bus.prefetch_write(record);
         }
         let mut steps = 0;
         let mut found = None;
@@ -451,9 +451,9 @@ impl Nic<'_> {
             let bits = taker.match_bits & !taker.ignore_bits;
             let source = taker.source & !taker.source_ignore;
             let bucket = bucket_index(self.tables.header_buckets.len(), portal, 0, class, bits, source);
-            bus.about_to_change(&self.tables.header_buckets[bucket]);
+            bus.prefetch_write(&self.tables.header_buckets[bucket]);
             let mut node = self.tables.header_buckets[bucket].head;
-            self.ask_for_header(bus, node_parts(node).0);
+            self.prefetch_header(bus, node_parts(node).0);
             while node != NONE && steps <= capacity * CLASSES {
                 let (index, node_class) = node_parts(node);
                 steps += 1;
@@ -470,16 +470,16 @@ impl Nic<'_> {
         if let Some(record) = found.and_then(|found: FoundHeader| self.tables.headers.get(found.index as usize)) {
             // The links of its neighbours are about to change, and a receiver often takes one of them next.
             let [next, prev] = record.links[0];
-            self.ask_for_header(bus, next);
-            self.ask_for_header(bus, prev);
+            self.prefetch_header(bus, next);
+            self.prefetch_header(bus, prev);
         }
         found
     }
 
     #[inline(always)]
-    fn ask_for_header<B: Bus>(&self, bus: &mut B, index: u32) {
+    fn prefetch_header<B: Bus>(&self, bus: &mut B, index: u32) {
         if let Some(record) = self.tables.headers.get(index as usize) {
-            bus.about_to_change(record);
+            bus.prefetch_write(record);
         }
     }
 

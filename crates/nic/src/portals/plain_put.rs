@@ -76,7 +76,7 @@ impl Nic<'_> {
             // Receives that were posted in a row have neighbouring records and often match in a row.
             for ahead in [index.wrapping_sub(PREFETCH_AHEAD), index.wrapping_add(PREFETCH_AHEAD)] {
                 if let Some(record) = self.tables.entries.get(ahead as usize) {
-                    bus.about_to_change(record);
+                    bus.prefetch_write(record);
                 }
             }
         }
@@ -84,7 +84,7 @@ impl Nic<'_> {
             bus.charge(Step::EventPosted);
             if let Some(block) = self.post_at(queue, &put.event(start, user_ptr, mlength)) {
                 if let Some(word) = self.signals.heap.get(block + PREFETCH_AHEAD as usize * EVENT_WORDS) {
-                    bus.about_to_change(word);
+                    bus.prefetch_write(word);
                 }
             }
         }

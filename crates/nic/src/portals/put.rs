@@ -127,7 +127,7 @@ pub(super) struct Moved {
 pub(super) fn move_payload<B: Bus>(bus: &mut B, record: &Entry, put: &Put) -> Option<Moved> {
     let mlength = put.length.min(record.length.saturating_sub(put.remote_offset));
     let start = record.start.wrapping_add(put.remote_offset);
-    if !bus.put_at_hand(0, start, mlength) {
+    if !bus.put_mapped(0, start, mlength) {
         return None;
     }
     bus.charge(Step::Transfer(mlength));

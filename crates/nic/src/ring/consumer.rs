@@ -135,7 +135,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         // The next slots of a burst cross while this one is read. After a single message its producer keeps the line that it
         // writes next.
         if consumer.taken != consumer.first {
-            H::will_read(&self.slot(consumer.taken.wrapping_add(AHEAD)).header);
+            H::prefetch_read(&self.slot(consumer.taken.wrapping_add(AHEAD)).header);
         }
         let is_long = length_of(header) > INLINE_BYTES;
         if is_long {
@@ -182,7 +182,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
                 self.prefetch_payload::<H>(slot, header);
             }
             if next.wrapping_add(1) != end {
-                H::will_read(&self.slot(next.wrapping_add(AHEAD - 1)).header);
+                H::prefetch_read(&self.slot(next.wrapping_add(AHEAD - 1)).header);
             }
             if !take(&message) {
                 break;
@@ -240,6 +240,6 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     #[inline(always)]
     fn prefetch_payload<H: Hints>(&self, slot: &Slot, header: u64) {
         let word = self.payload_word(slot.words[0].load(Relaxed));
-        H::will_read_bytes(word, length_of(header).min(AHEAD_BYTES));
+        H::prefetch_read_bytes(word, length_of(header).min(AHEAD_BYTES));
     }
 }

@@ -3,15 +3,18 @@
 
 use crate::atomics::AtomicU64;
 
-/// Hints to the processor and the compiler. A home implements them; nothing but time depends on them.
+/// Hints to the processor and the compiler. A home implements them. They change the time that a call takes, and nothing
+/// else.
 pub trait Hints {
-    /// The line of this word will be read soon.
-    fn will_read(word: &AtomicU64);
-    /// The lines of so many bytes from this word on will be read soon. They may end past the ring.
-    fn will_read_bytes(word: &AtomicU64, bytes: usize);
-    /// The line of this word will be written soon. Nobody needs the word's value: it may be stored over.
-    fn will_write(word: &AtomicU64);
-    /// The same value, of which the compiler must know nothing. It keeps the compiler from making several counters of one.
+    /// Prefetches the line of this word, for reading.
+    fn prefetch_read(word: &AtomicU64);
+    /// Prefetches the lines of this many bytes, from this word on, for reading. They may end behind the ring.
+    fn prefetch_read_bytes(word: &AtomicU64, bytes: usize);
+    /// Takes exclusive ownership of the line of this word, because it will be written soon. The implementation may store
+    /// to the word: nobody needs its value.
+    fn take_ownership(word: &AtomicU64);
+    /// Returns the same value, but hides from the compiler what it is. Else the compiler would split one counter into
+    /// several.
     fn opaque(value: u64) -> u64;
 }
 
@@ -20,11 +23,11 @@ pub struct NoHints;
 
 impl Hints for NoHints {
     #[inline(always)]
-    fn will_read(_: &AtomicU64) {}
+    fn prefetch_read(_: &AtomicU64) {}
     #[inline(always)]
-    fn will_read_bytes(_: &AtomicU64, _: usize) {}
+    fn prefetch_read_bytes(_: &AtomicU64, _: usize) {}
     #[inline(always)]
-    fn will_write(_: &AtomicU64) {}
+    fn take_ownership(_: &AtomicU64) {}
     #[inline(always)]
     fn opaque(value: u64) -> u64 {
         value

@@ -235,7 +235,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         // Whole lines: they lie within the area, as the message does.
         let words = self.payload.get(first..first + lines * LINE_WORDS).unwrap_or_default();
         for line in words.chunks_exact(LINE_WORDS) {
-            H::will_write(&line[0]);
+            H::take_ownership(&line[0]);
         }
     }
 
@@ -262,9 +262,9 @@ impl Slot {
     #[inline(always)]
     fn take<H: Hints>(&self, length: usize) {
         // Not the header: a hint may store 0, which is the number of one message in 2^32.
-        H::will_write(&self.header_data);
+        H::take_ownership(&self.header_data);
         if (FIRST_LINE_BYTES + 1..=INLINE_BYTES).contains(&length) {
-            H::will_write(&self.words[FIRST_LINE_BYTES / 8]);
+            H::take_ownership(&self.words[FIRST_LINE_BYTES / 8]);
         }
     }
 }

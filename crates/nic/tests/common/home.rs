@@ -136,8 +136,8 @@ pub struct TestBus {
     pub memory: Vec<u8>,
     pub payload: Vec<u8>,
     pub reply: Vec<u8>,
-    /// Whether plain puts take the short way.
-    pub at_hand: bool,
+    /// Whether both memories are mapped, for [`Bus::put_mapped`].
+    pub mapped: bool,
     pub reachable: bool,
     /// The initiator's memory is not there.
     pub initiator_fault: Option<Fault>,
@@ -153,7 +153,7 @@ impl Default for TestBus {
             memory: vec![0; MEMORY_BYTES],
             payload: Vec::new(),
             reply: Vec::new(),
-            at_hand: false,
+            mapped: false,
             reachable: true,
             initiator_fault: None,
             calls_left: None,
@@ -215,10 +215,10 @@ impl Bus for TestBus {
         self.reachable
     }
 
-    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+    fn put_mapped(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
         let _outside = watch::outside();
         self.step();
-        if !self.at_hand {
+        if !self.mapped {
             return false;
         }
         if bytes == 0 {

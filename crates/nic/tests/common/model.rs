@@ -45,7 +45,7 @@ impl Spec {
 pub enum Weather {
     Fine,
     /// Plain puts may take the short way.
-    AtHand,
+    Mapped,
     /// The target's memory cannot be touched from here.
     Unreachable,
     /// The initiator has died.

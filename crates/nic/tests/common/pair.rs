@@ -142,7 +142,7 @@ impl Pair {
         self.bus.payload.clone_from(&payload);
         self.bus.reply.clear();
         self.model.reply.clear();
-        self.bus.at_hand = weather == Weather::AtHand;
+        self.bus.mapped = weather == Weather::Mapped;
         self.bus.reachable = weather != Weather::Unreachable;
         self.bus.initiator_fault = (weather == Weather::InitiatorGone).then_some(Fault::Gone);
         let real = transition(|| self.home.nic().deliver(&mut self.bus, &request));
@@ -312,7 +312,7 @@ pub fn op() -> impl Strategy<Value = Op> {
     let which = prop_oneof![3 => Just(list::PRIORITY), 2 => Just(list::OVERFLOW)];
     let weather = prop_oneof![
         4 => Just(Weather::Fine),
-        3 => Just(Weather::AtHand),
+        3 => Just(Weather::Mapped),
         1 => Just(Weather::Unreachable),
         1 => Just(Weather::InitiatorGone),
     ];

@@ -146,7 +146,7 @@ impl Bus for MemoryBus<'_> {
         true
     }
 
-    fn put_at_hand(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
+    fn put_mapped(&mut self, payload_offset: u64, address: u64, bytes: u64) -> bool {
         self.put(payload_offset, address, bytes).is_ok()
     }
 
