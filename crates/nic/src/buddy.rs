@@ -685,7 +685,7 @@ mod tests {
         (1..700u32).prop_flat_map(|blocks_max| (Just(blocks_max), 0..=blocks_max, steps(blocks_max, 120)))
     }
 
-    /// Does the step on both sides and compares what they answer.
+    /// Does the step on both sides and compares their results.
     fn step_both(words: &mut [u64], oracle: &mut Oracle, step: Step) {
         let mut buddy = Buddy::attach(words).unwrap();
         match step {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! References to records of tables: an index and a generation, in 27 bits.
 //!
-//! A slot's generation changes when it is freed, so a stale reference is told from a live one. How many bits are
+//! A slot's generation changes when it is freed, so a stale reference differs from a live one. How many bits are
 //! index depends on the table's capacity; the rest are generation. The all-ones generation is never used, so that
 //! no live reference reads as a constant of the API (`PTL_EQ_NONE`, `PTL_CT_NONE`, `PTL_INVALID_HANDLE`).
 

@@ -36,7 +36,7 @@ pub struct Limits {
     /// Entries of a priority list that are searched one by one before any is indexed, and unexpected headers of a
     /// portal table entry likewise. A power of two.
     pub short_list: u32,
-    /// Requests that wait for an answer from another process's program.
+    /// Requests that wait for a response from another process.
     pub pending: u32,
     /// Heap blocks that the NIC starts with.
     pub heap_blocks: u32,

@@ -18,7 +18,7 @@
 //! | 12..16 | uid | user id of the initiator |
 //! | 16..24 | initiator | rank, or nid << 32 / pid |
 //! | 24..32 | origin | nid << 32 / pid to which the response goes |
-//! | 32..40 | token | which pending request a response answers |
+//! | 32..40 | token | the pending request that a response belongs to |
 //! | 40..48 | match_bits | |
 //! | 48..56 | remote_offset | response: the offset that was used |
 //! | 56..64 | header_data | |

@@ -347,14 +347,14 @@ pub mod pending {
     pub const WAITING: u32 = 1;
 }
 
-/// A request that another process must answer.
+/// A request that waits for the response of another process.
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Default)]
 pub struct Pending {
     pub slot: u32,
     pub next: u32,
     pub command: Command,
-    /// The process that must answer, by the home's identifier. Its Portals id may pass to another process.
+    /// The process that must send the response, by the home's identifier. Its Portals id may pass to another process.
     pub responder: u64,
     pub reserved: u64,
 }

@@ -789,7 +789,7 @@ proptest! {
     #[test]
     fn grants_come_and_go_and_every_put_counts_once(history in proptest::collection::vec(op(), 1..120)) {
         let mut stage = Stage::empty();
-        let told = stage.home.nic().counter_alloc().expect("room");
+        let fired_count = stage.home.nic().counter_alloc().expect("room");
         let now = stage.home.nic().counter_alloc().expect("room");
         let mut model = Model {
             entries: Vec::new(),
@@ -843,7 +843,7 @@ proptest! {
                     model.enabled = enabled;
                 }
                 Op::Arm(more) => {
-                    let action = stage.increments(told);
+                    let action = stage.increments(fired_count);
                     if stage.arm(counter, model.count + more, action) {
                         model.waiting.push(model.count + more);
                     } else {
@@ -897,7 +897,7 @@ proptest! {
             model.fire();
             let counter = stage.counter;
             prop_assert_eq!(stage.arrived(counter), model.count, "after {:?}", op);
-            prop_assert_eq!(stage.arrived(told), model.fired, "after {:?}", op);
+            prop_assert_eq!(stage.arrived(fired_count), model.fired, "after {:?}", op);
             sane::assert_sane(&mut stage.home.nic());
             let nic = stage.home.nic();
             let owned = nic.tables.counters.iter().flat_map(|book| book.lane_owners).filter(|&owner| owner != 0);

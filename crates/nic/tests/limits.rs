@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Every table at its limit: the right answer, and not a bit changed.
+//! Every table at its limit: the right error, and not a bit changed.
 
 mod common;
 
@@ -160,7 +160,7 @@ fn pending_requests() {
     assert_eq!(made.len(), 5);
     assert!(made.iter().all(|&token| token != 0));
     assert!(home.nic().take_pending(made[1]).is_some());
-    assert!(home.nic().take_pending(made[1]).is_none(), "a token answers once");
+    assert!(home.nic().take_pending(made[1]).is_none(), "a token is good once");
     for token in [0, u64::MAX, 1 << 32] {
         assert!(home.nic().take_pending(token).is_none());
     }

@@ -243,7 +243,7 @@ impl Program {
             }
             Call::Run => {
                 if let Ok(Some(fired)) = transition(|| nic.next_fired(bus, 1)) {
-                    transition(|| nic.begin_telling(fired.index, &fired.command, false));
+                    transition(|| nic.begin_report(fired.index, &fired.command, false));
                     transition(|| nic.complete_send(&fired.command, fail::OK));
                     transition(|| nic.finish_run(fired.index, 1));
                 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The Portals target against plain ordered lists: random histories, and all short ones.
 //!
-//! After each operation the answers, the bytes of the memory, the counters and the registers must agree; events are
+//! After each operation the results, the bytes of the memory, the counters and the registers must agree; events are
 //! compared one by one as they are taken; and the tables must be sane.
 
 mod common;

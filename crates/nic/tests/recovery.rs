@@ -146,7 +146,7 @@ proptest! {
 // ---- deaths ----
 
 /// What the target's program has seen of it.
-fn told(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
+fn reports(pair: &mut Pair) -> (Vec<Event>, Vec<(u64, u64)>) {
     let nic = pair.home.nic();
     let mut events = Vec::new();
     while let Taken::Event(event, _) = nic.signals.take_event(pair.queue) {
@@ -192,7 +192,7 @@ proptest! {
             pair.step(op);
         }
         pair.take(usize::MAX);
-        let (_, counted) = told(&mut pair);
+        let (_, counted) = reports(&mut pair);
         let mut lived = pair.fork();
         let verdict = lived.model.deliver(&request, &vec![9; request.length as usize], weather);
         let mut events = Vec::new();
@@ -206,7 +206,7 @@ proptest! {
             dead.home.nic().recover(&mut quiet, |_| false);
             sane::assert_sane(&mut dead.home.nic());
             prop_assert_eq!(dead.home.nic().tables.control.intent.stage, 0);
-            let (seen, counters) = told(&mut dead);
+            let (seen, counters) = reports(&mut dead);
             match stage {
                 0 if seen.is_empty() => prop_assert_eq!(&counters, &counted, "a count without its event"),
                 // The short way: the event is there, and its count may be lost.

@@ -196,7 +196,7 @@ impl Interface {
         }
         match verdict {
             Verdict::Done(delivery) => {
-                if command.tells_initiator() {
+                if command.reports_to_initiator() {
                     self.complete(from, command, fail::OK, Some(&delivery), due);
                 }
                 Some(Ok(()))
@@ -226,10 +226,10 @@ impl Interface {
     ) {
         let fired = {
             let mut guard = from.segment.lock(self.word);
-            guard.begin_telling(from.fired, command, false);
+            guard.begin_report(from.fired, command, false);
             guard.complete_send(command, sent);
             if let Some(delivery) = delivery {
-                guard.begin_telling(from.fired, command, true);
+                guard.begin_report(from.fired, command, true);
                 guard.complete_response(command, delivery);
             }
             guard.finish_run(from.fired, self.word);

@@ -37,8 +37,8 @@ pub mod options {
     pub const MD_EVENT_SEND_DISABLE: u32 = 1 << 7;
     pub const MD_UNRELIABLE: u32 = 1 << 8;
     pub const MD_EVENT_CT_BYTES: u32 = 1 << 14;
-    /// A library's own: failures of ACK and REPLY are told by events and not counted, so that what waits for the counter
-    /// waits for successes.
+    /// For libraries only: events report failures of ACK and REPLY, and the counter does not count them. So a wait for
+    /// the counter is a wait for successes.
     pub const MD_FAILURES_UNCOUNTED: u32 = 1 << 15;
     /// What memory descriptors may carry.
     pub const MD_MASK: u32 = ((1 << 9) - 1) | MD_EVENT_CT_BYTES;

@@ -14,7 +14,7 @@
 //! 3. With flow control, a request that finds no entry, no free header or no room for its events disables the portal
 //!    table entry and is refused. Without flow control it is dropped; if only room for events is missing, it overwrites
 //!    the oldest events. A put with another epoch than the portal table entry's is refused as if the entry were
-//!    disabled; the answer carries the entry's epoch.
+//!    disabled; the response carries the entry's epoch.
 //! 4. Memory that is not mapped fails the request with `PTL_NI_SEGV` at both ends. The entry is used all the same.
 //!
 //! Budget of the persistent path (8 bytes, counter, no events): no system call, no allocation. It touches the lock, the
@@ -187,7 +187,7 @@ impl Nic<'_> {
             operation: request.operation,
             datatype: request.datatype,
         };
-        self.tell(bus, queue, &record, plan, &event);
+        self.report(bus, queue, &record, plan, &event);
         if plan.unlinks {
             self.after_unlink(index, plan.list);
         }
@@ -209,7 +209,7 @@ impl Nic<'_> {
 
     /// Posts the full event and AUTO_UNLINK, then counts.
     #[inline]
-    fn tell<B: Bus>(&mut self, bus: &mut B, queue: u32, record: &Entry, plan: &Plan, event: &Event) {
+    fn report<B: Bus>(&mut self, bus: &mut B, queue: u32, record: &Entry, plan: &Plan, event: &Event) {
         if queue != NONE {
             let wanted = record.options & options::EVENT_COMM_DISABLE == 0
                 && (event.fail != fail::OK || record.options & options::EVENT_SUCCESS_DISABLE == 0);

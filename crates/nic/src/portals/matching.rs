@@ -16,7 +16,7 @@
 //! Invariants
 //! 1. Every entry of the short list is older than every indexed entry of its priority list: an entry goes to the short
 //!    list only while none is indexed. So a search that finds a match in the short list is done.
-//! 2. A chain of the index is in order of sequence; a bucket holds several keys, told apart by comparing.
+//! 2. A chain of the index is in order of sequence; a bucket may hold several keys, so the search compares them.
 //! 3. A portal table entry has at most [`CLASSES`] classes with an index. Entries of further classes share one
 //!    chain per list ([`CLASS_OTHER`]), and headers are then searched in order: still right, but no longer O(1).
 //! 4. `searched` names the classes that the unexpected headers of a portal table entry are chained by; each header is

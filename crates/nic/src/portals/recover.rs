@@ -51,11 +51,11 @@ impl Nic<'_> {
             if Self::is_local(record.command.kind) {
                 self.run_local(bus, index as u32);
             } else {
-                let (sent, answered) = self.told(&record);
+                let (sent, responded) = self.reported(&record);
                 if !sent {
                     self.complete_send(&record.command, fail::UNDELIVERABLE);
                 }
-                if record.command.wants_response() && !answered {
+                if record.command.wants_response() && !responded {
                     self.complete_response(&record.command, &Delivery::failed(fail::UNDELIVERABLE));
                 }
             }

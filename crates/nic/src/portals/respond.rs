@@ -20,7 +20,7 @@ use crate::tables::{Command, Pending, Side, kind, pending, slot};
 impl Command {
     /// Whether the initiator must record the end of this operation at all.
     #[inline]
-    pub fn tells_initiator(&self) -> bool {
+    pub fn reports_to_initiator(&self) -> bool {
         let source = self.source.queue != NONE || self.source.counter != NONE;
         let sink = self.sink.queue != NONE || self.sink.counter != NONE;
         source || sink

@@ -92,10 +92,10 @@ const BOOKED: u32 = 3;
 /// Bytes that a receive moves per step.
 const CHUNK_BYTES: usize = 2048;
 
-/// The queue for an operation's SEND event, or for its ACK or REPLY event (`answer`).
-fn telling_queue(command: &Command, answer: bool) -> u32 {
+/// The queue for an operation's SEND event, or for its ACK or REPLY event (`response`).
+fn report_queue(command: &Command, response: bool) -> u32 {
     match command.kind {
-        kind::GET | kind::FETCH_ATOMIC | kind::SWAP if answer => command.sink.queue,
+        kind::GET | kind::FETCH_ATOMIC | kind::SWAP if response => command.sink.queue,
         _ => command.source.queue,
     }
 }
@@ -419,23 +419,23 @@ impl Nic<'_> {
         bell.owner_wanted.store(1, Release);
     }
 
-    /// Notes that the SEND event, or the ACK or REPLY event (`answer`), of a running operation is about to be written.
+    /// Notes that the SEND event, or the ACK or REPLY event (`response`), of a running operation is about to be written.
     /// If the executor dies, recovery can then find which of them is missing ([`Nic::fail_orphans`]). Does nothing for
     /// `NONE`.
     #[inline(always)]
-    pub fn begin_telling(&mut self, index: u32, command: &Command, answer: bool) {
+    pub fn begin_report(&mut self, index: u32, command: &Command, response: bool) {
         if index != NONE {
-            self.note_telling(index, command, answer);
+            self.note_report(index, command, response);
         }
     }
 
     #[cold]
-    fn note_telling(&mut self, index: u32, command: &Command, answer: bool) {
-        let tail = self.queue_tail(telling_queue(command, answer)) + 1;
+    fn note_report(&mut self, index: u32, command: &Command, response: bool) {
+        let tail = self.queue_tail(report_queue(command, response)) + 1;
         let Some(record) = self.tables.triggered.get_mut(index as usize) else { return };
         compiler_fence(SeqCst);
         // Operations that move data do not use these two fields otherwise.
-        match answer {
+        match response {
             false => record.success = tail,
             true => record.failure = tail,
         }
@@ -443,10 +443,10 @@ impl Nic<'_> {
     }
 
     /// Which completions of an operation were posted before its executor died: its SEND, and its ACK or REPLY.
-    pub(crate) fn told(&mut self, record: &Triggered) -> (bool, bool) {
-        let since = |nic: &mut Self, answer| nic.queue_tail(telling_queue(&record.command, answer)) + 1;
-        let answered = record.failure != 0 && since(self, true) != record.failure;
-        (record.failure != 0 || (record.success != 0 && since(self, false) != record.success), answered)
+    pub(crate) fn reported(&mut self, record: &Triggered) -> (bool, bool) {
+        let since = |nic: &mut Self, response| nic.queue_tail(report_queue(&record.command, response)) + 1;
+        let responded = record.failure != 0 && since(self, true) != record.failure;
+        (record.failure != 0 || (record.success != 0 && since(self, false) != record.success), responded)
     }
 
     /// Frees the slot of an operation that this executor has run and completed.

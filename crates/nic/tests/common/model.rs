@@ -2,7 +2,7 @@
 //! The oracle: Portals 4.3's target side as plain ordered lists, written from the specification.
 //!
 //! Every list is a vector that is searched from its start. Nothing here is indexed, counted ahead or shared with the
-//! code under test but the values of the API and the types of its answers.
+//! code under test but the values of the API and the types of its results.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -175,7 +175,7 @@ impl<R: Ranks> Simulation<R> {
             message: u64::from(index) << INDEX_SHIFT | message.number,
         };
         let command = &message.command;
-        if message.phase == Phase::Request && command.kind != kind::GET && command.tells_initiator() {
+        if message.phase == Phase::Request && command.kind != kind::GET && command.reports_to_initiator() {
             self.queue.schedule(read, Event::Sent(index));
         }
         match network.send(now, &departure) {

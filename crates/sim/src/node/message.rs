@@ -296,7 +296,7 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn complete_send(&mut self, at: Time, index: u32) {
         let message = &self.messages[index as usize];
         let (command, from, ni) = (&message.command, message.from, message.ni);
-        if command.kind == kind::GET || !command.tells_initiator() {
+        if command.kind == kind::GET || !command.reports_to_initiator() {
             return;
         }
         self.ranks.with_nic(from, ni, &mut |nic| nic.complete_send(command, fail::OK));
