@@ -250,7 +250,7 @@ impl Program {
             fail: source.word() as u8,
             mlength: source.nasty(),
             remote_offset: source.nasty(),
-            silent: source.one_in(4),
+            ack_disabled: source.one_in(4),
             list: source.word() as u8,
         };
         match source.below(7) {

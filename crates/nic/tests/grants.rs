@@ -300,11 +300,11 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
         let terms = stage.home.nic().give(&put, 55, None, |_| true).ok();
         assert_eq!(terms.is_some(), meeting.given, "{}", meeting.name);
         let Some(terms) = terms else { continue };
-        let silent = spec.options & options::ACK_DISABLE != 0;
+        let ack_disabled = spec.options & options::ACK_DISABLE != 0;
         let in_bytes = spec.options & options::EVENT_CT_BYTES != 0;
         assert_eq!((terms.start, terms.length), (spec.start, spec.length), "{}", meeting.name);
         assert_eq!((terms.match_bits, terms.ignore_bits), (spec.match_bits, spec.ignore_bits), "{}", meeting.name);
-        assert_eq!((terms.silent, terms.in_bytes), (silent, in_bytes), "{}", meeting.name);
+        assert_eq!((terms.ack_disabled, terms.in_bytes), (ack_disabled, in_bytes), "{}", meeting.name);
         let posts = spec.options & options::EVENT_CT_COMM == 0;
         assert_eq!((terms.queue != NONE, terms.given.counter == NONE), (posts, posts), "{}", meeting.name);
         assert!(stage.grant(&terms.given), "{}", meeting.name);

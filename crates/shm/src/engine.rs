@@ -520,7 +520,7 @@ impl Interface {
             fail: packet.fail,
             mlength: packet.length.min(command.length),
             remote_offset: packet.remote_offset,
-            silent: packet.ack & 1 == 0,
+            ack_disabled: packet.ack & 1 == 0,
             list: packet.ack >> 1,
         };
         let carries = !matches!(command.kind, kind::PUT | kind::ATOMIC) && delivery.fail == fail::OK;
@@ -539,7 +539,7 @@ impl Interface {
         let packet = Packet {
             kind: RESPONSE,
             fail: delivery.fail,
-            ack: u8::from(!delivery.silent) | delivery.list << 1,
+            ack: u8::from(!delivery.ack_disabled) | delivery.list << 1,
             length: delivery.mlength,
             remote_offset: delivery.remote_offset,
             place: Position::Inline,

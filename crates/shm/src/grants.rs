@@ -503,7 +503,7 @@ impl Route {
             queue: terms.queue,
             stamp: Some(terms.stamp),
             next_event: ptr::null(),
-            silent: terms.silent,
+            silent: terms.ack_disabled,
         }
     }
 }

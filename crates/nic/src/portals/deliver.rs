@@ -203,8 +203,8 @@ impl Nic<'_> {
             kind::GET => registers.add(Register::BytesOut, mlength),
             _ => registers.add(Register::BytesIn, mlength),
         }
-        let silent = record.options & options::ACK_DISABLE != 0;
-        Verdict::Done(Delivery { fail, mlength, remote_offset: plan.offset, silent, list: plan.list })
+        let ack_disabled = record.options & options::ACK_DISABLE != 0;
+        Verdict::Done(Delivery { fail, mlength, remote_offset: plan.offset, ack_disabled, list: plan.list })
     }
 
     /// Posts the full event and AUTO_UNLINK, then counts.

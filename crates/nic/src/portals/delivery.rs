@@ -15,7 +15,7 @@ pub struct Delivery {
     /// epoch.
     pub remote_offset: u64,
     /// The entry sends no acknowledgement.
-    pub silent: bool,
+    pub ack_disabled: bool,
     /// The list that matched.
     pub list: u8,
 }
@@ -23,7 +23,7 @@ pub struct Delivery {
 impl Delivery {
     /// The result of a request that failed before it moved any bytes.
     pub const fn failed(fail: u8) -> Delivery {
-        Delivery { fail, mlength: 0, remote_offset: 0, silent: false, list: list::PRIORITY }
+        Delivery { fail, mlength: 0, remote_offset: 0, ack_disabled: false, list: list::PRIORITY }
     }
 }
 

@@ -88,7 +88,7 @@ pub struct Terms {
     /// Bytes are counted, not puts.
     pub in_bytes: bool,
     /// The entry declines acknowledgements.
-    pub silent: bool,
+    pub ack_disabled: bool,
 }
 
 // ---- Giving ------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ impl Nic<'_> {
             queue: if counter.is_none() { queue } else { NONE },
             stamp: Stamp::new(&put.event(0, record.user_ptr, put.length)),
             in_bytes: record.options & options::EVENT_CT_BYTES != 0,
-            silent: record.options & options::ACK_DISABLE != 0,
+            ack_disabled: record.options & options::ACK_DISABLE != 0,
         })
     }
 

@@ -103,8 +103,8 @@ impl Nic<'_> {
         if mlength < put.length {
             registers.add(Register::Truncated, 1);
         }
-        let silent = flags & options::ACK_DISABLE != 0;
-        Some(Delivery { fail: fail::OK, mlength, remote_offset: put.remote_offset, silent, list: list::PRIORITY })
+        let ack_disabled = flags & options::ACK_DISABLE != 0;
+        Some(Delivery { fail: fail::OK, mlength, remote_offset: put.remote_offset, ack_disabled, list: list::PRIORITY })
     }
 
     /// Frees an entry of the priority list that a message used up.

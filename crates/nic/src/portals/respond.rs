@@ -99,7 +99,7 @@ impl Nic<'_> {
     }
 
     fn complete_ack(&mut self, command: &Command, delivery: &Delivery) {
-        if command.ack == ack::NONE || delivery.silent {
+        if command.ack == ack::NONE || delivery.ack_disabled {
             return;
         }
         let side = &command.source;

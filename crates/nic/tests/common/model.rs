@@ -471,8 +471,8 @@ impl Model {
         self.register("truncated", u64::from(mlength < request.length));
         self.register(if request.kind == kind::GET { "bytes_out" } else { "bytes_in" }, moved);
         self.register("segv", u64::from(!ok));
-        let silent = spec.has(options::ACK_DISABLE);
-        Verdict::Done(Delivery { fail, mlength: moved, remote_offset: offset, silent, list: which })
+        let ack_disabled = spec.has(options::ACK_DISABLE);
+        Verdict::Done(Delivery { fail, mlength: moved, remote_offset: offset, ack_disabled, list: which })
     }
 
     fn exhausted(&mut self, request: &Request, quiet: bool) -> Verdict {
@@ -529,7 +529,7 @@ fn accepts(spec: &Spec, local_offset: u64, request: &Request) -> bool {
 }
 
 fn failed(fail: u8) -> Verdict {
-    Verdict::Done(Delivery { fail, mlength: 0, remote_offset: 0, silent: false, list: list::PRIORITY })
+    Verdict::Done(Delivery { fail, mlength: 0, remote_offset: 0, ack_disabled: false, list: list::PRIORITY })
 }
 
 fn disabled(portal: usize) -> Event {

@@ -304,7 +304,7 @@ impl<R: Ranks> Simulation<R> {
         let message = &mut self.messages[index as usize];
         message.delivery = delivery;
         let acknowledges = matches!(kind, kind::PUT | kind::ATOMIC);
-        let answers = message.command.wants_response() && !(acknowledges && delivery.silent);
+        let answers = message.command.wants_response() && !(acknowledges && delivery.ack_disabled);
         if !answers {
             return self.free_message(index);
         }
