@@ -382,7 +382,7 @@ pub struct CounterBook {
     pub armed_tail: u32,
     /// The sum of the lanes when the first operation was armed. Thresholds include it; the lanes do not change while
     /// operations are armed.
-    pub settled: u64,
+    pub lanes_when_armed: u64,
     /// The owner of each lane: a number that the home gives its processes, 0 for no owner, or a grant
     /// ([`crate::portals::grants`]).
     pub lane_owners: [u32; LANES],
@@ -457,7 +457,7 @@ pub struct Control {
     pub reserved: u32,
     /// The process that drains the fire queue, or 0.
     pub drainer: u64,
-    /// Bit i: the grant in slot i exists and is not settled.
+    /// Bit i: the grant in slot i was given and has not ended.
     pub granted: u64,
     /// Of these, the grants whose word is 0. Their senders may be in the middle of a put.
     pub revoking: u64,

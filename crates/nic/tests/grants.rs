@@ -14,8 +14,8 @@ use common::{Home, Line, MEMORY_AT, TINY, TestBus, sane, watch};
 use proptest::prelude::*;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::counters::Lane;
-use selvedge_nic::portals::errors::{Failure, GiveError, PortalError, Revoking, UnlinkError};
-use selvedge_nic::portals::grants::{Given, Terms};
+use selvedge_nic::portals::errors::{Failure, GrantError, PortalError, Revoking, UnlinkError};
+use selvedge_nic::portals::grants::{GrantHandle, Terms};
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{EntrySpec, Posted, Put, list, options};
 use selvedge_nic::signals::{GRANTS, LANES};
@@ -115,7 +115,7 @@ impl Stage {
             Ok(result) => result,
             Err(revoking) => {
                 self.awaited |= revoking.grants;
-                self.home.nic().revoked(&revoking);
+                self.home.nic().finish_revoking(&revoking);
                 self.try_once(transition).expect("revoked, and needed again")
             }
         }
@@ -151,32 +151,32 @@ impl Stage {
         self.revoke_all();
     }
 
-    fn give(&mut self, holder: u64) -> Option<Terms> {
-        self.home.nic().give(&PUT, holder, None, |_| true).ok()
+    fn grant_put(&mut self, holder: u64) -> Option<Terms> {
+        self.home.nic().grant_put(&PUT, holder, None, |_| true).ok()
     }
 
-    fn given(&mut self, holder: u64) -> Given {
-        self.give(holder).expect("a grant").given
+    fn granted(&mut self, holder: u64) -> GrantHandle {
+        self.grant_put(holder).expect("a grant").handle
     }
 
-    fn grant(&mut self, given: &Given) -> bool {
-        self.home.nic().signals.grants[given.slot as usize].word.load(Relaxed) == given.number
+    fn is_granted(&mut self, handle: &GrantHandle) -> bool {
+        self.home.nic().signals.grants[handle.slot as usize].word.load(Relaxed) == handle.number
     }
 
     /// What a holder does with a put of this much.
-    fn put_by(&mut self, given: &Given, by: u64) -> bool {
-        let good = self.grant(given);
+    fn put_by(&mut self, handle: &GrantHandle, by: u64) -> bool {
+        let good = self.is_granted(handle);
         if good {
             let nic = self.home.nic();
-            let lane = &nic.signals.counters[given.counter as usize].lanes[given.lane];
+            let lane = &nic.signals.counters[handle.counter as usize].lanes[handle.lane];
             lane.store(lane.load(Relaxed) + by, Release);
         }
         good
     }
 
     /// What a grant says that its lane holds.
-    fn counted(&mut self, given: &Given) -> u64 {
-        self.home.nic().signals.grants[given.slot as usize].counted.load(Relaxed)
+    fn counted(&mut self, handle: &GrantHandle) -> u64 {
+        self.home.nic().signals.grants[handle.slot as usize].counted.load(Relaxed)
     }
 
     fn arrived(&mut self, counter: u32) -> u64 {
@@ -193,22 +193,22 @@ impl Stage {
     }
 }
 
-// ---- Who is given one --------------------------------------------------------------------------------------------
+// ---- Which puts are given one --------------------------------------------------------------------------------------------
 
 /// A put meets this entry alone on its list, after these changes.
 struct Meeting {
     name: &'static str,
-    given: bool,
+    granted: bool,
     spec: fn(&mut EntrySpec),
     put: fn(&mut Put),
     change: fn(&mut Stage),
 }
 
-const MEETING: Meeting = Meeting { name: "", given: true, spec: |_| {}, put: |_| {}, change: |_| {} };
+const MEETING: Meeting = Meeting { name: "", granted: true, spec: |_| {}, put: |_| {}, change: |_| {} };
 
 macro_rules! row {
-    ($given:literal, $name:literal $(, $field:ident: $how:expr)*) => {
-        Meeting { name: $name, given: $given, $($field: $how,)* ..MEETING }
+    ($granted:literal, $name:literal $(, $field:ident: $how:expr)*) => {
+        Meeting { name: $name, granted: $granted, $($field: $how,)* ..MEETING }
     };
 }
 
@@ -273,12 +273,12 @@ const MEETINGS: &[Meeting] = &[
     }),
     row!(false, "a counter without a lane left", change: |stage| {
         for holder in 0..LANES as u64 {
-            stage.given(100 + holder);
+            stage.granted(100 + holder);
         }
     }),
     row!(true, "a counter with one lane left", change: |stage| {
         for holder in 1..LANES as u64 {
-            stage.given(100 + holder);
+            stage.granted(100 + holder);
         }
     }),
 ];
@@ -297,8 +297,8 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
         let portal = if put.portal < LIMITS.portals { put.portal } else { PORTAL };
         stage.entry = stage.append(portal, list::PRIORITY, &spec);
         (meeting.change)(&mut stage);
-        let terms = stage.home.nic().give(&put, 55, None, |_| true).ok();
-        assert_eq!(terms.is_some(), meeting.given, "{}", meeting.name);
+        let terms = stage.home.nic().grant_put(&put, 55, None, |_| true).ok();
+        assert_eq!(terms.is_some(), meeting.granted, "{}", meeting.name);
         let Some(terms) = terms else { continue };
         let ack_disabled = spec.options & options::ACK_DISABLE != 0;
         let in_bytes = spec.options & options::EVENT_CT_BYTES != 0;
@@ -306,8 +306,8 @@ fn plain_puts_that_are_counted_or_reported_are_given_a_grant() {
         assert_eq!((terms.match_bits, terms.ignore_bits), (spec.match_bits, spec.ignore_bits), "{}", meeting.name);
         assert_eq!((terms.ack_disabled, terms.in_bytes), (ack_disabled, in_bytes), "{}", meeting.name);
         let posts = spec.options & options::EVENT_CT_COMM == 0;
-        assert_eq!((terms.queue != NONE, terms.given.counter == NONE), (posts, posts), "{}", meeting.name);
-        assert!(stage.grant(&terms.given), "{}", meeting.name);
+        assert_eq!((terms.queue != NONE, terms.handle.counter == NONE), (posts, posts), "{}", meeting.name);
+        assert!(stage.is_granted(&terms.handle), "{}", meeting.name);
     }
 }
 
@@ -411,8 +411,8 @@ const CHANGES: &[Change] = &[
         stage.run_fired();
     }),
     ("another process is given one", false, |stage| {
-        let given = stage.given(2);
-        assert_eq!(stage.counted(&given), 0);
+        let handle = stage.granted(2);
+        assert_eq!(stage.counted(&handle), 0);
     }),
 ];
 
@@ -420,16 +420,16 @@ const CHANGES: &[Change] = &[
 fn what_a_grant_stands_on_does_not_change_before_it_is_revoked() {
     for (name, revokes, change) in CHANGES {
         let mut stage = Stage::new();
-        let given = stage.given(1);
+        let handle = stage.granted(1);
         for _ in 0..10 {
-            assert!(stage.put_by(&given, 1));
+            assert!(stage.put_by(&handle, 1));
         }
         assert_eq!(stage.awaited(), 0);
         change(&mut stage);
         assert_eq!(stage.awaited() != 0, *revokes, "{name}");
-        assert_eq!(stage.put_by(&given, 1), !revokes, "{name}");
+        assert_eq!(stage.put_by(&handle, 1), !revokes, "{name}");
         let out = stage.home.nic().tables.control.granted;
-        assert_eq!(out >> given.slot & 1 == 0, *revokes, "{name}");
+        assert_eq!(out >> handle.slot & 1 == 0, *revokes, "{name}");
     }
 }
 
@@ -446,81 +446,82 @@ fn a_grant_whose_puts_take_the_lock_needs_no_wait() {
     stage.home.nic().portal_alloc(Some(1), 0, queue).expect("room");
     let entry = stage.append(1, list::PRIORITY, &spec(options::OP_PUT, NONE));
     let put = Put { portal: 1, ..PUT };
-    let given = stage.home.nic().give(&put, 1, None, |_| true).expect("a grant").given;
-    assert_eq!(given.counter, NONE);
+    let handle = stage.home.nic().grant_put(&put, 1, None, |_| true).expect("a grant").handle;
+    assert_eq!(handle.counter, NONE);
     stage.home.nic().unlink(entry).expect("nobody is waited for");
-    assert!(!stage.grant(&given));
+    assert!(!stage.is_granted(&handle));
     assert_eq!(stage.home.nic().tables.control.granted, 0);
 }
 
 #[test]
 fn a_report_that_comes_late_settles_no_later_grant() {
     let mut stage = Stage::new();
-    let first = stage.given(1);
+    let first = stage.granted(1);
     // Two homes wait for the same grant; one is ready sooner, and its transition fails for another reason.
     let (slow, fast) = (begin_unlink(&mut stage), begin_unlink(&mut stage));
     assert_eq!((slow, fast.grants), (fast, 1 << first.slot));
-    stage.home.nic().revoked(&fast);
-    let second = stage.home.nic().give(&PUT, 1, Some(first.slot), |_| true).expect("a grant").given;
+    stage.home.nic().finish_revoking(&fast);
+    let second = stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(second.slot, first.slot);
     // The first home has waited for the first grant only.
-    stage.home.nic().revoked(&slow);
-    assert!(stage.grant(&second), "it was not revoked");
+    stage.home.nic().finish_revoking(&slow);
+    assert!(stage.is_granted(&second), "it was not revoked");
     let third = begin_unlink(&mut stage);
-    stage.home.nic().revoked(&slow);
+    stage.home.nic().finish_revoking(&slow);
     assert_eq!(begin_unlink(&mut stage), third, "nobody has waited for the second grant");
-    stage.home.nic().revoked(&third);
+    stage.home.nic().finish_revoking(&third);
     stage.home.nic().unlink(stage.entry).expect("revoked");
 }
 
 #[test]
 fn a_revocation_whose_process_died_is_ended_by_the_next_that_needs_it() {
     let mut stage = Stage::new();
-    let given = stage.given(1);
+    let handle = stage.granted(1);
     let _ = begin_unlink(&mut stage);
-    assert!(!stage.put_by(&given, 1));
+    assert!(!stage.put_by(&handle, 1));
     // Neither its holder nor anybody else gets a grant here before that.
-    for (holder, before) in [(1, Some(given.slot)), (2, None)] {
-        let refused = stage.try_once(|nic, _| nic.give(&PUT, holder, before, |_| true)).map(drop);
-        assert_eq!(refused.expect_err("it is being revoked").grants, 1 << given.slot);
+    for (holder, before) in [(1, Some(handle.slot)), (2, None)] {
+        let refused = stage.try_once(|nic, _| nic.grant_put(&PUT, holder, before, |_| true)).map(drop);
+        assert_eq!(refused.expect_err("it is being revoked").grants, 1 << handle.slot);
     }
     let counter = stage.counter;
-    let refused = stage.home.nic().give_lane(counter, 3, None, |_| true);
-    let Err(GiveError::Revoking(revoking)) = refused else { panic!("a lane of the same counter") };
-    stage.home.nic().revoked(&revoking);
-    assert!(stage.give(2).is_some());
+    let refused = stage.home.nic().grant_lane(counter, 3, None, |_| true);
+    let Err(GrantError::Revoking(revoking)) = refused else { panic!("a lane of the same counter") };
+    stage.home.nic().finish_revoking(&revoking);
+    assert!(stage.grant_put(2).is_some());
 }
 
 #[test]
 fn tables_are_rebuilt_without_a_wait() {
     let mut stage = Stage::new();
-    let given = stage.given(1);
+    let handle = stage.granted(1);
     // In the middle of a put.
-    stage.home.nic().signals.grants[given.slot as usize].busy.store(1, Relaxed);
+    stage.home.nic().signals.grants[handle.slot as usize].busy.store(1, Relaxed);
     stage.home.nic().recover(&mut TestBus::default(), |_| true);
-    assert!(!stage.grant(&given));
+    assert!(!stage.is_granted(&handle));
     let nic = stage.home.nic();
-    assert_eq!(nic.tables.counters[given.counter as usize].lane_owners[given.lane], 1 << 31 | given.slot);
+    assert_eq!(nic.tables.counters[handle.counter as usize].lane_owners[handle.lane], 1 << 31 | handle.slot);
     // The put ends: it counts, and the lane was nobody else's meanwhile.
-    nic.signals.counters[given.counter as usize].lanes[given.lane].store(1, Release);
-    nic.signals.grants[given.slot as usize].busy.store(0, Release);
+    nic.signals.counters[handle.counter as usize].lanes[handle.lane].store(1, Release);
+    nic.signals.grants[handle.slot as usize].busy.store(0, Release);
     assert_eq!(stage.arrived(stage.counter), 1);
     let action = stage.increments(stage.counter);
     assert!(stage.arm(stage.counter, 2, action), "after a wait");
-    assert_eq!(stage.awaited(), 1 << given.slot);
+    assert_eq!(stage.awaited(), 1 << handle.slot);
 }
 
 #[test]
 fn a_holder_gives_its_own_grant_up_without_a_wait() {
     let mut stage = Stage::new();
-    let (first, second) = (stage.given(1), stage.given(2));
-    stage.home.nic().give_back(first.slot);
+    let (first, second) = (stage.granted(1), stage.granted(2));
+    stage.home.nic().end_grant(first.slot);
     assert!(!stage.put_by(&first, 1) && stage.put_by(&second, 1));
-    let again = stage.home.nic().give(&PUT, 1, Some(first.slot), |_| true).expect("its slot is still its own").given;
+    let again =
+        stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("its slot is still its own").handle;
     assert_eq!((again.slot, again.lane), (first.slot, first.lane));
     let nic = &mut stage.home.nic();
     for slot in [first.slot, second.slot, u32::MAX] {
-        nic.give_up(slot);
+        nic.free_grant_slot(slot);
     }
     assert_eq!((nic.tables.control.granted, nic.tables.control.revoking), (0, 0));
 }
@@ -528,17 +529,17 @@ fn a_holder_gives_its_own_grant_up_without_a_wait() {
 #[test]
 fn a_lane_whose_grant_was_revoked_keeps_what_it_holds_and_is_given_again() {
     let mut stage = Stage::new();
-    let first = stage.given(1);
+    let first = stage.granted(1);
     assert!(stage.put_by(&first, 30));
     stage.enable(PORTAL, false);
     stage.enable(PORTAL, true);
     assert_eq!(stage.arrived(stage.counter), 30);
-    let second = stage.given(2);
+    let second = stage.granted(2);
     assert_eq!((second.lane, stage.counted(&second)), (first.lane, 30));
     assert_ne!((second.slot, second.number), (first.slot, first.number), "the first is still its process's");
     assert!(stage.put_by(&second, 3) && !stage.put_by(&first, 1));
     assert_eq!(stage.arrived(stage.counter), 33);
-    let again = stage.home.nic().give(&PUT, 1, Some(first.slot), |_| true).expect("a grant").given;
+    let again = stage.home.nic().grant_put(&PUT, 1, Some(first.slot), |_| true).expect("a grant").handle;
     assert_eq!(again.slot, first.slot);
     assert!(again.number != first.number && !stage.put_by(&first, 1), "an old grant is none");
     assert!(again.lane != second.lane && stage.put_by(&again, 1));
@@ -549,23 +550,23 @@ fn a_lane_whose_grant_was_revoked_keeps_what_it_holds_and_is_given_again() {
 fn thresholds_count_what_lanes_hold() {
     let mut stage = Stage::new();
     let (counter, other) = (stage.counter, stage.home.nic().counter_alloc().expect("room"));
-    let given = stage.given(1);
-    assert!(stage.put_by(&given, 40));
+    let handle = stage.granted(1);
+    assert!(stage.put_by(&handle, 40));
     stage.home.nic().count(counter, 2, 1);
     let action = stage.increments(other);
     assert!(stage.arm(counter, 43, action), "room");
     stage.run_fired();
     assert_eq!(stage.arrived(other), 1, "it was due at once");
     assert!(stage.arm(counter, 45, action), "room");
-    assert!(stage.give(1).is_none(), "lanes stand still while something waits");
+    assert!(stage.grant_put(1).is_none(), "lanes stand still while something waits");
     stage.home.nic().count(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 1);
     stage.home.nic().count(counter, 1, 0);
     stage.run_fired();
     assert_eq!(stage.arrived(other), 2);
-    let given = stage.given(1);
-    assert!(stage.put_by(&given, 5), "nothing waits any more");
+    let handle = stage.granted(1);
+    assert!(stage.put_by(&handle, 5), "nothing waits any more");
     stage.home.nic().count_set(counter, 10, 0);
     assert_eq!(stage.arrived(counter), 10);
     assert!(stage.arm(counter, 11, action), "room");
@@ -579,14 +580,14 @@ fn thresholds_count_what_lanes_hold() {
 #[test]
 fn lanes_that_senders_have_for_good_and_grants_share_no_counter() {
     let mut stage = Stage::new();
-    let given = stage.given(1);
+    let handle = stage.granted(1);
     assert_eq!(stage.home.nic().lane(stage.counter, 9), Some(Lane::Locked));
-    assert!(stage.put_by(&given, 3));
+    assert!(stage.put_by(&handle, 3));
     stage.revoke_all();
     // The lane that holds something is not a sender's, who would begin with nothing.
     let Some(Lane::Own(own)) = stage.home.nic().lane(stage.counter, 9) else { panic!("lanes are free") };
-    assert_ne!(own, given.lane);
-    assert!(stage.give(1).is_none());
+    assert_ne!(own, handle.lane);
+    assert!(stage.grant_put(1).is_none());
     assert_eq!(stage.arrived(stage.counter), 3);
 }
 
@@ -594,20 +595,20 @@ fn lanes_that_senders_have_for_good_and_grants_share_no_counter() {
 fn a_process_is_given_a_lane_of_its_own_counter() {
     let mut stage = Stage::new();
     let counter = stage.counter;
-    let given = stage.home.nic().give_lane(counter, 1, None, |_| true).expect("a lane");
-    assert!(stage.put_by(&given, 2));
-    assert!(stage.give(2).is_some(), "another lane is an initiator's");
+    let handle = stage.home.nic().grant_lane(counter, 1, None, |_| true).expect("a lane");
+    assert!(stage.put_by(&handle, 2));
+    assert!(stage.grant_put(2).is_some(), "another lane is an initiator's");
     stage.awaited();
     stage.enable(PORTAL, false);
-    assert!(stage.put_by(&given, 2), "it has to do with no portal table entry");
+    assert!(stage.put_by(&handle, 2), "it has to do with no portal table entry");
     let other = stage.home.nic().counter_alloc().expect("room");
     let action = stage.increments(other);
     assert!(stage.arm(counter, 5, action), "room");
-    assert!(!stage.put_by(&given, 2));
-    assert!(stage.home.nic().give_lane(counter, 1, Some(given.slot), |_| true).is_err());
-    assert!(stage.home.nic().give_lane(NONE, 1, None, |_| true).is_err());
+    assert!(!stage.put_by(&handle, 2));
+    assert!(stage.home.nic().grant_lane(counter, 1, Some(handle.slot), |_| true).is_err());
+    assert!(stage.home.nic().grant_lane(NONE, 1, None, |_| true).is_err());
     stage.counter_free(other);
-    assert!(stage.home.nic().give_lane(other, 1, None, |_| true).is_err());
+    assert!(stage.home.nic().grant_lane(other, 1, None, |_| true).is_err());
 }
 
 // ---- Processes that end ------------------------------------------------------------------------------------------
@@ -615,17 +616,17 @@ fn a_process_is_given_a_lane_of_its_own_counter() {
 #[test]
 fn slots_and_lanes_of_processes_that_have_ended_are_given_to_others() {
     let mut stage = Stage::new();
-    let dead: Vec<Given> = (0..LANES as u64).map(|holder| stage.given(100 + holder)).collect();
-    for (given, by) in dead.iter().zip(1..) {
-        assert!(stage.put_by(given, by));
+    let dead: Vec<GrantHandle> = (0..LANES as u64).map(|holder| stage.granted(100 + holder)).collect();
+    for (handle, by) in dead.iter().zip(1..) {
+        assert!(stage.put_by(handle, by));
         // They died in the middle of a put.
-        stage.home.nic().signals.grants[given.slot as usize].busy.store(1, Relaxed);
+        stage.home.nic().signals.grants[handle.slot as usize].busy.store(1, Relaxed);
     }
-    assert!(stage.give(1).is_none());
-    let heir = stage.home.nic().give(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").given;
-    assert!(dead.iter().any(|given| given.lane == heir.lane) && stage.put_by(&heir, 100));
+    assert!(stage.grant_put(1).is_none());
+    let heir = stage.home.nic().grant_put(&PUT, 1, None, |holder| holder < 100).expect("a lane of the dead").handle;
+    assert!(dead.iter().any(|handle| handle.lane == heir.lane) && stage.put_by(&heir, 100));
     assert_eq!(stage.arrived(stage.counter), (1..=LANES as u64).sum::<u64>() + 100);
-    let former = dead.iter().find(|given| given.lane == heir.lane).expect("it was somebody's");
+    let former = dead.iter().find(|handle| handle.lane == heir.lane).expect("it was somebody's");
     assert!(!stage.put_by(former, 1));
     let nic = stage.home.nic();
     assert_eq!(nic.signals.grants[former.slot as usize].busy.load(Relaxed), 0, "nobody's is not busy");
@@ -639,32 +640,32 @@ fn all_slots_may_be_taken_and_those_of_the_dead_are_taken_over() {
     for holder in 0..GRANTS as u64 {
         // Revoked at once: a slot stays its process's.
         let counter = counters[holder as usize % 2];
-        stage.home.nic().give_lane(counter, 100 + holder, None, |_| true).expect("a grant");
+        stage.home.nic().grant_lane(counter, 100 + holder, None, |_| true).expect("a grant");
         stage.revoke_all();
     }
     let entry = stage.append(PORTAL, list::PRIORITY, &spec(COUNTING, stage.counter));
-    assert!(stage.give(1).is_none(), "none is left");
-    let given = stage.home.nic().give(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").given;
-    assert_eq!(given.slot, 17);
-    stage.home.nic().give_up(given.slot);
-    assert!(!stage.put_by(&given, 1), "given up");
-    assert_eq!(stage.given(2).slot, 17, "what was given up is anybody's");
+    assert!(stage.grant_put(1).is_none(), "none is left");
+    let handle = stage.home.nic().grant_put(&PUT, 1, None, |holder| holder != 117).expect("that of the dead").handle;
+    assert_eq!(handle.slot, 17);
+    stage.home.nic().free_grant_slot(handle.slot);
+    assert!(!stage.put_by(&handle, 1), "given up");
+    assert_eq!(stage.granted(2).slot, 17, "what was given up is anybody's");
     stage.unlink(entry);
 }
 
 #[test]
 fn a_death_while_a_grant_is_given_leaves_no_lane_behind() {
     let mut stage = Stage::new();
-    let given = stage.given(1);
-    assert!(stage.put_by(&given, 4));
+    let handle = stage.granted(1);
+    assert!(stage.put_by(&handle, 4));
     {
         // The lane has its owner, and nothing else has been written.
         let nic = stage.home.nic();
-        nic.tables.counters[given.counter as usize].lane_owners[2] = 1 << 31 | 9;
+        nic.tables.counters[handle.counter as usize].lane_owners[2] = 1 << 31 | 9;
     }
     stage.recover(true);
-    assert_eq!(stage.awaited(), 1 << given.slot);
-    let books = stage.home.nic().tables.counters[given.counter as usize].lane_owners;
+    assert_eq!(stage.awaited(), 1 << handle.slot);
+    let books = stage.home.nic().tables.counters[handle.counter as usize].lane_owners;
     assert_eq!(books, [0; LANES]);
     assert_eq!(stage.arrived(stage.counter), 4);
     let action = stage.increments(stage.counter);
@@ -682,14 +683,14 @@ fn a_setting_that_is_done_again_keeps_what_lanes_counted_meanwhile() {
     for (action, wanted) in rows {
         let mut stage = Stage::new();
         let (counter, other) = (stage.counter, stage.home.nic().counter_alloc().expect("room"));
-        let given = stage.given(1);
-        assert!(stage.put_by(&given, 7));
+        let handle = stage.granted(1);
+        assert!(stage.put_by(&handle, 7));
         let index = stage.home.nic().tables.control.free_triggered as usize;
         assert!(stage.arm(other, 0, action(counter)), "room");
         let before = stage.home.nic().tables.triggered[index];
         stage.run_fired();
         assert_eq!(stage.arrived(counter), wanted);
-        assert!(stage.put_by(&given, 3));
+        assert!(stage.put_by(&handle, 3));
         // Its executor died before the slot was free.
         let record = &mut stage.home.nic().tables.triggered[index];
         record.slot = slot::word(slot::generation(before.slot), selvedge_nic::tables::triggered::FIRING);
@@ -701,11 +702,11 @@ fn a_setting_that_is_done_again_keeps_what_lanes_counted_meanwhile() {
 #[test]
 fn registers_count_puts_by_grant() {
     let mut stage = Stage::new();
-    let given = stage.given(1);
+    let handle = stage.granted(1);
     let nic = stage.home.nic();
     let counted = [Register::Requests, Register::MatchedPriority, Register::ListSteps];
     let before = counted.map(|register| nic.signals.register(register));
-    let grant = &nic.signals.grants[given.slot as usize];
+    let grant = &nic.signals.grants[handle.slot as usize];
     grant.puts.store(11, Relaxed);
     grant.bytes.store(88, Relaxed);
     assert_eq!(counted.map(|register| nic.signals.register(register)), before.map(|before| before + 11));
@@ -750,7 +751,7 @@ struct Model {
     count: u64,
     waiting: Vec<u64>,
     fired: u64,
-    grants: [Option<Given>; HOLDERS],
+    grants: [Option<GrantHandle>; HOLDERS],
 }
 
 impl Model {
@@ -806,22 +807,22 @@ proptest! {
             match op {
                 Op::Ask(first, last) => {
                     for holder in first..=last {
-                        let before = model.grants[holder].map(|given| given.slot);
+                        let before = model.grants[holder].map(|handle| handle.slot);
                         let alive = |name: u64| names.contains(&name);
-                        let given = stage.home.nic().give(&PUT, names[holder], before, alive).ok();
+                        let handle = stage.home.nic().grant_put(&PUT, names[holder], before, alive).ok();
                         let lanes = (0..HOLDERS).filter(|&other| {
-                            other != holder && model.grants[other].is_some_and(|l| stage.grant(&l))
+                            other != holder && model.grants[other].is_some_and(|l| stage.is_granted(&l))
                         });
                         let lanes = lanes.count();
-                        prop_assert_eq!(given.is_some(), model.may_give() && lanes < LANES, "{} lanes", lanes);
-                        if given.is_some() {
-                            model.grants[holder] = given.map(|terms| terms.given);
+                        prop_assert_eq!(handle.is_some(), model.may_give() && lanes < LANES, "{} lanes", lanes);
+                        if handle.is_some() {
+                            model.grants[holder] = handle.map(|terms| terms.handle);
                         }
                     }
                 }
                 Op::Put(holder) => {
-                    if let Some(given) = model.grants[holder] {
-                        let good = stage.put_by(&given, 1);
+                    if let Some(handle) = model.grants[holder] {
+                        let good = stage.put_by(&handle, 1);
                         prop_assert!(!good || model.may_give());
                         model.count += u64::from(good);
                     }
@@ -869,8 +870,8 @@ proptest! {
                     }
                 }
                 Op::GiveUp(holder) => {
-                    if let Some(given) = model.grants[holder].take() {
-                        stage.home.nic().give_up(given.slot);
+                    if let Some(handle) = model.grants[holder].take() {
+                        stage.home.nic().free_grant_slot(handle.slot);
                     }
                 }
                 Op::Die(holder) => {
@@ -986,7 +987,7 @@ fn step() -> impl Strategy<Value = Step> {
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     name: u64,
-    given: Option<Given>,
+    handle: Option<GrantHandle>,
     /// It read its number in the grant word, and has not counted yet.
     in_put: bool,
 }
@@ -1034,51 +1035,51 @@ impl Stage {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever transitions run while others wait: as long as a put is under way, what its grant stands on stays, and it counts.
+    /// Whatever transitions run while others wait: as long as a put is under way, what its grant depends on stays, and it counts.
     #[test]
     fn nothing_changes_under_a_put(history in proptest::collection::vec(step(), 1..150)) {
         let mut stage = Stage::new();
         let now = stage.home.nic().counter_alloc().expect("room");
         let mut senders: [Sender; SENDERS] =
-            std::array::from_fn(|sender| Sender { name: sender as u64 + 1, given: None, in_put: false });
+            std::array::from_fn(|sender| Sender { name: sender as u64 + 1, handle: None, in_put: false });
         let mut waiting: [Option<(Wanted, Revoking)>; THREADS] = [None; THREADS];
         let mut count = 0;
         for step in history {
             let before = stage.counter;
             match step {
                 Step::Ask(sender) => {
-                    let Sender { name, given, in_put } = senders[sender];
+                    let Sender { name, handle, in_put } = senders[sender];
                     if !in_put {
                         let alive = |name: u64| senders.iter().any(|sender| sender.name == name);
-                        let given = stage.home.nic().give(&PUT, name, given.map(|given| given.slot), alive);
-                        senders[sender].given = given.ok().map(|terms| terms.given).or(senders[sender].given);
+                        let handle = stage.home.nic().grant_put(&PUT, name, handle.map(|handle| handle.slot), alive);
+                        senders[sender].handle = handle.ok().map(|terms| terms.handle).or(senders[sender].handle);
                     }
                 }
                 Step::Begin(sender) => {
-                    if let Sender { given: Some(given), in_put: false, .. } = senders[sender] {
+                    if let Sender { handle: Some(handle), in_put: false, .. } = senders[sender] {
                         let nic = stage.home.nic();
-                        let grant = &nic.signals.grants[given.slot as usize];
-                        let entered = grant.word.load(Relaxed) == given.number;
+                        let grant = &nic.signals.grants[handle.slot as usize];
+                        let entered = grant.word.load(Relaxed) == handle.number;
                         grant.busy.store(entered.into(), Relaxed);
                         senders[sender].in_put = entered;
                     }
                 }
                 Step::End(sender) => {
-                    if let Sender { given: Some(given), in_put: true, .. } = senders[sender] {
+                    if let Sender { handle: Some(handle), in_put: true, .. } = senders[sender] {
                         let nic = stage.home.nic();
-                        let lane = &nic.signals.counters[given.counter as usize].lanes[given.lane];
+                        let lane = &nic.signals.counters[handle.counter as usize].lanes[handle.lane];
                         lane.store(lane.load(Relaxed) + 1, Release);
-                        nic.signals.grants[given.slot as usize].busy.store(0, Release);
+                        nic.signals.grants[handle.slot as usize].busy.store(0, Release);
                         (senders[sender].in_put, count) = (false, count + 1);
                     }
                 }
                 Step::Die(sender) => {
-                    senders[sender] = Sender { name: senders[sender].name + SENDERS as u64, given: None, in_put: false };
+                    senders[sender] = Sender { name: senders[sender].name + SENDERS as u64, handle: None, in_put: false };
                 }
                 Step::GiveUp(sender) => {
-                    if let Sender { given: Some(given), in_put: false, .. } = senders[sender] {
-                        stage.home.nic().give_up(given.slot);
-                        senders[sender].given = None;
+                    if let Sender { handle: Some(handle), in_put: false, .. } = senders[sender] {
+                        stage.home.nic().free_grant_slot(handle.slot);
+                        senders[sender].handle = None;
                     }
                 }
                 Step::Try(thread, wanted) => {
@@ -1091,11 +1092,11 @@ proptest! {
                         let words = stage.home.nic().signals.grants.iter();
                         let words: Vec<bool> = words.map(|grant| grant.word.load(Relaxed) != 0).collect();
                         let is_awaited = |sender: &Sender| {
-                            let of = |given: Given| revoking.grants >> given.slot & 1 != 0 && !words[given.slot as usize];
-                            sender.in_put && sender.given.is_some_and(of)
+                            let of = |handle: GrantHandle| revoking.grants >> handle.slot & 1 != 0 && !words[handle.slot as usize];
+                            sender.in_put && sender.handle.is_some_and(of)
                         };
                         if !senders.iter().any(is_awaited) {
-                            stage.home.nic().revoked(&revoking);
+                            stage.home.nic().finish_revoking(&revoking);
                             waiting[thread] = stage.attempt(wanted).err().map(|revoking| (wanted, revoking));
                         }
                     }
@@ -1123,19 +1124,19 @@ proptest! {
             prop_assert_eq!(stage.arrived(index), count, "after {:?}", step);
             let nic = &mut stage.home.nic();
             for sender in senders.iter().filter(|sender| sender.in_put) {
-                let given = sender.given.expect("it puts by one");
+                let handle = sender.handle.expect("it puts by one");
                 let portal = &nic.tables.portals[PORTAL as usize];
                 prop_assert_eq!((portal.status, portal.entries[0]), (portal::ENABLED, 1), "after {:?}", step);
-                let book = &nic.tables.counters[given.counter as usize];
+                let book = &nic.tables.counters[handle.counter as usize];
                 prop_assert_eq!(book.armed_head, NONE, "after {:?}", step);
-                prop_assert_eq!(book.lane_owners[given.lane], 1 << 31 | given.slot, "after {:?}", step);
-                prop_assert_eq!(nic.signals.encodings.counters.decode(index).0, given.counter, "after {:?}", step);
+                prop_assert_eq!(book.lane_owners[handle.lane], 1 << 31 | handle.slot, "after {:?}", step);
+                prop_assert_eq!(nic.signals.encodings.counters.decode(index).0, handle.counter, "after {:?}", step);
             }
             let control = &nic.tables.control;
             prop_assert_eq!(control.revoking & !control.granted, 0);
             for (slot, grant) in nic.signals.grants.iter().enumerate() {
-                let given = control.granted & !control.revoking;
-                prop_assert_eq!(given >> slot & 1 != 0, grant.word.load(Relaxed) != 0, "slot {} after {:?}", slot, step);
+                let whole = control.granted & !control.revoking;
+                prop_assert_eq!(whole >> slot & 1 != 0, grant.word.load(Relaxed) != 0, "slot {} after {:?}", slot, step);
             }
             sane::assert_sane(nic);
         }

@@ -293,19 +293,19 @@ impl Program {
             }
             Call::Grant(holder) => {
                 _ = transition(|| nic.append(bus, 0, list::PRIORITY, &persistent));
-                _ = transition(|| nic.give(&put, holder, None, |_| true));
-                _ = transition(|| nic.give_lane(counter, holder, None, |_| true));
+                _ = transition(|| nic.grant_put(&put, holder, None, |_| true));
+                _ = transition(|| nic.grant_lane(counter, holder, None, |_| true));
             }
             Call::PutGranted => {
-                if let Ok(terms) = transition(|| nic.give(&put, 9, None, |_| true)) {
-                    transition(|| nic.post_granted(terms.queue, &terms.stamp, &put, terms.start).is_some());
-                    transition(|| nic.give_back(terms.given.slot));
+                if let Ok(terms) = transition(|| nic.grant_put(&put, 9, None, |_| true)) {
+                    transition(|| nic.post_granted(terms.queue, &terms.template, &put, terms.start).is_some());
+                    transition(|| nic.end_grant(terms.handle.slot));
                 }
             }
-            Call::GiveUp => (0..4).for_each(|slot| transition(|| nic.give_up(slot))),
+            Call::GiveUp => (0..4).for_each(|slot| transition(|| nic.free_grant_slot(slot))),
             Call::RevokeAll => {
                 if let Err(revoking) = transition(|| nic.revoke_all()) {
-                    transition(|| nic.revoked(&revoking));
+                    transition(|| nic.finish_revoking(&revoking));
                 }
             }
             Call::Lane => _ = transition(|| nic.lane(counter, 5)),

@@ -25,8 +25,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::Put;
-use selvedge_nic::portals::errors::{Failure, GiveError};
-use selvedge_nic::portals::event::Stamp;
+use selvedge_nic::portals::errors::{Failure, GrantError};
+use selvedge_nic::portals::event::EventTemplate;
 use selvedge_nic::portals::grants::Terms;
 
 use self::held::{HeldGrant, Kept, ThreadOwned};
@@ -66,7 +66,7 @@ pub(crate) struct Route {
     to: Destination,
     /// The queue for its events, and the fields that all its events share.
     queue: u32,
-    stamp: Option<Stamp>,
+    stamp: Option<EventTemplate>,
     /// Where the next event will be written, if no other thread puts there first.
     next_event: *const AtomicU64,
     silent: bool,
@@ -427,21 +427,21 @@ impl Interface {
         if !self.has_packets_at(target, self.id(), &guard) {
             target.routes.clear_packets();
         }
-        let terms = match guard.give(put, self.word, kept.before(), Identity::word_is_alive) {
+        let terms = match guard.grant_put(put, self.word, kept.before(), Identity::word_is_alive) {
             Ok(terms) => terms,
             Err(error) => return refused(&mut guard, &error),
         };
-        (kept.slot, kept.held) = (terms.given.slot, HeldGrant::NOTHING);
+        (kept.slot, kept.held) = (terms.handle.slot, HeldGrant::NOTHING);
         let address = terms.start.wrapping_add(put.remote_offset);
         let is_mapped = target.in_place(address, put.length, self.config.path).is_some();
-        let attached = terms.given.counter != NONE && target.reaches_all(self.config.path);
+        let attached = terms.handle.counter != NONE && target.reaches_all(self.config.path);
         if !is_mapped && !attached {
             // This process cannot reach the entry's memory, so another process may have the lane. No put has used this
             // grant yet.
-            return guard.give_back(kept.slot);
+            return guard.end_grant(kept.slot);
         }
         drop(guard);
-        let Some(held) = HeldGrant::new(&target.segment.signals(), &terms.given) else { return };
+        let Some(held) = HeldGrant::new(&target.segment.signals(), &terms.handle) else { return };
         kept.held = held;
         kept.of = Route::new(target, put, &terms, self.config.path);
     }
@@ -449,7 +449,7 @@ impl Interface {
     /// Requests a lane of a counter from this process's own NIC.
     fn ask_for_lane(&self, counter: u32, kept: &mut Kept<OwnLane>) {
         let mut guard = self.own.segment.lock(self.word);
-        let given = match guard.give_lane(counter, self.word, kept.before(), Identity::word_is_alive) {
+        let given = match guard.grant_lane(counter, self.word, kept.before(), Identity::word_is_alive) {
             Ok(given) => given,
             Err(error) => return refused(&mut guard, &error),
         };
@@ -471,7 +471,7 @@ impl Interface {
             let slot = unsafe { owned.slot() };
             if slot != NONE && target.is_ready() {
                 // No thread is in the middle of a put, so there is nothing to wait for.
-                target.segment.lock(self.word).give_up(slot);
+                target.segment.lock(self.word).free_grant_slot(slot);
             }
         }
     }
@@ -480,7 +480,7 @@ impl Interface {
 /// Handles a grant that was not given. If other grants are being revoked, this helps to finish the revocation, because
 /// the process that began it may have died. The grant is not requested again at once, so that the revoker's transition
 /// comes first.
-fn refused(guard: &mut Guard<'_>, error: &GiveError) {
+fn refused(guard: &mut Guard<'_>, error: &GrantError) {
     if let Some(revoking) = error.revoking() {
         guard.revoke(&revoking);
     }
@@ -501,7 +501,7 @@ impl Route {
                 in_bytes: terms.in_bytes,
             },
             queue: terms.queue,
-            stamp: Some(terms.stamp),
+            stamp: Some(terms.template),
             next_event: ptr::null(),
             silent: terms.ack_disabled,
         }

@@ -118,7 +118,7 @@ impl CounterBook {
     /// The value that thresholds are compared with.
     #[inline(always)]
     pub(crate) fn reached(&self) -> u64 {
-        self.success.wrapping_add(self.failure).wrapping_add(self.settled)
+        self.success.wrapping_add(self.failure).wrapping_add(self.lanes_when_armed)
     }
 }
 

@@ -10,14 +10,14 @@ use crate::errors::Full;
 /// A transition needs these grants revoked first. Their words are 0; nothing else has changed.
 ///
 /// The home releases the lock, makes every core pass a full fence, and waits until none of the senders is busy. Then it
-/// calls [`Nic::revoked`](crate::Nic::revoked) under the lock, and calls the transition again.
+/// calls [`Nic::finish_revoking`](crate::Nic::finish_revoking) under the lock, and calls the transition again.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Revoking {
     /// Bit i: the grant in slot i.
     pub grants: u64,
     /// The number of the last grant that was given before the words were cleared.
-    pub(super) last: u64,
+    pub(super) last_number: u64,
 }
 
 /// A failure of a transition, of which one kind is that grants are being revoked.
@@ -34,10 +34,10 @@ impl Failure for Revoking {
 
 /// Why a grant was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GiveError {
+pub enum GrantError {
     /// The put is not plain; or it is both counted and reported by an event, or neither; or there is no free slot or
     /// lane.
-    Unfit,
+    Unavailable,
     /// A grant for the same portal table entry or counter is being revoked. The sender should not ask again at once.
     Revoking(Revoking),
 }
@@ -127,4 +127,4 @@ macro_rules! failures {
     };
 }
 
-failures! { AppendError UnlinkError PortalError CounterError ArmError GiveError }
+failures! { AppendError UnlinkError PortalError CounterError ArmError GrantError }

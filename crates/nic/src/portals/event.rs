@@ -145,17 +145,20 @@ impl Event {
 
 /// The fields that the events of all puts to one entry share, in encoded form.
 #[derive(Clone, Copy, Debug)]
-pub struct Stamp {
+pub struct EventTemplate {
     pub(super) user_ptr: u64,
     /// The last word of an ordinary event; None if the events of this entry are not ordinary.
     pub(super) kinds: Option<u64>,
 }
 
-impl Stamp {
-    /// The stamp for events like this one.
-    pub(super) fn new(event: &Event) -> Stamp {
+impl EventTemplate {
+    /// The template for events like this one.
+    pub(super) fn new(event: &Event) -> EventTemplate {
         let form = event.form();
-        Stamp { user_ptr: event.user_ptr, kinds: (form == form::ORDINARY).then(|| event.to_words(form)[WORDS - 1]) }
+        EventTemplate {
+            user_ptr: event.user_ptr,
+            kinds: (form == form::ORDINARY).then(|| event.to_words(form)[WORDS - 1]),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU64, fence};
 
 use super::constants::{event_kind, fail};
-use super::event::{Event, Stamp, WORDS, WORDS_LONG, first_word, form};
+use super::event::{Event, EventTemplate, WORDS, WORDS_LONG, first_word, form};
 use super::put::Put;
 use crate::nic::Nic;
 use crate::registers::Register;
@@ -147,16 +147,16 @@ impl Nic<'_> {
         self.post_words(queue, event.to_words(form), long)
     }
 
-    /// [`Nic::post`] for an event of a put: the stamp and the put supply all fields but `start`.
+    /// [`Nic::post`] for an event of a put: the template and the put supply all fields but `start`.
     #[inline(always)]
-    pub(super) fn post_stamped(&mut self, reference: u32, stamp: &Stamp, put: &Put, start: u64) {
-        match stamp.kinds.filter(|_| (put.length | put.remote_offset) >> 32 == 0) {
+    pub(super) fn post_from_template(&mut self, reference: u32, template: &EventTemplate, put: &Put, start: u64) {
+        match template.kinds.filter(|_| (put.length | put.remote_offset) >> 32 == 0) {
             Some(kinds) => {
                 let lengths = put.remote_offset << 32 | put.length;
-                let words = [start, stamp.user_ptr, put.header_data, put.match_bits, put.initiator, lengths, kinds];
+                let words = [start, template.user_ptr, put.header_data, put.match_bits, put.initiator, lengths, kinds];
                 self.post_words(self.queue_index(reference), words, None);
             }
-            None => self.post(reference, &put.event(start, stamp.user_ptr, put.length)),
+            None => self.post(reference, &put.event(start, template.user_ptr, put.length)),
         }
     }
 

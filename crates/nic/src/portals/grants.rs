@@ -13,49 +13,50 @@
 //! A transition that invalidates a grant needs the grant revoked first. Such transitions are: another entry on that
 //! list, the entry unlinked, the portal table entry disabled, an operation armed on the counter, the counter freed. The
 //! transition checks this when it starts. It clears the grant word and returns [`Revoking`]; the rest of the state is
-//! unchanged. Its home then waits without the lock, reports that the wait is over ([`Nic::revoked`]), and calls the
-//! transition again.
+//! unchanged. Its home then waits without the lock, reports that the wait is over ([`Nic::finish_revoking`]), and calls
+//! the transition again.
 //!
 //! ```text
-//! sender, for each put                          whoever needs the grant revoked
+//! sender, for each put                          process that needs the grant revoked
 //!   busy = 1                                      locked: grant word = 0, marked as revoking, Err(Revoking)
 //!   (compiler fence)                              a full fence on every core
 //!   is the grant word its number?                 wait until busy = 0, or the holder is dead
-//!     no: busy = 0; put under the lock            locked: revoked(), then the transition again
+//!     no: busy = 0; put under the lock            locked: finish_revoking(), then the transition
 //!   bytes; lane + 1; busy = 0
 //! ```
 //!
-//! Either the sender reads that its grant word is 0, or the waiter reads that the sender is busy. A wait is as long as one put:
-//! homes bound its length.
+//! Either the sender reads that its grant word is 0, or the waiting process reads that the sender is busy. A wait is as
+//! long as one put, so homes limit the length of such puts.
 //!
 //! # Invariants
 //!
 //! 1. The sender alone stores to the first two lines of its [`Grant`]; holders of the lock alone store to the rest. A
-//!    slot belongs to its process until the process ends or gives it up, even while its grant is revoked. So no other
+//!    slot belongs to its process until the process ends or frees the slot, even while its grant is revoked. So no other
 //!    process clears `busy` of a live process.
-//! 2. `Control::granted` names the grants that are given and not settled; `Control::revoking` those of them whose word is 0. A lane
-//!    belongs to its grant until the grant is settled.
-//! 3. While a grant is given or being revoked, what it stands on does not change: every transition that changes it settles the grant
-//!    first, under the same hold of the lock. So another thread may run any transition while a home waits.
-//! 4. While a grant is being revoked, no grant is given for its portal table entry or its counter. So a home that waited finds
-//!    its transition possible at the next try, unless another transition came first.
-//! 5. [`Nic::revoked`] settles only a grant whose number is not above the last that was given when its word was cleared. A home that
-//!    waited long cannot settle a later grant in the same slot.
-//! 6. A process that dies while it waits leaves the grant marked as revoking. The next transition that needs it, or that would
-//!    give a grant in its place, gets [`Revoking`] and waits itself.
-//! 7. A holder that died in the middle of a put has not counted it, so the message has not arrived.
-//! 8. A portal table entry with flow control has no grants, and neither has an entry that a message may use up. So a delivery never
-//!    needs one revoked.
+//! 2. `Control::granted` names the grants that were given and have not ended; `Control::revoking` names those of them
+//!    whose word is 0. A lane belongs to its grant until the grant ends.
+//! 3. While a grant is given or being revoked, the entry and the counter that it depends on do not change. A transition
+//!    that changes them ends the grant first, under the same hold of the lock. So another thread may run any transition
+//!    while a home waits.
+//! 4. While a grant is being revoked, no grant is given for its portal table entry or its counter. So the second try of
+//!    a home that waited succeeds, unless another transition came first.
+//! 5. [`Nic::finish_revoking`] ends a grant only if its number is not above the last number that was given when its word
+//!    was cleared. So a home that waited long cannot end a later grant in the same slot.
+//! 6. If a process dies while it waits, the grant stays marked as revoking. The next transition that needs it revoked,
+//!    or that would give a grant in its place, gets [`Revoking`], and its home waits.
+//! 7. A holder that died in the middle of a put has not counted the put, so the message has not arrived.
+//! 8. A portal table entry with flow control has no grants. Nor has an entry that a message may use up. So a delivery
+//!    never needs a grant revoked.
 //!
-//! Cost: a revocation is one system call and an interrupt to each core that runs a process of the job. So homes ask for a grant
-//! after many puts that found nothing changed, and more seldom each time.
+//! Cost: a revocation is one system call, and an interrupt to each core that runs a process of the job. So a home asks
+//! for a grant only after many puts that found nothing changed, and less often after each revocation.
 
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 
 use super::constants::{list, options};
-use super::errors::{GiveError, Revoking};
-use super::event::Stamp;
+use super::errors::{GrantError, Revoking};
+use super::event::EventTemplate;
 use super::put::{Put, PutHandling};
 use crate::handle::NONE;
 use crate::nic::Nic;
@@ -64,7 +65,7 @@ use crate::tables::{GRANTED, entry, kind, slot};
 
 /// What a sender needs to put or to count by a grant.
 #[derive(Clone, Copy, Debug)]
-pub struct Given {
+pub struct GrantHandle {
     /// The grant's slot, and its number.
     pub slot: u32,
     pub number: u64,
@@ -76,7 +77,7 @@ pub struct Given {
 /// What a grant allows.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    pub given: Given,
+    pub handle: GrantHandle,
     /// The entry's memory, in its owner's addresses, and which puts it accepts.
     pub start: u64,
     pub length: u64,
@@ -84,7 +85,7 @@ pub struct Terms {
     pub ignore_bits: u64,
     /// The queue for its events, or NONE, and the fields that all these events share.
     pub queue: u32,
-    pub stamp: Stamp,
+    pub template: EventTemplate,
     /// Bytes are counted, not puts.
     pub in_bytes: bool,
     /// The entry declines acknowledgements.
@@ -97,82 +98,82 @@ impl Nic<'_> {
     /// Gives process `holder` a grant for puts like this one, if possible in the slot that it had (`before`). The
     /// holder thereby gives up the grant that is still in that slot: none of its threads may be in the middle of a put
     /// by it.
-    pub fn give(
+    pub fn grant_put(
         &mut self,
         put: &Put,
         holder: u64,
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
-    ) -> Result<Terms, GiveError> {
-        let (entry, queue) = self.only_entry_for(put).ok_or(GiveError::Unfit)?;
-        let record = *self.tables.entries.get(entry as usize).ok_or(GiveError::Unfit)?;
+    ) -> Result<Terms, GrantError> {
+        let (entry, queue) = self.only_entry_for(put).ok_or(GrantError::Unavailable)?;
+        let record = *self.tables.entries.get(entry as usize).ok_or(GrantError::Unavailable)?;
         let counter = match PutHandling::of(&record, queue, put.uid) {
             PutHandling { plain: true, uses_up: false, counts: true, .. } => Some(record.counter),
             PutHandling { plain: true, uses_up: false, posts: true, .. } => None,
-            _ => return Err(GiveError::Unfit),
+            _ => return Err(GrantError::Unavailable),
         };
-        let given = self.give_at(put.portal, counter, holder, before, alive)?;
+        let handle = self.make_grant(put.portal, counter, holder, before, alive)?;
         Ok(Terms {
-            given,
+            handle,
             start: record.start,
             length: record.length,
             match_bits: record.match_bits,
             ignore_bits: record.ignore_bits,
             queue: if counter.is_none() { queue } else { NONE },
-            stamp: Stamp::new(&put.event(0, record.user_ptr, put.length)),
+            template: EventTemplate::new(&put.event(0, record.user_ptr, put.length)),
             in_bytes: record.options & options::EVENT_CT_BYTES != 0,
             ack_disabled: record.options & options::ACK_DISABLE != 0,
         })
     }
 
     /// Gives a process a lane of its own counter. The process counts the puts of its descriptors there. `before` as in
-    /// [`Nic::give`].
-    pub fn give_lane(
+    /// [`Nic::grant_put`].
+    pub fn grant_lane(
         &mut self,
         counter: u32,
         holder: u64,
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
-    ) -> Result<Given, GiveError> {
-        self.give_at(NONE, Some(counter), holder, before, alive)
+    ) -> Result<GrantHandle, GrantError> {
+        self.make_grant(NONE, Some(counter), holder, before, alive)
     }
 
     /// All steps that may fail come before the first change.
-    fn give_at(
+    fn make_grant(
         &mut self,
         portal: u32,
         counter: Option<u32>,
         holder: u64,
         before: Option<u32>,
         alive: impl Fn(u64) -> bool,
-    ) -> Result<Given, GiveError> {
+    ) -> Result<GrantHandle, GrantError> {
         let index = match counter {
             Some(counter) => {
-                let (index, book) = self.counter_book(counter).ok_or(GiveError::Unfit)?;
+                let (index, book) = self.counter_book(counter).ok_or(GrantError::Unavailable)?;
                 if book.armed_head != NONE {
-                    return Err(GiveError::Unfit);
+                    return Err(GrantError::Unavailable);
                 }
                 index as u32
             }
             None => NONE,
         };
-        let at = self.free_slot(holder, before, &alive).ok_or(GiveError::Unfit)?;
-        let lane = if index == NONE { 0 } else { self.free_lane(index, at, &alive).ok_or(GiveError::Unfit)? };
+        let at = self.free_slot(holder, before, &alive).ok_or(GrantError::Unavailable)?;
+        let lane = if index == NONE { 0 } else { self.free_lane(index, at, &alive).ok_or(GrantError::Unavailable)? };
         let same = |word: u32, wanted: u32| wanted != NONE && word == wanted;
-        self.settled_or_revoking(|slot, grant| {
+        self.check_not_revoking(|slot, grant| {
             let is_holders = slot == at && grant.holder.load(Relaxed) == holder;
             is_holders || same(grant.portal.load(Relaxed), portal) || same(grant.counter.load(Relaxed), index)
         })?;
         let grants = self.signals.grants;
-        let grant = grants.get(at as usize).ok_or(GiveError::Unfit)?;
-        self.settle(1 << at);
+        let grant = grants.get(at as usize).ok_or(GrantError::Unavailable)?;
+        self.end_grants(1 << at);
         if grant.holder.load(Relaxed) != holder {
-            self.give_up(at);
+            self.free_grant_slot(at);
         }
         if let Some(owner) = self.tables.counters.get(index as usize).map(|book| book.lane_owners[lane]) {
             if owner != 0 {
                 // Its holder is dead.
-                self.give_up(owner & !GRANTED);
+                self.free_grant_slot(owner & !GRANTED);
             }
         }
         let control = &mut *self.tables.control;
@@ -191,7 +192,7 @@ impl Nic<'_> {
             grant.counted.store(counter.lanes[lane].load(Relaxed), Relaxed);
         }
         grant.word.store(number, Release);
-        Ok(Given { slot: at, number, counter: index, lane })
+        Ok(GrantHandle { slot: at, number, counter: index, lane })
     }
 
     /// The slot that the process had before, a free slot, or the slot of a process that has ended.
@@ -224,26 +225,26 @@ impl Nic<'_> {
 
     /// Ends a grant and frees its slot. Its holder has ended, or gives the grant up itself and is not in the middle of
     /// a put. So there is nothing to wait for.
-    pub fn give_up(&mut self, slot: u32) {
+    pub fn free_grant_slot(&mut self, slot: u32) {
         let Some(grant) = self.signals.grants.get(slot as usize).filter(|_| (slot as usize) < GRANTS) else { return };
-        self.settle(1 << slot);
+        self.end_grants(1 << slot);
         // This store comes first: a free slot must not be busy, even if this process dies here.
         grant.busy.store(0, Relaxed);
         grant.holder.store(0, Release);
     }
 
-    /// [`Nic::give_up`], except that the slot stays with its holder.
-    pub fn give_back(&mut self, slot: u32) {
+    /// As [`Nic::free_grant_slot`], but the slot stays with its holder.
+    pub fn end_grant(&mut self, slot: u32) {
         if (slot as usize) < GRANTS {
-            self.settle(1 << slot);
+            self.end_grants(1 << slot);
         }
     }
 
     /// Posts the event of a put by a grant that has no lane. The entry's memory at `start` has the whole put. Returns
     /// the first word of the block for the next event.
     #[inline(always)]
-    pub fn post_granted(&mut self, queue: u32, stamp: &Stamp, put: &Put, start: u64) -> Option<&AtomicU64> {
-        self.post_stamped(queue, stamp, put, start);
+    pub fn post_granted(&mut self, queue: u32, template: &EventTemplate, put: &Put, start: u64) -> Option<&AtomicU64> {
+        self.post_from_template(queue, template, put, start);
         self.next_block(queue)
     }
 }
@@ -251,7 +252,7 @@ impl Nic<'_> {
 // ---- Revoking ----------------------------------------------------------------------------------------------------
 
 impl Nic<'_> {
-    /// Revokes the grants at a portal table entry. Without any it costs a load.
+    /// Revokes the grants at a portal table entry. If the NIC has no grants, this costs one load.
     #[inline(always)]
     pub fn revoke_at_portal(&mut self, portal: u32) -> Result<(), Revoking> {
         if self.tables.control.granted == 0 {
@@ -294,25 +295,25 @@ impl Nic<'_> {
         self.revoke_where(|_| true)
     }
 
-    /// Clears the words of the grants for which `picks` is true. Grants whose puts take the lock are settled at once,
+    /// Clears the words of the grants for which `picks` is true. Grants whose puts take the lock end at once,
     /// because no such put is under way. For the others the home must wait until their senders are not busy.
     #[cold]
     fn revoke_where(&mut self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
-        let (mut awaited, mut settled) = (0, 0);
+        let (mut awaited, mut ended) = (0, 0);
         for (slot, grant) in (0..GRANTS as u32).zip(self.signals.grants) {
             if self.tables.control.granted >> slot & 1 != 0 && picks(grant) {
                 grant.word.store(0, SeqCst);
                 let counts = grant.counter.load(Relaxed) != NONE;
-                *if counts { &mut awaited } else { &mut settled } |= 1 << slot;
+                *if counts { &mut awaited } else { &mut ended } |= 1 << slot;
             }
         }
-        self.settle(settled);
+        self.end_grants(ended);
         self.tables.control.revoking |= awaited;
         self.result(awaited)
     }
 
     /// An error if a grant for which `picks` is true is being revoked.
-    fn settled_or_revoking(&self, picks: impl Fn(u32, &Grant) -> bool) -> Result<(), Revoking> {
+    fn check_not_revoking(&self, picks: impl Fn(u32, &Grant) -> bool) -> Result<(), Revoking> {
         let revoking = self.tables.control.revoking;
         if revoking == 0 {
             return Ok(());
@@ -323,20 +324,20 @@ impl Nic<'_> {
     }
 
     fn result(&self, grants: u64) -> Result<(), Revoking> {
-        if grants == 0 { Ok(()) } else { Err(Revoking { grants, last: self.tables.control.grants_given }) }
+        if grants == 0 { Ok(()) } else { Err(Revoking { grants, last_number: self.tables.control.grants_given }) }
     }
 
     /// Reports that the home has waited: no sender is in the middle of a put by these grants.
-    pub fn revoked(&mut self, revoking: &Revoking) {
-        let is_same = |grant: &Grant| grant.number.load(Relaxed) <= revoking.last;
+    pub fn finish_revoking(&mut self, revoking: &Revoking) {
+        let is_same = |grant: &Grant| grant.number.load(Relaxed) <= revoking.last_number;
         let slots = (0..GRANTS as u32).zip(self.signals.grants);
-        let settled = slots.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot);
-        self.settle(revoking.grants & self.tables.control.revoking & settled);
+        let ended = slots.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot);
+        self.end_grants(revoking.grants & self.tables.control.revoking & ended);
     }
 
     /// Ends the grants whose senders are not in the middle of a put. Their lanes have no owner then, and keep their
     /// values.
-    fn settle(&mut self, grants: u64) {
+    fn end_grants(&mut self, grants: u64) {
         let grants = grants & self.tables.control.granted;
         if grants == 0 {
             return;
@@ -356,9 +357,9 @@ impl Nic<'_> {
     /// Repairs the grants after a holder of the lock has died. All grants are then being revoked, and only they own
     /// lanes.
     ///
-    /// There is nothing to wait for. The dead process settled the grants before it changed what they depend on, so no
+    /// There is nothing to wait for. The dead process ended the grants before it changed what they depend on, so no
     /// remaining grant depends on it. And rebuilding the tables changes nothing that a put in progress stores to.
-    pub(super) fn reclaim_grants(&mut self) {
+    pub(super) fn recover_grants(&mut self) {
         self.tables.control.revoking = 0;
         let _ = self.revoke_all();
         let (revoking, grants) = (self.tables.control.revoking, self.signals.grants);

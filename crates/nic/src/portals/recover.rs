@@ -27,7 +27,7 @@ impl Nic<'_> {
     /// runs; its argument is the home's identifier of the process.
     pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         self.signals.registers.add(Register::Recoveries, 1);
-        self.reclaim_grants();
+        self.recover_grants();
         self.rebuild_queues();
         self.rebuild_lists();
         self.rebuild_triggered();

@@ -127,7 +127,7 @@ impl Nic<'_> {
         self.revoke_at_counter(counter)?;
         let in_lanes = self.signals.counter(counter).ok_or(Full)?.in_lanes();
         match self.counter_book(counter) {
-            Some((_, book)) if book.lane_owners == [0; LANES] => book.settled = in_lanes,
+            Some((_, book)) if book.lane_owners == [0; LANES] => book.lanes_when_armed = in_lanes,
             _ => return Err(ArmError::Full),
         }
         let sequence = self.next_sequence();

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use selvedge_nic::Signals;
 use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::grants::Given;
+use selvedge_nic::portals::grants::GrantHandle;
 use selvedge_nic::signals::Grant;
 
 use crate::os::process::Identity;
@@ -79,7 +79,7 @@ pub(crate) struct HeldGrant {
 impl HeldGrant {
     pub(super) const NOTHING: HeldGrant = HeldGrant { number: 0, grant: ptr::null(), lane: ptr::null() };
 
-    pub(super) fn new(signals: &Signals<'_>, given: &Given) -> Option<HeldGrant> {
+    pub(super) fn new(signals: &Signals<'_>, given: &GrantHandle) -> Option<HeldGrant> {
         let grant = ptr::from_ref(signals.grants.get(given.slot as usize)?);
         let lane = match given.counter {
             NONE => ptr::null(),
