@@ -79,7 +79,7 @@ impl Target {
         let memory = Side { start: self.start(), ..Side::NOWHERE };
         let request = Request { kind: 1 + source.below(5) as u8, length: source.below(4096), ..Request::default() };
         let command = Command { request, target: 1, user_ptr: 0, source: Side::NOWHERE, sink: memory };
-        self.interface.lock().pend(&command, 1).unwrap_or(0)
+        self.interface.lock().add_pending(&command, 1).unwrap_or(0)
     }
 
     fn packet(&self, source: &mut Source) -> Packet {

@@ -256,7 +256,7 @@ impl Program {
         match source.below(7) {
             0 => nic.complete_send(&command, source.word() as u8),
             1 => nic.complete_response(&command, &delivery),
-            2 => self.keep(nic.pend(&command, source.below(3)).ok()),
+            2 => self.keep(nic.add_pending(&command, source.below(3)).ok()),
             3 => drop(nic.take_pending(source.nasty())),
             4 => {
                 let token = u64::from(self.reference(source));

@@ -152,14 +152,14 @@ pub struct Signals<'a> {
 impl Signals<'_> {
     /// The current value of a register, including the puts by grants.
     pub fn register(&self, register: Register) -> u64 {
-        let by_grant = |grant: &Grant| grant.counted(register);
+        let by_grant = |grant: &Grant| grant.added_to(register);
         self.grants.iter().map(by_grant).fold(self.registers.get(register), u64::wrapping_add)
     }
 }
 
 impl Grant {
     /// The amount that puts by grants add to a register.
-    pub fn counted(&self, register: Register) -> u64 {
+    pub fn added_to(&self, register: Register) -> u64 {
         match register {
             Register::Requests | Register::MatchedPriority | Register::ListSteps => self.puts.load(Relaxed),
             Register::BytesIn => self.bytes.load(Relaxed),

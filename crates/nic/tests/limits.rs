@@ -156,7 +156,7 @@ fn triggered_operations() {
 #[test]
 fn pending_requests() {
     let mut home = Home::new(&LIMITS);
-    let (made, Full) = fill(&mut home, |nic| nic.pend(&Command::default(), 1));
+    let (made, Full) = fill(&mut home, |nic| nic.add_pending(&Command::default(), 1));
     assert_eq!(made.len(), 5);
     assert!(made.iter().all(|&token| token != 0));
     assert!(home.nic().take_pending(made[1]).is_some());
@@ -164,7 +164,7 @@ fn pending_requests() {
     for token in [0, u64::MAX, 1 << 32] {
         assert!(home.nic().take_pending(token).is_none());
     }
-    let (again, Full) = fill(&mut home, |nic| nic.pend(&Command::default(), 1));
+    let (again, Full) = fill(&mut home, |nic| nic.add_pending(&Command::default(), 1));
     assert_eq!(again.len(), 1);
     assert_ne!(again[0], made[1]);
 }

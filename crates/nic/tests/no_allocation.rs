@@ -255,7 +255,7 @@ impl Program {
             }
             Call::FailOrphans => transition(|| nic.fail_orphans(&mut NoMemory, |_| false)),
             Call::PostReceive => {
-                if let Ok(Posted::Met(found)) = transition(|| nic.post_receive(bus, 0, &receive)) {
+                if let Ok(Posted::Matched(found)) = transition(|| nic.post_receive(bus, 0, &receive)) {
                     transition(|| nic.drop_unexpected(found));
                 }
             }
@@ -286,7 +286,7 @@ impl Program {
                 transition(|| nic.signals.take_event(queue));
             }
             Call::Pend => {
-                if let Ok(token) = transition(|| nic.pend(&commands[1], 7)) {
+                if let Ok(token) = transition(|| nic.add_pending(&commands[1], 7)) {
                     transition(|| nic.find_pending(|_, responder| responder == 7));
                     transition(|| nic.take_pending(token));
                 }

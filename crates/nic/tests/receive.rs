@@ -113,7 +113,7 @@ impl Stage {
         let expected = self.first_message(&wanted);
         let mut nic = self.home.nic();
         match nic.post_receive(&mut self.bus, self.portal, &spec(bits, ignore, source, number)) {
-            Ok(Posted::Met(found)) => {
+            Ok(Posted::Matched(found)) => {
                 let header = *nic.unexpected(found).expect("it waits");
                 let at = expected.expect("nothing should have matched");
                 assert_eq!(header.header_data, self.lists.messages.remove(at).0);
@@ -237,7 +237,7 @@ fn a_token_leaves_the_payload_with_its_sender() {
     let request = Request { kind: kind::PUT, portal, length: 1 << 30, operand: [7, 0, 0, 0], ..Request::default() };
     let portals::Verdict::Done(delivery) = home.nic().deliver(&mut bus, &request) else { panic!("it is taken") };
     assert_eq!((delivery.fail, delivery.list, delivery.mlength), (portals::fail::OK, list::OVERFLOW, 0));
-    let Ok(Posted::Met(found)) = home.nic().post_receive(&mut bus, portal, &spec(0, 0, None, 1)) else {
+    let Ok(Posted::Matched(found)) = home.nic().post_receive(&mut bus, portal, &spec(0, 0, None, 1)) else {
         panic!("it waits")
     };
     let header = *home.nic().unexpected(found).expect("it waits");

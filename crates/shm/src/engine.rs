@@ -317,7 +317,7 @@ impl Interface {
             return Ok(0);
         }
         loop {
-            if let Ok(token) = from.segment.lock(self.word).pend(command, target.owner()) {
+            if let Ok(token) = from.segment.lock(self.word).add_pending(command, target.owner()) {
                 return Ok(token);
             }
             if full != WhenFull::Wait {

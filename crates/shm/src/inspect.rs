@@ -149,7 +149,7 @@ impl Inspection {
             };
             for register in Register::ALL {
                 let value = &mut self.registers[*register as usize];
-                *value = value.wrapping_add(grant.counted(*register));
+                *value = value.wrapping_add(grant.added_to(*register));
             }
         }
     }

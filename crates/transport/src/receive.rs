@@ -52,7 +52,7 @@ impl Transport {
         let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(_)) => self.polling.all_filled = false,
-            Ok(Linked::Met(found)) => self.meet_plainly(&receive, found),
+            Ok(Linked::Matched(found)) => self.meet_plainly(&receive, found),
             Err(_) => return false,
         }
         true
@@ -135,7 +135,7 @@ impl Transport {
                 self.polling.all_filled = false;
                 0
             }
-            Ok(Linked::Met(found)) => {
+            Ok(Linked::Matched(found)) => {
                 self.meet(wanted.kind, &wanted.ticket, wanted.pieces, found, None);
                 0
             }
@@ -171,7 +171,7 @@ impl Transport {
                     self.polling.all_filled = false;
                     return 0;
                 }
-                Ok(Linked::Met(found)) => {
+                Ok(Linked::Matched(found)) => {
                     let taken = self.meet(wanted.kind, &wanted.ticket, &rest, found, Some(number)) as u64;
                     spec.start += taken;
                     spec.length -= taken;

@@ -16,7 +16,7 @@ use super::constants::{event_kind, fail, list, options};
 use super::entry::{EntrySpec, fill, search_entry};
 use super::errors::{AppendError, UnlinkError};
 use super::event::{Event, entry_event, overflow_kind};
-use super::search::{FoundHeader, Taker, accepts};
+use super::search::{EntryView, FoundHeader, accepts};
 use crate::bus::Bus;
 use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
@@ -32,7 +32,7 @@ impl Nic<'_> {
         which: u8,
         spec: &EntrySpec,
     ) -> Result<u32, AppendError> {
-        self.check_promise(portal, which, spec.options)?;
+        self.check_restriction(portal, which, spec.options)?;
         let record = self.portal(portal).map_err(|_| AppendError::Portal)?;
         let length = record.entries[usize::from(which & 1)];
         if self.tables.entries.get(self.tables.control.free_entry as usize).is_none() {
@@ -47,13 +47,13 @@ impl Nic<'_> {
         }
         let once = which == list::PRIORITY && spec.options & options::USE_ONCE != 0 && spec.iov == NONE;
         if once {
-            if let Some(reference) = self.meet(bus, portal, spec, queue) {
+            if let Some(reference) = self.match_unexpected(bus, portal, spec, queue) {
                 return Ok(reference);
             }
         }
         let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
         if once {
-            self.link_unmet(reference, which)
+            self.link_unmatched(reference, which)
         } else {
             self.link_reserved(bus, reference, which)
         }
@@ -62,10 +62,10 @@ impl Nic<'_> {
 
     /// Matches a use-once entry against the unexpected headers. If one matches, the entry takes it and is never linked;
     /// the returned reference then names an entry that is gone.
-    fn meet<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
-        let taker = &Taker::from(spec);
-        let found = self.find_header(bus, portal, taker)?;
-        self.overflow_event(found.index, taker, queue, None);
+    fn match_unexpected<B: Bus>(&mut self, bus: &mut B, portal: u32, spec: &EntrySpec, queue: u32) -> Option<u32> {
+        let view = &EntryView::from(spec);
+        let found = self.find_header(bus, portal, view)?;
+        self.overflow_event(found.index, view, queue, None);
         self.drop_found(found);
         if spec.options & options::EVENT_UNLINK_DISABLE == 0 {
             self.post(queue, &entry_event(&search_entry(portal, spec), event_kind::AUTO_UNLINK, list::PRIORITY));
@@ -78,13 +78,13 @@ impl Nic<'_> {
         Some(encoding.encode(index, generation))
     }
 
-    /// Whether an entry meets the declarations of its portal table entry.
+    /// Whether the priority list of a portal table entry may have such entries.
     #[inline(always)]
-    pub fn check_promise(&self, portal: u32, which: u8, flags: u32) -> Result<(), AppendError> {
-        let promised = self.portal(portal).map_err(|_| AppendError::Portal)?.options;
-        let breaks = (promised & options::PT_ONLY_USE_ONCE != 0 && flags & options::USE_ONCE == 0)
-            || (promised & options::PT_ONLY_TRUNCATE != 0 && flags & options::NO_TRUNCATE != 0);
-        if which == list::PRIORITY && breaks { Err(AppendError::Promised) } else { Ok(()) }
+    pub fn check_restriction(&self, portal: u32, which: u8, flags: u32) -> Result<(), AppendError> {
+        let restriction = self.portal(portal).map_err(|_| AppendError::Portal)?.options;
+        let breaks = (restriction & options::PT_ONLY_USE_ONCE != 0 && flags & options::USE_ONCE == 0)
+            || (restriction & options::PT_ONLY_TRUNCATE != 0 && flags & options::NO_TRUNCATE != 0);
+        if which == list::PRIORITY && breaks { Err(AppendError::Restricted) } else { Ok(()) }
     }
 
     /// Takes a slot for an entry and fills it. [`Nic::link_reserved`] links it.
@@ -116,11 +116,11 @@ impl Nic<'_> {
             return self.free_entry(index);
         }
         self.tables.entries[index as usize].local_offset = record.local_offset;
-        self.link_unmet(reference, which);
+        self.link_unmatched(reference, which);
     }
 
     /// Links a reserved entry. Either no unexpected header matches it, or it goes to the overflow list.
-    fn link_unmet(&mut self, reference: u32, which: u8) {
+    fn link_unmatched(&mut self, reference: u32, which: u8) {
         let Some(index) = self.entry_index(reference) else { return };
         self.put_on_list(index, if which == list::OVERFLOW { entry::OVERFLOW } else { entry::PRIORITY });
         let record = &self.tables.entries[index as usize];
@@ -147,10 +147,10 @@ impl Nic<'_> {
         let portal = u32::from(record.portal);
         let local = options::MANAGE_LOCAL | options::LOCAL_INC_UH_RLENGTH;
         for _ in 0..=self.tables.headers.len() {
-            let taker = &Taker::from(&*record);
-            let Some(found) = self.find_header(bus, portal, taker) else { return false };
+            let view = &EntryView::from(&*record);
+            let Some(found) = self.find_header(bus, portal, view) else { return false };
             let rlength = self.tables.headers[found.index as usize].rlength;
-            self.overflow_event(found.index, taker, queue, None);
+            self.overflow_event(found.index, view, queue, None);
             self.drop_found(found);
             if record.options & options::USE_ONCE != 0 {
                 return true;
@@ -175,15 +175,15 @@ impl Nic<'_> {
         delete: bool,
     ) -> Result<(), AppendError> {
         let queue = self.portal(portal).map_err(|_| AppendError::Portal)?.queue;
-        let taker = &Taker::from(spec);
+        let view = &EntryView::from(spec);
         let once = spec.options & options::USE_ONCE != 0;
         let mut matches = 0u64;
         if !delete && !once {
-            matches = self.search_all(portal, taker, queue);
+            matches = self.search_all(portal, view, queue);
         } else {
-            while let Some(found) = self.find_header(bus, portal, taker) {
+            while let Some(found) = self.find_header(bus, portal, view) {
                 matches += 1;
-                self.overflow_event(found.index, taker, queue, (!delete).then_some(event_kind::SEARCH));
+                self.overflow_event(found.index, view, queue, (!delete).then_some(event_kind::SEARCH));
                 if delete {
                     self.drop_found(found);
                 }
@@ -203,14 +203,14 @@ impl Nic<'_> {
     }
 
     /// A search-only pass for a persistent entry: one event for each header that matches, in order of arrival.
-    fn search_all(&mut self, portal: u32, taker: &Taker, queue: u32) -> u64 {
+    fn search_all(&mut self, portal: u32, view: &EntryView, queue: u32) -> u64 {
         let mut matches = 0;
         let mut at = self.tables.portals[portal as usize].header_head;
         for _ in 0..self.tables.headers.len() {
             let Some(&found) = self.tables.headers.get(at as usize) else { break };
-            if slot::status(found.slot) == header::LIVE && accepts(taker, &(&found).into()) {
+            if slot::status(found.slot) == header::LIVE && accepts(view, &(&found).into()) {
                 matches += 1;
-                self.overflow_event(at, taker, queue, Some(event_kind::SEARCH));
+                self.overflow_event(at, view, queue, Some(event_kind::SEARCH));
             }
             at = found.links[0][0];
         }
@@ -219,15 +219,15 @@ impl Nic<'_> {
 
     /// Posts the event and the count for a header that an entry takes.
     #[inline(always)]
-    fn overflow_event(&mut self, found: u32, taker: &Taker, queue: u32, kind: Option<u8>) {
+    fn overflow_event(&mut self, found: u32, view: &EntryView, queue: u32, kind: Option<u8>) {
         let Some(header) = self.tables.headers.get(found as usize) else { return };
         let mlength = header.mlength;
         let own = if kind.is_some() { options::EVENT_COMM_DISABLE } else { options::EVENT_OVER_DISABLE };
         let quiet = own | options::EVENT_SUCCESS_DISABLE;
-        if taker.options & quiet == 0 {
+        if view.options & quiet == 0 {
             let event = Event {
                 start: header.start,
-                user_ptr: taker.user_ptr,
+                user_ptr: view.user_ptr,
                 header_data: header.header_data,
                 match_bits: header.match_bits,
                 rlength: header.rlength,
@@ -244,9 +244,9 @@ impl Nic<'_> {
             };
             self.post_here(queue, &event);
         }
-        if taker.options & options::EVENT_CT_OVERFLOW != 0 {
-            let in_bytes = taker.options & options::EVENT_CT_BYTES != 0;
-            self.count_outcome(taker.counter, true, in_bytes, mlength);
+        if view.options & options::EVENT_CT_OVERFLOW != 0 {
+            let in_bytes = view.options & options::EVENT_CT_BYTES != 0;
+            self.count_outcome(view.counter, true, in_bytes, mlength);
         }
     }
 

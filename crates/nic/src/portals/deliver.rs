@@ -111,7 +111,7 @@ impl Nic<'_> {
             return Verdict::Unreachable;
         }
         if !OWNER {
-            let counted = self.counted(record.counter);
+            let counted = self.count_total(record.counter);
             let intent = Intent {
                 list: plan.list,
                 offset: plan.offset,
@@ -121,7 +121,7 @@ impl Nic<'_> {
                 ..Put::from(request).intent(index, plan.mlength)
             };
             let tail = self.queue_tail(queue);
-            self.declare(1, tail, counted, intent);
+            self.record_intent(1, tail, counted, intent);
         }
         let fail = match self.transfer(bus, region, &plan, request) {
             Ok(()) => fail::OK,
@@ -130,13 +130,13 @@ impl Nic<'_> {
                 fail::SEGV
             }
             Err(fault) => {
-                self.stage(0);
+                self.set_stage(0);
                 return Verdict::Initiator(fault);
             }
         };
         if !OWNER {
             self.tables.control.intent.fail = fail;
-            self.stage(2);
+            self.set_stage(2);
         }
         self.commit(bus, index, queue, &plan, request, fail)
     }
@@ -191,7 +191,7 @@ impl Nic<'_> {
         if plan.unlinks {
             self.after_unlink(index, plan.list);
         }
-        self.stage(0);
+        self.set_stage(0);
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);
         let matched = if plan.list == list::PRIORITY { Register::MatchedPriority } else { Register::MatchedOverflow };
@@ -341,16 +341,16 @@ impl Nic<'_> {
     /// Records the intent and its stage, so that another process can finish the delivery. It also records the state
     /// before the change: the tail of the event queue, the counter's count, and the sequence number of headers.
     #[inline(always)]
-    pub(super) fn declare(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
+    pub(super) fn record_intent(&mut self, stage: u16, queue_tail: u64, counted: u64, intent: Intent) {
         let sequence = self.tables.control.sequence;
         self.tables.control.intent = Intent { stage: 0, queue_tail, counted, sequence, ..intent };
-        self.stage(stage);
+        self.set_stage(stage);
     }
 
     /// Records the stage of a delivery. The compiler moves no store across this one. So a process that recovers this
     /// NIC sees the stores of the dead process in program order.
     #[inline(always)]
-    pub(crate) fn stage(&mut self, stage: u16) {
+    pub(crate) fn set_stage(&mut self, stage: u16) {
         compiler_fence(SeqCst);
         self.tables.control.intent.stage = stage;
         compiler_fence(SeqCst);
@@ -358,7 +358,7 @@ impl Nic<'_> {
 
     /// Successes plus failures of a counter.
     #[inline]
-    pub(crate) fn counted(&mut self, counter: u32) -> u64 {
+    pub(crate) fn count_total(&mut self, counter: u32) -> u64 {
         self.counter_book(counter).map_or(0, |(_, book)| book.success.wrapping_add(book.failure))
     }
 

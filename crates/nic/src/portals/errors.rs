@@ -53,7 +53,7 @@ pub enum AppendError {
     TooLong,
     /// The program declared that the priority list of this portal table entry has no such entries
     /// (`PTL_PT_ONLY_USE_ONCE`, `PTL_PT_ONLY_TRUNCATE`).
-    Promised,
+    Restricted,
     /// Grants must be revoked first.
     Revoking(Revoking),
 }

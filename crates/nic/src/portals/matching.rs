@@ -26,7 +26,7 @@
 //! Cost of a search: the short list as far as the match, at most [`Limits::short_list`](crate::Limits::short_list)
 //! records; then one bucket and one entry per class in use.
 
-use super::search::{Found, FoundHeader, Key, Taker, accepts};
+use super::search::{EntryView, Found, FoundHeader, Key, accepts};
 use crate::bus::{Bus, Step};
 use crate::handle::NONE;
 use crate::nic::Nic;
@@ -417,20 +417,20 @@ impl Nic<'_> {
 
     /// The first unexpected header of a portal table entry that matches.
     #[inline(always)]
-    pub(crate) fn find_header<B: Bus>(&mut self, bus: &mut B, portal: u32, taker: &Taker) -> Option<FoundHeader> {
+    pub(crate) fn find_header<B: Bus>(&mut self, bus: &mut B, portal: u32, view: &EntryView) -> Option<FoundHeader> {
         let record = self.tables.portals.get(portal as usize)?;
         if record.headers == 0 {
             return None;
         }
         let class = match record.searched == 0 && record.headers <= self.tables.short_list {
             true => CLASS_OTHER,
-            false => self.searched_class_for(portal, taker.ignore_bits, taker.source_ignore),
+            false => self.searched_class_for(portal, view.ignore_bits, view.source_ignore),
         };
         let matches = |nic: &Self, index: u32| {
             nic.tables.headers.get(index as usize).is_some_and(|record| {
                 slot::status(record.slot) == header::LIVE
                     && u32::from(record.portal) == portal
-                    && accepts(taker, &record.into())
+                    && accepts(view, &record.into())
             })
         };
         let capacity = self.tables.headers.len();
@@ -448,8 +448,8 @@ impl Nic<'_> {
                 at = self.tables.headers[at as usize].links[0][0];
             }
         } else {
-            let bits = taker.match_bits & !taker.ignore_bits;
-            let source = taker.source & !taker.source_ignore;
+            let bits = view.match_bits & !view.ignore_bits;
+            let source = view.source & !view.source_ignore;
             let bucket = bucket_index(self.tables.header_buckets.len(), portal, 0, class, bits, source);
             bus.prefetch_write(&self.tables.header_buckets[bucket]);
             let mut node = self.tables.header_buckets[bucket].head;

@@ -70,9 +70,9 @@ impl Nic<'_> {
         let Moved { start, mlength } = move_payload(bus, record, put)?;
         let queue = self.queue_index(queue);
         if uses_up {
-            let counted = if counts { self.counted(counter) } else { 0 };
+            let counted = if counts { self.count_total(counter) } else { 0 };
             let tail = queue.map_or(0, |queue| self.tables.queues[queue].tail);
-            self.declare(2, tail, counted, put.intent(index, mlength));
+            self.record_intent(2, tail, counted, put.intent(index, mlength));
             // Receives that were posted in a row have neighbouring records and often match in a row.
             for ahead in [index.wrapping_sub(PREFETCH_AHEAD), index.wrapping_add(PREFETCH_AHEAD)] {
                 if let Some(record) = self.tables.entries.get(ahead as usize) {
@@ -94,7 +94,7 @@ impl Nic<'_> {
         }
         if uses_up {
             self.use_up(found);
-            self.stage(0);
+            self.set_stage(0);
         }
         let registers = self.signals.registers;
         registers.add(Register::Requests, 1);

@@ -35,7 +35,7 @@ pub enum Posted {
     /// The receive is in the priority list: the entry's reference.
     Linked(u32),
     /// The receive matches this unexpected header, the oldest that matches. No entry was linked.
-    Met(u32),
+    Matched(u32),
 }
 
 /// The memory for a message.
@@ -159,7 +159,7 @@ impl Nic<'_> {
         let (headers, length) = (record.headers, record.entries[0]);
         if headers != 0 {
             if let Some(found) = self.find_unexpected(bus, index, spec) {
-                return Ok(Posted::Met(found));
+                return Ok(Posted::Matched(found));
             }
         }
         if length >= self.tables.list_max {
@@ -216,7 +216,7 @@ impl Nic<'_> {
         self.find_header(bus, index, &spec.into()).map(|found| found.index)
     }
 
-    /// An unexpected message, by what [`Posted::Met`] or [`Nic::find_unexpected`] said.
+    /// An unexpected message, by what [`Posted::Matched`] or [`Nic::find_unexpected`] said.
     pub fn unexpected(&self, found: u32) -> Option<&Header> {
         let is_kept = |record: &&Header| matches!(slot::status(record.slot), header::LIVE | header::CLAIMED);
         self.tables.headers.get(found as usize).filter(is_kept)

@@ -262,7 +262,7 @@ impl Nic<'_> {
     /// and does not repeat them.
     fn finish_intent(&mut self) {
         self.finish_delivery();
-        self.stage(0);
+        self.set_stage(0);
     }
 
     fn finish_delivery(&mut self) {
@@ -325,7 +325,7 @@ impl Nic<'_> {
                 _ => written -= 1,
             }
         }
-        if flags & options::EVENT_CT_COMM != 0 && self.counted(record.counter) == intent.counted {
+        if flags & options::EVENT_CT_COMM != 0 && self.count_total(record.counter) == intent.counted {
             let in_bytes = flags & options::EVENT_CT_BYTES != 0;
             self.count_outcome(record.counter, fail == fail::OK, in_bytes, event.mlength);
         }

@@ -62,7 +62,7 @@ impl Nic<'_> {
 
     /// Stores a command until process `responder` sends the response. Returns the token that the response will carry,
     /// never 0.
-    pub fn pend(&mut self, command: &Command, responder: u64) -> Result<u64, Full> {
+    pub fn add_pending(&mut self, command: &Command, responder: u64) -> Result<u64, Full> {
         let index = self.tables.control.free_pending;
         let record = self.tables.pending.get_mut(index as usize).ok_or(Full)?;
         self.tables.control.free_pending = record.next;

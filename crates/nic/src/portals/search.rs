@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a search compares, and what it finds.
 //!
-//! A request brings a [`Key`]. An entry, or a search of the unexpected headers, brings a [`Taker`]. [`accepts`] is the
+//! A request brings a [`Key`]. An entry, or a search of the unexpected headers, brings a [`EntryView`]. [`accepts`] is the
 //! rule by which the two match. [`super::matching`] searches the lists by this rule.
 
 use super::constants::options;
@@ -55,9 +55,10 @@ pub(crate) struct FoundHeader {
     pub(super) chain: Option<(u8, usize)>,
 }
 
-/// A taker of messages: an entry, linked or about to be, or a search.
+/// The fields of an entry that matching and its events read. The entry is linked, or about to be linked, or it
+/// describes a search.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Taker {
+pub(crate) struct EntryView {
     pub match_bits: u64,
     pub ignore_bits: u64,
     pub source: u64,
@@ -69,10 +70,10 @@ pub(crate) struct Taker {
     pub user_ptr: u64,
 }
 
-impl From<&Entry> for Taker {
+impl From<&Entry> for EntryView {
     #[inline(always)]
-    fn from(record: &Entry) -> Taker {
-        Taker {
+    fn from(record: &Entry) -> EntryView {
+        EntryView {
             match_bits: record.match_bits,
             ignore_bits: record.ignore_bits,
             source: record.source,
@@ -86,10 +87,10 @@ impl From<&Entry> for Taker {
     }
 }
 
-impl From<&EntrySpec> for Taker {
+impl From<&EntrySpec> for EntryView {
     #[inline(always)]
-    fn from(spec: &EntrySpec) -> Taker {
-        Taker {
+    fn from(spec: &EntrySpec) -> EntryView {
+        EntryView {
             match_bits: spec.match_bits,
             ignore_bits: spec.ignore_bits,
             source: spec.source,
@@ -105,17 +106,17 @@ impl From<&EntrySpec> for Taker {
 
 /// Whether an entry or a search accepts a request: bits, source, and length where it may not be cut.
 #[inline(always)]
-pub(crate) fn accepts(taker: &Taker, key: &Key) -> bool {
-    if (taker.match_bits ^ key.match_bits) & !taker.ignore_bits != 0
-        || (taker.source ^ key.source) & !taker.source_ignore != 0
+pub(crate) fn accepts(view: &EntryView, key: &Key) -> bool {
+    if (view.match_bits ^ key.match_bits) & !view.ignore_bits != 0
+        || (view.source ^ key.source) & !view.source_ignore != 0
     {
         return false;
     }
-    if taker.options & options::NO_TRUNCATE == 0 {
+    if view.options & options::NO_TRUNCATE == 0 {
         return true;
     }
-    let offset = if taker.options & options::MANAGE_LOCAL != 0 { taker.local_offset } else { key.remote_offset };
-    offset.checked_add(key.length).is_some_and(|end| end <= taker.length)
+    let offset = if view.options & options::MANAGE_LOCAL != 0 { view.local_offset } else { key.remote_offset };
+    offset.checked_add(key.length).is_some_and(|end| end <= view.length)
 }
 
 impl From<u32> for FoundHeader {

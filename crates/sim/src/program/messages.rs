@@ -342,7 +342,7 @@ impl Core {
         let posted = self.tables.nic().post_receive(&mut counting(&mut searched), PORTAL_MESSAGES, spec);
         match posted {
             Ok(Posted::Linked(_)) => self.spend_on_search(None, searched),
-            Ok(Posted::Met(header)) => {
+            Ok(Posted::Matched(header)) => {
                 self.spend_on_search(Some(header), searched);
                 let machine = &self.machine;
                 self.now += machine.nic.event + machine.host.software_receive;

@@ -209,7 +209,7 @@ impl Transport {
                 }
                 return;
             }
-            Ok(Linked::Met(found)) => found,
+            Ok(Linked::Matched(found)) => found,
             Err(_) => {
                 drop(nic);
                 return self.end_receive(number, &Arrived::new(spec.match_bits, None, 0, 0), ENOSPC, false);
