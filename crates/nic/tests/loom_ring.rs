@@ -48,11 +48,11 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    /// As if `taken` messages and `payload_taken` bytes had passed.
-    fn new(taken: u64, payload_taken: u64) -> Arc<Shared> {
+    /// As if `head` messages and `payload_head` bytes had passed.
+    fn new(head: u64, payload_head: u64) -> Arc<Shared> {
         let payload = (0..size_of::<Ring>() / 64 + 1).map(|_| UnsafeCell::new(0)).collect();
         let shared = Shared { ring: Ring::new(), payload };
-        shared.ring.set_cursors(taken, payload_taken);
+        shared.ring.set_cursors(head, payload_head);
         Arc::new(shared)
     }
 
@@ -111,9 +111,9 @@ fn model(preemptions: usize, run: impl Fn() + Sync + Send + 'static) {
 }
 
 /// A producer that tries to enqueue `tries` messages, beside a consumer; everything enqueued comes once, in order.
-fn one_each(tries: u64, is_long: fn(u64) -> bool, in_runs: bool, (taken, payload_taken): (u64, u64)) {
+fn one_each(tries: u64, is_long: fn(u64) -> bool, in_runs: bool, (head, payload_head): (u64, u64)) {
     model(3, move || {
-        let shared = Shared::new(taken, payload_taken);
+        let shared = Shared::new(head, payload_head);
         let producer = {
             let shared = shared.clone();
             thread::spawn(move || {

@@ -8,9 +8,9 @@ use super::layout::{Envelope, INLINE_BYTES, Ring, Slot, length_of, portal_of, ro
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
 /// How many slots ahead of the one that is read the next are asked for.
-const AHEAD: u64 = 3;
+const SLOTS_AHEAD: u64 = 3;
 /// Of a payload, how much is asked for before it is needed: as many lines as a core can have under way.
-const AHEAD_BYTES: usize = 2 << 10;
+const PREFETCH_BYTES: usize = 2 << 10;
 
 /// A slot holds a message that no producer writes. The ring is of no use any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ impl Message {
 /// How far a consumer is. It stores into the ring what it dequeues.
 #[derive(Clone, Copy, Debug)]
 pub struct Consumer {
-    taken: u64,
+    head: u64,
     first: u64,
 }
 
@@ -72,13 +72,13 @@ impl Consumer {
     /// Messages that it has dequeued.
     #[inline(always)]
     pub fn dequeued(&self) -> u64 {
-        self.taken.wrapping_sub(self.first)
+        self.head.wrapping_sub(self.first)
     }
 
     /// The number of the next message, among all of its ring.
     #[inline(always)]
     pub fn next_number(&self) -> u64 {
-        self.taken
+        self.head
     }
 }
 
@@ -86,7 +86,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     /// The header of the next message, if there is one. Final only for the holder of the lock.
     #[inline(always)]
     pub fn poll(&self) -> Option<PolledHeader> {
-        let number = self.cursors.taken.load(Relaxed);
+        let number = self.cursors.head.load(Relaxed);
         let header = self.slot(number).header.load(Acquire);
         let is_there = header as u32 == number.wrapping_add(1) as u32;
         is_there.then_some(PolledHeader { number, header })
@@ -94,9 +94,9 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
 
     /// Messages that wait to be dequeued. A look from outside: there may be others by now.
     pub fn waiting(&self) -> u64 {
-        let taken = self.cursors.taken.load(Acquire);
+        let head = self.cursors.head.load(Acquire);
         let is_there = |&step: &u64| {
-            let number = taken.wrapping_add(step);
+            let number = head.wrapping_add(step);
             self.slot(number).header.load(Acquire) as u32 == number.wrapping_add(1) as u32
         };
         (0..Self::SLOTS).take_while(is_there).count() as u64
@@ -120,36 +120,36 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     /// A consumer, for the holder of the lock, for as long as it holds it.
     #[inline(always)]
     pub fn consumer(&self) -> Consumer {
-        let taken = self.cursors.taken.load(Relaxed);
-        Consumer { taken, first: taken }
+        let head = self.cursors.head.load(Relaxed);
+        Consumer { head, first: head }
     }
 
     /// The next message.
     #[inline(always)]
     pub fn next<H: Hints>(&self, consumer: &Consumer) -> Result<Option<Message>, Fault> {
-        let slot = self.slot(consumer.taken);
+        let slot = self.slot(consumer.head);
         let header = slot.header.load(Acquire);
-        if header as u32 != consumer.taken.wrapping_add(1) as u32 {
+        if header as u32 != consumer.head.wrapping_add(1) as u32 {
             return Ok(None);
         }
         // The next slots of a burst cross while this one is read. After a single message its producer keeps the line that it
         // writes next.
-        if consumer.taken != consumer.first {
-            H::prefetch_read(&self.slot(consumer.taken.wrapping_add(AHEAD)).header);
+        if consumer.head != consumer.first {
+            H::prefetch_read(&self.slot(consumer.head.wrapping_add(SLOTS_AHEAD)).header);
         }
         let is_long = length_of(header) > INLINE_BYTES;
         if is_long {
             self.prefetch_payload::<H>(slot, header);
         }
-        self.check(consumer.taken, header, is_long).map(Some).ok_or(Fault)
+        self.check(consumer.head, header, is_long).map(Some).ok_or(Fault)
     }
 
     /// The message that was polled, if it is `LONG` or lies in its slot alone. It is the consumer's next.
     #[inline(always)]
     pub fn polled<const LONG: bool>(&self, consumer: &Consumer, polled: PolledHeader) -> Option<Message> {
-        debug_assert!(consumer.dequeued() == 0 && consumer.taken == polled.number);
-        let is_of_sort = polled.is_long() == LONG;
-        is_of_sort.then(|| self.check(polled.number, polled.header, LONG)).flatten()
+        debug_assert!(consumer.dequeued() == 0 && consumer.head == polled.number);
+        let has_form = polled.is_long() == LONG;
+        has_form.then(|| self.check(polled.number, polled.header, LONG)).flatten()
     }
 
     /// Dequeues up to `most` messages for one portal table index, while all are `LONG` or all lie in their slots alone, and
@@ -164,7 +164,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     ) {
         // One counter serves for the number and the portal table index, as a header word has them: registers are short here.
         // The run ends where the 32 bits of the number begin again at 0, or the counter would name the next index.
-        let number = consumer.taken.wrapping_add(1) as u32;
+        let number = consumer.head.wrapping_add(1) as u32;
         let first = u64::from(number) | u64::from(portal) << 32;
         let end = first + most.min((1 << 32) - u64::from(number));
         let mut next = first;
@@ -182,31 +182,31 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
                 self.prefetch_payload::<H>(slot, header);
             }
             if next.wrapping_add(1) != end {
-                H::prefetch_read(&self.slot(next.wrapping_add(AHEAD - 1)).header);
+                H::prefetch_read(&self.slot(next.wrapping_add(SLOTS_AHEAD - 1)).header);
             }
             if !take(&message) {
                 break;
             }
             if LONG {
-                self.cursors.payload_taken.store(message.payload_next, Release);
+                self.cursors.payload_head.store(message.payload_next, Release);
             }
             next = H::opaque(next.wrapping_add(1));
         }
         if next != first {
-            consumer.taken = consumer.taken.wrapping_add(next.wrapping_sub(first));
-            self.cursors.taken.store(consumer.taken, Release);
+            consumer.head = consumer.head.wrapping_add(next.wrapping_sub(first));
+            self.cursors.head.store(consumer.head, Release);
         }
     }
 
     /// The message that [`Ring::next`] or [`Ring::polled`] gave has been read.
     #[inline(always)]
     pub fn dequeue(&self, consumer: &mut Consumer, message: &Message) {
-        consumer.taken = consumer.taken.wrapping_add(1);
+        consumer.head = consumer.head.wrapping_add(1);
         // These pair with the producer's loads with acquire: it writes there only after the message was read.
         if message.payload_next != 0 {
-            self.cursors.payload_taken.store(message.payload_next, Release);
+            self.cursors.payload_head.store(message.payload_next, Release);
         }
-        self.cursors.taken.store(consumer.taken, Release);
+        self.cursors.head.store(consumer.head, Release);
     }
 
     /// The message of a slot with this header word, which is long or lies there alone. None: no producer writes such a message.
@@ -240,6 +240,6 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     #[inline(always)]
     fn prefetch_payload<H: Hints>(&self, slot: &Slot, header: u64) {
         let word = self.payload_word(slot.words[0].load(Relaxed));
-        H::prefetch_read_bytes(word, length_of(header).min(AHEAD_BYTES));
+        H::prefetch_read_bytes(word, length_of(header).min(PREFETCH_BYTES));
     }
 }

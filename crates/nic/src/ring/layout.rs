@@ -50,8 +50,8 @@ impl Slot {
 /// How far the consumer is: messages dequeued, and bytes of the payload area that are free again.
 #[repr(C, align(128))]
 pub struct Cursors {
-    pub(super) taken: AtomicU64,
-    pub(super) payload_taken: AtomicU64,
+    pub(super) head: AtomicU64,
+    pub(super) payload_head: AtomicU64,
 }
 
 /// A ring with `SLOTS` slots and `WORDS` words of payload area, both powers of two.
@@ -81,21 +81,21 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     pub fn new() -> Self {
         Ring {
             slots: core::array::from_fn(|_| Slot::new()),
-            cursors: Cursors { taken: AtomicU64::new(0), payload_taken: AtomicU64::new(0) },
+            cursors: Cursors { head: AtomicU64::new(0), payload_head: AtomicU64::new(0) },
             payload: core::array::from_fn(|_| AtomicU64::new(0)),
         }
     }
 
     /// Messages dequeued so far, as the shared memory has it.
     #[inline(always)]
-    pub fn taken(&self) -> u64 {
-        self.cursors.taken.load(Relaxed)
+    pub fn head(&self) -> u64 {
+        self.cursors.head.load(Relaxed)
     }
 
     /// Puts the cursors of an empty ring elsewhere, as if so many messages and bytes had passed. For tests.
-    pub fn set_cursors(&self, taken: u64, payload_taken: u64) {
-        self.cursors.payload_taken.store(payload_taken, Relaxed);
-        self.cursors.taken.store(taken, Relaxed);
+    pub fn set_cursors(&self, head: u64, payload_head: u64) {
+        self.cursors.payload_head.store(payload_head, Relaxed);
+        self.cursors.head.store(head, Relaxed);
     }
 
     /// Every word, for a test that plays a hostile peer: both cursors, the slots, the payload area.
@@ -104,7 +104,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
             .slots
             .iter()
             .flat_map(|slot| [&slot.header, &slot.match_bits, &slot.header_data].into_iter().chain(&slot.words));
-        [&self.cursors.taken, &self.cursors.payload_taken].into_iter().chain(slots).chain(&self.payload)
+        [&self.cursors.head, &self.cursors.payload_head].into_iter().chain(slots).chain(&self.payload)
     }
 
     /// The slot of a message.

@@ -13,8 +13,8 @@
 //!    before it writes there again, so it never overwrites a message that has not been dequeued.
 //! 3. Whatever a hostile peer stores in a slot or a cursor, every offset and length that this module gives lies within the
 //!    ring, every loop is bounded, and a message that no producer writes is a [`Fault`].
-//! 4. `payload_taken` is stored before `taken`. A consumer that dies between the two leaves a message that is read again as
-//!    a whole, as nothing is enqueued over a slot before `taken` moves.
+//! 4. `payload_head` is stored before `head`. A consumer that dies between the two leaves a message that is read again as
+//!    a whole, as nothing is enqueued over a slot before `head` moves.
 //!
 //! | file | what |
 //! |---|---|

@@ -9,9 +9,9 @@ use super::layout::{Envelope, FIRST_LINE_BYTES, INLINE_BYTES, LINE_BYTES, LINE_W
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
 /// Slots that a burst takes for writing at once, a power of two.
-const TAKEN_AT_ONCE: u64 = 8;
+const OWNED_AT_ONCE: u64 = 8;
 /// Of a payload, how much is taken for writing ahead of time: as many lines as a core can have under way.
-const AHEAD_BYTES: usize = 2 << 10;
+const OWNED_BYTES: usize = 2 << 10;
 
 /// How far a producer is, and the room that it knows of. Its own: the consumer sees none of it.
 #[derive(Clone, Debug)]
@@ -23,9 +23,9 @@ pub struct Producer {
     /// The first message for which no slot is known to be free.
     end: u64,
     /// The consumer's payload cursor when it was last loaded.
-    payload_taken: u64,
+    payload_head: u64,
     /// The first message whose slot no burst has taken for writing.
-    fresh: u64,
+    owned_to: u64,
     /// The turn in which the last message was published.
     turn: u32,
 }
@@ -65,29 +65,29 @@ impl Producer {
 impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     /// The producer of an empty ring.
     pub fn producer(&self) -> Producer {
-        let (tail, payload_tail) = (self.cursors.taken.load(Acquire), self.cursors.payload_taken.load(Acquire));
-        let (end, payload_taken) = (tail.wrapping_add(Self::SLOTS), payload_tail);
-        Producer { tail, payload_tail, end, payload_taken, fresh: tail, turn: 0 }
+        let (tail, payload_tail) = (self.cursors.head.load(Acquire), self.cursors.payload_head.load(Acquire));
+        let (end, payload_head) = (tail.wrapping_add(Self::SLOTS), payload_tail);
+        Producer { tail, payload_tail, end, payload_head, owned_to: tail, turn: 0 }
     }
 
     /// The producer of a ring whose producer has ended: what that published stays, and the next message comes behind it. None: a slot holds
     /// what no producer writes.
     pub fn resume(&self) -> Option<Producer> {
         let mut producer = self.producer();
-        let taken = producer.tail;
-        for number in (0..Self::SLOTS).map(|step| taken.wrapping_add(step)) {
+        let head = producer.tail;
+        for number in (0..Self::SLOTS).map(|step| head.wrapping_add(step)) {
             let Some(message) = self.message_at(number).ok()? else { break };
             producer.tail = number.wrapping_add(1);
             producer.payload_tail = message.payload_end().unwrap_or(producer.payload_tail);
         }
-        producer.fresh = producer.tail;
+        producer.owned_to = producer.tail;
         Some(producer)
     }
 
     /// Whether the consumer has dequeued everything that was published.
     #[inline(always)]
     pub fn is_drained(&self, producer: &Producer) -> bool {
-        self.cursors.taken.load(Acquire) == producer.tail
+        self.cursors.head.load(Acquire) == producer.tail
     }
 
     /// Whether there is a slot for a message; loads the cursors if none is known.
@@ -124,7 +124,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         let start = Self::place(producer.payload_tail, length);
         let end = start.wrapping_add(rounded(length));
         let has_room =
-            end.wrapping_sub(producer.payload_taken) <= Self::PAYLOAD_BYTES || self.find_payload(producer, end);
+            end.wrapping_sub(producer.payload_head) <= Self::PAYLOAD_BYTES || self.find_payload(producer, end);
         has_room.then(|| Reserved { start, end, offset: Self::payload_offset(start) })
     }
 
@@ -167,7 +167,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.slot(producer.tail).words[0].store(reserved.start, Relaxed);
         self.store_slot(producer, envelope, length);
         self.advance::<H>(producer, length, turn);
-        self.take_payload::<H>(producer, length);
+        self.own_payload::<H>(producer, length);
     }
 
     /// Fills the next slot, whose payload is there. Its message is then published.
@@ -200,38 +200,38 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         let follows = core::mem::replace(&mut producer.turn, turn) == turn;
         if !follows {
             if producer.has_room() {
-                self.slot(producer.tail).take::<H>(length);
+                self.slot(producer.tail).own_lines::<H>(length);
             }
-        } else if producer.tail % (TAKEN_AT_ONCE / 2) == 0 {
-            self.take_slots::<H>(producer, length);
+        } else if producer.tail % (OWNED_AT_ONCE / 2) == 0 {
+            self.own_slots::<H>(producer, length);
         }
     }
 
     #[inline(never)]
-    fn take_slots<H: Hints>(&self, producer: &mut Producer, length: usize) {
-        let end = producer.tail.wrapping_add(TAKEN_AT_ONCE);
-        if end <= producer.fresh.wrapping_add(TAKEN_AT_ONCE / 2) {
+    fn own_slots<H: Hints>(&self, producer: &mut Producer, length: usize) {
+        let end = producer.tail.wrapping_add(OWNED_AT_ONCE);
+        if end <= producer.owned_to.wrapping_add(OWNED_AT_ONCE / 2) {
             return;
         }
         if end > producer.end {
             self.find_slots(producer);
         }
-        producer.fresh = end.min(producer.end);
+        producer.owned_to = end.min(producer.end);
         // At most as many as are taken at once: the range begins at the tail.
-        for number in producer.tail..producer.fresh {
-            self.slot(number).take::<H>(length);
+        for number in producer.tail..producer.owned_to {
+            self.slot(number).own_lines::<H>(length);
         }
     }
 
     /// Takes the lines of the next message's payload for writing. It is likely as long as this one's.
     #[inline(always)]
-    fn take_payload<H: Hints>(&self, producer: &Producer, length: usize) {
+    fn own_payload<H: Hints>(&self, producer: &Producer, length: usize) {
         let start = Self::place(producer.payload_tail, length);
-        if start.wrapping_add(rounded(length)).wrapping_sub(producer.payload_taken) > Self::PAYLOAD_BYTES {
+        if start.wrapping_add(rounded(length)).wrapping_sub(producer.payload_head) > Self::PAYLOAD_BYTES {
             return;
         }
         let first = (start as usize / 8) & (WORDS - 1);
-        let lines = length.min(AHEAD_BYTES).div_ceil(LINE_BYTES);
+        let lines = length.min(OWNED_BYTES).div_ceil(LINE_BYTES);
         // Whole lines: they lie within the area, as the message does.
         let words = self.payload.get(first..first + lines * LINE_WORDS).unwrap_or_default();
         for line in words.chunks_exact(LINE_WORDS) {
@@ -241,26 +241,26 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
 
     #[cold]
     fn find_slots(&self, producer: &mut Producer) -> bool {
-        // Pairs with the consumer's store with release: it has read what it says is taken.
-        let taken = self.cursors.taken.load(Acquire);
+        // Pairs with the consumer's store with release: it has read the messages before the head.
+        let head = self.cursors.head.load(Acquire);
         // Only a hostile consumer stores any other number. Nothing is sent to it.
-        if producer.tail.wrapping_sub(taken) <= Self::SLOTS {
-            producer.end = taken.wrapping_add(Self::SLOTS);
+        if producer.tail.wrapping_sub(head) <= Self::SLOTS {
+            producer.end = head.wrapping_add(Self::SLOTS);
         }
         producer.has_room()
     }
 
     #[cold]
     fn find_payload(&self, producer: &mut Producer, end: u64) -> bool {
-        producer.payload_taken = self.cursors.payload_taken.load(Acquire);
-        end.wrapping_sub(producer.payload_taken) <= Self::PAYLOAD_BYTES
+        producer.payload_head = self.cursors.payload_head.load(Acquire);
+        end.wrapping_sub(producer.payload_head) <= Self::PAYLOAD_BYTES
     }
 }
 
 impl Slot {
     /// Takes the lines of a free slot for writing a message of this length.
     #[inline(always)]
-    fn take<H: Hints>(&self, length: usize) {
+    fn own_lines<H: Hints>(&self, length: usize) {
         // Not the header: a hint may store 0, which is the number of one message in 2^32.
         H::take_ownership(&self.header_data);
         if (FIRST_LINE_BYTES + 1..=INLINE_BYTES).contains(&length) {
