@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The consumer of a ring: the holder of the NIC's lock.
 //!
-//! Anybody may poll. Only the holder of the lock dequeues, and only for it a poll is final.
+//! Any thread may poll. Only the holder of the lock may dequeue, and only for the holder is the result of a poll final.
 
 use super::hints::Hints;
 use super::layout::{Envelope, INLINE_BYTES, Ring, Slot, length_of, portal_of, rounded};
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
-/// How many slots ahead of the one that is read the next are asked for.
+/// The slot this many slots ahead is prefetched while one is read.
 const SLOTS_AHEAD: u64 = 3;
-/// Of a payload, how much is asked for before it is needed: as many lines as a core can have under way.
+/// The part of a payload that is prefetched: as many lines as a core can load at the same time.
 const PREFETCH_BYTES: usize = 2 << 10;
 
-/// A slot holds a message that no producer writes. The ring is of no use any more.
+/// A slot holds a message that no producer writes. The ring cannot be used any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fault;
 
-/// The header word that a poll has read. It is kept, so that the message need not be polled again under the lock.
+/// The header word that a poll has read. The caller keeps it, so that it need not poll again under the lock.
 #[derive(Clone, Copy, Debug)]
 pub struct PolledHeader {
     number: u64,
@@ -24,44 +24,44 @@ pub struct PolledHeader {
 }
 
 impl PolledHeader {
-    /// The portal table index that the message is for.
+    /// The message's portal table index.
     #[inline(always)]
     pub fn portal(self) -> u8 {
         portal_of(self.header)
     }
 
-    /// Whether its payload lies in the payload area.
+    /// Whether the payload lies in the payload area.
     #[inline(always)]
     pub fn is_long(self) -> bool {
         length_of(self.header) > INLINE_BYTES
     }
 
-    /// Its number among all messages of its ring.
+    /// The number of the message. The ring counts all its messages.
     #[inline(always)]
     pub fn number(self) -> u64 {
         self.number
     }
 }
 
-/// A message that was checked: its payload lies within the ring.
+/// A message that was checked. Its payload lies within the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Message {
     pub envelope: Envelope,
-    /// Where in the ring the payload begins, in bytes.
+    /// The offset of the payload into the ring, in bytes.
     pub offset: usize,
     pub length: usize,
-    /// Where the payload area goes on after it; 0 for a message that lies in its slot alone.
+    /// The position in the payload area after this payload; 0 for a message that lies in its slot alone.
     payload_next: u64,
 }
 
 impl Message {
-    /// Where the payload area goes on after it, if its payload lies there.
+    /// The position in the payload area after this payload, if the payload lies there.
     pub(super) fn payload_end(&self) -> Option<u64> {
         (self.payload_next != 0).then_some(self.payload_next)
     }
 }
 
-/// How far a consumer is. It stores into the ring what it dequeues.
+/// The progress of a consumer while it holds the lock. Each dequeue stores it into the ring.
 #[derive(Clone, Copy, Debug)]
 pub struct Consumer {
     head: u64,
@@ -69,13 +69,13 @@ pub struct Consumer {
 }
 
 impl Consumer {
-    /// Messages that it has dequeued.
+    /// Messages dequeued by this consumer.
     #[inline(always)]
     pub fn dequeued(&self) -> u64 {
         self.head.wrapping_sub(self.first)
     }
 
-    /// The number of the next message, among all of its ring.
+    /// The number of the next message.
     #[inline(always)]
     pub fn next_number(&self) -> u64 {
         self.head
@@ -83,7 +83,7 @@ impl Consumer {
 }
 
 impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
-    /// The header of the next message, if there is one. Final only for the holder of the lock.
+    /// The header of the next message, if there is one. The result is final only for the holder of the lock.
     #[inline(always)]
     pub fn poll(&self) -> Option<PolledHeader> {
         let number = self.cursors.head.load(Relaxed);
@@ -92,7 +92,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         is_there.then_some(PolledHeader { number, header })
     }
 
-    /// Messages that wait to be dequeued. A look from outside: there may be others by now.
+    /// Messages that wait to be dequeued. The number may change at any time. For tools.
     pub fn waiting(&self) -> u64 {
         let head = self.cursors.head.load(Acquire);
         let is_there = |&step: &u64| {
@@ -102,7 +102,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         (0..Self::SLOTS).take_while(is_there).count() as u64
     }
 
-    /// The message of this number, if it is there.
+    /// The message with this number, if it was published.
     pub(super) fn message_at(&self, number: u64) -> Result<Option<Message>, Fault> {
         let header = self.slot(number).header.load(Acquire);
         if header as u32 != number.wrapping_add(1) as u32 {
@@ -111,13 +111,14 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.check(number, header, length_of(header) > INLINE_BYTES).map(Some).ok_or(Fault)
     }
 
-    /// Asks for the payload of a long message that was polled. It crosses while the lock is taken and the receive found.
+    /// Prefetches the payload of a long message that was polled. The lines arrive while the caller takes the lock and
+    /// finds the receive.
     #[inline(always)]
     pub fn prefetch<H: Hints>(&self, polled: PolledHeader) {
         self.prefetch_payload::<H>(self.slot(polled.number), polled.header);
     }
 
-    /// A consumer, for the holder of the lock, for as long as it holds it.
+    /// A consumer, for the holder of the lock. It is valid until the lock is released.
     #[inline(always)]
     pub fn consumer(&self) -> Consumer {
         let head = self.cursors.head.load(Relaxed);
@@ -132,8 +133,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         if header as u32 != consumer.head.wrapping_add(1) as u32 {
             return Ok(None);
         }
-        // The next slots of a burst cross while this one is read. After a single message its producer keeps the line that it
-        // writes next.
+        // Within a burst, the next slots arrive while this one is read. After a single message the producer keeps the
+        // line that it writes next.
         if consumer.head != consumer.first {
             H::prefetch_read(&self.slot(consumer.head.wrapping_add(SLOTS_AHEAD)).header);
         }
@@ -144,7 +145,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.check(consumer.head, header, is_long).map(Some).ok_or(Fault)
     }
 
-    /// The message that was polled, if it is `LONG` or lies in its slot alone. It is the consumer's next.
+    /// The message that was polled, if its form is the one that `LONG` says: long, or in its slot alone. It must be the
+    /// consumer's next message.
     #[inline(always)]
     pub fn polled<const LONG: bool>(&self, consumer: &Consumer, polled: PolledHeader) -> Option<Message> {
         debug_assert!(consumer.dequeued() == 0 && consumer.head == polled.number);
@@ -152,8 +154,9 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         has_form.then(|| self.check(polled.number, polled.header, LONG)).flatten()
     }
 
-    /// Dequeues up to `most` messages for one portal table index, while all are `LONG` or all lie in their slots alone, and
-    /// `take` takes them. The cursor is stored once, at the end.
+    /// Dequeues up to `most` messages of one portal table index. Stops at a message of another index or of another form
+    /// (`LONG`: long messages; else messages in their slots alone), and if `take` returns false. Stores the head once,
+    /// at the end.
     #[inline(always)]
     pub fn dequeue_run<const LONG: bool, H: Hints>(
         &self,
@@ -162,8 +165,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         most: u64,
         mut take: impl FnMut(&Message) -> bool,
     ) {
-        // One counter serves for the number and the portal table index, as a header word has them: registers are short here.
-        // The run ends where the 32 bits of the number begin again at 0, or the counter would name the next index.
+        // One counter holds the number and the portal table index, as a header word does, because this loop needs many
+        // registers. The run ends where the 32 bits of the number overflow, else the counter would name the next index.
         let number = consumer.head.wrapping_add(1) as u32;
         let first = u64::from(number) | u64::from(portal) << 32;
         let end = first + most.min((1 << 32) - u64::from(number));
@@ -177,7 +180,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
                 break;
             }
             let Some(message) = self.check(number, header, LONG) else { break };
-            // The caller has asked for the payload of the first. Behind the last one, the lines are left to the producer.
+            // The caller has prefetched the first payload. The slots behind the last message stay with the producer.
             if LONG && next != first {
                 self.prefetch_payload::<H>(slot, header);
             }
@@ -198,18 +201,19 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         }
     }
 
-    /// The message that [`Ring::next`] or [`Ring::polled`] gave has been read.
+    /// Dequeues the message that [`Ring::next`] or [`Ring::polled`] returned. The caller has read it.
     #[inline(always)]
     pub fn dequeue(&self, consumer: &mut Consumer, message: &Message) {
         consumer.head = consumer.head.wrapping_add(1);
-        // These pair with the producer's loads with acquire: it writes there only after the message was read.
+        // The stores with release pair with the producer's loads with acquire: the producer writes there only after the
+        // message was read.
         if message.payload_next != 0 {
             self.cursors.payload_head.store(message.payload_next, Release);
         }
         self.cursors.head.store(consumer.head, Release);
     }
 
-    /// The message of a slot with this header word, which is long or lies there alone. None: no producer writes such a message.
+    /// The message of the slot with this header word. None: no producer writes such a message.
     #[inline(always)]
     fn check(&self, number: u64, header: u64, long: bool) -> Option<Message> {
         let slot = self.slot(number);
@@ -227,7 +231,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Some(Message { envelope, offset, length, payload_next })
     }
 
-    /// Where a long message's payload begins, and where the payload area goes on after it.
+    /// The offset of a long message's payload, and the position in the payload area after it.
     #[inline(always)]
     fn check_payload(&self, slot: &Slot, length: usize) -> Option<(usize, u64)> {
         let start = slot.words[0].load(Relaxed);
@@ -236,7 +240,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         is_sound.then(|| (Self::payload_offset(start), start.wrapping_add(rounded(length))))
     }
 
-    /// Asks for a long message's payload, whatever the slot holds: it is a hint.
+    /// Prefetches a long message's payload. This is a hint, so the slot's content needs no check.
     #[inline(always)]
     fn prefetch_payload<H: Hints>(&self, slot: &Slot, header: u64) {
         let word = self.payload_word(slot.words[0].load(Relaxed));

@@ -10,8 +10,8 @@ pub trait Hints {
     fn prefetch_read(word: &AtomicU64);
     /// Prefetches the lines of this many bytes, from this word on, for reading. They may end behind the ring.
     fn prefetch_read_bytes(word: &AtomicU64, bytes: usize);
-    /// Takes exclusive ownership of the line of this word, because it will be written soon. The implementation may store
-    /// to the word: nobody needs its value.
+    /// Takes exclusive ownership of the line of this word, because it will be written soon. The implementation may
+    /// store to the word: nobody needs its value.
     fn take_ownership(word: &AtomicU64);
     /// Returns the same value, but hides from the compiler what it is. Else the compiler would split one counter into
     /// several.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! How a ring lies in memory: cursors, slots, payload area, and the positions in them.
+//! How a ring lies in memory: slots, cursors, payload area, and positions in them.
 
 use core::mem::offset_of;
 
@@ -7,25 +7,25 @@ use crate::atomics::{AtomicU64, Ordering::Relaxed};
 
 /// Version of the layout.
 pub const VERSION: u32 = 5;
-/// Bytes of a message that a slot holds itself.
+/// The longest message that lies in its slot alone, in bytes.
 pub const INLINE_BYTES: usize = 104;
-/// Those of them that lie in the slot's first cache line.
+/// The longest message that lies in the first cache line of its slot, in bytes.
 pub const FIRST_LINE_BYTES: usize = INLINE_BYTES - LINE_BYTES;
 
 pub(super) const LINE_BYTES: usize = 64;
 pub(super) const LINE_WORDS: usize = LINE_BYTES / 8;
 
-/// What a message carries beside its payload.
+/// The fields of a message beside its payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope {
     pub portal: u8,
-    /// The sender's, carried unchanged.
+    /// For the sender's use. The ring carries them unchanged.
     pub flags: u8,
     pub match_bits: u64,
     pub header_data: u64,
 }
 
-/// One message, or its header.
+/// A short message, or the header of a long one.
 #[repr(C, align(128))]
 pub struct Slot {
     /// Number of the message + 1 (32 bits), portal table index (8), flags (8), length (16).
@@ -47,7 +47,7 @@ impl Slot {
     }
 }
 
-/// How far the consumer is: messages dequeued, and bytes of the payload area that are free again.
+/// The cursors of the consumer: how many messages it has dequeued, and up to where the payload area is free again.
 #[repr(C, align(128))]
 pub struct Cursors {
     pub(super) head: AtomicU64,
@@ -57,27 +57,27 @@ pub struct Cursors {
 /// A ring with `SLOTS` slots and `WORDS` words of payload area, both powers of two.
 #[repr(C, align(128))]
 pub struct Ring<const SLOTS: usize, const WORDS: usize> {
-    // First: a slot's address is then one addition to the ring's.
+    // The slots come first, so that the address of a slot is the ring's address plus one offset.
     slots: [Slot; SLOTS],
     pub(super) cursors: Cursors,
     pub(super) payload: [AtomicU64; WORDS],
 }
 
 impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
-    /// Messages that a ring holds.
+    /// The most messages that a ring holds.
     pub const SLOTS: u64 = {
         assert!(SLOTS.is_power_of_two() && SLOTS < 1 << 31);
         SLOTS as u64
     };
-    /// Bytes of its payload area.
+    /// Size of the payload area.
     pub const PAYLOAD_BYTES: u64 = {
         assert!(WORDS.is_power_of_two() && WORDS >= LINE_WORDS);
         WORDS as u64 * 8
     };
-    /// The longest message: several fit, so that copying in and copying out overlap.
+    /// The longest message. Several fit into the payload area, so that both ends can copy at the same time.
     pub const MESSAGE_BYTES_MAX: usize = Self::PAYLOAD_BYTES as usize / 4;
 
-    /// An empty ring. A home's rings are memory that reads as zero, which is the same.
+    /// An empty ring. Memory that reads as zero is an empty ring too.
     pub fn new() -> Self {
         Ring {
             slots: core::array::from_fn(|_| Slot::new()),
@@ -86,19 +86,19 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         }
     }
 
-    /// Messages dequeued so far, as the shared memory has it.
+    /// The head: messages dequeued so far, as the shared memory has it.
     #[inline(always)]
     pub fn head(&self) -> u64 {
         self.cursors.head.load(Relaxed)
     }
 
-    /// Puts the cursors of an empty ring elsewhere, as if so many messages and bytes had passed. For tests.
+    /// Sets the cursors of an empty ring, as if this many messages and bytes had passed. For tests.
     pub fn set_cursors(&self, head: u64, payload_head: u64) {
         self.cursors.payload_head.store(payload_head, Relaxed);
         self.cursors.head.store(head, Relaxed);
     }
 
-    /// Every word, for a test that plays a hostile peer: both cursors, the slots, the payload area.
+    /// All words: cursors, slots, payload area. For tests that play a hostile peer.
     pub fn words(&self) -> impl Iterator<Item = &AtomicU64> {
         let slots = self
             .slots
@@ -107,32 +107,33 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         [&self.cursors.head, &self.cursors.payload_head].into_iter().chain(slots).chain(&self.payload)
     }
 
-    /// The slot of a message.
+    /// The slot of the message with this number.
     #[inline(always)]
     pub(super) fn slot(&self, number: u64) -> &Slot {
-        // The mask of a power of two: the compiler sees that the index is in range.
+        // The compiler sees that a masked index is in range.
         &self.slots[number as usize & (SLOTS - 1)]
     }
 
-    /// The word of the payload area that a position lies in.
+    /// The word of the payload area at this position.
     #[inline(always)]
     pub(super) fn payload_word(&self, position: u64) -> &AtomicU64 {
         &self.payload[(position as usize / 8) & (WORDS - 1)]
     }
 
-    /// Where in the ring a slot holds payload.
+    /// The offset into the ring of a slot's payload.
     #[inline(always)]
     pub(super) fn inline_offset(number: u64) -> usize {
         offset_of!(Self, slots) + (number as usize & (SLOTS - 1)) * size_of::<Slot>() + offset_of!(Slot, words)
     }
 
-    /// Where in the ring a position of the payload area lies.
+    /// The offset into the ring of a position of the payload area.
     #[inline(always)]
     pub(super) fn payload_offset(position: u64) -> usize {
         offset_of!(Self, payload) + (position & (Self::PAYLOAD_BYTES - 1)) as usize
     }
 
-    /// Where the payload of this length begins, from a position on: it does not go over the area's end.
+    /// The position at which a payload of this length begins: `position`, or the area's start if the payload would
+    /// cross the area's end.
     #[inline(always)]
     pub(super) fn place(position: u64, length: usize) -> u64 {
         let left = Self::PAYLOAD_BYTES - (position & (Self::PAYLOAD_BYTES - 1));
@@ -146,25 +147,25 @@ impl<const SLOTS: usize, const WORDS: usize> Default for Ring<SLOTS, WORDS> {
     }
 }
 
-/// Payload fills whole cache lines.
+/// The length of a payload in whole cache lines, in bytes.
 #[inline(always)]
 pub(super) fn rounded(length: usize) -> u64 {
     (length as u64).next_multiple_of(LINE_BYTES as u64)
 }
 
-/// The portal table index of a header word.
+/// The portal table index in a header word.
 #[inline(always)]
 pub(super) fn portal_of(header: u64) -> u8 {
     (header >> 32) as u8
 }
 
-/// The length of a header word.
+/// The length in a header word.
 #[inline(always)]
 pub(super) fn length_of(header: u64) -> usize {
     (header >> 48) as usize
 }
 
-// A model checker's atomics are larger.
+// The atomics of the model checker are larger.
 #[cfg(not(loom))]
 const _: () = {
     type Smallest = Ring<2, 8>;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The producer of a ring: the one process that enqueues there.
+//! The producer of a ring: the only process that enqueues there.
 //!
-//! To enqueue: find room, copy the payload to the offset that is given, publish. All of it is local but the payload, the slot,
-//! and a load of the cursors when the room that is known is used up.
+//! To enqueue, a caller finds room, copies the payload to the offset that it gets, and publishes. Shared memory is
+//! touched for the payload and the slot, and for the cursors only when the known room is used up.
 
 use super::hints::Hints;
 use super::layout::{Envelope, FIRST_LINE_BYTES, INLINE_BYTES, LINE_BYTES, LINE_WORDS, Ring, Slot, rounded};
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 
-/// Slots that a burst takes for writing at once, a power of two.
+/// A burst takes ownership of the lines of this many slots at once. A power of two.
 const OWNED_AT_ONCE: u64 = 8;
-/// Of a payload, how much is taken for writing ahead of time: as many lines as a core can have under way.
+/// The part of the next payload whose lines are owned ahead of time: as many lines as a core can load at the same time.
 const OWNED_BYTES: usize = 2 << 10;
 
-/// How far a producer is, and the room that it knows of. Its own: the consumer sees none of it.
+/// The progress of a producer, and the room that it knows of. It is private: the consumer never sees it.
 #[derive(Clone, Debug)]
 pub struct Producer {
     /// Messages published so far.
@@ -24,7 +24,7 @@ pub struct Producer {
     end: u64,
     /// The consumer's payload cursor when it was last loaded.
     payload_head: u64,
-    /// The first message whose slot no burst has taken for writing.
+    /// The first message whose slot no burst has taken ownership of.
     owned_to: u64,
     /// The turn in which the last message was published.
     turn: u32,
@@ -35,7 +35,7 @@ pub struct Producer {
 pub struct Reserved {
     start: u64,
     end: u64,
-    /// Where in the ring the payload goes.
+    /// The offset into the ring at which the caller writes the payload.
     pub offset: usize,
 }
 
@@ -49,7 +49,7 @@ pub struct Unseen {
 }
 
 impl Producer {
-    /// Whether there is a slot for a message, as far as is known without a load of the cursors.
+    /// Whether a free slot is known. Does not load the cursors.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
         self.tail != self.end
@@ -70,8 +70,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Producer { tail, payload_tail, end, payload_head, owned_to: tail, turn: 0 }
     }
 
-    /// The producer of a ring whose producer has ended: what that published stays, and the next message comes behind it. None: a slot holds
-    /// what no producer writes.
+    /// A new producer for a ring whose producer has ended. The published messages stay, and the next one comes behind
+    /// them. None: a slot holds a message that no producer writes.
     pub fn resume(&self) -> Option<Producer> {
         let mut producer = self.producer();
         let head = producer.tail;
@@ -90,22 +90,23 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.cursors.head.load(Acquire) == producer.tail
     }
 
-    /// Whether there is a slot for a message; loads the cursors if none is known.
+    /// Whether there is a free slot. Loads the cursors if none is known.
     #[inline(always)]
     pub fn has_slot(&self, producer: &mut Producer) -> bool {
         producer.has_room() || self.find_slots(producer)
     }
 
-    /// Where in the ring the payload of the next message goes that lies in its slot alone. There is a slot for it.
+    /// The offset into the ring at which the payload of the next message goes, if it lies in its slot alone. There must
+    /// be a free slot.
     #[inline(always)]
     pub fn next_inline(&self, producer: &Producer) -> usize {
         debug_assert!(producer.has_room());
         Self::inline_offset(producer.tail)
     }
 
-    /// Publishes the next message, of up to [`INLINE_BYTES`], whose payload has been written to [`Ring::next_inline`].
+    /// Publishes the next message, of up to [`INLINE_BYTES`]. Its payload has been written to [`Ring::next_inline`].
     ///
-    /// Messages of one `turn` are a burst: the producer has received nothing in between.
+    /// Messages with the same `turn` are a burst: the producer has received nothing between them.
     #[inline(always)]
     pub fn publish<H: Hints>(&self, producer: &mut Producer, envelope: &Envelope, length: usize, turn: u32) {
         debug_assert!(length <= INLINE_BYTES);
@@ -113,8 +114,8 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.advance::<H>(producer, length, turn);
     }
 
-    /// Room in the payload area for a message longer than [`INLINE_BYTES`], and a slot for it. None: there is none now, or
-    /// it is longer than [`Ring::MESSAGE_BYTES_MAX`].
+    /// Reserves a slot and room in the payload area for a message longer than [`INLINE_BYTES`]. None: there is no room
+    /// now, or the message is longer than [`Ring::MESSAGE_BYTES_MAX`].
     #[inline(always)]
     pub fn reserve(&self, producer: &mut Producer, length: usize) -> Option<Reserved> {
         debug_assert!(length > INLINE_BYTES);
@@ -128,32 +129,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         has_room.then(|| Reserved { start, end, offset: Self::payload_offset(start) })
     }
 
-    /// As [`Ring::publish`] and [`Ring::publish_reserved`], but nobody sees the message before [`Ring::show`] is called with
-    /// the result. A home calls it whose messages take time.
-    pub fn publish_unseen(
-        &self,
-        producer: &mut Producer,
-        envelope: &Envelope,
-        length: usize,
-        reserved: Option<Reserved>,
-    ) -> Unseen {
-        let number = producer.tail;
-        let slot = self.slot(number);
-        if let Some(reserved) = reserved {
-            producer.payload_tail = reserved.end;
-            slot.words[0].store(reserved.start, Relaxed);
-        }
-        let header = Self::fill_slot(slot, number, envelope, length);
-        producer.tail = number.wrapping_add(1);
-        Unseen { number, header }
-    }
-
-    /// Makes a message visible. Whatever the arguments are, they change nothing but the header of a slot.
-    pub fn show(&self, message: Unseen) {
-        self.slot(message.number).header.store(message.header, Release);
-    }
-
-    /// Publishes the next message, whose payload has been written to the room that was reserved for it.
+    /// Publishes the next message. Its payload has been written to the reserved room.
     #[inline(always)]
     pub fn publish_reserved<H: Hints>(
         &self,
@@ -170,29 +146,23 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.own_payload::<H>(producer, length);
     }
 
-    /// Fills the next slot, whose payload is there. Its message is then published.
+    /// Fills the next slot. The payload is already written, so this publishes the message.
     #[inline(always)]
     fn store_slot(&self, producer: &Producer, envelope: &Envelope, length: usize) {
         let slot = self.slot(producer.tail);
-        let header = Self::fill_slot(slot, producer.tail, envelope, length);
-        // Pairs with the consumer's load with acquire: who sees the number sees the message.
+        slot.match_bits.store(envelope.match_bits, Relaxed);
+        slot.header_data.store(envelope.header_data, Relaxed);
+        let header = u64::from(producer.tail.wrapping_add(1) as u32)
+            | u64::from(envelope.portal) << 32
+            | u64::from(envelope.flags) << 40
+            | (length as u64) << 48;
+        // Pairs with the consumer's load with acquire: a consumer that reads the number sees the whole message.
         slot.header.store(header, Release);
     }
 
-    /// Fills a slot but for its header word, which is returned.
-    #[inline(always)]
-    fn fill_slot(slot: &Slot, number: u64, envelope: &Envelope, length: usize) -> u64 {
-        slot.match_bits.store(envelope.match_bits, Relaxed);
-        slot.header_data.store(envelope.header_data, Relaxed);
-        u64::from(number.wrapping_add(1) as u32)
-            | u64::from(envelope.portal) << 32
-            | u64::from(envelope.flags) << 40
-            | (length as u64) << 48
-    }
-
-    /// The message is published. The consumer has read the lines of the slots that come next, one lap ago. They are taken for
-    /// writing while there is time: several at once in a burst, else the next one, as an answer most likely comes before it
-    /// is used.
+    /// Advances the tail, and takes ownership of the lines of the next slots. The consumer has read these lines one lap
+    /// ago, so its core shares them. In a burst, several slots are owned at once. Otherwise only the next one is: most
+    /// likely a response arrives before the producer uses it.
     #[inline(always)]
     fn advance<H: Hints>(&self, producer: &mut Producer, length: usize, turn: u32) {
         let number = producer.tail;
@@ -217,13 +187,13 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
             self.find_slots(producer);
         }
         producer.owned_to = end.min(producer.end);
-        // At most as many as are taken at once: the range begins at the tail.
+        // The range begins at the tail, so it has at most `OWNED_AT_ONCE` slots.
         for number in producer.tail..producer.owned_to {
             self.slot(number).own_lines::<H>(length);
         }
     }
 
-    /// Takes the lines of the next message's payload for writing. It is likely as long as this one's.
+    /// Takes ownership of the lines of the next message's payload, which is likely as long as this one.
     #[inline(always)]
     fn own_payload<H: Hints>(&self, producer: &Producer, length: usize) {
         let start = Self::place(producer.payload_tail, length);
@@ -232,7 +202,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         }
         let first = (start as usize / 8) & (WORDS - 1);
         let lines = length.min(OWNED_BYTES).div_ceil(LINE_BYTES);
-        // Whole lines: they lie within the area, as the message does.
+        // The payload lies within the area, and so do its whole lines.
         let words = self.payload.get(first..first + lines * LINE_WORDS).unwrap_or_default();
         for line in words.chunks_exact(LINE_WORDS) {
             H::take_ownership(&line[0]);
@@ -241,9 +211,9 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
 
     #[cold]
     fn find_slots(&self, producer: &mut Producer) -> bool {
-        // Pairs with the consumer's store with release: it has read the messages before the head.
+        // Pairs with the consumer's store with release: the consumer has read all messages before the head.
         let head = self.cursors.head.load(Acquire);
-        // Only a hostile consumer stores any other number. Nothing is sent to it.
+        // Only a hostile consumer stores another number. It gets no more messages.
         if producer.tail.wrapping_sub(head) <= Self::SLOTS {
             producer.end = head.wrapping_add(Self::SLOTS);
         }
@@ -258,10 +228,10 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
 }
 
 impl Slot {
-    /// Takes the lines of a free slot for writing a message of this length.
+    /// Takes ownership of the lines of a free slot that a message of this length needs.
     #[inline(always)]
     fn own_lines<H: Hints>(&self, length: usize) {
-        // Not the header: a hint may store 0, which is the number of one message in 2^32.
+        // The hint may store 0, so it does not get the header: 0 is the number of one message in 2^32.
         H::take_ownership(&self.header_data);
         if (FIRST_LINE_BYTES + 1..=INLINE_BYTES).contains(&length) {
             H::take_ownership(&self.words[FIRST_LINE_BYTES / 8]);
