@@ -2,13 +2,13 @@
 //! A buddy allocator of equal blocks whose whole state is a slice of words that the caller supplies.
 //!
 //! Carries out seed 000 (PAC), section 3.2.5 "Dynamic Memory Allocator": the buddy system (Knuth, *The Art of Computer
-//! Programming*, volume 1, 2.5), which PAC chose because it needs binary operations only; there it hands out the
-//! memory that holds unexpected messages. Here all metadata lies outside of the managed memory, so that it can lie in
-//! a segment that processes share, where whoever writes to the managed memory does not harm it.
+//! Programming*, volume 1, 2.5), which PAC chose because it needs binary operations only; there it hands out the memory
+//! that holds unexpected messages. Here all metadata lies outside of the managed memory. So it can lie in a segment
+//! that processes share, and a store to the managed memory does not harm it.
 //!
 //! The blocks are the leaves of a binary tree whose nodes are numbered as in a heap: the root is node 1, the children
 //! of node `n` are `2n` and `2n + 1`, block `b` is node `leaf_base + b`. A node of order `k` covers `2^k` blocks. The
-//! The state is one byte per node: 0 if nothing below is free, [`ALLOCATED`] if exactly this node is allocated, else
+//! state is one byte per node: 0 if nothing below is free, [`ALLOCATED`] if exactly this node is allocated, else
 //! one more than the order of the largest free piece at or below it. So a free node of order `k` holds `k + 1`, and the
 //! root gives the order of the largest free piece.
 //!

@@ -2,10 +2,9 @@
 //! How a NIC's tables lie in one piece of memory.
 //!
 //! Invariants
-//! 1. Every table starts on a 128-byte boundary; none overlaps another; the heap comes last, so that its owner can
-//!    let it grow.
-//! 2. Offsets follow from the limits alone: two processes that know the limits agree on the layout.
-//! 3. The layout has a version ([`VERSION`]); any change to a record or to their order changes it.
+//! 1. Every table starts on a 128-byte boundary, and no two tables overlap. The heap comes last, because it may grow.
+//! 2. Offsets depend on the limits only. So two processes that know the limits agree on the layout.
+//! 3. The layout has a version ([`VERSION`]). A change to a record, or to the order of the tables, needs a new version.
 
 use crate::buddy::Buddy;
 use crate::limits::Limits;
@@ -15,10 +14,10 @@ use crate::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, Portal
 
 /// Version of the layout.
 pub const VERSION: u32 = 8;
-/// The heap is handed out in blocks of this size: one event.
+/// The heap is allocated in blocks of this size. A block holds one event.
 pub const BLOCK_BYTES: u64 = 128;
 
-/// Where each table starts, in bytes from the start of the NIC's memory.
+/// The offset of each table, in bytes from the start of the NIC's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Layout {
     pub limits: Limits,
@@ -42,16 +41,17 @@ pub struct Layout {
     pub heap_map: u64,
     pub heap: u64,
     pub encodings: Encodings,
-    /// Buckets of the entries' index: a power of two, at least one for every entry.
+    /// Buckets of the entries' index: a power of two, and at least one for each entry.
     pub entry_bucket_count: u32,
-    /// Buckets of the headers' index: a power of two, two for every header, which may be on several chains.
+    /// Buckets of the headers' index: a power of two, and at least two for each header, because a header may be on
+    /// several chains.
     pub header_bucket_count: u32,
-    /// Words of the heap's allocator.
+    /// Words of the heap allocator's state.
     pub heap_map_words: u64,
 }
 
 impl Layout {
-    /// The layout of a NIC with these limits, its first table at `start` bytes.
+    /// The layout of a NIC with these limits. The first table begins at `start` bytes or behind it.
     pub fn new(limits: &Limits, start: u64) -> Layout {
         let mut at = start;
         let mut place = |count: u64, record_bytes: usize| {
@@ -109,12 +109,12 @@ impl Layout {
         }
     }
 
-    /// Bytes from the start of the memory to the end of the heap that the NIC starts with.
+    /// Bytes from the start of the memory to the end of the heap, at first.
     pub fn initial_bytes(&self) -> u64 {
         self.heap + u64::from(self.limits.heap_blocks) * BLOCK_BYTES
     }
 
-    /// Bytes from the start of the memory to the end of the largest heap.
+    /// Bytes from the start of the memory to the end of the heap, when the heap is at its largest.
     pub fn reserved_bytes(&self) -> u64 {
         self.heap + u64::from(self.limits.heap_blocks_max) * BLOCK_BYTES
     }

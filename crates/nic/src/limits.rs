@@ -6,12 +6,12 @@
 
 use crate::handle::CAPACITY_MAX;
 
-/// The longest short list: as many entries are compared one by one in the time of two searches of the index.
+/// The longest short list. Comparing this many entries one by one takes as long as two searches of the index.
 pub const SHORT_LIST_MAX: u32 = 128;
 /// The largest heap that a NIC may be given: 1 GiB.
 pub const HEAP_BLOCKS_MAX: u32 = 1 << 23;
 
-/// Capacities of a NIC's tables, set when it is made. A zero is a table without slots.
+/// Capacities of a NIC's tables, set when it is made. A limit of 0 makes a table without slots.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -33,8 +33,8 @@ pub struct Limits {
     pub iovecs: u32,
     /// Entries of one list.
     pub list: u32,
-    /// Entries of a priority list that are searched one by one before any is indexed, and unexpected headers of a
-    /// portal table entry likewise. A power of two.
+    /// A priority list of up to this many entries has no index and is searched in order. The same number holds for the
+    /// unexpected headers of a portal table entry. A power of two.
     pub short_list: u32,
     /// Requests that wait for a response from another process.
     pub pending: u32,
@@ -45,7 +45,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// What a NIC has when its program asks for nothing: under 4 MB in all.
+    /// The limits of a NIC whose program asks for none. Such a NIC takes less than 4 MB.
     pub const DEFAULT: Limits = Limits {
         entries: 8192,
         headers: 4096,
@@ -62,7 +62,7 @@ impl Limits {
         heap_blocks_max: 1 << 18,
     };
 
-    /// The limits, each brought to what a table can hold.
+    /// These limits, each brought into the range that a table supports.
     pub fn clamped(self) -> Limits {
         let cap = |value: u32| value.min(CAPACITY_MAX);
         Limits {
@@ -82,7 +82,7 @@ impl Limits {
         }
     }
 
-    /// Whether a segment may claim these limits.
+    /// Whether all limits are in their ranges. A segment with other limits is refused.
     pub fn are_sane(&self) -> bool {
         *self == self.clamped()
     }

@@ -2,8 +2,8 @@
 //! The packet format: one header of 128 bytes, little-endian, with a version, then payload.
 //!
 //! A packet is used if the process with a request cannot run the target's NIC. It travels through a ring of the sender
-//! ([`crate::ring`]) to the NIC's owner. A request asks for an operation. A response carries its result, and the data of
-//! a reply, through a ring to the requester.
+//! ([`crate::ring`]) to the NIC's owner. A request asks for an operation. A response carries its result, and the data
+//! of a reply, through a ring to the requester.
 //!
 //! | bytes | field | |
 //! |---|---|---|

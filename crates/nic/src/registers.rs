@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The named counters of a NIC, listed in one place.
 //!
-//! They are changed by whoever holds the NIC's lock and read by anyone (`selvedge top`, `PtlNIStatus`), so they are
-//! atomics that are stored plainly. They only grow, and wrap at 2^64.
+//! The holder of the NIC's lock changes them, and any process may read them (`selvedge top`, `PtlNIStatus`). So they
+//! are atomics, but the holder needs no read-modify-write. They only grow, and wrap at 2^64.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -18,9 +18,9 @@ macro_rules! registers {
             pub const ALL: &'static [Register] = &[$(Register::$variant,)*];
             /// The name that tools show.
             pub const fn name(self) -> &'static str { match self { $(Register::$variant => $name,)* } }
-            /// What one count of it is.
+            /// The unit that it counts.
             pub const fn unit(self) -> &'static str { match self { $(Register::$variant => $unit,)* } }
-            /// What it counts, in a sentence.
+            /// Its description, in a sentence.
             pub const fn text(self) -> &'static str { match self { $(Register::$variant => $text,)* } }
         }
     };
@@ -72,7 +72,8 @@ impl Registers {
         value.store(value.load(Relaxed).wrapping_add(count), Relaxed);
     }
 
-    /// Counts messages that the owner has taken ([`crate::Nic::take_receive`]), and their bytes. As [`Registers::add`].
+    /// Counts messages that the owner has taken ([`crate::Nic::take_receive`]), and their bytes. Only the holder of the
+    /// NIC's lock calls it.
     #[inline(always)]
     pub fn count_taken(&self, messages: u64, bytes: u64) {
         self.add(Register::Requests, messages);
@@ -80,7 +81,7 @@ impl Registers {
         self.add(Register::BytesIn, bytes);
     }
 
-    /// The register's value now.
+    /// The current value of a register.
     pub fn get(&self, register: Register) -> u64 {
         self.values[register as usize].load(Relaxed)
     }

@@ -115,8 +115,8 @@ pub struct Grant {
 #[repr(C, align(64))]
 #[derive(Default)]
 pub struct Doorbell {
-    /// 1: rings of this NIC may hold packets. A sender stores 1 after it has enqueued. The owner stores 0 under the lock,
-    /// when it finds the rings empty. So if a holder of the lock reads 0, no packet waits.
+    /// 1: rings of this NIC may hold packets. A sender stores 1 after it has enqueued. The owner stores 0 under the
+    /// lock, when it finds the rings empty. So if a holder of the lock reads 0, no packet waits.
     pub packets: AtomicU64,
     /// Triggered commands on the fire queue.
     pub fired: AtomicU32,

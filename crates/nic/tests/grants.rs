@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Grants: which puts are given one, which transitions need it revoked, and that nothing is lost or counted twice however they come
-//! and go.
+//! Grants: which puts are given one, which transitions need it revoked, and that nothing is lost or counted twice
+//! however they come and go.
 //!
-//! [`Stage::run`] plays the home for every transition here: where that needs grants revoked, nothing but the grants has changed; once
-//! their holders have been waited for, it succeeds.
+//! [`Stage::run`] plays the home for every transition here: where that needs grants revoked, nothing but the grants has
+//! changed; once their holders have been waited for, it succeeds.
 
 mod common;
 
@@ -106,7 +106,8 @@ impl Stage {
         Err(revoking)
     }
 
-    /// A transition in a home where no holder is ever in the middle of a put: it is done at the second try at the latest.
+    /// A transition in a home where no holder is ever in the middle of a put: it is done at the second try at the
+    /// latest.
     fn run<T, E: Failure + Debug>(
         &mut self,
         mut transition: impl FnMut(&mut Nic<'_>, &mut TestBus) -> Result<T, E>,
@@ -193,7 +194,7 @@ impl Stage {
     }
 }
 
-// ---- Which puts are given one --------------------------------------------------------------------------------------------
+// ---- Which puts are given one ---------------------------------------------------------------------------------------
 
 /// A put meets this entry alone on its list, after these changes.
 struct Meeting {
@@ -1035,7 +1036,8 @@ impl Stage {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Whatever transitions run while others wait: as long as a put is under way, what its grant depends on stays, and it counts.
+    /// Whatever transitions run while others wait: as long as a put is under way, what its grant depends on stays, and
+    /// it counts.
     #[test]
     fn nothing_changes_under_a_put(history in proptest::collection::vec(step(), 1..150)) {
         let mut stage = Stage::new();

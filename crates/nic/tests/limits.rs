@@ -237,8 +237,8 @@ fn events_of_a_flow_controlled_portal() {
     assert_eq!(home.nic().signals.registers.get(Register::EventsOverwritten), 0);
 }
 
-/// Puts that were sent before one of them was refused are refused, too, when there is room again: their sender can send all of them
-/// once more, in their order.
+/// Puts that were sent before one of them was refused are refused, too, when there is room again: their sender can send
+/// all of them once more, in their order.
 #[test]
 fn puts_of_an_epoch_that_is_over() {
     let mut home = Home::new(&LIMITS);

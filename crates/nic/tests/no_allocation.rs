@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Transitions allocate nothing: an allocator that counts, and random histories of transitions under it.
 //!
-//! `selvedge-nic` builds without an operating system, but one of its dependencies brings the crate `alloc` in. So the build alone does
-//! not prove it.
+//! `selvedge-nic` builds without an operating system, but one of its dependencies brings the crate `alloc` in. So the
+//! build alone does not prove it.
 
 mod common;
 
@@ -23,7 +23,8 @@ use selvedge_nic::{Limits, NoMemory};
 /// The system's allocator; notes what is allocated inside a transition.
 struct Counting;
 
-// SAFETY: every call goes to the system's allocator as it came; the note touches thread-local cells only, which need no allocation.
+// SAFETY: every call goes to the system's allocator as it came; the note touches thread-local cells only, which need no
+// allocation.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         watch::allocated();

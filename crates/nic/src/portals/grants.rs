@@ -31,8 +31,8 @@
 //! # Invariants
 //!
 //! 1. The sender alone stores to the first two lines of its [`Grant`]; holders of the lock alone store to the rest. A
-//!    slot belongs to its process until the process ends or frees the slot, even while its grant is revoked. So no other
-//!    process clears `busy` of a live process.
+//!    slot belongs to its process until the process ends or frees the slot, even while its grant is revoked. So no
+//!    other process clears `busy` of a live process.
 //! 2. `Control::granted` names the grants that were given and have not ended; `Control::revoking` names those of them
 //!    whose word is 0. A lane belongs to its grant until the grant ends.
 //! 3. While a grant is given or being revoked, the entry and the counter that it depends on do not change. A transition
@@ -40,8 +40,8 @@
 //!    while a home waits.
 //! 4. While a grant is being revoked, no grant is given for its portal table entry or its counter. So the second try of
 //!    a home that waited succeeds, unless another transition came first.
-//! 5. [`Nic::finish_revoking`] ends a grant only if its number is not above the last number that was given when its word
-//!    was cleared. So a home that waited long cannot end a later grant in the same slot.
+//! 5. [`Nic::finish_revoking`] ends a grant only if its number is not above the last number that was given when its
+//!    word was cleared. So a home that waited long cannot end a later grant in the same slot.
 //! 6. If a process dies while it waits, the grant stays marked as revoking. The next transition that needs it revoked,
 //!    or that would give a grant in its place, gets [`Revoking`], and its home waits.
 //! 7. A holder that died in the middle of a put has not counted the put, so the message has not arrived.

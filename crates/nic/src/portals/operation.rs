@@ -1,35 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The arithmetic of Portals atomics: operations, datatypes, which of them go together, and what each does to
+//! The arithmetic of Portals atomics: the operations, the datatypes, their allowed combinations, and their effect on
 //! bytes.
 //!
-//! Carries out Portals 4.3, "Atomic Operations": `ptl_op_t`, `ptl_datatype_t`, `PtlAtomic`, `PtlFetchAtomic`,
-//! `PtlSwap`. Nothing here is atomic by itself: whoever calls holds the NIC's lock, or is the only one to run it.
+//! This file carries out Portals 4.3, "Atomic Operations": `ptl_op_t`, `ptl_datatype_t`, `PtlAtomic`, `PtlFetchAtomic`,
+//! `PtlSwap`. The functions are not atomic themselves. The caller holds the NIC's lock, or no other thread can reach
+//! the bytes.
 //!
 //! Invariants
 //! 1. Only bytes of `target` change, and only whole elements. A combination that [`allowed`] refuses changes nothing.
 //! 2. Memory is little-endian and may lie at any address.
 //! 3. Integers wrap. Logical operations give 0 or 1.
-//! 4. Floating point rounds to nearest, ties to even. The result is the same on every host, down to the last bit: a
-//!    NaN that arithmetic makes is always the quiet NaN with a clear sign and no payload.
-//! 5. Minimum and maximum follow C's `fmin` and `fmax`: a NaN loses against a number (the target stays where both are
-//!    NaN), and -0 is less than +0. They copy one of the two values unchanged.
-//! 6. Conditional swaps compare as C does: -0 equals +0, and a NaN makes every comparison false but "not equal".
-//! 7. A long double is the 80-bit x87 format in a slot of 16 bytes. The last six bytes of a slot are padding; those of
-//!    the target are never written, not even by a swap.
+//! 4. Floating point rounds to nearest, ties to even. The result has the same bits on every host. So each NaN that
+//!    arithmetic produces is the quiet NaN with a clear sign and no payload.
+//! 5. Minimum and maximum follow C's `fmin` and `fmax`. Of a NaN and a number, the number is the result; of two NaNs,
+//!    the target stays. -0 is less than +0. The result is one of the two values, with the same bits.
+//! 6. Conditional swaps compare as C does: -0 equals +0, and with a NaN every comparison but "not equal" is false.
+//! 7. A long double is the 80-bit x87 format in a slot of 16 bytes. The last six bytes of a slot are padding. The
+//!    padding of the target is never written, not even by a swap.
 //!
-//! Costs: O(elements), no allocation. A sum of one 8-byte element is a load, an add and a store; long doubles are
+//! Costs: O(elements), no allocation. A sum of one 8-byte element is a load, an add and a store. Long doubles are
 //! computed in software (`rustc_apfloat`).
 
 use rustc_apfloat::Float as _;
 use rustc_apfloat::ieee::X87DoubleExtended;
 
-/// What an atomic does (`ptl_op_t`; the values are those of the C header).
+/// The operation of an atomic (`ptl_op_t`), with the values of the C header.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
-    /// The lesser value stays.
+    /// The target becomes the lesser value.
     Min = 0,
-    /// The greater value stays.
+    /// The target becomes the greater value.
     Max = 1,
     /// Sum.
     Sum = 2,
@@ -49,17 +50,17 @@ pub enum Operation {
     Bxor = 9,
     /// The target is overwritten.
     Swap = 10,
-    /// The target is overwritten where the comparand equals it.
+    /// The target is overwritten if the comparand equals it.
     CompareSwap = 11,
-    /// The target is overwritten where the comparand differs from it.
+    /// The target is overwritten if the comparand differs from it.
     CompareSwapNe = 12,
-    /// The target is overwritten where comparand <= target.
+    /// The target is overwritten if comparand <= target.
     CompareSwapLe = 13,
-    /// The target is overwritten where comparand < target.
+    /// The target is overwritten if comparand < target.
     CompareSwapLt = 14,
-    /// The target is overwritten where comparand >= target.
+    /// The target is overwritten if comparand >= target.
     CompareSwapGe = 15,
-    /// The target is overwritten where comparand > target.
+    /// The target is overwritten if comparand > target.
     CompareSwapGt = 16,
     /// The bits of the target that the mask selects are overwritten.
     MaskedSwap = 17,
@@ -87,13 +88,13 @@ impl Operation {
         Self::MaskedSwap,
     ];
 
-    /// The operation with this `ptl_op_t` value; `None` beyond the last.
+    /// The operation with this `ptl_op_t` value. None: there is no such operation.
     pub fn from_u32(value: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(value).ok()?).copied()
     }
 }
 
-/// What an atomic works on (`ptl_datatype_t`; the values are those of the C header).
+/// The datatype of an atomic (`ptl_datatype_t`), with the values of the C header.
 #[repr(u8)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Datatype {
@@ -148,12 +149,12 @@ impl Datatype {
         Self::LongDoubleComplex,
     ];
 
-    /// The datatype with this `ptl_datatype_t` value; `None` beyond the last.
+    /// The datatype with this `ptl_datatype_t` value. None: there is no such datatype.
     pub fn from_u32(value: u32) -> Option<Self> {
         Self::ALL.get(usize::try_from(value).ok()?).copied()
     }
 
-    /// Size of one element, padding included; always a power of two.
+    /// Size of one element with its padding: a power of two.
     pub const fn size_bytes(self) -> usize {
         match self {
             Self::Int8 | Self::Uint8 => 1,
@@ -182,7 +183,7 @@ enum Class {
     Complex,
 }
 
-/// The function that a request came through; the triggered variants belong to the same families.
+/// The function that a program called. A triggered variant belongs to the same family.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Family {
     /// `PtlAtomic`.
@@ -193,7 +194,7 @@ pub enum Family {
     Swap,
 }
 
-/// Whether the specification lets this function do this operation on this datatype.
+/// Whether the specification allows this operation on this datatype in this function.
 ///
 /// | operation | function | integer | real | complex |
 /// |---|---|---|---|---|
@@ -219,10 +220,10 @@ pub fn allowed(family: Family, op: Operation, datatype: Datatype) -> bool {
     fits && swaps == (family == Family::Swap)
 }
 
-/// Element by element, `target = target op operand`; [`Operation::Swap`] overwrites the target.
+/// Computes `target = target op operand` for each element. [`Operation::Swap`] overwrites the target.
 ///
-/// Works on as many whole elements as both slices hold and leaves the rest untouched. Operations that need a
-/// comparand, and combinations that [`allowed`] refuses, change nothing.
+/// This changes as many whole elements as both slices hold. The rest stays as it is. Operations that need a comparand,
+/// and combinations that [`allowed`] refuses, change nothing.
 #[inline]
 pub fn apply(op: Operation, datatype: Datatype, target: &mut [u8], operand: &[u8]) {
     if op == Operation::Sum && target.len() == 8 && operand.len() == 8 {
@@ -254,12 +255,12 @@ fn apply_any(op: Operation, datatype: Datatype, target: &mut [u8], operand: &[u8
     }
 }
 
-/// A conditional or masked swap of one element; returns whether the target was written.
+/// Swaps one element conditionally or by a mask. Returns whether the target was written.
 ///
-/// The target becomes `operand` where `comparand cmp target` holds. For [`Operation::MaskedSwap`] the comparand is
-/// the mask: `target = (operand & mask) | (target & !mask)`. [`Operation::Swap`] ignores the comparand. Only the first
-/// element of each slice counts; slices shorter than one element, and combinations that [`allowed`] refuses, change
-/// nothing and give `false`.
+/// The target becomes `operand` if `comparand cmp target` holds. For [`Operation::MaskedSwap`] the comparand is the
+/// mask: `target = (operand & mask) | (target & !mask)`. [`Operation::Swap`] ignores the comparand. Only the first
+/// element of each slice counts. If a slice is shorter than one element, or [`allowed`] refuses the combination,
+/// nothing changes and the result is false.
 #[inline]
 pub fn apply_swap(op: Operation, datatype: Datatype, target: &mut [u8], operand: &[u8], comparand: &[u8]) -> bool {
     if !allowed(Family::Swap, op, datatype) {
@@ -366,7 +367,7 @@ fn apply_complex<R: Real>(op: Operation, target: &mut [u8], operand: &[u8]) {
     match op {
         Operation::Sum => each(target, operand, Complex::<R>::sum),
         Operation::Prod => each(target, operand, Complex::<R>::product),
-        // The parts are swapped one by one, so that the padding between them stays.
+        // The parts are swapped separately, so that the padding between them stays.
         Operation::Swap => {
             let whole_bytes = target.len().min(operand.len()) & !(2 * R::SLOT_BYTES - 1);
             if let (Some(target), Some(operand)) = (target.get_mut(..whole_bytes), operand.get(..whole_bytes)) {
@@ -377,7 +378,7 @@ fn apply_complex<R: Real>(op: Operation, target: &mut [u8], operand: &[u8]) {
     }
 }
 
-/// `target = function(target, operand)` for every whole element.
+/// Computes `target = function(target, operand)` for each whole element.
 #[inline]
 fn each<E: Element>(target: &mut [u8], operand: &[u8], function: impl Fn(E, E) -> E) {
     for (target, operand) in target.chunks_exact_mut(E::SLOT_BYTES).zip(operand.chunks_exact(E::SLOT_BYTES)) {
@@ -385,7 +386,7 @@ fn each<E: Element>(target: &mut [u8], operand: &[u8], function: impl Fn(E, E) -
     }
 }
 
-/// Copies the operand, bit for bit, over those elements where `takes(target, operand)`.
+/// Copies the bits of the operand over each target element for which `takes(target, operand)` is true.
 fn select<E: Element>(target: &mut [u8], operand: &[u8], takes: impl Fn(E, E) -> bool) {
     for (target, operand) in target.chunks_exact_mut(E::SLOT_BYTES).zip(operand.chunks_exact(E::SLOT_BYTES)) {
         if takes(E::load(target), E::load(operand)) {
@@ -396,11 +397,11 @@ fn select<E: Element>(target: &mut [u8], operand: &[u8], takes: impl Fn(E, E) ->
     }
 }
 
-/// A value as it lies in memory. `load` and `store` take a slot of `SLOT_BYTES`; from a shorter one nothing is taken.
+/// A value in memory, in a slot of `SLOT_BYTES`. Callers pass whole slots.
 trait Element: Copy + PartialEq {
-    /// Size with padding: a power of two.
+    /// Size of the slot, with padding: a power of two.
     const SLOT_BYTES: usize;
-    /// How many bytes from the start of the slot carry the value.
+    /// The value is in this many bytes from the start of the slot.
     const VALUE_BYTES: usize;
     fn load(slot: &[u8]) -> Self;
     fn store(self, slot: &mut [u8]);
@@ -416,7 +417,7 @@ trait Integer: Element + Ord {
     fn bitxor(self, other: Self) -> Self;
 }
 
-/// Arithmetic whose NaN is always the same NaN (invariant 4).
+/// Arithmetic that gives only one NaN (invariant 4).
 trait Real: Element + PartialOrd {
     const INFINITY: Self;
     fn sum(self, other: Self) -> Self;
@@ -509,7 +510,7 @@ macro_rules! real {
 real!(f32, 0x7fc0_0000);
 real!(f64, 0x7ff8_0000_0000_0000);
 
-/// The x87 80-bit format. Encodings that the x87 calls invalid (unnormal, pseudo-infinity, pseudo-NaN) are NaN.
+/// The x87 80-bit format. The encodings that are invalid for an x87 (unnormal, pseudo-infinity, pseudo-NaN) are NaN.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 struct LongDouble(X87DoubleExtended);
 
@@ -592,8 +593,8 @@ impl<R: Real> Complex<R> {
         Self { real: self.real.sum(other.real), imaginary: self.imaginary.sum(other.imaginary) }
     }
 
-    /// The product as C defines it (Annex G.5.1): an infinite factor gives an infinite product even where the plain
-    /// formula comes out as NaN + NaN i.
+    /// The product as C defines it (Annex G.5.1). If a factor is infinite, the product is infinite too, even if the
+    /// plain formula gives NaN + NaN i.
     fn product(self, other: Self) -> Self {
         let plain = self.product_plain(other);
         if !(plain.real.is_nan() && plain.imaginary.is_nan()) {
@@ -620,7 +621,7 @@ impl<R: Real> Complex<R> {
         self.real.is_infinite() || self.imaginary.is_infinite()
     }
 
-    /// An infinity boxed to a corner or the middle of an edge of the square of side 2.
+    /// The direction of an infinite number: each infinite part becomes 1, each finite part 0, with its sign.
     fn direction(self) -> Self {
         Self {
             real: self.real.unit(self.real.is_infinite()),
@@ -628,13 +629,13 @@ impl<R: Real> Complex<R> {
         }
     }
 
-    /// NaN parts become zeros of their sign.
+    /// The number with each NaN part replaced by a zero with the same sign.
     fn without_nan(self) -> Self {
         let zeroed = |part: R| if part.is_nan() { part.unit(false) } else { part };
         Self { real: zeroed(self.real), imaginary: zeroed(self.imaginary) }
     }
 
-    /// Whether a partial product of two finite (or NaN) factors is infinite.
+    /// Whether a partial product is infinite. The factors are finite or NaN.
     fn overflows_against(self, other: Self) -> bool {
         self.real.product(other.real).is_infinite()
             || self.imaginary.product(other.imaginary).is_infinite()
@@ -684,7 +685,7 @@ mod tests {
         assert_eq!(sizes.iter().max(), Some(&Datatype::SIZE_BYTES_MAX));
     }
 
-    /// The specification's table spelled out: a row per operation, a column per datatype in the order of the header.
+    /// The specification's table: a row for each operation, a column for each datatype, in the order of the header.
     #[test]
     fn allowed_is_the_table_of_the_specification() {
         // i8 u8 i16 u16 i32 u32 float i64 u64 double float-complex double-complex long-double long-double-complex
@@ -723,7 +724,7 @@ mod tests {
         }
     }
 
-    /// Invariant 1, over every combination: what is not allowed changes nothing, and neither does a partial element.
+    /// Invariant 1, for every combination: one that is not allowed changes nothing, and a partial element stays.
     #[test]
     fn refused_combinations_and_partial_elements_change_nothing() {
         let noise: Vec<u8> = (0..96u8).map(|i| i.wrapping_mul(37) ^ 0x5a).collect();
@@ -760,7 +761,7 @@ mod tests {
         assert_eq!(applied(Operation::Swap, Datatype::DoubleComplex, &[1; 32], &[2; 31])[14..18], [2, 2, 1, 1]);
     }
 
-    /// Every pair of 8-bit values, every operation and comparison, against wider arithmetic.
+    /// Checks every pair of 8-bit values, with every operation and comparison, against wider arithmetic.
     #[test]
     fn eight_bit_integers_exhaustively() {
         for target in 0..=255u8 {
@@ -824,7 +825,7 @@ mod tests {
         Datatype::Uint64,
     ];
 
-    /// The integer in these bytes, sign-extended where the datatype is signed.
+    /// The integer in these bytes, sign-extended if the datatype is signed.
     fn widened(datatype: Datatype, bytes: &[u8]) -> i128 {
         let signed = matches!(datatype, Datatype::Int8 | Datatype::Int16 | Datatype::Int32 | Datatype::Int64);
         let fill = if signed && bytes[bytes.len() - 1] & 0x80 != 0 { 0xff } else { 0 };
@@ -833,7 +834,7 @@ mod tests {
         i128::from_le_bytes(wide)
     }
 
-    /// Random bytes, with the values that stand on edges more often than chance has them.
+    /// Random bytes, in which extreme values are more frequent than by chance.
     fn edgy_bytes(len: usize) -> impl Strategy<Value = Vec<u8>> {
         let word = prop_oneof![
             3 => any::<u64>(),
@@ -923,7 +924,7 @@ mod tests {
             prop_assert_eq!(double(Operation::Prod, target, operand).to_bits(), expected(target * operand));
             prop_assert_eq!(double(Operation::Swap, target, operand).to_bits(), operand.to_bits());
             let (min, max) = (double(Operation::Min, target, operand), double(Operation::Max, target, operand));
-            // `f64::min` may give either zero; the bits of zeros and NaN have their own test.
+            // `f64::min` may give either zero. Another test checks the bits of zeros and NaN.
             prop_assert!(min == target.min(operand) || target.is_nan() && operand.is_nan());
             prop_assert!(max == target.max(operand) || target.is_nan() && operand.is_nan());
             for op in Operation::ALL {
@@ -937,7 +938,7 @@ mod tests {
             }
         }
 
-        /// Of many elements each fares as it would alone.
+        /// The result for an element does not depend on the other elements.
         #[test]
         fn elements_are_independent(bytes in edgy_bytes(192)) {
             let (target, operand) = bytes.split_at(96);
@@ -967,7 +968,7 @@ mod tests {
             prop_assert_eq!(single(Operation::Swap), operand);
         }
 
-        /// Integers small enough that sums and products are exact.
+        /// The integers are so small that sums and products are exact.
         #[test]
         fn long_doubles_agree_with_integers(target in -(1i64 << 31)..1 << 31, operand in -(1i64 << 31)..1 << 31) {
             let wide = |value: i64| X87DoubleExtended::from_i128(i128::from(value)).value.to_bits();
@@ -980,7 +981,7 @@ mod tests {
             }
         }
 
-        /// Any bytes at all, among them encodings that the x87 refuses: no panic, padding untouched.
+        /// For any bytes, also encodings that are invalid for an x87: no panic, and the padding stays.
         #[test]
         fn long_doubles_of_any_bits_keep_the_padding(
             target: [u8; 32],
@@ -1030,12 +1031,12 @@ mod tests {
         assert_eq!(bits(Operation::Sum, other_nan, 1.0), 0x7ff8_0000_0000_0000);
         assert_eq!(bits(Operation::Sum, f64::INFINITY, f64::NEG_INFINITY), 0x7ff8_0000_0000_0000);
         assert_eq!(bits(Operation::Prod, f64::INFINITY, 0.0), 0x7ff8_0000_0000_0000);
-        // A pair longer than the 8 bytes that have a path of their own gives the same.
+        // Operands of 8 bytes have a path of their own. A pair of elements gives the same result.
         let pair = applied(Operation::Sum, Datatype::Double, &[other_nan.to_le_bytes(); 2].concat(), &[0; 16]);
         assert_eq!(pair, [0x7ff8_0000_0000_0000u64.to_le_bytes(); 2].concat());
     }
 
-    /// Invariant 6, on the datatypes whose comparison is not the host's own.
+    /// Invariant 6, for the datatypes that the host cannot compare itself.
     #[test]
     fn conditional_swaps_compare_values_not_bits() {
         const ONE: u128 = 0x3fff_8000_0000_0000_0000;
@@ -1080,12 +1081,11 @@ mod tests {
         assert_eq!(swap, [slot(one, 1), slot(one, 2)].concat());
     }
 
-    // The tables below come from a C program, compiled by gcc 12.2 for x86-64 without optimisation, that holds each
-    // pair of operands in `volatile` variables, adds and multiplies them with C's operators, and prints the bytes of
-    // the results; complex numbers are put together with CMPLX, CMPLXF and CMPLXL. NaN results are printed as the
-    // quiet NaN, since the x87's own have a sign and payload that depend on the operands. Of the long doubles the
-    // first rows are chosen for what they meet (ties, carries, overflow, subnormal results, invalid encodings), the
-    // last twenty are random.
+    // The tables below come from a C program that gcc 12.2 compiled for x86-64 without optimisation. The program has
+    // each pair of operands in `volatile` variables, adds and multiplies them with C's operators, and prints the bytes
+    // of the results. It builds complex numbers with CMPLX, CMPLXF and CMPLXL. It prints NaN results as the quiet NaN,
+    // because the sign and payload of an x87's NaN depend on the operands. The first rows of the long doubles cover
+    // ties, carries, overflow, subnormal results and invalid encodings. The last twenty rows are random.
 
     #[test]
     fn long_doubles_match_gcc() {

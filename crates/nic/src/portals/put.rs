@@ -112,7 +112,8 @@ impl PutHandling {
     }
 }
 
-/// Options of entries that no plain put may match: the message moves the entry's offset, or needs more than one address.
+/// Options of entries that no plain put may match: the message moves the entry's offset, or needs more than one
+/// address.
 const NOT_PLAIN: u32 = options::MANAGE_LOCAL | options::IOVEC;
 
 /// Where the payload of a plain put was moved to, and how many bytes.

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Receives of an owner that dequeues its messages itself.
 //!
-//! A program that calls its library for every message (a libfabric provider under MPI) needs neither the events nor
-//! the journal of [`super::deliver`]: the call itself returns what was matched, and if the owner dies in the middle its
-//! NIC dies with it. These transitions match on the same lists with the same code; peers deliver to the entries made
-//! here by [`Nic::deliver`], and then there is an event.
+//! A program that calls its library for every message (a libfabric provider under MPI) needs neither the events nor the
+//! recorded intents of [`super::deliver`]. The call itself returns the match, and if the owner dies, its NIC ends too.
+//! These transitions match on the same lists with the same code. Peers deliver to the entries made here by
+//! [`Nic::deliver`], and then there is an event.
 //!
 //! Rules
-//! 1. A receive is a use-once entry of the priority list that any put of its key may take, cut to its length.
-//! 2. [`Nic::post_receive`] never links an entry that an unexpected header matches: it names the header, and the
-//!    owner drops it ([`Nic::drop_unexpected`]) when it has what it wants of the payload.
-//! 3. [`Nic::take_receive`] fills and frees the entry that `deliver` would have matched, or does nothing where that
-//!    entry is of another kind (persistent, counted, with an I/O vector) or no entry matches; then the message goes to
+//! 1. A receive is a use-once entry of the priority list. Any put that matches may use it, and is cut to its length.
+//! 2. If an unexpected header matches, [`Nic::post_receive`] links no entry. It returns the header. The owner reads the
+//!    payload and then drops the header ([`Nic::drop_unexpected`]).
+//! 3. [`Nic::take_receive`] fills and frees the entry that `deliver` would have matched. It does nothing if no entry
+//!    matches, or if the entry is of another kind (persistent, counted, with an I/O vector). The message then goes to
 //!    [`Nic::deliver_own`].
-//! 4. A claimed header ([`Nic::claim_unexpected`]) is on no list; its payload stays where it is until it is dropped.
+//! 4. A claimed header ([`Nic::claim_unexpected`]) is on no list. Its payload stays in place until the header is
+//!    dropped.
 //!
-//! Cost: a receive at the head of the short list is one record; no event, no journal.
+//! Cost: a receive at the head of the short list takes one record, no event and no intent.
 
 use super::constants::{list, options};
 use super::entry::{EntrySpec, fill};
@@ -47,7 +48,8 @@ pub struct Receive {
 }
 
 impl Receive {
-    /// The receive that an entry is. None: the entry is not plain (use-once, for puts of any user), and is left to `deliver`.
+    /// The receive that an entry is. None: the entry is not plain (use-once, for puts of any user), and is left to
+    /// `deliver`.
     #[inline(always)]
     fn of(record: &Entry) -> Option<Receive> {
         let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | NOT_PLAIN)
@@ -184,8 +186,8 @@ impl Nic<'_> {
         Some(Head { portal, ring, entries, free_entry: &mut control.free_entry, generations })
     }
 
-    /// Puts a message into the receive that it matches, if that is a plain one, and frees the receive. None: nothing has
-    /// happened.
+    /// Puts a message into the receive that it matches, if that is a plain one, and frees the receive. None: nothing
+    /// has happened.
     ///
     /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
     #[inline(always)]
@@ -281,8 +283,8 @@ impl Nic<'_> {
         Ok(())
     }
 
-    /// The memory that a put of this key would be written to; `user_ptr` is its entry's. None: no entry of the priority list is
-    /// there for it, or its memory is in several pieces.
+    /// The memory to which a put with this key would be written, and the entry's `user_ptr`. None: no entry of the
+    /// priority list matches, or the entry's memory is in several pieces.
     pub fn find_receive<B: Bus>(&mut self, bus: &mut B, index: u32, key: &Key) -> Option<Receive> {
         let found = self.find_entry(bus, index, usize::from(list::PRIORITY), key)?;
         let record = self.tables.entries.get(found.entry as usize)?;
@@ -291,7 +293,7 @@ impl Nic<'_> {
         (record.options & options::IOVEC == 0).then_some(Receive { start, length, user_ptr: record.user_ptr })
     }
 
-    /// Whether a request of this key would find an entry of the priority list if it asked for nothing of its memory.
+    /// Whether a request of no bytes with these match bits would find an entry of the priority list.
     pub fn has_entry<B: Bus>(&mut self, bus: &mut B, index: u32, match_bits: u64, source: u64) -> bool {
         let key = Key { match_bits, source, length: 0, remote_offset: 0 };
         self.find_entry(bus, index, usize::from(list::PRIORITY), &key).is_some()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! What a search compares, and what it finds.
 //!
-//! A request brings a [`Key`]. An entry, or a search of the unexpected headers, brings a [`EntryView`]. [`accepts`] is the
-//! rule by which the two match. [`super::matching`] searches the lists by this rule.
+//! A request brings a [`Key`]. An entry, or a search of the unexpected headers, brings a [`EntryView`]. [`accepts`] is
+//! the rule by which the two match. [`super::matching`] searches the lists by this rule.
 
 use super::constants::options;
 use super::entry::EntrySpec;

@@ -419,9 +419,9 @@ impl Nic<'_> {
         bell.owner_wanted.store(1, Release);
     }
 
-    /// Notes that the SEND event, or the ACK or REPLY event (`response`), of a running operation is about to be written.
-    /// If the executor dies, recovery can then find which of them is missing ([`Nic::fail_orphans`]). Does nothing for
-    /// `NONE`.
+    /// Notes that the SEND event, or the ACK or REPLY event (`response`), of a running operation is about to be
+    /// written. If the executor dies, recovery can then find which of them is missing ([`Nic::fail_orphans`]). Does
+    /// nothing for `NONE`.
     #[inline(always)]
     pub fn begin_report(&mut self, index: u32, command: &Command, response: bool) {
         if index != NONE {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Whether this thread is inside a transition, and what it allocates there.
 //!
-//! A test program with an allocator that calls [`allocated`] (tests/no_allocation.rs) proves that transitions do not allocate. In the
-//! others nothing calls it. The bus of the tests is outside: it plays the home, which may allocate.
+//! A test program with an allocator that calls [`allocated`] (tests/no_allocation.rs) proves that transitions do not
+//! allocate. In the others nothing calls it. The bus of the tests is outside: it plays the home, which may allocate.
 
 use std::cell::Cell;
 
