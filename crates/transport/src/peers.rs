@@ -47,7 +47,10 @@ impl Peer {
     /// Meets the peer: claims a ring there, if the home lets us use it, and fixes the protocols.
     #[cold]
     pub(crate) fn meet(&mut self, interface: &Interface, limits: &Limits) {
-        let usable = interface.is_answered_by(self.id, self.owner) && interface.reaches_rings(self.id);
+        // A message to this process itself comes before those that others send later. Events and rings together keep that
+        // order only if the message is in its ring at once.
+        let is_late = self.id == interface.id() && !interface.publishes_here();
+        let usable = !is_late && interface.is_answered_by(self.id, self.owner) && interface.reaches_rings(self.id);
         let ring = usable
             .then(|| Rings::open(&interface.config.directory, self.id, interface.number(), self.owner))
             .flatten()

@@ -34,4 +34,4 @@ pub mod producer;
 pub use consumer::{Consumer, Fault, Message, PolledHeader};
 pub use hints::{Hints, NoHints};
 pub use layout::{Cursors, Envelope, FIRST_LINE_BYTES, INLINE_BYTES, Ring, Slot, VERSION};
-pub use producer::{Producer, Reserved};
+pub use producer::{Producer, Reserved, Unseen};

@@ -150,14 +150,45 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
     #[inline(always)]
     fn store_slot(&self, producer: &Producer, envelope: &Envelope, length: usize) {
         let slot = self.slot(producer.tail);
-        slot.match_bits.store(envelope.match_bits, Relaxed);
-        slot.header_data.store(envelope.header_data, Relaxed);
-        let header = u64::from(producer.tail.wrapping_add(1) as u32)
-            | u64::from(envelope.portal) << 32
-            | u64::from(envelope.flags) << 40
-            | (length as u64) << 48;
+        let header = Self::fill_slot(slot, producer.tail, envelope, length);
         // Pairs with the consumer's load with acquire: a consumer that reads the number sees the whole message.
         slot.header.store(header, Release);
+    }
+
+    /// Fills a slot except its header word, and returns that word.
+    #[inline(always)]
+    fn fill_slot(slot: &Slot, number: u64, envelope: &Envelope, length: usize) -> u64 {
+        slot.match_bits.store(envelope.match_bits, Relaxed);
+        slot.header_data.store(envelope.header_data, Relaxed);
+        u64::from(number.wrapping_add(1) as u32)
+            | u64::from(envelope.portal) << 32
+            | u64::from(envelope.flags) << 40
+            | (length as u64) << 48
+    }
+
+    /// As [`Ring::publish`] and [`Ring::publish_reserved`], but nobody sees the message until [`Ring::show`] is called
+    /// with the result. For homes where a message takes time.
+    pub fn publish_unseen(
+        &self,
+        producer: &mut Producer,
+        envelope: &Envelope,
+        length: usize,
+        reserved: Option<Reserved>,
+    ) -> Unseen {
+        let number = producer.tail;
+        let slot = self.slot(number);
+        if let Some(reserved) = reserved {
+            producer.payload_tail = reserved.end;
+            slot.words[0].store(reserved.start, Relaxed);
+        }
+        let header = Self::fill_slot(slot, number, envelope, length);
+        producer.tail = number.wrapping_add(1);
+        Unseen { number, header }
+    }
+
+    /// Makes a message visible. It changes only the header word of one slot, whatever the argument is.
+    pub fn show(&self, message: Unseen) {
+        self.slot(message.number).header.store(message.header, Release);
     }
 
     /// Advances the tail, and takes ownership of the lines of the next slots. The consumer has read these lines one lap
