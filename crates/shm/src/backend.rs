@@ -2,10 +2,10 @@
 //! What a home offers to a NIC of this process: the trait [`Backend`].
 //!
 //! A home carries operations to other NICs, and knows how a thread waits for messages. There are two:
-//! [`SharedMemory`], where processes run each other's NICs, and [`Simulated`], where a simulator carries the operations
+//! [`crate::shared_memory::SharedMemory`], where processes run each other's NICs, and [`crate::simulated::Simulated`], where a simulator carries the operations
 //! in virtual time. An [`Interface`] has one backend, chosen when it is opened, and asks only this trait.
 //!
-//! To add a home, implement [`Backend`] and let [`of_process`] choose it. The methods may use the code for shared
+//! To add a home, implement [`Backend`] and let [`crate::home::of_process`] choose it. The methods may use the code for shared
 //! memory, for example for targets on the same host: [`Interface::start_here`], [`Interface::settle_here`],
 //! [`Interface::poll_here`], [`Interface::tick_here`] and [`Interface::wait_here`].
 //!
@@ -21,12 +21,9 @@ use selvedge_nic::Limits;
 use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
-use crate::Config;
-use crate::engine::{StartError, WhenFull};
-use crate::interface::{Interface, OpenError};
-use crate::shared_memory::SharedMemory;
-use crate::simulated::Simulated;
-use crate::wait::WaitEnd;
+use crate::config::Config;
+use crate::errors::{OpenError, StartError, WaitEnd};
+use crate::interface::Interface;
 
 /// What a home offers to one NIC of this process. The backend lives as long as the NIC's [`Interface`], so it may hold
 /// state of this NIC.
@@ -107,6 +104,17 @@ pub(crate) trait Backend: Send + Sync {
     fn wake_threads(&self, interface: &Interface);
 }
 
+/// What to do when a ring is full, or when too many requests are pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhenFull {
+    /// Wait, and handle the packets of this process meanwhile.
+    Wait,
+    /// Keep the packet in the outbox, and send it later.
+    SetAside,
+    /// Return an error to the caller.
+    Refuse,
+}
+
 /// What hot paths may do without a call to the backend. The backend computes it once, from the settings. False is
 /// always safe, except for the last two: the code then calls the backend, or takes a longer way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,14 +136,6 @@ pub(crate) struct Offers {
     pub charges_calls: bool,
     /// Time is virtual. Only front doors ask this ([`Interface::is_simulated`]).
     pub is_simulated: bool,
-}
-
-/// The backend for a new NIC of this process.
-pub(crate) fn of_process() -> Box<dyn Backend> {
-    match Simulated::of_process() {
-        Some(simulated) => Box::new(simulated),
-        None => Box::new(SharedMemory),
-    }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use selvedge_nic::portals::{Delivery, Verdict, fail};
 use selvedge_nic::tables::{Command, Request, kind};
 use selvedge_nic::{Fault, Metered, Nic, NoMemory, Step};
 
-use crate::Path;
+use crate::config::Path;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};

@@ -15,14 +15,14 @@ use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
-use crate::Path;
-use crate::grants::Routes;
+use crate::config::Path;
 use crate::os::cma;
 use crate::os::mapping::Mapping;
 use crate::os::memory::Checked;
 use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;
-use crate::packets::Queue;
+use crate::packet_queue::Queue;
+use crate::routes::Routes;
 use crate::segment::{Segment, SharedFile, state};
 
 /// The ranges of our own memory that were found usable.

@@ -31,44 +31,20 @@ use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{Fault, NoMemory, Register};
 
+use crate::backend::WhenFull;
 use crate::endpoint::Endpoint;
+use crate::errors::{PostError, StartError};
 use crate::interface::{Interface, open_interfaces};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
 use crate::os::process::Identity;
-use crate::packets::{self, PostError, Sender, Taken};
-
-/// Why an operation was not started. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartError {
-    /// The descriptor's memory is not mapped.
-    Memory,
-    /// There is no room for the pending request, or, with [`Interface::start_now`], none in the ring at the target.
-    NoSpace,
-}
-
-/// What to do when a ring is full, or when too many requests are pending.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WhenFull {
-    /// Wait, and handle the packets of this process meanwhile.
-    Wait,
-    /// Keep the packet in the outbox, and send it later.
-    SetAside,
-    /// Return an error to the caller.
-    Refuse,
-}
+use crate::packet_queue::{Outgoing, Sender};
+use crate::packets::{self, Taken};
 
 /// Number of operations between checks whether a target is alive.
 const LOOK_EVERY: u32 = 4096;
 
 /// Polls between reads of the clock.
 const POLLS_PER_TICK: u32 = 1024;
-
-/// A packet that progress could not send at once.
-pub struct Outgoing {
-    target: u64,
-    packet: Packet,
-    payload: Vec<u8>,
-}
 
 /// The initiator of an operation: its NIC, and the slot of a triggered operation.
 #[derive(Clone, Copy)]

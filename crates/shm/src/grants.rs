@@ -18,15 +18,14 @@
 //!
 //! Budget: 136 instructions from the front end; one line moves for the payload and one for the counter.
 
-mod held;
+pub(crate) mod held;
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{Ordering::Acquire, Ordering::Relaxed};
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::Put;
 use selvedge_nic::portals::errors::{Failure, GrantError};
-use selvedge_nic::portals::event::EventTemplate;
 use selvedge_nic::portals::grants::Terms;
 
 use self::held::{HeldGrant, Kept, ThreadOwned};
@@ -36,60 +35,13 @@ use crate::lock::Guard;
 use crate::memory::{copy_direct, readable_here};
 use crate::os::process::Identity;
 use crate::os::{asymmetric, cma, lines};
+use crate::routes::{Destination, OwnLane, ROUTES, Route};
 
-pub(crate) use self::held::wait_for_holders;
-
-/// Routes to one peer (portal table entries share them by the low bits of their index), and own lanes of a NIC.
-const ROUTES: usize = 4;
 /// Longer puts take the lock: a revocation waits for a put to end. The lock's cost is small beside that of the bytes.
 const GRANTED_BYTES_MAX: u64 = 256 << 10;
 /// Puts on a route between two calls of progress for this process, and between two checks whether the target is alive.
 const PUTS_PER_PROGRESS: u64 = 64;
 const PUTS_PER_CHECK: u64 = 4096;
-
-/// Routes to one peer.
-#[derive(Default)]
-pub(crate) struct Routes {
-    routes: [ThreadOwned<Route>; ROUTES],
-    /// Packets of this process may wait at the peer.
-    packets_wait: AtomicBool,
-}
-
-/// Own lanes of one NIC.
-pub(crate) type OwnLanes = [ThreadOwned<OwnLane>; ROUTES];
-
-/// A portal table entry of a peer, to which a grant permits this thread to put.
-pub(crate) struct Route {
-    portal: u32,
-    uid: u32,
-    initiator: u64,
-    to: Destination,
-    /// The queue for its events, and the fields that all its events share.
-    queue: u32,
-    stamp: Option<EventTemplate>,
-    /// Where the next event will be written, if no other thread puts there first.
-    next_event: *const AtomicU64,
-    silent: bool,
-}
-
-/// The fields of an entry that a put needs.
-#[derive(Clone, Copy)]
-struct Destination {
-    match_bits: u64,
-    /// Of them, those that matter.
-    care_bits: u64,
-    /// The entry's memory as mapped here. Null: each put checks whether the memory is mapped.
-    memory: *mut u8,
-    start: u64,
-    length: u64,
-    in_bytes: bool,
-}
-
-/// A lane of a counter of this process's own NIC.
-pub(crate) struct OwnLane {
-    /// The counter's reference.
-    counter: u32,
-}
 
 /// What the initiator's own counter counts of a put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -487,7 +439,7 @@ fn refused(guard: &mut Guard<'_>, error: &GrantError) {
 }
 
 impl Route {
-    fn new(target: &Endpoint, put: &Put, terms: &Terms, path: crate::Path) -> Route {
+    fn new(target: &Endpoint, put: &Put, terms: &Terms, path: crate::config::Path) -> Route {
         Route {
             portal: put.portal,
             uid: put.uid,
@@ -504,66 +456,6 @@ impl Route {
             stamp: Some(terms.template),
             next_event: ptr::null(),
             silent: terms.ack_disabled,
-        }
-    }
-}
-
-impl Kept<OwnLane> {
-    fn is_of(&self, counter: u32) -> bool {
-        self.of.counter == counter && self.held.number != 0
-    }
-}
-
-impl Routes {
-    #[inline(always)]
-    fn at(&self, portal: u32) -> &ThreadOwned<Route> {
-        &self.routes[portal as usize % ROUTES]
-    }
-
-    /// Counts a put to this portal table entry. True when it is time to request a grant.
-    #[inline(always)]
-    pub(crate) fn is_due(&self, portal: u32) -> bool {
-        self.at(portal).is_due()
-    }
-
-    /// Records that a packet of this process was enqueued for the peer.
-    pub(crate) fn note_packet(&self) {
-        self.packets_wait.store(true, Release);
-    }
-
-    /// Records that no packet waits there any more.
-    #[inline(always)]
-    pub(crate) fn clear_packets(&self) {
-        if self.packets_wait.load(Relaxed) {
-            self.packets_wait.store(false, Release);
-        }
-    }
-}
-
-impl Default for OwnLane {
-    fn default() -> OwnLane {
-        OwnLane { counter: NONE }
-    }
-}
-
-impl Default for Route {
-    fn default() -> Route {
-        Route {
-            portal: NONE,
-            uid: 0,
-            initiator: 0,
-            to: Destination {
-                match_bits: 0,
-                care_bits: 0,
-                memory: ptr::null_mut(),
-                start: 0,
-                length: 0,
-                in_bytes: false,
-            },
-            queue: NONE,
-            stamp: None,
-            next_event: ptr::null(),
-            silent: false,
         }
     }
 }

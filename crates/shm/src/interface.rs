@@ -19,43 +19,19 @@ use std::collections::VecDeque;
 use selvedge_nic::signals::Doorbell;
 use selvedge_nic::{Limits, Signals};
 
-use crate::backend::{self, Backend, Offers};
+use crate::backend::{Backend, Offers};
+use crate::config::{Config, Mode, PID_LIMIT};
 use crate::endpoint::Endpoint;
-use crate::engine::Outgoing;
-use crate::grants::OwnLanes;
+use crate::errors::OpenError;
 use crate::lock::Guard;
 use crate::os::cma;
-use crate::os::mapping::{MapError, sealed_inode};
+use crate::os::mapping::sealed_inode;
 use crate::os::process::Identity;
 use crate::os::{asymmetric, shared, thread};
-use crate::packets::{self, Turn};
+use crate::packet_queue::{Outgoing, Turn};
 use crate::rings::Rings;
+use crate::routes::OwnLanes;
 use crate::segment::{Owner, Segment, SegmentError, state};
-use crate::{Config, Mode};
-
-/// Portals process ids are below this: `PTL_PID_MAX` is the largest.
-pub const PID_LIMIT: usize = 1025;
-
-/// Why an interface was not opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// There is no room for it.
-    #[error("no room for the NIC: {0}")]
-    NoSpace(SegmentError),
-    #[error(transparent)]
-    Segment(SegmentError),
-}
-
-impl From<SegmentError> for OpenError {
-    fn from(error: SegmentError) -> OpenError {
-        match error {
-            SegmentError::Map(MapError::Full { .. } | MapError::TooLarge { .. } | MapError::NoAddressSpace { .. }) => {
-                OpenError::NoSpace(error)
-            }
-            other => OpenError::Segment(other),
-        }
-    }
-}
 
 /// The shared arena of this process, as its NICs publish it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -134,19 +110,7 @@ unsafe impl Send for Interface {}
 unsafe impl Sync for Interface {}
 
 impl Interface {
-    /// Opens the NIC number `ni` of this process under the Portals process id `pid`.
-    pub fn open(
-        config: Config,
-        ni: u32,
-        pid: u16,
-        rank: u32,
-        limits: &Limits,
-        arena: ArenaRange,
-    ) -> Result<Arc<Interface>, OpenError> {
-        Interface::open_in(backend::of_process(), config, ni, pid, rank, limits, arena)
-    }
-
-    /// As `open`, in a given home.
+    /// Opens the NIC number `ni` of this process under the Portals process id `pid`, in a given home.
     pub(crate) fn open_in(
         backend: Box<dyn Backend>,
         config: Config,
@@ -260,12 +224,6 @@ impl Interface {
     #[inline(always)]
     pub fn rings(&self) -> &Rings {
         &self.rings
-    }
-
-    /// Whether packets of the process `from` wait at a NIC, which is locked.
-    #[inline(always)]
-    pub(crate) fn has_packets_at(&self, target: &Endpoint, from: u64, guard: &Guard<'_>) -> bool {
-        guard.signals.doorbell.has_packets() && packets::wait_at(target, from, from == self.own.id)
     }
 
     #[inline(always)]

@@ -20,7 +20,10 @@
 //! | [`direct`] | an operation that completes in the call and returns its outcome |
 //! | [`wait`] | spinning, sleeping, waking |
 //! | [`interface`] | a process's NIC, opened and closed |
-//! | `backend` | what a home offers to a NIC; `shared_memory`: the live home, whose code is in most files here |
+//! | `backend`, `home` | what a home offers to a NIC; the choice of a home |
+//! | `shared_memory` | the live home, whose code is in most files here |
+//! | [`config`], [`errors`] | how a process runs its NICs; why something was not done |
+//! | `packet_queue`, `routes` | records of packets, and of puts under grants |
 //! | [`inspect`] | reads a NIC from outside, for tools |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
@@ -36,19 +39,24 @@
 
 pub mod arena;
 mod backend;
+pub mod config;
 pub mod direct;
 pub mod endpoint;
 pub mod engine;
+pub mod errors;
 pub mod express;
 pub mod extents;
 pub mod grants;
+mod home;
 pub mod inspect;
 pub mod interface;
 pub mod lock;
 pub mod memory;
 pub mod os;
+mod packet_queue;
 pub mod packets;
 pub mod rings;
+mod routes;
 pub mod segment;
 mod shared_memory;
 pub mod simulated;
@@ -56,39 +64,6 @@ pub mod symmetric;
 pub mod wait;
 pub mod window;
 
-pub use interface::{Interface, OpenError};
-
-/// Which processes run a NIC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Every process that sends to it.
-    Nic,
-    /// Only its owner, when the owner's program calls in.
-    Host,
-}
-
-/// How the memory of another process is reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Path {
-    /// Directly in the shared arena, else by cross-memory attach, else through a ring, by the owner.
-    Auto,
-    /// Directly mapped memory only; other memory is refused.
-    Shared,
-    /// By cross-memory attach only.
-    Cma,
-    /// Through a ring only, by the owner.
-    Bounce,
-}
-
-/// How a process runs its NICs.
-#[derive(Clone, Debug)]
-pub struct Config {
-    pub mode: Mode,
-    pub path: Path,
-    /// How long a wait spins before it sleeps.
-    pub spin_ns: u64,
-    /// The longest sleep. If peers store to memory without waking its owner, the owner must poll by itself.
-    pub nap_ns: u64,
-    /// The job's directory.
-    pub directory: std::path::PathBuf,
-}
+pub use config::{Config, Mode, Path};
+pub use errors::{OpenError, StartError, WaitEnd};
+pub use interface::Interface;

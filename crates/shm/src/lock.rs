@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::portals::errors::{Failure, Revoking};
 use selvedge_nic::{Nic, NoMemory};
 
-use crate::grants::wait_for_holders;
+use crate::grants::held::wait_for_holders;
 use crate::os::process::Identity;
 use crate::segment::Segment;
 

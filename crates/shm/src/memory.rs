@@ -13,7 +13,7 @@ use selvedge_nic::portals::scatter::Region;
 use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Bus, Fault};
 
-use crate::Path;
+use crate::config::Path;
 use crate::endpoint::{Access, Endpoint, Place};
 use crate::os::cma::{self, CmaError};
 use crate::os::{copy, lines};

@@ -17,112 +17,44 @@ use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path as FilePath, PathBuf};
 use std::ptr;
-use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{AcqRel, Relaxed, SeqCst};
-use std::sync::{Mutex, OnceLock};
 
 use selvedge_nic::packet::{HEADER_BYTES, Packet, Place};
 use selvedge_nic::ring::{Consumer, Envelope, Message, Producer};
 use selvedge_nic::signals::Doorbell;
 
 use crate::endpoint::Endpoint;
+use crate::errors::PostError;
 use crate::interface::Interface;
-use crate::rings::{ClaimError, Lines, PACKET_WORDS, Ring, Rings};
+use crate::lock::Guard;
+use crate::packet_queue::{Sender, Turn};
+use crate::rings::{Lines, PACKET_WORDS, Ring, Rings};
 
 /// Payload that a ring carries; more goes to a file.
 const RING_PAYLOAD_MAX: usize = Ring::MESSAGE_BYTES_MAX - HEADER_BYTES;
 /// Packets of one process that are handled before others have their turn.
 const BATCH: u32 = 16;
 
-/// Why a packet was not accepted. Nothing has changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PostError {
-    /// The ring has no room now.
-    Full,
-    /// The owner has ended or closed its NIC.
-    Gone,
-    /// There is no memory for a ring, or no room in the job's directory for the payload.
-    NoSpace,
-}
-
-/// What a sender must know about itself.
-pub struct Sender<'a> {
-    /// Its word for locks and claims.
-    pub word: u64,
-    /// Its Portals process id: the number of its rings.
-    pub pid: usize,
-    pub os_pid: u32,
-    pub directory: &'a FilePath,
-    /// Numbers its spill files.
-    pub spills: &'a AtomicU64,
-}
-
-/// A NIC's rings, mapped at the first packet, and this process's ring there.
-#[derive(Default)]
-pub struct Queue {
-    rings: OnceLock<Option<Rings>>,
-    claimed: Mutex<Option<Claimed>>,
-}
-
-struct Claimed {
-    producer: Producer,
-    pid: usize,
-    word: u64,
-}
-
-impl Queue {
-    fn rings(&self, target: &Endpoint, directory: &FilePath) -> Option<&Rings> {
-        let open = || Rings::open(directory, target.id, target.segment.header().ni, target.owner());
-        self.rings.get_or_init(open).as_ref()
-    }
-
-    /// Runs `run` on this process's ring at the target.
-    fn with<R>(
-        &self,
-        target: &Endpoint,
-        sender: &Sender<'_>,
-        run: impl FnOnce(&Ring, &mut Producer) -> R,
-    ) -> Result<R, PostError> {
-        let Some(rings) = self.rings(target, sender.directory) else {
-            // The rings of a process that has ended are gone, or belong to its successor.
-            return Err(if target.look_alive() { PostError::NoSpace } else { PostError::Gone });
-        };
-        if rings.is_closed() {
-            return Err(PostError::Gone);
-        }
-        let mut claimed = self.claimed.lock().unwrap_or_else(|poison| poison.into_inner());
-        if claimed.is_none() {
-            let (pid, word) = (sender.pid, sender.word);
-            let producer = rings.claim_packets(pid, word).map_err(|error| match error {
-                ClaimError::Taken => PostError::Full,
-                ClaimError::NoSpace => PostError::NoSpace,
-            })?;
-            *claimed = Some(Claimed { producer, pid, word });
-        }
-        // The owner closes a ring that contains data that no sender writes.
-        let ring = rings.packet_ring(sender.pid).ok_or(PostError::NoSpace)?;
-        let claimed = claimed.as_mut().ok_or(PostError::NoSpace)?;
-        Ok(run(ring, &mut claimed.producer))
-    }
-
-    /// Gives up this process's ring. The next process of its id uses it.
-    pub fn give_up(&self) {
-        let claimed = self.claimed.lock().unwrap_or_else(|poison| poison.into_inner()).take();
-        if let (Some(claimed), Some(Some(rings))) = (claimed, self.rings.get()) {
-            rings.give_up_packets(claimed.pid, claimed.word);
-        }
-    }
-}
-
-impl Drop for Queue {
-    fn drop(&mut self) {
-        self.give_up();
-    }
-}
-
 /// The spill file of a sender.
 fn spill_path(directory: &FilePath, os_pid: u32, number: u64) -> PathBuf {
     directory.join(format!("{os_pid}.{number}.spill"))
+}
+
+fn rings_of<'a>(target: &'a Endpoint, directory: &FilePath) -> Option<&'a Rings> {
+    target.packets.rings(|| Rings::open(directory, target.id, target.segment.header().ni, target.owner()))
+}
+
+/// Runs `run` on this process's ring at a NIC.
+fn with_ring<R>(
+    target: &Endpoint,
+    sender: &Sender<'_>,
+    run: impl FnOnce(&Ring, &mut Producer) -> R,
+) -> Result<R, PostError> {
+    let Some(rings) = rings_of(target, sender.directory) else {
+        // The rings of a process that has ended are gone, or belong to its successor.
+        return Err(if target.look_alive() { PostError::NoSpace } else { PostError::Gone });
+    };
+    target.packets.with(rings, sender, run)
 }
 
 /// Enqueues a packet for a NIC.
@@ -140,7 +72,7 @@ pub fn enqueue(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload:
         packet.place = spill(sender, payload)?;
         inline = &[];
     }
-    let result = target.packets.with(target, sender, |ring, producer| enqueue_at(ring, producer, &packet, inline));
+    let result = with_ring(target, sender, |ring, producer| enqueue_at(ring, producer, &packet, inline));
     let result = result.and_then(|is_there| if is_there { Ok(()) } else { Err(PostError::Full) });
     match (result, packet.place) {
         (Ok(()), _) => {
@@ -173,21 +105,21 @@ fn enqueue_at(ring: &Ring, producer: &mut Producer, packet: &Packet, payload: &[
 
 /// Whether this process's ring has no room for a packet now.
 pub fn is_full(target: &Endpoint, sender: &Sender<'_>) -> bool {
-    let has_room = target.packets.with(target, sender, |ring, producer| ring.reserve(producer, HEADER_BYTES).is_some());
+    let has_room = with_ring(target, sender, |ring, producer| ring.reserve(producer, HEADER_BYTES).is_some());
     has_room == Ok(false)
 }
 
 /// Maps a NIC's rings, so that [`wait_at`] can poll those of other processes. `wait_at` itself opens no file, because it
 /// is called under a lock.
 pub fn open(target: &Endpoint, directory: &FilePath) {
-    target.packets.rings(target, directory);
+    rings_of(target, directory);
 }
 
 /// Whether packets of the process `from` wait at a NIC. `own`: that is this process. The answer is final for the holder
 /// of the NIC's lock, unless that process is enqueuing now.
 pub fn wait_at(target: &Endpoint, from: u64, own: bool) -> bool {
     // If this process has not mapped the rings, it has enqueued nothing there. Of other processes this is not known.
-    let Some(Some(rings)) = target.packets.rings.get() else { return !own };
+    let Some(rings) = target.packets.mapped() else { return !own };
     let ring = usize::try_from(from).ok().and_then(|pid| rings.packet_ring(pid));
     ring.is_some_and(|ring| ring.poll().is_some())
 }
@@ -214,6 +146,12 @@ fn spill(sender: &Sender<'_>, payload: &[u8]) -> Result<Place, PostError> {
 // ---- the owner ----
 
 impl Interface {
+    /// Whether packets of the process `from` wait at a NIC, which is locked.
+    #[inline(always)]
+    pub(crate) fn has_packets_at(&self, target: &Endpoint, from: u64, guard: &Guard<'_>) -> bool {
+        guard.signals.doorbell.has_packets() && wait_at(target, from, from == self.own.id)
+    }
+
     /// Whether other processes send packets to this NIC. Only its own program handles packets.
     pub fn gets_packets(&self) -> bool {
         (0..PACKET_WORDS).any(|word| self.rings.packets_claimed(word) != 0)
@@ -221,7 +159,7 @@ impl Interface {
 
     /// Enqueues any bytes for the own NIC as a packet, for a test that plays a hostile peer. False: there is no room.
     pub fn enqueue_bytes(&self, bytes: &[u8]) -> bool {
-        let enqueued = self.own.packets.with(&self.own, &self.sender(), |ring, producer| {
+        let enqueued = with_ring(&self.own, &self.sender(), |ring, producer| {
             let Some(reserved) = ring.reserve(producer, bytes.len()) else { return false };
             let to = ptr::from_ref(ring).cast::<u8>().cast_mut().wrapping_add(reserved.offset);
             // SAFETY: see `enqueue_at`.
@@ -232,13 +170,6 @@ impl Interface {
         self.bell().packets.store(1, SeqCst);
         enqueued == Ok(true)
     }
-}
-
-/// The ring that the owner dequeues from, and how many more packets it dequeues there before another ring's turn.
-#[derive(Default)]
-pub struct Turn {
-    pid: usize,
-    left: u32,
 }
 
 /// A packet that waits in a ring of the own NIC.

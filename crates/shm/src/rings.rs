@@ -40,7 +40,7 @@ use std::sync::atomic::{
 
 use selvedge_nic::ring;
 
-use crate::interface::PID_LIMIT;
+use crate::config::PID_LIMIT;
 use crate::os::lines;
 use crate::os::mapping::{MapError, Mapping};
 use crate::os::process::Identity;

@@ -10,11 +10,10 @@ use selvedge_nic::Limits;
 use selvedge_nic::ring::Unseen;
 use selvedge_nic::tables::Command;
 
-use crate::backend::{Backend, Offers};
-use crate::engine::{StartError, WhenFull};
-use crate::interface::{Interface, OpenError};
-use crate::wait::WaitEnd;
-use crate::{Config, Mode, Path};
+use crate::backend::{Backend, Offers, WhenFull};
+use crate::config::{Config, Mode, Path};
+use crate::errors::{OpenError, StartError, WaitEnd};
+use crate::interface::Interface;
 
 /// The backend in shared memory. Its state is in the segments and in [`Interface`].
 pub(crate) struct SharedMemory;

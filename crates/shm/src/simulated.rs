@@ -23,17 +23,17 @@ use selvedge_nic::tables::{Command, Side, kind};
 use selvedge_nic::{Fault, Limits, Metered, Nic, Step};
 use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, Published, RankEnd};
 
-use crate::backend::{Backend, Offers};
+use crate::backend::{Backend, Offers, WhenFull};
+use crate::config::{Config, Mode, Path};
 use crate::direct::take_in;
 use crate::endpoint::{Access, Endpoint};
-use crate::engine::{StartError, WhenFull};
-use crate::interface::{Interface, OpenError};
+use crate::errors::{OpenError, StartError, WaitEnd};
+use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_usable};
 use crate::os::process::Identity;
 use crate::rings::Rings;
 use crate::segment::{Segment, SegmentError};
-use crate::wait::{ABORTED, WaitEnd};
-use crate::{Config, Mode, Path};
+use crate::wait::ABORTED;
 
 /// Bytes of a command, as it travels to the simulator.
 const COMMAND_BYTES: usize = size_of::<Command>();

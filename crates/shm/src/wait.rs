@@ -13,6 +13,7 @@
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
+use crate::errors::WaitEnd;
 use crate::interface::Interface;
 use crate::os::{asymmetric, futex, lines};
 
@@ -28,15 +29,6 @@ const SELFISH: Duration = Duration::from_micros(100);
 
 /// `PtlAbort` was called.
 pub(crate) static ABORTED: AtomicBool = AtomicBool::new(false);
-
-/// Why a wait ended before its poll found something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitEnd {
-    TimedOut,
-    Aborted,
-    /// The interface was closed.
-    Closed,
-}
 
 /// Ends all waits of this process, present and future, until [`abort_reset`].
 pub fn abort_waits() {

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use selvedge_nic::portals::{Event, fail};
 use selvedge_shm::direct::Told;
-use selvedge_shm::engine::StartError;
+use selvedge_shm::StartError;
 
 use crate::bindings::{Bindings, Side};
 use crate::flags::{EAGAIN, EFAULT, EHOSTDOWN, EIO};

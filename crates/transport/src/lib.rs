@@ -56,7 +56,7 @@ pub mod work;
 
 pub use process::{Opened, Process};
 pub use selvedge_nic as nic;
-pub use selvedge_shm::engine::StartError;
+pub use selvedge_shm::StartError;
 pub use selvedge_shm::express::{Course, Express};
 pub use selvedge_shm::extents::Extents;
 pub use selvedge_shm::grants::{Counts, Pass, Piece};
@@ -65,7 +65,8 @@ pub use selvedge_shm::os::lines;
 pub use selvedge_shm::os::program::{StaticData, static_data};
 pub use selvedge_shm::os::thread::word as thread_word;
 pub use selvedge_shm::symmetric::Symmetric;
-pub use selvedge_shm::wait::{WaitEnd, abort_reset, abort_waits};
+pub use selvedge_shm::WaitEnd;
+pub use selvedge_shm::wait::{abort_reset, abort_waits};
 pub use selvedge_shm::window::Window;
 pub use selvedge_shm::{Interface, OpenError};
 pub use transport::Transport;

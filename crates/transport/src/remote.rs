@@ -12,7 +12,7 @@ use selvedge_nic::portals::operation::Operation as Arithmetic;
 use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
 use selvedge_shm::direct::Told;
-use selvedge_shm::engine::StartError;
+use selvedge_shm::StartError;
 use selvedge_shm::{Mode, Path};
 
 use crate::bindings::Side;

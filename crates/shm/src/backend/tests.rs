@@ -11,9 +11,11 @@ use selvedge_sim_protocol::{Costs, RankEnd, SimEnd};
 use tempfile::TempDir;
 
 use super::*;
+use crate::shared_memory::SharedMemory;
+use crate::simulated::Simulated;
+use crate::config::{Mode, Path};
 use crate::direct::Told;
 use crate::interface::ArenaRange;
-use crate::{Mode, Path};
 
 const LIMITS: Limits = Limits {
     entries: 16,

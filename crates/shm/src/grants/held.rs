@@ -59,7 +59,7 @@ unsafe impl<T> Sync for ThreadOwned<T> {}
 unsafe impl<T> Send for ThreadOwned<T> {}
 
 /// A grant, and what its owner knows of the place that it is for.
-pub(super) struct Kept<T> {
+pub(crate) struct Kept<T> {
     /// The slot of the grant, also when that is revoked; NONE: there never was one.
     pub slot: u32,
     pub held: HeldGrant,
@@ -70,16 +70,16 @@ pub(super) struct Kept<T> {
 #[derive(Clone, Copy)]
 pub(crate) struct HeldGrant {
     /// Its number; 0: there is none.
-    pub(super) number: u64,
+    pub(crate) number: u64,
     grant: *const Grant,
     /// The lane that belongs to it. Null: its puts post events.
-    pub(super) lane: *const AtomicU64,
+    pub(crate) lane: *const AtomicU64,
 }
 
 impl HeldGrant {
-    pub(super) const NOTHING: HeldGrant = HeldGrant { number: 0, grant: ptr::null(), lane: ptr::null() };
+    pub(crate) const NOTHING: HeldGrant = HeldGrant { number: 0, grant: ptr::null(), lane: ptr::null() };
 
-    pub(super) fn new(signals: &Signals<'_>, given: &GrantHandle) -> Option<HeldGrant> {
+    pub(crate) fn new(signals: &Signals<'_>, given: &GrantHandle) -> Option<HeldGrant> {
         let grant = ptr::from_ref(signals.grants.get(given.slot as usize)?);
         let lane = match given.counter {
             NONE => ptr::null(),
@@ -90,7 +90,7 @@ impl HeldGrant {
 
     /// Begins a put. False: the grant was revoked.
     #[inline(always)]
-    pub(super) fn enter(&self) -> bool {
+    pub(crate) fn enter(&self) -> bool {
         let grant = self.grant();
         grant.busy.store(1, Relaxed);
         // Pairs with the heavy fence in `wait_for_holders`.
@@ -104,7 +104,7 @@ impl HeldGrant {
 
     /// Adds to the lane.
     #[inline(always)]
-    pub(super) fn count(&self, by: u64) {
+    pub(crate) fn count(&self, by: u64) {
         let counted = &self.grant().counted;
         let sum = counted.load(Relaxed).wrapping_add(by);
         counted.store(sum, Relaxed);
@@ -116,19 +116,19 @@ impl HeldGrant {
 
     /// Counts one more put, for the registers.
     #[inline(always)]
-    pub(super) fn note(&self, bytes: u64) {
+    pub(crate) fn note(&self, bytes: u64) {
         let grant = self.grant();
         grant.puts.store(grant.puts.load(Relaxed).wrapping_add(1), Relaxed);
         grant.bytes.store(grant.bytes.load(Relaxed).wrapping_add(bytes), Relaxed);
     }
 
     #[inline(always)]
-    pub(super) fn leave(&self) {
+    pub(crate) fn leave(&self) {
         self.grant().busy.store(0, Release);
     }
 
     #[inline(always)]
-    pub(super) fn grant(&self) -> &Grant {
+    pub(crate) fn grant(&self) -> &Grant {
         // SAFETY: the grant is in a segment that the interface keeps mapped, and consists of atomics. A held grant with
         // a number has the pointer (`new`). `NOTHING` never gets here: passes are made only of held grants with a
         // number (`Interface::pass_for`).
@@ -138,7 +138,7 @@ impl HeldGrant {
 
 impl<T> Kept<T> {
     /// The slot that a grant was in here before.
-    pub(super) fn before(&self) -> Option<u32> {
+    pub(crate) fn before(&self) -> Option<u32> {
         (self.slot != NONE).then_some(self.slot)
     }
 }
@@ -153,7 +153,7 @@ impl<T> ThreadOwned<T> {
     /// Handles the revocation of the grant with this number. If this thread has it here, the slot has no owner
     /// afterwards.
     #[cold]
-    pub(super) fn lose(&self, number: u64) -> bool {
+    pub(crate) fn lose(&self, number: u64) -> bool {
         let Some(Kept { held, .. }) = self.kept() else { return false };
         if held.number == number {
             held.number = 0;
@@ -166,7 +166,7 @@ impl<T> ThreadOwned<T> {
     ///
     /// # Safety
     /// No thread uses the contents meanwhile.
-    pub(super) unsafe fn slot(&self) -> u32 {
+    pub(crate) unsafe fn slot(&self) -> u32 {
         // SAFETY: no thread has a reference to the contents, by this function's contract.
         unsafe { &*self.kept.get() }.slot
     }
@@ -174,7 +174,7 @@ impl<T> ThreadOwned<T> {
     /// The contents, if this thread owns them.
     #[inline(always)]
     #[allow(clippy::mut_from_ref)]
-    pub(super) fn kept(&self) -> Option<&mut Kept<T>> {
+    pub(crate) fn kept(&self) -> Option<&mut Kept<T>> {
         // SAFETY: only the thread that the word names gets the reference, and no other thread changes the word
         // meanwhile. Callers in this module keep at most one such reference at a time.
         (self.thread.load(Relaxed) == thread::word()).then(|| unsafe { &mut *self.kept.get() })
@@ -182,7 +182,7 @@ impl<T> ThreadOwned<T> {
 
     /// Counts a put. True when it is time to request a grant.
     #[inline(always)]
-    pub(super) fn is_due(&self) -> bool {
+    pub(crate) fn is_due(&self) -> bool {
         let streak = self.streak.load(Relaxed).wrapping_add(1);
         self.streak.store(streak, Relaxed);
         streak > self.patience.load(Relaxed).max(PATIENCE)
@@ -190,7 +190,7 @@ impl<T> ThreadOwned<T> {
 
     /// Takes the slot for this thread if no thread owns it, and fills it. If it then holds no grant, it has no owner
     /// afterwards, and more puts are needed before the next request.
-    pub(super) fn take(&self, fill: impl FnOnce(&mut Kept<T>)) {
+    pub(crate) fn take(&self, fill: impl FnOnce(&mut Kept<T>)) {
         let patience = self.patience.load(Relaxed).max(PATIENCE / 4);
         self.patience.store((patience * 4).min(PATIENCE_MAX), Relaxed);
         self.streak.store(0, Relaxed);

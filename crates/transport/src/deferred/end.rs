@@ -9,7 +9,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Event, Posted as Linked, event_kind, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_shm::engine::StartError;
+use selvedge_shm::StartError;
 
 use crate::bindings::Side;
 use crate::completion::Completion;

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How a process runs its NICs.
+
+use std::path::PathBuf;
+
+/// Portals process ids are below this: `PTL_PID_MAX` is the largest.
+pub const PID_LIMIT: usize = 1025;
+
+/// Which processes run a NIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Every process that sends to it.
+    Nic,
+    /// Only its owner, when the owner's program calls in.
+    Host,
+}
+
+/// How the memory of another process is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Path {
+    /// Directly in the shared arena, else by cross-memory attach, else through a ring, by the owner.
+    Auto,
+    /// Directly mapped memory only; other memory is refused.
+    Shared,
+    /// By cross-memory attach only.
+    Cma,
+    /// Through a ring only, by the owner.
+    Bounce,
+}
+
+/// How a process runs its NICs.
+#[derive(Clone, Debug)]
+pub struct Config {
+    pub mode: Mode,
+    pub path: Path,
+    /// How long a wait spins before it sleeps.
+    pub spin_ns: u64,
+    /// The longest sleep. If peers store to memory without waking its owner, the owner must poll by itself.
+    pub nap_ns: u64,
+    /// The job's directory.
+    pub directory: PathBuf,
+}

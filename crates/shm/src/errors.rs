@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Why a NIC was not opened, an operation not started, a packet not accepted, a wait ended.
+
+use crate::os::mapping::MapError;
+use crate::segment::SegmentError;
+
+/// Why an interface was not opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// There is no room for it.
+    #[error("no room for the NIC: {0}")]
+    NoSpace(SegmentError),
+    #[error(transparent)]
+    Segment(SegmentError),
+}
+
+impl From<SegmentError> for OpenError {
+    fn from(error: SegmentError) -> OpenError {
+        match error {
+            SegmentError::Map(MapError::Full { .. } | MapError::TooLarge { .. } | MapError::NoAddressSpace { .. }) => {
+                OpenError::NoSpace(error)
+            }
+            other => OpenError::Segment(other),
+        }
+    }
+}
+
+/// Why an operation was not started. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartError {
+    /// The descriptor's memory is not mapped.
+    Memory,
+    /// There is no room for the pending request, or, with [`Interface::start_now`], none in the ring at the target.
+    NoSpace,
+}
+
+/// Why a packet was not accepted. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PostError {
+    /// The ring has no room now.
+    Full,
+    /// The owner has ended or closed its NIC.
+    Gone,
+    /// There is no memory for a ring, or no room in the job's directory for the payload.
+    NoSpace,
+}
+
+/// Why a wait ended before its poll found something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitEnd {
+    TimedOut,
+    Aborted,
+    /// The interface was closed.
+    Closed,
+}
