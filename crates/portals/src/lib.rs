@@ -14,7 +14,6 @@
 //! | [`lists`] | list and match entries: append, unlink, search |
 //! | [`objects`] | memory descriptors, counting events, event queues |
 //! | [`operations`] | put, get, atomics, and their triggered forms |
-//! | [`route_cache`] | what a put found out, kept for the next one to the same target |
 //! | [`job`] | selvedge_* |
 //!
 //! Invariants
@@ -32,6 +31,5 @@ pub mod job;
 pub mod lists;
 pub mod objects;
 pub mod operations;
-pub mod route_cache;
 pub mod state;
 pub mod table;

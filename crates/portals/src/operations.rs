@@ -5,7 +5,7 @@
 //! A call checks its arguments, makes a [`Command`] from them and from the descriptors, and starts it or arms it on a counter.
 //!
 //! A put has three paths, tried in this order:
-//! 1. over a cached route ([`crate::route_cache`]), where an earlier put with the same key has found one;
+//! 1. over a cached route ([`selvedge_transport::route_cache`]), where an earlier put with the same key has found one;
 //! 2. without a command, where the initiator gets counting events at most and the target's memory is directly mapped;
 //! 3. by a command, as all other operations go.
 //!
@@ -21,13 +21,13 @@ use selvedge_transport::nic::portals::resources::DescriptorView;
 use selvedge_transport::nic::portals::triggered::Action;
 use selvedge_transport::nic::portals::{Put, ack, options};
 use selvedge_transport::nic::tables::{Command, Request, Side, kind};
-use selvedge_transport::{Counts, Course, Express};
+use selvedge_transport::{Counts, LockedRoute, PutOutcome};
 
 use crate::abi::{CtEvent, Me, Process};
 use crate::codes::{Code, Outcome, code};
 use crate::lists::Draft;
-use crate::route_cache::{Origin, Protocol, RouteKey};
 use crate::state::{Kind, Ni, REFERENCE, find, find_ni, initialised, open_interface, out};
+use selvedge_transport::route_cache::{Origin, PutRoute, RouteKey};
 
 /// The target of an operation: process, portal table index, match bits and offset.
 #[derive(Clone, Copy)]
@@ -233,18 +233,18 @@ extern "C" fn put_uncached(
         length,
     };
     let key = target.route_key(ni, md, tag.ack);
-    match interface.put_express(physical, &put, source.start, &counts) {
-        Express::Done => {
+    match interface.put_plain(physical, &put, source.start, &counts) {
+        PutOutcome::Done => {
             if ni.routes.replaces(&key) {
                 let Put { portal, uid, initiator, .. } = put;
-                cache_route(ni, md, key, Protocol::Lock(Course { target: physical, portal, uid, initiator }));
+                cache_route(ni, md, key, PutRoute::Locked(LockedRoute { target: physical, portal, uid, initiator }));
             }
         }
-        Express::Granted(pass) => cache_route(ni, md, key, Protocol::Grant(pass)),
-        Express::No => {
+        PutOutcome::Granted(route) => cache_route(ni, md, key, PutRoute::Granted(route)),
+        PutOutcome::NotDone => {
             let code = put_by_command(&part, physical, length, target, tag);
             if counts != Counts::NOTHING {
-                interface.note_put(physical, &put, &counts);
+                interface.count_put(physical, &put, &counts);
             }
             return code;
         }
@@ -275,7 +275,7 @@ fn initiator_counts(source: &Side, ack: u8) -> Option<Counts> {
 
 /// Caches the route of a put that was just made.
 #[cold]
-fn cache_route(ni: &Ni, md: u32, key: RouteKey, protocol: Protocol) {
+fn cache_route(ni: &Ni, md: u32, key: RouteKey, put_route: PutRoute) {
     let signals = ni.interface().signals();
     let found = signals.descriptor_slot(md & REFERENCE).zip(signals.descriptor(md & REFERENCE));
     let Some(((slot, live), view)) = found else { return };
@@ -283,7 +283,7 @@ fn cache_route(ni: &Ni, md: u32, key: RouteKey, protocol: Protocol) {
     let most = if volatile { ni.limits.max_msg_size.min(ni.limits.max_volatile_size) } else { ni.limits.max_msg_size };
     let in_shared = ni.interface().is_own_shared(view.start, view.length);
     let origin = Origin { slot, live, start: view.start, in_shared, length: view.length, most };
-    ni.routes.insert(key, origin, protocol);
+    ni.routes.insert(key, origin, put_route);
 }
 
 #[inline(always)]

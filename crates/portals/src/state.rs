@@ -18,7 +18,7 @@ use selvedge_transport::{Interface, Opened};
 
 use crate::abi::{self, CT_NONE, EQ_NONE, NiLimits, Process};
 use crate::codes::{Code, Outcome};
-use crate::route_cache::RouteCache;
+use selvedge_transport::route_cache::RouteCache;
 
 /// The kind of object that a handle names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,10 +79,10 @@ pub(crate) trait Backend: Send + Sync {
     /// Makes progress for a program that polls and never waits. Such a program must get all its messages.
     fn poll(&self, interface: &Interface);
 
-    /// Is told that a poll of the program found nothing. The program may be waiting for a message.
+    /// The caller reports that a poll of the program found nothing. The program may be waiting for a message.
     fn found_nothing(&self);
 
-    /// Is told that a poll of the program found something. The program is not waiting.
+    /// The caller reports that a poll of the program found something. The program is not waiting.
     fn found_something(&self);
 
     /// Finds peers that have died, and fails the requests to them, unless another process does this. The call must be
@@ -122,7 +122,7 @@ pub(crate) struct Offers {
     /// This process executes its commands itself: [`Backend::start`] would only call [`Interface::start_here`].
     pub executes_here: bool,
     /// Polls of the NIC's own memory find every message: [`Backend::poll`] would only call [`Interface::poll_here`], a
-    /// wait may begin with such polls, and the backend need not be told what a poll found.
+    /// wait may begin with such polls, and the backend need not know what a poll found.
     pub polls_here: bool,
     /// This process may take a peer's lock and run the peer's NIC. Requires `executes_here`.
     pub runs_peers: bool,

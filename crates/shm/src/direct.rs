@@ -17,11 +17,11 @@ use crate::rings::{Envelope, Fault as RingFault, Rings, Sender};
 
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum DirectOutcome {
     /// The target's NIC has handled the request.
     Done(Delivery),
     /// This process cannot run the target's NIC, or the request must queue behind packets: use [`Interface::start`].
-    Elsewhere,
+    OutOfReach,
     /// The target has no room for the messages that are ahead in the ring. The operation was not done.
     Full,
     /// The target's process does not exist any more.
@@ -111,19 +111,19 @@ impl Interface {
     /// Does an operation at the NIC behind `command.target`, if the process `owner` owns it (0: any process). The
     /// messages in the ring are delivered first. No event is posted to the command's queues, and its counters do not
     /// change.
-    pub fn deliver_now(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Told {
-        self.deliver_if(command, owner, ring, |_, _| true).unwrap_or(Told::Elsewhere)
+    pub fn deliver_now(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> DirectOutcome {
+        self.deliver_if(command, owner, ring, |_, _| true).unwrap_or(DirectOutcome::OutOfReach)
     }
 
     /// As `deliver_now`, if the priority list has a matching entry. None: it has none. Then nothing was done, unless a
     /// message in the ring consumed the entry.
-    pub fn deliver_posted(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<Told> {
+    pub fn deliver_posted(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<DirectOutcome> {
         let Request { portal, match_bits, initiator, .. } = command.request;
         self.deliver_if(command, owner, ring, |nic, _| nic.has_entry(&mut NoMemory, portal, match_bits, initiator))
     }
 
     /// As `deliver_posted`, if this process also maps the memory that the operation writes to.
-    pub fn deliver_in_place(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<Told> {
+    pub fn deliver_in_place(&self, command: &Command, owner: u64, ring: Option<&Sender>) -> Option<DirectOutcome> {
         let request = &command.request;
         self.deliver_if(command, owner, ring, |nic, target| {
             let receive = nic.find_receive(&mut NoMemory, request.portal, &request.into());
@@ -141,18 +141,18 @@ impl Interface {
         owner: u64,
         ring: Option<&Sender>,
         condition: impl Fn(&mut Nic<'_>, &Endpoint) -> bool,
-    ) -> Option<Told> {
+    ) -> Option<DirectOutcome> {
         let Some(target) = self.endpoint(command.target).filter(|target| owner == 0 || target.owner() == owner) else {
-            return Some(Told::Gone);
+            return Some(DirectOutcome::Gone);
         };
         if !self.offers.executes_here || !self.runs(target) {
-            return Some(Told::Elsewhere);
+            return Some(DirectOutcome::OutOfReach);
         }
         let mut bus = LiveBus::of(command, &self.own, target, self.config.path);
-        let (told, fired) = {
+        let (outcome, fired) = {
             let mut guard = target.segment.lock(self.word);
             if !target.own && self.has_packets_at(target, self.id(), &guard) {
-                return Some(Told::Elsewhere);
+                return Some(DirectOutcome::OutOfReach);
             }
             if !condition(&mut guard, target) {
                 return None;
@@ -161,18 +161,18 @@ impl Interface {
                 let (rings, index) = ring.parts();
                 take_in(&mut guard, target, (rings, index), self.config.path, &mut |_| {})
             });
-            let told = match before {
-                Err(RingFault) => Some(Told::Full),
+            let outcome = match before {
+                Err(RingFault) => Some(DirectOutcome::Full),
                 Ok(taken) if taken != 0 && !condition(&mut guard, target) => None,
                 Ok(_) => Some(guard.deliver(&mut bus, &command.request).into()),
             };
-            (told, guard.has_fired())
+            (outcome, guard.has_fired())
         };
         self.settle_at(target, fired);
-        if told == Some(Told::Gone) {
+        if outcome == Some(DirectOutcome::Gone) {
             target.look_alive();
         }
-        told
+        outcome
     }
 
     /// Whether the NIC behind an id has an entry for these match bits on a priority list. The process `owner` must own
@@ -267,13 +267,13 @@ pub fn ring_request(envelope: &Envelope, sender: u64, length: u64) -> Request {
     }
 }
 
-impl From<Verdict> for Told {
-    fn from(verdict: Verdict) -> Told {
+impl From<Verdict> for DirectOutcome {
+    fn from(verdict: Verdict) -> DirectOutcome {
         match verdict {
-            Verdict::Done(delivery) => Told::Done(delivery),
-            Verdict::Unreachable => Told::Elsewhere,
-            Verdict::Initiator(Fault::Gone) => Told::Gone,
-            Verdict::Initiator(_) => Told::Memory,
+            Verdict::Done(delivery) => DirectOutcome::Done(delivery),
+            Verdict::Unreachable => DirectOutcome::OutOfReach,
+            Verdict::Initiator(Fault::Gone) => DirectOutcome::Gone,
+            Verdict::Initiator(_) => DirectOutcome::Memory,
         }
     }
 }

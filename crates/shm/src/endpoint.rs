@@ -64,8 +64,8 @@ pub struct Endpoint {
     shared: [OnceLock<Option<Mapping>>; RANGES_MAX],
     /// 0: not known; 1: cross-memory attach works; 2: it does not.
     attach: AtomicU8,
-    /// Number of puts that still skip the short path ([`crate::express`]), after one that could not use it.
-    pub(crate) detour: AtomicU32,
+    /// Number of puts that still skip the short path ([`crate::plain_put`]), after one that could not use it.
+    pub(crate) retry_after: AtomicU32,
     pub(crate) routes: Routes,
     /// This process's packets for it.
     pub(crate) packets: Queue,
@@ -85,7 +85,7 @@ impl Endpoint {
             arena_bytes: AtomicU64::new(0),
             shared: Default::default(),
             attach: AtomicU8::new(0),
-            detour: AtomicU32::new(0),
+            retry_after: AtomicU32::new(0),
             routes: Routes::default(),
             packets: Queue::default(),
             segment,

@@ -274,8 +274,8 @@ impl Interface {
                     return Err(StartError::NoSpace);
                 }
                 Err(PostError::Gone) => {
-                    let told = token != 0 && from.segment.lock(self.word).take_pending(token).is_none();
-                    if told {
+                    let is_ended = token != 0 && from.segment.lock(self.word).take_pending(token).is_none();
+                    if is_ended {
                         break;
                     }
                     self.undeliverable(from, command, due);

@@ -67,7 +67,7 @@ impl Counts {
 
 /// An open route, with an own lane if one is kept. A front end keeps it to put there without a search.
 #[derive(Clone, Copy)]
-pub struct Pass {
+pub struct GrantedRoute {
     endpoint: NonNull<Endpoint>,
     route: NonNull<ThreadOwned<Route>>,
     held: HeldGrant,
@@ -105,7 +105,7 @@ impl Interface {
     /// # Safety
     /// This interface gave the pass to this thread.
     #[inline(always)]
-    pub unsafe fn put_by(&self, pass: &Pass, piece: &Piece) -> bool {
+    pub unsafe fn put_by(&self, pass: &GrantedRoute, piece: &Piece) -> bool {
         // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
         // its drop.
         let target = unsafe { pass.endpoint.as_ref() };
@@ -147,7 +147,7 @@ impl Interface {
 
     /// Puts to memory that is not mapped here, and counts without a lock.
     #[inline(never)]
-    fn put_attached(&self, pass: &Pass, piece: &Piece, address: u64) -> bool {
+    fn put_attached(&self, pass: &GrantedRoute, piece: &Piece, address: u64) -> bool {
         // SAFETY: the pass was made from a reference to an endpoint of this interface, which keeps the endpoint until
         // its drop.
         let target = unsafe { pass.endpoint.as_ref() };
@@ -173,7 +173,7 @@ impl Interface {
 
     /// Puts, and counts without a lock.
     #[inline(always)]
-    fn put_counting(&self, pass: &Pass, from: *const u8, to: *mut u8, length: u64) -> bool {
+    fn put_counting(&self, pass: &GrantedRoute, from: *const u8, to: *mut u8, length: u64) -> bool {
         if !pass.enter() {
             return false;
         }
@@ -186,7 +186,7 @@ impl Interface {
 
     /// Ends a put whose bytes have been stored.
     #[inline(always)]
-    fn count_at_both(&self, pass: &Pass, length: u64) {
+    fn count_at_both(&self, pass: &GrantedRoute, length: u64) {
         let held = &pass.held;
         held.count(if pass.to.in_bytes { length } else { 1 });
         held.note(length);
@@ -208,7 +208,7 @@ impl Interface {
     #[inline(always)]
     pub unsafe fn put_straight(
         &self,
-        pass: &Pass,
+        pass: &GrantedRoute,
         source: *const u8,
         length: u64,
         match_bits: u64,
@@ -232,7 +232,7 @@ impl Interface {
     #[inline(never)]
     fn put_posting(
         &self,
-        pass: &Pass,
+        pass: &GrantedRoute,
         (from, to, length): (*const u8, *mut u8, u64),
         match_bits: u64,
         remote_offset: u64,
@@ -268,7 +268,7 @@ impl Interface {
     }
 
     /// The pass for puts like this one, if this thread has the grants for it.
-    pub(crate) fn pass_for(&self, target: &Endpoint, put: &Put, counts: &Counts) -> Option<Pass> {
+    pub(crate) fn granted_route(&self, target: &Endpoint, put: &Put, counts: &Counts) -> Option<GrantedRoute> {
         let owned = target.routes.at(put.portal);
         let &mut Kept { held, of: ref route, .. } = owned.kept()?;
         if held.number == 0 || route.portal != put.portal || route.initiator != put.initiator {
@@ -284,11 +284,11 @@ impl Interface {
                 Some(OwnCount { lane: NonNull::from(lane), held, times, in_bytes: counts.in_bytes })
             }
         };
-        Some(Pass { endpoint: NonNull::from(target), route: NonNull::from(owned), held, to: route.to, own })
+        Some(GrantedRoute { endpoint: NonNull::from(target), route: NonNull::from(owned), held, to: route.to, own })
     }
 }
 
-impl Pass {
+impl GrantedRoute {
     /// The longest put that may go straight: both places stay mapped, and the put is counted by a store. None: no put
     /// may.
     pub fn straight(&self) -> Option<u64> {
@@ -306,7 +306,7 @@ impl Pass {
     fn enter(&self) -> bool {
         if let Some(own) = &self.own {
             if !own.held.enter() {
-                // SAFETY: own lanes are a part of the interface, and passes are used by its calls only.
+                // SAFETY: own lanes are a part of the interface, and routes are used by its calls only.
                 return unsafe { own.lane.as_ref() }.lose(own.held.number);
             }
         }
@@ -324,7 +324,7 @@ impl Pass {
     }
 
     fn route(&self) -> &ThreadOwned<Route> {
-        // SAFETY: routes are a part of their endpoint, which lives as long as the interface; passes are used by its
+        // SAFETY: routes are a part of their endpoint, which lives as long as the interface; routes are used by its
         // calls only.
         unsafe { self.route.as_ref() }
     }
@@ -349,7 +349,7 @@ impl Interface {
 impl Interface {
     /// Records a put that went through `start`. After many similar ones, this requests the grants for them.
     #[inline(always)]
-    pub(crate) fn earn_pass(&self, target: &Endpoint, put: &Put, counts: &Counts) {
+    pub(crate) fn request_grant(&self, target: &Endpoint, put: &Put, counts: &Counts) {
         if target.routes.is_due(put.portal) {
             self.ask(target, put, counts);
         }

@@ -125,7 +125,7 @@ impl Interface {
         let offers = backend.offers(&config);
         let identity = Identity::own();
         asymmetric::register();
-        thread::tell_forks();
+        thread::watch_forks();
         if offers.admits_attach {
             cma::admit_peers();
         }
@@ -170,7 +170,7 @@ impl Interface {
             backend,
             config,
         });
-        interface.tell_arena(arena);
+        interface.publish_arena(arena);
         interface.backend.announce(&interface)?;
         let mut open = OPEN.lock().unwrap_or_else(|poison| poison.into_inner());
         open.retain(|other| other.strong_count() > 0);
@@ -233,7 +233,7 @@ impl Interface {
 
     /// Publishes the memory that this NIC offers to peers. The number of its file is fixed after the first call; the
     /// size may only grow.
-    pub fn tell_arena(&self, arena: ArenaRange) {
+    pub fn publish_arena(&self, arena: ArenaRange) {
         let hot = &self.own.segment.header().hot;
         if hot.arena_base.load(SeqCst) != 0 && hot.arena_number.load(SeqCst) != arena.number {
             return;
@@ -245,7 +245,7 @@ impl Interface {
     }
 
     /// Publishes which of the program's own memory is in files.
-    pub(crate) fn tell_shared(&self) {
+    pub(crate) fn publish_shared(&self) {
         for (file, range) in self.own.segment.header().hot.shared.iter().zip(shared::ranges()) {
             let Ok(inode) = sealed_inode(range.descriptor) else { continue };
             file.base.store(range.base, SeqCst);

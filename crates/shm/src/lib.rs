@@ -15,7 +15,7 @@
 //! | [`packets`] | packets in rings, for the owner |
 //! | [`engine`] | an operation from command to completion; triggered operations; the owner's progress |
 //! | [`rings`] | where senders enqueue small messages for an owner that polls |
-//! | [`express`] | the shortest put: no command, one lock |
+//! | [`plain_put`] | the shortest put: no command, one lock |
 //! | [`grants`] | puts without the lock, by permissions that can be revoked |
 //! | [`direct`] | an operation that completes in the call and returns its outcome |
 //! | [`wait`] | spinning, sleeping, waking |
@@ -44,7 +44,7 @@ pub mod direct;
 pub mod endpoint;
 pub mod engine;
 pub mod errors;
-pub mod express;
+
 pub mod extents;
 pub mod grants;
 mod home;
@@ -55,6 +55,7 @@ pub mod memory;
 pub mod os;
 mod packet_queue;
 pub mod packets;
+pub mod plain_put;
 pub mod rings;
 mod routes;
 pub mod segment;

@@ -43,7 +43,7 @@ impl Backend for SharedMemory {
 
     /// Peers find the NIC by its file. They also learn which of the program's memory they can map.
     fn announce(&self, interface: &Interface) -> Result<(), OpenError> {
-        interface.tell_shared();
+        interface.publish_shared();
         Ok(())
     }
 

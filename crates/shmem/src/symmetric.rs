@@ -75,7 +75,7 @@ impl World {
     fn commit(&self, target: u64) -> bool {
         match self.symmetric.commit(target) {
             Ok(()) => {
-                self.interface.tell_arena(self.symmetric.range());
+                self.interface.publish_arena(self.symmetric.range());
                 true
             }
             Err(error) => {

@@ -28,7 +28,7 @@ impl Transport {
         let found = nic.find_unexpected(&mut NoMemory, portal, &wanted.entry());
         let Some((found, message)) = found.and_then(|found| Some((found, Arrived::of(nic.unexpected(found)?)))) else {
             drop(nic);
-            return self.tell_nothing(wanted);
+            return self.report_nothing(wanted);
         };
         if claim {
             nic.claim_unexpected(found);
@@ -42,11 +42,11 @@ impl Transport {
         } else if discard && message.token != 0 {
             self.release_payload(wanted, message);
         }
-        self.tell_peeked(wanted, &message)
+        self.report_peeked(wanted, &message)
     }
 
     /// Reports that no message was found.
-    fn tell_nothing(&self, wanted: &Wanted<'_>) -> isize {
+    fn report_nothing(&self, wanted: &Wanted<'_>) -> isize {
         let Ticket { context, flags, .. } = wanted.ticket;
         let entry = Completion { context, flags, tag: wanted.tag, ..Completion::default() };
         self.fail_uncounted(&wanted.ticket, entry, ENOMSG);
@@ -54,7 +54,7 @@ impl Transport {
     }
 
     /// Reports the message that was found.
-    fn tell_peeked(&self, wanted: &Wanted<'_>, message: &Arrived) -> isize {
+    fn report_peeked(&self, wanted: &Wanted<'_>, message: &Arrived) -> isize {
         let entry = Completion {
             context: wanted.ticket.context,
             flags: wanted.ticket.flags | if message.data.is_some() { REMOTE_CQ_DATA } else { 0 },
@@ -78,7 +78,7 @@ impl Transport {
         let Some(found) = found else { return -(EINVAL as isize) };
         let header = self.claimed.remove(found).header;
         if !discard {
-            self.meet(wanted.kind, &ticket, wanted.pieces, header, None);
+            self.fill_from_unexpected(wanted.kind, &ticket, wanted.pieces, header, None);
             return 0;
         }
         {

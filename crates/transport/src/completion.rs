@@ -230,7 +230,7 @@ pub struct CompletionQueue {
     completions: Fifo,
     failures: VecDeque<Failure>,
     /// The next read takes what is queued, and does not poll for more.
-    is_met: bool,
+    reads_next: bool,
 }
 
 /// Why a read moved no completions.
@@ -244,7 +244,7 @@ pub enum Empty {
 impl CompletionQueue {
     /// A queue with room for `size` completions until it grows.
     pub fn new(size: usize) -> CompletionQueue {
-        CompletionQueue { waiting: 0, completions: Fifo::new(size), failures: VecDeque::new(), is_met: false }
+        CompletionQueue { waiting: 0, completions: Fifo::new(size), failures: VecDeque::new(), reads_next: false }
     }
 
     /// Whether there are completions or errors.
@@ -291,13 +291,13 @@ impl CompletionQueue {
     /// next.
     #[inline]
     pub fn expect_reading(&mut self) {
-        self.is_met = true;
+        self.reads_next = true;
     }
 
     /// Whether a read was expected, once.
     #[inline(always)]
     pub fn take_expectation(&mut self) -> bool {
-        std::mem::take(&mut self.is_met)
+        std::mem::take(&mut self.reads_next)
     }
 
     /// The completion of a send.

@@ -23,8 +23,8 @@ use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};
 
 use selvedge_nic::portals::{Event, fail};
-use selvedge_shm::direct::Told;
 use selvedge_shm::StartError;
+use selvedge_shm::direct::DirectOutcome;
 
 use crate::bindings::{Bindings, Side};
 use crate::flags::{EAGAIN, EFAULT, EHOSTDOWN, EIO};
@@ -163,7 +163,7 @@ impl Transport {
         let (command, owner) = (outgoing.command, outgoing.target.1);
         let Some(peer) = self.peers.get(outgoing.peer) else { return Again::Gone };
         let error = match self.interface.deliver_now(&command, owner, peer.ring()) {
-            Told::Done(delivery) => match delivery.fail {
+            DirectOutcome::Done(delivery) => match delivery.fail {
                 fail::PT_DISABLED => return Again::Refused(delivery.remote_offset),
                 fail::OK if stays_here(&command, delivery.list) => {
                     outgoing.stage = Stage::Waits;
@@ -175,10 +175,10 @@ impl Transport {
                 }
                 _ => EIO,
             },
-            Told::Full => return Again::NoSpace,
-            Told::Gone => EHOSTDOWN,
-            Told::Memory => EFAULT,
-            Told::Elsewhere => match self.send_packet(number) {
+            DirectOutcome::Full => return Again::NoSpace,
+            DirectOutcome::Gone => EHOSTDOWN,
+            DirectOutcome::Memory => EFAULT,
+            DirectOutcome::OutOfReach => match self.send_packet(number) {
                 Ok(()) => return Again::Gone,
                 Err(EAGAIN) => return Again::NoSpace,
                 Err(error) => error,

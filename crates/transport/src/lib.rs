@@ -19,6 +19,7 @@
 //! | [`progress`], [`polling`] | rings and event queues; when to poll them |
 //! | [`flow`], [`flow_control`] | messages that travel as packets, and messages that their target refused |
 //! | [`ends`], [`pool`] | completions and counts of ended operations; buffers for unexpected payload |
+//! | [`route_cache`] | what a put has found out about its target, for the next put between them |
 //! | [`flags`], [`pieces`] | flags and error numbers; memory in several pieces |
 
 // The callers of completions and tickets pass raw pointers that their front door vouches for.
@@ -47,6 +48,7 @@ pub mod receive;
 pub mod region;
 pub mod regions;
 pub mod remote;
+pub mod route_cache;
 pub mod send;
 pub mod settings;
 pub mod ticket;
@@ -57,15 +59,15 @@ pub mod work;
 pub use process::{Opened, Process};
 pub use selvedge_nic as nic;
 pub use selvedge_shm::StartError;
-pub use selvedge_shm::express::{Course, Express};
+pub use selvedge_shm::WaitEnd;
 pub use selvedge_shm::extents::Extents;
-pub use selvedge_shm::grants::{Counts, Pass, Piece};
+pub use selvedge_shm::grants::{Counts, GrantedRoute, Piece};
 pub use selvedge_shm::memory::ListBus;
 pub use selvedge_shm::os::lines;
 pub use selvedge_shm::os::program::{StaticData, static_data};
 pub use selvedge_shm::os::thread::word as thread_word;
+pub use selvedge_shm::plain_put::{LockedRoute, PutOutcome};
 pub use selvedge_shm::symmetric::Symmetric;
-pub use selvedge_shm::WaitEnd;
 pub use selvedge_shm::wait::{abort_reset, abort_waits};
 pub use selvedge_shm::window::Window;
 pub use selvedge_shm::{Interface, OpenError};

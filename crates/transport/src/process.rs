@@ -181,7 +181,7 @@ impl Process {
         if arena.committed_bytes() != before || before != 0 {
             let range = self.arena_range();
             for interface in open_interfaces() {
-                interface.tell_arena(range);
+                interface.publish_arena(range);
             }
         }
         Some(memory)

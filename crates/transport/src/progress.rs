@@ -238,8 +238,8 @@ impl Transport {
     /// Polls everything except the rings: events, refused messages, notifications, deferred work.
     #[inline(always)]
     fn rest(&mut self) {
-        let told = self.watches[0].has_event() || self.watches[1].has_event();
-        if told || self.is_simulated || !self.notes.is_empty() || self.works.has_again() || self.flows.keep_any() {
+        let has_event = self.watches[0].has_event() || self.watches[1].has_event();
+        if has_event || self.is_simulated || !self.notes.is_empty() || self.works.has_again() || self.flows.keep_any() {
             return self.rest_slow();
         }
         self.interface.progress();
@@ -264,7 +264,7 @@ impl Transport {
             self.send_kept();
         }
         if !self.notes.is_empty() {
-            self.tell_again();
+            self.send_notes_again();
         }
         if self.works.has_again() {
             self.start_again();
@@ -513,7 +513,7 @@ impl Transport {
             return None;
         }
         match event.kind {
-            event_kind::PUT if event.user_ptr == u64::MAX => self.take_note(event),
+            event_kind::PUT if event.user_ptr == u64::MAX => self.take_notification(event),
             event_kind::PUT => return self.take_put(queue, number, event),
             event_kind::GET => self.send_fetched(number),
             event_kind::ACK => match self.operations.get(number) {
@@ -538,7 +538,7 @@ impl Transport {
     }
 
     /// Handles the notification of a write to our memory.
-    fn take_note(&mut self, event: &Event) {
+    fn take_notification(&mut self, event: &Event) {
         let endpoint = self.endpoints[((event.portal - ENDPOINT_PORTALS) / KINDS) as usize];
         if endpoint.is_null() {
             return;

@@ -9,7 +9,7 @@
 //! 1. Its owner takes the message from a ring and writes the completion to the caller's array ([`super::progress`]),
 //! 2. or to the completion queue, if the array cannot take it.
 //! 3. The sender runs this NIC and fills the receive; an event reports it.
-//! 4. The message was unexpected, and its payload is copied from the overflow buffer ([`Transport::meet`]).
+//! 4. The message was unexpected, and its payload is copied from the overflow buffer ([`Transport::fill_from_unexpected`]).
 //! 5. The payload waits at the sender, and is fetched ([`Transport::fetch`]).
 
 use std::ffi::{c_int, c_void};
@@ -20,7 +20,7 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::errors::AppendError;
 use selvedge_nic::portals::{EntrySpec, Posted as Linked, ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_shm::direct::Told;
+use selvedge_shm::direct::DirectOutcome;
 
 use crate::bindings::{Bindings, Side};
 use crate::completion::Completion;
@@ -52,17 +52,17 @@ impl Transport {
         let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         match posted {
             Ok(Linked::Linked(_)) => self.polling.all_filled = false,
-            Ok(Linked::Matched(found)) => self.meet_plainly(&receive, found),
+            Ok(Linked::Matched(found)) => self.fill_plainly(&receive, found),
             Err(_) => return false,
         }
         true
     }
 
-    fn meet_plainly(&mut self, receive: &Plain, found: u32) {
+    fn fill_plainly(&mut self, receive: &Plain, found: u32) {
         let Some((bindings, kind)) = self.receiver(receive.portal) else { return };
         let ticket = Ticket { bindings, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
         let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.length as usize }];
-        self.meet(kind, &ticket, &piece, found, None);
+        self.fill_from_unexpected(kind, &ticket, &piece, found, None);
         // In virtual time every read polls, so that the events of other messages are read between two of a flood.
         if self.is_simulated {
             return;
@@ -136,7 +136,7 @@ impl Transport {
                 0
             }
             Ok(Linked::Matched(found)) => {
-                self.meet(wanted.kind, &wanted.ticket, wanted.pieces, found, None);
+                self.fill_from_unexpected(wanted.kind, &wanted.ticket, wanted.pieces, found, None);
                 0
             }
             Err(AppendError::Portal) => -(EOPBADSTATE as isize),
@@ -172,7 +172,8 @@ impl Transport {
                     return 0;
                 }
                 Ok(Linked::Matched(found)) => {
-                    let taken = self.meet(wanted.kind, &wanted.ticket, &rest, found, Some(number)) as u64;
+                    let taken =
+                        self.fill_from_unexpected(wanted.kind, &wanted.ticket, &rest, found, Some(number)) as u64;
                     spec.start += taken;
                     spec.length -= taken;
                     has_taken = true;
@@ -191,7 +192,7 @@ impl Transport {
     }
 
     /// Fills a receive with an unexpected message. Returns the bytes that it took.
-    pub(crate) fn meet(
+    pub(crate) fn fill_from_unexpected(
         &mut self,
         kind: Kind,
         ticket: &Ticket,
@@ -253,14 +254,14 @@ impl Transport {
             sink: Memory { start, queue: self.own_queue, ..Memory::NOWHERE },
         };
         match self.interface.deliver_now(&command, 0, None) {
-            Told::Done(delivery) => self.fetched(number, delivery.fail),
-            Told::Elsewhere => {
+            DirectOutcome::Done(delivery) => self.fetched(number, delivery.fail),
+            DirectOutcome::OutOfReach => {
                 if self.interface.start(&command).is_err() {
                     self.fetched(number, fail::UNDELIVERABLE);
                 }
             }
-            Told::Memory => self.fetched(number, fail::SEGV),
-            Told::Gone | Told::Full => self.fetched(number, fail::UNDELIVERABLE),
+            DirectOutcome::Memory => self.fetched(number, fail::SEGV),
+            DirectOutcome::Gone | DirectOutcome::Full => self.fetched(number, fail::UNDELIVERABLE),
         }
     }
 

@@ -11,8 +11,8 @@ use libc::iovec;
 use selvedge_nic::portals::operation::Operation as Arithmetic;
 use selvedge_nic::portals::{ack, fail, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_shm::direct::Told;
 use selvedge_shm::StartError;
+use selvedge_shm::direct::DirectOutcome;
 use selvedge_shm::{Mode, Path};
 
 use crate::bindings::Side;
@@ -45,17 +45,17 @@ impl Transport {
             self.staging(number).operands = Some(bytes);
             pieces = &copied;
         }
-        let mut told = 0;
+        let mut error = 0;
         each_common(pieces, transfer.remote, |start, address, key, bytes, followed| {
             let side =
                 Memory { start, options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE };
             let (source, sink) = if transfer.write { (side, Memory::NOWHERE) } else { (Memory::NOWHERE, side) };
             let request =
                 Request { kind, portal, match_bits: key, remote_offset: address, length: bytes, ..Request::default() };
-            told = self.launch(number, transfer.peer, request, source, sink, followed);
-            told == 0
+            error = self.launch(number, transfer.peer, request, source, sink, followed);
+            error == 0
         });
-        self.end_launch(number, told)
+        self.end_launch(number, error)
     }
 
     /// Runs an atomic operation. Returns 0 or a negative error.
@@ -94,7 +94,7 @@ impl Transport {
         } else {
             usize::MAX
         };
-        let (mut told, mut done) = (0, 0usize);
+        let (mut error, mut done) = (0, 0usize);
         'all: for piece in atomic.remote {
             let mut at = 0;
             while at < piece.length {
@@ -147,13 +147,13 @@ impl Transport {
                 };
                 at += bytes;
                 done += bytes;
-                told = self.launch(number, atomic.peer, request, source, sink, done < remote_bytes);
-                if told != 0 {
+                error = self.launch(number, atomic.peer, request, source, sink, done < remote_bytes);
+                if error != 0 {
                     break 'all;
                 }
             }
         }
-        self.end_launch(number, told)
+        self.end_launch(number, error)
     }
 
     /// Whether operations may continue after their calls return.
@@ -197,11 +197,11 @@ impl Transport {
         let request = Request { ack: ack::FULL, initiator, ..request };
         let command = Command { request, target, user_ptr: number as u64, source, sink };
         match self.interface.deliver_now(&command, owner, peer.ring()) {
-            Told::Done(delivery) => self.region_error(&command, owner, delivery.fail),
-            Told::Full => EAGAIN,
-            Told::Gone => EHOSTDOWN,
-            Told::Memory => EFAULT,
-            Told::Elsewhere => {
+            DirectOutcome::Done(delivery) => self.region_error(&command, owner, delivery.fail),
+            DirectOutcome::Full => EAGAIN,
+            DirectOutcome::Gone => EHOSTDOWN,
+            DirectOutcome::Memory => EFAULT,
+            DirectOutcome::OutOfReach => {
                 self.any_out_of_reach = true;
                 if let Operation::Remote(pending) = &mut self.operations[number] {
                     pending.left += 1;
@@ -269,13 +269,13 @@ impl Transport {
             unsafe { scatter(bytes.as_ptr(), bytes.len(), pieces) };
         }
         if let Some(note) = pending.note {
-            self.tell(&pending.ticket, note);
+            self.notify(&pending.ticket, note);
         }
         self.complete(&pending.ticket, Side::Transmit, entry, ADDR_ANY);
     }
 
     /// Sends the notification of a write to the target's program.
-    fn tell(&mut self, ticket: &Ticket, note: Note) {
+    fn notify(&mut self, ticket: &Ticket, note: Note) {
         let ticket = Ticket { wanted: false, flags: 0, ..*ticket };
         let message = Message {
             kind: Kind::Note,
@@ -294,10 +294,10 @@ impl Transport {
     }
 
     /// Sends the notifications again for which there was no room.
-    pub(crate) fn tell_again(&mut self) {
+    pub(crate) fn send_notes_again(&mut self) {
         for _ in 0..self.notes.len() {
             let Some((note, ticket)) = self.notes.pop_front() else { return };
-            self.tell(&ticket, note);
+            self.notify(&ticket, note);
         }
     }
 }

@@ -12,7 +12,7 @@ use libc::iovec;
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::{Delivery, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side as Memory, kind};
-use selvedge_shm::direct::Told;
+use selvedge_shm::direct::DirectOutcome;
 use selvedge_shm::os::copy;
 use selvedge_shm::rings::{Envelope, Sender};
 
@@ -147,10 +147,10 @@ impl Transport {
             return false;
         }
         let command = Command { request, target: peer.id, user_ptr: 0, source, sink: Memory::NOWHERE };
-        let told = self.interface.deliver_in_place(&command, peer.owner, peer.ring());
+        let outcome = self.interface.deliver_in_place(&command, peer.owner, peer.ring());
         // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
         // event.
-        let done = matches!(told, Some(Told::Done(Delivery { fail: fail::OK | fail::SEGV, .. })));
+        let done = matches!(outcome, Some(DirectOutcome::Done(Delivery { fail: fail::OK | fail::SEGV, .. })));
         peer.trial.ended(done);
         if done {
             self.sent(&message.ticket);
@@ -180,22 +180,22 @@ impl Transport {
             // If a receive is posted, the send ends within this call and needs no record.
             let start = piece.iov_base as u64;
             let command = Command { source: Memory { start, ..command.source }, ..command };
-            let told = self.interface.deliver_posted(&command, target.1, self.ring_to(message.peer));
-            match told {
-                None | Some(Told::Elsewhere) => {}
+            let outcome = self.interface.deliver_posted(&command, target.1, self.ring_to(message.peer));
+            match outcome {
+                None | Some(DirectOutcome::OutOfReach) => {}
                 // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets
                 // an event.
-                Some(Told::Done(Delivery { fail: fail::OK | fail::SEGV, .. })) => {
+                Some(DirectOutcome::Done(Delivery { fail: fail::OK | fail::SEGV, .. })) => {
                     self.sent(&message.ticket);
                     return 0;
                 }
-                Some(Told::Done(delivery)) => {
+                Some(DirectOutcome::Done(delivery)) => {
                     self.refused(message.peer, portal, &delivery);
                     return -(EAGAIN as isize);
                 }
-                Some(Told::Full) => return -(EAGAIN as isize),
-                Some(Told::Gone) => return -(EHOSTDOWN as isize),
-                Some(Told::Memory) => return -(EFAULT as isize),
+                Some(DirectOutcome::Full) => return -(EAGAIN as isize),
+                Some(DirectOutcome::Gone) => return -(EHOSTDOWN as isize),
+                Some(DirectOutcome::Memory) => return -(EFAULT as isize),
             }
         }
         if self.outstanding >= OUTSTANDING {
@@ -245,11 +245,11 @@ impl Transport {
             }
         }
         match self.interface.deliver_now(&command, target.1, self.ring_to(message.peer)) {
-            Told::Done(delivery) => self.answered(number, &delivery, &command),
-            Told::Full => self.withdraw(number, EAGAIN),
-            Told::Gone => self.withdraw(number, EHOSTDOWN),
-            Told::Memory => self.withdraw(number, EFAULT),
-            Told::Elsewhere => match self.send_packet(number) {
+            DirectOutcome::Done(delivery) => self.answered(number, &delivery, &command),
+            DirectOutcome::Full => self.withdraw(number, EAGAIN),
+            DirectOutcome::Gone => self.withdraw(number, EHOSTDOWN),
+            DirectOutcome::Memory => self.withdraw(number, EFAULT),
+            DirectOutcome::OutOfReach => match self.send_packet(number) {
                 Ok(()) => 0,
                 Err(error) => self.withdraw(number, error),
             },

@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_void};
 use crate::constants::*;
 use crate::ffi::*;
 use crate::objects::address::{Address, give};
-use crate::objects::address_vector::{AddressVector, Brief, Handle};
+use crate::objects::address_vector::{AddressVector, Handle, PeerEntry};
 use crate::objects::domain::Domain;
 use crate::objects::object::{self, Ops};
 use crate::{name, warn_line};
@@ -192,7 +192,7 @@ unsafe extern "C" fn remove(av: *mut fid_av, fi_addr: *mut fi_addr_t, count: usi
             let number = *fi_addr.add(index);
             let at = usize::try_from(number).unwrap_or(usize::MAX);
             let Some(known) = vector.entries.get_mut(at).and_then(Option::take) else { return -EINVAL };
-            vector.briefs[at] = Brief::NOBODY;
+            vector.peer_entries[at] = PeerEntry::MISSING;
             transport.forget_source(known.source, number);
         }
     }

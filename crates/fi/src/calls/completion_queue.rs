@@ -98,10 +98,10 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         let mut held = handle.lock();
         let mut reading = Reading::new(queue, buf.cast(), entry_bytes, count, sources);
         let state = held.state();
-        let is_met = state.take_expectation();
+        let reads_next = state.take_expectation();
         match state.len() {
             0 => held.progress_into(&mut reading),
-            there if is_met || there >= count && count != 0 => {}
+            there if reads_next || there >= count && count != 0 => {}
             _ => held.glance_into(&mut reading),
         }
         let mut fails = false;

@@ -107,9 +107,9 @@ pub unsafe extern "C" fn open(
         let endpoint = Endpoint {
             vector: ptr::null_mut(),
             bindings: Bindings::new(info.caps & SOURCE != 0),
-            easy: 0,
-            tx_told: false,
-            rx_told: false,
+            fast_path: 0,
+            tx_completes: false,
+            rx_completes: false,
             tx_selective: false,
             rx_selective: false,
             enabled: false,

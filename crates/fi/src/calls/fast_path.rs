@@ -17,7 +17,7 @@ use selvedge_transport::ticket::Kind;
 
 use crate::constants::SEND;
 use crate::ffi::{fi_addr_t, fid_ep};
-use crate::objects::endpoint::{Easy, Endpoint};
+use crate::objects::endpoint::{Endpoint, FastPath};
 use crate::objects::held::Held;
 
 /// A message of one piece, with the endpoint's own flags.
@@ -85,7 +85,7 @@ impl Posted {
 /// # Safety
 /// `ep` is an open endpoint of the program, and the buffer is readable for its length.
 #[inline(always)]
-pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: Easy, sent: Sent) -> bool {
+pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> bool {
     // SAFETY: the endpoint is open and the buffer is the program's, by this function's contract. An entry point that
     // has not taken the lock holds no other reference to the transport.
     unsafe {
@@ -95,7 +95,7 @@ pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: E
             return false;
         }
         let Some((transport, endpoint)) = Endpoint::of(ep).directly::<ALONE>() else { return false };
-        endpoint.is_easy(easy, sent.kind) && leave::<LENGTH>(transport, endpoint, easy, &sent)
+        endpoint.allows_fast_path(fast_path, sent.kind) && leave::<LENGTH>(transport, endpoint, fast_path, &sent)
     }
 }
 
@@ -104,30 +104,35 @@ pub unsafe fn left<const ALONE: bool, const LENGTH: u8>(ep: *mut fid_ep, easy: E
 /// # Safety
 /// The buffer is readable for its length.
 #[inline(never)]
-pub unsafe fn left_in_turn(held: &mut Held<'_, Endpoint>, easy: Easy, sent: &Sent) -> bool {
-    if !held.state().is_easy(easy, sent.kind) {
+pub unsafe fn enqueued_under_lock(held: &mut Held<'_, Endpoint>, fast_path: FastPath, sent: &Sent) -> bool {
+    if !held.state().allows_fast_path(fast_path, sent.kind) {
         return false;
     }
     // SAFETY: the lock is held, so no other thread grows the vector or reads the queue. The transport finds a peer and its
     // ring by number; it reaches no endpoint. The buffer is readable by this function's contract.
     unsafe {
         let (transport, endpoint) = held.both();
-        leave::<{ length_of::MORE }>(transport, endpoint, easy, sent)
-            || leave::<{ length_of::A_SLOT }>(transport, endpoint, easy, sent)
+        leave::<{ length_of::MORE }>(transport, endpoint, fast_path, sent)
+            || leave::<{ length_of::A_SLOT }>(transport, endpoint, fast_path, sent)
     }
 }
 
 #[inline(always)]
-unsafe fn leave<const LENGTH: u8>(transport: &mut Transport, endpoint: &Endpoint, easy: Easy, sent: &Sent) -> bool {
-    // SAFETY: the buffer is the program's, by this function's contract. Operations are easy only where the endpoint is
-    // enabled, so it has a vector, and has a queue if `tx_told`. The lock is held or not needed, so nobody else uses
+unsafe fn leave<const LENGTH: u8>(
+    transport: &mut Transport,
+    endpoint: &Endpoint,
+    fast_path: FastPath,
+    sent: &Sent,
+) -> bool {
+    // SAFETY: the buffer is the program's, by this function's contract. Operations are fast_path only where the endpoint is
+    // enabled, so it has a vector, and has a queue if `tx_completes`. The lock is held or not needed, so nobody else uses
     // either.
     unsafe {
-        let Some(brief) = endpoint.brief(sent.dest) else { return false };
-        let left = transport.enqueue_one::<LENGTH>(brief.peer, (sent.buf.cast(), sent.len), || {
-            envelope(brief.portal + sent.kind as u8, endpoint.bindings.ring_flags, sent.tag, sent.data)
+        let Some(peer_entry) = endpoint.peer_entry(sent.dest) else { return false };
+        let left = transport.enqueue_one::<LENGTH>(peer_entry.peer, (sent.buf.cast(), sent.len), || {
+            envelope(peer_entry.portal + sent.kind as u8, endpoint.bindings.ring_flags, sent.tag, sent.data)
         });
-        if left && matches!(easy, Easy::Send) && endpoint.tx_told {
+        if left && matches!(fast_path, FastPath::Send) && endpoint.tx_completes {
             // Under the same lock, because all threads share the queue.
             (*endpoint.bindings.tx_queue).push_own(sent.context, SEND | sent.kind.flag());
         }
@@ -151,10 +156,10 @@ pub unsafe fn posted<const ALONE: bool>(ep: *mut fid_ep, posted: Posted) -> bool
 #[inline(always)]
 pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
     let Posted { kind, buf, len, src, tag, ignore, context } = *posted;
-    if !endpoint.is_easy(Easy::Receive, kind) {
+    if !endpoint.allows_fast_path(FastPath::Receive, kind) {
         return None;
     }
-    // SAFETY: operations are easy only where the endpoint is enabled, so it has an address vector.
+    // SAFETY: operations are fast_path only where the endpoint is enabled, so it has an address vector.
     let source = unsafe { endpoint.source_of(src) }?;
     Some(Plain {
         portal: kind.portal(endpoint.bindings.index),
@@ -164,6 +169,6 @@ pub fn plain(endpoint: &Endpoint, posted: &Posted) -> Option<Plain> {
         start: buf as u64,
         length: len as u64,
         context,
-        wanted: endpoint.rx_told,
+        wanted: endpoint.rx_completes,
     })
 }

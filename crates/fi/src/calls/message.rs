@@ -17,7 +17,7 @@ use crate::calls::deferred::triggered;
 use crate::calls::fast_path::{self, Posted, Sent};
 use crate::constants::*;
 use crate::ffi::*;
-use crate::objects::endpoint::{Easy, Endpoint};
+use crate::objects::endpoint::{Endpoint, FastPath};
 use crate::objects::held::Held;
 use crate::objects::object::Ops;
 
@@ -133,8 +133,8 @@ fn refuse_state(endpoint: &Endpoint) -> isize {
 
 /// A send of one piece with the endpoint's own flags, or one without a completion.
 #[inline(always)]
-unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
-    let injects = matches!(easy, Easy::Inject);
+unsafe fn send_one(ep: *mut fid_ep, fast_path: FastPath, sent: Sent) -> isize {
+    let injects = matches!(fast_path, FastPath::Inject);
     if injects && sent.len > INJECT_BYTES {
         return -(EMSGSIZE as isize);
     }
@@ -144,7 +144,7 @@ unsafe fn send_one(ep: *mut fid_ep, easy: Easy, sent: Sent) -> isize {
         let handle = Endpoint::of(ep);
         let mut held = handle.lock();
         // With a single caller the fast path without the lock has already tried this.
-        if !handle.is_alone() && fast_path::left_in_turn(&mut held, easy, &sent) {
+        if !handle.is_alone() && fast_path::enqueued_under_lock(&mut held, fast_path, &sent) {
             return 0;
         }
         let Sent { kind, buf, len, dest, tag, data, context } = sent;
@@ -295,14 +295,14 @@ unsafe fn flagged_receive(ep: *mut fid_ep, kind: Kind, msg: &fi_msg_tagged, flag
 /// all others. The rest is a jump to a function with the same arguments, so that the fast path leaves all of them in
 /// their registers. The address of that function is stored, so the compiler cannot change its signature.
 macro_rules! sends {
-    ($(fn $name:ident($ep:ident: *mut fid_ep, $($arg:ident: $type:ty,)*) { $easy:expr, $sent:expr })*) => {$(
+    ($(fn $name:ident($ep:ident: *mut fid_ep, $($arg:ident: $type:ty,)*) { $fast_path:expr, $sent:expr })*) => {$(
         unsafe extern "C" fn $name<const ALONE: bool>($ep: *mut fid_ep, $($arg: $type),*) -> isize {
             #[inline(never)]
             unsafe extern "C" fn short($ep: *mut fid_ep, $($arg: $type),*) -> isize {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match fast_path::left::<false, { length_of::A_SLOT }>($ep, $easy, $sent) {
+                    match fast_path::left::<false, { length_of::A_SLOT }>($ep, $fast_path, $sent) {
                         true => 0,
                         false => longer($ep, $($arg),*),
                     }
@@ -313,7 +313,7 @@ macro_rules! sends {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
                 unsafe {
-                    match fast_path::left::<false, { length_of::MORE }>($ep, $easy, $sent) {
+                    match fast_path::left::<false, { length_of::MORE }>($ep, $fast_path, $sent) {
                         true => 0,
                         false => any($ep, $($arg),*),
                     }
@@ -324,14 +324,14 @@ macro_rules! sends {
             unsafe extern "C" fn any($ep: *mut fid_ep, $($arg: $type),*) -> isize {
                 // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the
                 // program's until the completion.
-                unsafe { send_one($ep, $easy, $sent) }
+                unsafe { send_one($ep, $fast_path, $sent) }
             }
             #[used]
             static FORMS: [unsafe extern "C" fn(*mut fid_ep, $($type),*) -> isize; 3] = [short, longer, any];
             // SAFETY: fi_msg(3), fi_tagged(3): the endpoint is open, and the pieces and the context are the program's
             // until the completion.
             unsafe {
-                match fast_path::left::<ALONE, { length_of::A_WORD }>($ep, $easy, $sent) {
+                match fast_path::left::<ALONE, { length_of::A_WORD }>($ep, $fast_path, $sent) {
                     true => 0,
                     false => short($ep, $($arg),*),
                 }
@@ -389,7 +389,7 @@ sends! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        Easy::Send, Sent::plain((buf, len), dest, context)
+        FastPath::Send, Sent::plain((buf, len), dest, context)
     }
     fn inject(
         ep: *mut fid_ep,
@@ -397,7 +397,7 @@ sends! {
         len: usize,
         dest: fi_addr_t,
     ) {
-        Easy::Inject, Sent::plain((buf, len), dest, null_mut())
+        FastPath::Inject, Sent::plain((buf, len), dest, null_mut())
     }
     fn senddata(
         ep: *mut fid_ep,
@@ -408,7 +408,7 @@ sends! {
         dest: fi_addr_t,
         context: *mut c_void,
     ) {
-        Easy::Send, Sent::plain((buf, len), dest, context).with(data)
+        FastPath::Send, Sent::plain((buf, len), dest, context).with(data)
     }
     fn injectdata(
         ep: *mut fid_ep,
@@ -417,7 +417,7 @@ sends! {
         data: u64,
         dest: fi_addr_t,
     ) {
-        Easy::Inject, Sent::plain((buf, len), dest, null_mut()).with(data)
+        FastPath::Inject, Sent::plain((buf, len), dest, null_mut()).with(data)
     }
 }
 
@@ -492,7 +492,7 @@ sends! {
         tag: u64,
         context: *mut c_void,
     ) {
-        Easy::Send, Sent::tagged((buf, len), dest, tag, context)
+        FastPath::Send, Sent::tagged((buf, len), dest, tag, context)
     }
     fn tinject(
         ep: *mut fid_ep,
@@ -501,7 +501,7 @@ sends! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        Easy::Inject, Sent::tagged((buf, len), dest, tag, null_mut())
+        FastPath::Inject, Sent::tagged((buf, len), dest, tag, null_mut())
     }
     fn tsenddata(
         ep: *mut fid_ep,
@@ -513,7 +513,7 @@ sends! {
         tag: u64,
         context: *mut c_void,
     ) {
-        Easy::Send, Sent::tagged((buf, len), dest, tag, context).with(data)
+        FastPath::Send, Sent::tagged((buf, len), dest, tag, context).with(data)
     }
     fn tinjectdata(
         ep: *mut fid_ep,
@@ -523,7 +523,7 @@ sends! {
         dest: fi_addr_t,
         tag: u64,
     ) {
-        Easy::Inject, Sent::tagged((buf, len), dest, tag, null_mut()).with(data)
+        FastPath::Inject, Sent::tagged((buf, len), dest, tag, null_mut()).with(data)
     }
 }
 

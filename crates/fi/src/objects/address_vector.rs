@@ -20,7 +20,7 @@ pub struct Known {
 
 /// The part of an entry that messages need, kept small.
 #[derive(Clone, Copy, Debug)]
-pub struct Brief {
+pub struct PeerEntry {
     /// The same as in [`Known`]. A missing entry has neither.
     pub source: u64,
     pub peer: u32,
@@ -28,17 +28,17 @@ pub struct Brief {
     pub portal: u8,
 }
 
-impl Brief {
+impl PeerEntry {
     /// A missing entry.
-    pub(crate) const NOBODY: Brief = Brief { source: u64::MAX, peer: u32::MAX, portal: 0 };
+    pub(crate) const MISSING: PeerEntry = PeerEntry { source: u64::MAX, peer: u32::MAX, portal: 0 };
 
-    pub(crate) fn of(known: &Known) -> Brief {
+    pub(crate) fn of(known: &Known) -> PeerEntry {
         let portal = Kind::Tagged.portal(known.address.endpoint) as u8;
-        Brief { source: known.source, peer: known.peer, portal }
+        PeerEntry { source: known.source, peer: known.peer, portal }
     }
 
     #[inline(always)]
-    pub fn is_nobody(&self) -> bool {
+    pub fn is_missing(&self) -> bool {
         self.source == u64::MAX
     }
 }
@@ -51,7 +51,7 @@ pub type Handle = Object<fid_av, (), AddressVector>;
 pub struct AddressVector {
     pub entries: Vec<Option<Known>>,
     /// One for each entry.
-    pub briefs: Vec<Brief>,
+    pub peer_entries: Vec<PeerEntry>,
 }
 
 impl AddressVector {
@@ -62,9 +62,9 @@ impl AddressVector {
         let free = self.entries.iter().position(Option::is_none).unwrap_or(self.entries.len());
         if free == self.entries.len() {
             self.entries.push(None);
-            self.briefs.push(Brief::NOBODY);
+            self.peer_entries.push(PeerEntry::MISSING);
         }
-        self.briefs[free] = Brief::of(&known);
+        self.peer_entries[free] = PeerEntry::of(&known);
         self.entries[free] = Some(known);
         transport.name_source(address.source(), free as u64);
         free as u64

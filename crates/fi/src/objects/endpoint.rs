@@ -19,7 +19,7 @@ use selvedge_transport::ticket::{ENDPOINTS_MAX, Kind, Ticket};
 use crate::constants::*;
 use crate::ffi::{fi_info, fid_ep};
 use crate::objects::address::Address;
-use crate::objects::address_vector::{self, AddressVector, Brief, Known};
+use crate::objects::address_vector::{self, AddressVector, Known, PeerEntry};
 use crate::objects::completion_queue;
 use crate::objects::counter::Counter;
 use crate::objects::domain::Domain;
@@ -42,12 +42,12 @@ pub struct Fixed {
 pub struct Endpoint {
     pub vector: *mut AddressVector,
     pub bindings: Bindings,
-    /// The kinds of messages ([`Easy`]) for which sends and receives need not check capabilities, counters or unusual
+    /// The kinds of messages ([`FastPath`]) for which sends and receives need not check capabilities, counters or unusual
     /// flags.
-    pub(crate) easy: u8,
+    pub(crate) fast_path: u8,
     /// Sends and receives with the endpoint's own flags make completions.
-    pub tx_told: bool,
-    pub rx_told: bool,
+    pub tx_completes: bool,
+    pub rx_completes: bool,
     /// Sends and receives make completions only if their own flags ask for them.
     pub(crate) tx_selective: bool,
     pub(crate) rx_selective: bool,
@@ -89,14 +89,14 @@ impl Bound {
 /// Kinds of common operations with the endpoint's own flags: no counter, no completion that waits for delivery, one
 /// message for each buffer.
 #[derive(Clone, Copy)]
-pub enum Easy {
+pub enum FastPath {
     Send = 0,
     Receive = 2,
     /// A send without a completion, whatever the endpoint's flags are.
     Inject = 4,
 }
 
-impl Easy {
+impl FastPath {
     #[inline(always)]
     pub(crate) const fn bit(self, kind: Kind) -> u8 {
         1 << (self as u8 + kind as u8)
@@ -214,8 +214,8 @@ impl Endpoint {
             return Some(None);
         }
         // SAFETY: the endpoint is enabled, by this function's contract.
-        let brief = unsafe { self.brief(number) }.filter(|brief| !brief.is_nobody())?;
-        Some(Some(brief.source))
+        let peer_entry = unsafe { self.peer_entry(number) }.filter(|peer_entry| !peer_entry.is_missing())?;
+        Some(Some(peer_entry.source))
     }
 
     /// The part of an address vector's entry that messages need.
@@ -223,17 +223,17 @@ impl Endpoint {
     /// # Safety
     /// The endpoint is enabled, so it has a vector.
     #[inline(always)]
-    pub unsafe fn brief(&self, number: u64) -> Option<&Brief> {
+    pub unsafe fn peer_entry(&self, number: u64) -> Option<&PeerEntry> {
         // SAFETY: an enabled endpoint has a vector, which refuses to close while an endpoint is bound to it. It changes
         // only under the lock, and this endpoint is reached only under the lock.
         let vector = unsafe { &*self.vector };
-        vector.briefs.get(number as usize)
+        vector.peer_entries.get(number as usize)
     }
 
     /// Whether operations of this kind may take the fast path.
     #[inline(always)]
-    pub fn is_easy(&self, what: Easy, kind: Kind) -> bool {
-        self.easy & what.bit(kind) != 0
+    pub fn allows_fast_path(&self, what: FastPath, kind: Kind) -> bool {
+        self.fast_path & what.bit(kind) != 0
     }
 
     /// The ticket for an operation of this endpoint.
@@ -372,7 +372,7 @@ impl Held<'_, Endpoint> {
         endpoint.enabled = true;
         let base: *mut Endpoint = endpoint;
         // SAFETY: `base` is this endpoint's base. It is open, because it refuses to close while it has aliases.
-        unsafe { self.find_easy(base) };
+        unsafe { self.find_fast_paths(base) };
         self.renew_aliases();
         0
     }
@@ -389,7 +389,7 @@ impl Held<'_, Endpoint> {
                 RECV => (*endpoint).rx_flags = flags & !RECV,
                 _ => return -EINVAL,
             }
-            self.find_easy(endpoint);
+            self.find_fast_paths(endpoint);
         }
         0
     }
@@ -411,7 +411,7 @@ impl Held<'_, Endpoint> {
                 (to.counters, to.vector, to.bound) = (counters, vector, bound);
                 to.find_counters();
                 (to.enabled, to.min_multi_recv) = (enabled, min_multi_recv);
-                self.find_easy(alias);
+                self.find_fast_paths(alias);
             }
         }
     }
@@ -420,10 +420,10 @@ impl Held<'_, Endpoint> {
     ///
     /// # Safety
     /// `endpoint` is an open endpoint of this domain.
-    pub(crate) unsafe fn find_easy(&mut self, endpoint: *mut Endpoint) {
+    pub(crate) unsafe fn find_fast_paths(&mut self, endpoint: *mut Endpoint) {
         // SAFETY: the endpoint is open, by this function's contract; its domain's lock is held, and the guard is
         // borrowed.
-        unsafe { &mut *endpoint }.find_easy();
+        unsafe { &mut *endpoint }.find_fast_paths();
     }
 }
 
@@ -436,20 +436,20 @@ impl Endpoint {
         }
     }
 
-    pub(crate) fn find_easy(&mut self) {
-        self.easy = 0;
-        self.tx_told = self.wants_tx(self.tx_flags) && !self.bindings.tx_queue.is_null();
-        self.rx_told = self.wants_rx(self.rx_flags) && !self.bindings.rx_queue.is_null();
+    pub(crate) fn find_fast_paths(&mut self) {
+        self.fast_path = 0;
+        self.tx_completes = self.wants_tx(self.tx_flags) && !self.bindings.tx_queue.is_null();
+        self.rx_completes = self.wants_rx(self.rx_flags) && !self.bindings.rx_queue.is_null();
         for kind in [Kind::Tagged, Kind::Plain] {
             let can = |right: u64| self.enabled && self.caps & kind.flag() != 0 && self.caps & right != 0;
             if can(SEND) && self.counters[0].is_null() {
-                self.easy |= Easy::Inject.bit(kind);
+                self.fast_path |= FastPath::Inject.bit(kind);
                 if self.tx_flags & (DELIVERY_COMPLETE | MATCH_COMPLETE | TRIGGER) == 0 {
-                    self.easy |= Easy::Send.bit(kind);
+                    self.fast_path |= FastPath::Send.bit(kind);
                 }
             }
             if can(RECV) && self.counters[1].is_null() && self.rx_flags & (MULTI_RECV | TRIGGER) == 0 {
-                self.easy |= Easy::Receive.bit(kind);
+                self.fast_path |= FastPath::Receive.bit(kind);
             }
         }
     }

@@ -11,11 +11,11 @@ use selvedge_sim_protocol::{Costs, RankEnd, SimEnd};
 use tempfile::TempDir;
 
 use super::*;
+use crate::config::{Mode, Path};
+use crate::direct::DirectOutcome;
+use crate::interface::ArenaRange;
 use crate::shared_memory::SharedMemory;
 use crate::simulated::Simulated;
-use crate::config::{Mode, Path};
-use crate::direct::Told;
-use crate::interface::ArenaRange;
 
 const LIMITS: Limits = Limits {
     entries: 16,
@@ -34,7 +34,7 @@ const LIMITS: Limits = Limits {
 };
 
 /// No process of the job has this id.
-const NOBODY: u64 = 999;
+const MISSING: u64 = 999;
 
 fn config(mode: Mode, path: Path, directory: &TempDir) -> Config {
     Config { mode, path, spin_ns: 10_000_000_000, nap_ns: 1_000_000, directory: directory.path().to_path_buf() }
@@ -161,8 +161,8 @@ fn calls_with(offers: Offers) -> String {
     let calls = Arc::new(Mutex::new(Vec::new()));
     let interface = open(Recorder { offers, calls: Arc::clone(&calls) }, &directory);
     drop(interface.lock());
-    assert_eq!(interface.start(&put_to(NOBODY)), Ok(()));
-    assert_eq!(interface.start_now(&put_to(NOBODY)), Ok(()));
+    assert_eq!(interface.start(&put_to(MISSING)), Ok(()));
+    assert_eq!(interface.start_now(&put_to(MISSING)), Ok(()));
     assert_eq!(interface.signals().register(Register::Undeliverable), 2);
     interface.settle(false);
     interface.settle(true);
@@ -227,9 +227,9 @@ fn shortcuts_need_offers() {
         assert_eq!(interface.stores_in_place(), offered);
         assert_eq!(interface.reaches_all_of(own), offered);
         assert_eq!(interface.glance(|| Some(1)), offered.then_some(1));
-        assert_eq!(interface.deliver_now(&put_to(NOBODY), 0, None), Told::Gone);
-        let told = interface.deliver_now(&put_to(own), 0, None);
-        assert_eq!(matches!(told, Told::Done(_)), offered, "{told:?}");
+        assert_eq!(interface.deliver_now(&put_to(MISSING), 0, None), DirectOutcome::Gone);
+        let outcome = interface.deliver_now(&put_to(own), 0, None);
+        assert_eq!(matches!(outcome, DirectOutcome::Done(_)), offered, "{outcome:?}");
         interface.shut();
     }
 }

@@ -131,7 +131,7 @@ impl HeldGrant {
     pub(crate) fn grant(&self) -> &Grant {
         // SAFETY: the grant is in a segment that the interface keeps mapped, and consists of atomics. A held grant with
         // a number has the pointer (`new`). `NOTHING` never gets here: passes are made only of held grants with a
-        // number (`Interface::pass_for`).
+        // number (`Interface::granted_route`).
         unsafe { &*self.grant }
     }
 }

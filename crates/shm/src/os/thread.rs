@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub use selvedge_sim_protocol::system::one_thread;
 
-/// Number of forks between this process and its first ancestor that called [`tell_forks`].
+/// Number of forks between this process and its first ancestor that called [`watch_forks`].
 static FORKS: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn in_child() {
@@ -14,7 +14,7 @@ extern "C" fn in_child() {
 }
 
 /// Makes the words of a forked child's threads differ from those of its parent, from this call on.
-pub fn tell_forks() {
+pub fn watch_forks() {
     static ONCE: Once = Once::new();
     // SAFETY: the handler only changes an atomic of this library, which is not unloaded while a child could run the
     // handler.
@@ -58,7 +58,7 @@ fn block() -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{tell_forks, word};
+    use super::{watch_forks, word};
     use crate::os::testing::Child;
 
     #[test]
@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_child_has_another_word() {
-        tell_forks();
+        watch_forks();
         let own = word();
         let child = Child::fork(|| i32::from(word() != own));
         assert_eq!((child.exit_code(), word()), (Some(1), own));

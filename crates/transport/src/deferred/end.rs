@@ -40,7 +40,7 @@ impl Transport {
             self.works.trying -= 1;
         }
         match &mut work.role {
-            Role::Transfer { .. } => self.transfer_told(number, event),
+            Role::Transfer { .. } => self.transfer_answered(number, event),
             Role::Send { command, waits, fetched } => match event.kind {
                 event_kind::GET => {
                     *fetched = true;
@@ -78,7 +78,7 @@ impl Transport {
     }
 
     /// Handles the reply to a command of a read, write or atomic.
-    fn transfer_told(&mut self, number: usize, event: &Event) {
+    fn transfer_answered(&mut self, number: usize, event: &Event) {
         let Some(Operation::Deferred(work)) = self.operations.get_mut(number) else { return };
         let Role::Transfer { note } = &mut work.role else { return };
         let of_note = note.as_ref().is_some_and(|note| note.portal == event.portal);
@@ -117,7 +117,7 @@ impl Transport {
         };
         let Some(work) = self.release_work(number) else { return };
         let entry = work.ticket.completion();
-        self.tell_end(&work, Side::Transmit, entry, ADDR_ANY, (error, 0), counted);
+        self.report_end(&work, Side::Transmit, entry, ADDR_ANY, (error, 0), counted);
     }
 
     /// Ends a receive. `counted`: the NIC has counted it, as a failure if it could not write.
@@ -147,11 +147,11 @@ impl Transport {
                 self.set_count(work.counter, success.wrapping_sub(1), failure.wrapping_add(1));
             }
         }
-        self.tell_end(&work, Side::Receive, entry, source, outcome, counted);
+        self.report_end(&work, Side::Receive, entry, source, outcome, counted);
     }
 
     /// Counts the end of a work, unless the NIC has, and writes the completion if one is wanted.
-    fn tell_end(
+    fn report_end(
         &self,
         work: &Deferred,
         side: Side,

@@ -134,19 +134,19 @@ impl Transport {
         };
         let counts = if counter == NONE { 0 } else { options::MD_EVENT_CT_ACK | options::MD_EVENT_CT_REPLY | once };
         let command = |(index, &(at, request)): (usize, &(u64, Request))| {
-            let told = |side: Memory| Memory {
+            let reported = |side: Memory| Memory {
                 start: side.start + at,
                 options: options::MD_EVENT_SEND_DISABLE | counts,
                 queue: self.own_queue,
                 counter,
                 ..side
             };
-            let silent =
+            let unreported =
                 |side: Memory| Memory { start: side.start + at, options: options::MD_EVENT_SEND_DISABLE, ..side };
             let (source, sink) = match request.kind {
-                kind::PUT | kind::ATOMIC => (told(source), Memory::NOWHERE),
-                kind::GET => (Memory::NOWHERE, told(sink)),
-                _ => (silent(source), told(sink)),
+                kind::PUT | kind::ATOMIC => (reported(source), Memory::NOWHERE),
+                kind::GET => (Memory::NOWHERE, reported(sink)),
+                _ => (unreported(source), reported(sink)),
             };
             let followed = if index + 1 < requests.len() { FOLLOWED } else { 0 };
             let request = Request { ack: ack::FULL, initiator: self.interface.id() << 8 | followed, ..request };

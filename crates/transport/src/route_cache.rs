@@ -3,7 +3,7 @@
 //!
 //! The first put from a descriptor to a target checks that the handles are valid, that the descriptor asks for counting events at
 //! most, that the target is in the logical map and that the portal table index is within the limits. The live home then finds the
-//! protocol: under a grant, or under the target's lock. An entry of the cache keeps all of that. A later put compares its
+//! put_route: under a grant, or under the target's lock. An entry of the cache keeps all of that. A later put compares its
 //! arguments with the entry and sends.
 //!
 //! Only puts that need no command are cached. A put that posts events goes through a command each time.
@@ -19,7 +19,11 @@ use std::cell::UnsafeCell;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed};
 
-use selvedge_transport::{Course, Interface, Pass, Piece, lines, thread_word};
+use selvedge_shm::Interface;
+use selvedge_shm::grants::{GrantedRoute, Piece};
+use selvedge_shm::os::lines;
+use selvedge_shm::os::thread::word as thread_word;
+use selvedge_shm::plain_put::LockedRoute;
 
 /// Entries of an interface's cache; a power of two.
 const ENTRIES: usize = 32;
@@ -57,11 +61,11 @@ pub struct Origin {
 
 /// How puts over a route are carried out.
 #[derive(Clone, Copy)]
-pub enum Protocol {
+pub enum PutRoute {
     /// Under a grant of the target: a copy and a count, without a lock.
-    Grant(Pass),
+    Granted(GrantedRoute),
     /// Under the target's lock. The initiator gets no event and no count.
-    Lock(Course),
+    Locked(LockedRoute),
 }
 
 /// An entry: a route, and the thread that uses it. The alignment makes an index a shift.
@@ -81,7 +85,7 @@ struct CachedRoute {
     origin: Origin,
     /// Puts below this length take the shortest path of a grant ([`Interface::put_straight`]); 0: none do.
     straight_below: u64,
-    protocol: Protocol,
+    put_route: PutRoute,
 }
 
 // SAFETY: the other fields are atomics; only the thread in `thread` touches `route`, and `thread` is set once.
@@ -104,7 +108,7 @@ impl Default for RouteCache {
 }
 
 impl CachedRoute {
-    /// Puts by the general path of the route's protocol.
+    /// Puts by the general path of the route's put_route.
     #[inline(never)]
     fn put(
         &self,
@@ -115,17 +119,17 @@ impl CachedRoute {
         remote_offset: u64,
         header_data: u64,
     ) -> bool {
-        let CachedRoute { origin, protocol, .. } = self;
+        let CachedRoute { origin, put_route, .. } = self;
         if offset > origin.length || length > origin.length - offset || length > origin.most {
             return false;
         }
         let (source, in_shared) = (origin.start.wrapping_add(offset), origin.in_shared);
         let piece = Piece { source, in_shared, length, match_bits, remote_offset, header_data };
-        match protocol {
-            // SAFETY: `interface` gave this pass to this thread (`PtlPut` caches it on the thread that asked), and an entry is used
+        match put_route {
+            // SAFETY: `interface` gave this route to this thread (`PtlPut` caches it on the thread that asked), and an entry is used
             // by its own thread only.
-            Protocol::Grant(pass) => unsafe { interface.put_by(pass, &piece) },
-            Protocol::Lock(course) => interface.put_again(course, &piece),
+            PutRoute::Granted(route) => unsafe { interface.put_by(route, &piece) },
+            PutRoute::Locked(route) => interface.put_on_route(route, &piece),
         }
     }
 }
@@ -163,13 +167,14 @@ impl RouteCache {
         header_data: u64,
     ) -> bool {
         let Some(route) = self.find(key) else { return false };
-        let CachedRoute { origin, straight_below, protocol, .. } = route;
-        if let (Protocol::Grant(pass), true) = (protocol, length < *straight_below && offset <= origin.length - length)
+        let CachedRoute { origin, straight_below, put_route, .. } = route;
+        if let (PutRoute::Granted(route), true) =
+            (put_route, length < *straight_below && offset <= origin.length - length)
         {
             let source = origin.start.wrapping_add(offset) as *const u8;
-            // SAFETY: `interface` gave this pass to this thread. `straight_below` is above zero only where the pass is straight and
+            // SAFETY: `interface` gave this route to this thread. `straight_below` is above zero only where the route is straight and
             // the descriptor in shared memory; the length is below it, and the range within the descriptor.
-            if unsafe { interface.put_straight(pass, source, length, match_bits, remote_offset) } {
+            if unsafe { interface.put_straight(route, source, length, match_bits, remote_offset) } {
                 return true;
             }
         }
@@ -186,17 +191,17 @@ impl RouteCache {
     }
 
     /// Caches a route, unless another thread has its entry.
-    pub fn insert(&self, key: RouteKey, origin: Origin, protocol: Protocol) {
+    pub fn insert(&self, key: RouteKey, origin: Origin, put_route: PutRoute) {
         let (entry, own) = (self.entry(&key), thread_word());
-        let (straight, counter) = match &protocol {
-            Protocol::Grant(pass) => (pass.straight().filter(|_| origin.in_shared), pass.lane().cast_mut()),
-            Protocol::Lock(_) => (None, ptr::null_mut()),
+        let (straight, counter) = match &put_route {
+            PutRoute::Granted(route) => (route.straight().filter(|_| origin.in_shared), route.lane().cast_mut()),
+            PutRoute::Locked(_) => (None, ptr::null_mut()),
         };
         let straight_below = straight.map_or(0, |most| most.min(origin.most).min(origin.length) + 1);
         let holder = entry.thread.load(Acquire);
         if holder == own || (holder == 0 && entry.thread.compare_exchange(0, own, Acquire, Relaxed).is_ok()) {
             // SAFETY: the entry names this thread, so no other touches `route`; this function holds no reference into it.
-            unsafe { *entry.route.get() = Some(CachedRoute { key, origin, straight_below, protocol }) };
+            unsafe { *entry.route.get() = Some(CachedRoute { key, origin, straight_below, put_route }) };
             entry.counter.store(if counter.is_null() { no_counter() } else { counter }, Relaxed);
         }
     }

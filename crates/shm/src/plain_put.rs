@@ -5,7 +5,7 @@
 //! even take the target's lock ([`crate::grants`]). If a condition does not hold, nothing has changed, and the caller
 //! uses `start`.
 //!
-//! The front end keeps the [`Course`] of such a put: the checked parameters that later puts share. The next put then
+//! The front end keeps the [`LockedRoute`] of such a put: the checked parameters that later puts share. The next put then
 //! needs no lookup. One cache line moves for the payload and one for the counter.
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -14,26 +14,26 @@ use selvedge_nic::portals::Put;
 use selvedge_nic::tables::Side;
 
 use crate::endpoint::Endpoint;
-use crate::grants::{Counts, Pass, Piece};
+use crate::grants::{Counts, GrantedRoute, Piece};
 use crate::interface::Interface;
 use crate::memory::{LiveBus, Payload, Reply};
 
 /// Number of puts to a target that skip the short path after one that could not use it.
-const DETOUR: u32 = 64;
+const RETRY_AFTER: u32 = 64;
 
 /// The outcome of a put.
-pub enum Express {
+pub enum PutOutcome {
     /// The caller must use `start`: nothing has changed.
-    No,
-    /// The put is done, under the target's lock. Puts with the same [`Course`] may follow.
+    NotDone,
+    /// The put is done, under the target's lock. Puts with the same [`LockedRoute`] may follow.
     Done,
-    /// The put is done, and this thread may put there with the pass.
-    Granted(Pass),
+    /// The put is done, and this thread may put there with the route.
+    Granted(GrantedRoute),
 }
 
 /// The checked parameters that similar puts share. Valid as long as the interface is open.
 #[derive(Clone, Copy, Debug)]
-pub struct Course {
+pub struct LockedRoute {
     /// The target's process id.
     pub target: u64,
     pub portal: u32,
@@ -42,19 +42,19 @@ pub struct Course {
 }
 
 impl Interface {
-    /// A put without a response, with the parameters of an earlier one ([`Express::Done`]). False: nothing has changed.
+    /// A put without a response, with the parameters of an earlier one ([`PutOutcome::Done`]). False: nothing has changed.
     #[inline(always)]
-    pub fn put_again(&self, course: &Course, piece: &Piece) -> bool {
+    pub fn put_on_route(&self, route: &LockedRoute, piece: &Piece) -> bool {
         self.progress();
-        let Some(target) = self.endpoint(course.target) else { return false };
-        // When a grant is due, `put_express` requests it.
-        if target.routes.is_due(course.portal) {
+        let Some(target) = self.endpoint(route.target) else { return false };
+        // When a grant is due, `put_plain` requests it.
+        if target.routes.is_due(route.portal) {
             return false;
         }
         let put = Put {
-            portal: course.portal,
-            uid: course.uid,
-            initiator: course.initiator,
+            portal: route.portal,
+            uid: route.uid,
+            initiator: route.initiator,
             match_bits: piece.match_bits,
             remote_offset: piece.remote_offset,
             header_data: piece.header_data,
@@ -65,13 +65,13 @@ impl Interface {
 
     /// Puts `put.length` bytes from `source` in this process. The initiator counts what `counts` says.
     #[inline]
-    pub fn put_express(&self, target: u64, put: &Put, source: u64, counts: &Counts) -> Express {
+    pub fn put_plain(&self, target: u64, put: &Put, source: u64, counts: &Counts) -> PutOutcome {
         if !self.offers.maps_peers {
-            return Express::No;
+            return PutOutcome::NotDone;
         }
         self.progress();
-        let Some(target) = self.endpoint(target) else { return Express::No };
-        if let Some(pass) = self.pass_for(target, put, counts) {
+        let Some(target) = self.endpoint(target) else { return PutOutcome::NotDone };
+        if let Some(route) = self.granted_route(target, put, counts) {
             let piece = Piece {
                 source,
                 in_shared: false,
@@ -80,31 +80,31 @@ impl Interface {
                 remote_offset: put.remote_offset,
                 header_data: put.header_data,
             };
-            // SAFETY: `pass_for` of this interface returned the pass to this thread just now.
-            if unsafe { self.put_by(&pass, &piece) } {
-                return Express::Granted(pass);
+            // SAFETY: `granted_route` of this interface returned the route to this thread just now.
+            if unsafe { self.put_by(&route, &piece) } {
+                return PutOutcome::Granted(route);
             }
         }
         if *counts == Counts::NOTHING && self.put_locked(target, put, source) {
-            self.earn_pass(target, put, counts);
-            return Express::Done;
+            self.request_grant(target, put, counts);
+            return PutOutcome::Done;
         }
-        Express::No
+        PutOutcome::NotDone
     }
 
     /// Records a counted put that went through `start`. After many of them, later puts may use a grant.
-    pub fn note_put(&self, target: u64, put: &Put, counts: &Counts) {
+    pub fn count_put(&self, target: u64, put: &Put, counts: &Counts) {
         if let Some(target) = self.endpoint(target).filter(|_| self.offers.maps_peers) {
-            self.earn_pass(target, put, counts);
+            self.request_grant(target, put, counts);
         }
     }
 
-    /// As `put_express`, under the target's lock; the initiator counts nothing.
+    /// As `put_plain`, under the target's lock; the initiator counts nothing.
     fn put_locked(&self, target: &Endpoint, put: &Put, source: u64) -> bool {
-        let detour = target.detour.load(Relaxed);
-        if target.own || detour != 0 {
-            // Other threads may lose decrements. That only makes the detour longer.
-            target.detour.store(detour.saturating_sub(1), Relaxed);
+        let retry_after = target.retry_after.load(Relaxed);
+        if target.own || retry_after != 0 {
+            // Other threads may lose decrements. That only makes the retry_after longer.
+            target.retry_after.store(retry_after.saturating_sub(1), Relaxed);
             return false;
         }
         let fired = {
@@ -115,7 +115,7 @@ impl Interface {
             let mut bus = LiveBus { target, payload, reply: Reply::Nothing, path: self.config.path };
             let done = !waits && guard.plain_put(&mut bus, put);
             if !done {
-                target.detour.store(DETOUR, Relaxed);
+                target.retry_after.store(RETRY_AFTER, Relaxed);
                 return false;
             }
             target.routes.clear_packets();
