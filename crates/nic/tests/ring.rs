@@ -213,3 +213,50 @@ fn a_message_that_no_sender_writes_is_a_fault() {
     store(5, 7 * Ring::PAYLOAD_BYTES - 200);
     assert_eq!(next(), Ok(true));
 }
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
+
+    /// A home may show messages later, in their order. The consumer then finds what it would have found at once.
+    #[test]
+    fn nobody_finds_a_message_that_was_not_shown(
+        steps in proptest::collection::vec((0..3u8, 0..=MESSAGE_BYTES_MAX), 1..120),
+    ) {
+        let mut home = Home::new(0);
+        let mut producer = home.ring.producer();
+        let (mut unseen, mut shown, mut sent) = (VecDeque::new(), VecDeque::new(), 1);
+        for (step, length) in steps {
+            match step {
+                0 => {
+                    let length = if length % 2 == 0 { length } else { length % (INLINE_BYTES + 1) };
+                    let envelope = Envelope { portal: 1, flags: sent as u8, match_bits: sent, header_data: !sent };
+                    let is_long = length > INLINE_BYTES;
+                    let reserved = if is_long { home.ring.reserve(&mut producer, length) } else { None };
+                    if is_long && reserved.is_none() || !home.ring.has_slot(&mut producer) {
+                        continue;
+                    }
+                    let offset = reserved.map_or(home.ring.next_inline(&producer), |reserved| reserved.offset);
+                    home.bytes[offset..][..length].fill(sent);
+                    let message = home.ring.publish_unseen(&mut producer, &envelope, length, reserved);
+                    unseen.push_back((message, (sent, 1, length)));
+                    sent += 1;
+                }
+                1 => {
+                    if let Some((message, what)) = unseen.pop_front() {
+                        home.ring.show(message);
+                        shown.push_back(what);
+                    }
+                }
+                _ => {
+                    let mut consumer = home.ring.consumer();
+                    let message = home.ring.next::<Stores>(&consumer).expect("no fault");
+                    prop_assert_eq!(message.is_some(), !shown.is_empty());
+                    if let Some(message) = message {
+                        check(&home.bytes, &message, shown.pop_front().expect("there"));
+                        home.ring.dequeue(&mut consumer, &message);
+                    }
+                }
+            }
+        }
+    }
+}

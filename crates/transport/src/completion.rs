@@ -339,3 +339,105 @@ impl CompletionQueue {
         self.failures.pop_front()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn completion(number: u64) -> Completion {
+        Completion {
+            context: number as *mut c_void,
+            flags: number + 1,
+            length: 5,
+            data: 6,
+            tag: 7,
+            ..Completion::default()
+        }
+    }
+
+    /// Reads up to `most` whole entries, and their sources.
+    fn read(queue: &mut CompletionQueue, most: usize) -> (Result<(), Empty>, Vec<(u64, u64)>) {
+        let mut entries = vec![Completion::default(); most];
+        let mut sources = vec![0u64; most];
+        // SAFETY: both arrays have room for `most` entries.
+        let mut reading = unsafe {
+            Reading::new(queue, entries.as_mut_ptr().cast(), size_of::<Completion>(), most, sources.as_mut_ptr())
+        };
+        let outcome = queue.read_into(&mut reading);
+        let got = most - reading.left();
+        (outcome, entries[..got].iter().map(|entry| entry.context as u64).zip(sources).collect())
+    }
+
+    #[test]
+    fn completions_keep_their_order_while_the_queue_grows() {
+        let mut queue = CompletionQueue::new(4);
+        let mut wanted = VecDeque::new();
+        for number in 0..100 {
+            queue.push(completion(number), number + 1000);
+            wanted.push_back((number, number + 1000));
+            if number % 3 == 0 {
+                let (outcome, got) = read(&mut queue, 2);
+                assert_eq!(outcome, Ok(()));
+                assert!(got.into_iter().all(|one| wanted.pop_front() == Some(one)));
+            }
+        }
+        while let (Ok(()), got) = read(&mut queue, 7) {
+            assert!(got.into_iter().all(|one| wanted.pop_front() == Some(one)));
+        }
+        assert!(wanted.is_empty() && !queue.has_any());
+        assert_eq!(read(&mut queue, 7), (Err(Empty::Nothing), vec![]));
+    }
+
+    #[test]
+    fn an_error_comes_after_what_was_queued_before_it() {
+        let mut queue = CompletionQueue::new(4);
+        queue.push(completion(1), ADDR_ANY);
+        queue.push_failure(completion(2), 9, 77);
+        queue.push(completion(3), ADDR_ANY);
+        assert!(queue.take_failure().is_none(), "a completion comes first");
+        assert_eq!(read(&mut queue, 9), (Ok(()), vec![(1, ADDR_ANY)]));
+        assert_eq!(read(&mut queue, 9), (Err(Empty::FailureNext), vec![]));
+        let failure = queue.take_failure().expect("it is next");
+        assert_eq!((failure.completion.context as u64, failure.missing, failure.error), (2, 9, 77));
+        assert_eq!(read(&mut queue, 9), (Ok(()), vec![(3, ADDR_ANY)]));
+        assert!(!queue.has_any());
+    }
+
+    #[test]
+    fn shorter_formats_are_prefixes() {
+        let bytes_of = |entry: &Completion| {
+            // SAFETY: a completion has no padding: four words and two pointers.
+            unsafe { std::slice::from_raw_parts(std::ptr::from_ref(entry).cast::<u8>(), size_of::<Completion>()) }
+                .to_vec()
+        };
+        let formats = [8, offset_of!(Completion, buffer), offset_of!(Completion, tag), size_of::<Completion>()];
+        for bytes in formats {
+            let mut queue = CompletionQueue::new(4);
+            queue.push(completion(11), ADDR_ANY);
+            queue.push(completion(12), ADDR_ANY);
+            let mut array = vec![0xaau8; 2 * bytes + 1];
+            // SAFETY: the array has room for two entries of this length.
+            let mut reading = unsafe { Reading::new(&queue, array.as_mut_ptr(), bytes, 2, std::ptr::null_mut()) };
+            assert_eq!(queue.read_into(&mut reading), Ok(()));
+            let whole = [completion(11), completion(12)].map(|entry| bytes_of(&entry));
+            assert_eq!([&array[..bytes], &array[bytes..2 * bytes]], [&whole[0][..bytes], &whole[1][..bytes]]);
+            assert_eq!(array[2 * bytes], 0xaa, "nothing is written behind the array");
+        }
+    }
+
+    #[test]
+    fn completions_go_to_the_array_only_if_nothing_is_queued() {
+        let mut queue = CompletionQueue::new(4);
+        let mut room = [Completion::default(); 2];
+        // SAFETY: the array has room for two entries.
+        let reading =
+            unsafe { Reading::new(&queue, room.as_mut_ptr().cast(), size_of::<Completion>(), 2, std::ptr::null_mut()) };
+        // SAFETY: the queue is alive.
+        let writes =
+            |queue: &CompletionQueue| unsafe { CompletionQueue::writes_next::<true>(queue, &reading).is_some() };
+        assert!(writes(&queue));
+        assert!(!writes(&CompletionQueue::new(4)), "another queue is read");
+        queue.push(completion(1), ADDR_ANY);
+        assert!(!writes(&queue));
+    }
+}

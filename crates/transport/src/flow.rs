@@ -113,3 +113,57 @@ impl Flows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_stops_the_flow_until_all_in_flight_are_answered() {
+        let mut flow = Flow::new();
+        assert!(flow.is_open());
+        flow.under_way = 3;
+        flow.refuse(7, PAUSE_LONGEST);
+        assert!(!flow.is_open(), "others are in flight with the old epoch");
+        flow.under_way = 0;
+        assert!(flow.is_open());
+        assert_eq!((flow.epoch, flow.window), (7, 1), "the first message with the new epoch goes alone");
+        flow.under_way = 1;
+        assert!(!flow.is_open());
+        flow.accept();
+        assert!(flow.is_open(), "each accepted message widens the window");
+    }
+
+    #[test]
+    fn refused_messages_are_kept_in_the_order_in_which_they_were_sent() {
+        let mut flow = Flow::new();
+        for sequence in [4, 2, 9, 3] {
+            flow.keep(sequence, sequence as usize * 10);
+        }
+        assert_eq!(flow.kept, [(2, 20), (3, 30), (4, 40), (9, 90)]);
+    }
+
+    #[test]
+    fn pauses_grow_to_a_limit_and_start_over() {
+        let mut flow = Flow::new();
+        for _ in 0..1000 {
+            flow.rest(PAUSE_LONGEST);
+        }
+        assert_eq!(flow.pause, PAUSE_LONGEST);
+        flow.accept();
+        assert_eq!(flow.pause, PAUSE_FIRST);
+    }
+
+    #[test]
+    fn an_entry_that_no_packet_went_to_has_epoch_0() {
+        let mut flows = Flows::default();
+        assert_eq!(flows.epoch_now(1, 2), Some(0));
+        flows.list.push(Flow::new());
+        flows.by_place.insert((1, 2), 0);
+        assert_eq!((flows.epoch_now(1, 2), flows.epoch_now(1, 3)), (Some(1), Some(0)));
+        flows.refuse(1, 2, 5);
+        assert_eq!(flows.epoch_now(1, 2), Some(5));
+        flows.list[0].keep(0, 0);
+        assert_eq!(flows.epoch_now(1, 2), None, "a kept message goes first");
+    }
+}

@@ -167,3 +167,76 @@ impl Peers {
         self.sources.get(&source).and_then(|names| names.first().copied()).unwrap_or(ADDR_ANY)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn peers() -> Peers {
+        Peers::new(Limits { ring_max: 16 << 10, small_max: 2 << 10 })
+    }
+
+    #[test]
+    fn a_process_keeps_its_number_and_another_process_gets_another() {
+        let mut peers = peers();
+        let first = peers.number(5, 100);
+        let second = peers.number(5, 200);
+        assert_ne!(first, second, "another process has the id");
+        assert_eq!((peers.number(5, 100), peers.number(5, 200)), (first, second));
+        assert!(peers.get(first).is_some_and(|peer| peer.has_to_meet() && peer.ring().is_none()));
+        assert!(peers.get(99).is_none());
+    }
+
+    #[test]
+    fn a_peer_without_a_ring_is_asked_again_when_it_is_named_again() {
+        let mut peers = peers();
+        let number = peers.number(5, 100);
+        peers.get_mut(number).expect("known").ring = PeerRing::None;
+        assert!(!peers.get(number).expect("known").has_to_meet());
+        peers.number(5, 100);
+        assert!(peers.get(number).expect("known").has_to_meet());
+    }
+
+    #[test]
+    fn a_source_has_the_first_of_its_names() {
+        let mut peers = peers();
+        assert_eq!(peers.source_name(7), ADDR_ANY);
+        peers.name_source(7, 1);
+        peers.name_source(7, 2);
+        assert_eq!(peers.source_name(7), 1);
+        peers.forget_source(7, 1);
+        assert_eq!(peers.source_name(7), 2);
+        peers.forget_source(7, 2);
+        peers.forget_source(8, 2);
+        assert_eq!(peers.source_name(7), ADDR_ANY);
+    }
+
+    #[test]
+    fn direct_deliveries_are_tried_less_often_while_they_fail() {
+        let mut trial = Trial::default();
+        let mut tries = 0;
+        for _ in 0..1000 {
+            if trial.is_due() {
+                tries += 1;
+                trial.ended(false);
+            }
+        }
+        assert!((10..40).contains(&tries), "{tries}");
+        while !trial.is_due() {}
+        trial.ended(true);
+        assert!(trial.is_due() && trial.is_due(), "after a success each message tries");
+    }
+
+    #[test]
+    fn packets_in_flight_are_counted_for_each_peer() {
+        let mut peers = peers();
+        let number = peers.number(1, 1);
+        peers.packet_left(number);
+        peers.packet_left(number);
+        peers.packet_answered(number);
+        assert_eq!(peers.get(number).expect("known").in_flight, 1);
+        peers.packet_answered(number);
+        peers.packet_answered(number);
+        assert_eq!(peers.get(number).expect("known").in_flight, 0);
+    }
+}

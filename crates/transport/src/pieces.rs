@@ -50,3 +50,47 @@ pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
         done += length;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pieces_of(memory: &mut [u8], lengths: &[usize]) -> Vec<iovec> {
+        let mut at = memory.as_mut_ptr();
+        let piece = |&iov_len: &usize| {
+            let piece = iovec { iov_base: at.cast(), iov_len };
+            at = at.wrapping_add(iov_len);
+            piece
+        };
+        lengths.iter().map(piece).collect()
+    }
+
+    #[test]
+    fn what_is_scattered_is_gathered_again() {
+        let bytes: Vec<u8> = (0..100).collect();
+        let mut memory = vec![0u8; 100];
+        let pieces = pieces_of(&mut memory, &[0, 1, 40, 0, 59]);
+        assert_eq!(total(&pieces), 100);
+        let mut copy = vec![0u8; 100];
+        // SAFETY: the pieces and the buffers have 100 bytes each.
+        unsafe {
+            scatter(bytes.as_ptr(), 100, &pieces);
+            gather(&pieces, copy.as_mut_ptr());
+        }
+        assert_eq!(copy, bytes);
+    }
+
+    #[test]
+    fn scattering_ends_with_the_bytes_or_the_pieces() {
+        let bytes = [1u8; 10];
+        let mut memory = vec![0u8; 8];
+        let pieces = pieces_of(&mut memory, &[3, 3]);
+        // SAFETY: there are as many bytes as given, and the pieces are in `memory`.
+        unsafe { scatter(bytes.as_ptr(), 4, &pieces) };
+        assert_eq!(memory, [1, 1, 1, 1, 0, 0, 0, 0]);
+        let pieces = pieces_of(&mut memory, &[3, 3]);
+        // SAFETY: there are as many bytes as given, and the pieces are in `memory`.
+        unsafe { scatter(bytes.as_ptr(), 10, &pieces) };
+        assert_eq!(memory, [1, 1, 1, 1, 1, 1, 0, 0]);
+    }
+}
