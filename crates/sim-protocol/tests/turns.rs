@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Instant;
 
-use selvedge_sim_protocol::{Asked, Costs, InvalidRequest, PAYLOAD_BYTES_MAX, RankEnd, SimEnd};
+use selvedge_sim_protocol::{Asked, Costs, InvalidRequest, PAYLOAD_BYTES_MAX, Published, RankEnd, SimEnd};
 
 /// Forks a child that runs `work` and exits with the code that it returns.
 fn fork(work: impl FnOnce() -> i32) -> libc::pid_t {
@@ -115,6 +115,34 @@ fn requests_arrive_and_time_passes() {
     assert_eq!(end.counts(), (6, 0));
     drop(end);
     assert!(std::fs::read_dir(folder.path()).expect("a folder").next().is_none(), "dropping the end removes its files");
+}
+
+#[test]
+fn a_message_in_a_ring_is_published_and_paid_for() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("0.clock");
+    let costs = Costs { copy_ps_per_kib: 2048, ..COSTS };
+    let mut end = SimEnd::create(&path, &costs).expect("a page");
+    let message = Published { ring: 5, number: 1 << 40, header: u64::MAX, bytes: 300 };
+    let child = fork(|| {
+        let rank = open(&path);
+        if !rank.shares_memory(8, 70) || rank.shares_memory(8, 71) {
+            return 1;
+        }
+        rank.publish(8, 70, &message);
+        let before = rank.now_ps();
+        rank.charge_copy(512);
+        if rank.now_ps() == before + 1024 { 42 } else { 2 }
+    });
+    assert_eq!(await_request(&end), Asked::SharesMemory { ni: 8, target: 70 });
+    end.reply(1);
+    end.give(10);
+    assert_eq!(await_request(&end), Asked::SharesMemory { ni: 8, target: 71 });
+    end.reply(0);
+    end.give(20);
+    assert_eq!(await_request(&end), Asked::Publish { ni: 8, target: 70, message });
+    end.give(30);
+    assert_eq!(exit_code(child), 42);
 }
 
 /// A program that finds something after long pauses polls again at once. One that goes on finding things still lets other ranks run.
