@@ -8,6 +8,7 @@
 //! | `job` | [`JobRecord`], one line of JSON | the launcher |
 //! | `<pid>.claim` | the process that has a Portals process id ([`crate::Claim`]) | the claimant |
 //! | `<pid>.<ni>.nic` | a NIC's segment | the claimant |
+//! | `<pid>.<ni>.rings` | the rings into a NIC | the claimant |
 //! | `<ospid>.arena`, `<ospid>.<k>.spill` | a process's shared memory | that process |
 //! | `<ospid>.dead` | [`Tombstone`] | the launcher, when the process ends early |
 //!

@@ -203,10 +203,10 @@ pub(crate) fn take_in(
     let mut reader = rings.reader(index);
     while let Some(message) = reader.poll()? {
         let request = ring_request(&message.envelope, rings.sender(index), message.length as u64);
-        if take_in_one(nic, target, message.bytes, &request, path, meter).is_none() {
+        let deliver = || take_in_one(nic, target, message.bytes, &request, path, meter);
+        if reader.dequeue_then(&message, deliver).is_none() {
             return Err(RingFault);
         }
-        reader.dequeue(&message);
     }
     Ok(reader.dequeued())
 }

@@ -25,7 +25,7 @@
 //! | [`sender`] | enqueuing |
 //! | [`reader`] | dequeuing |
 //!
-//! Cost: 12 KiB, and 162 KiB for each ring that was ever claimed. A poll of an empty ring is one load from each of two
+//! Cost: 12 KiB, and 160 KiB for each ring that was ever claimed. A poll of an empty ring is one load from each of two
 //! lines.
 
 mod reader;

@@ -13,7 +13,7 @@
 //! | read, write or atomic of one command | its acknowledgement or reply |
 //! | the same of several commands, or with a notification | a hidden counter; its last count adds one to the real one |
 //! | small send | its acknowledgement; a target without room is tried again |
-//! | send above `lane_max` | the first count at a hidden counter: bytes that the receive took, or a payload fetch |
+//! | send above `ring_max` | the first count at a hidden counter: bytes that the receive took, or a payload fetch |
 //! | receive | its delivery; the process that starts the receive copies an unexpected message into its buffer |
 //!
 //! Invariants
@@ -26,7 +26,7 @@
 //! handles their outcome.
 //!
 //! Limits: failures are counted at the program's next call, except those of single reads, writes and atomics. The same
-//! holds for a receive that matches the header of a message above its sender's `lane_max`, because its payload must be
+//! holds for a receive that matches the header of a message above its sender's `ring_max`, because its payload must be
 //! fetched. The comparand of an atomic is read when the work is queued, because the NIC's commands carry it. Deferred
 //! sends have no order relative to other sends.
 

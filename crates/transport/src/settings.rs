@@ -108,7 +108,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_LOG",
         values: "off | error | warn | info | debug | trace",
         default: "warn",
-        text: "The least severe messages that are printed on standard error.",
+        text: "The least severe messages that are printed on standard error. The libfabric provider writes to libfabric's log instead (FI_LOG_LEVEL).",
     },
     Variable {
         name: "SELVEDGE_DIR",

@@ -84,16 +84,16 @@ impl Domain {
     /// The core, where no lock is needed ([`Domain::alone`]).
     ///
     /// # Safety
-    /// The domain is open. This thread does not hold its lock, and does not take it while the core is borrowed.
+    /// The domain is open. This thread does not hold its lock, and does not take it while the transport is borrowed.
     #[inline(always)]
     pub unsafe fn core_alone<'a>(domain: *mut Domain) -> &'a mut Transport {
         // SAFETY: the domain is open by this function's contract, and nothing makes a `&mut` to it.
         let domain = unsafe { &*domain };
         debug_assert!(domain.alone.load(Relaxed) != 0);
         #[cfg(debug_assertions)]
-        assert!(!domain.in_turn.load(Relaxed), "the core is borrowed while a turn is under way");
+        assert!(!domain.in_turn.load(Relaxed), "the transport is borrowed while a turn is under way");
         // SAFETY: no other thread calls, by the program's promise or because there is none ([`Domain::alone`]). This
-        // thread does not hold the lock, by this function's contract, so this is the only reference to the core.
+        // thread does not hold the lock, by this function's contract, so this is the only reference to the transport.
         let core = unsafe { &mut *domain.core.get() };
         debug_assert!(core.rest == Rest::None);
         core

@@ -111,7 +111,7 @@ impl Held<'_, Endpoint> {
     pub(crate) fn base(&mut self) -> &mut Endpoint {
         let base = self.state().base;
         // SAFETY: an endpoint refuses to close while it has an open alias, and the lock of their domain is held. The
-        // result borrows the guard, so no function of the core and no other reference to a state is alive.
+        // result borrows the guard, so no function of the transport and no other reference to a state is alive.
         unsafe { &mut *base }
     }
 
@@ -170,7 +170,7 @@ impl Handle {
     /// The domain's core and the endpoint, if this needs no lock.
     ///
     /// # Safety
-    /// This thread does not hold the domain's lock, and does not take it while the core is borrowed. If `ALONE`, the
+    /// This thread does not hold the domain's lock, and does not take it while the transport is borrowed. If `ALONE`, the
     /// program promises that no other thread calls.
     #[inline(always)]
     pub unsafe fn directly<'a, const ALONE: bool>(&self) -> Option<(&'a mut Transport, &'a Endpoint)> {
@@ -179,7 +179,7 @@ impl Handle {
         }
         // SAFETY: the domain is open as long as this endpoint. No other thread calls: the program promises it, or there
         // is none. This thread does not hold the lock, by this function's contract, so there is no other reference to
-        // the core. There is no `&mut` to the endpoint either, because one is made only under the lock.
+        // the transport. There is no `&mut` to the endpoint either, because one is made only under the lock.
         Some(unsafe { (Domain::core_alone(self.domain), &*self.guarded()) })
     }
 }

@@ -68,7 +68,7 @@ impl<Head, Fixed, Guarded> Object<Head, Fixed, Guarded> {
 }
 
 /// The domain's lock, held for one of its objects. It gives access to the domain's core and to the object's state, one
-/// at a time, because the core reaches objects by its own pointers.
+/// at a time, because the transport reaches objects by its own pointers.
 pub struct Held<'a, Guarded> {
     pub(crate) turn: Turn<'a>,
     pub(crate) guarded: *mut Guarded,
@@ -80,10 +80,10 @@ impl<'a, Guarded> Held<'a, Guarded> {
         self.turn.domain()
     }
 
-    /// The object's state. It borrows the whole guard, so no function of the core runs meanwhile.
+    /// The object's state. It borrows the whole guard, so no function of the transport runs meanwhile.
     #[inline(always)]
     pub fn state(&mut self) -> &mut Guarded {
-        // SAFETY: the lock is held, so no other thread has a reference. In this thread the core makes references to
+        // SAFETY: the lock is held, so no other thread has a reference. In this thread the transport makes references to
         // objects inside of its functions only, and none of them runs while this borrow of the guard lives.
         unsafe { &mut *self.guarded }
     }
@@ -91,11 +91,11 @@ impl<'a, Guarded> Held<'a, Guarded> {
     /// The core and the object's state at once.
     ///
     /// # Safety
-    /// While both are used, the core calls no function that reaches this object by a pointer of its own.
+    /// While both are used, the transport calls no function that reaches this object by a pointer of its own.
     #[inline(always)]
     pub unsafe fn both(&mut self) -> (&mut Transport, &mut Guarded) {
-        // SAFETY: the lock is held, so no other thread has a reference; this thread's core does not reach the object,
-        // by this function's contract. The core itself holds pointers to objects, not the objects.
+        // SAFETY: the lock is held, so no other thread has a reference; this thread's transport does not reach the object,
+        // by this function's contract. The transport itself holds pointers to objects, not the objects.
         (&mut self.turn, unsafe { &mut *self.guarded })
     }
 }

@@ -213,6 +213,19 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.cursors.head.store(consumer.head, Release);
     }
 
+    /// Undoes [`Ring::dequeue`] of this message, whose payload began where `payload_head` was before. The holder of the
+    /// NIC's lock calls it, and the producer enqueues nothing meanwhile.
+    pub fn put_back(&self, consumer: &mut Consumer, payload_head: u64) {
+        consumer.head = consumer.head.wrapping_sub(1);
+        self.cursors.head.store(consumer.head, Release);
+        self.cursors.payload_head.store(payload_head, Release);
+    }
+
+    /// The payload cursor, for [`Ring::put_back`].
+    pub fn payload_head(&self) -> u64 {
+        self.cursors.payload_head.load(Relaxed)
+    }
+
     /// The message of the slot with this header word. None: no producer writes such a message.
     #[inline(always)]
     fn check(&self, number: u64, header: u64, long: bool) -> Option<Message> {

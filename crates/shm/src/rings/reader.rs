@@ -94,6 +94,19 @@ impl Reader<'_> {
         ring.dequeue_run::<LONG, Lines>(&mut self.consumer, portal, most, take);
     }
 
+    /// Dequeues the message that [`Reader::poll`] returned, and then runs `take`. If that returns None, the message is put
+    /// back. A process that dies meanwhile loses the message, but nobody takes it twice. The producer enqueues nothing
+    /// meanwhile: it is the caller, or does not run.
+    pub fn dequeue_then<R>(&mut self, message: &RingMessage, take: impl FnOnce() -> Option<R>) -> Option<R> {
+        let payload_head = self.ring.payload_head();
+        self.dequeue(message);
+        let taken = take();
+        if taken.is_none() {
+            self.ring.put_back(&mut self.consumer, payload_head);
+        }
+        taken
+    }
+
     /// Dequeues the message that [`Reader::poll`] or [`Reader::first`] returned, after it was read.
     #[inline(always)]
     pub fn dequeue(&mut self, message: &RingMessage) {
