@@ -317,6 +317,14 @@ impl Interface {
             return None;
         }
         let mut attached = self.attached.lock().unwrap_or_else(|poison| poison.into_inner());
+        // Another thread may have attached the peer meanwhile. A process has one endpoint for a peer, because it has one
+        // ring for packets there.
+        // SAFETY: the table points to endpoints that live until the interface is dropped.
+        let other = unsafe { self.peers[id as usize].load(Acquire).as_ref() };
+        let is_new = |other: &&Endpoint| known.is_none_or(|known| !std::ptr::eq(known, *other));
+        if let Some(other) = other.filter(is_new).filter(|other| other.owner() == peer.owner()) {
+            return Some(other);
+        }
         let pointer = Box::into_raw(peer);
         attached.push(pointer);
         self.peers[id as usize].store(pointer, SeqCst);
