@@ -30,7 +30,7 @@ impl From<SegmentError> for OpenError {
 pub enum StartError {
     /// The descriptor's memory is not mapped.
     Memory,
-    /// There is no room for the pending request, or, with [`Interface::start_now`], none in the ring at the target.
+    /// There is no room for the pending request, or, with [`crate::Interface::start_now`], none in the ring at the target.
     NoSpace,
 }
 

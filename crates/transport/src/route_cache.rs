@@ -3,7 +3,7 @@
 //!
 //! The first put from a descriptor to a target checks that the handles are valid, that the descriptor asks for counting events at
 //! most, that the target is in the logical map and that the portal table index is within the limits. The live home then finds the
-//! put_route: under a grant, or under the target's lock. An entry of the cache keeps all of that. A later put compares its
+//! route: under a grant, or under the target's lock. An entry of the cache keeps all of that. A later put compares its
 //! arguments with the entry and sends.
 //!
 //! Only puts that need no command are cached. A put that posts events goes through a command each time.

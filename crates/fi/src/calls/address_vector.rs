@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Addresses, and address vectors (fi_av(3)).
-//!
-//! An address is what `fi_getname` returns: 32 bytes that name a machine, a process on it, and an endpoint of that
-//! process. `fi_getinfo` returns a name of the same form, with a machine and a service ([`crate::name`]). In both kinds
-//! of vector an `fi_addr_t` is the number of its entry.
+//! The calls of an address vector (fi_av(3)). In both kinds of vector an `fi_addr_t` is the number of its entry.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Atomic operations on registered memory (fi_atomic(3)). Each form becomes one [`Atomic`].
 //!
-//! The NIC's table ([`allowed`]) says which operations go with which datatypes; reading and overwriting go with all.
-//! Each element is atomic by itself.
+//! The NIC's table ([`selvedge_nic::portals::operation::allowed`]) says which operations go with which datatypes;
+//! reading and overwriting go with all. Each element is atomic by itself.
 
 use std::ffi::{c_int, c_void};
 

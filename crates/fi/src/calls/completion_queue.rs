@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Completion queues (fi_cq(3)). They grow as needed and drop nothing.
+//! The calls of a completion queue (fi_cq(3)).
 //!
-//! A read of an empty queue first polls the domain. Errors have their own queue. While it holds an error, a read
-//! returns the completions that came before the error and then `-FI_EAVAIL`.
+//! A read of an empty queue first polls the domain. While the queue holds an error, a read returns the completions that came
+//! before the error, and then `-FI_EAVAIL`.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;

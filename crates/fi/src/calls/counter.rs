@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Counters (fi_cntr(3)). They are counting events of the domain's NIC, and triggered operations may wait for them.
+//! The calls of a counter (fi_cntr(3)).
 
 use std::ffi::{c_int, c_void};
 use std::time::{Duration, Instant};

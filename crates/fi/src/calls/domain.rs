@@ -1,11 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The domain (fi_domain(3)): one NIC, and the lock of everything that belongs to it. Comments call the time during
-//! which a thread holds this lock its *turn*.
-//!
-//! A thread never yields its core, and in virtual time never ends its rank's turn, while it holds the lock. What a poll
-//! asks for ([`Rest`]) is done after the lock is released. Otherwise a thread that polls would hold the lock most of
-//! the time. A waiting thread spins. In virtual time it sleeps in the kernel, so that the simulator sees that it has
-//! nothing to do.
+//! The calls of a domain (fi_domain(3)): opening it, its objects, its control commands, closing it.
 
 use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};

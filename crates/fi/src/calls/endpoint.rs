@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Endpoints (fi_endpoint(3)): reliable and unconnected (`FI_EP_RDM`), each with its own tagged and untagged messages.
-//!
-//! An alias is a record of its own, with the bindings of its base and its own default flags. The tickets of its
-//! operations ([`Ticket`]) name the base, so the layers below know no aliases.
+//! The calls of an endpoint (fi_endpoint(3)): opening, binding, enabling, aliases, options, cancelling, closing.
 
 use std::ffi::{c_int, c_void};
 use std::ptr;

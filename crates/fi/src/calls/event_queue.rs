@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Event queues (fi_eq(3)). They only hold what a program writes itself (`fi_eq_write`), because nothing here is
-//! asynchronous.
+//! The calls of an event queue (fi_eq(3)).
 
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Mutex;

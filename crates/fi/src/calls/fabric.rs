@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The fabric (fi_fabric(3)): domains and event queues are opened from it.
+//! The calls of a fabric (fi_fabric(3)): domains and event queues are opened from it.
 
 use std::ffi::{c_int, c_void};
 

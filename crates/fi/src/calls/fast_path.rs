@@ -124,8 +124,8 @@ unsafe fn leave<const LENGTH: u8>(
     fast_path: FastPath,
     sent: &Sent,
 ) -> bool {
-    // SAFETY: the buffer is the program's, by this function's contract. Operations are fast_path only where the endpoint is
-    // enabled, so it has a vector, and has a queue if `tx_completes`. The lock is held or not needed, so nobody else uses
+    // SAFETY: the buffer is the program's, by this function's contract. An endpoint allows the fast path only while it is
+    // enabled. So it has a vector, and a queue if `tx_completes`. The lock is held or not needed, so nobody else uses
     // either.
     unsafe {
         let Some(peer_entry) = endpoint.peer_entry(sent.dest) else { return false };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Registered memory (fi_mr(3)): match entries of the NIC under the region's key, for writers, for readers, and for
-//! operations that do both. Addresses of remote operations are offsets into the region.
+//! The calls of registered memory (fi_mr(3)).
 
 use std::ffi::{c_int, c_void};
 
