@@ -8,23 +8,7 @@
  *
  *     early receives, a barrier or none, sends with receives among them, a barrier or none, late receives, a barrier
  *
- * Drawn for the history: the ranks that take part, the number of phases, FI_SOURCE, FI_THREAD_DOMAIN, the default kind of
- *   completion of sends.
- * Drawn for a phase: the barriers, the share of early receives, lengths, whether each sender has tags of its own.
- * Drawn for a message: sender, receiver (also the sender itself), tagged or not, one of few tags, a length on either side of
- *   the limits of the protocols, the call, FI_INJECT and the kinds of completion, remote CQ data, 1 to 4 pieces.
- * Drawn for a receive: one source or any, the tag and the bits that are ignored, room (also too little), the call, pieces;
- *   FI_MULTI_RECV; a peek, alone, with FI_DISCARD, or with FI_CLAIM and the claim later; a cancellation.
- *
- * The rules of libfabric leave one result
- * 1. A receive from any source is drawn only where the messages of the phase that fit it have one sender. So each receive
- *    meets the messages of one sender only, and FI_ORDER_SAS orders those.
- * 2. Both sides then have one order of preference: a message takes the first receive in the order posted, a receive the first
- *    message in the order sent. Such a matching is the same whether messages or receives come first: the first receive has the
- *    first message that fits it, the second receive the first one that is left, and so on. run_model() is these two loops.
- * 3. A receive that is left over in the end matches at no time before. So it may be cancelled at any time.
- * 4. A peek is repeated until it finds its message, if it has one. All messages are under way by then: a peek is after the
- *    second barrier.
+ * plan.c lists what is drawn, and why libfabric's rules leave one result.
  *
  * Checked
  * 1. Each receive ends as the model says: error, sender, message, length, tag, data, flags, and a sum of its bytes. The
@@ -35,392 +19,14 @@
  *
  * With HISTORIES_TRACE the ranks print what they post, to standard error.
  */
-#include "transfers.h"
+#include "plan.h"
 
-enum {
-    MESSAGES_MAX = 512,
-    RECEIVES_MAX = 2 * MESSAGES_MAX + 64,
-    BYTES_MAX = 102400,
-    INJECTED_MAX = 2049,
-    PIECES_MAX = 4,
-    MARGIN = 64,
-    FILLER = 0xcc,
-    LINES_BYTES = SHARED_BYTES / 4,
-    NOBODYS_TAG = 0x77
-};
+enum { MARGIN = 64, FILLER = 0xcc, LINES_BYTES = SHARED_BYTES / 4 };
 
 /* The flags of completions that do not depend on the transport. */
 #define TOLD (FI_RECV | FI_MSG | FI_TAGGED | FI_REMOTE_CQ_DATA)
-#define TAG_BASE 0x5a00000000000000ull
 
-static const size_t LENGTHS[] = {0, 1, 8, 40, 41, 64, 104, 105, 200, 2048, 2049, 4096, 16384, 16385, BYTES_MAX};
-enum { SHORTS = 9 };
-
-/* ---- Drawing ----------------------------------------------------------------------------------------------------- */
-
-/* A stream of random numbers. Messages have one, which is the same on all ranks; the receives of each rank have another. */
-struct draw {
-    uint64_t state;
-};
-
-static struct draw draw_for(uint64_t seed, uint64_t phase, uint64_t stream)
-{
-    uint64_t z = seed * 0x9e3779b97f4a7c15u + phase * 0xbf58476d1ce4e5b9u + stream * 0x94d049bb133111ebu;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return (struct draw){(z ^ z >> 31) | 1};
-}
-
-static int below(struct draw *d, int bound) { return (int)((random_next(&d->state) >> 20) % (uint64_t)bound); }
-static bool percent(struct draw *d, int chance) { return below(d, 100) < chance; }
-
-/* ---- The plan ---------------------------------------------------------------------------------------------------- */
-
-struct history {
-    uint64_t seed;
-    int parties, phases; /* ranks from `parties` on only wait in the barriers */
-    bool tells_source, one_thread;
-    uint64_t default_completion; /* of sends */
-};
-
-enum call { PLAIN, VECTOR, FLAGGED, INJECTED, WITH_DATA, INJECTED_WITH_DATA, CALLS };
-
-struct message {
-    int number; /* in the history */
-    int from, to;
-    enum kind kind;
-    uint64_t tag;
-    size_t bytes;
-    enum call call;
-    uint64_t flags;
-    bool has_data;
-    int pieces;
-};
-
-enum role { RECEIVE, MANY, PEEK, DISCARD, PEEK_AND_CLAIM, CLAIM, CANCELLED_BEFORE };
-static const char *const ROLE_NAMES[] = {"receive",        "multi-receive", "peek", "peek and discard",
-                                         "peek and claim", "claim",         "receive, cancelled"};
-enum section { EARLY, AMONG, LATE };
-
-/* What became of a receive. The model makes the same as the completions do. */
-struct outcome {
-    int error;
-    int source;     /* -1: not told */
-    bool has_bytes; /* a peek has none */
-    size_t bytes, missing;
-    uint64_t tag, data, flags;
-    uint64_t number; /* of the message, as far as data or bytes tell it; its low `number_bytes` bytes */
-    int number_bytes;
-    uint64_t sum;
-};
-
-struct outcomes {
-    struct outcome *list;
-    int count;
-};
-
-struct receive {
-    struct fi_context context; /* first: a completion leads to the receive */
-    enum role role;
-    enum section section;
-    enum kind kind;
-    int source; /* -1: any */
-    uint64_t tag, ignore;
-    size_t room;
-    bool flagged; /* the call that takes flags */
-    int pieces;
-    bool cancel_soon; /* if nothing matches it: right after it is posted, not in the end */
-    int claimed_by;   /* of a peek: the number of its claim */
-    int claims;       /* of a claim: the number of its peek */
-    struct outcomes wanted, found;
-    bool used_up, cancelled; /* used_up: of a FI_MULTI_RECV buffer */
-    int given_back;
-    const unsigned char **places; /* of the outcomes found, for FI_MULTI_RECV */
-    struct receive *completes_as;
-    unsigned char *block;
-};
-
-struct send {
-    struct fi_context context;
-    int completions, completions_wanted;
-    unsigned char *bytes;
-};
-
-struct phase {
-    int number;
-    bool first_barrier, second_barrier, own_tags;
-    int early_percent, longest; /* an index into LENGTHS, exclusive */
-    struct message messages[MESSAGES_MAX];
-    int messages_count;
-    bool taken[MESSAGES_MAX]; /* by receives of this rank */
-    struct receive receives[RECEIVES_MAX];
-    int receives_count;
-    struct send sends[MESSAGES_MAX];
-};
-
-static struct history history;
-static struct phase phase;
 static struct side *side;
-
-static void plan_history(uint64_t seed)
-{
-    struct draw d = draw_for(seed, 0, 99);
-    static const uint64_t KINDS[] = {0, 0, 0, FI_DELIVERY_COMPLETE, FI_TRANSMIT_COMPLETE};
-    history.seed = seed;
-    history.parties = 2 + below(&d, ranks() - 1);
-    history.phases = 3 + below(&d, 5);
-    history.tells_source = percent(&d, 50);
-    history.one_thread = percent(&d, 60);
-    history.default_completion = KINDS[below(&d, COUNT_OF(KINDS))];
-}
-
-static void draw_message(struct draw *d, struct message *m, int number, int hot_sender, int hot_receiver)
-{
-    static const uint64_t COMPLETIONS[] = {0, 0, FI_DELIVERY_COMPLETE, FI_MATCH_COMPLETE, FI_INJECT_COMPLETE,
-                                           FI_TRANSMIT_COMPLETE};
-    *m = (struct message){.number = number};
-    m->from = percent(d, 40) ? hot_sender : below(d, history.parties);
-    m->to = percent(d, 40) ? hot_receiver : below(d, history.parties);
-    m->kind = percent(d, 75) ? TAGGED_MESSAGE : MESSAGE;
-    if (m->kind == TAGGED_MESSAGE)
-        m->tag = TAG_BASE | (uint64_t)below(d, 4) | (phase.own_tags ? (uint64_t)m->from << 8 : 0);
-    m->bytes = LENGTHS[percent(d, 55) ? below(d, SHORTS) : below(d, phase.longest)];
-    m->call = (enum call)below(d, CALLS);
-    bool may_inject = m->bytes <= INJECTED_MAX;
-    if (!may_inject && (m->call == INJECTED || m->call == INJECTED_WITH_DATA)) m->call = FLAGGED;
-    m->has_data = m->call == WITH_DATA || m->call == INJECTED_WITH_DATA;
-    m->pieces = 1;
-    if (m->call == VECTOR || m->call == FLAGGED) m->pieces = 1 + below(d, PIECES_MAX);
-    if (m->call != FLAGGED) return;
-    m->has_data = percent(d, 40);
-    m->flags = COMPLETIONS[below(d, COUNT_OF(COMPLETIONS))] | (m->has_data ? FI_REMOTE_CQ_DATA : 0);
-    if (may_inject && percent(d, 40)) m->flags |= FI_INJECT;
-}
-
-static void plan_messages(struct draw *d, int number, int first_message)
-{
-    phase = (struct phase){.number = number};
-    phase.first_barrier = percent(d, 70);
-    phase.second_barrier = percent(d, 70);
-    phase.own_tags = percent(d, 50);
-    phase.early_percent = percent(d, 50) ? 50 * below(d, 3) : below(d, 101);
-    bool is_flood = percent(d, 15);
-    phase.longest = is_flood || percent(d, 30) ? SHORTS : (int)COUNT_OF(LENGTHS);
-    int hot_sender = below(d, history.parties), hot_receiver = below(d, history.parties);
-    phase.messages_count = is_flood ? 200 + below(d, MESSAGES_MAX - 200) : 1 + below(d, 24 * history.parties);
-    for (int i = 0; i < phase.messages_count; i++)
-        draw_message(d, &phase.messages[i], first_message + i, hot_sender, hot_receiver);
-}
-
-/* ---- The model --------------------------------------------------------------------------------------------------- */
-
-static bool fits(const struct receive *r, const struct message *m)
-{
-    return m->to == rank() && m->kind == r->kind && (r->source < 0 || r->source == m->from) &&
-           !((m->tag ^ r->tag) & ~r->ignore);
-}
-
-static uint64_t sum_of(const unsigned char *bytes, size_t count)
-{
-    uint64_t sum = 0xcbf29ce484222325u;
-    for (size_t i = 0; i < count; i++) sum = (sum ^ bytes[i]) * 0x100000001b3u;
-    return sum;
-}
-
-/* Data that show in every part which message they are; the first four bytes are its number. */
-static void fill_message(unsigned char *bytes, const struct message *m)
-{
-    pattern_fill(bytes, m->bytes, (unsigned)m->number);
-    for (size_t i = 0; i < 4 && i < m->bytes; i++) bytes[i] = (unsigned char)(m->number >> 8 * i);
-}
-
-static uint64_t data_of(const struct message *m) { return m->has_data ? 0xda7a000000000000u + (uint64_t)m->number : 0; }
-
-/* Which message it was, by what the receiver sees of it. */
-static void tell_number(struct outcome *o, const unsigned char *bytes)
-{
-    o->number = 0;
-    o->number_bytes = 4;
-    if (o->flags & FI_REMOTE_CQ_DATA) {
-        o->number = o->data & UINT32_MAX;
-        return;
-    }
-    o->number_bytes = !o->has_bytes ? 0 : o->bytes < 4 ? (int)o->bytes : 4;
-    for (int i = 0; i < o->number_bytes; i++) o->number |= (uint64_t)bytes[i] << 8 * i;
-}
-
-static struct outcome *outcome_add(struct outcomes *o, struct outcome one)
-{
-    o->list = realloc(o->list, sizeof one * (size_t)(o->count + 1));
-    o->list[o->count++] = one;
-    return &o->list[o->count - 1];
-}
-
-static void want_message(struct receive *r, const struct message *m)
-{
-    static unsigned char bytes[BYTES_MAX];
-    bool looks = r->role == PEEK || r->role == DISCARD || r->role == PEEK_AND_CLAIM;
-    size_t kept = looks || m->bytes < r->room || r->role == MANY ? m->bytes : r->room;
-    struct outcome o = {
-        .error = kept < m->bytes ? FI_ETRUNC : 0,
-        .source = history.tells_source && kept == m->bytes ? m->from : -1,
-        .has_bytes = !looks,
-        .bytes = kept,
-        .missing = m->bytes - kept,
-        .tag = m->tag,
-        .data = data_of(m),
-        .flags = FI_RECV | kind_caps(m->kind) | (m->has_data ? FI_REMOTE_CQ_DATA : 0),
-    };
-    fill_message(bytes, m);
-    tell_number(&o, bytes);
-    if (o.has_bytes) o.sum = sum_of(bytes, kept);
-    outcome_add(&r->wanted, o);
-}
-
-/* The model: this receive takes the first message that is left and fits it. */
-static void run_model(struct receive *r)
-{
-    if (r->role == CLAIM) {
-        const struct message *m = &phase.messages[phase.receives[r->claims].claimed_by];
-        want_message(r, m);
-        return;
-    }
-    size_t left = r->room;
-    for (int i = 0; i < phase.messages_count && r->role != CANCELLED_BEFORE; i++) {
-        const struct message *m = &phase.messages[i];
-        if (phase.taken[i] || !fits(r, m)) continue;
-        want_message(r, m);
-        if (r->role != PEEK) phase.taken[i] = true;
-        if (r->role == PEEK_AND_CLAIM) r->claimed_by = i;
-        if (r->role != MANY) return;
-        left -= m->bytes;
-        r->used_up = left < BYTES_MAX;
-        if (r->used_up) return;
-    }
-    if (r->role == PEEK || r->role == DISCARD || r->role == PEEK_AND_CLAIM) {
-        outcome_add(&r->wanted, (struct outcome){.error = FI_ENOMSG});
-    } else {
-        r->cancelled = true;
-        if (r->role != MANY) outcome_add(&r->wanted, (struct outcome){.error = FI_ECANCELED});
-    }
-}
-
-/* ---- Planning receives ------------------------------------------------------------------------------------------- */
-
-static bool has_one_sender(const struct receive *r)
-{
-    int sender = -1;
-    for (int i = 0; i < phase.messages_count; i++) {
-        const struct message *m = &phase.messages[i];
-        if (!fits(r, m)) continue;
-        if (sender >= 0 && sender != m->from) return false;
-        sender = m->from;
-    }
-    return true;
-}
-
-/* A receive that fits this message, and perhaps others before it. */
-static struct receive draw_receive(struct draw *d, const struct message *m, enum section section)
-{
-    static const uint64_t IGNORED[] = {0, 0, 0, 0, 1, 3, ~0ull};
-    struct receive r = {.role = RECEIVE, .section = section, .kind = m->kind, .source = m->from, .tag = m->tag};
-    if (m->kind == TAGGED_MESSAGE) r.ignore = IGNORED[below(d, COUNT_OF(IGNORED))];
-    if (r.ignore && percent(d, 50)) r.tag ^= r.ignore & (uint64_t)below(d, 256);
-    if (percent(d, 60)) {
-        r.source = -1;
-        if (!has_one_sender(&r)) r.source = m->from;
-    }
-    r.room = LENGTHS[below(d, COUNT_OF(LENGTHS))];
-    if (r.room < m->bytes && percent(d, 80)) r.room = m->bytes;
-    if (percent(d, 30)) r.room = m->bytes;
-    r.flagged = percent(d, 30);
-    r.pieces = percent(d, 25) ? 1 + below(d, PIECES_MAX) : 1;
-    r.cancel_soon = percent(d, 50);
-    return r;
-}
-
-static int add_receive(struct receive r)
-{
-    if (phase.receives_count == RECEIVES_MAX) FAIL("too many receives");
-    struct receive *added = &phase.receives[phase.receives_count];
-    *added = r;
-    run_model(added);
-    added->completes_as = added;
-    return phase.receives_count++;
-}
-
-/* Room for one message of any length is always left in a buffer that is in use: no message is cut off. */
-static void make_many(struct draw *d, struct receive *r)
-{
-    static const size_t MORE[] = {0, 100, 5000, BYTES_MAX};
-    r->role = MANY;
-    r->room = BYTES_MAX + MORE[below(d, COUNT_OF(MORE))];
-    r->pieces = 1;
-}
-
-/* A receive that is posted while the messages are on their way, or before. */
-static void add_some(struct draw *d, const struct message *m, enum section section)
-{
-    struct receive r = draw_receive(d, m, section);
-    if (percent(d, 6)) { /* nothing fits it */
-        r.ignore = 0;
-        r.kind = TAGGED_MESSAGE;
-        r.tag = NOBODYS_TAG;
-        if (percent(d, 50)) r.source = -1;
-    } else if (r.kind == MESSAGE && percent(d, 15)) {
-        make_many(d, &r);
-    } else if (section == EARLY && phase.first_barrier && percent(d, 8)) {
-        r.role = CANCELLED_BEFORE;
-    }
-    add_receive(r);
-}
-
-static const struct message *random_message(struct draw *d, bool only_left)
-{
-    static int candidates[MESSAGES_MAX];
-    int count = 0;
-    for (int i = 0; i < phase.messages_count; i++)
-        if (phase.messages[i].to == rank() && !(only_left && phase.taken[i])) candidates[count++] = i;
-    return count == 0 ? NULL : &phase.messages[candidates[below(d, count)]];
-}
-
-static void add_claims(struct draw *d, int *peeks, int *count, int keep)
-{
-    while (*count > keep) {
-        int at = below(d, *count);
-        struct receive *peek = &phase.receives[peeks[at]];
-        struct receive claim = draw_receive(d, &phase.messages[peek->claimed_by], LATE);
-        claim.role = CLAIM;
-        claim.claims = peeks[at];
-        claim.source = peek->source, claim.tag = peek->tag, claim.ignore = peek->ignore;
-        peeks[at] = peeks[--*count];
-        add_receive(claim);
-    }
-}
-
-static void plan_receives(struct draw *d)
-{
-    int all = 0;
-    for (int i = 0; i < phase.messages_count; i++) all += phase.messages[i].to == rank();
-    int early = all * phase.early_percent / 100, among = (all - early) * below(d, 101) / 100;
-    for (int i = 0; i < early + among && all > 0; i++)
-        add_some(d, random_message(d, percent(d, 70)) ?: random_message(d, false), i < early ? EARLY : AMONG);
-    int peeks[RECEIVES_MAX], peeks_count = 0;
-    const struct message *left;
-    while ((left = random_message(d, true)) != NULL) {
-        struct receive r = draw_receive(d, left, LATE);
-        if (phase.second_barrier && r.kind == TAGGED_MESSAGE && percent(d, 30)) {
-            static const enum role PEEKS[] = {PEEK, DISCARD, PEEK_AND_CLAIM, PEEK_AND_CLAIM};
-            r.role = PEEKS[below(d, COUNT_OF(PEEKS))];
-            if (percent(d, 5)) r.tag = NOBODYS_TAG, r.ignore = 0, r.role = PEEK;
-        }
-        if (r.kind == MESSAGE && percent(d, 15)) make_many(d, &r);
-        int number = add_receive(r);
-        if (r.role == PEEK_AND_CLAIM) peeks[peeks_count++] = number;
-        add_claims(d, peeks, &peeks_count, 3);
-    }
-    add_claims(d, peeks, &peeks_count, 0);
-}
 
 /* ---- Completions ------------------------------------------------------------------------------------------------- */
 
@@ -525,11 +131,71 @@ static bool take_all(void)
     return any;
 }
 
-/* Until the expression holds; a failure names the receive or the message that is missing. */
+/* ---- What is printed --------------------------------------------------------------------------------------------- */
+
+/* The outcomes of a FI_MULTI_RECV buffer by their places. An empty message has the place of the next one: it goes first,
+ * and empty messages at one place keep the order of their completions. */
+static void sort_by_place(struct receive *r)
+{
+    for (int i = 1; i < r->found.count; i++)
+        for (int k = i; k > 0; k--) {
+            struct outcome *o = &r->found.list[k];
+            const unsigned char **p = &r->places[k];
+            if (p[-1] < p[0] || (p[-1] == p[0] && (o[-1].bytes == 0 || o[0].bytes != 0))) break;
+            struct outcome other = o[0];
+            o[0] = o[-1], o[-1] = other;
+            const unsigned char *place = p[0];
+            p[0] = p[-1], p[-1] = place;
+        }
+}
+
+enum { LINE_BYTES = 512 };
+
+/* An outcome as it is printed. */
+static size_t line_of(char *line, const struct receive *r, const struct outcome *o, int piece)
+{
+    char number[32];
+    snprintf(number, sizeof number, o->number_bytes == 4 ? "%llu" : o->number_bytes ? "..%llu" : "?",
+             (unsigned long long)o->number);
+    char ending[LINE_BYTES / 2];
+    if (o->error != 0 && o->error != FI_ETRUNC) snprintf(ending, sizeof ending, "%s", fi_strerror(o->error));
+    else
+        snprintf(ending, sizeof ending,
+                 "from %d message %s, %zu bytes%s, %zu cut off, tag 0x%llx, data 0x%llx, flags 0x%llx, sum 0x%llx", o->source,
+                 number, o->bytes, o->error ? " (truncated)" : "", o->missing, (unsigned long long)o->tag,
+                 (unsigned long long)o->data, (unsigned long long)o->flags, (unsigned long long)o->sum);
+    return (size_t)snprintf(line, LINE_BYTES, "phase %d rank %d receive %d.%d (%s): %s\n", phase.number, rank(), number_of(r),
+                            piece, ROLE_NAMES[r->role], ending);
+}
+
+/* Fails if an outcome so far is not that of the model. */
+static void compare_so_far(void)
+{
+    for (int i = 0; i < phase.receives_count; i++) {
+        struct receive *r = &phase.receives[i];
+        if (r->role == MANY && r->found.count != r->wanted.count) continue; /* their order is not known yet */
+        if (r->role == MANY) sort_by_place(r);
+        for (int piece = 0; piece < r->found.count && piece < r->wanted.count; piece++) {
+            char wanted[LINE_BYTES], found[LINE_BYTES];
+            line_of(wanted, r, &r->wanted.list[piece], piece);
+            line_of(found, r, &r->found.list[piece], piece);
+            if (strcmp(found, wanted) == 0) continue;
+            about_receive(r);
+            FAIL("the model differs\n  found:  %s  wanted: %s", found, wanted);
+        }
+    }
+}
+
+/* ---- Waiting ----------------------------------------------------------------------------------------------------- */
+
+/* Until the expression holds. A failure names an outcome that is wrong, or else the operation that does not end. */
 #define TAKE_UNTIL(expr, ...)                                                                                          \
     for (long long until_ = now_ms() + WAIT_MS; !(expr);)                                                              \
         if (!take_all()) {                                                                                             \
-            if (now_ms() > until_) FAIL(__VA_ARGS__);                                                                  \
+            if (now_ms() > until_) {                                                                                   \
+                compare_so_far();                                                                                      \
+                FAIL(__VA_ARGS__);                                                                                     \
+            }                                                                                                          \
             progress();                                                                                                \
         }
 
@@ -642,6 +308,7 @@ static void post_receive(struct receive *r)
         POST_TAKING(receive_flagged(r->kind, side, look, flags));
         TAKE_UNTIL(r->found.count > 0, "the peek tells nothing");
         if (r->found.list[0].error != FI_ENOMSG || r->wanted.list[0].error == FI_ENOMSG) return;
+        if (now_ms() > until) compare_so_far();
         if (now_ms() > until) FAIL("the peek does not find its message within %d ms", WAIT_MS);
         r->found.count = 0;
     }
@@ -703,22 +370,6 @@ static void finish_sends(void)
 
 /* ---- Judging ----------------------------------------------------------------------------------------------------- */
 
-/* The outcomes of a FI_MULTI_RECV buffer by their places. An empty message has the place of the next one: it goes first,
- * and empty messages at one place keep the order of their completions. */
-static void sort_by_place(struct receive *r)
-{
-    for (int i = 1; i < r->found.count; i++)
-        for (int k = i; k > 0; k--) {
-            struct outcome *o = &r->found.list[k];
-            const unsigned char **p = &r->places[k];
-            if (p[-1] < p[0] || (p[-1] == p[0] && (o[-1].bytes == 0 || o[0].bytes != 0))) break;
-            struct outcome other = o[0];
-            o[0] = o[-1], o[-1] = other;
-            const unsigned char *place = p[0];
-            p[0] = p[-1], p[-1] = place;
-        }
-}
-
 static void check_block_of(const struct receive *r)
 {
     const unsigned char *at = r->block, *end = r->block + r->room + 2 * MARGIN;
@@ -731,41 +382,21 @@ static void check_block_of(const struct receive *r)
     }
 }
 
-enum { LINE_BYTES = 512 };
-
-static size_t line_of(char *line, const struct receive *r, const struct outcome *o, int piece)
-{
-    char number[32];
-    snprintf(number, sizeof number, o->number_bytes == 4 ? "%llu" : o->number_bytes ? "..%llu" : "?",
-             (unsigned long long)o->number);
-    char ending[LINE_BYTES / 2];
-    if (o->error != 0 && o->error != FI_ETRUNC) snprintf(ending, sizeof ending, "%s", fi_strerror(o->error));
-    else
-        snprintf(ending, sizeof ending,
-                 "from %d message %s, %zu bytes%s, %zu cut off, tag 0x%llx, data 0x%llx, flags 0x%llx, sum 0x%llx", o->source,
-                 number, o->bytes, o->error ? " (truncated)" : "", o->missing, (unsigned long long)o->tag,
-                 (unsigned long long)o->data, (unsigned long long)o->flags, (unsigned long long)o->sum);
-    return (size_t)snprintf(line, LINE_BYTES, "phase %d rank %d receive %d.%d (%s): %s\n", phase.number, rank(), number_of(r),
-                            piece, ROLE_NAMES[r->role], ending);
-}
-
 /* Compares with the model; writes the lines. */
 static void judge(char *lines, size_t room)
 {
+    compare_so_far();
     for (int i = 0; i < phase.receives_count; i++) {
         struct receive *r = &phase.receives[i];
         about_receive(r);
-        if (r->role == MANY) sort_by_place(r);
-        for (int piece = 0; piece < r->found.count && piece < r->wanted.count; piece++) {
-            char wanted[LINE_BYTES], found[LINE_BYTES];
-            line_of(wanted, r, &r->wanted.list[piece], piece);
-            size_t used = line_of(found, r, &r->found.list[piece], piece);
-            if (strcmp(found, wanted) != 0) FAIL("the model differs\n  found:  %s  wanted: %s", found, wanted);
+        CHECK_EQ(r->found.count, r->wanted.count);
+        for (int piece = 0; piece < r->found.count; piece++) {
+            char line[LINE_BYTES];
+            size_t used = line_of(line, r, &r->found.list[piece], piece);
             if (used >= room) FAIL("too many lines");
-            memcpy(lines, found, used + 1);
+            memcpy(lines, line, used + 1);
             lines += used, room -= used;
         }
-        CHECK_EQ(r->found.count, r->wanted.count);
         CHECK_EQ(r->given_back, r->role == MANY);
         check_block_of(r);
     }

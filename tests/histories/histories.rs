@@ -10,7 +10,7 @@
 //!
 //! A test is a few seeds, `seeds::1-10`, which are one job over each transport: libfabric takes long to start.
 //!
-//! 1. The head of `histories.c` lists what is drawn, and what each job checks by itself, against a model of plain lists.
+//! 1. `plan.c` lists what is drawn, and `histories.c` what each job checks by itself, against a model of plain lists.
 //! 2. The jobs of a test print the same text, byte for byte.
 //! 3. A failure names the seed, the transport, the first difference, and the command that repeats that job.
 
@@ -176,10 +176,10 @@ impl Places {
         compiler.flags.extend(["-I".into(), suite.clone().into()]);
         compiler.libraries.push("-lfabric".into());
         compiler.hint = "(the headers and the library are those of libfabric: Debian has them in libfabric-dev)";
-        let source = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("histories.c");
+        let own = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
         let shared = ["suite.c", "suite_fabric.c"].map(|file| suite.join(file));
-        let sources = [&[source, tree::check_folder().join("check.c")], &shared[..]].concat();
-        let headers = [files_with(&suite, &["h"]), files_with(&tree::check_folder(), &["h"])].concat();
+        let sources = [files_with(&own, &["c"]), shared.to_vec(), vec![tree::check_folder().join("check.c")]].concat();
+        let headers = [&own, &suite, &tree::check_folder()].map(|folder| files_with(folder, &["h"])).concat();
         let program = output.join("histories");
         compile_once(&compiler, &sources, &headers, &program)?;
         Ok(Places { program, output })
