@@ -591,7 +591,7 @@ impl Interface {
         let bell = self.bell();
         // A sender may have died after it enqueued a packet and before it rang the doorbell.
         if packets::any(&self.rings) {
-            bell.packets.store(1, SeqCst);
+            bell.packets.swap(1, SeqCst);
         }
         let drainer_died = {
             let guard = self.own.segment.lock(self.word);
@@ -621,7 +621,7 @@ impl Interface {
             // The target may have responded before it died. Its response is in a ring by now, so handle that first.
             self.progress();
             if packets::any(&self.rings) {
-                self.bell().packets.store(1, SeqCst);
+                self.bell().packets.swap(1, SeqCst);
                 return;
             }
             let Some(command) = self.own.segment.lock(self.word).take_pending(token) else { continue };

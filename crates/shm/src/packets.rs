@@ -76,8 +76,9 @@ pub fn enqueue(target: &Endpoint, sender: &Sender<'_>, packet: &Packet, payload:
     let result = result.and_then(|is_there| if is_there { Ok(()) } else { Err(PostError::Full) });
     match (result, packet.place) {
         (Ok(()), _) => {
-            // Pairs with the owner's exchange: a later exchange finds the packet, an earlier one leaves this 1.
-            target.segment.doorbell().packets.store(1, SeqCst);
+            // Pairs with the owner's exchange: a later exchange finds the packet, an earlier one leaves this 1. It is an
+            // exchange, too: a store over another sender's 1 would hide that sender's packet from the owner.
+            target.segment.doorbell().packets.swap(1, SeqCst);
             target.segment.ring();
         }
         (Err(_), Place::Spill(number)) => {
@@ -167,7 +168,7 @@ impl Interface {
             ring.publish_reserved::<Lines>(producer, &Envelope::default(), bytes.len(), 0, reserved);
             true
         });
-        self.bell().packets.store(1, SeqCst);
+        self.bell().packets.swap(1, SeqCst);
         enqueued == Ok(true)
     }
 }
@@ -213,7 +214,7 @@ pub fn find<'a>(rings: &'a Rings, turn: &mut Turn, bell: &Doorbell) -> Option<Fo
     bell.packets.swap(0, AcqRel);
     let found = find_once(rings, turn);
     if found.is_some() {
-        bell.packets.store(1, SeqCst);
+        bell.packets.swap(1, SeqCst);
     }
     found
 }

@@ -250,7 +250,7 @@ fn a_packet_that_waits_has_rung() {
                 // `enqueue`.
                 thread::spawn(move || {
                     packets.rings[number].store(1, Release);
-                    packets.rung.store(1, SeqCst);
+                    packets.rung.swap(1, SeqCst);
                 })
             })
             .collect();
@@ -264,7 +264,7 @@ fn a_packet_that_waits_has_rung() {
                 packets.rung.swap(0, AcqRel);
                 let found = find_once();
                 if found.is_some() {
-                    packets.rung.store(1, SeqCst);
+                    packets.rung.swap(1, SeqCst);
                 }
                 found
             })
