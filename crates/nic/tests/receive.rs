@@ -11,9 +11,9 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{EntrySpec, Posted, Put, event_kind, list, options};
 use selvedge_nic::tables::{Request, kind};
-use selvedge_nic::{Limits, portals};
+use selvedge_nic::{Limits, Register, portals};
 
-const LIMITS: Limits = Limits { entries: 16, headers: 8, list: 16, queues: 1, ..common::TINY };
+const LIMITS: Limits = Limits { entries: 32, headers: 16, list: 32, queues: 1, ..common::TINY };
 
 #[derive(Clone, Copy, Debug)]
 enum Op {
@@ -34,12 +34,14 @@ enum Op {
 fn op() -> impl Strategy<Value = Op> {
     let ignore = || prop_oneof![Just(0u64), Just(1), Just(3), Just(u64::MAX)];
     let source = || prop_oneof![Just(None), (0u64..2).prop_map(Some)];
+    // Few values match often, many let the lists grow.
+    let bits = || prop_oneof![0u64..4, 0u64..40];
     prop_oneof![
-        6 => (0u64..4, ignore(), source()).prop_map(|(bits, ignore, source)| Op::Post { bits, ignore, source }),
-        6 => (0u64..4, 0u64..2, any::<bool>(), any::<bool>())
+        6 => (bits(), ignore(), source()).prop_map(|(bits, ignore, source)| Op::Post { bits, ignore, source }),
+        6 => (bits(), 0u64..2, any::<bool>(), any::<bool>())
             .prop_map(|(bits, source, token, by_owner)| Op::Message { bits, source, token, by_owner }),
         1 => (0usize..4).prop_map(Op::Cancel),
-        1 => (0u64..4, ignore(), source()).prop_map(|(bits, ignore, source)| Op::Claim { bits, ignore, source }),
+        1 => (bits(), ignore(), source()).prop_map(|(bits, ignore, source)| Op::Claim { bits, ignore, source }),
         1 => Just(Op::Drop),
         1 => Just(Op::Recover),
     ]
@@ -242,4 +244,51 @@ fn a_token_leaves_the_payload_with_its_sender() {
     };
     let header = *home.nic().unexpected(found).expect("it waits");
     assert_eq!((header.token, header.rlength, header.mlength), (7, 1 << 30, 0));
+}
+
+/// The number of records that matches have compared.
+fn steps(home: &mut Home) -> u64 {
+    home.nic().signals.registers.get(Register::ListSteps)
+}
+
+#[test]
+fn a_search_against_the_order_of_the_list_costs_no_more_the_longer_the_list_is() {
+    const LENGTH: u64 = 64;
+    let limits = Limits { entries: 128, headers: 128, list: 128, short_list: 16, ..LIMITS };
+    let mut home = Home::new(&limits);
+    let mut bus = TestBus { mapped: true, ..TestBus::default() };
+    let portal = home.nic().portal_alloc(Some(0), 0, NONE).expect("room");
+    let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE;
+    let overflow = EntrySpec {
+        options: options::OP_PUT | options::MANAGE_LOCAL | quiet,
+        length: 1 << 20,
+        ignore_bits: u64::MAX,
+        ..spec(0, 0, None, 0)
+    };
+    home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow).expect("room");
+    let put = |bits| Request { kind: kind::PUT, portal, match_bits: bits, ..Request::default() };
+    for round in 0..3 {
+        let begun = steps(&mut home);
+        for number in 0..LENGTH {
+            home.nic().post_receive(&mut bus, portal, &spec(number, 0, None, number)).expect("room");
+        }
+        for number in (0..LENGTH).rev() {
+            let receive = home.nic().take_receive(&mut bus, &Put::from(&put(number))).expect("it is posted");
+            assert_eq!(receive.user_ptr, number);
+        }
+        let posted = steps(&mut home);
+        assert!(posted - begun <= 3 * LENGTH, "posted, round {round}: {} steps", posted - begun);
+        for number in 0..LENGTH {
+            home.nic().deliver(&mut bus, &put(number));
+        }
+        let delivered = steps(&mut home);
+        for number in (0..LENGTH).rev() {
+            let found = home.nic().post_receive(&mut bus, portal, &spec(number, 0, None, number));
+            let Ok(Posted::Matched(found)) = found else { panic!("{found:?}") };
+            assert_eq!(home.nic().unexpected(found).expect("it waits").match_bits, number);
+            home.nic().drop_unexpected(found);
+        }
+        let taken = steps(&mut home);
+        assert!(taken - delivered <= 3 * LENGTH, "unexpected, round {round}: {} steps", taken - delivered);
+    }
 }

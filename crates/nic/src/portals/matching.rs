@@ -9,9 +9,10 @@
 //! are compared one by one. The *index* holds the entries behind them. Indexed entries are grouped by their *class*:
 //! which match bits and which parts of the source they ignore. Programs use few classes (exact; any source; any tag),
 //! and within a class matching is equality of the bits that count, so a hash finds the entry. Every entry carries a
-//! sequence number; of the candidates of all classes the lowest wins. Unexpected headers are on one list in order of
-//! arrival. A short one is searched in order; of a longer one each header is also on a chain of every class that it
-//! has been searched by.
+//! sequence number; of the candidates of all classes the lowest wins. A search compares at most [`IN_ORDER`] entries of
+//! the short list. If none matches and there are more entries, it indexes the short list too. Unexpected headers are
+//! on one list in order of arrival. A list of at most [`IN_ORDER`] headers is searched in that order. From the first
+//! search of a longer one on, each header is also on a chain of every class that the list was searched by.
 //!
 //! Invariants
 //! 1. Every entry of the short list is older than every indexed entry of its priority list: an entry goes to the short
@@ -20,11 +21,12 @@
 //! 3. A portal table entry has at most [`CLASSES`] classes with an index. Entries of further classes share one
 //!    chain per list ([`CLASS_OTHER`]), and headers are then searched in order: still right, but no longer O(1).
 //! 4. `searched` names the classes that the unexpected headers of a portal table entry are chained by; each header is
-//!    on the chain of each of them (`chained`). No class is named while the headers are few or after all were taken.
+//!    on the chain of each of them (`chained`). No class is named until a list of more than [`IN_ORDER`] headers is
+//!    searched.
 //! 5. Walks are bounded by the table's capacity, whatever the links say.
 //!
-//! Cost of a search: the short list as far as the match, at most [`Limits::short_list`](crate::Limits::short_list)
-//! records; then one bucket and one entry per class in use.
+//! Cost of a search: the short list as far as the match, at most [`IN_ORDER`] records; then one bucket and one entry per
+//! class in use. An entry moves from the short list to the index at most once.
 
 use super::search::{EntryView, Found, FoundHeader, Key, accepts};
 use crate::bus::{Bus, Step};
@@ -34,6 +36,10 @@ use crate::registers::Register;
 use crate::tables::{
     Bucket, CLASS_OTHER, CLASS_SHORT, CLASSES, Class, Entry, Header, PortalEntry, Request, entry, header, slot,
 };
+
+/// Most entries of a short list, and most unexpected headers, that a search compares one by one before it uses the index
+/// ([`Nic::in_order`]).
+const IN_ORDER: u32 = 8;
 
 /// The list of an entry, 0 (priority) or 1 (overflow).
 #[inline]
@@ -58,9 +64,16 @@ fn bucket_index(buckets: usize, portal: u32, list: u32, class: u8, bits: u64, so
 /// Buckets of a cache line, as a power of two.
 const LINE_BITS: u32 = (64 / size_of::<Bucket>()).ilog2();
 
+/// The end of a chain.
+#[derive(Clone, Copy)]
+enum End {
+    Front,
+    Back,
+}
+
 impl Nic<'_> {
-    /// The index of the entry in a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match. Only the
-    /// register of list steps changes.
+    /// The index of the entry in a list (`list::PRIORITY`, `list::OVERFLOW`) that a request would match. No
+    /// list changes, but a search may index the short list.
     pub fn peek_entry<B: Bus>(&mut self, bus: &mut B, request: &Request, which: u8) -> Option<u32> {
         self.find_entry(bus, request.portal, usize::from(which & 1), &request.into()).map(|found| found.entry)
     }
@@ -68,9 +81,8 @@ impl Nic<'_> {
     /// The entry of a list (0 priority, 1 overflow) that the ordered list would give.
     #[inline(always)]
     pub(crate) fn find_entry<B: Bus>(&mut self, bus: &mut B, portal: u32, list: usize, key: &Key) -> Option<Found> {
-        let record = self.tables.portals.get(portal as usize)?;
-        if list == 0 && record.short_length() != 0 {
-            let found = self.find_in_short_list(bus, portal, record, key);
+        if list == 0 && self.tables.portals.get(portal as usize)?.short_length() != 0 {
+            let found = self.find_in_short_list(bus, portal, key);
             if found.is_some() {
                 return found;
             }
@@ -82,37 +94,60 @@ impl Nic<'_> {
         }
     }
 
-    /// The first match of the short list, most often its first entry.
+    /// The first match of the short list, most often its first entry. None: no entry matches, or the entries are now all
+    /// in the index.
     #[inline(always)]
-    fn find_in_short_list<B: Bus>(&self, bus: &mut B, portal: u32, record: &PortalEntry, key: &Key) -> Option<Found> {
-        let first = self.short_entry(portal, record.short_head)?;
+    fn find_in_short_list<B: Bus>(&mut self, bus: &mut B, portal: u32, key: &Key) -> Option<Found> {
+        let place = self.tables.portals.get(portal as usize)?.short_head;
+        let entry = self.short_entry(portal, place)?;
         bus.charge(Step::EntrySearched);
         self.signals.registers.add(Register::ListSteps, 1);
-        if accepts(&self.tables.entries.get(first as usize)?.into(), key) {
-            return Some(Found { entry: first, place: record.short_head });
+        if accepts(&self.tables.entries.get(entry as usize)?.into(), key) {
+            return Some(Found { entry, place });
         }
-        if record.short_length() == 1 { None } else { self.find_later_in_short_list(bus, portal, record, key) }
+        self.find_later_in_short_list(bus, portal, key)
     }
 
     /// The first match of the short list after its first entry.
     #[inline(never)]
-    fn find_later_in_short_list<B: Bus>(
-        &self,
-        bus: &mut B,
-        portal: u32,
-        record: &PortalEntry,
-        key: &Key,
-    ) -> Option<Found> {
+    fn find_later_in_short_list<B: Bus>(&mut self, bus: &mut B, portal: u32, key: &Key) -> Option<Found> {
+        let record = self.tables.portals.get(portal as usize)?;
+        let (head, length) = (record.short_head, record.short_length());
+        let has_more = length > self.in_order() || record.active[0] != 0;
         let mut steps = 0;
-        let found = (1..record.short_length().min(self.tables.short_list)).find_map(|step| {
-            let place = record.short_head.wrapping_add(step);
+        let found = (1..length.min(self.in_order())).find_map(|step| {
+            let place = head.wrapping_add(step);
             let entry = self.short_entry(portal, place)?;
             steps += 1;
             bus.charge(Step::EntrySearched);
             accepts(&self.tables.entries.get(entry as usize)?.into(), key).then_some(Found { entry, place })
         });
         self.signals.registers.add(Register::ListSteps, steps);
+        if found.is_none() && has_more {
+            self.index_short_list(portal);
+        }
         found
+    }
+
+    /// How many records a search compares one by one.
+    #[inline(always)]
+    fn in_order(&self) -> u32 {
+        self.tables.short_list.min(IN_ORDER)
+    }
+
+    /// Moves the entries of the short list to the index, the last one first: they are older than all indexed entries.
+    fn index_short_list(&mut self, portal: u32) {
+        for _ in 0..self.tables.short_list {
+            let Some(record) = self.tables.portals.get_mut(portal as usize) else { return };
+            if record.short_length() == 0 {
+                return;
+            }
+            record.short_tail = record.short_tail.wrapping_sub(1);
+            let last = record.short_tail;
+            if let Some(entry) = self.short_entry(portal, last) {
+                self.index_entry(entry, 0, End::Front);
+            }
+        }
     }
 
     /// The place in memory of a number of a portal table entry's short list.
@@ -199,7 +234,7 @@ impl Nic<'_> {
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
             entry.entries[list] = entry.entries[list].wrapping_add(1);
         }
-        self.index_entry(index, list);
+        self.index_entry(index, list, End::Back);
     }
 
     /// Puts an entry at the end of its priority list, if that end is in the short list. False: nothing has changed.
@@ -273,22 +308,29 @@ impl Nic<'_> {
             .find(|&number| self.short_entry(portal, number) == Some(index))
     }
 
-    /// Puts an entry at the end of its chain in the index.
-    fn index_entry(&mut self, index: u32, list: usize) {
+    /// Puts an entry at one end of its chain in the index.
+    fn index_entry(&mut self, index: u32, list: usize, end: End) {
         let Some(record) = self.tables.entries.get(index as usize) else { return };
         let portal = u32::from(record.portal);
         let class = self.class_for(portal, record.ignore_bits, record.source_ignore);
         let bucket = self.entry_bucket(&self.tables.entries[index as usize], class, list);
-        let tail = self.tables.entry_buckets[bucket].tail;
+        let chain = self.tables.entry_buckets[bucket];
+        let (prev, next) = match end {
+            End::Front => (NONE, chain.head),
+            End::Back => (chain.tail, NONE),
+        };
         {
             let record = &mut self.tables.entries[index as usize];
-            (record.class, record.next, record.prev) = (class, NONE, tail);
+            (record.class, record.next, record.prev) = (class, next, prev);
         }
-        match self.tables.entries.get_mut(tail as usize) {
-            Some(last) => last.next = index,
+        match self.tables.entries.get_mut(prev as usize) {
+            Some(before) => before.next = index,
             None => self.tables.entry_buckets[bucket].head = index,
         }
-        self.tables.entry_buckets[bucket].tail = index;
+        match self.tables.entries.get_mut(next as usize) {
+            Some(after) => after.prev = index,
+            None => self.tables.entry_buckets[bucket].tail = index,
+        }
         if let Some(entry) = self.tables.portals.get_mut(portal as usize) {
             entry.active[list] |= 1 << class;
             match entry.classes.get_mut(class as usize) {
@@ -422,7 +464,7 @@ impl Nic<'_> {
         if record.headers == 0 {
             return None;
         }
-        let class = match record.searched == 0 && record.headers <= self.tables.short_list {
+        let class = match record.searched == 0 && record.headers <= self.in_order() {
             true => CLASS_OTHER,
             false => self.searched_class_for(portal, view.ignore_bits, view.source_ignore),
         };
@@ -542,9 +584,6 @@ impl Nic<'_> {
         }
         if let Some(entry) = self.tables.portals.get_mut(portal) {
             entry.headers = entry.headers.saturating_sub(1);
-            if entry.headers == 0 {
-                entry.searched = 0;
-            }
         }
     }
 
