@@ -42,14 +42,14 @@ impl Nic<'_> {
             return Err(AppendError::TooLong);
         }
         let queue = record.queue;
-        if which != list::OVERFLOW {
-            self.revoke_at_portal(portal)?;
-        }
         let once = which == list::PRIORITY && spec.options & options::USE_ONCE != 0 && spec.iov == NONE;
         if once {
             if let Some(reference) = self.match_unexpected(bus, portal, spec, queue) {
                 return Ok(reference);
             }
+        }
+        if which != list::OVERFLOW {
+            self.revoke_at_portal(portal)?;
         }
         let reference = self.reserve_entry(portal, spec).map_err(|Full| AppendError::Full)?;
         if once {

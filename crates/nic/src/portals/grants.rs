@@ -300,12 +300,11 @@ impl Nic<'_> {
     #[cold]
     fn revoke_where(&mut self, picks: impl Fn(&Grant) -> bool) -> Result<(), Revoking> {
         let (mut awaited, mut ended) = (0, 0);
-        for (slot, grant) in (0..GRANTS as u32).zip(self.signals.grants) {
-            if self.tables.control.granted >> slot & 1 != 0 && picks(grant) {
-                grant.word.store(0, SeqCst);
-                let counts = grant.counter.load(Relaxed) != NONE;
-                *if counts { &mut awaited } else { &mut ended } |= 1 << slot;
-            }
+        for (slot, grant) in select(self.signals.grants, self.tables.control.granted).filter(|(_, grant)| picks(grant))
+        {
+            grant.word.store(0, SeqCst);
+            let counts = grant.counter.load(Relaxed) != NONE;
+            *if counts { &mut awaited } else { &mut ended } |= 1 << slot;
         }
         self.end_grants(ended);
         self.tables.control.revoking |= awaited;
@@ -318,8 +317,7 @@ impl Nic<'_> {
         if revoking == 0 {
             return Ok(());
         }
-        let slots = (0..GRANTS as u32).zip(self.signals.grants);
-        let picked = slots.filter(|&(slot, grant)| revoking >> slot & 1 != 0 && picks(slot, grant));
+        let picked = select(self.signals.grants, revoking).filter(|&(slot, grant)| picks(slot, grant));
         self.result(picked.fold(0, |bits, (slot, _)| bits | 1 << slot))
     }
 
@@ -342,12 +340,10 @@ impl Nic<'_> {
         if grants == 0 {
             return;
         }
-        for (slot, grant) in (0..GRANTS as u32).zip(self.signals.grants) {
-            if grants >> slot & 1 != 0 {
-                grant.word.store(0, SeqCst);
-                if let Some(book) = self.tables.counters.get_mut(grant.counter.load(Relaxed) as usize) {
-                    book.lane_owners.iter_mut().filter(|owner| **owner == GRANTED | slot).for_each(|owner| *owner = 0);
-                }
+        for (slot, grant) in select(self.signals.grants, grants) {
+            grant.word.store(0, SeqCst);
+            if let Some(book) = self.tables.counters.get_mut(grant.counter.load(Relaxed) as usize) {
+                book.lane_owners.iter_mut().filter(|owner| **owner == GRANTED | slot).for_each(|owner| *owner = 0);
             }
         }
         self.tables.control.granted &= !grants;
@@ -375,4 +371,13 @@ impl Nic<'_> {
             book.lane_owners.iter_mut().filter(|owner| !keeps(**owner)).for_each(|owner| *owner = 0);
         }
     }
+}
+
+/// The grants whose bits are set, with the numbers of their slots.
+fn select(grants: &[Grant], mut bits: u64) -> impl Iterator<Item = (u32, &Grant)> {
+    core::iter::from_fn(move || {
+        let slot = bits.trailing_zeros();
+        bits &= bits.wrapping_sub(1);
+        grants.get(slot as usize).map(|grant| (slot, grant))
+    })
 }
