@@ -58,6 +58,18 @@ impl Interface {
         self.backend.reaches_rings(self, id)
     }
 
+    /// Whether this process executes its commands itself, so that a call that does one may have its outcome.
+    pub fn executes_here(&self) -> bool {
+        self.offers.executes_here
+    }
+
+    /// Whether polls of the NIC's own memory find every message. If not, each poll must go through the home, which also
+    /// wants to know what it found.
+    #[inline(always)]
+    pub fn polls_here(&self) -> bool {
+        self.offers.polls_here
+    }
+
     /// Whether a message in a ring is visible at once.
     #[inline(always)]
     pub fn publishes_here(&self) -> bool {

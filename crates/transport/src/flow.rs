@@ -19,7 +19,7 @@ pub(crate) struct Flow {
     /// The number of messages sent.
     pub(crate) sequence: u64,
     /// The refused messages: their sequence numbers and the numbers of their operations.
-    pub(crate) kept: VecDeque<(u64, usize)>,
+    pub(crate) retries: VecDeque<(u64, usize)>,
     /// The epoch of the portal table entry after a refusal.
     pub(crate) refused: Option<u64>,
     pub(crate) pause: Duration,
@@ -34,7 +34,7 @@ impl Flow {
             under_way: 0,
             window: u32::MAX,
             sequence: 0,
-            kept: VecDeque::new(),
+            retries: VecDeque::new(),
             refused: None,
             pause: PAUSE_FIRST,
             again_at: None,
@@ -70,8 +70,8 @@ impl Flow {
     }
 
     pub(crate) fn keep(&mut self, sequence: u64, number: usize) {
-        let behind = self.kept.iter().rev().take_while(|kept| kept.0 > sequence).count();
-        self.kept.insert(self.kept.len() - behind, (sequence, number));
+        let behind = self.retries.iter().rev().take_while(|later| later.0 > sequence).count();
+        self.retries.insert(self.retries.len() - behind, (sequence, number));
     }
 }
 
@@ -82,14 +82,14 @@ pub struct Flows {
     /// By peer and portal table entry.
     pub(crate) by_place: HashMap<(u32, u32), u32>,
     /// The number of refused messages in all flows.
-    pub(crate) kept: usize,
+    pub(crate) retries: usize,
 }
 
 impl Flows {
     /// Whether there are refused messages.
     #[inline(always)]
-    pub fn keep_any(&self) -> bool {
-        self.kept != 0
+    pub fn has_retries(&self) -> bool {
+        self.retries != 0
     }
 
     pub(crate) fn of(&mut self, peer: u32, portal: u32) -> Option<&mut Flow> {
@@ -103,7 +103,7 @@ impl Flows {
     /// The epoch for a message to a portal table entry; 0 if no packet has gone there. None: earlier messages go first.
     pub fn epoch_now(&mut self, peer: u32, portal: u32) -> Option<u64> {
         let Some(flow) = self.of(peer, portal) else { return Some(0) };
-        (flow.kept.is_empty() && flow.is_open()).then_some(flow.epoch)
+        (flow.retries.is_empty() && flow.is_open()).then_some(flow.epoch)
     }
 
     /// Records a refusal within the call. The message is not kept.
@@ -140,7 +140,7 @@ mod tests {
         for sequence in [4, 2, 9, 3] {
             flow.keep(sequence, sequence as usize * 10);
         }
-        assert_eq!(flow.kept, [(2, 20), (3, 30), (4, 40), (9, 90)]);
+        assert_eq!(flow.retries, [(2, 20), (3, 30), (4, 40), (9, 90)]);
     }
 
     #[test]
@@ -164,6 +164,6 @@ mod tests {
         flows.refuse(1, 2, 5);
         assert_eq!(flows.epoch_now(1, 2), Some(5));
         flows.list[0].keep(0, 0);
-        assert_eq!(flows.epoch_now(1, 2), None, "a kept message goes first");
+        assert_eq!(flows.epoch_now(1, 2), None, "a refused message goes first");
     }
 }

@@ -36,7 +36,7 @@ use crate::transport::Transport;
 
 /// How long closing an endpoint waits for the replies to injected messages, and for messages that were refused.
 const FLUSH: Duration = Duration::from_secs(1);
-const FLUSH_KEPT: Duration = Duration::from_secs(60);
+const FLUSH_RETRIES: Duration = Duration::from_secs(60);
 /// The same in virtual time, where other ranks may compute for long.
 const FLUSH_SIMULATED: Duration = Duration::from_secs(1 << 20);
 
@@ -54,7 +54,7 @@ impl Transport {
         outgoing.command.request.operand[1] = flow.epoch;
         match interface.start_now(&outgoing.command) {
             Ok(()) => {
-                if outgoing.stage != Stage::Kept {
+                if outgoing.stage != Stage::Refused {
                     outgoing.sequence = flow.sequence;
                     flow.sequence += 1;
                 }
@@ -85,8 +85,8 @@ impl Transport {
                 flow.refuse(event.remote_offset, longest);
                 if !outgoing.is_forgotten() {
                     flow.keep(outgoing.sequence, number);
-                    outgoing.stage = Stage::Kept;
-                    flows.kept += 1;
+                    outgoing.stage = Stage::Refused;
+                    flows.retries += 1;
                     return;
                 }
             }
@@ -119,35 +119,35 @@ impl Transport {
     }
 
     fn longest_pause(&self) -> Duration {
-        if self.is_simulated { PAUSE_LONGEST_SIMULATED } else { PAUSE_LONGEST }
+        if self.interface.is_simulated() { PAUSE_LONGEST_SIMULATED } else { PAUSE_LONGEST }
     }
 
     /// Sends refused messages again when their pause is over.
     #[cold]
-    pub(crate) fn send_kept(&mut self) {
+    pub(crate) fn send_refused(&mut self) {
         let now = Instant::now();
         for at in 0..self.flows.list.len() {
             while let Some(flow) = self.flows.list.get_mut(at) {
-                if flow.kept.is_empty() || flow.again_at.is_some_and(|again| now < again) || !flow.is_open() {
+                if flow.retries.is_empty() || flow.again_at.is_some_and(|again| now < again) || !flow.is_open() {
                     break;
                 }
-                let Some((sequence, number)) = flow.kept.pop_front() else { break };
+                let Some((sequence, number)) = flow.retries.pop_front() else { break };
                 let epoch = flow.epoch;
                 let again = self.send_again(number, epoch);
                 let longest = self.longest_pause();
                 let flow = &mut self.flows.list[at];
                 match again {
-                    Again::Gone => self.flows.kept -= 1,
+                    Again::Gone => self.flows.retries -= 1,
                     Again::Taken => {
-                        self.flows.kept -= 1;
+                        self.flows.retries -= 1;
                         flow.accept();
                     }
                     Again::Refused(epoch) => {
-                        flow.kept.push_front((sequence, number));
+                        flow.retries.push_front((sequence, number));
                         flow.refuse(epoch, longest);
                     }
                     Again::NoSpace => {
-                        flow.kept.push_front((sequence, number));
+                        flow.retries.push_front((sequence, number));
                         flow.rest(longest);
                         break;
                     }
@@ -189,9 +189,9 @@ impl Transport {
     }
 
     /// Cancels a refused message with this context.
-    pub(crate) fn cancel_kept(&mut self, bindings: *mut Bindings, context: *mut c_void) -> Option<Ticket> {
+    pub(crate) fn cancel_refused(&mut self, bindings: *mut Bindings, context: *mut c_void) -> Option<Ticket> {
         let is_it = |outgoing: &Outgoing| {
-            outgoing.stage == Stage::Kept
+            outgoing.stage == Stage::Refused
                 && outgoing.ticket.bindings == bindings
                 && outgoing.ticket.context == context
                 && !outgoing.is_injected
@@ -200,16 +200,16 @@ impl Transport {
             Operation::Send(outgoing) if is_it(outgoing) => Some(number),
             _ => None,
         })?;
-        self.forget_kept(|other| other == number);
+        self.drop_retries(|other| other == number);
         self.take_send(number)
     }
 
     /// Removes the refused messages with these numbers.
-    fn forget_kept(&mut self, mut picks: impl FnMut(usize) -> bool) {
+    fn drop_retries(&mut self, mut picks: impl FnMut(usize) -> bool) {
         for flow in &mut self.flows.list {
-            flow.kept.retain(|&(_, number)| !picks(number));
+            flow.retries.retain(|&(_, number)| !picks(number));
         }
-        self.flows.kept = self.flows.list.iter().map(|flow| flow.kept.len()).sum();
+        self.flows.retries = self.flows.list.iter().map(|flow| flow.retries.len()).sum();
     }
 
     /// Called before an endpoint is closed. Its injected messages get some time to arrive, because the program no
@@ -219,9 +219,9 @@ impl Transport {
         let begin = Instant::now();
         loop {
             let (left, refused) = self.injected(bindings);
-            let patience = match (refused, self.is_simulated) {
+            let patience = match (refused, self.interface.is_simulated()) {
                 (_, true) => FLUSH_SIMULATED,
-                (true, false) => FLUSH_KEPT,
+                (true, false) => FLUSH_RETRIES,
                 (false, false) => FLUSH,
             };
             if left == 0 || begin.elapsed() >= patience {
@@ -231,7 +231,7 @@ impl Transport {
                 break;
             }
             self.progress();
-            match self.is_simulated {
+            match self.interface.is_simulated() {
                 true => self.interface.poll(),
                 false => std::thread::sleep(PAUSE_FIRST),
             }
@@ -242,13 +242,13 @@ impl Transport {
                 Operation::Send(outgoing) if outgoing.ticket.bindings == bindings => match outgoing.stage {
                     Stage::Waits => {}
                     Stage::UnderWay => outgoing.ticket.bindings = std::ptr::null_mut(),
-                    Stage::Kept => dropped.push(number),
+                    Stage::Refused => dropped.push(number),
                 },
                 _ => {}
             }
         }
         if !dropped.is_empty() {
-            self.forget_kept(|number| dropped.contains(&number));
+            self.drop_retries(|number| dropped.contains(&number));
         }
     }
 
@@ -265,7 +265,7 @@ impl Transport {
             if is_its && !is_own {
                 left += 1;
                 let flow = flows.of(outgoing.peer, outgoing.command.request.portal);
-                refused |= flow.is_some_and(|flow| flow.refused.is_some() || !flow.kept.is_empty());
+                refused |= flow.is_some_and(|flow| flow.refused.is_some() || !flow.retries.is_empty());
             }
         }
         (left, refused)

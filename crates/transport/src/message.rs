@@ -80,7 +80,7 @@ pub enum Stage {
     /// The message or its reply is in flight.
     UnderWay,
     /// The target refused it for lack of room.
-    Kept,
+    Refused,
 }
 
 /// Whether a message that was delivered to a list has left its payload here, to be fetched.

@@ -20,7 +20,8 @@ pub struct Peer {
     pub owner: u64,
     pub(crate) protocols: Protocols,
     pub(crate) ring: PeerRing,
-    pub(crate) trial: Trial,
+    /// Deliveries into posted receives in mapped memory.
+    pub(crate) in_place: Backoff,
     /// Packets to it that have not been answered.
     pub(crate) in_flight: u32,
 }
@@ -45,8 +46,7 @@ impl Peer {
     }
 
     /// Meets the peer: claims a ring there, if the home lets us use it, and fixes the protocols.
-    #[cold]
-    pub(crate) fn meet(&mut self, interface: &Interface, limits: &Limits) {
+    fn meet(&mut self, interface: &Interface, limits: &Limits) {
         // A message to this process itself comes before those that others send later. Events and rings together keep that
         // order only if the message is in its ring at once.
         let is_late = self.id == interface.id() && !interface.publishes_here();
@@ -60,7 +60,7 @@ impl Peer {
             None => PeerRing::None,
         };
         let has_ring = matches!(self.ring, PeerRing::Open(_));
-        self.protocols = Protocols::new(limits, has_ring, interface.is_simulated(), interface.publishes_here());
+        self.protocols = Protocols::new(limits, has_ring, !interface.executes_here(), interface.publishes_here());
     }
 }
 
@@ -71,14 +71,15 @@ pub(crate) enum PeerRing {
     Open(Box<Sender>),
 }
 
-/// Whether to try a direct delivery at a peer. After failures in a row, a number of messages are sent without a try.
+/// Exponential backoff of direct deliveries to a peer: after failures in a row, a number of messages are sent without a
+/// try.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Trial {
+pub(crate) struct Backoff {
     pause: u32,
     left: u32,
 }
 
-impl Trial {
+impl Backoff {
     const PAUSE_MAX: u32 = 64;
 
     pub(crate) fn is_due(&mut self) -> bool {
@@ -88,7 +89,7 @@ impl Trial {
     }
 
     pub(crate) fn ended(&mut self, found: bool) {
-        self.pause = if found { 0 } else { (2 * self.pause).clamp(1, Trial::PAUSE_MAX) };
+        self.pause = if found { 0 } else { (2 * self.pause).clamp(1, Backoff::PAUSE_MAX) };
         self.left = self.pause;
     }
 }
@@ -113,7 +114,14 @@ impl Peers {
         let (list, limits) = (&mut self.list, &self.limits);
         let number = *self.numbers.entry((id, owner)).or_insert_with(|| {
             let protocols = Protocols::new(limits, false, false, true);
-            list.push(Peer { id, owner, protocols, ring: PeerRing::Unknown, trial: Trial::default(), in_flight: 0 });
+            list.push(Peer {
+                id,
+                owner,
+                protocols,
+                ring: PeerRing::Unknown,
+                in_place: Backoff::default(),
+                in_flight: 0,
+            });
             list.len() as u32 - 1
         });
         // A process that is named again may have reopened its NIC, so we ask again.
@@ -131,6 +139,19 @@ impl Peers {
     #[inline(always)]
     pub fn get_mut(&mut self, number: u32) -> Option<&mut Peer> {
         self.list.get_mut(number as usize)
+    }
+
+    /// Most bytes of a message in a ring.
+    pub fn ring_max(&self) -> usize {
+        self.limits.ring_max
+    }
+
+    /// Meets a peer: claims a ring there, and fixes the protocols.
+    #[cold]
+    pub fn meet(&mut self, number: u32, interface: &Interface) {
+        if let Some(peer) = self.list.get_mut(number as usize) {
+            peer.meet(interface, &self.limits);
+        }
     }
 
     /// Records that a packet has left for a peer.
@@ -213,18 +234,18 @@ mod tests {
 
     #[test]
     fn direct_deliveries_are_tried_less_often_while_they_fail() {
-        let mut trial = Trial::default();
+        let mut backoff = Backoff::default();
         let mut tries = 0;
         for _ in 0..1000 {
-            if trial.is_due() {
+            if backoff.is_due() {
                 tries += 1;
-                trial.ended(false);
+                backoff.ended(false);
             }
         }
         assert!((10..40).contains(&tries), "{tries}");
-        while !trial.is_due() {}
-        trial.ended(true);
-        assert!(trial.is_due() && trial.is_due(), "after a success each message tries");
+        while !backoff.is_due() {}
+        backoff.ended(true);
+        assert!(backoff.is_due() && backoff.is_due(), "after a success each message tries");
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub unsafe fn scatter(from: *const u8, bytes: usize, pieces: &[iovec]) {
     for piece in pieces {
         let length = piece.iov_len.min(bytes - done);
         // SAFETY: by this function's contract `from` is readable for `bytes` bytes and the pieces are writable.
-        // `length` is at most what is left of either.
+        // `length` is at most the bytes left in `from`, and at most the length of this piece.
         unsafe { std::ptr::copy_nonoverlapping(from.add(done), piece.iov_base.cast::<u8>(), length) };
         done += length;
     }

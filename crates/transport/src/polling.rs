@@ -27,13 +27,13 @@ const LOOKS_PER_TICK: u32 = 4096;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     None,
-    /// Always in virtual time: wakes the threads that sleep until they get the lock.
+    /// Where polls go through the home: wakes the threads that sleep until they get the lock.
     Wake,
     /// Yields the core to another thread or process.
     Yield,
-    /// Reports to the simulator a poll that found nothing.
+    /// Reports to the home a poll that found nothing.
     Poll,
-    /// Reports to the simulator a poll that found something.
+    /// Reports to the home a poll that found something.
     Found,
 }
 

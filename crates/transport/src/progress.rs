@@ -151,7 +151,7 @@ impl Transport {
     fn end_of_rings(&mut self, came: bool) {
         if came {
             self.polling.has_found();
-            if self.is_simulated {
+            if !self.interface.polls_here() {
                 self.rest = Rest::Found;
             }
             if self.polling.round % RINGS_BEFORE_REST != 0 {
@@ -239,7 +239,8 @@ impl Transport {
     #[inline(always)]
     fn rest(&mut self) {
         let has_event = self.watches[0].has_event() || self.watches[1].has_event();
-        if has_event || self.is_simulated || !self.notes.is_empty() || self.works.has_again() || self.flows.keep_any() {
+        let polls_here = self.interface.polls_here();
+        if has_event || !polls_here || !self.notes.is_empty() || self.works.has_again() || self.flows.has_retries() {
             return self.rest_slow();
         }
         self.interface.progress();
@@ -260,8 +261,8 @@ impl Transport {
             self.polling.start_over();
         }
         self.interface.progress();
-        if self.flows.keep_any() {
-            self.send_kept();
+        if self.flows.has_retries() {
+            self.send_refused();
         }
         if !self.notes.is_empty() {
             self.send_notes_again();
@@ -269,9 +270,9 @@ impl Transport {
         if self.works.has_again() {
             self.start_again();
         }
-        match self.is_simulated {
-            true => self.rest = Rest::Poll,
-            false => self.found_nothing(),
+        match self.interface.polls_here() {
+            true => self.found_nothing(),
+            false => self.rest = Rest::Poll,
         }
     }
 

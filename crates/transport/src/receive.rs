@@ -63,8 +63,9 @@ impl Transport {
         let ticket = Ticket { bindings, context: receive.context, flags: RECV | kind.flag(), wanted: receive.wanted };
         let piece = [iovec { iov_base: receive.start as *mut c_void, iov_len: receive.length as usize }];
         self.fill_from_unexpected(kind, &ticket, &piece, found, None);
-        // In virtual time every read polls, so that the events of other messages are read between two of a flood.
-        if self.is_simulated {
+        // Where a poll goes through the home, every read polls, so that the events of other messages are read between two
+        // of a flood.
+        if !self.interface.polls_here() {
             return;
         }
         // SAFETY: the pointer is null or the queue that an open endpoint is bound to.
@@ -453,7 +454,7 @@ impl Transport {
             self.fail(&ticket, Side::Receive, entry, 0, ECANCELED);
             return true;
         }
-        if let Some(ticket) = self.cancel_kept(bindings, context) {
+        if let Some(ticket) = self.cancel_refused(bindings, context) {
             self.fail(&ticket, Side::Transmit, ticket.completion(), 0, ECANCELED);
             return true;
         }

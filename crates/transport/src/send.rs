@@ -44,14 +44,19 @@ impl Transport {
     /// A peer, whose protocols are fixed now if they were not before.
     #[inline(always)]
     fn met(&mut self, number: u32) -> Option<&mut Peer> {
-        let peer = self.peers.get_mut(number)?;
-        if peer.has_to_meet() {
-            peer.meet(&self.interface, &self.limits);
-            if let (true, PeerRing::Open(ring)) = (peer.id == self.interface.id(), &peer.ring) {
-                self.own_ring = 1 << ring.index();
-            }
+        if self.peers.get(number)?.has_to_meet() {
+            self.meet(number);
         }
-        Some(peer)
+        self.peers.get_mut(number)
+    }
+
+    #[cold]
+    fn meet(&mut self, number: u32) {
+        self.peers.meet(number, &self.interface);
+        let own = self.peers.get(number).filter(|peer| peer.id == self.interface.id());
+        if let Some(ring) = own.and_then(Peer::ring) {
+            self.own_ring = 1 << ring.index();
+        }
     }
 
     /// Enqueues a message in the target's ring, and completes the send. Returns false if nothing has happened: there is
@@ -132,26 +137,19 @@ impl Transport {
     #[inline(never)]
     fn put_in_place(&mut self, message: &Message<'_>, length: usize) -> bool {
         let portal = message.kind.portal(message.endpoint);
-        let ([piece], Some(epoch)) = (message.pieces, self.flows.epoch_now(message.peer, portal)) else { return false };
-        let mut request = self.request(message, length, 0);
-        request.operand[1] = epoch;
-        let source = Memory {
-            start: piece.iov_base as u64,
-            options: options::MD_EVENT_SEND_DISABLE,
-            queue: self.own_queue,
-            ..Memory::NOWHERE
-        };
+        let ([_], Some(epoch)) = (message.pieces, self.flows.epoch_now(message.peer, portal)) else { return false };
+        let mut command = self.command(message, length, epoch);
         let Some(peer) = self.peers.get_mut(message.peer) else { return false };
         // Without a ring the message takes the direct path anyway.
-        if peer.ring().is_none_or(|ring| !ring.is_open()) || !peer.trial.is_due() {
+        if peer.ring().is_none_or(|ring| !ring.is_open()) || !peer.in_place.is_due() {
             return false;
         }
-        let command = Command { request, target: peer.id, user_ptr: 0, source, sink: Memory::NOWHERE };
+        command.target = peer.id;
         let outcome = self.interface.deliver_in_place(&command, peer.owner, peer.ring());
         // A fault in the receive's memory also ends the send: it is the receiver's error, and the receiver gets an
         // event.
         let done = matches!(outcome, Some(DirectOutcome::Done(Delivery { fail: fail::OK | fail::SEGV, .. })));
-        peer.trial.ended(done);
+        peer.in_place.ended(done);
         if done {
             self.sent(&message.ticket);
         }
@@ -168,18 +166,9 @@ impl Transport {
         let stays = peer.protocols.without_ring(length, message.end) == Protocol::Rendezvous;
         let portal = message.kind.portal(message.endpoint);
         let Some(epoch) = self.epoch_or_progress(message.peer, portal) else { return -(EAGAIN as isize) };
-        let mut command = Command {
-            request: self.request(message, length, 0),
-            target: target.0,
-            user_ptr: 0,
-            source: Memory { options: options::MD_EVENT_SEND_DISABLE, queue: self.own_queue, ..Memory::NOWHERE },
-            sink: Memory::NOWHERE,
-        };
-        command.request.operand[1] = epoch;
-        if let (true, [piece]) = (stays && !self.is_simulated, message.pieces) {
+        let mut command = Command { target: target.0, ..self.command(message, length, epoch) };
+        if let (true, [_]) = (stays, message.pieces) {
             // If a receive is posted, the send ends within this call and needs no record.
-            let start = piece.iov_base as u64;
-            let command = Command { source: Memory { start, ..command.source }, ..command };
             let outcome = self.interface.deliver_posted(&command, target.1, self.ring_to(message.peer));
             match outcome {
                 None | Some(DirectOutcome::OutOfReach) => {}
@@ -216,13 +205,13 @@ impl Transport {
                 bytes.assume_init()
             }
         });
-        let start = match &gathered {
-            Some(bytes) => bytes.as_ptr() as u64,
-            None => message.pieces.first().map_or(0, |piece| piece.iov_base as u64),
-        };
+        if let Some(bytes) = &gathered {
+            command.source.start = bytes.as_ptr() as u64;
+        }
+        let start = command.source.start;
         let token = if stays { self.new_token() } else { 0 };
         let number = self.operations.vacant_key();
-        (command.user_ptr, command.source.start) = (number as u64, start);
+        command.user_ptr = number as u64;
         command.request.operand[0] = token.into();
         self.outstanding += 1;
         self.operations.insert(Operation::Send(Box::new(Outgoing {
@@ -277,6 +266,19 @@ impl Transport {
         if delivery.fail == fail::PT_DISABLED {
             self.flows.refuse(peer, portal, delivery.remote_offset);
         }
+    }
+
+    /// The command of a message whose payload starts with its first piece. The caller sets the target.
+    fn command(&self, message: &Message<'_>, length: usize, epoch: u64) -> Command {
+        let mut request = self.request(message, length, 0);
+        request.operand[1] = epoch;
+        let source = Memory {
+            start: message.pieces.first().map_or(0, |piece| piece.iov_base as u64),
+            options: options::MD_EVENT_SEND_DISABLE,
+            queue: self.own_queue,
+            ..Memory::NOWHERE
+        };
+        Command { request, target: 0, user_ptr: 0, source, sink: Memory::NOWHERE }
     }
 
     /// The request of a message to its target's NIC. With a token the target can fetch the payload from here.

@@ -84,7 +84,6 @@ pub struct Transport {
     /// The directory in which this process finds others.
     pub directory: JobDirectory,
     pub settings: Settings,
-    pub(crate) limits: Limits,
     /// Event queue for incoming messages. It never overflows: senders wait instead.
     pub(crate) queue: u32,
     /// Event queue for our own operations. Its size bounds how many there may be.
@@ -112,8 +111,6 @@ pub struct Transport {
     pub(crate) outstanding: u32,
     pub(crate) works: Works,
     pub(crate) flows: Flows,
-    /// Whether the job runs in virtual time.
-    pub(crate) is_simulated: bool,
     /// What the thread does after it has released the lock.
     pub rest: Rest,
     /// Some operation could not be done from this process, because memory was out of reach.
@@ -163,19 +160,17 @@ impl Transport {
         };
         let watches = [interface.watch(queue), interface.watch(own_queue)];
         let [Some(first), Some(second)] = watches else { return Err(OpenError::Tables) };
-        let is_simulated = interface.is_simulated();
-        let limits = Limits::from_environment();
+        let rest = if interface.polls_here() { Rest::None } else { Rest::Wake };
         Ok(Transport {
             interface,
             claim,
             directory,
             settings,
-            limits,
             queue,
             own_queue,
             watches: [first, second],
             operations: Slab::with_capacity(1024),
-            peers: Peers::new(limits),
+            peers: Peers::new(Limits::from_environment()),
             endpoints: vec![std::ptr::null_mut(); ENDPOINTS_MAX],
             claimed: Vec::new(),
             regions: Slab::new(),
@@ -190,8 +185,7 @@ impl Transport {
             outstanding: 0,
             works: Works::default(),
             flows: Flows::default(),
-            is_simulated,
-            rest: if is_simulated { Rest::Wake } else { Rest::None },
+            rest,
             any_out_of_reach: false,
         })
     }

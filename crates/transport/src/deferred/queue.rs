@@ -195,7 +195,7 @@ impl Transport {
             return -EINVAL;
         };
         let length = total(message.pieces);
-        let large = length > self.limits.ring_max.max(1);
+        let large = length > self.peers.ring_max().max(1);
         let chained = large && work.counter != NONE;
         let counted = if chained { Counted::From(1) } else { Counted::Successes };
         let role = Role::Send { command: Command::default(), waits: false, fetched: false };
