@@ -308,7 +308,7 @@ fn top_shows_what_the_ranks_have_done() {
             ("logical", false.into()),
             ("state", "ready".into()),
             ("mode", "nic".into()),
-            ("mail_waiting", 0.into()),
+            ("packets_waiting", 0.into()),
         ] {
             assert_eq!(nic[field], value, "{field} of rank {rank}");
         }

@@ -45,7 +45,7 @@ registers! {
     RefusedDisabled, "refused_disabled", "messages", "Messages refused because their portal table entry was disabled.";
     TriggeredFired, "triggered_fired", "operations", "Triggered operations that fired.";
     Undeliverable, "undeliverable", "messages", "Requests of this process that found no living target.";
-    Mail, "mail", "packets", "Packets that waited in rings for the owner.";
+    Packets, "packets", "packets", "Packets that waited in rings for the owner.";
     Recoveries, "recoveries", "times", "Times that the tables were rebuilt after a process died in the middle of a change.";
 }
 

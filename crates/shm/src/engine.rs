@@ -432,7 +432,7 @@ impl Interface {
         loop {
             let mut guard = self.own.segment.lock(self.word);
             let Some(found) = packets::find(&self.rings, &mut turn, guard.signals.doorbell) else { break };
-            guard.signals.registers.add(Register::Mail, 1);
+            guard.signals.registers.add(Register::Packets, 1);
             let taken = match found.read(&self.config.directory) {
                 Ok(taken) => taken,
                 Err(why) => {

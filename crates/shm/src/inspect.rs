@@ -66,7 +66,7 @@ pub struct Inspection {
     /// Bytes of the owner's shared arena.
     pub arena_bytes: u64,
     /// Packets in rings, for the owner's program.
-    pub mail_waiting: u64,
+    pub packets_waiting: u64,
     /// Triggered operations that have fired and wait.
     pub fired_waiting: u32,
     pub portals_enabled: u32,
@@ -124,7 +124,7 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
         file_bytes,
         heap_blocks: header.u64(hot + offset_of!(Hot, heap_blocks) as u64).min(limits.heap_blocks_max.into()),
         arena_bytes: header.u64(hot + offset_of!(Hot, arena_bytes) as u64),
-        mail_waiting: Rings::packets_waiting(&path.with_extension("rings")).unwrap_or(0),
+        packets_waiting: Rings::packets_waiting(&path.with_extension("rings")).unwrap_or(0),
         fired_waiting: signals.u32(bell(offset_of!(Doorbell, fired))).min(limits.triggered),
         portals_enabled: 0,
         portals_disabled: 0,
@@ -272,23 +272,7 @@ mod tests {
     use selvedge_nic::ring::{Envelope, NoHints};
 
     use super::*;
-    use crate::segment::{Owner, Segment};
-
-    const LIMITS: Limits = Limits {
-        entries: 16,
-        headers: 8,
-        descriptors: 4,
-        counters: 4,
-        queues: 2,
-        portals: 6,
-        triggered: 4,
-        iovecs: 4,
-        list: 16,
-        short_list: 2,
-        pending: 4,
-        heap_blocks: 4,
-        heap_blocks_max: 8,
-    };
+    use crate::segment::{Owner, SMALL, Segment};
 
     /// A folder with a segment in it.
     fn made() -> (tempfile::TempDir, PathBuf, Segment) {
@@ -297,7 +281,7 @@ mod tests {
         let own = Identity::own();
         let uid = rustix::process::geteuid().as_raw();
         let owner = Owner { id: 7, ni: 1, pid: own.pid, uid, start: own.start, host_mode: true, rank: 3 };
-        let segment = Segment::create(&path, &LIMITS, &owner).expect("a segment");
+        let segment = Segment::create(&path, &SMALL, &owner).expect("a segment");
         (folder, path, segment)
     }
 
@@ -314,7 +298,7 @@ mod tests {
     #[test]
     fn tables_start_where_the_segment_puts_them() {
         let (_folder, _path, segment) = made();
-        assert_eq!(*segment.layout(), layout_of(&LIMITS));
+        assert_eq!(*segment.layout(), layout_of(&SMALL));
     }
 
     #[test]
@@ -341,10 +325,10 @@ mod tests {
         let seen = inspect(&path).expect("a sound segment");
         assert_eq!((seen.nid, seen.pid, seen.ni, seen.rank, seen.owner), (0, 7, 1, 3, own));
         assert_eq!((seen.host_mode, seen.state, seen.sleepers, seen.lock_holder), (true, State::Ready, 2, None));
-        assert_eq!((seen.limits, seen.heap_blocks, seen.arena_bytes), (LIMITS, 4, 4096));
+        assert_eq!((seen.limits, seen.heap_blocks, seen.arena_bytes), (SMALL, 4, 4096));
         assert_eq!(seen.file_bytes, segment.layout().initial_bytes());
         assert_eq!((seen.portals_enabled, seen.portals_disabled, seen.entries, seen.unexpected), (1, 1, 6, 6));
-        assert_eq!(seen.mail_waiting, 3);
+        assert_eq!(seen.packets_waiting, 3);
         for (at, register) in Register::ALL.iter().enumerate() {
             assert_eq!(seen.register(*register), 100 + at as u64, "{}", register.name());
         }
@@ -375,7 +359,7 @@ mod tests {
             (entry.status, entry.entries, entry.headers) = (portal::ENABLED, [u32::MAX; 2], u32::MAX);
         }
         let seen = inspect(&path).expect("a sound header");
-        assert_eq!((seen.mail_waiting, seen.fired_waiting, seen.heap_blocks), (256, 4, 8));
+        assert_eq!((seen.packets_waiting, seen.fired_waiting, seen.heap_blocks), (256, 4, 8));
         assert_eq!((seen.entries, seen.unexpected, seen.state), (16, 8, State::Unknown(77)));
     }
 

@@ -45,7 +45,7 @@ pub struct Args {
 const AFTER_HELP: &str = "\
 Columns: ni: its number, with (me) or without (le) matching, logical or physical; recv: requests that arrived; B in and B out: bytes written to its memory, \
 and read from it for others; match: requests that met a list entry; unexp: headers on unexpected lists now; drop: messages dropped; fired: \
-triggered operations; flow: times that flow control disabled a portal table entry; mail: packets that wait for the \
+triggered operations; flow: times that flow control disabled a portal table entry; packets: those that wait for the \
 process; sleep: its threads that sleep in a wait. State `dead`: the process has ended, and its NIC is marked; `gone`: it has ended, and no \
 process has marked its NIC yet.";
 

@@ -14,7 +14,7 @@ use super::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot};
 /// Column heads, in the order of [`row`].
 const COLUMNS: [&str; 17] = [
     "rank", "pid", "os pid", "ni", "state", "mode", "recv/s", "B in/s", "B out/s", "match", "unexp", "drop", "fired",
-    "flow", "mail", "sleep", "job",
+    "flow", "packets", "sleep", "job",
 ];
 const TEXT_COLUMNS: [usize; 4] = [3, 4, 5, 16];
 
@@ -82,7 +82,7 @@ fn row(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> [String; COLUMNS.
         count(Register::Dropped),
         count(Register::TriggeredFired),
         count(Register::FlowControl),
-        seen.mail_waiting.to_string(),
+        seen.packets_waiting.to_string(),
         seen.sleepers.to_string(),
         printable(&job.name),
     ]
@@ -156,7 +156,7 @@ fn record(job: &JobSnapshot, nic: &NicSnapshot, rates: &Rates) -> Value {
         "mode": nic.mode(),
         "sleepers": seen.sleepers,
         "lock_holder": seen.lock_holder,
-        "mail_waiting": seen.mail_waiting,
+        "packets_waiting": seen.packets_waiting,
         "fired_waiting": seen.fired_waiting,
         "portals_enabled": seen.portals_enabled,
         "portals_disabled": seen.portals_disabled,
