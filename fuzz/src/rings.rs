@@ -78,8 +78,9 @@ fn take(own: &Rings, polled: Option<PolledHeader>, source: &mut Source) -> Resul
     if let Some(polled) = polled {
         own.prefetch(0, polled);
         let Some(reader) = own.reader_from(0, polled) else { return Ok(()) };
-        let _ = reader.first::<false>(polled).is_some_and(|message| read::<false>(&message));
-        let _ = reader.first::<true>(polled).is_some_and(|message| read::<true>(&message));
+        if let Some(message) = reader.poll()? {
+            read_either(&message);
+        }
     }
     let mut reader = own.reader(0);
     for _ in 0..source.below(4) {

@@ -79,7 +79,7 @@ pub fn resolve(transport: &Transport, address: Address) -> Result<Address, Strin
     let Some(service) = address.service()? else { return Err("it names no service".into()) };
     let words = transport.directory.service(service);
     words.as_deref().and_then(from_words).ok_or_else(|| {
-        format!("no endpoint has service {service} yet: who has it as its source address must be opened before")
+        format!("no endpoint has service {service} yet: open the endpoint that has it as its source address first")
     })
 }
 

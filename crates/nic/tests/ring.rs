@@ -73,11 +73,6 @@ fn read_all(ring: &Ring) {
     for _ in 0..20 {
         if let Some(polled) = ring.poll() {
             ring.prefetch::<Stores>(polled);
-            let consumer = ring.consumer();
-            [ring.polled::<false>(&consumer, polled), ring.polled::<true>(&consumer, polled)]
-                .iter()
-                .flatten()
-                .for_each(within);
         }
         let mut consumer = ring.consumer();
         match ring.next::<Stores>(&consumer) {

@@ -2,11 +2,12 @@
 //! What a home offers to a NIC of this process: the trait [`Backend`].
 //!
 //! A home carries operations to other NICs, and knows how a thread waits for messages. There are two:
-//! [`crate::shared_memory::SharedMemory`], where processes run each other's NICs, and [`crate::simulated::Simulated`], where a simulator carries the operations
-//! in virtual time. An [`Interface`] has one backend, chosen when it is opened, and asks only this trait.
+//! [`crate::shared_memory::SharedMemory`], where processes run each other's NICs, and [`crate::simulated::Simulated`],
+//! where a simulator carries the operations in virtual time. An [`Interface`] has one backend, chosen when it is opened,
+//! and asks only this trait.
 //!
-//! To add a home, implement [`Backend`] and let [`crate::home::of_process`] choose it. The methods may use the code for shared
-//! memory, for example for targets on the same host: [`Interface::start_here`], [`Interface::settle_here`],
+//! To add a home, implement [`Backend`] and let [`crate::home::of_process`] choose it. The methods may use the code for
+//! shared memory, for example for targets on the same host: [`Interface::start_here`], [`Interface::settle_here`],
 //! [`Interface::poll_here`], [`Interface::tick_here`] and [`Interface::wait_here`].
 //!
 //! Invariants

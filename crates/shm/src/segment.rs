@@ -39,6 +39,24 @@ pub(crate) const TABLES_AT: u64 = 512;
 /// Address space that a peer reserves for a segment: more than the largest segment needs.
 const RESERVED_BYTES: u64 = 4 << 30;
 
+/// Limits of a small NIC, for tests.
+#[cfg(test)]
+pub(crate) const SMALL: Limits = Limits {
+    entries: 16,
+    headers: 8,
+    descriptors: 4,
+    counters: 4,
+    queues: 2,
+    portals: 6,
+    triggered: 4,
+    iovecs: 4,
+    list: 16,
+    short_list: 2,
+    pending: 4,
+    heap_blocks: 4,
+    heap_blocks_max: 8,
+};
+
 /// State of a NIC.
 pub mod state {
     /// Its owner is alive and uses it.

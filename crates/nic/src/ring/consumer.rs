@@ -145,15 +145,6 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         self.check(consumer.head, header, is_long).map(Some).ok_or(Fault)
     }
 
-    /// The message that was polled, if its form is the one that `LONG` says: long, or in its slot alone. It must be the
-    /// consumer's next message.
-    #[inline(always)]
-    pub fn polled<const LONG: bool>(&self, consumer: &Consumer, polled: PolledHeader) -> Option<Message> {
-        debug_assert!(consumer.dequeued() == 0 && consumer.head == polled.number);
-        let has_form = polled.is_long() == LONG;
-        has_form.then(|| self.check(polled.number, polled.header, LONG)).flatten()
-    }
-
     /// Dequeues up to `most` messages of one portal table index. Stops at a message of another index or of another form
     /// (`LONG`: long messages; else messages in their slots alone), and if `take` returns false. Stores the head once,
     /// at the end.

@@ -14,24 +14,9 @@ use super::*;
 use crate::config::{Mode, Path};
 use crate::direct::DirectOutcome;
 use crate::interface::ArenaRange;
+use crate::segment::SMALL;
 use crate::shared_memory::SharedMemory;
 use crate::simulated::Simulated;
-
-const LIMITS: Limits = Limits {
-    entries: 16,
-    headers: 8,
-    descriptors: 4,
-    counters: 4,
-    queues: 2,
-    portals: 6,
-    triggered: 4,
-    iovecs: 4,
-    list: 16,
-    short_list: 2,
-    pending: 4,
-    heap_blocks: 4,
-    heap_blocks_max: 8,
-};
 
 /// No process of the job has this id.
 const MISSING: u64 = 999;
@@ -42,7 +27,7 @@ fn config(mode: Mode, path: Path, directory: &TempDir) -> Config {
 
 fn open(backend: impl Backend + 'static, directory: &TempDir) -> Arc<Interface> {
     let config = config(Mode::Nic, Path::Auto, directory);
-    Interface::open_in(Box::new(backend), config, 0, 1, 0, &LIMITS, ArenaRange::default()).expect("an interface")
+    Interface::open_in(Box::new(backend), config, 0, 1, 0, &SMALL, ArenaRange::default()).expect("an interface")
 }
 
 fn put_to(target: u64) -> Command {
@@ -79,7 +64,7 @@ fn offers_in_shared_memory_follow_mode_and_path() {
         };
         assert_eq!(SharedMemory.offers(&config), expected, "{mode:?} {path:?}");
     }
-    assert_eq!(SharedMemory.size(&LIMITS), LIMITS);
+    assert_eq!(SharedMemory.size(&SMALL), SMALL);
 }
 
 /// Shared memory with other offers. It writes down which methods are called.
@@ -245,7 +230,7 @@ fn a_simulated_rank_pays_in_virtual_time() {
     let simulated = Simulated::new(rank);
     let configured = simulated.configure(config(Mode::Host, Path::Bounce, &directory));
     assert_eq!((configured.mode, configured.path), (Mode::Nic, Path::Auto), "the machine decides");
-    assert_eq!(simulated.size(&LIMITS), Limits { short_list: 1, ..LIMITS });
+    assert_eq!(simulated.size(&SMALL), Limits { short_list: 1, ..SMALL });
     let offers = Offers { admits_attach: true, charges_calls: true, is_simulated: true, ..NONE };
     assert_eq!(simulated.offers(&configured), offers);
     // None of these calls hands the turn over: no simulator runs here.

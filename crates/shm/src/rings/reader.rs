@@ -3,7 +3,7 @@
 
 use std::ptr;
 
-use selvedge_nic::ring::{Consumer, Envelope, Fault, Message, PolledHeader};
+use selvedge_nic::ring::{Consumer, Envelope, Fault, Message};
 
 use super::{Lines, Ring};
 use crate::os::copy;
@@ -77,14 +77,6 @@ impl Reader<'_> {
         self.consumer.next_number()
     }
 
-    /// The message that was polled, if it is `LONG` or fits into its slot. It is this reader's first message
-    /// ([`super::Rings::reader_from`]).
-    #[inline(always)]
-    pub fn first<const LONG: bool>(&self, polled: PolledHeader) -> Option<RingMessage> {
-        let message = self.ring.polled::<LONG>(&self.consumer, polled)?;
-        Some(RingMessage::of(self.ring, message))
-    }
-
     /// Dequeues up to `most` consecutive messages for a portal table entry. It stops at a message of the other kind
     /// (`LONG`, or within its slot), and when `take` returns false.
     #[inline(always)]
@@ -107,7 +99,7 @@ impl Reader<'_> {
         taken
     }
 
-    /// Dequeues the message that [`Reader::poll`] or [`Reader::first`] returned, after it was read.
+    /// Dequeues the message that [`Reader::poll`] returned, after it was read.
     #[inline(always)]
     pub fn dequeue(&mut self, message: &RingMessage) {
         self.ring.dequeue(&mut self.consumer, &message.message);

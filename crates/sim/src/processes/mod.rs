@@ -145,8 +145,14 @@ impl<L: Launcher> Processes<L> {
     }
 
     /// The ids of a rank's NICs.
-    fn ids(&self, rank: u32) -> Vec<u64> {
-        self.nics.range((rank, 0)..=(rank, u32::MAX)).map(|(_, nic)| nic.id()).collect()
+    fn ids(&self, rank: u32) -> impl Iterator<Item = u64> + '_ {
+        self.nics.range((rank, 0)..=(rank, u32::MAX)).map(|(_, nic)| nic.id())
+    }
+
+    /// Makes a message visible in a ring that a NIC of the rank `from` has claimed. False: none that is known has.
+    fn publish_for_known(&self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {
+        let nic = self.nics.get(&(rank, ni));
+        nic.is_some_and(|nic| self.ids(from).any(|sender| nic.publish(sender, message)))
     }
 
     fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
@@ -281,19 +287,19 @@ impl<L: Launcher> Ranks for Processes<L> {
 
     fn publish(&mut self, from: u32, (rank, ni): (u32, u32), message: &Published) -> bool {
         self.changed.insert(rank);
-        // The ring says which NIC has claimed it. It must be one of the sender's.
-        let senders = self.ids(from);
-        let publish = |nic: &Visited, senders: &[u64]| senders.iter().any(|&sender| nic.publish(sender, message));
-        if self.nic(rank, ni).is_some_and(|nic| publish(nic, &senders)) {
+        if self.nic(rank, ni).is_none() {
+            return false;
+        }
+        // A NIC of the sender may be new.
+        if self.publish_for_known(from, (rank, ni), message) {
             return true;
         }
         self.map_new_nics(from);
-        let senders = self.ids(from);
-        self.nic(rank, ni).is_some_and(|nic| publish(nic, &senders))
+        self.publish_for_known(from, (rank, ni), message)
     }
 
     fn take_in(&mut self, from: u32, (rank, ni): (u32, u32), meter: &mut dyn Meter) {
-        let senders = self.ids(from);
+        let senders: Vec<u64> = self.ids(from).collect();
         if let Some(nic) = self.nic(rank, ni) {
             nic.take_in(&senders, &mut |step| meter.charge(step));
         }
