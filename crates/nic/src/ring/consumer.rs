@@ -192,7 +192,7 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         }
     }
 
-    /// Dequeues the message that [`Ring::next`] or [`Ring::polled`] returned. The caller has read it.
+    /// Dequeues the message that [`Ring::next`] returned. The caller has read it.
     #[inline(always)]
     pub fn dequeue(&self, consumer: &mut Consumer, message: &Message) {
         consumer.head = consumer.head.wrapping_add(1);
