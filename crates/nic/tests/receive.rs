@@ -78,6 +78,17 @@ fn spec(bits: u64, ignore: u64, source: Option<u64>, number: u64) -> EntrySpec {
     }
 }
 
+/// An overflow entry with room for every message. It reports nothing.
+fn overflow() -> EntrySpec {
+    let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE;
+    EntrySpec {
+        options: options::OP_PUT | options::MANAGE_LOCAL | quiet,
+        length: 1 << 20,
+        ignore_bits: u64::MAX,
+        ..spec(0, 0, None, 0)
+    }
+}
+
 /// The NIC, what it should hold, and what was claimed.
 struct Stage {
     home: Home,
@@ -95,14 +106,7 @@ impl Stage {
         let mut bus = TestBus { mapped, ..TestBus::default() };
         let queue = home.nic().queue_alloc(4).expect("room");
         let portal = home.nic().portal_alloc(Some(0), 0, queue).expect("room");
-        let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE;
-        let overflow = EntrySpec {
-            options: options::OP_PUT | options::MANAGE_LOCAL | quiet,
-            length: 1 << 20,
-            ignore_bits: u64::MAX,
-            ..spec(0, 0, None, 0)
-        };
-        home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow).expect("room");
+        home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
         Stage { home, bus, portal, queue, lists: Lists::default(), claimed: Vec::new(), references: Vec::new() }
     }
 
@@ -258,14 +262,7 @@ fn a_search_against_the_order_of_the_list_costs_no_more_the_longer_the_list_is()
     let mut home = Home::new(&limits);
     let mut bus = TestBus { mapped: true, ..TestBus::default() };
     let portal = home.nic().portal_alloc(Some(0), 0, NONE).expect("room");
-    let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE;
-    let overflow = EntrySpec {
-        options: options::OP_PUT | options::MANAGE_LOCAL | quiet,
-        length: 1 << 20,
-        ignore_bits: u64::MAX,
-        ..spec(0, 0, None, 0)
-    };
-    home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow).expect("room");
+    home.nic().append(&mut bus, portal, list::OVERFLOW, &overflow()).expect("room");
     let put = |bits| Request { kind: kind::PUT, portal, match_bits: bits, ..Request::default() };
     for round in 0..3 {
         let begun = steps(&mut home);

@@ -328,9 +328,8 @@ impl Nic<'_> {
     /// Reports that the home has waited: no sender is in the middle of a put by these grants.
     pub fn finish_revoking(&mut self, revoking: &Revoking) {
         let is_same = |grant: &Grant| grant.number.load(Relaxed) <= revoking.last_number;
-        let slots = (0..GRANTS as u32).zip(self.signals.grants);
-        let ended = slots.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot);
-        self.end_grants(revoking.grants & self.tables.control.revoking & ended);
+        let waited = select(self.signals.grants, revoking.grants & self.tables.control.revoking);
+        self.end_grants(waited.filter(|(_, grant)| is_same(grant)).fold(0, |bits, (slot, _)| bits | 1 << slot));
     }
 
     /// Ends the grants whose senders are not in the middle of a put. Their lanes have no owner then, and keep their
@@ -376,8 +375,8 @@ impl Nic<'_> {
 /// The grants whose bits are set, with the numbers of their slots.
 fn select(grants: &[Grant], mut bits: u64) -> impl Iterator<Item = (u32, &Grant)> {
     core::iter::from_fn(move || {
-        let slot = bits.trailing_zeros();
-        bits &= bits.wrapping_sub(1);
+        let slot = (bits != 0).then(|| bits.trailing_zeros())?;
+        bits &= bits - 1;
         grants.get(slot as usize).map(|grant| (slot, grant))
     })
 }
