@@ -110,9 +110,15 @@ impl Polling {
         }
     }
 
+    /// The last posted receive was filled.
+    #[inline(always)]
+    pub fn has_filled_all(&mut self) {
+        (self.all_filled, self.sent) = (true, false);
+    }
+
     /// Many programs read completions until there are none. If the last receive was just filled, and the program has
-    /// neither posted another nor sent anything (`is_first` is false), it cannot expect a message yet. The poll is then
-    /// skipped, so that the cache line of the next message stays with its sender.
+    /// neither posted another nor sent anything since (`is_first` is false), it cannot expect a message yet. The poll is
+    /// then skipped, so that the cache line of the next message stays with its sender.
     #[inline(always)]
     pub fn skips(&mut self, is_first: bool) -> bool {
         self.all_filled && {

@@ -379,8 +379,9 @@ impl Transport {
         reading.has_written(written, taken as usize);
         nic.signals.registers.count_taken(taken, bytes as u64);
         nic.signals.registers.add(Register::ListSteps, taken);
-        // While no receive waits, the cache line of the next message is left to its sender.
-        self.polling.all_filled = nic.posted_count(portal.into()) == 0;
+        if nic.posted_count(portal.into()) == 0 {
+            self.polling.has_filled_all();
+        }
         drop(nic);
         match taken {
             0 => self.take_any(ring),

@@ -99,15 +99,20 @@ unsafe fn read_any(cq: *mut fid_cq, buf: *mut c_void, count: usize, sources: *mu
         let mut reading = Reading::new(queue, buf.cast(), entry_bytes, count, sources);
         let state = held.state();
         let reads_next = state.take_expectation();
-        match state.len() {
-            0 => held.progress_into(&mut reading),
-            there if reads_next || there >= count && count != 0 => {}
-            _ => held.glance_into(&mut reading),
+        let mut waited = state.has_any();
+        // Completions that wait come first. What a poll finds is then written behind them, and not queued.
+        let mut fails = waited && state.read_into(&mut reading) == Err(Empty::FailureNext);
+        if reading.left() == count && !fails {
+            held.progress_into(&mut reading);
+        } else if reading.left() != 0 && !reads_next {
+            held.glance_into(&mut reading);
         }
-        let mut fails = false;
         let state = held.state();
         if state.has_any() {
+            waited = true;
             fails = state.read_into(&mut reading) == Err(Empty::FailureNext);
+        }
+        if waited {
             held.has_given();
         }
         if held.rest == Rest::Poll && reading.left() != count {
