@@ -20,6 +20,7 @@ impl Transport {
     /// Looks for an unexpected message (`FI_PEEK`), and with `claim` keeps it for this context, or with `discard` drops
     /// it.
     pub fn peek(&mut self, wanted: &Wanted<'_>, claim: bool, discard: bool) -> isize {
+        self.polling.expects_messages();
         self.progress();
         // SAFETY: an endpoint that is open.
         let index = unsafe { (*wanted.ticket.bindings).index };

@@ -20,6 +20,9 @@ const LOOKS_BETWEEN_YIELDS_ALONE: u32 = 8192;
 /// A program that polls twice and finds nothing most likely waits for a message. So many of its next calls then linger:
 /// each polls [`LOOKS_MAX`] times, some 130 ns.
 const LINGERING_CALLS: u32 = 16;
+/// Polls that skip the rings after the last posted receive of a portal table entry was filled. Open MPI makes so many
+/// until it posts the next: one that finds no more completions, and two while it waits for the end of a send.
+const SKIPPED_POLLS: u32 = 3;
 /// Polls that find nothing between two checks for processes that have ended.
 const LOOKS_PER_TICK: u32 = 4096;
 
@@ -50,8 +53,8 @@ pub(crate) struct Polling {
     /// The program has polled since it last sent something, and no message has come since.
     awaits: bool,
     pub replies: Replies,
-    /// The last message filled the last posted receive of its portal table entry, and no receive was posted since.
-    pub all_filled: bool,
+    /// Polls that skip the rings, because the program most likely has no receive posted.
+    skips: u32,
 }
 
 impl Default for Polling {
@@ -63,7 +66,7 @@ impl Default for Polling {
             sent: false,
             awaits: false,
             replies: Replies::default(),
-            all_filled: false,
+            skips: 0,
         }
     }
 }
@@ -110,20 +113,27 @@ impl Polling {
         }
     }
 
-    /// The last posted receive was filled.
+    /// The last posted receive of a portal table entry was filled.
     #[inline(always)]
     pub fn has_filled_all(&mut self) {
-        (self.all_filled, self.sent) = (true, false);
+        self.skips = SKIPPED_POLLS;
     }
 
-    /// Many programs read completions until there are none. If the last receive was just filled, and the program has
-    /// neither posted another nor sent anything since (`is_first` is false), it cannot expect a message yet. The poll is
-    /// then skipped, so that the cache line of the next message stays with its sender.
+    /// The program posted a receive, or looks for unexpected messages.
     #[inline(always)]
-    pub fn skips(&mut self, is_first: bool) -> bool {
-        self.all_filled && {
-            self.all_filled = false;
-            !is_first
+    pub fn expects_messages(&mut self) {
+        self.skips = 0;
+    }
+
+    /// Whether this poll skips the rings. A program that has just got what it waited for polls again: it reads until
+    /// there are no more completions, or waits for the end of a send. It expects no message before it posts a receive.
+    /// Until then the next message stays in its ring: its cache line stays with the sender, and it does not become an
+    /// unexpected message.
+    #[inline(always)]
+    pub fn skips_rings(&mut self) -> bool {
+        self.skips != 0 && {
+            self.skips -= 1;
+            true
         }
     }
 

@@ -114,10 +114,10 @@ impl Transport {
     /// Polls for a program that reads completions and has none yet. This may linger for a message.
     #[inline(always)]
     pub fn progress_into(&mut self, reading: &mut Reading) {
-        let is_first = std::mem::take(&mut self.polling.sent);
-        if self.polling.skips(is_first) {
+        if self.polling.skips_rings() {
             return self.rest();
         }
+        let is_first = std::mem::take(&mut self.polling.sent);
         let (mut came, others) = self.take_own_first(reading);
         let wait = if is_first { self.polling.first_look() } else { 0 };
         if wait != 0 && !came && is_few(others) {
@@ -134,6 +134,9 @@ impl Transport {
     /// Polls for a program that already has some completions. This never lingers.
     #[inline(never)]
     pub fn glance_into(&mut self, reading: &mut Reading) {
+        if self.polling.skips_rings() {
+            return self.rest();
+        }
         let (mut came, others) = self.take_own_first(reading);
         came |= self.take_rings(others, reading);
         self.end_of_rings(came);
@@ -541,10 +544,8 @@ impl Transport {
 
     /// Handles the notification of a write to our memory.
     fn take_notification(&mut self, event: &Event) {
-        let endpoint = self.endpoints[((event.portal - ENDPOINT_PORTALS) / KINDS) as usize];
-        if endpoint.is_null() {
-            return;
-        }
+        let index = event.portal.wrapping_sub(ENDPOINT_PORTALS) / KINDS;
+        let Some(&endpoint) = self.endpoints.get(index as usize).filter(|endpoint| !endpoint.is_null()) else { return };
         let flags = RMA | REMOTE_WRITE | REMOTE_CQ_DATA;
         let ticket = Ticket { bindings: endpoint, context: std::ptr::null_mut(), flags: 0, wanted: true };
         let (data, length) = (event.header_data, event.match_bits as usize);

@@ -38,7 +38,7 @@ impl Transport {
     pub fn receive_plainly(&mut self, receive: Plain) -> bool {
         let Some(spec) = receive.entry() else { return false };
         if self.interface.lock().post_to_short_list(receive.portal, &spec).is_some() {
-            self.polling.all_filled = false;
+            self.polling.expects_messages();
             return true;
         }
         self.receive_behind(receive)
@@ -51,7 +51,7 @@ impl Transport {
         let portal = receive.portal;
         let posted = self.interface.lock().with_revocation(|nic| nic.post_receive(&mut NoMemory, portal, &spec));
         match posted {
-            Ok(Linked::Linked(_)) => self.polling.all_filled = false,
+            Ok(Linked::Linked(_)) => self.polling.expects_messages(),
             Ok(Linked::Matched(found)) => self.fill_plainly(&receive, found),
             Err(_) => return false,
         }
@@ -133,7 +133,7 @@ impl Transport {
                     multi: None,
                     counted: counter != NONE,
                 }));
-                self.polling.all_filled = false;
+                self.polling.expects_messages();
                 0
             }
             Ok(Linked::Matched(found)) => {
@@ -169,7 +169,7 @@ impl Transport {
                     if let Operation::Receive(posted) = &mut self.operations[number] {
                         posted.entry = entry;
                     }
-                    self.polling.all_filled = false;
+                    self.polling.expects_messages();
                     return 0;
                 }
                 Ok(Linked::Matched(found)) => {

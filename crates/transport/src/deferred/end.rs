@@ -204,6 +204,7 @@ impl Transport {
             // Another receive has taken the message meanwhile.
             Ok(Linked::Linked(entry)) => {
                 drop(nic);
+                self.polling.expects_messages();
                 if let Some(Operation::Deferred(work)) = self.operations.get_mut(number) {
                     work.entry = Some(entry);
                 }
