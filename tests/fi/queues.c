@@ -487,6 +487,72 @@ CASE(one_queue_for_all, 1, "fi_ep_bind: one queue takes what two endpoints send 
     for (int i = 0; i < 2; i++) OK(fi_close(&ep[i]->fid));
 }
 
+CASE(waiting_and_new, 1,
+     "fi_cq_read of a queue for both directions: what waits there and what is found now, each once; an error among them "
+     "ends a read",
+     .stock = "shm: crashes when an endpoint that was never enabled is closed")
+{
+    enum { EACH = 6 };
+    struct side *side = side_open((struct wants){.caps = FI_TAGGED, .disabled = true});
+    struct fid_cq *cq = cq_open(side, (struct fi_cq_attr){.format = FI_CQ_FORMAT_TAGGED});
+    adopt_cq(cq);
+    unsigned char name[ADDRESS_BYTES_MAX];
+    size_t bytes = sizeof name;
+    struct fid_ep *ep;
+    OK(fi_endpoint(side->domain, side->info, &ep, NULL));
+    OK(fi_ep_bind(ep, &side->av->fid, 0));
+    OK(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+    OK(fi_enable(ep));
+    OK(fi_getname(&ep->fid, name, &bytes));
+    fi_addr_t address = address_insert(side, name);
+    for (int i = 0; i < 60; i++) {
+        /* Reads of 1 to 9 entries; from none to all receives are posted first; in every second turn one is too short. */
+        size_t room = 1 + (size_t)i % 9;
+        int posted_first = i % (EACH + 1), too_short = i % 2 ? i % EACH : -1;
+        int ended = 0, sent[EACH] = {0}, received[EACH] = {0};
+        char in[EACH][8];
+        about("reads of %zu, %d receives first, number %d too short", room, posted_first, too_short);
+        for (int j = 0; j < posted_first; j++)
+            POST(fi_trecv(ep, in[j], j == too_short ? 4 : 8, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(100 + j)));
+        for (int j = 0; j < EACH; j++) POST(fi_tsend(ep, "message", 8, NULL, address, 1, CONTEXT(j)));
+        for (int j = posted_first; j < EACH; j++)
+            POST(fi_trecv(ep, in[j], j == too_short ? 4 : 8, NULL, FI_ADDR_UNSPEC, 1, 0, CONTEXT(100 + j)));
+        while (ended < 2 * EACH) {
+            struct fi_cq_tagged_entry entries[9];
+            ssize_t got = fi_cq_read(cq, entries, room);
+            if (got == -FI_EAGAIN) {
+                progress();
+                continue;
+            }
+            if (got == -FI_EAVAIL) {
+                struct fi_cq_err_entry error = WAIT_ERROR(cq);
+                CHECK_EQ(error.err, FI_ETRUNC);
+                CHECK_PTR(error.op_context, CONTEXT(100 + too_short));
+                received[too_short]++;
+                ended++;
+                continue;
+            }
+            CHECK_OP(got, >, 0);
+            CHECK_OP(got, <=, (ssize_t)room);
+            for (ssize_t j = 0; j < got; j++) {
+                uintptr_t which = (uintptr_t)entries[j].op_context - (uintptr_t)CONTEXT(0);
+                if (entries[j].flags & FI_RECV) which -= 100;
+                CHECK_OP(which, <, EACH);
+                (entries[j].flags & FI_RECV ? received : sent)[which]++;
+                if (entries[j].flags & FI_RECV) CHECK_OP((int)which, !=, too_short);
+            }
+            ended += (int)got;
+        }
+        for (int j = 0; j < EACH; j++) {
+            CHECK_EQ(sent[j], 1);
+            CHECK_EQ(received[j], 1);
+        }
+        for (int j = 0; j < EACH; j++) CHECK_EQ(memcmp(in[j], "message", j == too_short ? 4 : 8), 0);
+    }
+    CHECK_NONE(cq, 2);
+    OK(fi_close(&ep->fid));
+}
+
 /* ---- What cannot be opened --------------------------------------------------------------------------------------- */
 
 CASE(wait_objects_not_had, 1, "contract: FI_WAIT_FD, FI_WAIT_SET and FI_WAIT_MUTEX_COND are -FI_ENOSYS", .needs = OUR_PROVIDER)

@@ -268,4 +268,16 @@ mod tests {
         }
         assert_eq!(replies.wait(), 0);
     }
+
+    #[test]
+    fn some_polls_skip_the_rings_after_the_last_receive_was_filled() {
+        let mut polling = Polling::default();
+        assert!(!polling.skips_rings());
+        polling.has_filled_all();
+        let skipped = (0..2 * SKIPPED_POLLS).map(|_| polling.skips_rings()).collect::<Vec<_>>();
+        assert_eq!(skipped, [true, true, true, false, false, false]);
+        polling.has_filled_all();
+        polling.expects_messages();
+        assert!(!polling.skips_rings());
+    }
 }
