@@ -395,14 +395,19 @@ impl Transport {
     /// The endpoint and the kind of messages that a portal table entry is for.
     #[inline(always)]
     pub(crate) fn receiver(&self, portal: u32) -> Option<(*mut Bindings, Kind)> {
-        let index = portal.wrapping_sub(ENDPOINT_PORTALS);
-        let kind = match index % KINDS {
+        let kind = match portal.wrapping_sub(ENDPOINT_PORTALS) % KINDS {
             0 => Kind::Tagged,
             1 => Kind::Plain,
             _ => return None,
         };
-        let endpoint = *self.endpoints.get((index / KINDS) as usize)?;
-        (!endpoint.is_null()).then_some((endpoint, kind))
+        Some((self.endpoint_of(portal)?, kind))
+    }
+
+    /// The open endpoint that a portal table entry belongs to.
+    #[inline(always)]
+    fn endpoint_of(&self, portal: u32) -> Option<*mut Bindings> {
+        let index = portal.wrapping_sub(ENDPOINT_PORTALS) / KINDS;
+        self.endpoints.get(index as usize).copied().filter(|endpoint| !endpoint.is_null())
     }
 
     /// Takes messages of every kind out of a ring, with completions for any queue.
@@ -544,8 +549,7 @@ impl Transport {
 
     /// Handles the notification of a write to our memory.
     fn take_notification(&mut self, event: &Event) {
-        let index = event.portal.wrapping_sub(ENDPOINT_PORTALS) / KINDS;
-        let Some(&endpoint) = self.endpoints.get(index as usize).filter(|endpoint| !endpoint.is_null()) else { return };
+        let Some(endpoint) = self.endpoint_of(event.portal) else { return };
         let flags = RMA | REMOTE_WRITE | REMOTE_CQ_DATA;
         let ticket = Ticket { bindings: endpoint, context: std::ptr::null_mut(), flags: 0, wanted: true };
         let (data, length) = (event.header_data, event.match_bits as usize);
