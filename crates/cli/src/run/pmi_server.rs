@@ -119,7 +119,9 @@ impl Server {
             "finalize" => return self.finalize(rank, line, replies),
             "abort" => {
                 let code = word(line, "exitcode").and_then(|code| code.parse().ok()).unwrap_or(1);
-                return Some(Abort { code, finished: word(line, "end") == Some("asked") });
+                // Programs end their job by this command, too: other libraries' `shmem_global_exit(0)` sends the code 0,
+                // and hydra then exits with 0.
+                return Some(Abort { code, finished: code == 0 || word(line, "end") == Some("asked") });
             }
             "get_maxes" => format!(
                 "cmd=maxes rc=0 kvsname_max={KVS_NAME_CHARS_MAX} keylen_max={KEY_CHARS_MAX} vallen_max={VALUE_CHARS_MAX}"

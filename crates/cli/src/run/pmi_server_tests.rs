@@ -146,6 +146,9 @@ fn abort_gives_its_code() {
     for (line, code) in [("cmd=abort exitcode=7", 7), ("cmd=abort", 1), ("cmd=abort exitcode=x", 1)] {
         assert_eq!(server.line(0, line, &mut replies), Some(Abort { code, finished: false }));
     }
+    for (line, code) in [("cmd=abort exitcode=0", 0), ("cmd=abort exitcode=7 end=asked", 7)] {
+        assert_eq!(server.line(0, line, &mut replies), Some(Abort { code, finished: true }));
+    }
     assert!(replies.is_empty());
 }
 
