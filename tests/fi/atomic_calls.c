@@ -138,6 +138,40 @@ CASE(forms, 1,
     CHECK_NONE(b.p.a->tx, 3);
 }
 
+CASE(injected, 1, "fi_atomicmsg, fetch_atomicmsg, compare_atomicmsg: with FI_INJECT operands and comparands may change at once")
+{
+    struct setup b = setup_open();
+    uint64_t *memory = (uint64_t *)b.memory, operand = 5, old = 0, compare = 12;
+    struct fi_ioc from = {&operand, 1}, into = {&old, 1}, against = {&compare, 1};
+    struct fi_rma_ioc there = {b.region.base, 1, b.region.key};
+    struct fi_msg_atomic msg = {.msg_iov = &from,
+                                .iov_count = 1,
+                                .addr = b.p.to_b,
+                                .rma_iov = &there,
+                                .rma_iov_count = 1,
+                                .datatype = FI_UINT64,
+                                .op = FI_SUM};
+    memory[0] = 7;
+    POST(fi_fetch_atomicmsg(b.p.a->ep, &msg, &into, NULL, 1, FI_INJECT | FI_COMPLETION));
+    operand = 99;
+    WAIT_TX(b.p.a);
+    CHECK_EQ(old, 7);
+    CHECK_EQ(memory[0], 12);
+    msg.op = FI_CSWAP;
+    operand = 20;
+    POST(fi_compare_atomicmsg(b.p.a->ep, &msg, &against, NULL, 1, &into, NULL, 1, FI_INJECT | FI_COMPLETION));
+    operand = compare = 99;
+    WAIT_TX(b.p.a);
+    CHECK_EQ(old, 12);
+    CHECK_EQ(memory[0], 20);
+    msg.op = FI_SUM;
+    operand = 1;
+    POST(fi_atomicmsg(b.p.a->ep, &msg, FI_INJECT | FI_COMPLETION | FI_DELIVERY_COMPLETE));
+    operand = 99;
+    WAIT_TX(b.p.a);
+    CHECK_EQ(memory[0], 21);
+}
+
 CASE(selective, 1, "FI_SELECTIVE_COMPLETION: only atomics with FI_COMPLETION write an entry")
 {
     struct wants wants = WANTS;

@@ -192,6 +192,41 @@ CASE(sends_and_receives_are_counted, 1,
     CHECK_COUNTER_ERRORS(c.recv, 0);
 }
 
+CASE(bound_to_an_enabled_endpoint, 1,
+     "fi_ep_bind: a counter that is bound after fi_enable counts what comes later: sends and receives, reads and writes",
+     .stock = "sockets: counts after another fi_enable")
+{
+    struct pair p = pair_open((struct wants){.caps = FI_MSG | FI_TAGGED | FI_RMA});
+    char *memory = buffer(1000), *own = buffer(1000);
+    struct region r = region_over(p.b, memory, 1000, ACCESS_ALL);
+    struct fid_cntr *send = counter_open(p.a, FI_WAIT_NONE), *recv = counter_open(p.b, FI_WAIT_NONE),
+                    *read = counter_open(p.a, FI_WAIT_NONE), *write = counter_open(p.a, FI_WAIT_NONE);
+    for (uint64_t bound = 0; bound <= 1; bound++) {
+        about(bound ? "bound" : "not bound");
+        FOR_KINDS(kind)
+        {
+            POST(receive(kind, p.b, from_any(memory, 8, 1, NULL)));
+            POST(send_one(kind, p.a, to_peer(own, 8, p.to_b, 1, NULL)));
+            WAIT_TX(p.a);
+            WAIT_RX(p.b);
+        }
+        POST(fi_write(p.a->ep, own, 8, NULL, p.to_b, r.base, r.key, NULL));
+        WAIT_TX(p.a);
+        POST(fi_read(p.a->ep, own, 8, NULL, p.to_b, r.base, r.key, NULL));
+        WAIT_TX(p.a);
+        CHECK_COUNTER(send, 2 * bound);
+        CHECK_COUNTER(recv, 2 * bound);
+        CHECK_COUNTER(write, bound);
+        CHECK_COUNTER(read, bound);
+        if (bound) break;
+        OK(fi_ep_bind(p.a->ep, &send->fid, FI_SEND));
+        OK(fi_ep_bind(p.a->ep, &read->fid, FI_READ));
+        OK(fi_ep_bind(p.a->ep, &write->fid, FI_WRITE));
+        OK(fi_ep_bind(p.b->ep, &recv->fid, FI_RECV));
+        REFUSED(fi_ep_bind(p.b->ep, &recv->fid, FI_RECV));
+    }
+}
+
 CASE(failed_receives_are_counted_apart, 1, "fi_cntr: an operation that completes in error adds to the error value",
      .stock = "tcp;ofi_rxm: counts a cancelled receive nowhere | shm: the error is negative")
 {

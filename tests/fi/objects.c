@@ -146,7 +146,7 @@ CASE(enable_without_a_queue, 1,
 }
 
 CASE(bind_rules, 1,
-     "fi_ep_bind: unknown flags, a second queue for the same, anything after fi_enable, an object of another kind or "
+     "fi_ep_bind: unknown flags, a second queue for the same, a queue or vector after fi_enable, an object of another kind or "
      "domain are refused",
      .needs = OUR_PROVIDER)
 {

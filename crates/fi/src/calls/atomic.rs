@@ -81,8 +81,8 @@ impl Call {
             if endpoint.caps & ATOMIC == 0 || endpoint.caps & right == 0 {
                 return -(EOPNOTSUPP as isize);
             }
-            if self.flags.is_some_and(|flags| flags & !FLAGS != 0 || (self.form != Form::Plain && flags & INJECT != 0))
-            {
+            // FI_INJECT changes nothing: operands and comparands are copied before the call returns, in all forms.
+            if self.flags.is_some_and(|flags| flags & !FLAGS != 0) {
                 return -(EBADFLAGS as isize);
             }
             let Some(datatype) = datatype(self.datatype) else { return -(EOPNOTSUPP as isize) };

@@ -325,9 +325,6 @@ impl Held<'_, Endpoint> {
             }
             ((*counter).reference, &(*counter).uses)
         };
-        if self.base().enabled {
-            return -EOPBADSTATE;
-        }
         let taken = |index: usize| ![NONE, reference].contains(&self.remote_counter(index));
         if (0..2).any(|index| flags & REMOTE_ACCESSES[index] != 0 && taken(index)) {
             warn_line!(
@@ -350,6 +347,10 @@ impl Held<'_, Endpoint> {
         if flags & RECV != 0 {
             self.wants_independence();
         }
+        // An enabled endpoint may get a counter, too. From now on its operations count.
+        let base = self.base().base;
+        // SAFETY: `base` is open, because it refuses to close while it has aliases.
+        unsafe { self.find_fast_paths(base) };
         if self.find_remote_counters().is_err() { -ENOSPC } else { 0 }
     }
 
