@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! `libselvedge_mpi_preload.so`: a library that is loaded before the C library in the ranks of a stock MPI.
 //!
-//! `selvedge mpirun` and `selvedge env` load it (`LD_PRELOAD`). Both of its parts make an unchanged program communicate faster,
-//! and change nothing that the program can see:
+//! `selvedge mpirun` and `selvedge env` load it (`LD_PRELOAD`). Its parts make an unchanged program start and communicate faster,
+//! and change nothing that the program uses:
 //!
 //! | file | what | turned off by |
 //! |---|---|---|
@@ -13,6 +13,7 @@
 //! | [`huge`] | how much is worth sharing where only private memory has huge pages | |
 //! | [`fork`] | a forked child gets private copies of both | |
 //! | [`yields`] | most calls of `sched_yield` skip the kernel, where every rank has a core | `SELVEDGE_YIELD_EVERY=1` |
+//! | [`kallsyms`] | the file `/proc/kallsyms` is missing, because libfabric reads it at every start | |
 //! | [`system`] | the C library's own allocator | |
 //!
 //! Not handled: a child made by the bare system call `clone`, which shares its parent's large blocks and static data.
@@ -22,6 +23,7 @@ mod data;
 mod file;
 mod fork;
 mod huge;
+mod kallsyms;
 mod malloc;
 mod pool;
 mod system;

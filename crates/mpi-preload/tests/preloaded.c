@@ -193,6 +193,18 @@ static void children(void)
     free(block);
 }
 
+static void files(void)
+{
+    FILE *(*const open[])(const char *, const char *) = { fopen, fopen64 };
+    for (int i = 0; i < 2; i++) {
+        errno = 0;
+        CHECK(!open[i]("/proc/kallsyms", "r") && errno == ENOENT);
+        FILE *file = open[i]("/proc/self/stat", "r");
+        CHECK(file && fgetc(file) != EOF);
+        fclose(file);
+    }
+}
+
 int main(int argc, char **argv)
 {
     CHECK(argc == 2 && selvedge_shared_memory);
@@ -200,5 +212,6 @@ int main(int argc, char **argv)
     functions();
     threads();
     children();
+    files();
     return 0;
 }

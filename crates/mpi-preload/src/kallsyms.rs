@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Replaces `fopen`: `/proc/kallsyms` is missing.
+//!
+//! libfabric's provider for verbs reads this file when libfabric starts, to find whether the kernel maps the memory of devices.
+//! The kernel formats 200,000 lines for it, 0.15 s in every process, and no setting turns that off. Over our provider the
+//! answer is not used.
+
+use std::ffi::{CStr, c_char, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+
+type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
+
+/// Whether the path is that of the file that is missing.
+fn is_missing(path: &CStr) -> bool {
+    path == c"/proc/kallsyms"
+}
+
+/// Opens a file by the function of this name in the libraries after this one, unless it is missing.
+///
+/// # Safety
+/// `path` and `mode` are C strings. A function `name` has the type [`Fopen`].
+unsafe fn open(next: &AtomicPtr<c_void>, name: &CStr, path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    let mut function = next.load(Relaxed);
+    if function.is_null() {
+        // SAFETY: `name` is a C string, which `dlsym` only reads.
+        function = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        next.store(function, Relaxed);
+    }
+    // SAFETY: `path` is a C string.
+    let error = match (function.is_null(), is_missing(unsafe { CStr::from_ptr(path) })) {
+        (true, _) => libc::ENOSYS,
+        (_, true) => libc::ENOENT,
+        // SAFETY: the function has this type, and its arguments are C strings.
+        _ => return unsafe { std::mem::transmute::<*mut c_void, Fopen>(function)(path, mode) },
+    };
+    // SAFETY: the C library returns the address of this thread's `errno`, which is always valid.
+    unsafe { *libc::__errno_location() = error };
+    std::ptr::null_mut()
+}
+
+/// The functions that replace the C library's (ISO C 7.21.5.3, and its variant for large files).
+#[cfg_attr(test, allow(dead_code))]
+mod exported {
+    use super::*;
+
+    #[cfg_attr(not(test), unsafe(no_mangle))]
+    pub unsafe extern "C" fn fopen(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+        static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+        // SAFETY: C requires two C strings.
+        unsafe { open(&NEXT, c"fopen", path, mode) }
+    }
+
+    #[cfg_attr(not(test), unsafe(no_mangle))]
+    pub unsafe extern "C" fn fopen64(path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+        static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+        // SAFETY: C requires two C strings.
+        unsafe { open(&NEXT, c"fopen64", path, mode) }
+    }
+}
