@@ -25,6 +25,16 @@ CASE(size_by_default, 2, "without a setting there is room for a hundred megabyte
     shmem_free(block);
 }
 
+CASE(size_of_big_programs, 1, "without a setting there is room for a gibibyte, and none for five")
+{
+    CHECK_PTR(shmem_malloc(5 * 1024 * MIB), NULL);
+    size_t size = 1024 * MIB;
+    unsigned char *block = shmem_malloc(size);
+    CHECK_OP(block, !=, NULL);
+    block[0] = block[size - 1] = 1;
+    shmem_free(block);
+}
+
 CASE(size_in_bytes, 2, "SHMEM_SYMMETRIC_SIZE: bytes", .environment = "SHMEM_SYMMETRIC_SIZE=1000000")
 {
     check_heap(1000000 - 64, 3 * MIB);

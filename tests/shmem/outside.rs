@@ -162,6 +162,15 @@ fn sizes_that_are_none_end_the_program() {
 }
 
 #[test]
+fn a_full_heap_is_reported_with_the_name_of_its_setting() {
+    let ended = job(2, &[], &[("SHMEM_SYMMETRIC_SIZE", "1000000")], environment(), "size_in_bytes");
+    ended.assert_well();
+    let lines = ended.lines_with("SHMEM_SYMMETRIC_SIZE sets its size");
+    assert_eq!(lines.len(), 1, "{}", ended.err);
+    assert!(lines[0].contains("shmem_malloc: no block of 3145728 bytes"), "{}", lines[0]);
+}
+
+#[test]
 fn a_size_of_the_old_name_that_is_none_counts_only_alone() {
     let both = [("SMA_SYMMETRIC_SIZE", "nonsense"), ("SHMEM_SYMMETRIC_SIZE", "200M")];
     job(2, &[], &both, environment(), "size_by_default").assert_well();

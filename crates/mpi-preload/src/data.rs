@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
 use selvedge_shm::os::program::{StaticData, static_data, thread_count};
-use selvedge_shm::os::shared::SharedRange;
+use selvedge_shm::os::shared::{SharedRange, sealed};
 
 use crate::file;
 use crate::huge::HugePages;
@@ -37,7 +37,7 @@ pub fn share() -> bool {
     let Some(StaticData { pages, libraries, .. }) = static_data() else { return false };
     let bytes = pages.end - pages.start;
     let is_taken = libraries.iter().any(|name| name.starts_with("libsma."));
-    let too_long = || bytes > file::longest().min(HugePages::of_kernel().share_bytes_max());
+    let too_long = || bytes > HugePages::of_kernel().share_bytes_max();
     if is_taken || bytes < LARGE_BYTES as u64 || too_long() || thread_count() != 1 {
         return false;
     }
@@ -51,7 +51,7 @@ pub fn share() -> bool {
 
 /// Makes a file with a copy of these pages.
 fn filled(start: u64, bytes: u64) -> Option<OwnedFd> {
-    let file = file::sealed(c"selvedge-data", bytes).ok()?;
+    let file = sealed(c"selvedge-data", bytes).ok()?;
     // SAFETY: `static_data` found these pages mapped and readable, and no other thread runs that could change them.
     let data = unsafe { std::slice::from_raw_parts(start as *const u8, bytes as usize) };
     for (at, page) in data.chunks(rustix::param::page_size()).enumerate() {

@@ -1,39 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Sealed memory files, which hold shared memory.
-//!
-//! A file has its final length from the beginning, and is sealed: no process can shorten it, so a mapping of it never faults
-//! (SIGBUS). Pages that were never written have no memory behind them.
+//! The parts of sealed memory files ([`selvedge_shm::os::shared::sealed`]) that have memory, and private copies of them.
 
-use std::ffi::CStr;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 
-use rustix::fs::{MemfdFlags, Mode, SealFlags, SeekFrom};
-use rustix::process::{Resource, getrlimit};
+use rustix::fs::SeekFrom;
 use selvedge_shm::os::program::make_private;
-
-/// Programs may rely on small descriptor numbers, so ours begin here.
-const DESCRIPTOR_MIN: i32 = 512;
-
-/// The longest file that this process may make.
-pub fn longest() -> u64 {
-    getrlimit(Resource::Fsize).current.unwrap_or(u64::MAX)
-}
-
-/// Makes a file of `bytes` zeros. At most [`longest`] bytes, or the kernel ends the process with SIGXFSZ.
-pub fn sealed(name: &CStr, bytes: u64) -> rustix::io::Result<OwnedFd> {
-    let file = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
-    rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
-    rustix::fs::ftruncate(&file, bytes)?;
-    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
-    // SAFETY: `fcntl` returns a new descriptor or -1, and nothing else owns the new one.
-    Ok(unsafe {
-        match libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, DESCRIPTOR_MIN) {
-            -1 => file,
-            high => OwnedFd::from_raw_fd(high),
-        }
-    })
-}
 
 /// In a forked child: replaces pages at `start`, which map the file from `offset` on, by a private copy. False: out of memory.
 /// Pages without memory in the file have none in the copy.
@@ -69,6 +41,7 @@ fn parts(file: BorrowedFd, range: Range<u64>) -> impl Iterator<Item = Range<u64>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use selvedge_shm::os::shared::sealed;
 
     #[test]
     fn parts_without_memory_are_left_out() {

@@ -21,7 +21,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
 use selvedge_shm::extents::Extents;
-use selvedge_shm::os::shared::SharedRange;
+use selvedge_shm::os::mapping::reserve_bytes_max;
+use selvedge_shm::os::shared::{SharedRange, file_bytes_max, sealed};
 
 use crate::blocks::{Blocks, Freed, PAGES_MAX};
 use crate::file;
@@ -199,7 +200,7 @@ impl Books {
         let page = rustix::param::page_size() as u64;
         // SAFETY: `sysconf` takes a number and has no preconditions.
         let memory = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64 * page;
-        let reserve = RESERVE_BYTES_MAX.min(file::longest());
+        let reserve = RESERVE_BYTES_MAX.min(file_bytes_max()).min(reserve_bytes_max());
         let mut bytes = memory.next_multiple_of(1 << 30).min(reserve) / page * page;
         let huge = HugePages::of_kernel();
         while bytes >= RESERVE_BYTES_MIN {
@@ -366,7 +367,7 @@ unsafe fn advise(start: *mut u8, bytes: usize, advice: libc::c_int) -> bool {
 
 /// Makes a file and maps it: the file, and the mapping's address.
 fn range(bytes: u64) -> rustix::io::Result<(OwnedFd, u64)> {
-    let file = file::sealed(c"selvedge-malloc", bytes)?;
+    let file = sealed(c"selvedge-malloc", bytes)?;
     let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED | MapFlags::NORESERVE);
     // SAFETY: a new mapping at an address that the kernel chooses replaces no other.
     let base = unsafe { rustix::mm::mmap(ptr::null_mut(), bytes as usize, protection, flags, &file, 0)? };

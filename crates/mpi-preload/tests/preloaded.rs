@@ -39,4 +39,5 @@ fn programs_have_the_malloc_that_they_expect() {
     run(&program, "", None, "2");
     run(&program, "", Some(("SELVEDGE_SHARED_MALLOC", "0")), "0");
     run(&program, "ulimit -f 100;", None, "0");
+    run(&program, "ulimit -v 2000000;", None, "2");
 }

@@ -33,7 +33,7 @@ use std::sync::Mutex;
 use selvedge_nic::buddy::{Buddy, BuddyError};
 
 use crate::extents::Extents;
-use crate::os::mapping::{MapError, Mapping};
+use crate::os::mapping::{MapError, Mapping, reserve_bytes_max};
 
 /// The unit of small allocations, and the alignment of all.
 pub const BLOCK_BYTES: u64 = 64;
@@ -97,9 +97,9 @@ pub struct Arena {
 
 impl Arena {
     /// Makes the file at `path`, which must not exist, with room to grow to `reserved` bytes. If the address space is
-    /// limited (RLIMIT_AS), the reserve is halved until it fits.
+    /// limited (RLIMIT_AS), the reserve is at most a quarter of it, and is halved until it fits.
     pub fn create(path: &Path, reserved: u64) -> Result<Arena, MapError> {
-        let mut reserved = reserved.max(INITIAL_BYTES) & !(PAGE_BYTES - 1);
+        let mut reserved = reserved.min(reserve_bytes_max()).max(INITIAL_BYTES) & !(PAGE_BYTES - 1);
         let mapping = loop {
             match Mapping::create(path, INITIAL_BYTES, reserved) {
                 Err(MapError::NoAddressSpace { .. }) if reserved / 2 >= INITIAL_BYTES => {

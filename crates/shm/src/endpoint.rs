@@ -17,7 +17,7 @@ use std::sync::atomic::{
 
 use crate::config::Path;
 use crate::os::cma;
-use crate::os::mapping::Mapping;
+use crate::os::mapping::{Mapping, check_room};
 use crate::os::memory::Checked;
 use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;
@@ -183,7 +183,9 @@ impl Endpoint {
     #[cold]
     fn map_shared(&self, file: &SharedFile) -> Option<Mapping> {
         let (descriptor, inode) = (file.descriptor.load(Acquire), file.inode.load(Acquire));
-        Mapping::open_sealed(self.identity.pid, descriptor, inode, file.bytes.load(Acquire))
+        let (pid, bytes) = (self.identity.pid, file.bytes.load(Acquire));
+        check_room(FilePath::new("a peer's memory file"), bytes)
+            .and_then(|()| Mapping::open_sealed(pid, descriptor, inode, bytes))
             .inspect_err(|error| {
                 log::debug!("shared memory of process {} stays out of reach: {error}", self.identity.pid)
             })
@@ -231,7 +233,7 @@ impl Endpoint {
         if self.arena.get().is_none() {
             let reserved = hot.arena_reserved.load(Acquire);
             let path = arena_path(&self.directory, self.identity.pid, hot.arena_number.load(Acquire));
-            match Mapping::open(&path, 0, reserved) {
+            match check_room(&path, reserved).and_then(|()| Mapping::open(&path, 0, reserved)) {
                 Ok(mapping) => {
                     let _ = self.arena.set(mapping);
                 }

@@ -36,8 +36,8 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVEDGE");
 pub const VERSION: u32 = 3;
 /// Where the NIC's tables start.
 pub(crate) const TABLES_AT: u64 = 512;
-/// Address space that a peer reserves for a segment: more than the largest segment needs.
-const RESERVED_BYTES: u64 = 4 << 30;
+/// More than the largest segment needs, with its heap at its largest.
+const SEGMENT_BYTES_MAX: u64 = 4 << 30;
 
 /// Limits of a small NIC, for tests.
 #[cfg(test)]
@@ -188,7 +188,7 @@ impl Claims {
             return Err(SegmentError::Limits { path: name() });
         }
         let layout = Layout::new(&self.limits, TABLES_AT);
-        if bytes < layout.initial_bytes() || layout.reserved_bytes() > RESERVED_BYTES {
+        if bytes < layout.initial_bytes() || layout.reserved_bytes() > SEGMENT_BYTES_MAX {
             return Err(SegmentError::Size { path: name(), bytes, needed: layout.initial_bytes() });
         }
         Ok(layout)
@@ -260,7 +260,8 @@ impl Segment {
 
     /// Attaches a segment that another process made.
     pub fn open(path: &Path) -> Result<Segment, SegmentError> {
-        let mapping = Mapping::open(path, TABLES_AT, RESERVED_BYTES)?;
+        // The header says how much address space the NIC needs.
+        let mapping = Mapping::open_present(path, TABLES_AT, SEGMENT_BYTES_MAX)?;
         // SAFETY: the file holds at least the header's bytes, and all its fields are integers, for which any bytes are
         // valid.
         let header = unsafe { &*mapping.base().cast::<SegmentHeader>() };
@@ -271,7 +272,7 @@ impl Segment {
             limits: header.limits,
         };
         let layout = claims.layout(path, mapping.file_bytes()?)?;
-        Ok(Segment::new(mapping, layout))
+        Ok(Segment::new(mapping.reserve(layout.reserved_bytes())?, layout))
     }
 
     fn new(mapping: Mapping, layout: Layout) -> Segment {

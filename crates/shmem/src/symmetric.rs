@@ -85,14 +85,29 @@ impl World {
         }
     }
 
+    /// Reports, once for the job, that the heap has no block of this size.
+    #[cold]
+    fn report_no_room(&self, call: Call, bytes: usize, align: usize) {
+        if self.me == 0 {
+            let heap = self.symmetric.range().reserved - (self.heap_start - self.root) as u64;
+            check::report(format_args!(
+                "{call}: no block of {bytes} bytes, aligned to {align}, is free in the symmetric heap of {heap} bytes; \
+                 SHMEM_SYMMETRIC_SIZE sets its size"
+            ));
+        }
+    }
+
     /// Allocates at every PE, or at none.
-    fn allocate(&self, bytes: usize, align: usize) -> *mut c_void {
+    fn allocate(&self, call: Call, bytes: usize, align: usize) -> *mut c_void {
         // The memory of a PE whose address space is crowded may begin anywhere. Then no PE gets such a block.
         let first = match self.root % align {
             0 => self.heap().take(bytes as u64, (align as u64).max(BLOCK_BYTES)),
             _ => None,
         };
         let end = first.map(|first| self.heap().end_bytes(first));
+        if first.is_none() {
+            self.report_no_room(call, bytes, align);
+        }
         match (self.commit_everywhere(end), first) {
             (true, Some(first)) => self.address_of(first),
             (_, Some(first)) => {
@@ -129,7 +144,7 @@ pub fn calloc(call: Call, count: usize, size: usize) -> *mut c_void {
         return null_mut();
     }
     order::quiet_all(world);
-    let memory = world.allocate(bytes, BLOCK_BYTES as usize);
+    let memory = world.allocate(call, bytes, BLOCK_BYTES as usize);
     if !memory.is_null() {
         // SAFETY: `allocate` has just committed `bytes` there, and no PE has the address before the barrier below.
         unsafe { memory.cast::<u8>().write_bytes(0, bytes) };
@@ -152,7 +167,7 @@ pub fn align(call: Call, alignment: usize, size: usize) -> *mut c_void {
         return null_mut();
     }
     order::quiet_all(world);
-    world.allocate(size, alignment)
+    world.allocate(call, size, alignment)
 }
 
 pub fn realloc(call: Call, ptr: *mut c_void, size: usize) -> *mut c_void {
@@ -175,7 +190,7 @@ pub fn realloc(call: Call, ptr: *mut c_void, size: usize) -> *mut c_void {
         world.heap().resize(first, held);
         return null_mut();
     }
-    let moved = world.allocate(size, BLOCK_BYTES as usize);
+    let moved = world.allocate(call, size, BLOCK_BYTES as usize);
     if !moved.is_null() {
         // SAFETY: two different allocations of this PE, each of as many bytes.
         unsafe { ptr.cast::<u8>().copy_to_nonoverlapping(moved.cast(), (held as usize).min(size)) };

@@ -64,6 +64,7 @@ pub use selvedge_shm::extents::Extents;
 pub use selvedge_shm::grants::{Counts, GrantedRoute, Piece};
 pub use selvedge_shm::memory::ListBus;
 pub use selvedge_shm::os::lines;
+pub use selvedge_shm::os::mapping::reserve_bytes_max;
 pub use selvedge_shm::os::program::{StaticData, static_data};
 pub use selvedge_shm::os::thread::word as thread_word;
 pub use selvedge_shm::plain_put::{LockedRoute, PutOutcome};

@@ -83,8 +83,9 @@ pub const VARIABLES: &[Variable] = &[
     Variable {
         name: "SHMEM_SYMMETRIC_SIZE",
         values: "bytes or a fraction, with K, M, G or T",
-        default: "512M",
-        text: "OpenSHMEM: the size of each PE's symmetric heap; memory is used only as it is touched. Also SMA_SYMMETRIC_SIZE.",
+        default: "4G, or a sixteenth of ulimit -v",
+        text: "OpenSHMEM: the size of each PE's symmetric heap. This reserves address space; memory is used up to the last \
+               allocation. Also SMA_SYMMETRIC_SIZE.",
     },
     Variable {
         name: "SHMEM_DEBUG",

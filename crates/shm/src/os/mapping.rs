@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags, SealFlags, Stat};
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mm::{MapFlags, MremapFlags, ProtFlags};
 use rustix::process::{Resource, getrlimit};
 use thiserror::Error;
 
@@ -30,6 +30,9 @@ use thiserror::Error;
 /// processors use bits 12 to 27 to predict where a line is in the L1 cache: a copy between such addresses is 5 to 13 %
 /// slower.
 const SKEW_BYTES: u64 = 17 << 12;
+
+/// The part of a limited address space (RLIMIT_AS) that a reserve may take: one in this many.
+const SHARE: u64 = 4;
 
 /// The permissions of every file of a job.
 const MODE: u32 = 0o600;
@@ -159,23 +162,33 @@ impl Mapping {
     /// Maps the file at `path`, which must be ours (see the invariants) and hold at least `minimum` bytes, into a
     /// reserve of `reserved` bytes (rounded up to whole pages, and a little more), which must be enough for it.
     pub fn open(path: &Path, minimum: u64, reserved: u64) -> Result<Mapping, MapError> {
-        // NONBLOCK and NOCTTY: whatever the path names, the open neither blocks nor acquires a terminal.
-        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = retry(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|errno| match errno {
-            Errno::LOOP | Errno::ISDIR | Errno::NXIO => MapError::NotRegular { path: path.into() },
-            errno => io_error(path, errno),
-        })?;
-        let status = rustix::fs::fstat(&file).map_err(|errno| io_error(path, errno))?;
-        check(&status, path, minimum)?;
         let reserved = page_rounded(path, reserved)?;
-        let bytes = status.st_size as u64;
-        if bytes > reserved {
-            return Err(MapError::TooLarge { path: path.into(), bytes, limit: reserved });
-        }
+        let (file, _) = open_checked(path, minimum, reserved)?;
         let reserved = page_rounded(path, reserved.saturating_add(SKEW_BYTES))?;
         let base = map(&file, path, reserved)?;
         let replaced = AtomicBool::new(false);
         Ok(Mapping { base, reserved_bytes: reserved, file, path: path.into(), replaced })
+    }
+
+    /// Maps the present length of the file at `path`, at most `limit` bytes. Otherwise as `open`.
+    pub fn open_present(path: &Path, minimum: u64, limit: u64) -> Result<Mapping, MapError> {
+        let (file, bytes) = open_checked(path, minimum, limit)?;
+        let reserved_bytes = page_rounded(path, bytes)?;
+        let base = map(&file, path, reserved_bytes)?;
+        Ok(Mapping { base, reserved_bytes, file, path: path.into(), replaced: AtomicBool::new(false) })
+    }
+
+    /// Makes the reserve at least `reserved` bytes long, as `open` does. This may move the mapping.
+    pub fn reserve(mut self, reserved: u64) -> Result<Mapping, MapError> {
+        let wanted = page_rounded(&self.path, reserved.saturating_add(SKEW_BYTES))?;
+        if wanted > self.reserved_bytes {
+            let (old, flags) = (self.base.as_ptr().cast(), MremapFlags::MAYMOVE);
+            // SAFETY: `self` owns the range, and as this function owns `self`, nobody has a pointer into it.
+            let moved = unsafe { rustix::mm::mremap(old, self.reserved_bytes as usize, wanted as usize, flags) };
+            self.base = address(moved, &self.path, wanted)?;
+            self.reserved_bytes = wanted;
+        }
+        Ok(self)
     }
 
     /// Maps a memory file that another process keeps open as `descriptor`. The file must have this inode, belong to us,
@@ -337,6 +350,42 @@ pub(crate) fn check(status: &Stat, path: &Path, minimum: u64) -> Result<(), MapE
     Ok(())
 }
 
+/// Opens the file at `path`, which must be ours (see the invariants) and have `minimum` to `limit` bytes. Returns its length,
+/// too.
+fn open_checked(path: &Path, minimum: u64, limit: u64) -> Result<(OwnedFd, u64), MapError> {
+    // NONBLOCK and NOCTTY: whatever the path names, the open neither blocks nor acquires a terminal.
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = retry(|| rustix::fs::open(path, flags, Mode::empty())).map_err(|errno| match errno {
+        Errno::LOOP | Errno::ISDIR | Errno::NXIO => MapError::NotRegular { path: path.into() },
+        errno => io_error(path, errno),
+    })?;
+    let status = rustix::fs::fstat(&file).map_err(|errno| io_error(path, errno))?;
+    check(&status, path, minimum)?;
+    let bytes = status.st_size as u64;
+    if bytes > limit {
+        return Err(MapError::TooLarge { path: path.into(), bytes, limit });
+    }
+    Ok((file, bytes))
+}
+
+/// The most bytes that this process should reserve at one place: a quarter of its address space if that is limited
+/// (RLIMIT_AS, `ulimit -v`), so that the program and its other libraries have room. Without a limit, `u64::MAX`.
+pub fn reserve_bytes_max() -> u64 {
+    getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / SHARE)
+}
+
+/// Refuses a mapping of `bytes` that this process can do without, if it would leave less than a quarter of a limited
+/// address space.
+pub fn check_room(path: &Path, bytes: u64) -> Result<(), MapError> {
+    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
+    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| text.split(' ').next()?.parse().ok());
+    let used = pages.unwrap_or(0u64).saturating_mul(rustix::param::page_size() as u64);
+    match used.saturating_add(bytes) <= limit - limit / SHARE {
+        true => Ok(()),
+        false => Err(MapError::NoAddressSpace { path: path.into(), bytes }),
+    }
+}
+
 /// The reserve in whole pages, at least one.
 fn page_rounded(path: &Path, bytes: u64) -> Result<u64, MapError> {
     let page = rustix::param::page_size() as u64;
@@ -379,9 +428,14 @@ fn map(file: &OwnedFd, path: &Path, reserved: u64) -> Result<NonNull<u8>, MapErr
     let flags = MapFlags::SHARED | MapFlags::NORESERVE;
     // SAFETY: the kernel picks the address, so the new mapping replaces nothing.
     let base = unsafe { rustix::mm::mmap(ptr::null_mut(), reserved as usize, protection, flags, file, 0) };
+    address(base, path, reserved)
+}
+
+/// The address at which the kernel has mapped `bytes` of a file.
+fn address(base: rustix::io::Result<*mut core::ffi::c_void>, path: &Path, bytes: u64) -> Result<NonNull<u8>, MapError> {
     match base {
         Ok(base) => Ok(NonNull::new(base.cast()).expect("mmap gives address 0 only when asked to")),
-        Err(Errno::NOMEM) => Err(MapError::NoAddressSpace { path: path.into(), bytes: reserved }),
+        Err(Errno::NOMEM) => Err(MapError::NoAddressSpace { path: path.into(), bytes }),
         Err(errno) => Err(io_error(path, errno)),
     }
 }
@@ -542,6 +596,22 @@ mod tests {
         assert_eq!(made.file_bytes().unwrap(), 256 * KIB);
         assert!(matches!(made.grow(MIB + 1), Err(MapError::TooLarge { limit: MIB, .. })));
         assert_eq!(made.file_bytes().unwrap(), 256 * KIB);
+    }
+
+    #[test]
+    fn a_reserve_can_be_made_longer_later() {
+        let folder = Folder::new();
+        let path = folder.join("file");
+        let made = Mapping::create(&path, 3 * KIB, 8 * MIB).unwrap();
+        set_byte(&made, 5, 7);
+        let present = Mapping::open_present(&path, KIB, MIB).unwrap();
+        assert_eq!((present.reserved(), byte_at(&present, 5)), (4 * KIB, 7));
+        assert!(matches!(Mapping::open_present(&path, 4 * KIB, MIB), Err(MapError::TooSmall { .. })));
+        assert!(matches!(Mapping::open_present(&path, KIB, 2 * KIB), Err(MapError::TooLarge { .. })));
+        let longer = present.reserve(8 * MIB).unwrap();
+        made.grow(8 * MIB).unwrap();
+        set_byte(&made, 8 * MIB - 1, 9);
+        assert_eq!((byte_at(&longer, 5), byte_at(&longer, 8 * MIB - 1)), (7, 9));
     }
 
     #[test]

@@ -12,14 +12,15 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use selvedge_transport::settings::parse_symmetric_size;
-use selvedge_transport::{StaticData, Symmetric, static_data};
+use selvedge_transport::{StaticData, Symmetric, reserve_bytes_max, static_data};
 
 use crate::check;
 use crate::world::address::SymOffset;
 use crate::world::heap::BLOCK_BYTES;
 
-/// The size of the heap where `SHMEM_SYMMETRIC_SIZE` is not set.
-const DEFAULT_BYTES: u64 = 512 << 20;
+/// The size of the heap where `SHMEM_SYMMETRIC_SIZE` is not set: address space, which is backed by memory only up to the
+/// last allocation. If the address space is limited, the size is that of [`default_bytes`].
+const DEFAULT_BYTES: u64 = 4 << 30;
 
 /// The most teams at once, and the bytes of the library's region that each has.
 pub const TEAM_AREAS: usize = 64;
@@ -60,7 +61,7 @@ impl Layout {
     pub fn plan(counters: u32) -> Result<Layout, String> {
         let data = static_data().unwrap_or_default();
         let heap_bytes = match check::variable("SYMMETRIC_SIZE") {
-            None => DEFAULT_BYTES,
+            None => default_bytes(),
             Some(text) => parse_symmetric_size(&text).ok_or_else(|| {
                 format!("SHMEM_SYMMETRIC_SIZE={text}: wanted a number of bytes, optionally with K, M, G or T after it")
             })?,
@@ -91,6 +92,12 @@ impl Layout {
         let adopted = symmetric.adopt(self.data.pages.clone());
         adopted.inspect_err(|why| log::info!("static data are reached by cross-memory attach: {why}")).is_ok()
     }
+}
+
+/// The default size of the heap. Of a limited address space (`ulimit -v`, which all PEs of a machine inherit) it takes a
+/// sixteenth, because a PE maps the heaps of its peers, too.
+fn default_bytes() -> u64 {
+    DEFAULT_BYTES.min(reserve_bytes_max() / 4)
 }
 
 pub(crate) fn page_bytes() -> usize {
