@@ -31,6 +31,9 @@ SIM_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_sim_preload.so
 # `selvedge mpirun` and `selvedge env` load this library before the C library: a malloc with shared large blocks, cheaper yields.
 MPI_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpi_preload.so
 
+# `selvedge mpirun` and `selvedge env mpich` load this library before MPICH: communicators and windows of shared memory.
+MPICH_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpich_preload.so
+
 # PMIx for simulated ranks of Open MPI.
 SIM_PMIX := $(TREE)/lib/libselvedge/libselvedge_sim_pmix.so
 
@@ -43,18 +46,19 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test check-examples bench install setup lint docs docs-pages clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(SIM_PMIX) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(SIM_PMIX) $(TARGET)/release/libsma.a &: FORCE
-	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-sim-pmix
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(TARGET)/release/libsma.a &: FORCE
+	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpich-preload -p selvedge-sim-pmix
 	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
 	@cmp -s $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD)
 	@cmp -s $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD)
+	@cmp -s $(TARGET)/release/libselvedge_mpich_preload.so $(MPICH_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_mpich_preload.so $(MPICH_PRELOAD)
 	@cmp -s $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX) || install -m 755 $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX)
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
@@ -143,7 +147,7 @@ install: build
 	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
 	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
 	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
-	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(SIM_PMIX) $(PREFIX)/lib/libselvedge/
+	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(PREFIX)/lib/libselvedge/
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/

@@ -73,6 +73,7 @@ for mpi; do
         debian-stock) example "$ranks" onesided fence pscw lock accumulate fetch passive ;;
         *) example "$ranks" onesided ;;
         esac
+        example "$ranks" shared
         example "$ranks" is
         example "$ranks" ft
         [ "$ranks" = 1 ] || example "$ranks" dt SH
@@ -87,6 +88,8 @@ for mpi; do
         example 4 flood
         unset "${setting%%=*}"
     done
+    say "an address space of 8 GB"
+    (ulimit -v 8000000 && failed=0 && example 4 pingpong 20 && exit "$failed") || failed=$((failed + 1))
     simulated hello
     simulated pingpong 20
     simulated halo2d 128 10

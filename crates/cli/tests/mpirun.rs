@@ -102,6 +102,12 @@ fn the_library_for_ranks_is_preloaded() {
     for whom in ["openmpi", "mpich", "ofi"] {
         assert!(said(&["env", whom]).contains(&value), "{whom}");
     }
+    fs::write(tree.file("tree/lib/libselvedge/libselvedge_mpich_preload.so"), "").unwrap();
+    for (whom, both) in [("openmpi", false), ("mpich", true), ("ofi", false)] {
+        let found = said(&["env", whom]).contains("libselvedge_mpi_preload.so:")
+            && said(&["env", whom]).contains("libselvedge_mpich_preload.so:/nowhere/libother.so");
+        assert_eq!(found, both, "{whom}");
+    }
 }
 
 #[test]

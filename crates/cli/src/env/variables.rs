@@ -10,14 +10,15 @@
 //! for each of them and one for both.
 //!
 //! MPICH: `CH4_NETMOD` because some builds have UCX, too; `NOLOCAL` because otherwise it never gives messages within one host to a
-//! network. `NOLOCAL` makes each rank a host of its own: `MPI_COMM_TYPE_SHARED` has one rank. MPICH's own variable for the
-//! provider (`MPIR_CVAR_OFI_USE_PROVIDER`) has no effect but a warning.
+//! network. `NOLOCAL` makes each rank a host of its own: `libselvedge_mpich_preload.so` gives programs their communicators and
+//! windows of shared memory all the same. MPICH's own variable for the provider (`MPIR_CVAR_OFI_USE_PROVIDER`) has no effect but a
+//! warning.
 //!
-//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`mpi_preload`]), and keeps the libraries that it names
+//! All: `LD_PRELOAD` puts `libselvedge_mpi_preload.so` before the C library ([`preload`]), and keeps the libraries that it names
 //! already. In a simulated machine the simulator sets `LD_PRELOAD`.
 
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use clap::ValueEnum;
@@ -78,28 +79,33 @@ pub fn variables(target: Target, provider_directory: &Path) -> Result<Vec<Variab
     Ok(all)
 }
 
-const MPI_PRELOAD_FILE: &str = "libselvedge_mpi_preload.so";
+/// The libraries that are loaded before the C library and before the MPI.
+fn preloaded_files(target: Target) -> &'static [&'static str] {
+    match target {
+        Target::Mpich => &["libselvedge_mpi_preload.so", "libselvedge_mpich_preload.so"],
+        Target::Openmpi | Target::Ofi => &["libselvedge_mpi_preload.so"],
+    }
+}
 
-/// The variable that loads our library before the C library. None: the library is missing from this tree, or its path has a space or
-/// a colon, at which the loader would end the name.
-pub fn mpi_preload(provider_directory: &Path) -> Option<Variable> {
-    let file = provider_directory.join(MPI_PRELOAD_FILE);
-    if !file.is_file() || file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte)) {
+/// The variable that loads our libraries before the C library and before the MPI. None: this tree has none of them, or their path has a
+/// space or a colon, at which the loader would end the name.
+pub fn preload(target: Target, provider_directory: &Path) -> Option<Variable> {
+    let files = preloaded_files(target).iter().map(|file| provider_directory.join(file)).filter(|file| file.is_file());
+    let files: Vec<_> = files.collect();
+    let splits = |file: &PathBuf| file.as_os_str().as_encoded_bytes().iter().any(|byte| b" :".contains(byte));
+    if files.is_empty() || files.iter().any(splits) {
         return None;
     }
     let before = std::env::var_os("LD_PRELOAD").unwrap_or_default();
-    Some(Variable { name: "LD_PRELOAD", value: preloaded(&file, &before) })
+    Some(Variable { name: "LD_PRELOAD", value: preloaded(&files, &before) })
 }
 
-/// The value that loads a library before those that are preloaded already.
-fn preloaded(file: &Path, before: &OsStr) -> OsString {
-    let mut value = OsString::from(file);
-    let others = before.to_string_lossy();
-    for other in others.split([':', ' ']).filter(|other| !other.is_empty() && Path::new(other) != file) {
-        value.push(":");
-        value.push(other);
-    }
-    value
+/// The value that loads libraries before those that are preloaded already.
+fn preloaded(files: &[PathBuf], before: &OsStr) -> OsString {
+    let before = before.to_string_lossy();
+    let others = before.split([':', ' ']).filter(|other| !other.is_empty()).map(Path::new);
+    let others = others.filter(|other| files.iter().all(|file| file != other));
+    files.iter().map(PathBuf::as_path).chain(others).map(Path::as_os_str).collect::<Vec<_>>().join(OsStr::new(":"))
 }
 
 #[cfg(test)]
@@ -108,15 +114,16 @@ mod tests {
 
     #[test]
     fn preloaded_libraries_stay_after_ours() {
-        let value = |before: &str| preloaded(Path::new("/opt/m.so"), OsStr::new(before));
+        let value = |before: &str| preloaded(&["/opt/m.so".into()], OsStr::new(before));
         assert_eq!(value(""), "/opt/m.so");
         assert_eq!(value("/a.so /b.so:/opt/m.so"), "/opt/m.so:/a.so:/b.so");
+        assert_eq!(preloaded(&["/m.so".into(), "/n.so".into()], OsStr::new("/n.so:/a.so")), "/m.so:/n.so:/a.so");
     }
 
     #[test]
     fn a_tree_without_the_library_does_without() {
-        assert_eq!(mpi_preload(Path::new("/nowhere")), None);
-        assert_eq!(mpi_preload(Path::new("/no where")), None);
+        assert_eq!(preload(Target::Mpich, Path::new("/nowhere")), None);
+        assert_eq!(preload(Target::Mpich, Path::new("/no where")), None);
     }
 
     fn names(target: Target) -> Vec<&'static str> {

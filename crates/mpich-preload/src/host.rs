@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Which ranks share memory: those of one host and one namespace of process ids, whose memory files they can open.
+
+use std::ffi::c_int;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use crate::mpich::{COMM_TYPE_SHARED, Mpich, UNDEFINED};
+
+/// A number of this host and namespace: that of its boot, and of the namespace's file.
+pub fn own() -> u64 {
+    let mut hasher = DefaultHasher::new();
+    std::fs::read("/proc/sys/kernel/random/boot_id").ok().hash(&mut hasher);
+    std::fs::read_link("/proc/self/ns/pid").ok().hash(&mut hasher);
+    hasher.finish()
+}
+
+/// `MPI_Comm_split_type`, if the ranks ask for shared memory. None: they ask for something else. Collective. A rank whose type is
+/// `MPI_UNDEFINED` does not know what the others ask for, so all of them say it first.
+pub fn split(mpich: &Mpich, comm: i32, split_type: c_int, key: c_int) -> Option<Result<i32, c_int>> {
+    match mpich.is_inter(comm) {
+        Ok(false) => {}
+        Ok(true) => return None,
+        Err(error) => return Some(Err(error)),
+    }
+    let all = match mpich.gather(comm, [split_type as u64, own()]) {
+        Ok(all) => all,
+        Err(error) => return Some(Err(error)),
+    };
+    color(&all, split_type, own()).map(|color| mpich.split(comm, color, key))
+}
+
+/// The color of a rank for `MPI_Comm_split`, from the types and hosts of all ranks. None: the ranks do not ask for shared memory.
+fn color(all: &[[u64; 2]], split_type: c_int, host: u64) -> Option<c_int> {
+    if all.iter().all(|[asked, _]| *asked as c_int != COMM_TYPE_SHARED) {
+        return None;
+    }
+    let first = all.iter().position(|[_, other]| *other == host).unwrap_or(0);
+    Some(if split_type == COMM_TYPE_SHARED { first as c_int } else { UNDEFINED })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHARED: u64 = COMM_TYPE_SHARED as u64;
+
+    #[test]
+    fn ranks_of_one_host_have_one_color() {
+        let all = [[SHARED, 7], [SHARED, 9], [UNDEFINED as u64, 7], [SHARED, 7], [SHARED, 9]];
+        let colors: Vec<_> = all.iter().map(|[asked, host]| color(&all, *asked as c_int, *host)).collect();
+        assert_eq!(colors, [Some(0), Some(1), Some(UNDEFINED), Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn other_types_are_left_to_mpich() {
+        assert_eq!(color(&[[2, 7], [UNDEFINED as u64, 7]], UNDEFINED, 7), None);
+        assert_eq!(color(&[[UNDEFINED as u64, 7]], UNDEFINED, 7), None);
+    }
+
+    #[test]
+    fn a_host_has_one_number() {
+        assert_eq!(own(), own());
+    }
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! `libselvedge_mpich_preload.so`: MPICH's communicators and windows of shared memory.
+//!
+//! Messages within a host reach our provider only if MPICH takes every rank for a host of its own (`MPIR_CVAR_NOLOCAL`). Then
+//! its communicators of `MPI_COMM_TYPE_SHARED` have one rank, and `MPI_Win_allocate_shared` fails. This library, which
+//! `selvedge mpirun` and `selvedge env mpich` load before MPICH (`LD_PRELOAD`), replaces these functions:
+//!
+//! | function | what it does here |
+//! |---|---|
+//! | `MPI_Comm_split_type` | with `MPI_COMM_TYPE_SHARED`: splits by host ([`host`]) |
+//! | `MPI_Win_allocate_shared` | maps one memory file in all ranks, and makes a window over each rank's part ([`window`]) |
+//! | `MPI_Win_shared_query` | the parts of such a window |
+//! | `MPI_Win_get_attr` | its flavor |
+//! | `MPI_Win_free` | unmaps the file |
+//!
+//! Everything else is MPICH's ([`mpich`]): loads and stores need nothing from it, and puts, gets and accumulates on these windows
+//! go to the provider like all others. Programs of another MPI, or of MPICH's library for the standard ABI (`libmpi_abi.so`), get
+//! their own library's functions.
+
+mod host;
+mod mpich;
+mod window;
+
+use std::ffi::{c_int, c_void};
+
+use mpich::{Handle, Mpich, library, next};
+
+/// Calls the function of this name in the MPI of the process, with the arguments as they are.
+macro_rules! forward {
+    ($name:literal ($($argument:expr),*) as $type:ty) => {{
+        let Some(function) = next($name) else { return mpich::ERR_OTHER };
+        // SAFETY: the function of this name has these arguments, which the program gave.
+        unsafe { std::mem::transmute::<*mut c_void, $type>(function)($($argument),*) }
+    }};
+}
+
+type SplitType = unsafe extern "C" fn(Handle, c_int, c_int, Handle, *mut i32) -> c_int;
+type AllocateShared = unsafe extern "C" fn(isize, c_int, Handle, Handle, *mut c_void, *mut i32) -> c_int;
+type AllocateSharedLarge = unsafe extern "C" fn(isize, isize, Handle, Handle, *mut c_void, *mut i32) -> c_int;
+type SharedQuery = unsafe extern "C" fn(Handle, c_int, *mut isize, *mut c_int, *mut c_void) -> c_int;
+type SharedQueryLarge = unsafe extern "C" fn(Handle, c_int, *mut isize, *mut isize, *mut c_void) -> c_int;
+type GetAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_int) -> c_int;
+type Free = unsafe extern "C" fn(*mut i32) -> c_int;
+
+/// MPI 4.1, 7.4.2.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Comm_split_type(
+    comm: Handle,
+    split_type: c_int,
+    key: c_int,
+    info: Handle,
+    new: *mut i32,
+) -> c_int {
+    let split = |mpich: &Mpich| host::split(mpich, comm as i32, split_type, key);
+    match library().and_then(split) {
+        Some(Ok(made)) => {
+            // SAFETY: the standard requires a place for the communicator.
+            unsafe { new.write(made) };
+            mpich::SUCCESS
+        }
+        Some(Err(error)) => error,
+        None => forward!(c"MPI_Comm_split_type"(comm, split_type, key, info, new) as SplitType),
+    }
+}
+
+/// MPI 4.1, 12.2.3.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_allocate_shared(
+    size: isize,
+    unit: c_int,
+    info: Handle,
+    comm: Handle,
+    base: *mut c_void,
+    win: *mut i32,
+) -> c_int {
+    match library() {
+        // SAFETY: this function has the same contract.
+        Some(mpich) => unsafe { window::allocate(mpich, size, unit, info as i32, comm as i32, base.cast(), win) },
+        None => forward!(c"MPI_Win_allocate_shared"(size, unit, info, comm, base, win) as AllocateShared),
+    }
+}
+
+/// As `MPI_Win_allocate_shared`, with a displacement unit of the size of an address.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
+    size: isize,
+    unit: isize,
+    info: Handle,
+    comm: Handle,
+    base: *mut c_void,
+    win: *mut i32,
+) -> c_int {
+    match library() {
+        // SAFETY: this function has the same contract. A unit that is too large is refused as one that is not positive.
+        Some(mpich) => unsafe {
+            let unit = c_int::try_from(unit).unwrap_or(-1);
+            window::allocate(mpich, size, unit, info as i32, comm as i32, base.cast(), win)
+        },
+        None => forward!(c"MPI_Win_allocate_shared_c"(size, unit, info, comm, base, win) as AllocateSharedLarge),
+    }
+}
+
+/// MPI 4.1, 12.2.3. `rank` may be `MPI_PROC_NULL`.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_shared_query(
+    win: Handle,
+    rank: c_int,
+    size: *mut isize,
+    unit: *mut c_int,
+    base: *mut c_void,
+) -> c_int {
+    match library().and_then(|mpich| window::query(mpich, win as i32, rank)) {
+        Some(Ok(part)) => {
+            // SAFETY: the standard requires places for the results.
+            unsafe {
+                size.write(part.bytes);
+                unit.write(part.unit);
+                base.cast::<*mut u8>().write(part.start);
+            }
+            mpich::SUCCESS
+        }
+        Some(Err(error)) => error,
+        None => forward!(c"MPI_Win_shared_query"(win, rank, size, unit, base) as SharedQuery),
+    }
+}
+
+/// As `MPI_Win_shared_query`, with a displacement unit of the size of an address.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_shared_query_c(
+    win: Handle,
+    rank: c_int,
+    size: *mut isize,
+    unit: *mut isize,
+    base: *mut c_void,
+) -> c_int {
+    match library().and_then(|mpich| window::query(mpich, win as i32, rank)) {
+        Some(Ok(part)) => {
+            // SAFETY: the standard requires places for the results.
+            unsafe {
+                size.write(part.bytes);
+                unit.write(part.unit as isize);
+                base.cast::<*mut u8>().write(part.start);
+            }
+            mpich::SUCCESS
+        }
+        Some(Err(error)) => error,
+        None => forward!(c"MPI_Win_shared_query_c"(win, rank, size, unit, base) as SharedQueryLarge),
+    }
+}
+
+/// MPI 4.1, 7.7.3 and 12.2.6.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_get_attr(win: Handle, key: c_int, value: *mut c_void, found: *mut c_int) -> c_int {
+    if key == mpich::WIN_CREATE_FLAVOR && library().is_some() && window::is_ours(win as i32) {
+        // SAFETY: the standard requires places for the address of the value, which is static, and for the flag.
+        unsafe {
+            value.cast::<*const c_int>().write(&mpich::WIN_FLAVOR_SHARED);
+            found.write(1);
+        }
+        return mpich::SUCCESS;
+    }
+    forward!(c"MPI_Win_get_attr"(win, key, value, found) as GetAttribute)
+}
+
+/// MPI 4.1, 12.2.5.
+///
+/// # Safety
+/// The arguments are those of the standard's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn MPI_Win_free(win: *mut i32) -> c_int {
+    // The memory stays mapped until all ranks have entered the collective call and MPICH has ended their operations.
+    // SAFETY: the standard requires a window there.
+    let memory = library().and_then(|_| window::forget(unsafe { *win }));
+    let outcome = forward!(c"MPI_Win_free"(win) as Free);
+    drop(memory);
+    outcome
+}
