@@ -271,9 +271,22 @@ CASE(region_counters, 1,
     POST(fi_atomic(p.a->ep, &one, 1, NULL, p.to_b, counted.base, counted.key, FI_UINT64, FI_SUM, NULL));
     WAIT_TX(p.a);
     CHECK_COUNTER(cntr, 21);
+    uint64_t old, compare = 1;
+    POST(fi_fetch_atomic(p.a->ep, &one, 1, NULL, &old, NULL, p.to_b, counted.base, counted.key, FI_UINT64, FI_SUM, NULL));
+    WAIT_TX(p.a);
+    CHECK_COUNTER(cntr, 22);
+    POST(fi_compare_atomic(p.a->ep, &one, 1, NULL, &compare, NULL, &old, NULL, p.to_b, counted.base, counted.key,
+                           FI_UINT64, FI_CSWAP, NULL));
+    WAIT_TX(p.a);
+    CHECK_COUNTER(cntr, 23);
+    about("no modification");
+    POST(fi_fetch_atomic(p.a->ep, &one, 1, NULL, &old, NULL, p.to_b, counted.base, counted.key, FI_UINT64, FI_ATOMIC_READ,
+                         NULL));
+    WAIT_TX(p.a);
+    CHECK_COUNTER(cntr, 23);
     POST(fi_read(p.a->ep, out, 100, NULL, p.to_b, counted.base, counted.key, NULL));
     WAIT_TX(p.a);
-    CHECK_COUNTER(cntr, 21);
+    CHECK_COUNTER(cntr, 23);
     CHECK_RC(fi_close(&cntr->fid), -FI_EBUSY); /* the region is bound */
     region_close(&counted);
 }

@@ -106,12 +106,14 @@ impl Transport {
             if region.access & rights[place] != rights[place] {
                 continue;
             }
-            // A fetching atomic counts as a read (fi_endpoint(3)).
-            let index = place.min(1);
-            let counter = match region.counters[index] {
-                NONE => self.remote_counters[index],
-                own => own,
+            // A fetching atomic modifies the region (fi_mr(3)), and counts as a read of the endpoint (fi_endpoint(3)).
+            let [writes, reads] = region.counters;
+            let counters = match place {
+                0 => [writes, NONE, self.remote_counters[0]],
+                1 => [NONE, reads, self.remote_counters[1]],
+                _ => [writes, reads, self.remote_counters[1]],
             };
+            let counter = counters.into_iter().find(|counter| *counter != NONE).unwrap_or(NONE);
             let quiet = options::EVENT_LINK_DISABLE | options::EVENT_COMM_DISABLE | options::EVENT_UNLINK_DISABLE;
             let spec = EntrySpec {
                 options: operations[place] | quiet | options::NO_TRUNCATE,
