@@ -224,9 +224,9 @@ int PtlGetMap(ptl_handle_ni_t ni_handle, ptl_size_t map_size, ptl_process_t *map
 
 /* ---- Portal table (clause: Portal Table Entries) ---------------------------------------------------- */
 
-#define PTL_PT_ONLY_USE_ONCE   (1 << 0) /* hint: every entry will be USE_ONCE */
+#define PTL_PT_ONLY_USE_ONCE   (1 << 0) /* hint: every entry will be USE_ONCE; others are taken all the same */
 #define PTL_PT_FLOWCTRL        (1 << 1) /* disable the index instead of dropping when a resource runs out */
-#define PTL_PT_ONLY_TRUNCATE   (1 << 2) /* hint: no priority entry will be NO_TRUNCATE */
+#define PTL_PT_ONLY_TRUNCATE   (1 << 2) /* hint: no priority entry will be NO_TRUNCATE; others are taken, too */
 #define PTL_PT_MATCH_UNORDERED (1 << 3) /* entries may be searched in any order */
 #define PTL_PT_ALLOC_DISABLED  (1 << 4) /* start disabled; PtlPTEnable opens it */
 #define PTL_PT_ALLOC_OPTIONS_MASK ((1 << 5) - 1) /* every option of PtlPTAlloc */

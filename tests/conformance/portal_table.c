@@ -477,6 +477,85 @@ CASE(hint_all_together, 2, "the hints and flow control combine")
     check_ordered_use_once(PTL_PT_ONLY_TRUNCATE | PTL_PT_ONLY_USE_ONCE | PTL_PT_FLOWCTRL, PTL_ME_USE_ONCE, false);
 }
 
+CASE(hint_only_use_once_broken, 2, "a persistent entry under PTL_PT_ONLY_USE_ONCE is appended, and takes every message")
+{
+    enum { MESSAGES = 5 };
+    ni_matching();
+    ptl_handle_eq_t eq = eq_new(4 * MESSAGES);
+    if (rank() == 1) {
+        pt_at(0, eq, PTL_PT_ONLY_USE_ONCE | PTL_PT_FLOWCTRL);
+        ptl_me_t once = me_over(NULL, 0, 7), kept = me_over(NULL, 0, 7);
+        once.options |= PTL_ME_USE_ONCE | PTL_ME_EVENT_UNLINK_DISABLE;
+        me_append(0, &once, PTL_PRIORITY_LIST, (void *)1);
+        me_append(0, &kept, PTL_PRIORITY_LIST, (void *)2);
+    }
+    barrier();
+    if (rank() == 0) {
+        ptl_handle_md_t md = md_new(NULL, 0, 0, eq, PTL_CT_NONE);
+        for (int i = 0; i < MESSAGES; i++) {
+            put(md, 0, 1, 0, 7, (ptl_hdr_data_t)i);
+            expect_send_ack(eq);
+        }
+        return;
+    }
+    for (int i = 0; i < MESSAGES; i++) {
+        ptl_event_t ev = expect_event(eq, PTL_EVENT_PUT);
+        CHECK_EQ(ev.hdr_data, i);
+        CHECK_EQ((uintptr_t)ev.user_ptr, i == 0 ? 1 : 2);
+    }
+}
+
+CASE(hint_only_truncate_broken, 2, "a NO_TRUNCATE entry under PTL_PT_ONLY_TRUNCATE is appended, and takes what fits only")
+{
+    ni_matching();
+    ptl_handle_eq_t eq = eq_new(16);
+    unsigned char *memory = buffer(64);
+    if (rank() == 1) {
+        pt_at(0, eq, PTL_PT_ONLY_TRUNCATE | PTL_PT_ONLY_USE_ONCE);
+        ptl_me_t whole = me_over(memory, 8, 7), all = me_over(memory, 16, 7);
+        whole.options |= PTL_ME_NO_TRUNCATE;
+        me_append(0, &whole, PTL_PRIORITY_LIST, (void *)1);
+        me_append(0, &all, PTL_PRIORITY_LIST, (void *)2);
+    }
+    barrier();
+    if (rank() == 0) {
+        ptl_handle_md_t md = md_new(memory, 64, 0, eq, PTL_CT_NONE);
+        const size_t sizes[] = {8, 9, 32, 8};
+        for (int i = 0; i < 4; i++) {
+            put(md, sizes[i], 1, 0, 7, (ptl_hdr_data_t)i);
+            expect_send_ack(eq);
+        }
+        return;
+    }
+    const uintptr_t takers[] = {1, 2, 2, 1};
+    const ptl_size_t moved[] = {8, 9, 16, 8};
+    for (int i = 0; i < 4; i++) {
+        ptl_event_t ev = expect_event(eq, PTL_EVENT_PUT);
+        CHECK_EQ((uintptr_t)ev.user_ptr, takers[i]);
+        CHECK_EQ(ev.mlength, moved[i]);
+    }
+}
+
+CASE(hint_broken_by_trigger, 1, "a triggered append that breaks a hint is armed, and links its entry when it fires")
+{
+    ni_matching();
+    ptl_handle_eq_t eq = eq_new(16);
+    ptl_handle_ct_t trigger = ct_new();
+    pt_at(0, eq, PTL_PT_ONLY_USE_ONCE | PTL_PT_ONLY_TRUNCATE);
+    ptl_handle_me_t entry;
+    ptl_me_t me = me_over(NULL, 0, 7);
+    me.options |= PTL_ME_NO_TRUNCATE;
+    OK(PtlTriggeredMEAppend(ni(), 0, &me, PTL_PRIORITY_LIST, NULL, &entry, trigger, 1));
+    OK(PtlCTInc(trigger, (ptl_ct_event_t){1, 0}));
+    ptl_handle_eq_t done = eq_new(16);
+    ptl_handle_md_t md = md_new(NULL, 0, 0, done, PTL_CT_NONE);
+    for (int i = 0; i < 2; i++) {
+        put(md, 0, 0, 0, 7, 0);
+        expect_send_ack(done);
+        expect_event(eq, PTL_EVENT_PUT);
+    }
+}
+
 CASE(unordered_matching_finds_every_entry, 2, "with PTL_PT_MATCH_UNORDERED every message still finds an entry that matches it")
 {
     enum { ENTRIES = 200 };

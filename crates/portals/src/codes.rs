@@ -53,7 +53,7 @@ impl From<Full> for Code {
 impl From<AppendError> for Code {
     fn from(error: AppendError) -> Code {
         match error {
-            AppendError::Portal | AppendError::Restricted => Code::ArgInvalid,
+            AppendError::Portal => Code::ArgInvalid,
             AppendError::Full => Code::NoSpace,
             AppendError::TooLong => Code::ListTooLong,
             AppendError::Revoking(_) => UNREVOKED,
@@ -127,7 +127,6 @@ mod tests {
     fn every_error_has_the_code_that_the_specification_gives_it() {
         assert_eq!(Code::from(Full), Code::NoSpace);
         assert_eq!(Code::from(AppendError::Portal), Code::ArgInvalid);
-        assert_eq!(Code::from(AppendError::Restricted), Code::ArgInvalid);
         assert_eq!(Code::from(AppendError::Full), Code::NoSpace);
         assert_eq!(Code::from(AppendError::TooLong), Code::ListTooLong);
         assert_eq!(Code::from(UnlinkError::Invalid), Code::ArgInvalid);

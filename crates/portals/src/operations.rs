@@ -670,7 +670,7 @@ pub extern "C" fn PtlTriggeredMEAppend(
         let spec = draft.into_spec(ni)?;
         let reserved = (|| {
             let mut guard = ni.interface().lock();
-            guard.check_restriction(pt_index, list, spec.options)?;
+            guard.portal(pt_index)?;
             if !guard.triggered_available() {
                 return Err(Code::NoSpace);
             }

@@ -32,7 +32,6 @@ impl Nic<'_> {
         which: u8,
         spec: &EntrySpec,
     ) -> Result<u32, AppendError> {
-        self.check_restriction(portal, which, spec.options)?;
         let record = self.portal(portal).map_err(|_| AppendError::Portal)?;
         let length = record.entries[usize::from(which & 1)];
         if self.tables.entries.get(self.tables.control.free_entry as usize).is_none() {
@@ -76,15 +75,6 @@ impl Nic<'_> {
         let generation = slot::generation(spent.slot);
         spent.slot = slot::word(encoding.next_generation(generation), slot::FREE);
         Some(encoding.encode(index, generation))
-    }
-
-    /// Whether the priority list of a portal table entry may have such entries.
-    #[inline(always)]
-    pub fn check_restriction(&self, portal: u32, which: u8, flags: u32) -> Result<(), AppendError> {
-        let restriction = self.portal(portal).map_err(|_| AppendError::Portal)?.options;
-        let breaks = (restriction & options::PT_ONLY_USE_ONCE != 0 && flags & options::USE_ONCE == 0)
-            || (restriction & options::PT_ONLY_TRUNCATE != 0 && flags & options::NO_TRUNCATE != 0);
-        if which == list::PRIORITY && breaks { Err(AppendError::Restricted) } else { Ok(()) }
     }
 
     /// Takes a slot for an entry and fills it. [`Nic::link_reserved`] links it.

@@ -51,9 +51,6 @@ pub enum AppendError {
     Full,
     /// The list has as many entries as the limit allows.
     TooLong,
-    /// The program declared that the priority list of this portal table entry has no such entries
-    /// (`PTL_PT_ONLY_USE_ONCE`, `PTL_PT_ONLY_TRUNCATE`).
-    Restricted,
     /// Grants must be revoked first.
     Revoking(Revoking),
 }
