@@ -91,7 +91,7 @@ typedef union {
 #define PTL_CT_NONE        ((ptl_handle_ct_t)0x5fffffff)  /* no counting event */
 #define PTL_INVALID_HANDLE ((ptl_handle_any_t)0xffffffff) /* never a live object */
 #define PTL_IFACE_DEFAULT  ((ptl_interface_t)0xffffffff)  /* the interface this process would normally use */
-#define PTL_PID_ANY        ((ptl_pid_t)0xffff)            /* PtlNIInit: any free pid; match_id: every pid */
+#define PTL_PID_ANY        ((ptl_pid_t)0xffff)            /* PtlNIInit: any free pid above 0; match_id: every pid */
 #define PTL_PID_MAX        ((ptl_pid_t)1024)              /* the largest pid that a program may ask for */
 #define PTL_NID_ANY        ((ptl_nid_t)0xffff)            /* match_id: every node */
 #define PTL_UID_ANY        ((ptl_uid_t)0xffffffff)        /* list entry: every user */

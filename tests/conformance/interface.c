@@ -275,15 +275,42 @@ CASE(same_pid_for_all_kinds, 1, "the process id asked for may be asked for again
     PtlFini();
 }
 
-CASE(any_pid_is_unique, 8, "PTL_PID_ANY gives every process an id of its own, and never a wildcard")
+CASE(any_pid_is_unique, 8, "PTL_PID_ANY gives every process an id of its own, never 0 and never a wildcard")
 {
     ni_open(PTL_NI_MATCHING | PTL_NI_PHYSICAL, NULL, NULL);
     for (int i = 0; i < ranks(); i++) {
+        CHECK_OP(peer(i).phys.pid, >, 0);
         CHECK_OP(peer(i).phys.pid, !=, PTL_PID_ANY);
         CHECK_OP(peer(i).phys.nid, !=, PTL_NID_ANY);
         CHECK_OP(peer(i).phys.pid, <=, PTL_PID_MAX);
         for (int j = 0; j < i; j++) CHECK(!same_process(peer(i), peer(j)));
     }
+}
+
+CASE(pid_0_is_for_who_asks, 2, "process id 0 may be asked for; PTL_PID_ANY does not give it to the process that has it either")
+{
+    ptl_handle_ni_t zero, any;
+    ptl_process_t id;
+    OK(PtlInit());
+    if (rank() == 0) {
+        OK(PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL, 0, NULL, NULL, &zero));
+        OK(PtlGetPhysId(zero, &id));
+        CHECK_EQ(id.phys.pid, 0);
+    }
+    OK(PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_NO_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &any));
+    OK(PtlGetPhysId(any, &id));
+    CHECK_OP(id.phys.pid, >, 0);
+    if (rank() == 0) OK(PtlNIFini(zero));
+    ni_adopt(any, PTL_NI_NO_MATCHING | PTL_NI_PHYSICAL, true);
+    CHECK(!same_process(peer(0), peer(1)));
+    ptl_handle_eq_t eq = eq_new(8);
+    pt_at(0, PTL_EQ_NONE, 0);
+    ptl_le_t le = le_over(NULL, 0);
+    le_append(0, &le, PTL_PRIORITY_LIST, NULL);
+    barrier();
+    put(md_new(NULL, 0, 0, eq, PTL_CT_NONE), 0, 1 - rank(), 0, 0, 0);
+    expect_send_ack(eq);
+    barrier();
 }
 
 CASE(getid_of_physical_is_physid, 3, "on a physical interface PtlGetId and PtlGetPhysId agree")

@@ -301,7 +301,7 @@ fn top_shows_what_the_ranks_have_done() {
             ("size", 2.into()),
             ("launcher_alive", true.into()),
             ("rank", rank.into()),
-            ("pid", rank.into()),
+            ("pid", (rank + 1).into()),
             ("nid", 0.into()),
             ("ni", 2.into()),
             ("matching", true.into()),
@@ -441,7 +441,7 @@ fn top_survives_any_file_in_a_job_directory() {
     ];
     assert_eq!(files, expected, "{refused:?}");
     let shown: Vec<String> = nics.iter().map(|nic| format!("{}.{}", nic["pid"], nic["ni"])).collect();
-    assert_eq!(shown, ["0.2", "1.2", "1.3"]);
+    assert_eq!(shown, ["1.2", "1.3", "2.2"]);
     let text = output(&place, &["top", "--once", "--interval", "0"]);
     assert!(text.status.success() && !text.stdout.contains(&0x1b));
     assert!(String::from_utf8_lossy(&text.stdout).contains("7.0.nic: mode 0640 where 0600 is required"));

@@ -8,7 +8,9 @@
 //! 1. A claim file appears with its whole content, by `link`, so only one of several claimants makes it.
 //! 2. The claim of a dead process may be taken over, by one process only: it is replaced under an exclusive lock on
 //!    the file `.claims`, which the kernel releases when its holder dies.
-//! 3. All claims of one process to one id in one directory are one claim, released when the last of them is dropped.
+//! 3. Id 0 goes only to a process that asks for it. A program may take 0 for "no process id": Open MPI's coll/portals4
+//!    takes it for a logical interface.
+//! 4. All claims of one process to one id in one directory are one claim, released when the last of them is dropped.
 //!    A forked child inherits the values but not the right: dropping them there changes nothing.
 //!
 //! Cost: a few system calls, O(claims held) for "any" when the preferred id is taken.
@@ -43,8 +45,8 @@ pub enum ClaimError {
         /// The Portals process id.
         pid: u16,
     },
-    /// All ids are in use by living processes.
-    #[error("all {} process ids of the job are in use", PORTALS_PID_MAX + 1)]
+    /// All ids above 0 are in use by living processes.
+    #[error("the process ids 1 to {PORTALS_PID_MAX} of the job are in use")]
     Exhausted,
     /// The operating system refused.
     #[error(transparent)]
@@ -90,7 +92,7 @@ impl JobDirectory {
     /// Claims a Portals process id.
     ///
     /// `wanted` names the only acceptable one. `None`: an id this process already has here, else `preferred`, else the
-    /// lowest that is free. Claiming an id that this process has succeeds again.
+    /// lowest that is free, and never 0. Claiming an id that this process has succeeds again.
     pub fn claim(&self, wanted: Option<u16>, preferred: u16) -> Result<Claim, ClaimError> {
         if let Some(pid) = wanted.filter(|&pid| pid > PORTALS_PID_MAX) {
             return Err(ClaimError::OutOfRange { pid });
@@ -102,7 +104,7 @@ impl JobDirectory {
             held.iter().filter_map(Weak::upgrade).find(|claim| {
                 claim.owner == own
                     && claim.file.parent() == Some(self.path())
-                    && pid.is_none_or(|pid| claim.pid == pid)
+                    && pid.map_or(claim.pid != 0, |pid| claim.pid == pid)
                     && read(&claim.file) == Some(own)
             })
         };
@@ -120,8 +122,9 @@ impl JobDirectory {
     }
 
     fn claim_any(&self, preferred: u16, own: Identity) -> Result<u16, ClaimError> {
-        let first = Some(preferred).filter(|&pid| pid <= PORTALS_PID_MAX);
-        for pid in first.into_iter().chain(0..=PORTALS_PID_MAX) {
+        let any = 1..=PORTALS_PID_MAX;
+        let first = Some(preferred).filter(|pid| any.contains(pid));
+        for pid in first.into_iter().chain(any) {
             if self.try_claim(pid, own)?.is_ok() {
                 return Ok(pid);
             }

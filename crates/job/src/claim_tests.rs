@@ -18,10 +18,19 @@ fn the_preferred_id_else_the_lowest() {
     let (job, other) = (job(&parent), Other::start());
     assert_eq!(job.claim(None, 5).expect("free").pid(), 5);
     give_to(&job, 5, other.identity);
-    give_to(&job, 0, other.identity);
-    assert_eq!(job.claim(None, 5).expect("1 is free").pid(), 1);
-    assert_eq!(job.claim(None, u16::MAX).expect("1 is free").pid(), 1, "an impossible preference");
+    give_to(&job, 1, other.identity);
+    assert_eq!(job.claim(None, 5).expect("2 is free").pid(), 2);
+    assert_eq!(job.claim(None, u16::MAX).expect("2 is free").pid(), 2, "an impossible preference");
     other.end();
+}
+
+#[test]
+fn only_who_asks_for_id_0_gets_it() {
+    let parent = Parent::new();
+    let job = job(&parent);
+    assert_eq!(job.claim(None, 0).expect("1 is free").pid(), 1, "preferred");
+    let zero = job.claim(Some(0), 0).expect("free");
+    assert_eq!((zero.pid(), job.claim(None, 7).expect("free").pid()), (0, 7), "the one that this process has");
 }
 
 #[test]
@@ -66,7 +75,7 @@ fn claims_of_one_process_to_one_id_are_one() {
     let job = job(&parent);
     let first = job.claim(Some(4), 0).expect("free");
     let second = job.claim(Some(4), 0).expect("ours");
-    let third = job.claim(None, 0).expect("the one we have");
+    let third = job.claim(None, 5).expect("the one we have");
     assert_eq!((second.pid(), third.pid()), (4, 4));
     drop((first, third));
     assert_eq!(job.claimants(), [(4, Identity::own())]);
@@ -80,8 +89,8 @@ fn one_process_may_have_several_ids_and_several_jobs() {
     let job = job(&parent);
     let elsewhere = JobDirectory::create_in(parent.path(), "elsewhere").expect("made");
     let claims =
-        [job.claim(Some(1), 0), job.claim(Some(2), 0), elsewhere.claim(None, 0)].map(|claim| claim.expect("free"));
-    assert_eq!(claims.each_ref().map(Claim::pid), [1, 2, 0]);
+        [job.claim(Some(1), 0), job.claim(Some(2), 0), elsewhere.claim(None, 1)].map(|claim| claim.expect("free"));
+    assert_eq!(claims.each_ref().map(Claim::pid), [1, 2, 1]);
     assert_eq!(job.claimants().len(), 2);
 }
 
@@ -97,8 +106,8 @@ fn a_program_started_by_exec_finds_the_claim_its_own() {
 fn when_all_are_taken_there_are_none() {
     let parent = Parent::new();
     let (job, other) = (job(&parent), Other::start());
-    (0..=PORTALS_PID_MAX).for_each(|pid| give_to(&job, pid, other.identity));
-    assert!(matches!(job.claim(None, 0), Err(ClaimError::Exhausted)));
+    (1..=PORTALS_PID_MAX).for_each(|pid| give_to(&job, pid, other.identity));
+    assert!(matches!(job.claim(None, 0), Err(ClaimError::Exhausted)), "0 is free");
     give_to(&job, 700, Identity { start: other.identity.start + 1, ..other.identity });
     assert_eq!(job.claim(None, 0).expect("one holder is dead").pid(), 700);
     other.end();

@@ -14,7 +14,7 @@ const CLAIMANTS: usize = 16;
 fn start_all(parent: &Parent) -> Vec<Child> {
     let start = |_| {
         Command::new(example("claim"))
-            .arg("0")
+            .arg("1")
             .env("SELVEDGE_DIR", parent.path())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -37,7 +37,7 @@ fn ids(claimants: &mut [Child]) -> BTreeSet<u16> {
 #[test]
 fn every_claimant_gets_an_id_of_its_own() {
     let parent = Parent::new("contest");
-    let all: BTreeSet<u16> = (0..CLAIMANTS as u16).collect();
+    let all: BTreeSet<u16> = (1..=CLAIMANTS as u16).collect();
     let mut first = start_all(&parent);
     assert_eq!(ids(&mut first), all);
     // Killed processes leave their claims behind. The second group takes them over, all at once.

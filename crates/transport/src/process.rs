@@ -126,7 +126,7 @@ impl Process {
         }
     }
 
-    /// Opens a NIC. `pid` None takes the id that the process has, else its rank, else any free one.
+    /// Opens a NIC. `pid` None takes the id that the process has, else its rank plus one, else any free one above 0.
     pub fn open(&self, ni: u32, pid: Option<u16>, limits: &Limits) -> Result<Opened, ProcessError> {
         self.open_as(ni, pid, limits, self.arena_range(), TICK)
     }
@@ -140,7 +140,7 @@ impl Process {
         memory: ArenaRange,
         nap: Duration,
     ) -> Result<Opened, ProcessError> {
-        let preferred = u16::try_from(self.rank).unwrap_or(u16::MAX);
+        let preferred = u16::try_from(self.rank).map_or(u16::MAX, |rank| rank.saturating_add(1));
         let claim = self.directory().claim(pid, preferred)?;
         let spin_ns = if self.size as usize <= self.settings.cores { SPIN_NS } else { SPIN_NS_CROWDED };
         let config = Config {

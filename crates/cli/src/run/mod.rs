@@ -39,7 +39,7 @@ use selvedge_job::{Identity, JobDirectory, JobRecord, PORTALS_PID_MAX, sweep_sta
 pub struct Args {
     /// Number of processes
     #[arg(short = 'n', long = "np", value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX) + 1))]
+          value_parser = clap::value_parser!(u32).range(1..=i64::from(PORTALS_PID_MAX)))]
     ranks: u32,
 
     /// Pin each rank to a core, in order [default: core if there are at least as many cores as ranks]

@@ -352,7 +352,7 @@ int main(void)
     static volatile long cell, source = 42;
     int rank = atoi(getenv("SELVEDGE_RANK"));
     if (selvedge_init() || PtlInit()) return 1;
-    if (PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL, PTL_PID_ANY, NULL, NULL, &ni)) return 5;
+    if (PtlNIInit(PTL_IFACE_DEFAULT, PTL_NI_MATCHING | PTL_NI_PHYSICAL, (ptl_pid_t)rank, NULL, NULL, &ni)) return 5;
     if (PtlPTAlloc(ni, 0, PTL_EQ_NONE, 3, &pt) || PtlCTAlloc(ni, &ct)) return 2;
     ptl_me_t entry = {.start = (void *)&cell, .length = 8, .ct_handle = PTL_CT_NONE, .uid = PTL_UID_ANY,
                       .options = PTL_ME_OP_PUT, .match_id.phys = {PTL_NID_ANY, PTL_PID_ANY}};
