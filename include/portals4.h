@@ -374,7 +374,8 @@ typedef enum {
 /* Makes a counter at zero. PTL_ARG_INVALID, PTL_NO_SPACE. */
 int PtlCTAlloc(ptl_handle_ni_t ni_handle, ptl_handle_ct_t *ct_handle);
 
-/* Frees a counter that no entry, descriptor or triggered operation uses. PTL_ARG_INVALID. */
+/* Frees a counter that no entry, descriptor or triggered operation uses. Waits for it in other threads end with
+ * PTL_INTERRUPTED before this returns. PTL_ARG_INVALID. */
 int PtlCTFree(ptl_handle_ct_t ct_handle);
 
 /* Discards every triggered operation that still waits on the counter; the counter keeps its value. PTL_ARG_INVALID. */
@@ -540,7 +541,8 @@ typedef struct {
  * PTL_ARG_INVALID, PTL_NO_SPACE. */
 int PtlEQAlloc(ptl_handle_ni_t ni_handle, ptl_size_t count, ptl_handle_eq_t *eq_handle);
 
-/* Frees a queue that no descriptor and no portal table entry uses. PTL_ARG_INVALID. */
+/* Frees a queue that no descriptor and no portal table entry uses. Waits for it in other threads end with
+ * PTL_INTERRUPTED before this returns. PTL_ARG_INVALID. */
 int PtlEQFree(ptl_handle_eq_t eq_handle);
 
 /* Takes the next event if there is one. PTL_EQ_EMPTY, PTL_EQ_DROPPED, PTL_ARG_INVALID. */
@@ -676,7 +678,7 @@ enum me_options {
 
 /* ---- Selvedge: additions ---------------------------------------------------------------------------- */
 
-#define PTL_INTERRUPTED    16        /* the interface was closed during the wait; in Portals before 4.3 */
+#define PTL_INTERRUPTED    16        /* the interface was closed, or the counter or queue freed, during the wait */
 #define PTL_ME_ACK_DISABLE (1 << 19) /* the entry sends no acknowledgements; outside PTL_ME_APPEND_OPTIONS_MASK */
 #define PTL_LE_ACK_DISABLE PTL_ME_ACK_DISABLE
 

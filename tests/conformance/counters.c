@@ -578,6 +578,87 @@ CASE(cancel_leaves_later_operations, 1, "a counter serves operations that are ar
     }
 }
 
+/* ---- Freeing -------------------------------------------------------------------------------------------- */
+
+CASE(free_ends_waits_for_it_only, 1, "PtlCTFree ends the waits for this counter, also one for several; others go on")
+{
+    ni_matching();
+    struct waiter freed = {.ct = ct_new(), .test = 1}, other = {.ct = ct_new(), .test = 1};
+    waiter_start(&freed);
+    waiter_start(&other);
+    sleep_ms(60);
+    OK(PtlCTFree(freed.ct));
+    waiter_join(&freed);
+    CHECK_EQ(freed.rc, PTL_INTERRUPTED);
+    OK(PtlCTInc(other.ct, one_success));
+    waiter_join(&other);
+    CHECK_EQ(other.rc, PTL_OK);
+    CHECK_EQ(other.got.success, 1);
+}
+
+struct several {
+    ptl_handle_ct_t cts[3];
+    int rc;
+    pthread_t thread;
+};
+
+static void *several_run(void *opaque)
+{
+    struct several *s = opaque;
+    ptl_size_t tests[3] = {1, 1, 1};
+    ptl_ct_event_t got;
+    unsigned which;
+    s->rc = PtlCTPoll(s->cts, tests, 3, 50000, &got, &which);
+    return NULL;
+}
+
+CASE(free_ends_a_poll_of_several, 1, "PtlCTFree of one of the counters that PtlCTPoll waits for ends it")
+{
+    ni_matching();
+    for (int freed = 0; freed < 3; freed++) {
+        struct several s = {.cts = {ct_new(), ct_new(), ct_new()}};
+        CHECK_OP(pthread_create(&s.thread, NULL, several_run, &s), ==, 0);
+        sleep_ms(40);
+        OK(PtlCTFree(s.cts[freed]));
+        CHECK_OP(pthread_join(s.thread, NULL), ==, 0);
+        CHECK_EQ(s.rc, PTL_INTERRUPTED);
+        for (int i = 0; i < 3; i++)
+            if (i != freed)
+                OK(PtlCTFree(s.cts[i]));
+    }
+}
+
+/* Makes and frees counters until one has the handle of a freed one, and lets it reach every test. Handles have few bits
+ * beside the index where the table is large. */
+static void make_again(ptl_handle_ct_t freed)
+{
+    ptl_handle_ct_t made = PTL_INVALID_HANDLE;
+    for (int i = 0; i < 1 << 14 && made != freed; i++) {
+        made = ct_new();
+        OK(PtlCTSet(made, (ptl_ct_event_t){1000, 0}));
+        if (made != freed)
+            OK(PtlCTFree(made));
+    }
+    CHECK_EQ(made, freed);
+}
+
+CASE(a_wait_never_passes_to_the_next_counter, 1,
+     "a wait for a freed counter ends with PTL_INTERRUPTED, also when a counter with its handle is made at once")
+{
+    ptl_ni_limits_t wanted = limits_default();
+    wanted.max_cts = 1 << 18;
+    ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &wanted, NULL);
+    for (int polls = 0; polls < 2; polls++) {
+        struct waiter w = {.ct = ct_new(), .test = 10, .polls = polls, .timeout_ms = PTL_TIME_FOREVER};
+        waiter_start(&w);
+        sleep_ms(60);
+        OK(PtlCTFree(w.ct));
+        make_again(w.ct);
+        waiter_join(&w);
+        CHECK_EQ(w.rc, PTL_INTERRUPTED);
+    }
+}
+
 /* ---- Aborting ------------------------------------------------------------------------------------------- */
 
 CASE(abort_ends_ct_wait, 1, "PtlAbort ends PtlCTWait with PTL_ABORTED")

@@ -860,7 +860,7 @@ CASE(flowctrl_disable_silences_pt_disabled, 2, "EVENT_FLOWCTRL_DISABLE: the entr
     check_full_queue(PTL_ME_EVENT_FLOWCTRL_DISABLE, false);
 }
 
-/* ---- Aborting ------------------------------------------------------------------------------------------- */
+/* ---- Freeing, aborting ---------------------------------------------------------------------------------- */
 
 struct waiter {
     ptl_handle_eq_t eq;
@@ -876,6 +876,60 @@ static void *waiter_run(void *opaque)
     unsigned which;
     w->rc = w->polls ? PtlEQPoll(&w->eq, 1, PTL_TIME_FOREVER, &ev, &which) : PtlEQWait(w->eq, &ev);
     return NULL;
+}
+
+CASE(free_ends_waits_for_it_only, 1, "PtlEQFree ends the waits for this queue; others go on")
+{
+    ni_matching();
+    struct waiter w[4];
+    ptl_handle_eq_t freed = eq_new(8), other = eq_new(8);
+    for (int i = 0; i < 4; i++) {
+        w[i] = (struct waiter){.eq = i < 2 ? freed : other, .polls = i % 2};
+        CHECK_OP(pthread_create(&w[i].thread, NULL, waiter_run, &w[i]), ==, 0);
+    }
+    sleep_ms(60);
+    OK(PtlEQFree(freed));
+    for (int i = 0; i < 2; i++) {
+        CHECK_OP(pthread_join(w[i].thread, NULL), ==, 0);
+        CHECK_EQ(w[i].rc, PTL_INTERRUPTED);
+    }
+    pt_at(0, other, 0);
+    for (int i = 2; i < 4; i++) {
+        ptl_me_t me = me_over(NULL, 0, 0);
+        me.options &= ~(unsigned)PTL_ME_EVENT_LINK_DISABLE;
+        me_append(0, &me, PTL_PRIORITY_LIST, NULL); /* an event for each */
+    }
+    for (int i = 2; i < 4; i++) {
+        CHECK_OP(pthread_join(w[i].thread, NULL), ==, 0);
+        CHECK_EQ(w[i].rc, PTL_OK);
+    }
+}
+
+CASE(a_wait_never_passes_to_the_next_queue, 1,
+     "a wait for a freed queue ends with PTL_INTERRUPTED, also when a queue with its handle is made at once")
+{
+    ptl_ni_limits_t wanted = limits_default();
+    wanted.max_eqs = 1 << 18;
+    ni_open(PTL_NI_MATCHING | PTL_NI_LOGICAL, &wanted, NULL);
+    for (int polls = 0; polls < 2; polls++) {
+        struct waiter w = {.eq = eq_new(8), .polls = polls};
+        CHECK_OP(pthread_create(&w.thread, NULL, waiter_run, &w), ==, 0);
+        sleep_ms(60);
+        OK(PtlEQFree(w.eq));
+        ptl_handle_eq_t made = eq_new(8);
+        for (int i = 0; i < 1 << 14 && made != w.eq; i++) {
+            OK(PtlEQFree(made));
+            made = eq_new(8);
+        }
+        CHECK_EQ(made, w.eq);
+        pt_at((ptl_pt_index_t)polls, made, 0);
+        ptl_me_t me = me_over(NULL, 0, 0);
+        me.options &= ~(unsigned)PTL_ME_EVENT_LINK_DISABLE;
+        me_append((ptl_pt_index_t)polls, &me, PTL_PRIORITY_LIST, NULL);
+        CHECK_OP(pthread_join(w.thread, NULL), ==, 0);
+        CHECK_EQ(w.rc, PTL_INTERRUPTED);
+        expect_event(made, PTL_EVENT_LINK);
+    }
 }
 
 CASE(abort_ends_eq_waits, 1, "PtlAbort ends PtlEQWait and PtlEQPoll with PTL_ABORTED, now and later; queues are freed")

@@ -404,9 +404,17 @@ CASE(threads_open_one_interface, 1, "threads that initialise the same interface 
         PtlFini();
 }
 
-static void waits_until_aborted(int number, void *opaque)
+/* Threads in each of the four calls that wait, and thread 0, which ends all of the waits in one way. */
+struct ending {
+    struct shared shared;
+    void (*end)(struct shared *s);
+    int gives;
+};
+
+static void waits_until_ended(int number, void *opaque)
 {
-    struct shared *s = opaque;
+    struct ending *ending = opaque;
+    struct shared *s = &ending->shared;
     ptl_ct_event_t count;
     ptl_event_t ev;
     ptl_size_t never = PTL_SIZE_MAX;
@@ -414,7 +422,7 @@ static void waits_until_aborted(int number, void *opaque)
     int rc = PTL_OK;
     if (number == 0) {
         sleep_ms(80);
-        PtlAbort();
+        ending->end(s);
         return;
     }
     switch (number % 4) {
@@ -423,16 +431,55 @@ static void waits_until_aborted(int number, void *opaque)
     case 2: rc = PtlEQWait(s->eq, &ev); break;
     case 3: rc = PtlEQPoll(&s->eq, 1, 60000, &ev, &which); break;
     }
-    CHECK_EQ(rc, PTL_ABORTED);
+    CHECK_EQ(rc, ending->gives);
     atomic_fetch_add(&s->counted, 1);
+}
+
+static struct shared check_ending(void (*end)(struct shared *), int gives)
+{
+    ni_matching();
+    struct ending ending = {.shared = {.eq = eq_new(8), .ct = ct_new()}, .end = end, .gives = gives};
+    in_threads(13, waits_until_ended, &ending);
+    CHECK_EQ(atomic_load(&ending.shared.counted), 12);
+    return ending.shared;
+}
+
+static void aborts(struct shared *s)
+{
+    (void)s;
+    PtlAbort();
 }
 
 CASE(abort_wakes_every_thread, 1, "PtlAbort wakes all threads, in whichever of the four calls they wait")
 {
-    ni_matching();
-    struct shared s = {.eq = eq_new(8), .ct = ct_new()};
-    in_threads(13, waits_until_aborted, &s);
-    CHECK_EQ(atomic_load(&s.counted), 12);
+    struct shared s = check_ending(aborts, PTL_ABORTED);
     OK(PtlEQFree(s.eq));
     OK(PtlCTFree(s.ct));
+}
+
+static void closes(struct shared *s)
+{
+    (void)s;
+    ni_close(ni());
+}
+
+CASE(closing_wakes_every_thread, 1, "PtlNIFini wakes all threads with PTL_INTERRUPTED, in whichever call they wait")
+{
+    check_ending(closes, PTL_INTERRUPTED);
+}
+
+static void frees(struct shared *s)
+{
+    OK(PtlEQFree(s->eq));
+    OK(PtlCTFree(s->ct));
+}
+
+CASE(freeing_wakes_every_thread, 1,
+     "PtlCTFree and PtlEQFree wake the threads that wait for the object with PTL_INTERRUPTED, in whichever call")
+{
+    struct shared s = check_ending(frees, PTL_INTERRUPTED);
+    ptl_ct_event_t count;
+    ptl_event_t ev;
+    CHECK_EQ(PtlCTWait(s.ct, 0, &count), PTL_ARG_INVALID);
+    CHECK_EQ(PtlEQWait(s.eq, &ev), PTL_ARG_INVALID);
 }

@@ -2,19 +2,22 @@
 //! Memory descriptors, counting events, event queues (Portals 4.3, "Memory Descriptors", "Lightweight Counting Events", "Events
 //! and Event Queues").
 //!
-//! Invariant: a wait for a counter ends when successes plus failures reach the test.
+//! Invariants
+//! 1. A wait for a counter ends when successes plus failures reach the test.
+//! 2. A wait whose counter or queue is freed by another thread ends as if its interface were closed, with `PTL_INTERRUPTED`. A
+//!    handle that names nothing when the call first looks gives `PTL_ARG_INVALID`.
 //!
 //! Costs: reading a counter or an empty queue takes no lock and makes no system call.
 
 use std::sync::atomic::{AtomicU32, Ordering::Acquire, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use selvedge_transport::WaitEnd;
 use selvedge_transport::nic::handle::NONE;
 use selvedge_transport::nic::portals::event_queue::Taken;
 use selvedge_transport::nic::portals::resources::DescriptorView;
 use selvedge_transport::nic::portals::{self, options};
 use selvedge_transport::nic::signals::Counter;
+use selvedge_transport::{Subject, WaitEnd};
 
 use crate::abi::*;
 use crate::codes::{Code, Outcome, code};
@@ -86,9 +89,9 @@ pub extern "C" fn PtlCTAlloc(ni_handle: u32, ct_handle: *mut u32) -> i32 {
 pub extern "C" fn PtlCTFree(ct_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
-        let freed = ni.interface().lock().with_revocation(|nic| nic.counter_free(reference));
-        ni.interface().wake();
-        Ok(freed?)
+        ni.interface().lock().with_revocation(|nic| nic.counter_free(reference))?;
+        ni.interface().end_waits(Subject::Counter(reference));
+        Ok(())
     })())
 }
 
@@ -117,13 +120,31 @@ pub extern "C" fn PtlCTGet(ct_handle: u32, event: *mut CtEvent) -> i32 {
     })())
 }
 
-/// The counter's value, if it has reached the test; an error if the counter was freed.
-#[inline(always)]
-fn reached(counter: &Counter, live: u32, test: u64) -> Option<Outcome<CtEvent>> {
-    if counter.slot.load(Acquire) != live {
-        return Some(Err(Code::ArgInvalid));
+/// What a call gives whose handle names nothing any more: `PTL_ARG_INVALID` at its first look, a closed wait later.
+struct Looks {
+    gone: Code,
+}
+
+impl Looks {
+    fn new() -> Looks {
+        Looks { gone: Code::ArgInvalid }
     }
+
+    /// The code for this look.
+    #[inline(always)]
+    fn next(&mut self) -> Code {
+        std::mem::replace(&mut self.gone, WaitEnd::Closed.into())
+    }
+}
+
+/// The counter's value, if it has reached the test; the error `gone` if the counter was freed. The slot is loaded after the value, so
+/// the value is not that of a later counter.
+#[inline(always)]
+fn reached(counter: &Counter, live: u32, test: u64, gone: Code) -> Option<Outcome<CtEvent>> {
     let value = value_of(counter);
+    if counter.slot.load(Acquire) != live {
+        return Some(Err(gone));
+    }
     (value.success.saturating_add(value.failure) >= test).then_some(Ok(value))
 }
 
@@ -133,9 +154,11 @@ pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i
         let (ni, reference) = find(ct_handle, Kind::Ct)?;
         let event = out(event)?;
         let (counter, live) = ni.interface().signals().counter_record(reference).ok_or(Code::ArgInvalid)?;
-        let poll = || reached(counter, live, test);
+        let mut looks = Looks::new();
+        let poll = || reached(counter, live, test, looks.next());
         let mut watch = counter.watch();
-        *event = ni.interface().wait_watching(None, || watch.is_due(), poll)??;
+        let subject = std::iter::once(Subject::Counter(reference));
+        *event = ni.interface().wait_for(subject, None, || watch.is_due(), poll)??;
         Ok(())
     })())
 }
@@ -143,13 +166,19 @@ pub extern "C" fn PtlCTWait(ct_handle: u32, test: u64, event: *mut CtEvent) -> i
 /// The object with which the next poll of several starts: round robin, so that none of them starves.
 static FIRST: AtomicU32 = AtomicU32::new(0);
 
-/// Waits until `poll` finds something, or for so many milliseconds.
-fn wait_ms<T>(ni: &Ni, timeout_ms: u32, poll: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
-    match timeout_ms {
-        0 => ni.interface().look_once(poll),
-        TIME_FOREVER => ni.interface().wait(None, poll),
-        _ => ni.interface().wait(Some(Instant::now() + Duration::from_millis(timeout_ms.into())), poll),
-    }
+/// Waits for some of these objects until `poll` finds something, or for so many milliseconds.
+fn wait_ms<T>(
+    ni: &Ni,
+    subjects: impl Iterator<Item = Subject> + Clone,
+    timeout_ms: u32,
+    poll: impl FnMut() -> Option<T>,
+) -> Result<T, WaitEnd> {
+    let deadline = match timeout_ms {
+        0 => return ni.interface().look_once(poll),
+        TIME_FOREVER => None,
+        _ => Some(Instant::now() + Duration::from_millis(timeout_ms.into())),
+    };
+    ni.interface().wait_for(subjects, deadline, || true, poll)
 }
 
 /// The references of an array of handles, all of one interface.
@@ -185,15 +214,20 @@ pub extern "C" fn PtlCTPoll(
         let first = FIRST.fetch_add(1, Relaxed) as usize;
         let count = references.len();
         let signals = ni.interface().signals();
+        let mut looks = Looks::new();
         let poll = || {
+            let gone = looks.next();
             (0..count).map(|step| (first + step) % count).find_map(|index| {
                 match signals.counter_record(references[index]) {
-                    Some((counter, live)) => Some(reached(counter, live, tests[index])?.map(|value| (index, value))),
+                    Some((counter, live)) => {
+                        Some(reached(counter, live, tests[index], gone)?.map(|value| (index, value)))
+                    }
                     None => Some(Err(Code::ArgInvalid)),
                 }
             })
         };
-        let (index, value) = wait_ms(ni, timeout_ms, poll)??;
+        let subjects = references.iter().map(|&reference| Subject::Counter(reference));
+        let (index, value) = wait_ms(ni, subjects, timeout_ms, poll)??;
         (*event, *which) = (value, index as u32);
         Ok(())
     })())
@@ -259,9 +293,9 @@ pub extern "C" fn PtlEQAlloc(ni_handle: u32, count: u64, eq_handle: *mut u32) ->
 pub extern "C" fn PtlEQFree(eq_handle: u32) -> i32 {
     code((|| {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
-        let freed = ni.interface().lock().queue_free(reference).ok_or(Code::ArgInvalid);
-        ni.interface().wake();
-        freed
+        ni.interface().lock().queue_free(reference).ok_or(Code::ArgInvalid)?;
+        ni.interface().end_waits(Subject::Queue(reference));
+        Ok(())
     })())
 }
 
@@ -287,13 +321,14 @@ fn c_event(ni: &Ni, event: &portals::Event) -> Event {
     }
 }
 
-/// Takes an event off a queue, if there is one. The outcome is `PTL_EQ_DROPPED` where others before it were lost.
+/// Takes an event off a queue, if there is one. The outcome is `PTL_EQ_DROPPED` where others before it were lost, and the error
+/// `gone` where there is no such queue.
 #[inline(always)]
-fn take(ni: &Ni, reference: u32, into: &mut Event) -> Option<Outcome> {
+fn take(ni: &Ni, reference: u32, into: &mut Event, gone: Code) -> Option<Outcome> {
     let signals = ni.interface().signals();
     match signals.take_event(reference) {
         Taken::Empty => None,
-        Taken::Gone => Some(Err(Code::ArgInvalid)),
+        Taken::Gone => Some(Err(gone)),
         Taken::Event(event, lost) => {
             *into = c_event(ni, &event);
             if signals.queue(reference).is_some_and(|queue| queue.disabled_events.load(Acquire) != 0) {
@@ -310,7 +345,7 @@ pub extern "C" fn PtlEQGet(eq_handle: u32, event: *mut Event) -> i32 {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
         let event = out(event)?;
         ni.interface().poll();
-        take(ni, reference, event).unwrap_or_else(|| {
+        take(ni, reference, event, Code::ArgInvalid).unwrap_or_else(|| {
             ni.interface().found_nothing();
             Err(Code::EqEmpty)
         })
@@ -322,14 +357,20 @@ pub extern "C" fn PtlEQWait(eq_handle: u32, event: *mut Event) -> i32 {
     code((|| {
         let (ni, reference) = find(eq_handle, Kind::Eq)?;
         let event = out(event)?;
-        if let Some(taken) = ni.interface().glance(|| take(ni, reference, event)) {
+        let mut looks = Looks::new();
+        if let Some(taken) = ni.interface().glance(|| take(ni, reference, event, looks.next())) {
             return taken;
         }
         let signals = ni.interface().signals();
+        let subject = std::iter::once(Subject::Queue(reference));
         loop {
-            ni.interface().wait(None, || signals.has_event(reference).is_none_or(|has| has).then_some(()))?;
+            let mut poll = || match (signals.has_event(reference), looks.next()) {
+                (Some(has), _) => has.then_some(Ok(())),
+                (None, gone) => Some(Err(gone)),
+            };
+            ni.interface().wait_for(subject.clone(), None, || true, &mut poll)??;
             // None if another thread has taken the event.
-            if let Some(taken) = take(ni, reference, event) {
+            if let Some(taken) = take(ni, reference, event, looks.next()) {
                 return taken;
             }
         }
@@ -349,17 +390,20 @@ pub extern "C" fn PtlEQPoll(
         let (event, which) = (out(event)?, out(which)?);
         let first = FIRST.fetch_add(1, Relaxed) as usize;
         let count = references.len();
+        let mut looks = Looks::new();
         let poll = || {
+            let gone = looks.next();
             (0..count)
                 .map(|step| (first + step) % count)
-                .find_map(|index| Some((index, take(ni, references[index], event)?)))
+                .find_map(|index| Some((index, take(ni, references[index], event, gone)?)))
         };
-        let waited = wait_ms(ni, timeout_ms, poll).map_err(|end| match Code::from(end) {
+        let subjects = references.iter().map(|&reference| Subject::Queue(reference));
+        let waited = wait_ms(ni, subjects, timeout_ms, poll).map_err(|end| match Code::from(end) {
             Code::CtNoneReached => Code::EqEmpty,
             other => other,
         });
         let (index, taken) = waited?;
-        if taken != Err(Code::ArgInvalid) {
+        if matches!(taken, Ok(()) | Err(Code::EqDropped)) {
             *which = index as u32;
         }
         taken

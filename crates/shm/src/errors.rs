@@ -50,6 +50,6 @@ pub enum PostError {
 pub enum WaitEnd {
     TimedOut,
     Aborted,
-    /// The interface was closed.
+    /// The interface was closed, or what the wait was for was freed.
     Closed,
 }

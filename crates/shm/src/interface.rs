@@ -32,6 +32,7 @@ use crate::packet_queue::{Outgoing, Turn};
 use crate::rings::Rings;
 use crate::routes::OwnLanes;
 use crate::segment::{Owner, Segment, SegmentError, state};
+use crate::wait::Waits;
 
 /// The shared arena of this process, as its NICs publish it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -84,7 +85,7 @@ pub struct Interface {
     uses: Box<[AtomicU32]>,
     /// Every endpoint that was attached. The drop of the interface frees them.
     attached: Mutex<Vec<*mut Endpoint>>,
-    pub(crate) waiters: AtomicU32,
+    pub(crate) waits: Mutex<Waits>,
     pub(crate) closing: AtomicBool,
     /// Held by the thread that handles packets: the ring that is next.
     pub(crate) turn: Mutex<Turn>,
@@ -156,7 +157,7 @@ impl Interface {
             peers,
             uses: (0..PID_LIMIT).map(|_| AtomicU32::new(0)).collect(),
             attached: Mutex::new(Vec::new()),
-            waiters: AtomicU32::new(0),
+            waits: Mutex::default(),
             closing: AtomicBool::new(false),
             turn: Mutex::new(Turn::default()),
             outbox: Mutex::new(VecDeque::new()),
@@ -388,10 +389,7 @@ impl Interface {
         self.rings.shut();
         self.give_up_rings();
         self.backend.withdraw(self);
-        while self.waiters.load(SeqCst) != 0 {
-            self.wake();
-            std::thread::sleep(Duration::from_micros(100));
-        }
+        self.see_off(|waits| waits.count != 0);
     }
 }
 

@@ -9,7 +9,12 @@
 //!
 //! A waiting thread also makes progress for the NICs of its process: it handles packets, and checks for dead processes
 //! now and then.
+//!
+//! Another thread may close the NIC, or free the counter or queue that a thread waits for. It does so first, then wakes
+//! the waiters, which see it and leave, and it returns when the last has left. A thread that has just begun to wait polls
+//! without being listed, and sees it at a later poll.
 
+use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -27,6 +32,9 @@ const LOOKS: u32 = 64;
 /// latency of a message.
 const SELFISH: Duration = Duration::from_micros(100);
 
+/// Time between looks at the waiters that are to leave.
+const SEE_OFF_PAUSE: Duration = Duration::from_micros(100);
+
 /// `PtlAbort` was called.
 pub(crate) static ABORTED: AtomicBool = AtomicBool::new(false);
 
@@ -38,6 +46,37 @@ pub fn abort_waits() {
 /// Allows waits again.
 pub fn abort_reset() {
     ABORTED.store(false, SeqCst);
+}
+
+/// An object of the NIC that a thread waits for, by its reference. Another thread may free it meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Subject {
+    Counter(u32),
+    Queue(u32),
+}
+
+/// The waits of this process at one NIC that are longer than the first polls.
+#[derive(Default)]
+pub(crate) struct Waits {
+    pub(crate) count: u32,
+    /// Each subject of each wait.
+    subjects: Vec<Subject>,
+}
+
+impl Waits {
+    fn enter(&mut self, subjects: impl Iterator<Item = Subject>) {
+        self.count += 1;
+        self.subjects.extend(subjects);
+    }
+
+    fn leave(&mut self, subjects: impl Iterator<Item = Subject>) {
+        self.count -= 1;
+        for subject in subjects {
+            if let Some(at) = self.subjects.iter().position(|other| *other == subject) {
+                self.subjects.swap_remove(at);
+            }
+        }
+    }
 }
 
 impl Interface {
@@ -52,11 +91,23 @@ impl Interface {
     pub fn wait_watching<T>(
         &self,
         deadline: Option<Instant>,
+        is_due: impl FnMut() -> bool,
+        look: impl FnMut() -> Option<T>,
+    ) -> Result<T, WaitEnd> {
+        self.wait_for(std::iter::empty(), deadline, is_due, look)
+    }
+
+    /// As `wait_watching`, for objects that another thread may free. `look` must return something when it finds one of
+    /// them freed. [`Interface::end_waits`] returns only after that.
+    #[inline(always)]
+    pub fn wait_for<T>(
+        &self,
+        subjects: impl Iterator<Item = Subject> + Clone,
+        deadline: Option<Instant>,
         mut is_due: impl FnMut() -> bool,
         mut look: impl FnMut() -> Option<T>,
     ) -> Result<T, WaitEnd> {
-        // Most waits end here. Only longer ones are counted as waiters, which a thread that closes the interface looks
-        // at.
+        // Most waits end here. Only longer ones are listed, for a thread that closes the interface or frees an object.
         if !ABORTED.load(Relaxed) && self.offers.polls_here {
             for round in 0..LOOKS {
                 self.progress();
@@ -68,7 +119,7 @@ impl Interface {
                 lines::between_looks(round);
             }
         }
-        self.wait_on(deadline, look)
+        self.wait_on(subjects, deadline, look)
     }
 
     /// Polls once before a wait, which may then be unnecessary. None if nothing was found, or if only
@@ -84,18 +135,42 @@ impl Interface {
 
     #[cold]
     #[inline(never)]
-    fn wait_on<T>(&self, deadline: Option<Instant>, mut look: impl FnMut() -> Option<T>) -> Result<T, WaitEnd> {
+    fn wait_on<T>(
+        &self,
+        subjects: impl Iterator<Item = Subject> + Clone,
+        deadline: Option<Instant>,
+        mut look: impl FnMut() -> Option<T>,
+    ) -> Result<T, WaitEnd> {
         if ABORTED.load(Relaxed) {
             return Err(WaitEnd::Aborted);
         }
         let mut found = None;
-        self.waiters.fetch_add(1, SeqCst);
+        self.lock_waits().enter(subjects.clone());
         let ended = self.backend.wait(self, deadline, &mut || {
             found = look();
             found.is_some()
         });
-        self.waiters.fetch_sub(1, SeqCst);
+        self.lock_waits().leave(subjects);
         found.ok_or(ended.err().unwrap_or(WaitEnd::TimedOut))
+    }
+
+    /// Ends the waits for an object that the caller has just freed. When this returns, no listed wait takes a later
+    /// object with the same reference for it.
+    pub fn end_waits(&self, subject: Subject) {
+        self.see_off(|waits| waits.subjects.contains(&subject));
+    }
+
+    /// Wakes the waiters of this process until those that the caller means have left.
+    pub(crate) fn see_off(&self, stay: impl Fn(&Waits) -> bool) {
+        // A thread that is not listed yet enters the list after this, so its next look sees what the caller did before.
+        while stay(&self.lock_waits()) {
+            self.wake();
+            std::thread::sleep(SEE_OFF_PAUSE);
+        }
+    }
+
+    fn lock_waits(&self) -> MutexGuard<'_, Waits> {
+        self.waits.lock().unwrap_or_else(|poison| poison.into_inner())
     }
 
     /// Polls once, with the checks of a wait, and never sleeps.

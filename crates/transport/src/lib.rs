@@ -69,7 +69,7 @@ pub use selvedge_shm::os::program::{StaticData, static_data};
 pub use selvedge_shm::os::thread::word as thread_word;
 pub use selvedge_shm::plain_put::{LockedRoute, PutOutcome};
 pub use selvedge_shm::symmetric::Symmetric;
-pub use selvedge_shm::wait::{abort_reset, abort_waits};
+pub use selvedge_shm::wait::{Subject, abort_reset, abort_waits};
 pub use selvedge_shm::window::Window;
 pub use selvedge_shm::{Interface, OpenError};
 pub use transport::Transport;
