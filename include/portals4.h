@@ -2,9 +2,13 @@
 /*
  * portals4.h: the Portals 4.3 network programming interface, as Selvedge provides it.
  *
- * Names, values, layouts and prototypes are those of the Portals 4.3 reference header, so programs and
- * binaries built for that header work with this one. Each section names the clause of the specification
- * that it carries out. Additions of our own stand in the last section and are marked "Selvedge".
+ * Names, values, layouts and prototypes are those of the reference implementation's header for Portals 4.3, so
+ * programs and binaries built for that header work with this one: https://github.com/sandialabs/portals4,
+ * include/portals4.h, commit 4e787c1330d956f9d924b7aed21094eb40dfd83d of 2024-09-09. tests/headers/portals4.c compares
+ * them. The reference's headers from before May 2024 number options of entries otherwise, those from before October
+ * 2023 return codes, too: programs written for them compile here, their binaries do not work. Each section names the
+ * clause of the specification that it carries out. Additions of our own stand in the last section and are marked
+ * "Selvedge".
  *
  * Invariants:
  *  1. Every function returns PTL_OK or one of the codes listed above it, except PtlAbort, PtlFini and
@@ -43,7 +47,7 @@ enum ptl_retvals {
     PTL_PT_IN_USE       = 14,  /* the portal table index is taken */
     PTL_ABORTED         = 15   /* PtlAbort ended the wait or poll */
 };
-#define PTL_STATUS_LAST (PTL_PT_IN_USE + 1) /* one past the codes that the reference numbers consecutively */
+#define PTL_STATUS_LAST (PTL_PT_IN_USE + 1) /* as in the reference, where PTL_ABORTED has this number, too */
 
 /* ---- Base types (clause: Base Types) ---------------------------------------------------------------- */
 
@@ -677,6 +681,8 @@ enum me_options {
 };
 
 /* ---- Selvedge: additions ---------------------------------------------------------------------------- */
+/* Open MPI uses these names. The reference had the code until 2023, as 8, and the option until 2024, as 1 << 4. Here they
+ * have numbers that the reference does not use. */
 
 #define PTL_INTERRUPTED    16        /* the interface was closed, or the counter or queue freed, during the wait */
 #define PTL_ME_ACK_DISABLE (1 << 19) /* the entry sends no acknowledgements; outside PTL_ME_APPEND_OPTIONS_MASK */
