@@ -6,8 +6,9 @@
 //!
 //! | file | what | turned off by |
 //! |---|---|---|
-//! | [`malloc`] | large blocks are shared memory, which peers map | `SELVEDGE_SHARED_MALLOC=0` |
-//! | [`pool`], [`blocks`] | the pages of those blocks | |
+//! | [`malloc`] | blocks are shared memory, which peers map | `SELVEDGE_SHARED_MALLOC=0` |
+//! | [`pool`], [`blocks`] | blocks of a page and more | |
+//! | [`small`] | blocks of less than a page | |
 //! | [`data`] | the program's static data are shared memory, too | `SELVEDGE_SHARED_MALLOC=0` |
 //! | [`mod@file`] | sealed memory files, which hold both | |
 //! | [`huge`] | how much is worth sharing where only private memory has huge pages | |
@@ -26,6 +27,7 @@ mod huge;
 mod kallsyms;
 mod malloc;
 mod pool;
+mod small;
 mod system;
 mod yields;
 
