@@ -64,6 +64,30 @@ impl Compute {
     }
 }
 
+/// How much the steps of hosts vary, in percent; `none` is 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Percent(pub f64);
+
+pub fn variation(text: &str) -> Result<Percent, String> {
+    if text == "none" {
+        return Ok(Percent(0.0));
+    }
+    match text.parse() {
+        Ok(percent) if (VARIATION_LEAST..=VARIATION_MAX).contains(&percent) => Ok(Percent(percent)),
+        _ => Err(format!("give none, or a percentage from {VARIATION_LEAST} to {VARIATION_MAX}")),
+    }
+}
+
+/// The smallest and the largest percentage.
+const VARIATION_LEAST: f64 = 0.0001;
+const VARIATION_MAX: f64 = 50.0;
+
+impl Percent {
+    pub fn parts_per_million(self) -> u32 {
+        (self.0 * 1e4).round() as u32
+    }
+}
+
 /// Parses a probability.
 pub fn share(text: &str) -> Result<f64, String> {
     match text.parse() {
@@ -185,6 +209,12 @@ mod tests {
         assert_eq!(compute("none").map(Compute::parts_per_million), Ok(0));
         assert_eq!(compute("2.5").map(Compute::parts_per_million), Ok(2_500_000));
         assert!(compute("0").is_err() && compute("-1").is_err() && compute("fast").is_err());
+        assert_eq!(variation("none").map(Percent::parts_per_million), Ok(0));
+        assert_eq!(variation("1.5").map(Percent::parts_per_million), Ok(15_000));
+        assert_eq!(variation("0.0001").map(Percent::parts_per_million), Ok(1));
+        for wrong in ["0", "-1", "51", "NaN", "1%", ""] {
+            assert!(variation(wrong).unwrap_err().contains("none, or a percentage"), "{wrong}");
+        }
         assert!(share("0.5").is_ok() && share("1.5").is_err() && share("NaN").is_err());
     }
 }

@@ -14,6 +14,7 @@ use selvedge_sim::machine::Machine;
 use selvedge_sim::program::ready::{self, Ready};
 use selvedge_sim::report::{Document, Section, Table};
 
+use super::arguments::Percent;
 use super::progress::Interrupt;
 use super::{Args, Usage, arguments, machines, output, runner, text, traffic};
 
@@ -27,7 +28,7 @@ const PARAM: &str = "param";
 const HEADING: &str = "Built-in programs";
 
 /// The command's own options, and the parser's names. A parameter with one of these names is set with --param.
-const RESERVED: [&str; 39] = [
+const RESERVED: [&str; 40] = [
     "ranks",
     "command",
     "what",
@@ -41,6 +42,7 @@ const RESERVED: [&str; 39] = [
     "ranks-per-node",
     "placement",
     "seed",
+    "variation",
     "time-limit",
     "compute",
     "env",
@@ -144,10 +146,10 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
     let prepared = program.prepare(ranks, &machine, &given);
     let prepared = prepared.map_err(|error| Usage(error.to_string()))?;
     let settings = prepared.settings.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
-    let plan = args.plan(&machine, program.name.to_owned(), settings.collect(), ranks)?;
+    let plan = args.plan(&machine, program.name.to_owned(), settings.collect(), ranks, VARIATION_DEFAULT)?;
     let interrupt = Interrupt::listen()?;
     let tasks = prepared.tasks(ranks, &machine);
-    let finished = runner::simulate(&plan, tasks, &args.output, &interrupt)?;
+    let finished = runner::simulate(&plan, tasks, &args.output, &interrupt, None)?;
     let mut run = finished.run;
     run.results = finished.ranks.results().clone();
     run.results_x = program.over.to_owned();
@@ -157,6 +159,9 @@ pub fn run(args: &Args, machine: Arc<Machine>, name: &str) -> Result<u8> {
 
 /// The room ranks without `-n`.
 const RANKS_DEFAULT_MAX: u32 = 1024;
+
+/// Built-in programs end without variation, and what they measure is then exact.
+const VARIATION_DEFAULT: Percent = Percent(0.0);
 
 /// Lists machines, programs with their parameters, and patterns.
 pub fn list() -> Result<u8> {

@@ -7,6 +7,7 @@
 //! | [`builtin`] | built-in programs |
 //! | [`real`], [`processes`] | unmodified programs: the run, and their processes |
 //! | [`runner`] | common to both: ranks on a machine, and their report |
+//! | [`livelock`] | the warning that ranks seem to repeat themselves for ever |
 //! | [`describe`] | describes the machine itself |
 //! | [`traffic`] | traffic on the network alone; the study of seed 002 |
 //! | [`progress`], [`output`], [`text`] | progress; where results go; tables for a terminal |
@@ -22,6 +23,7 @@ mod arguments;
 mod builtin;
 mod describe;
 mod faults;
+mod livelock;
 mod machines;
 mod output;
 pub mod processes;
@@ -37,10 +39,10 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use selvedge_sim::machine::{Machine, load};
-use selvedge_sim::node::{Death, Model};
+use selvedge_sim::node::{Death, Model, Variation};
 use selvedge_sim::time::Time;
 
-use arguments::{Compute, FailedLink, FailedNode};
+use arguments::{Compute, FailedLink, FailedNode, Percent};
 use output::Output;
 use runner::{NetworkModel, Placement, RunPlan};
 
@@ -101,6 +103,11 @@ pub struct Args {
     /// Programs: how the network is simulated
     #[arg(long, value_enum, default_value_t, value_name = "MODEL")]
     network: NetworkModel,
+
+    /// Programs: how much the steps of hosts vary, in percent, as the seed decides [default: 1 for real processes, none for
+    /// built-in programs]
+    #[arg(long, value_name = "none|PERCENT", value_parser = arguments::variation)]
+    variation: Option<Percent>,
 
     /// End the run at this virtual time, as in 10ms, with exit code 124
     #[arg(long, value_name = "TIME", value_parser = arguments::time)]
@@ -219,6 +226,12 @@ fn dispatch(args: &Args) -> Result<u8> {
         )
         .into());
     }
+    if args.variation.is_some() && args.program.is_none() && args.command.is_empty() {
+        return Err(Usage(
+            "--variation is for programs, because --traffic and --study simulate no hosts; leave it out".to_owned(),
+        )
+        .into());
+    }
     if args.study {
         return traffic::study(args);
     }
@@ -257,10 +270,16 @@ impl Args {
         program: String,
         parameters: Vec<(String, String)>,
         ranks: u32,
+        variation_default: Percent,
     ) -> Result<RunPlan> {
         let faults = faults::changes(&machine.topology, &self.fail_link, &self.fail_node)?;
         let deaths = faults::deaths(ranks, &self.kill)?;
         Model::from(self.network).check(machine, &faults).map_err(|error| Usage(error.to_string()))?;
+        let variation = self.variation.unwrap_or(variation_default);
+        let mut options = self.options();
+        if variation.0 > 0.0 {
+            options.push(("variation of hosts".to_owned(), format!("{} percent", variation.0)));
+        }
         let plan = RunPlan {
             machine: machine.clone(),
             program,
@@ -270,11 +289,12 @@ impl Args {
             placement: self.placement,
             network: self.network.into(),
             seed: self.seed,
+            variation: Variation { ppm_max: variation.parts_per_million(), seed: self.seed },
             time_limit: self.time_limit,
             faults,
             deaths,
             keep_going: self.keep_going,
-            options: self.options(),
+            options,
         };
         // Checks the placement before any process is started.
         runner::place(&plan)?;

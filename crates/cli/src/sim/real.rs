@@ -8,9 +8,14 @@ use selvedge_sim::machine::Machine;
 use selvedge_sim::time::Time;
 use selvedge_sim_protocol::Costs;
 
+use super::arguments::Percent;
+use super::livelock::Warner;
 use super::processes::{Launch, launch};
 use super::progress::Interrupt;
 use super::{Args, runner};
+
+/// Enough that programs which take turns end, and so little that few steps differ by more than two percent.
+const VARIATION_DEFAULT: Percent = Percent(1.0);
 
 pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
@@ -20,7 +25,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
     if args.compute.parts_per_million() > 0 {
         parameters.push(("compute".to_owned(), args.compute.0.to_string()));
     }
-    let plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1))?;
+    let plan = args.plan(&machine, program, parameters, args.ranks.unwrap_or(1), VARIATION_DEFAULT)?;
     let launched = launch(Launch {
         ranks: plan.ranks,
         command: args.command.clone(),
@@ -43,7 +48,7 @@ pub fn run(args: &Args, machine: Arc<Machine>) -> Result<u8> {
         }
     };
     // The launcher handles signals here: Ctrl-C ends the job, and with it the run.
-    let finished = runner::simulate(&plan, processes, &args.output, &Interrupt::default())?;
+    let finished = runner::simulate(&plan, processes, &args.output, &Interrupt::default(), Some(Warner::default()))?;
     let (mut run, job) = (finished.run, finished.ranks.into_launcher());
     let overhead = job.overhead();
     if let Some(wall) = run.wall.as_mut().filter(|_| overhead.turns > 0) {

@@ -9,7 +9,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use selvedge_fabric::NodeId;
 use selvedge_sim::machine::Machine;
-use selvedge_sim::node::{Death, End, Fault, Model, Options, Outcome, Ranks, Simulation, SimulationError};
+use selvedge_sim::node::{Death, End, Fault, Model, Options, Outcome, Ranks, Simulation, SimulationError, Variation};
 use selvedge_sim::program::Results;
 use selvedge_sim::random::Random;
 use selvedge_sim::report::run::pairs_of;
@@ -18,6 +18,7 @@ use selvedge_sim::report::{Fabric, Run, Samples, Wall, channels};
 use selvedge_sim::time::Time;
 
 use super::Usage;
+use super::livelock::Warner;
 use super::output::{Output, stream};
 use super::progress::{Interrupt, ProgressLine};
 
@@ -69,6 +70,7 @@ pub struct RunPlan {
     pub placement: Placement,
     pub network: Model,
     pub seed: u64,
+    pub variation: Variation,
     pub time_limit: Option<Time>,
     pub faults: Vec<Fault>,
     /// In order of time.
@@ -117,8 +119,15 @@ pub struct Finished<R> {
     pub exit_code: u8,
 }
 
-/// Runs the ranks, makes the report, and writes the timeline.
-pub fn simulate<R: Ranks>(plan: &RunPlan, ranks: R, output: &Output, interrupt: &Interrupt) -> Result<Finished<R>> {
+/// Runs the ranks, makes the report, and writes the timeline. `warner`: warns of ranks that seem to repeat themselves for
+/// ever.
+pub fn simulate<R: Ranks>(
+    plan: &RunPlan,
+    ranks: R,
+    output: &Output,
+    interrupt: &Interrupt,
+    mut warner: Option<Warner>,
+) -> Result<Finished<R>> {
     let placement = place(plan)?;
     let options = Options {
         network: plan.network,
@@ -129,6 +138,8 @@ pub fn simulate<R: Ranks>(plan: &RunPlan, ranks: R, output: &Output, interrupt: 
         faults: plan.faults.clone(),
         deaths: plan.deaths.clone(),
         keep_going: plan.keep_going,
+        variation: plan.variation,
+        watch: warner.is_some(),
         ..Options::default()
     };
     let mut simulation = Simulation::new(plan.machine.clone(), ranks, options).map_err(|error| match error {
@@ -138,9 +149,12 @@ pub fn simulate<R: Ranks>(plan: &RunPlan, ranks: R, output: &Output, interrupt: 
     let (mut line, mut samples) = (ProgressLine::new(output.quiet), Samples::default());
     let started = Instant::now();
     samples.add(&simulation.progress());
-    let outcome = simulation.run(&mut |progress| {
-        samples.add(progress);
-        line.show(progress);
+    let outcome = simulation.run(&mut |view| {
+        samples.add(&view.progress);
+        line.show(&view.progress);
+        if let Some(warner) = &mut warner {
+            warner.look(view, plan.variation.ppm_max > 0);
+        }
         !interrupt.came()
     });
     samples.add(&simulation.progress());

@@ -116,6 +116,17 @@ fn only_ranks_of_the_job_are_killed_and_each_once() {
 }
 
 #[test]
+fn hosts_vary_only_where_there_are_hosts() {
+    let machine = machine_file("pac");
+    for what in ["--traffic uniform", "--describe"] {
+        assert!(refused(&format!("--machine {machine} {what} --variation 1")).contains("--variation is for programs"));
+    }
+    assert!(
+        refused(&format!("--machine {machine} --program ping-pong --variation 60")).contains("none, or a percentage")
+    );
+}
+
+#[test]
 fn files_are_checked_before_the_simulation() {
     let machine = machine_file("pac");
     let refused = |more: &str| refused(&format!("--machine {machine} --describe {more}"));
@@ -179,6 +190,7 @@ fn plan(ranks: u32, ranks_per_node: u32, placement: Placement, seed: u64) -> Run
         placement,
         network: Model::Packet,
         seed,
+        variation: Variation::default(),
         time_limit: None,
         faults: Vec::new(),
         deaths: Vec::new(),

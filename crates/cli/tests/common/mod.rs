@@ -128,3 +128,43 @@ pub fn example(name: &str) -> String {
     assert!(path.exists(), "{} is not built: cargo build --examples", path.display());
     path.to_string_lossy().into_owned()
 }
+
+/// The installed tree that programs of tests use.
+pub fn tree() -> PathBuf {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    std::env::var_os("SELVEDGE_PREFIX").map_or_else(|| workspace.join("build"), PathBuf::from)
+}
+
+/// Compiles an OpenSHMEM program of this folder as a user does. Gives its path.
+pub fn compile(place: &Place, name: &str) -> String {
+    let (compiler, program) = (tree().join("bin/oshcc"), place.file(name));
+    assert!(compiler.exists(), "{} is missing: run `make build`, or set SELVEDGE_PREFIX", compiler.display());
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/{name}.c"));
+    let mut compile = Command::new(compiler);
+    compile.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror"]).arg(source).arg("-o").arg(&program);
+    assert!(compile.status().expect("oshcc starts").success());
+    program.to_str().expect("a path of characters").to_owned()
+}
+
+/// `selvedge sim` with two ranks on a machine of `machines/`.
+pub fn sim_of_two(machine: &str, args: &[&str]) -> Command {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../machines/{machine}.toml"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_selvedge"));
+    command.args(["sim", "-n", "2", "--quiet", "--machine"]).arg(file).args(args);
+    command.env("SELVEDGE_PREFIX", tree()).stdin(Stdio::null());
+    command
+}
+
+/// The report of such a run, which completes, without the wall clock.
+pub fn report_of_two(place: &Place, machine: &str, args: &[&str], program: &[&str]) -> serde_json::Value {
+    let file = place.file("report.json");
+    let mut command = sim_of_two(machine, args);
+    command.arg("--json").arg(&file).arg("--").args(program);
+    let ended = Ended::from(command.output().expect("the command starts"));
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{machine} {args:?}");
+    let text = fs::read_to_string(file).expect("a report");
+    let mut report: serde_json::Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}:\n{text}"));
+    report.as_object_mut().expect("an object").remove("wall").expect("what the clock says");
+    assert_eq!(report["end"], "completed");
+    report
+}

@@ -23,6 +23,7 @@ use crate::time::Time;
 use super::fabric::AnyNetwork;
 use super::hardware::Engine;
 use super::list_search;
+use super::livelock::{Operation, Signature};
 use super::ranks::{Bytes, Ranks};
 use super::run::{Event, NetworkQueue, Simulation};
 use super::trace::{Span, Unit};
@@ -76,6 +77,8 @@ pub(super) struct Message {
     pub sequence: u64,
     /// A number for traces, which grows with each message.
     pub number: u64,
+    /// Of the request, if ranks are watched.
+    pub signature: Signature,
 }
 
 impl Message {
@@ -102,6 +105,7 @@ impl Message {
             lost: false,
             sequence: u64::MAX,
             number: 0,
+            signature: Signature::NEW,
         }
     }
 
@@ -136,6 +140,7 @@ impl<R: Ranks> Simulation<R> {
         let bytes = payload.len() as u64;
         let in_memory = self.shares_memory(rank, command.target, ni);
         let cost = if in_memory { self.machine.copied(bytes) } else { self.machine.issue(bytes) };
+        let cost = self.rank_states[rank as usize].pace.step(cost);
         let message = self.new_message(at, rank, ni, command, payload);
         self.span(rank, Unit::Host, "send", at, at + cost, message);
         (at + cost, message)
@@ -145,15 +150,18 @@ impl<R: Ranks> Simulation<R> {
         self.pairs.numbers += 1;
         self.rank_states[from as usize].unanswered += 1;
         let number = self.pairs.numbers & NUMBER_MASK;
+        let signature = if self.watch.is_some() { Signature::of(&command, &payload) } else { Signature::NEW };
         let Some(index) = self.free_messages.pop() else {
             let mut message = Message::none(command);
             message.begin(at, (from, ni), payload, number);
+            message.signature = signature;
             self.messages.push(message);
             return self.messages.len() as u32 - 1;
         };
         let message = &mut self.messages[index as usize];
         self.ranks.recycle(std::mem::replace(&mut message.command, command));
         message.begin(at, (from, ni), payload, number);
+        message.signature = signature;
         index
     }
 
@@ -181,6 +189,9 @@ impl<R: Ranks> Simulation<R> {
             return self.conclude(now, index);
         };
         self.messages[index as usize].to = to;
+        if matches!(self.messages[index as usize].command.kind, kind::PUT | kind::ATOMIC) {
+            self.watch_operation(now, index, None);
+        }
         if self.pairs.needed && self.messages[index as usize].sequence == u64::MAX {
             let pair = self.pairs.pairs.entry((from, to)).or_default();
             self.messages[index as usize].sequence = pair.next_sent;
@@ -319,6 +330,10 @@ impl<R: Ranks> Simulation<R> {
         let message = &mut self.messages[index as usize];
         let (from, ni) = (message.from, message.ni);
         let reply = std::mem::take(&mut message.payload);
+        if !matches!(message.command.kind, kind::PUT | kind::ATOMIC) {
+            self.watch_operation(now, index, Some(&reply));
+        }
+        let message = &mut self.messages[index as usize];
         if !matches!(message.command.kind, kind::PUT | kind::ATOMIC) && message.delivery.fail == fail::OK {
             let bytes = reply.len().min(message.delivery.mlength as usize);
             if self.ranks.scatter(from, ni, &message.command.sink, &reply[..bytes]).is_err() {
@@ -384,6 +399,15 @@ impl<R: Ranks> Simulation<R> {
             self.queue.schedule(at, Event::Issue(index));
         }
         self.wake(rank, now);
+    }
+
+    /// Notes an operation that has left, or one that reads and has its reply.
+    fn watch_operation(&mut self, now: Time, index: u32, reply: Option<&[u8]>) {
+        let Some(watch) = &mut self.watch else { return };
+        let message = &self.messages[index as usize];
+        let signature = reply.map_or(message.signature, |reply| message.signature.replied(reply));
+        let operation = Operation::of(&message.command, message.to);
+        watch.note(now, message.from, signature, operation, reply.is_some());
     }
 
     // ---- Helpers -------------------------------------------------------------------------------------------------

@@ -20,8 +20,10 @@ use crate::time::Time;
 use super::arrival::Pairs;
 use super::fabric::{AnyNetwork, Model};
 use super::hardware::NodeHardware;
+use super::livelock::{Repetition, Watch};
 use super::message::Message;
 use super::outcome::{End, Outcome, Progress, Statistics, Waiting};
+use super::pace::{Pace, Variation};
 use super::ranks::{Ask, Ranks};
 use super::same_node::Unseen;
 use super::trace::{Span, Trace, Unit};
@@ -103,6 +105,10 @@ pub struct Options {
     pub stuck_after: Time,
     /// Events between two calls of the observer.
     pub observe_every: u64,
+    /// How much the steps of hosts vary.
+    pub variation: Variation,
+    /// Whether [`View::repetition`] is known.
+    pub watch: bool,
 }
 
 impl Default for Options {
@@ -117,6 +123,8 @@ impl Default for Options {
             time_limit: Time::MAX,
             stuck_after: Time::from_ns(10_000_000_000),
             observe_every: 1 << 14,
+            variation: Variation::default(),
+            watch: false,
         }
     }
 }
@@ -166,6 +174,7 @@ pub(super) struct RankState {
     /// The message that its host is handing to the NIC, or `NONE`. The NIC has it at the rank's next turn, or, if the
     /// rank waits, at [`Event::HandOver`].
     handing_over: u32,
+    pub pace: Pace,
     ended: Option<Time>,
     code: Option<i32>,
 }
@@ -175,6 +184,17 @@ impl RankState {
     fn wait(&mut self, since: Time) {
         self.activity = Activity::Waiting { earliest: since, since, polls: false };
         self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// What it does, and since when.
+    fn doing(&self, now: Time) -> (String, Time) {
+        match self.activity {
+            Activity::Ended => ("has ended".to_owned(), now),
+            Activity::Due => ("has a turn to come".to_owned(), now),
+            Activity::Waiting { since, polls: false, .. } => ("waits for its NIC".to_owned(), since),
+            Activity::Waiting { since, polls: true, .. } => ("polls".to_owned(), since),
+            Activity::Blocked { in_call, since } => (format!("is in {in_call}, which others have not called"), since),
+        }
     }
 }
 
@@ -207,6 +227,8 @@ pub struct Simulation<R: Ranks> {
     pub(super) pairs: Pairs,
     pub(super) statistics: Statistics,
     pub(super) trace: Trace,
+    /// What ranks repeat, if the options want to know.
+    pub(super) watch: Option<Watch>,
     options: Options,
     /// Polls in the event queue.
     queued_polls: usize,
@@ -220,6 +242,25 @@ pub struct Simulation<R: Ranks> {
     over: bool,
     /// A rank was killed, and the options say that the job ends then.
     died: bool,
+}
+
+/// A run that goes on.
+pub struct View<'a> {
+    pub progress: Progress,
+    states: &'a [RankState],
+    watch: Option<&'a Watch>,
+}
+
+impl View<'_> {
+    /// What the ranks repeat without progress, if it may be a livelock.
+    pub fn repetition(&self) -> Option<Repetition> {
+        self.watch.and_then(Watch::suspicion)
+    }
+
+    /// What a rank is doing.
+    pub fn doing(&self, rank: u32) -> String {
+        self.states[rank as usize].doing(self.progress.time).0
+    }
 }
 
 /// The event queue, for the events of the network.
@@ -256,18 +297,19 @@ impl<R: Ranks> Simulation<R> {
         let network = AnyNetwork::new(options.network, &machine, options.trace_limit > 0)?;
         let highest = nodes.iter().copied().max().map_or(0, |node| node as usize + 1);
         let ordered = !machine.keeps_order() || !options.faults.is_empty();
-        let new_rank = || RankState {
+        let new_rank = |rank| RankState {
             activity: Activity::Due,
             generation: 0,
             pause: PAUSE_FIRST,
             unanswered: 0,
             handing_over: NONE,
+            pace: Pace::new(options.variation, rank),
             ended: None,
             code: None,
         };
         let mut simulation = Simulation {
             network,
-            rank_states: (0..size).map(|_| new_rank()).collect(),
+            rank_states: (0..size).map(new_rank).collect(),
             hardware: vec![NodeHardware::default(); highest],
             nodes,
             messages: Vec::new(),
@@ -276,6 +318,7 @@ impl<R: Ranks> Simulation<R> {
             pairs: Pairs::new(ordered),
             statistics: Statistics::default(),
             trace: Trace::new(options.trace_limit),
+            watch: options.watch.then(|| Watch::new(size)),
             queue: Queue::new(),
             queued_polls: 0,
             last_progress: Time::ZERO,
@@ -299,9 +342,8 @@ impl<R: Ranks> Simulation<R> {
         Ok(simulation)
     }
 
-    /// Runs the simulation to its end. `observe` is called with the progress from time to time; if it gives false, the
-    /// run is interrupted.
-    pub fn run(&mut self, observe: &mut dyn FnMut(&Progress) -> bool) -> Outcome {
+    /// Runs the simulation to its end. `observe` is called from time to time; if it gives false, the run is interrupted.
+    pub fn run(&mut self, observe: &mut dyn FnMut(&View<'_>) -> bool) -> Outcome {
         let mut until_observed = self.options.observe_every;
         let end = loop {
             if self.ended == self.rank_states.len() as u32 {
@@ -329,7 +371,8 @@ impl<R: Ranks> Simulation<R> {
             if until_observed == 0 {
                 until_observed = self.options.observe_every;
                 self.collect_spans();
-                if !observe(&self.progress()) {
+                let view = View { progress: self.progress(), states: &self.rank_states, watch: self.watch.as_ref() };
+                if !observe(&view) {
                     break End::Interrupted;
                 }
             }
@@ -468,6 +511,9 @@ impl<R: Ranks> Simulation<R> {
                 (self.last_progress, self.failed_polls) = (now, 0);
             }
         }
+        if matches!(turn.ask, Ask::Publish { .. } | Ask::Blocked { .. } | Ask::Ended { .. }) {
+            self.made_progress(at);
+        }
         // Triggered operations that its own calls have made due fire before its next turn.
         while let Some((rank, ni)) = self.ranks.take_fired() {
             self.queue.schedule(at, Event::Fire { rank, ni });
@@ -505,8 +551,8 @@ impl<R: Ranks> Simulation<R> {
             Ask::Poll => {
                 let rank_state = &mut self.rank_states[rank as usize];
                 rank_state.activity = Activity::Waiting { earliest: at, since: at, polls: true };
-                let pause = rank_state.pause;
-                rank_state.pause = (pause * 2).min(PAUSE_LONGEST);
+                let pause = rank_state.pace.step(rank_state.pause);
+                rank_state.pause = (rank_state.pause * 2).min(PAUSE_LONGEST);
                 self.schedule_turn(rank, at + pause, true);
             }
             Ask::Sleep { until } => {
@@ -532,6 +578,7 @@ impl<R: Ranks> Simulation<R> {
         if handing_over != NONE {
             self.free_message(handing_over);
         }
+        self.made_progress(now);
         let code = self.ranks.kill(rank);
         self.statistics.note(&[u64::from(rank), now.0, 2000 + u64::from(code as u32)]);
         self.end(rank, now, code);
@@ -546,6 +593,13 @@ impl<R: Ranks> Simulation<R> {
         rank_state.ended = Some(at);
         rank_state.code = Some(code);
         self.ended += 1;
+    }
+
+    /// A rank does something else than repeat its operations.
+    fn made_progress(&mut self, now: Time) {
+        if let Some(watch) = &mut self.watch {
+            watch.progress(now);
+        }
     }
 
     /// Schedules the ranks whose blocking call may return.
@@ -567,7 +621,8 @@ impl<R: Ranks> Simulation<R> {
         if let Activity::Waiting { earliest, .. } = rank_state.activity {
             rank_state.activity = Activity::Due;
             rank_state.pause = PAUSE_FIRST;
-            let at = (at + self.machine.host.memory_access).max(earliest);
+            let access = rank_state.pace.step(self.machine.host.memory_access);
+            let at = (at + access).max(earliest);
             self.schedule_turn(rank, at, false);
         }
     }
@@ -577,15 +632,10 @@ impl<R: Ranks> Simulation<R> {
         let mut waiting = Vec::new();
         for rank in 0..self.rank_states.len() as u32 {
             let rank_state = &self.rank_states[rank as usize];
-            let (what, since) = match rank_state.activity {
-                Activity::Ended => continue,
-                Activity::Due => ("has a turn to come".to_owned(), self.queue.now()),
-                Activity::Waiting { since, polls: false, .. } => ("waits for its NIC".to_owned(), since),
-                Activity::Waiting { since, polls: true, .. } => ("polls".to_owned(), since),
-                Activity::Blocked { in_call, since } => {
-                    (format!("is in {in_call}, which others have not called"), since)
-                }
-            };
+            if matches!(rank_state.activity, Activity::Ended) {
+                continue;
+            }
+            let (what, since) = rank_state.doing(self.queue.now());
             let unanswered = rank_state.unanswered;
             let receives = self.open_receives(rank);
             waiting.push(Waiting { rank, what, since_ns: since.as_ns(), unanswered, receives });

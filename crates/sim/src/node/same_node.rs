@@ -81,7 +81,8 @@ impl<R: Ranks> Simulation<R> {
 
     /// A rank has written a message to a ring. Gives the time at which the message is visible and the rank continues.
     pub(super) fn copy_to_ring(&mut self, at: Time, from: u32, target: (u64, u32), message: Published) -> Time {
-        let visible = at + self.machine.copied(message.bytes);
+        let copied = self.machine.copied(message.bytes);
+        let visible = at + self.rank_states[from as usize].pace.step(copied);
         let index = self.unseen.insert(Waiting { from, target, message });
         self.queue.schedule(visible, Event::Publish(index));
         visible
