@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The ranks of a job in virtual time: their turns, their requests, their ends.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -15,6 +15,7 @@ use selvedge_sim::time::Time;
 use selvedge_sim_protocol::{Asked, Costs, SimEnd, VARIABLE};
 
 use super::rank::{RankProcess, Standing};
+use super::spin;
 use super::watchdog::{Activity, Watchdog};
 use crate::run::connection::ConnectionState;
 use crate::run::output::Stream;
@@ -27,8 +28,13 @@ use crate::run::spawn::SpawnPlan;
 const POLLS: u32 = 2000;
 /// Turns between checks for signals.
 const TURNS_BETWEEN_SIGNAL_CHECKS: u64 = 1024;
-/// The CPU time that a rank may use without a call before it counts as one that polls memory: at first, after an interruption, and
-/// the least.
+/// The CPU time that a rank uses without a call before it is looked at ([`spin::look`]): at first; after the loop in which it was has
+/// been interrupted; and at most, where looks have found that it computes.
+const LOOK_FIRST: Duration = Duration::from_millis(2);
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
+const LOOK_MOST: Duration = Duration::from_millis(256);
+/// The CPU time that a rank may use without a call before it counts as one that polls memory, whatever a look finds: at first, after
+/// an interruption, and the least.
 const SPIN_FIRST: Duration = Duration::from_secs(2);
 const SPIN_AGAIN: Duration = Duration::from_millis(20);
 const SPIN_LEAST: Duration = Duration::from_millis(1);
@@ -47,6 +53,18 @@ pub struct Overhead {
     pub least_ns: u64,
 }
 
+/// How a rank computes between its calls.
+#[derive(Clone, Copy, Debug)]
+struct Computing {
+    /// How often it has been interrupted since its last call because a look found that it polls, and for its CPU time.
+    polls: u32,
+    spins: u32,
+    /// The CPU time before the first look in a turn.
+    look_after: Duration,
+    /// A note says that it polls.
+    is_noted: bool,
+}
+
 /// The ranks of a job in virtual time.
 pub struct SimulatedJob {
     plan: SpawnPlan,
@@ -62,8 +80,8 @@ pub struct SimulatedJob {
     over: bool,
     notes: Vec<String>,
     overhead: Overhead,
-    /// Ranks that were interrupted while computing, and how often since their last call.
-    spins: BTreeMap<u32, u32>,
+    /// By rank: what is known of how it computes.
+    computing: Vec<Computing>,
     /// Ranks that have sent a line to the launcher.
     has_sent: BTreeSet<u32>,
 }
@@ -80,6 +98,7 @@ impl SimulatedJob {
         server.set_separate_nodes();
         SimulatedJob {
             ranks: (0..plan.size).map(|_| None).collect(),
+            computing: vec![Computing { polls: 0, spins: 0, look_after: LOOK_FIRST, is_noted: false }; plan.size],
             plan,
             directory: Some(directory),
             costs,
@@ -90,7 +109,6 @@ impl SimulatedJob {
             failure: None,
             over: false,
             notes: Vec::new(),
-            spins: BTreeMap::new(),
             has_sent: BTreeSet::new(),
             overhead: Overhead { least_ns: u64::MAX, ..Overhead::default() },
         }
@@ -182,7 +200,7 @@ impl SimulatedJob {
     /// Serves a rank that has the turn, until it hands the turn back, blocks, or ends.
     fn serve(&mut self, number: u32) -> TurnEnd {
         let mut watchdog = None;
-        let cpu_time_max = self.cpu_time_max(number);
+        let (cpu_time_max, look_after) = self.computing[number as usize].limits();
         let mut polls = POLLS;
         loop {
             let Some(rank) = &mut self.ranks[number as usize] else { return TurnEnd::Ended(1) };
@@ -192,15 +210,16 @@ impl SimulatedJob {
             }
             if rank.page.has_asked() {
                 rank.pass_output();
-                self.spins.remove(&number);
+                let computing = &mut self.computing[number as usize];
+                (computing.polls, computing.spins) = (0, 0);
                 return match rank.page.request() {
                     Ok(asked) => TurnEnd::Asked(asked),
                     Err(why) => TurnEnd::Ended(self.accuse(number, &format!("it sent {why}"))),
                 };
             }
             let pid = rank.who.pid;
-            let watchdog = watchdog.get_or_insert_with(|| Watchdog::new(pid, cpu_time_max));
-            let ready = rank.sleep(self.signals.fd(), watchdog.check_ms());
+            let watchdog = watchdog.get_or_insert_with(|| Watchdog::new(pid, cpu_time_max, look_after));
+            let ready = rank.sleep(self.signals.fd(), watchdog.next_check());
             if ready.output {
                 rank.pass_output();
             }
@@ -222,8 +241,17 @@ impl SimulatedJob {
             if !ready.request && !ready.connection && !ready.output {
                 match watchdog.check(pid) {
                     Activity::Working => {}
+                    Activity::Busy => {
+                        let found = spin::look(pid);
+                        watchdog.looked();
+                        if let Some(heard) = self.looked(number, found) {
+                            return heard;
+                        }
+                    }
                     Activity::Spinning => {
-                        if let Some(heard) = self.interrupt(number) {
+                        self.computing[number as usize].spins += 1;
+                        let why = format!("for {} s without calling the library", SPIN_FIRST.as_secs());
+                        if let Some(heard) = self.interrupt(number, &why) {
                             return heard;
                         }
                     }
@@ -238,17 +266,25 @@ impl SimulatedJob {
         }
     }
 
-    /// The CPU time that a rank may use in this turn before other ranks have one.
-    fn cpu_time_max(&self, number: u32) -> Duration {
-        match self.spins.get(&number) {
-            None => SPIN_FIRST,
-            Some(times) => (SPIN_AGAIN / 2u32.pow((times / SPINS_HALVED_AFTER).min(8))).max(SPIN_LEAST),
+    /// A rank that computes has been looked at.
+    fn looked(&mut self, number: u32, found: spin::Loop) -> Option<TurnEnd> {
+        let computing = &mut self.computing[number as usize];
+        match found {
+            spin::Loop::Polls => {
+                computing.polls = computing.polls.saturating_add(1);
+                computing.look_after = LOOK_FIRST;
+                self.interrupt(number, "in a loop without calling the library")
+            }
+            spin::Loop::Computes | spin::Loop::Unknown => {
+                computing.look_after = (computing.look_after * 2).min(LOOK_MOST);
+                None
+            }
         }
     }
 
-    /// A rank has used much CPU time without a call. It is taken to poll memory, so it is stopped and handled as a poll that found
-    /// nothing. None: it has made a request at the last moment.
-    fn interrupt(&mut self, number: u32) -> Option<TurnEnd> {
+    /// A rank polls memory, or has used so much CPU time without a call that it is taken to. It is stopped and handled as a poll that
+    /// found nothing. None: it has made a request at the last moment.
+    fn interrupt(&mut self, number: u32, why: &str) -> Option<TurnEnd> {
         let rank = self.ranks[number as usize].as_mut()?;
         if !rank.stop() {
             rank.standing = Standing::Turns;
@@ -258,13 +294,10 @@ impl SimulatedJob {
             rank.resume();
             return None;
         }
-        let times = self.spins.entry(number).or_insert(0);
-        *times = times.saturating_add(1);
-        if *times == 1 {
+        if !std::mem::replace(&mut self.computing[number as usize].is_noted, true) {
             let note = format!(
-                "rank {number} used the processor for {} s without calling the library: from then on it counted as polling memory that does not \
-                 change, and other ranks ran",
-                SPIN_FIRST.as_secs()
+                "rank {number} used the processor {why}: it counts as polling memory that does not change, and other ranks run; a call in \
+                 the loop, such as sched_yield(), takes less real time"
             );
             self.notes.push(note);
         }
@@ -439,6 +472,17 @@ impl SimulatedJob {
             Some(rank) => format!("rank {number} (pid {}, {})", rank.who.pid, self.plan.program()),
             None => format!("rank {number} (not yet started, {})", self.plan.program()),
         }
+    }
+}
+
+impl Computing {
+    /// The CPU time that the rank may use in this turn before other ranks have one, and before it is looked at.
+    fn limits(&self) -> (Duration, Duration) {
+        let most = match self.spins {
+            0 => SPIN_FIRST,
+            times => (SPIN_AGAIN / 2u32.pow((times / SPINS_HALVED_AFTER).min(8))).max(SPIN_LEAST),
+        };
+        (most, if self.polls > 0 { LOOK_AGAIN } else { self.look_after })
     }
 }
 

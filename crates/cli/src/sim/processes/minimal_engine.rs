@@ -496,7 +496,11 @@ fn a_put_to_memory_that_is_only_polled_is_seen() {
     let polls = "while (cell != 42) ; /* no call */ return 0;";
     let Some(ended) = run_text(2, false, &program_that_polls_for_a_put(polls, "sleep(1);")) else { return };
     assert_eq!((ended.code, ended.stuck), (0, false), "{:?}", ended.codes);
-    assert!(ended.notes.iter().any(|note| note.starts_with("rank 1 used the processor")), "{:?}", ended.notes);
+    assert!(
+        ended.notes.iter().any(|note| note.starts_with("rank 1 used the processor in a loop")),
+        "{:?}",
+        ended.notes
+    );
 }
 
 /// `SELVEDGE_TWIN="4 program args"` runs that program, to look at the result.

@@ -21,6 +21,7 @@ mod job;
 mod minimal_engine;
 mod mpi_environment;
 mod rank;
+mod spin;
 mod watchdog;
 
 pub use job::SimulatedJob;

@@ -4,6 +4,7 @@
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use selvedge_job::Identity;
@@ -65,8 +66,8 @@ impl RankProcess {
         Ok(RankProcess { who, page, process, connection, streams, held_lines, standing: Standing::Turns })
     }
 
-    /// Sleeps until the rank or a signal needs handling, at most `limit_ms`.
-    pub fn sleep(&self, signals: BorrowedFd<'_>, limit_ms: u32) -> Ready {
+    /// Sleeps until the rank or a signal needs handling, at most so long.
+    pub fn sleep(&self, signals: BorrowedFd<'_>, limit: Duration) -> Ready {
         let mut ready = Ready::default();
         let mut polled = vec![
             PollFd::from_borrowed_fd(self.page.wake_pipe(), PollFlags::IN),
@@ -76,10 +77,8 @@ impl RankProcess {
         let connection = self.connection.as_ref().map(|connection| (connection.fd(), connection.interest()));
         polled.extend(connection.map(|(fd, interest)| PollFd::from_borrowed_fd(fd, interest)));
         polled.extend(self.streams.iter().flatten().map(|stream| PollFd::from_borrowed_fd(stream.fd(), PollFlags::IN)));
-        let limit = rustix::event::Timespec {
-            tv_sec: i64::from(limit_ms / 1000),
-            tv_nsec: i64::from(limit_ms % 1000) * 1_000_000,
-        };
+        let limit =
+            rustix::event::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
         if self.page.begin_sleep() {
             // An interrupted poll reports nothing, and the caller calls again.
             let _ = poll(&mut polled, Some(&limit));

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 /// How long a rank that has the turn may be idle.
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// How often a rank that takes long is checked.
-const CHECK_MS: u32 = 100;
+const CHECK: Duration = Duration::from_millis(100);
+
+/// How long a rank that takes long sleeps at least between two checks.
+const CHECK_LEAST: Duration = Duration::from_micros(100);
 
 /// Watches a rank while it has the turn.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +19,17 @@ pub(super) struct Watchdog {
     /// The CPU time that it had used at first, and at the last check.
     first: Duration,
     used: Duration,
+    /// The CPU time that it may use, and after which it is looked at.
     cpu_time_max: Duration,
+    look_after: Duration,
 }
 
 /// The result of a check.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Activity {
     Working,
+    /// It has used so much CPU time that it may be polling memory. [`Watchdog::looked`] takes the result of a look.
+    Busy,
     /// It has used more CPU time than it may.
     Spinning,
     /// It blocks in this system call.
@@ -30,15 +37,22 @@ pub(super) enum Activity {
 }
 
 impl Watchdog {
-    /// Watches a rank that may use this much CPU time.
-    pub fn new(pid: u32, cpu_time_max: Duration) -> Watchdog {
+    /// Watches a rank that may use this much CPU time, and is looked at after it has used less.
+    pub fn new(pid: u32, cpu_time_max: Duration, look_after: Duration) -> Watchdog {
         let used = used(pid);
-        Watchdog { idle_since: Instant::now(), first: used, used, cpu_time_max }
+        Watchdog { idle_since: Instant::now(), first: used, used, cpu_time_max, look_after }
     }
 
     /// How long to wait until the next check.
-    pub fn check_ms(&self) -> u32 {
-        CHECK_MS.min(self.cpu_time_max.as_millis() as u32)
+    pub fn next_check(&self) -> Duration {
+        let spent = self.used.saturating_sub(self.first);
+        let next = self.cpu_time_max.min(self.look_after).saturating_sub(spent);
+        next.clamp(CHECK_LEAST, CHECK)
+    }
+
+    /// The rank has been looked at, and computes: the next look comes after twice the time.
+    pub fn looked(&mut self) {
+        self.look_after *= 2;
     }
 
     pub fn check(&mut self, pid: u32) -> Activity {
@@ -51,6 +65,8 @@ impl Watchdog {
             Activity::Blocked(system_call(pid))
         } else if used.saturating_sub(self.first) >= self.cpu_time_max {
             Activity::Spinning
+        } else if used.saturating_sub(self.first) >= self.look_after {
+            Activity::Busy
         } else {
             Activity::Working
         }

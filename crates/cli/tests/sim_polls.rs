@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Ranks that wait by reading plain memory, without a call (`plain_polls.c`).
+
+mod common;
+
+use common::{Place, compile, report_of_two};
+
+/// What a rank does meanwhile is decided by virtual time, so two runs are equal.
+#[test]
+fn ranks_that_poll_plain_memory_go_on_when_it_changes() {
+    let place = Place::new("plain-polls");
+    let program = &compile(&place, "plain_polls");
+    let run = || report_of_two(&place, "cluster", &["--time-limit", "1s"], &[program, "20"]);
+    let (once, again) = (run(), run());
+    assert_eq!(once, again);
+    let notes: Vec<&str> = once["notes"].as_array().expect("notes").iter().filter_map(|note| note.as_str()).collect();
+    let polls = |rank: u32| format!("rank {rank} used the processor in a loop without calling the library");
+    for rank in 0..2 {
+        assert_eq!(notes.iter().filter(|note| note.starts_with(&polls(rank))).count(), 1, "{notes:?}");
+    }
+}
