@@ -9,6 +9,8 @@
 //! vector units count, too. What such a loop could still change is memory that it does not read; a number that it counted in
 //! memory would show in the flags. So a loop that counts its rounds is not recognised, nor one longer than [`STEPS_MAX`].
 //!
+//! A process in a system call is left alone, because a single instruction of it may block for ever.
+//!
 //! Cost: some microseconds for each instruction, so up to a millisecond or two for a rank that computes.
 
 /// The result of a look at a rank.
@@ -103,6 +105,9 @@ mod x86 {
 
         /// Whether it goes round in a loop that changes nothing. None: it has ended, or a signal has come.
         pub(super) fn goes_round(&mut self) -> Option<bool> {
+            if self.is_in_system_call()? || self.is_at_system_call()? {
+                return Some(false);
+            }
             // A stop between system calls may differ from a stop after an instruction, so the first instruction does not count.
             self.step()?;
             let (first, vectors) = (self.registers()?, self.vectors()?);
@@ -190,6 +195,11 @@ mod x86 {
             (read == 0 && area.iov_len < VECTOR_WORDS * 8).then_some(words)
         }
 
+        /// Whether it has been stopped in the kernel, where it goes on when it executes the next instruction, and may block.
+        fn is_in_system_call(&self) -> Option<bool> {
+            Some(self.registers()?[ORIGINAL_RAX] as i64 >= 0)
+        }
+
         /// Whether the next instruction enters the kernel: `syscall`, `sysenter` or `int`.
         fn is_at_system_call(&self) -> Option<bool> {
             let address = self.registers()?[RIP];
@@ -202,8 +212,9 @@ mod x86 {
         }
     }
 
-    /// The place of the instruction pointer in [`Registers`].
+    /// The places of the instruction pointer and of the number of the system call in [`Registers`].
     const RIP: usize = std::mem::offset_of!(libc::user_regs_struct, rip) / 8;
+    const ORIGINAL_RAX: usize = std::mem::offset_of!(libc::user_regs_struct, orig_rax) / 8;
 
     impl Drop for Traced {
         fn drop(&mut self) {
@@ -277,6 +288,15 @@ mod tests {
             for optimise in ["-O0", "-O2"] {
                 assert_eq!(seen(optimise, text), Loop::Computes, "{optimise} {text}");
             }
+        }
+    }
+
+    #[test]
+    fn a_process_that_blocks_in_the_kernel_goes_on_blocking() {
+        for text in
+            ["int ends[2]; char byte; pipe(ends); read(ends[0], &byte, 1);", "pause();", "for (;;) usleep(100);"]
+        {
+            assert_eq!(seen("-O2", text), Loop::Computes, "{text}");
         }
     }
 

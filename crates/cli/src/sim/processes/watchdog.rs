@@ -58,14 +58,15 @@ impl Watchdog {
     pub fn check(&mut self, pid: u32) -> Activity {
         let now = Instant::now();
         let used = used(pid);
-        if used != self.used || !all_sleep(pid) {
+        let sleeps = all_sleep(pid);
+        if used != self.used || !sleeps {
             (self.used, self.idle_since) = (used, now);
         }
         if now - self.idle_since >= IDLE_MAX {
             Activity::Blocked(system_call(pid))
         } else if used.saturating_sub(self.first) >= self.cpu_time_max {
             Activity::Spinning
-        } else if used.saturating_sub(self.first) >= self.look_after {
+        } else if used.saturating_sub(self.first) >= self.look_after && !sleeps {
             Activity::Busy
         } else {
             Activity::Working
