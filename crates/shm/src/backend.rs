@@ -56,6 +56,11 @@ pub(crate) trait Backend: Send + Sync {
     /// changed.
     fn start(&self, interface: &Interface, command: &Command, full: WhenFull) -> Result<(), StartError>;
 
+    /// As `start`, for an operation whose reply the caller waits for next. The call may return when the reply is there.
+    fn start_awaited(&self, interface: &Interface, command: &Command) -> Result<(), StartError> {
+        self.start(interface, command, WhenFull::Wait)
+    }
+
     /// Has the triggered operations executed that a change of the own NIC has fired. They may complete after the call.
     fn settle(&self, interface: &Interface);
 

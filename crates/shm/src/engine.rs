@@ -71,6 +71,15 @@ impl Interface {
         self.start_when(command, WhenFull::Wait)
     }
 
+    /// As `start`, for an operation whose reply the caller waits for next.
+    #[inline]
+    pub fn start_awaited(&self, command: &Command) -> Result<(), StartError> {
+        match self.offers.executes_here {
+            true => self.start_here(command, WhenFull::Wait),
+            false => self.start_elsewhere_awaited(command),
+        }
+    }
+
     /// As `start`, but never waits: it fails if the ring at the target is full or too many requests are pending.
     pub fn start_now(&self, command: &Command) -> Result<(), StartError> {
         self.start_when(command, WhenFull::Refuse)
@@ -88,6 +97,11 @@ impl Interface {
     #[cold]
     fn start_elsewhere(&self, command: &Command, full: WhenFull) -> Result<(), StartError> {
         self.backend.start(self, command, full)
+    }
+
+    #[cold]
+    fn start_elsewhere_awaited(&self, command: &Command) -> Result<(), StartError> {
+        self.backend.start_awaited(self, command)
     }
 
     /// Executes an operation of this process.

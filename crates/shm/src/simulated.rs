@@ -65,6 +65,31 @@ impl Simulated {
         Simulated { rank }
     }
 
+    /// Reads an operation's payload and hands both to the simulator.
+    fn hand_over(
+        &self,
+        interface: &Interface,
+        command: &Command,
+        start: impl Fn(&RankEnd, u32, u64, &[u8], &[u8]) -> bool,
+    ) -> Result<(), StartError> {
+        let (own, length, path) = (&interface.own, command.length, interface.config.path);
+        let payload = match command.kind {
+            kind::GET => Vec::new(),
+            _ => gather(own, &command.source, length, path).map_err(|_| StartError::Memory)?,
+        };
+        let replies = !matches!(command.kind, kind::PUT | kind::ATOMIC);
+        if replies && !side_is_usable(own, &command.sink, length, Access::Write, path) {
+            return Err(StartError::Memory);
+        }
+        // SAFETY: `Command` is a structure of integers without padding (its size is asserted to be the sum of their
+        // sizes).
+        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(command).cast::<u8>(), COMMAND_BYTES) };
+        match start(self.rank, interface.ni(), interface.id(), bytes, &payload) {
+            true => Ok(()),
+            false => Err(StartError::NoSpace),
+        }
+    }
+
     /// The backend of this process, if it is a simulated rank.
     pub(crate) fn of_process() -> Option<Simulated> {
         RankEnd::of_process().map(Simulated::new)
@@ -113,22 +138,12 @@ impl Backend for Simulated {
 
     /// Hands the operation to the simulator, which has room for it.
     fn start(&self, interface: &Interface, command: &Command, _: WhenFull) -> Result<(), StartError> {
-        let (own, length, path) = (&interface.own, command.length, interface.config.path);
-        let payload = match command.kind {
-            kind::GET => Vec::new(),
-            _ => gather(own, &command.source, length, path).map_err(|_| StartError::Memory)?,
-        };
-        let replies = !matches!(command.kind, kind::PUT | kind::ATOMIC);
-        if replies && !side_is_usable(own, &command.sink, length, Access::Write, path) {
-            return Err(StartError::Memory);
-        }
-        // SAFETY: `Command` is a structure of integers without padding (its size is asserted to be the sum of their
-        // sizes).
-        let bytes = unsafe { std::slice::from_raw_parts(std::ptr::from_ref(command).cast::<u8>(), COMMAND_BYTES) };
-        match self.rank.start(interface.ni(), interface.id(), bytes, &payload) {
-            true => Ok(()),
-            false => Err(StartError::NoSpace),
-        }
+        self.hand_over(interface, command, RankEnd::start)
+    }
+
+    /// Hands operation and wait to the simulator, which takes one turn instead of two.
+    fn start_awaited(&self, interface: &Interface, command: &Command) -> Result<(), StartError> {
+        self.hand_over(interface, command, RankEnd::start_and_wait)
     }
 
     /// The simulator executes what has fired while it has the turn.

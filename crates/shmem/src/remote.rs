@@ -40,6 +40,8 @@ struct CommandSpec {
     operand: [u64; 4],
     source: *const u8,
     sink: *mut u8,
+    /// The caller waits for the reply next.
+    is_awaited: bool,
 }
 
 impl CommandSpec {
@@ -53,6 +55,7 @@ impl CommandSpec {
             operand: [0; 4],
             source: std::ptr::null(),
             sink: std::ptr::null_mut(),
+            is_awaited: false,
         }
     }
 }
@@ -291,7 +294,8 @@ impl World {
     /// # Safety
     /// As [`World::nic_get`].
     pub(crate) unsafe fn nic_get_counting(&self, ctx: Ctx, remote: NicAddress, bits: u64, into: *mut u8, bytes: usize) {
-        self.issue(ctx, remote, &CommandSpec { sink: into, match_bits: bits, ..CommandSpec::new(kind::GET, bytes) });
+        let get = CommandSpec::new(kind::GET, bytes);
+        self.issue(ctx, remote, &CommandSpec { sink: into, match_bits: bits, is_awaited: true, ..get });
         self.contexts.quiet(self.interface, ctx);
     }
 
@@ -337,6 +341,7 @@ impl World {
             datatype: datatype as u8,
             source: operand,
             sink: into,
+            is_awaited: true,
             ..CommandSpec::new(if swaps { kind::SWAP } else { kind::FETCH_ATOMIC }, bytes)
         };
         if swaps && !compare.is_null() {
@@ -384,7 +389,12 @@ impl World {
             sink: if replies { side(spec.sink as u64, options::MD_EVENT_CT_REPLY) } else { Side::NOWHERE },
         };
         loop {
-            match self.interface.start(&command) {
+            // The caller waits for a reply right after.
+            let started = match spec.is_awaited {
+                true => self.interface.start_awaited(&command),
+                false => self.interface.start(&command),
+            };
+            match started {
                 Ok(()) => return,
                 Err(StartError::NoSpace) => {
                     self.interface.poll();

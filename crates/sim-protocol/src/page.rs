@@ -14,7 +14,7 @@ pub const VARIABLE: &str = "SELVEDGE_SIM";
 /// The first word of the file: "SELVTURN".
 pub const MAGIC: u64 = u64::from_le_bytes(*b"SELVTURN");
 /// Version of the layout and of the name of the wake-up pipe.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 /// Where payload begins in the file.
 pub const PAYLOAD_AT: u64 = 8192;
 /// Bytes of payload that the file has room for from the start.
@@ -44,6 +44,8 @@ pub mod kind {
     pub const SLEEP: u32 = 4;
     pub const PUBLISH: u32 = 5;
     pub const SHARES_MEMORY: u32 = 6;
+    /// START, and then WAIT without a limit.
+    pub const START_AND_WAIT: u32 = 7;
 }
 
 /// What the rank's own actions cost, in picoseconds. Set by the simulator from the machine's description.
@@ -123,7 +125,7 @@ pub struct RequestLines {
     pub origin: AtomicU64,
     pub until_ps: AtomicU64,
     pub payload_bytes: AtomicU64,
-    /// The simulator's reply to a question.
+    /// The simulator's reply to a question; to START_AND_WAIT the time at which the host has started the operation.
     pub reply: AtomicU64,
     pub command: [AtomicU64; COMMAND_BYTES / 8],
 }

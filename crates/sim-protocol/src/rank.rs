@@ -233,6 +233,17 @@ impl RankEnd {
 
     /// Hands an operation of NIC number `ni` to the simulator; returns when the host has finished it. False: it is too long.
     pub fn start(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
+        self.start_as(kind::START, ni, origin, command, payload)
+    }
+
+    /// As [`RankEnd::start`], for an operation whose reply the program waits for next: returns when a NIC of this rank has changed
+    /// after that. In a rank with several threads it does not wait, since the others may have something to do meanwhile.
+    pub fn start_and_wait(&self, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
+        let kind = if may_have_threads() { kind::START } else { kind::START_AND_WAIT };
+        self.start_as(kind, ni, origin, command, payload)
+    }
+
+    fn start_as(&self, kind: u32, ni: u32, origin: u64, command: &[u8], payload: &[u8]) -> bool {
         if command.len() > COMMAND_BYTES || payload.len() as u64 > PAYLOAD_BYTES_MAX {
             return false;
         }
@@ -256,7 +267,16 @@ impl RankEnd {
         request.origin.store(origin, Relaxed);
         request.payload_bytes.store(payload.len() as u64, Relaxed);
         self.page().time.polls.store(0, Relaxed);
-        self.hand_over(kind::START, 0, false);
+        if kind == kind::START {
+            self.hand_over(kind, 0, false);
+            return true;
+        }
+        let before = self.now_ps();
+        request.reply.store(before, Relaxed);
+        self.hand_over(kind, u64::MAX, false);
+        // The host works until it has started the operation, and waits from then on.
+        let started = request.reply.load(Relaxed).max(before);
+        self.page().time.idle_ps.fetch_add(self.now_ps().saturating_sub(started), Relaxed);
         true
     }
 

@@ -30,7 +30,8 @@ pub struct CreateError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asked {
     /// Start an operation of NIC `ni`, whose id is `origin` (nid << 32 | pid). The command has its layout in the NIC's memory.
-    Start { ni: u32, origin: u64, command: Box<[u8; COMMAND_BYTES]>, payload: Vec<u8> },
+    /// If it `waits`, the rank continues when a NIC of it has changed after that, and otherwise when its host has started it.
+    Start { ni: u32, origin: u64, command: Box<[u8; COMMAND_BYTES]>, payload: Vec<u8>, waits: bool },
     /// Make a message visible in a ring of the NIC `target`, when its payload has been copied.
     Publish { ni: u32, target: u64, message: Published },
     /// Reply whether the rank and the NIC `target` share memory ([`SimEnd::reply`]).
@@ -172,7 +173,8 @@ impl SimEnd {
         let request = &self.page().request;
         let until_ps = request.until_ps.load(Relaxed);
         match request.kind.load(Relaxed) {
-            kind::START => self.start(),
+            kind::START => self.start(false),
+            kind::START_AND_WAIT => self.start(true),
             kind::WAIT => Ok(Asked::Wait { until_ps }),
             kind::POLL => Ok(Asked::Poll),
             kind::SLEEP => Ok(Asked::Sleep { until_ps }),
@@ -185,7 +187,7 @@ impl SimEnd {
         }
     }
 
-    /// Replies to a question, before the rank gets the turn back.
+    /// Replies to a question, or says when an operation was started, before the rank gets the turn back.
     pub fn reply(&self, value: u64) {
         self.page().request.reply.store(value, Relaxed);
     }
@@ -200,7 +202,7 @@ impl SimEnd {
         Ok(Asked::Publish { ni: request.ni.load(Relaxed), target, message })
     }
 
-    fn start(&self) -> Result<Asked, InvalidRequest> {
+    fn start(&self, waits: bool) -> Result<Asked, InvalidRequest> {
         let request = &self.page().request;
         let bytes = request.payload_bytes.load(Relaxed);
         if bytes > PAYLOAD_BYTES_MAX {
@@ -222,7 +224,7 @@ impl SimEnd {
             return Err(InvalidRequest::Short { bytes });
         }
         let (ni, origin) = (request.ni.load(Relaxed), request.origin.load(Relaxed));
-        Ok(Asked::Start { ni, origin, command, payload })
+        Ok(Asked::Start { ni, origin, command, payload, waits })
     }
 
     /// The number of requests, and of children forked.

@@ -92,7 +92,9 @@ fn requests_arrive_and_time_passes() {
         rank.give_way();
         42
     });
-    let Asked::Start { ni: 3, origin: 7, command, payload } = await_request(&end) else { panic!("a start") };
+    let Asked::Start { ni: 3, origin: 7, command, payload, waits: false } = await_request(&end) else {
+        panic!("a start")
+    };
     assert_eq!((&command[..4], payload.as_slice()), (&[1u8, 2, 3, 0][..], &b"short"[..]));
     assert_eq!(end.now_ps(), Ok(110));
     end.give(5000);

@@ -13,7 +13,8 @@
 use selvedge_fabric::NodeId;
 use selvedge_nic::NoMemory;
 use selvedge_nic::Register;
-use selvedge_nic::portals::{Delivery, fail};
+use selvedge_nic::handle::NONE;
+use selvedge_nic::portals::{Delivery, fail, options};
 use selvedge_nic::tables::{Command, kind};
 
 use crate::machine::Mode;
@@ -121,6 +122,14 @@ impl Message {
         (self.refused, self.has_stream, self.lost) = (false, false, false);
         self.sequence = u64::MAX;
     }
+}
+
+/// Whether SEND changes the initiator's NIC: a rank that waits for something else need not look for it.
+fn reports_send(command: &Command) -> bool {
+    let side = &command.source;
+    let posts = side.queue != NONE && side.options & options::MD_EVENT_SEND_DISABLE == 0;
+    let counts = side.counter != NONE && side.options & options::MD_EVENT_CT_SEND != 0;
+    command.kind != kind::GET && (posts || counts)
 }
 
 /// Packets of a node that may wait in its source queue; with more, the node stops reading from memory.
@@ -307,7 +316,7 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn complete_send(&mut self, at: Time, index: u32) {
         let message = &self.messages[index as usize];
         let (command, from, ni) = (&message.command, message.from, message.ni);
-        if command.kind == kind::GET || !command.reports_to_initiator() {
+        if !reports_send(command) {
             return;
         }
         self.ranks.with_nic(from, ni, &mut |nic| nic.complete_send(command, fail::OK));

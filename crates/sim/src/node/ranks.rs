@@ -101,6 +101,9 @@ pub trait Ranks {
     /// them.
     fn take_in(&mut self, _from: u32, _to: (u32, u32), _meter: &mut dyn Meter) {}
 
+    /// The host of a rank that waits has started its operation at this time, which is before its next turn.
+    fn started(&mut self, _rank: u32, _at: Time) {}
+
     /// Replies to a rank's question, before its next turn.
     fn reply(&mut self, _rank: u32, _value: bool) {}
 

@@ -525,6 +525,7 @@ impl<R: Ranks> Simulation<R> {
                 rank_state.handing_over = message;
                 if waits {
                     rank_state.wait(goes_on);
+                    self.ranks.started(rank, goes_on);
                     self.queue.schedule(goes_on, Event::HandOver(rank));
                 } else {
                     rank_state.activity = Activity::Due;

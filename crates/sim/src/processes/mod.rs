@@ -157,11 +157,13 @@ impl<L: Launcher> Processes<L> {
 
     fn ask(&mut self, rank: u32, at: Time, asked: Asked) -> Ask {
         match asked {
-            Asked::Start { ni, origin, command, payload } => match checked(&command[..], &payload) {
+            Asked::Start { ni, origin, command, payload, waits } => match checked(&command[..], &payload) {
                 Ok(command) => {
                     let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
                     let ni = own.map_or(ni, |(_, ni)| ni);
-                    Ask::Start { ni, command: Box::new(command), payload: payload.into(), waits: false }
+                    // Only an operation with a reply surely changes a NIC.
+                    let waits = waits && !matches!(command.kind, kind::PUT | kind::ATOMIC);
+                    Ask::Start { ni, command: Box::new(command), payload: payload.into(), waits }
                 }
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
             },
@@ -308,6 +310,12 @@ impl<L: Launcher> Ranks for Processes<L> {
     fn reply(&mut self, rank: u32, value: bool) {
         if let Some((page, _)) = self.launcher.wire(rank) {
             page.reply(value.into());
+        }
+    }
+
+    fn started(&mut self, rank: u32, at: Time) {
+        if let Some((page, _)) = self.launcher.wire(rank) {
+            page.reply(at.0);
         }
     }
 

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! How many turns of processes operations take (`fetches.c`). A turn costs real time, whatever it costs in virtual time.
+
+mod common;
+
+use common::{Place, compile, report_of_two};
+
+/// The initiator hands over operation and wait at once. The target, which waits in a barrier, looks whether the operation was what
+/// it waits for.
+#[test]
+fn an_operation_that_brings_a_value_back_takes_one_turn_of_its_initiator() {
+    let place = Place::new("fetches");
+    let program = &compile(&place, "fetches");
+    let turns = |count: &str| {
+        let report = report_of_two(&place, "cluster", &["--variation", "none"], &[program, count]);
+        report["turns"].as_u64().expect("a number")
+    };
+    let (few, many) = (turns("100"), turns("1100"));
+    assert!(many - few <= 2 * 1000, "{} turns for 1000 operations", many - few);
+}
