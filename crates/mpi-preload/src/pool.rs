@@ -20,8 +20,8 @@ use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use rustix::mm::{MapFlags, ProtFlags};
+use selvedge_shm::address_space::reserve_bytes_max;
 use selvedge_shm::extents::Extents;
-use selvedge_shm::os::mapping::reserve_bytes_max;
 use selvedge_shm::os::shared::{SharedRange, file_bytes_max, sealed};
 
 use crate::blocks::{Blocks, Freed, PAGES_MAX};

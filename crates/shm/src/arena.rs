@@ -32,8 +32,9 @@ use std::sync::Mutex;
 
 use selvedge_nic::buddy::{Buddy, BuddyError};
 
+use crate::address_space::reserve_bytes_max;
 use crate::extents::Extents;
-use crate::os::mapping::{MapError, Mapping, reserve_bytes_max};
+use crate::os::mapping::{MapError, Mapping};
 
 /// The unit of small allocations, and the alignment of all.
 pub const BLOCK_BYTES: u64 = 64;

@@ -15,9 +15,10 @@ use std::sync::atomic::{
     AtomicU8, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release, Ordering::SeqCst,
 };
 
+use crate::address_space::check_room;
 use crate::config::Path;
 use crate::os::cma;
-use crate::os::mapping::{Mapping, check_room};
+use crate::os::mapping::Mapping;
 use crate::os::memory::Checked;
 use crate::os::process::Identity;
 use crate::os::shared::RANGES_MAX;

@@ -25,6 +25,7 @@
 //! | [`config`], [`errors`] | how a process runs its NICs; why something was not done |
 //! | `packet_queue`, `routes` | records of packets, and of puts under grants |
 //! | [`inspect`] | reads a NIC from outside, for tools |
+//! | [`address_space`] | what of a limited address space may be taken |
 //! | [`arena`] | memory that peers map directly (`selvedge_alloc`); [`extents`]: its free pages |
 //! | [`symmetric`] | memory with the same layout in all processes of a job, including the program's static data |
 //! | [`simulated`] | the NIC where time is virtual: the rank's half and the simulator's half |
@@ -37,6 +38,7 @@
 //! 2. The lock names its holder. A process that finds the holder dead takes the lock over and rebuilds the tables.
 //! 3. Whatever a peer's segment contains, the worst effect on this process is an error.
 
+pub mod address_space;
 pub mod arena;
 mod backend;
 pub mod config;

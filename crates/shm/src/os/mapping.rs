@@ -31,9 +31,6 @@ use thiserror::Error;
 /// slower.
 const SKEW_BYTES: u64 = 17 << 12;
 
-/// The part of a limited address space (RLIMIT_AS) that a reserve may take: one in this many.
-const SHARE: u64 = 4;
-
 /// The permissions of every file of a job.
 const MODE: u32 = 0o600;
 
@@ -366,24 +363,6 @@ fn open_checked(path: &Path, minimum: u64, limit: u64) -> Result<(OwnedFd, u64),
         return Err(MapError::TooLarge { path: path.into(), bytes, limit });
     }
     Ok((file, bytes))
-}
-
-/// The most bytes that this process should reserve at one place: a quarter of its address space if that is limited
-/// (RLIMIT_AS, `ulimit -v`), so that the program and its other libraries have room. Without a limit, `u64::MAX`.
-pub fn reserve_bytes_max() -> u64 {
-    getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / SHARE)
-}
-
-/// Refuses a mapping of `bytes` that this process can do without, if it would leave less than a quarter of a limited
-/// address space.
-pub fn check_room(path: &Path, bytes: u64) -> Result<(), MapError> {
-    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
-    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| text.split(' ').next()?.parse().ok());
-    let used = pages.unwrap_or(0u64).saturating_mul(rustix::param::page_size() as u64);
-    match used.saturating_add(bytes) <= limit - limit / SHARE {
-        true => Ok(()),
-        false => Err(MapError::NoAddressSpace { path: path.into(), bytes }),
-    }
 }
 
 /// The reserve in whole pages, at least one.

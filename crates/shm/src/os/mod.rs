@@ -14,7 +14,7 @@
 //! | [`program`] | the program's static data, moved into a shared file | `mmap`, `mremap` |
 //! | [`process`] | identifies processes, and tells whether they are alive | `/proc/<pid>/stat` |
 //! | [`ranks`] | whether every rank of this machine has a core | none |
-//! | [`shared`] | memory of the program that `libselvedge_mpi_preload.so` has put into files | none |
+//! | [`shared`] | sealed memory files, and those into which `libselvedge_mpi_preload.so` has put the program's memory | `memfd_create` |
 //! | [`thread`] | identifies the running thread | none |
 //!
 //! Invariants of the whole folder:

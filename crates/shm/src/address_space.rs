@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! What of a limited address space (RLIMIT_AS, `ulimit -v`) may be taken.
+//!
+//! Costs: a system call; a look at /proc where there is a limit.
+
+use std::path::Path;
+
+use rustix::process::{Resource, getrlimit};
+
+use crate::os::mapping::MapError;
+
+/// One reserve takes at most one in so many parts of a limited address space, and mappings that can be done without leave as much.
+const SHARE: u64 = 4;
+
+/// The most bytes that this process should reserve at one place: a quarter of its address space if that is limited
+/// (RLIMIT_AS, `ulimit -v`), so that the program and its other libraries have room. Without a limit, `u64::MAX`.
+pub fn reserve_bytes_max() -> u64 {
+    getrlimit(Resource::As).current.map_or(u64::MAX, |limit| limit / SHARE)
+}
+
+/// Refuses a mapping of `bytes` that this process can do without, if it would leave less than a quarter of a limited
+/// address space.
+pub fn check_room(path: &Path, bytes: u64) -> Result<(), MapError> {
+    let Some(limit) = getrlimit(Resource::As).current else { return Ok(()) };
+    let pages = std::fs::read_to_string("/proc/self/statm").ok().and_then(|text| text.split(' ').next()?.parse().ok());
+    let used = pages.unwrap_or(0u64).saturating_mul(rustix::param::page_size() as u64);
+    match used.saturating_add(bytes) <= limit - limit / SHARE {
+        true => Ok(()),
+        false => Err(MapError::NoAddressSpace { path: path.into(), bytes }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::testing::in_child;
+
+    const GIB: u64 = 1 << 30;
+
+    #[test]
+    fn a_limit_leaves_room_to_the_program() {
+        in_child(|| {
+            let limit = libc::rlimit { rlim_cur: 8 * GIB, rlim_max: 8 * GIB };
+            // SAFETY: a structure of this frame; the limit is this child's alone.
+            unsafe { libc::setrlimit(libc::RLIMIT_AS, &limit) };
+            assert_eq!(reserve_bytes_max(), 2 * GIB);
+            let path = Path::new("/peer");
+            assert!(check_room(path, 4 * GIB).is_ok());
+            assert!(matches!(check_room(path, 6 * GIB), Err(MapError::NoAddressSpace { .. })), "what is used counts");
+        });
+    }
+
+    #[test]
+    fn without_a_limit_all_may_be_taken() {
+        assert_eq!(reserve_bytes_max(), u64::MAX);
+        assert!(check_room(Path::new("/peer"), u64::MAX).is_ok());
+    }
+}
