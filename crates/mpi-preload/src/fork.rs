@@ -15,7 +15,6 @@ use rustix::pipe::PipeFlags;
 
 use crate::data;
 use crate::malloc::POOL;
-use crate::small::SMALL;
 
 /// The pipe of the fork that is in progress: read by the parent, closed by the child.
 struct Pipe(UnsafeCell<Option<(OwnedFd, OwnedFd)>>);
@@ -35,7 +34,6 @@ pub fn install() {
 }
 
 unsafe extern "C" fn before() {
-    SMALL.begin_hold();
     if POOL.begin_hold() || data::shared().is_some() {
         // SAFETY: `begin_hold` has taken the pool's lock, and keeps it.
         unsafe { *PIPE.0.get() = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).ok() };
@@ -50,7 +48,6 @@ unsafe extern "C" fn in_parent() {
         while rustix::io::read(&read, &mut byte) == Err(rustix::io::Errno::INTR) {}
     }
     POOL.end_hold();
-    SMALL.end_hold();
 }
 
 unsafe extern "C" fn in_child() {
@@ -58,7 +55,6 @@ unsafe extern "C" fn in_child() {
     // SAFETY: this thread, the only one of the child, holds the pool's lock since `before`.
     drop(unsafe { (*PIPE.0.get()).take() });
     POOL.end_hold();
-    SMALL.end_hold();
     if !copied {
         let words = b"selvedge: out of memory: a forked child cannot copy the parent's shared memory; set SELVEDGE_SHARED_MALLOC=0\n";
         // SAFETY: `write` reads `words.len()` bytes of a constant; `_exit` takes a number and does not return.

@@ -6,9 +6,8 @@
 //!
 //! | file | what | turned off by |
 //! |---|---|---|
-//! | [`malloc`] | blocks are shared memory, which peers map | `SELVEDGE_SHARED_MALLOC=0` |
-//! | [`pool`], [`blocks`] | blocks of a page and more | |
-//! | [`small`] | blocks of less than a page | |
+//! | [`malloc`] | large blocks are shared memory, which peers map | `SELVEDGE_SHARED_MALLOC=0` |
+//! | [`pool`], [`blocks`] | the pages of those blocks | |
 //! | [`data`] | the program's static data are shared memory, too | `SELVEDGE_SHARED_MALLOC=0` |
 //! | [`mod@file`] | sealed memory files, which hold both | |
 //! | [`huge`] | how much is worth sharing where only private memory has huge pages | |
@@ -27,7 +26,6 @@ mod huge;
 mod kallsyms;
 mod malloc;
 mod pool;
-mod small;
 mod system;
 mod yields;
 

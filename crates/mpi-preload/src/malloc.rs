@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Replaces the C library's `malloc`: blocks are shared memory that peers can map.
+//! Replaces the C library's `malloc`: large blocks are shared memory that peers can map.
 //!
-//! Blocks come from a memory file that the processes of a job map: those of [`LARGE_BYTES`] (a page) and more in whole pages
-//! ([`crate::pool`]), others from spans of blocks of one size ([`crate::small`]). A long message between two unchanged programs is
-//! then one copy by the processor, and so is a put into a small window. The alternative, cross-memory attach, is a system call of a
-//! microsecond, and costs three to four times a copy for long messages, because the kernel looks up each page.
+//! Blocks of [`LARGE_BYTES`] (a page) and more come from a memory file that the processes of a job map
+//! ([`crate::pool`]). A long message between two unchanged programs is then one copy by the processor. The alternative, cross-memory
+//! attach, costs three to four times as much, because the kernel looks up each page. Calls for smaller blocks go to the C library.
 //!
 //! Not shared: stacks, memory that a program maps itself, and blocks for which huge pages are worth more ([`crate::huge`]). Nothing is
 //! shared where limits on address space or file size (`ulimit -v`, `-f`) leave no room.
@@ -13,7 +12,6 @@ use std::ffi::{c_int, c_void};
 use std::ptr;
 
 use crate::pool::{Block, Pool};
-use crate::small::SMALL;
 use crate::{fork, is_sharing_wanted, keeping_errno, system};
 
 /// Blocks of this many bytes and more are shared.
@@ -28,19 +26,10 @@ pub fn begin() {
     }
 }
 
-/// Allocates a block. None: there is no room.
+/// Allocates a large block. None: the size is small, or there is no room.
 #[inline(always)]
 fn take(bytes: usize, align: usize) -> Option<Block> {
-    if bytes < LARGE_BYTES {
-        SMALL.take(bytes, align).map(|start| Block { start, zeroed: false })
-    } else {
-        take_large(bytes, align)
-    }
-}
-
-/// The length of a block of the pool, small or large. None: no block begins there.
-fn size(block: *const u8) -> Option<usize> {
-    if SMALL.holds(block) { SMALL.size(block) } else { POOL.size(block) }
+    if bytes < LARGE_BYTES { None } else { take_large(bytes, align) }
 }
 
 #[cold]
@@ -49,14 +38,6 @@ fn take_large(bytes: usize, align: usize) -> Option<Block> {
         begin();
         POOL.take(bytes, align)
     })
-}
-
-/// Whether a block of the pool of `held` bytes is fit for `bytes`, perhaps after it was resized in place.
-fn fits(block: *mut u8, held: usize, bytes: usize) -> bool {
-    match SMALL.holds(block) {
-        true => bytes <= held && bytes > held / 2,
-        false => bytes >= LARGE_BYTES && keeping_errno(|| POOL.resize(block, bytes)),
-    }
 }
 
 fn fail(error: c_int) -> *mut c_void {
@@ -68,7 +49,7 @@ fn fail(error: c_int) -> *mut c_void {
 /// Ends the process, as the C library does, because the program passed an address at which no block begins.
 #[cold]
 fn invalid(function: &str) -> ! {
-    let text = [function.as_bytes(), b": invalid pointer (selvedge: no block begins there)\n"].concat();
+    let text = [function.as_bytes(), b": invalid pointer (selvedge: no large block begins there)\n"].concat();
     // SAFETY: `write` reads `text.len()` bytes of `text`, which lives across the call.
     unsafe { libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len()) };
     std::process::abort()
@@ -108,33 +89,29 @@ mod exported {
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize) -> *mut c_void {
-        if block.is_null() {
-            // SAFETY: allocating has no preconditions.
-            return unsafe { malloc(bytes) };
+        let large = POOL.holds(block.cast());
+        if !large && (block.is_null() || bytes < LARGE_BYTES) {
+            // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
+            return if block.is_null() { unsafe { malloc(bytes) } } else { unsafe { system::realloc(block, bytes) } };
         }
-        let ours = POOL.holds(block.cast());
-        if !ours && bytes < LARGE_BYTES {
-            // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the C library.
-            return unsafe { system::realloc(block, bytes) };
-        }
-        if bytes == 0 {
+        if large && bytes == 0 {
             // SAFETY: C requires `block` to be an allocated block, and it is not used again.
             unsafe { free(block) };
             return ptr::null_mut();
         }
-        let held = if ours {
-            size(block.cast()).unwrap_or_else(|| invalid("realloc()"))
+        if large && bytes >= LARGE_BYTES && keeping_errno(|| POOL.resize(block.cast(), bytes)) {
+            return block;
+        }
+        let held = if large {
+            POOL.size(block.cast()).unwrap_or_else(|| invalid("realloc()"))
         } else {
             // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the C library.
             unsafe { system::usable_size(block) }
         };
-        if ours && fits(block.cast(), held, bytes) {
-            return block;
-        }
         let to = match take(bytes, 1) {
             Some(block) => block.start.cast(),
             // SAFETY: `block` is not null and not in the pool, so it is an allocated block of the C library.
-            None if !ours => return unsafe { system::realloc(block, bytes) },
+            None if !large => return unsafe { system::realloc(block, bytes) },
             // SAFETY: allocating has no preconditions.
             None => unsafe { system::malloc(bytes) },
         };
@@ -160,15 +137,11 @@ mod exported {
 
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn free(block: *mut c_void) {
-        let found = if SMALL.holds(block.cast()) {
-            SMALL.give(block.cast())
-        } else if POOL.holds(block.cast()) {
-            keeping_errno(|| POOL.give(block.cast()))
-        } else {
+        if !POOL.holds(block.cast()) {
             // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
             return unsafe { system::free(block) };
-        };
-        if !found {
+        }
+        if !keeping_errno(|| POOL.give(block.cast())) {
             invalid("free()");
         }
     }
@@ -237,7 +210,7 @@ mod exported {
     #[cfg_attr(not(test), unsafe(no_mangle))]
     pub unsafe extern "C" fn malloc_usable_size(block: *mut c_void) -> usize {
         if POOL.holds(block.cast()) {
-            return size(block.cast()).unwrap_or_else(|| invalid("malloc_usable_size()"));
+            return POOL.size(block.cast()).unwrap_or_else(|| invalid("malloc_usable_size()"));
         }
         // SAFETY: C requires `block` to be null or an allocated block; it is not in the pool, so it is the C library's.
         unsafe { system::usable_size(block) }

@@ -71,7 +71,7 @@ pub const VARIABLES: &[Variable] = &[
         name: "SELVEDGE_SHARED_MALLOC",
         values: "0 | 1",
         default: "1",
-        text: "libselvedge_mpi_preload.so, which mpirun and env load before the C library: blocks of malloc and the program's static \
+        text: "libselvedge_mpi_preload.so, which mpirun and env load before the C library: blocks of 4K and more and the program's static \
                data are shared memory that the job's other processes map.",
     },
     Variable {
