@@ -337,7 +337,10 @@ impl Books {
     }
 
     fn make_private(&mut self) -> bool {
-        self.inherited = true;
+        // The blocks of a child of a child are private already, and no longer what the file holds.
+        if std::mem::replace(&mut self.inherited, true) {
+            return true;
+        }
         self.blocks.runs().all(|(first, pages)| {
             let (offset, bytes) = (first * self.page, pages * self.page);
             // SAFETY: the pages are a run of allocated blocks in our mapping of `file`, and the forked child has only this thread.

@@ -158,12 +158,14 @@ static void children(void)
     unsigned char *block = malloc(8 * MIB);
     memset(block, 3, 8 * MIB);
     memset(zeroes + MIB, 6, MIB);
+    unsigned char *untouched = malloc(MIB);
     for (int i = 0; i < 3; i++) {
         pid_t child = fork();
         if (child == 0) {
             CHECK(all(block, 3, 8 * MIB) && all(zeroes + MIB, 6, MIB) && all(zeroes, 0, MIB) && given[1] == 2);
             memset(block, 4, 8 * MIB);
             memset(zeroes, 9, sizeof zeroes);
+            memset(untouched, 7, MIB);
             given[1] = 9;
             struct range ranges[2] = { 0 };
             selvedge_shared_memory(ranges, 2);
@@ -176,13 +178,13 @@ static void children(void)
             free(own);
             pid_t grandchild = fork();
             if (grandchild == 0) {
-                CHECK(all(zeroes, 9, sizeof zeroes) && given[1] == 9);
-                zeroes[0] = 1;
+                CHECK(all(zeroes, 9, sizeof zeroes) && given[1] == 9 && all(untouched, 7, MIB));
+                zeroes[0] = untouched[0] = 1;
                 _exit(3);
             }
             int status;
             CHECK(waitpid(grandchild, &status, 0) == grandchild && WEXITSTATUS(status) == 3);
-            CHECK(zeroes[0] == 9);
+            CHECK(zeroes[0] == 9 && untouched[0] == 7);
             _exit(0);
         }
         int status;
@@ -191,6 +193,7 @@ static void children(void)
     }
     CHECK(system("true") == 0);
     free(block);
+    free(untouched);
 }
 
 static void files(void)

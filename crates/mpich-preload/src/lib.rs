@@ -21,13 +21,13 @@ mod host;
 mod mpich;
 mod window;
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CStr, c_int, c_void};
 
 use mpich::{Handle, Mpich, library, next};
 
 /// Calls the function of this name in the MPI of the process, with the arguments as they are.
 macro_rules! forward {
-    ($name:literal ($($argument:expr),*) as $type:ty) => {{
+    ($name:ident ($($argument:expr),*) as $type:ty) => {{
         let Some(function) = next($name) else { return mpich::ERR_OTHER };
         // SAFETY: the function of this name has these arguments, which the program gave.
         unsafe { std::mem::transmute::<*mut c_void, $type>(function)($($argument),*) }
@@ -42,12 +42,48 @@ type SharedQueryLarge = unsafe extern "C" fn(Handle, c_int, *mut isize, *mut isi
 type GetAttribute = unsafe extern "C" fn(Handle, c_int, *mut c_void, *mut c_int) -> c_int;
 type Free = unsafe extern "C" fn(*mut i32) -> c_int;
 
+/// Exports a function under its name and under that of the profiling interface (MPI 4.1, 15.2), by which MPICH's `mpi_f08` calls it.
+macro_rules! export {
+    ($($mpi:ident $pmpi:ident = $function:ident($($argument:ident: $type:ty),*);)*) => {
+        $(export!(@one $mpi $function($($argument: $type),*));
+        export!(@one $pmpi $function($($argument: $type),*));)*
+    };
+    (@one $name:ident $function:ident($($argument:ident: $type:ty),*)) => {
+        /// # Safety
+        /// The arguments are those of the standard's function.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
+            const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => panic!("the name has no NUL"),
+            };
+            // SAFETY: this function has the same contract.
+            unsafe { $function(NAME, $($argument),*) }
+        }
+    };
+}
+
+export! {
+    MPI_Comm_split_type PMPI_Comm_split_type =
+        comm_split_type(comm: Handle, split_type: c_int, key: c_int, info: Handle, new: *mut i32);
+    MPI_Win_allocate_shared PMPI_Win_allocate_shared =
+        win_allocate_shared(size: isize, unit: c_int, info: Handle, comm: Handle, base: *mut c_void, win: *mut i32);
+    MPI_Win_allocate_shared_c PMPI_Win_allocate_shared_c =
+        win_allocate_shared_c(size: isize, unit: isize, info: Handle, comm: Handle, base: *mut c_void, win: *mut i32);
+    MPI_Win_shared_query PMPI_Win_shared_query =
+        win_shared_query(win: Handle, rank: c_int, size: *mut isize, unit: *mut c_int, base: *mut c_void);
+    MPI_Win_shared_query_c PMPI_Win_shared_query_c =
+        win_shared_query_c(win: Handle, rank: c_int, size: *mut isize, unit: *mut isize, base: *mut c_void);
+    MPI_Win_get_attr PMPI_Win_get_attr = win_get_attr(win: Handle, key: c_int, value: *mut c_void, found: *mut c_int);
+    MPI_Win_free PMPI_Win_free = win_free(win: *mut i32);
+}
+
 /// MPI 4.1, 7.4.2.
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Comm_split_type(
+unsafe fn comm_split_type(
+    name: &CStr,
     comm: Handle,
     split_type: c_int,
     key: c_int,
@@ -62,7 +98,7 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
             mpich::SUCCESS
         }
         Some(Err(error)) => error,
-        None => forward!(c"MPI_Comm_split_type"(comm, split_type, key, info, new) as SplitType),
+        None => forward!(name(comm, split_type, key, info, new) as SplitType),
     }
 }
 
@@ -70,8 +106,8 @@ pub unsafe extern "C" fn MPI_Comm_split_type(
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_allocate_shared(
+unsafe fn win_allocate_shared(
+    name: &CStr,
     size: isize,
     unit: c_int,
     info: Handle,
@@ -82,7 +118,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared(
     match library() {
         // SAFETY: this function has the same contract.
         Some(mpich) => unsafe { window::allocate(mpich, size, unit, info as i32, comm as i32, base.cast(), win) },
-        None => forward!(c"MPI_Win_allocate_shared"(size, unit, info, comm, base, win) as AllocateShared),
+        None => forward!(name(size, unit, info, comm, base, win) as AllocateShared),
     }
 }
 
@@ -90,8 +126,8 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared(
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
+unsafe fn win_allocate_shared_c(
+    name: &CStr,
     size: isize,
     unit: isize,
     info: Handle,
@@ -105,7 +141,7 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
             let unit = c_int::try_from(unit).unwrap_or(-1);
             window::allocate(mpich, size, unit, info as i32, comm as i32, base.cast(), win)
         },
-        None => forward!(c"MPI_Win_allocate_shared_c"(size, unit, info, comm, base, win) as AllocateSharedLarge),
+        None => forward!(name(size, unit, info, comm, base, win) as AllocateSharedLarge),
     }
 }
 
@@ -113,8 +149,8 @@ pub unsafe extern "C" fn MPI_Win_allocate_shared_c(
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_shared_query(
+unsafe fn win_shared_query(
+    name: &CStr,
     win: Handle,
     rank: c_int,
     size: *mut isize,
@@ -132,7 +168,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
             mpich::SUCCESS
         }
         Some(Err(error)) => error,
-        None => forward!(c"MPI_Win_shared_query"(win, rank, size, unit, base) as SharedQuery),
+        None => forward!(name(win, rank, size, unit, base) as SharedQuery),
     }
 }
 
@@ -140,8 +176,8 @@ pub unsafe extern "C" fn MPI_Win_shared_query(
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_shared_query_c(
+unsafe fn win_shared_query_c(
+    name: &CStr,
     win: Handle,
     rank: c_int,
     size: *mut isize,
@@ -159,7 +195,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
             mpich::SUCCESS
         }
         Some(Err(error)) => error,
-        None => forward!(c"MPI_Win_shared_query_c"(win, rank, size, unit, base) as SharedQueryLarge),
+        None => forward!(name(win, rank, size, unit, base) as SharedQueryLarge),
     }
 }
 
@@ -167,8 +203,7 @@ pub unsafe extern "C" fn MPI_Win_shared_query_c(
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_get_attr(win: Handle, key: c_int, value: *mut c_void, found: *mut c_int) -> c_int {
+unsafe fn win_get_attr(name: &CStr, win: Handle, key: c_int, value: *mut c_void, found: *mut c_int) -> c_int {
     if key == mpich::WIN_CREATE_FLAVOR && library().is_some() && window::is_ours(win as i32) {
         // SAFETY: the standard requires places for the address of the value, which is static, and for the flag.
         unsafe {
@@ -177,19 +212,20 @@ pub unsafe extern "C" fn MPI_Win_get_attr(win: Handle, key: c_int, value: *mut c
         }
         return mpich::SUCCESS;
     }
-    forward!(c"MPI_Win_get_attr"(win, key, value, found) as GetAttribute)
+    forward!(name(win, key, value, found) as GetAttribute)
 }
 
 /// MPI 4.1, 12.2.5.
 ///
 /// # Safety
 /// The arguments are those of the standard's function.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn MPI_Win_free(win: *mut i32) -> c_int {
-    // The memory stays mapped until all ranks have entered the collective call and MPICH has ended their operations.
+unsafe fn win_free(name: &CStr, win: *mut i32) -> c_int {
+    // The window stays known during the call, because the program's functions that MPICH calls meanwhile may ask for it.
     // SAFETY: the standard requires a window there.
-    let memory = library().and_then(|_| window::forget(unsafe { *win }));
-    let outcome = forward!(c"MPI_Win_free"(win) as Free);
-    drop(memory);
+    let known = library().and_then(|_| window::known(unsafe { *win }));
+    let outcome = forward!(name(win) as Free);
+    if let (Some(known), mpich::SUCCESS) = (known, outcome) {
+        window::forget(known);
+    }
     outcome
 }

@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::os::fd::AsRawFd;
 use std::ptr;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use selvedge_shm::os::mapping::{Mapping, sealed_inode};
@@ -38,7 +39,9 @@ struct Place {
 }
 
 /// A window's memory, and the ranks' parts of it.
-pub struct Window {
+struct Window {
+    /// Different for each window of the process.
+    number: u64,
     memory: Mapping,
     places: Vec<Place>,
 }
@@ -53,9 +56,22 @@ pub fn is_ours(win: i32) -> bool {
     windows().contains_key(&win)
 }
 
-/// Takes a window out of the table. Its memory is unmapped when the result is dropped.
-pub fn forget(win: i32) -> Option<Window> {
-    windows().remove(&win)
+/// A window that is known by its handle, until it is freed. MPICH may give the handle to another window afterwards.
+pub struct Known {
+    win: i32,
+    number: u64,
+}
+
+pub fn known(win: i32) -> Option<Known> {
+    windows().get(&win).map(|window| Known { win, number: window.number })
+}
+
+/// Unmaps the memory of a window that was freed.
+pub fn forget(Known { win, number }: Known) {
+    let mut windows = windows();
+    if windows.get(&win).is_some_and(|window| window.number == number) {
+        windows.remove(&win);
+    }
 }
 
 /// A rank's part of a window; for `MPI_PROC_NULL` that of the first rank that has memory. None: the window is not ours.
@@ -110,8 +126,10 @@ pub unsafe fn allocate(
 fn make(mpich: &Mpich, size: isize, unit: c_int, info: i32, comm: i32) -> Result<(Window, usize), c_int> {
     let rank = mpich.rank(comm)?;
     let apart = mpich.is_set(info, c"alloc_shared_noncontig")?;
-    let asked = mpich.gather(comm, [size as u64, unit as u64, host::own()])?;
-    let refused = asked.iter().find_map(|&[size, unit, host]| match (size as isize, unit as c_int) {
+    let asked = mpich.gather(comm, [size as u64, unit as u64, host::own(), apart.into()])?;
+    // Whoever does not ask for it relies on parts in one piece.
+    let apart = asked.iter().all(|asked| asked[3] == 1);
+    let refused = asked.iter().find_map(|&[size, unit, host, _]| match (size as isize, unit as c_int) {
         (..0, _) => Some(ERR_SIZE),
         (_, ..1) => Some(ERR_DISP),
         _ => (host != asked[0][2]).then_some(ERR_RMA_SHARED),
@@ -125,17 +143,18 @@ fn make(mpich: &Mpich, size: isize, unit: c_int, info: i32, comm: i32) -> Result
     let [pid, descriptor, inode] = mpich.gather(comm, [std::process::id().into(), descriptor as u64, inode])?[0];
     let memory = Mapping::open_sealed(pid as u32, descriptor as u32, inode, bytes).ok();
     let everywhere = mpich.gather(comm, [memory.is_some().into()])?.into_iter().all(|[mapped]| mapped == 1);
+    static NUMBERS: AtomicU64 = AtomicU64::new(0);
     match memory.filter(|_| everywhere) {
-        Some(memory) => Ok((Window { memory, places }, rank)),
+        Some(memory) => Ok((Window { number: NUMBERS.fetch_add(1, Relaxed), memory, places }, rank)),
         None => Err(mpich.fail(comm, ERR_NO_MEM)),
     }
 }
 
 /// The parts of all ranks, from their sizes and units, and the length of the file. None: it is too long.
-fn lay_out(asked: &[[u64; 3]], apart: bool) -> Option<(Vec<Place>, u64)> {
+fn lay_out(asked: &[[u64; 4]], apart: bool) -> Option<(Vec<Place>, u64)> {
     let mut end = 0u64;
     let mut places = Vec::with_capacity(asked.len());
-    for &[size, unit, _] in asked {
+    for &[size, unit, ..] in asked {
         let offset = if apart { end.checked_next_multiple_of(PAGE)? } else { end };
         end = offset.checked_add(size)?;
         places.push(Place { offset, bytes: size as isize, unit: unit as c_int });
@@ -150,7 +169,7 @@ mod tests {
 
     #[test]
     fn parts_follow_each_other() {
-        let (places, bytes) = lay_out(&[[10, 1, 0], [0, 4, 0], [5000, 8, 0]], false).unwrap();
+        let (places, bytes) = lay_out(&[[10, 1, 0, 0], [0, 4, 0, 0], [5000, 8, 0, 0]], false).unwrap();
         let expected = [(0, 10, 1), (10, 0, 4), (10, 5000, 8)];
         assert_eq!(places, expected.map(|(offset, bytes, unit)| Place { offset, bytes, unit }));
         assert_eq!(bytes, 2 * PAGE);
@@ -158,15 +177,15 @@ mod tests {
 
     #[test]
     fn parts_that_are_apart_begin_at_pages() {
-        let (places, bytes) = lay_out(&[[10, 1, 0], [0, 4, 0], [5000, 8, 0], [1, 1, 0]], true).unwrap();
+        let (places, bytes) = lay_out(&[[10, 1, 0, 0], [0, 4, 0, 0], [5000, 8, 0, 0], [1, 1, 0, 0]], true).unwrap();
         let starts: Vec<_> = places.iter().map(|place| place.offset / PAGE).collect();
         assert_eq!((starts, bytes), (vec![0, 1, 1, 3], 4 * PAGE));
     }
 
     #[test]
     fn nothing_has_an_address_and_too_much_is_refused() {
-        assert_eq!(lay_out(&[[0, 1, 0]], false).unwrap().1, PAGE);
-        assert!(lay_out(&[[u64::MAX / 2, 1, 0], [u64::MAX / 2, 1, 0], [2, 1, 0]], false).is_none());
-        assert!(lay_out(&[[isize::MAX as u64, 1, 0]], false).is_none());
+        assert_eq!(lay_out(&[[0, 1, 0, 0]], false).unwrap().1, PAGE);
+        assert!(lay_out(&[[u64::MAX / 2, 1, 0, 0], [u64::MAX / 2, 1, 0, 0], [2, 1, 0, 0]], false).is_none());
+        assert!(lay_out(&[[isize::MAX as u64, 1, 0, 0]], false).is_none());
     }
 }
