@@ -6,7 +6,9 @@
 //! answer is not used.
 
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
+use std::sync::atomic::AtomicPtr;
+
+use crate::system;
 
 type Fopen = unsafe extern "C" fn(*const c_char, *const c_char) -> *mut libc::FILE;
 
@@ -19,13 +21,8 @@ fn is_missing(path: &CStr) -> bool {
 ///
 /// # Safety
 /// `path` and `mode` are C strings. A function `name` has the type [`Fopen`].
-unsafe fn open(next: &AtomicPtr<c_void>, name: &CStr, path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
-    let mut function = next.load(Relaxed);
-    if function.is_null() {
-        // SAFETY: `name` is a C string, which `dlsym` only reads.
-        function = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
-        next.store(function, Relaxed);
-    }
+unsafe fn open(kept: &AtomicPtr<c_void>, name: &CStr, path: *const c_char, mode: *const c_char) -> *mut libc::FILE {
+    let function = system::next(kept, name);
     // SAFETY: `path` is a C string.
     let error = match (function.is_null(), is_missing(unsafe { CStr::from_ptr(path) })) {
         (true, _) => libc::ENOSYS,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! The C library's own allocator, by the second names that glibc gives its functions.
+//! The C library's own allocator, by the second names that glibc gives its functions; and its functions that have none.
 
 #[cfg(not(test))]
 use std::alloc::{GlobalAlloc, Layout};
-use std::ffi::c_void;
+use std::ffi::{CStr, c_void};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 unsafe extern "C" {
@@ -59,18 +59,24 @@ unsafe impl GlobalAlloc for Allocator {
     }
 }
 
-/// `malloc_usable_size` has no second name, so it is looked up in the libraries after this one.
+/// The function of this name in the libraries after this one, or null. It is looked up once and kept.
+pub fn next(kept: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
+    let mut function = kept.load(Relaxed);
+    if function.is_null() {
+        // SAFETY: the name is a C string, and `dlsym` only reads it.
+        function = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+        kept.store(function, Relaxed);
+    }
+    function
+}
+
+/// `malloc_usable_size` has no second name, so it is looked up.
 ///
 /// # Safety
 /// `block` is null or a block of the C library.
 pub unsafe fn usable_size(block: *mut c_void) -> usize {
     static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
-    let mut next = NEXT.load(Relaxed);
-    if next.is_null() {
-        // SAFETY: the name is a C string constant, and `dlsym` only reads it.
-        next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"malloc_usable_size".as_ptr()) };
-        NEXT.store(next, Relaxed);
-    }
+    let next = next(&NEXT, c"malloc_usable_size");
     if next.is_null() {
         return 0;
     }

@@ -22,11 +22,12 @@ pub fn split(mpich: &Mpich, comm: i32, split_type: c_int, key: c_int) -> Option<
         Ok(true) => return None,
         Err(error) => return Some(Err(error)),
     }
-    let all = match mpich.gather(comm, [split_type as u64, own()]) {
+    let host = own();
+    let all = match mpich.gather(comm, [split_type as u64, host]) {
         Ok(all) => all,
         Err(error) => return Some(Err(error)),
     };
-    color(&all, split_type, own()).map(|color| mpich.split(comm, color, key))
+    color(&all, split_type, host).map(|color| mpich.split(comm, color, key))
 }
 
 /// The color of a rank for `MPI_Comm_split`, from the types and hosts of all ranks. None: the ranks do not ask for shared memory.

@@ -145,6 +145,22 @@ unsafe fn win_allocate_shared_c(
     }
 }
 
+/// Writes where a part of a window begins and how long it is. Returns its displacement unit. None: the window is not ours.
+///
+/// # Safety
+/// `size` and `base` are places for the results.
+unsafe fn query(win: Handle, rank: c_int, size: *mut isize, base: *mut c_void) -> Option<Result<c_int, c_int>> {
+    let found = window::query(library()?, win as i32, rank)?;
+    Some(found.map(|part| {
+        // SAFETY: this function requires places for the results.
+        unsafe {
+            size.write(part.bytes);
+            base.cast::<*mut u8>().write(part.start);
+        }
+        part.unit
+    }))
+}
+
 /// MPI 4.1, 12.2.3. `rank` may be `MPI_PROC_NULL`.
 ///
 /// # Safety
@@ -157,14 +173,11 @@ unsafe fn win_shared_query(
     unit: *mut c_int,
     base: *mut c_void,
 ) -> c_int {
-    match library().and_then(|mpich| window::query(mpich, win as i32, rank)) {
-        Some(Ok(part)) => {
-            // SAFETY: the standard requires places for the results.
-            unsafe {
-                size.write(part.bytes);
-                unit.write(part.unit);
-                base.cast::<*mut u8>().write(part.start);
-            }
+    // SAFETY: this function has the same contract.
+    match unsafe { query(win, rank, size, base) } {
+        Some(Ok(found)) => {
+            // SAFETY: the standard requires a place for the unit.
+            unsafe { unit.write(found) };
             mpich::SUCCESS
         }
         Some(Err(error)) => error,
@@ -184,14 +197,11 @@ unsafe fn win_shared_query_c(
     unit: *mut isize,
     base: *mut c_void,
 ) -> c_int {
-    match library().and_then(|mpich| window::query(mpich, win as i32, rank)) {
-        Some(Ok(part)) => {
-            // SAFETY: the standard requires places for the results.
-            unsafe {
-                size.write(part.bytes);
-                unit.write(part.unit as isize);
-                base.cast::<*mut u8>().write(part.start);
-            }
+    // SAFETY: this function has the same contract.
+    match unsafe { query(win, rank, size, base) } {
+        Some(Ok(found)) => {
+            // SAFETY: the standard requires a place for the unit.
+            unsafe { unit.write(found as isize) };
             mpich::SUCCESS
         }
         Some(Err(error)) => error,

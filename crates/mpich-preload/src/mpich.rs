@@ -46,9 +46,7 @@ pub fn library() -> Option<&'static Mpich> {
 }
 
 fn find() -> Option<Mpich> {
-    // SAFETY: the names are C strings. With RTLD_NOLOAD no code of a library runs.
-    let loaded = FILES.map(|file| unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) });
-    let handle = loaded.into_iter().find(|handle| !handle.is_null())?;
+    let handle = FILES.into_iter().find_map(loaded)?;
     // SAFETY: the library stays loaded, and MPICH's functions of these names have the types of the fields.
     unsafe {
         Some(Mpich {
@@ -63,6 +61,13 @@ fn find() -> Option<Mpich> {
             win_create: symbol(handle, c"PMPI_Win_create")?,
         })
     }
+}
+
+/// The library with this name, if the process has loaded it.
+fn loaded(file: &CStr) -> Option<*mut c_void> {
+    // SAFETY: the name is a C string. With RTLD_NOLOAD no code of a library runs.
+    let handle = unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
+    (!handle.is_null()).then_some(handle)
 }
 
 /// A function of a library.
@@ -81,12 +86,10 @@ unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
 /// The function of this name that the process would have without this library. A library that was loaded for one module of a
 /// program alone (Python's mpi4py) is found by its name.
 pub fn next(name: &CStr) -> Option<*mut c_void> {
-    let names = FILES.into_iter().chain([c"libmpi_abi.so.1"]);
-    // SAFETY: the names are C strings. With RTLD_NOLOAD no code of a library runs.
-    let handles = names.map(|file| unsafe { libc::dlopen(file.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD) });
-    let handles = [libc::RTLD_NEXT].into_iter().chain(handles.filter(|handle| !handle.is_null()));
-    // SAFETY: the handles are of loaded libraries, and the name is a C string.
-    handles.map(|handle| unsafe { libc::dlsym(handle, name.as_ptr()) }).find(|function| !function.is_null())
+    let files = FILES.into_iter().chain([c"libmpi_abi.so.1"]);
+    let mut handles = [libc::RTLD_NEXT].into_iter().chain(files.filter_map(loaded));
+    // SAFETY: the handles are of libraries that stay loaded, and the result is the address of the function.
+    handles.find_map(|handle| unsafe { symbol(handle, name) })
 }
 
 /// The outcome of a call as an error code of MPI.
