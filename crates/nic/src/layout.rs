@@ -9,11 +9,16 @@
 use crate::buddy::Buddy;
 use crate::limits::Limits;
 use crate::registers::Registers;
-use crate::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue, GRANTS, Grant};
-use crate::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
+use crate::signals::{
+    Counter, Descriptor, Doorbell, Encodings, EventQueue, GRANTS, Grant, NOTIFICATION_WORDS, PortPointers, SLOT_WORDS,
+};
+use crate::tables::{
+    Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
+    TlbEntry, Triggered,
+};
 
 /// Version of the layout.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 /// The heap is allocated in blocks of this size. A block holds one event.
 pub const BLOCK_BYTES: u64 = 128;
 
@@ -38,6 +43,14 @@ pub struct Layout {
     pub header_buckets: u64,
     pub triggered: u64,
     pub pending: u64,
+    pub ports: u64,
+    pub port_pointers: u64,
+    pub locks: u64,
+    pub lock_waiters: u64,
+    pub tlb: u64,
+    pub mailboxes: u64,
+    pub notifications: u64,
+    pub address_tables: u64,
     pub heap_map: u64,
     pub heap: u64,
     pub encodings: Encodings,
@@ -79,6 +92,15 @@ impl Layout {
         let header_buckets = place(header_bucket_count.into(), size_of::<Bucket>());
         let triggered = place(limits.triggered.into(), size_of::<Triggered>());
         let pending = place(limits.pending.into(), size_of::<Pending>());
+        let vpids = u64::from(limits.vpids);
+        let ports = place(vpids, size_of::<Port>());
+        let port_pointers = place(vpids, size_of::<PortPointers>());
+        let locks = place(vpids * LOCKS as u64, size_of::<u32>());
+        let lock_waiters = place(limits.lock_waiters.into(), size_of::<LockWaiter>());
+        let tlb = place(limits.tlb_entries.into(), size_of::<TlbEntry>());
+        let mailboxes = place(vpids * u64::from(limits.mailbox_slots), SLOT_WORDS * 8);
+        let notifications = place(vpids * u64::from(limits.notifications), NOTIFICATION_WORDS * 8);
+        let address_tables = place(u64::from(limits.address_tables) * PAGES as u64, size_of::<u64>());
         let heap_map = place(heap_map_words, 8);
         let heap = place(0, 1).next_multiple_of(4096);
         Layout {
@@ -100,6 +122,14 @@ impl Layout {
             header_buckets,
             triggered,
             pending,
+            ports,
+            port_pointers,
+            locks,
+            lock_waiters,
+            tlb,
+            mailboxes,
+            notifications,
+            address_tables,
             heap_map,
             heap,
             encodings: Encodings::new(limits),

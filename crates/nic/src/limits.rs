@@ -8,6 +8,18 @@ use crate::handle::CAPACITY_MAX;
 
 /// The longest short list. Comparing this many entries one by one takes as long as two searches of the index.
 pub const SHORT_LIST_MAX: u32 = 128;
+/// The most virtual process ids: descriptors of the RMA unit name them with 8 bits.
+pub const VPIDS_MAX: u32 = 256;
+/// The most global address tables: a network logical address names them with 9 bits (seed 002, section 5.3).
+pub const ADDRESS_TABLES_MAX: u32 = 512;
+/// The most slots of a mailbox, and the most entries of a notification queue.
+pub const RING_ENTRIES_MAX: u32 = 1 << 16;
+/// The largest TLB.
+pub const TLB_ENTRIES_MAX: u32 = 1 << 16;
+/// The most lock requests that a responder keeps.
+pub const LOCK_WAITERS_MAX: u32 = 1 << 10;
+/// The longest VELO message that a NIC may be made for.
+pub const VELO_BYTES_MAX: u32 = 120;
 /// The largest heap that a NIC may be given: 1 GiB.
 pub const HEAP_BLOCKS_MAX: u32 = 1 << 23;
 
@@ -42,6 +54,22 @@ pub struct Limits {
     pub heap_blocks: u32,
     /// Heap blocks that it may grow to.
     pub heap_blocks_max: u32,
+    /// Virtual process ids (VPIDs) of the VELO and RMA units. 0: the NIC has neither of them, and the limits below are 0.
+    pub vpids: u32,
+    /// The longest VELO message in bytes: 64 on the prototype of seed 002, 120 on the later generation.
+    pub velo_bytes: u32,
+    /// Slots of each mailbox, a power of two.
+    pub mailbox_slots: u32,
+    /// Entries of each notification queue, a power of two.
+    pub notifications: u32,
+    /// Global address tables. Each maps 1 GiB of memory and takes 2 MiB.
+    pub address_tables: u32,
+    /// Entries of the TLB, a power of two. 0: each translation reads its table.
+    pub tlb_entries: u32,
+    /// Entries of the TLB that an address may be in, a power of two. 1: direct mapped.
+    pub tlb_ways: u32,
+    /// Lock requests that fail and are kept until they succeed. 0: each is answered at once.
+    pub lock_waiters: u32,
 }
 
 impl Limits {
@@ -60,11 +88,54 @@ impl Limits {
         pending: 512,
         heap_blocks: 4096,
         heap_blocks_max: 1 << 18,
+        ..Limits::NONE
+    };
+
+    /// No table has slots.
+    pub const NONE: Limits = Limits {
+        entries: 0,
+        headers: 0,
+        descriptors: 0,
+        counters: 0,
+        queues: 0,
+        portals: 0,
+        triggered: 0,
+        iovecs: 0,
+        list: 0,
+        short_list: 1,
+        pending: 0,
+        heap_blocks: 1,
+        heap_blocks_max: 1,
+        vpids: 0,
+        velo_bytes: 0,
+        mailbox_slots: 0,
+        notifications: 0,
+        address_tables: 0,
+        tlb_entries: 0,
+        tlb_ways: 0,
+        lock_waiters: 0,
+    };
+
+    /// The limits of a NIC whose program uses the VELO and RMA units alone. It may register 4 GiB of memory, and takes
+    /// 10 MB.
+    pub const EXTOLL: Limits = Limits {
+        pending: 512,
+        vpids: 16,
+        velo_bytes: VELO_BYTES_MAX,
+        mailbox_slots: 1 << 8,
+        notifications: 1 << 12,
+        address_tables: 4,
+        ..Limits::NONE
     };
 
     /// These limits, each brought into the range that a table supports.
     pub fn clamped(self) -> Limits {
         let cap = |value: u32| value.min(CAPACITY_MAX);
+        // Limits of units that the NIC does not have are 0.
+        let unit = |value: u32| if self.vpids == 0 { 0 } else { value };
+        let power = |value: u32, least: u32, most: u32| value.clamp(least, most).next_power_of_two();
+        let tlb_entries = if self.tlb_entries == 0 { 0 } else { power(self.tlb_entries, 1, TLB_ENTRIES_MAX) };
+        let tlb_ways = if tlb_entries == 0 { 0 } else { power(self.tlb_ways, 1, tlb_entries) };
         Limits {
             entries: cap(self.entries),
             headers: cap(self.headers),
@@ -79,6 +150,15 @@ impl Limits {
             pending: cap(self.pending),
             heap_blocks: self.heap_blocks.clamp(1, HEAP_BLOCKS_MAX),
             heap_blocks_max: self.heap_blocks_max.clamp(self.heap_blocks.clamp(1, HEAP_BLOCKS_MAX), HEAP_BLOCKS_MAX),
+            vpids: self.vpids.min(VPIDS_MAX),
+            velo_bytes: unit(self.velo_bytes.clamp(8, VELO_BYTES_MAX) & !7),
+            // The longest message takes three slots.
+            mailbox_slots: unit(power(self.mailbox_slots, 4, RING_ENTRIES_MAX)),
+            notifications: unit(power(self.notifications, 2, RING_ENTRIES_MAX)),
+            address_tables: unit(self.address_tables.min(ADDRESS_TABLES_MAX)),
+            tlb_entries: unit(tlb_entries),
+            tlb_ways: unit(tlb_ways),
+            lock_waiters: unit(self.lock_waiters.min(LOCK_WAITERS_MAX)),
         }
     }
 

@@ -47,6 +47,21 @@ registers! {
     Undeliverable, "undeliverable", "messages", "Requests of this process that found no living target.";
     Packets, "packets", "packets", "Packets that waited in rings for the owner.";
     Recoveries, "recoveries", "times", "Times that the tables were rebuilt after a process died in the middle of a change.";
+    VeloSent, "velo_sent", "messages", "VELO messages that this process sent.";
+    VeloReceived, "velo_received", "messages", "VELO messages written to a mailbox.";
+    VeloDiscarded, "velo_discarded", "messages", "VELO messages discarded: the mailbox is full, disabled or not there.";
+    RequesterPuts, "requester_puts", "commands", "Puts that the RMA requester started, notification and immediate puts too.";
+    RequesterGets, "requester_gets", "commands", "Gets that the RMA requester started.";
+    ResponderGets, "responder_gets", "commands", "Gets that the RMA responder answered.";
+    ResponderLocks, "responder_locks", "commands", "Lock requests that the RMA responder answered.";
+    CompleterPuts, "completer_puts", "commands", "Puts that the RMA completer finished.";
+    CompleterGets, "completer_gets", "commands", "Responses to gets that the RMA completer finished.";
+    NotificationsDiscarded, "notifications_discarded", "notifications", "Notifications lost because a queue was full.";
+    TlbHits, "tlb_hits", "translations", "Translations that the TLB had.";
+    TlbMisses, "tlb_misses", "translations", "Translations that were read from a global address table.";
+    TlbFlushes, "tlb_flushes", "entries", "Entries that were removed from the TLB.";
+    AtuFlushes, "atu_flushes", "requests", "Flush requests that the functional units have answered.";
+    TranslationFaults, "translation_faults", "translations", "Translations refused: no such page, another VPID, or no right.";
 }
 
 /// How many registers a NIC has.

@@ -133,6 +133,24 @@ impl Doorbell {
     }
 }
 
+/// Words of a slot of a mailbox: the status word and 56 bytes of the message.
+pub const SLOT_WORDS: usize = 8;
+/// Words of a notification.
+pub const NOTIFICATION_WORDS: usize = 2;
+
+/// The read pointers of a port. Its program stores them, each on a line of its own, and only now and then (seed 002,
+/// section 7.4: lazy pointers).
+#[repr(C, align(128))]
+#[derive(Default)]
+pub struct PortPointers {
+    /// Slots of the mailbox that were read so far (RPLT).
+    pub mailbox_head: AtomicU64,
+    pub reserved: [AtomicU64; 15],
+    /// Notifications that were read so far.
+    pub notification_head: AtomicU64,
+    pub reserved2: [AtomicU64; 15],
+}
+
 /// All state that is read without the lock.
 #[derive(Clone, Copy)]
 pub struct Signals<'a> {
@@ -143,6 +161,12 @@ pub struct Signals<'a> {
     pub descriptors: &'a [Descriptor],
     /// Empty if the home supports no grants.
     pub grants: &'a [Grant],
+    /// One for each VPID.
+    pub port_pointers: &'a [PortPointers],
+    /// The mailboxes of all VPIDs, of [`Limits::mailbox_slots`] slots each.
+    pub mailboxes: &'a [AtomicU64],
+    /// The notification queues of all VPIDs, of [`Limits::notifications`] entries each.
+    pub notifications: &'a [AtomicU64],
     /// Event rings and copies of I/O vectors, in blocks of 128 bytes.
     pub heap: &'a [AtomicU64],
     /// How references to counters, queues and descriptors are written.
@@ -192,4 +216,5 @@ const _: () = {
     assert!(size_of::<Descriptor>() == 64);
     assert!(size_of::<Doorbell>() == 64);
     assert!(size_of::<Grant>() == 256);
+    assert!(size_of::<PortPointers>() == 256);
 };

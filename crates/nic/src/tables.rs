@@ -220,6 +220,13 @@ pub mod kind {
     pub const ATOMIC: u8 = 3;
     pub const FETCH_ATOMIC: u8 = 4;
     pub const SWAP: u8 = 5;
+    /// Commands of the VELO and RMA units ([`crate::units`]).
+    pub const VELO_SEND: u8 = 6;
+    pub const RMA_PUT: u8 = 7;
+    pub const RMA_GET: u8 = 8;
+    pub const RMA_LOCK: u8 = 9;
+    pub const RMA_NOTIFICATION_PUT: u8 = 10;
+    pub const RMA_IMMEDIATE_PUT: u8 = 11;
     /// Commands of triggered operations only.
     pub const COUNTER_SET: u8 = 16;
     pub const COUNTER_INCREMENT: u8 = 17;
@@ -364,6 +371,57 @@ pub mod counter {
     pub const LIVE: u32 = 1;
 }
 
+/// Pages that a global address table maps.
+pub const PAGES: usize = 1 << 18;
+/// Locks of each VPID (seed 002, section 7.5.4: a page of 32-bit words).
+pub const LOCKS: usize = 1024;
+
+/// Status of ports.
+pub mod port {
+    pub const OPEN: u32 = 1;
+}
+
+/// A port: a VPID that a program has opened, with its mailbox and its notification queue.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Default)]
+pub struct Port {
+    pub slot: u32,
+    /// What its program may ask for ([`crate::rma::options`]), and how its mailbox is filled.
+    pub options: u32,
+    /// Slots of the mailbox that were written so far (WPLT).
+    pub mailbox_tail: u64,
+    /// Notifications that were written so far.
+    pub notification_tail: u64,
+    /// Messages and notifications that were discarded because there was no room.
+    pub messages_discarded: u64,
+    pub notifications_discarded: u64,
+    pub reserved: [u64; 3],
+}
+
+/// An entry of the TLB: a translation as its table had it when it was read. 0 in `entry`: there is none.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+pub struct TlbEntry {
+    /// The page of the network logical address.
+    pub page: u64,
+    /// The entry of the global address table.
+    pub entry: u64,
+}
+
+/// A lock request that failed, and waits for a value of the lock with which it succeeds.
+#[repr(C, align(64))]
+#[derive(Clone, Copy, Default)]
+pub struct LockWaiter {
+    /// Its number in order of arrival; 0: none.
+    pub sequence: u64,
+    pub lock: u32,
+    pub compare: i32,
+    pub add: i32,
+    pub reserved: u32,
+    /// The home's name for the request, with which it sends the answer.
+    pub token: u64,
+}
+
 /// Flag in a lane's owner word: the lane belongs to a grant. The other bits are the grant's slot.
 pub const GRANTED: u32 = 1 << 31;
 
@@ -488,6 +546,18 @@ pub struct Tables<'a> {
     pub counters: &'a mut [CounterBook],
     pub queues: &'a mut [QueueBook],
     pub pending: &'a mut [Pending],
+    /// One for each VPID.
+    pub ports: &'a mut [Port],
+    /// [`LOCKS`] for each VPID.
+    pub locks: &'a mut [u32],
+    pub lock_waiters: &'a mut [LockWaiter],
+    pub tlb: &'a mut [TlbEntry],
+    /// The global address tables, of [`PAGES`] entries each ([`crate::atu`]).
+    pub address_tables: &'a mut [u64],
+    /// Entries of the TLB that an address may be in.
+    pub tlb_ways: u32,
+    /// The longest VELO message.
+    pub velo_bytes: u32,
     /// State of the heap's allocator.
     pub heap_map: &'a mut [u64],
     /// The most entries in one list.
@@ -507,4 +577,7 @@ const _: () = {
     assert!(size_of::<QueueBook>() == 64);
     assert!(size_of::<Control>() == 192);
     assert!(size_of::<Bucket>() == 8);
+    assert!(size_of::<Port>() == 64);
+    assert!(size_of::<TlbEntry>() == 16);
+    assert!(size_of::<LockWaiter>() == 64);
 };

@@ -301,6 +301,14 @@ fn ranges(layout: &Layout) -> Vec<(&'static str, u64, u64)> {
         table!(header_buckets, layout.header_bucket_count, tables::Bucket),
         table!(triggered, limits.triggered, tables::Triggered),
         table!(pending, limits.pending, tables::Pending),
+        table!(ports, limits.vpids, tables::Port),
+        table!(port_pointers, limits.vpids, signals::PortPointers),
+        table!(locks, limits.vpids * tables::LOCKS as u32, u32),
+        table!(lock_waiters, limits.lock_waiters, tables::LockWaiter),
+        table!(tlb, limits.tlb_entries, tables::TlbEntry),
+        table!(mailboxes, limits.vpids * limits.mailbox_slots, [u64; signals::SLOT_WORDS]),
+        table!(notifications, limits.vpids * limits.notifications, [u64; signals::NOTIFICATION_WORDS]),
+        table!(address_tables, limits.address_tables, [u64; tables::PAGES]),
         table!(heap_map, layout.heap_map_words, u64),
         ("heap", layout.heap, u64::from(limits.heap_blocks_max) * 128),
     ]
@@ -311,12 +319,15 @@ proptest! {
     fn no_two_tables_overlap(
         sizes in proptest::array::uniform12(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
         heap in prop_oneof![0..100u32, any::<u32>()],
+        units in proptest::array::uniform8(prop_oneof![0..3u32, 0..100u32, any::<u32>()]),
         start in (0..64u64).prop_map(|lines| lines * 128),
     ) {
         let [entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending, blocks] = sizes;
         let limits = Limits {
             entries, headers, descriptors, counters, queues, portals, triggered, iovecs, list, short_list, pending,
             heap_blocks: blocks, heap_blocks_max: heap,
+            vpids: units[0], velo_bytes: units[1], mailbox_slots: units[2], notifications: units[3],
+            address_tables: units[4], tlb_entries: units[5], tlb_ways: units[6], lock_waiters: units[7],
         }.clamped();
         prop_assert!(limits.are_sane());
         prop_assert!(limits.heap_blocks <= limits.heap_blocks_max);

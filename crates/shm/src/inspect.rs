@@ -214,6 +214,14 @@ fn claims(header: &Piece) -> Claims {
         pending: limit(offset_of!(Limits, pending)),
         heap_blocks: limit(offset_of!(Limits, heap_blocks)),
         heap_blocks_max: limit(offset_of!(Limits, heap_blocks_max)),
+        vpids: limit(offset_of!(Limits, vpids)),
+        velo_bytes: limit(offset_of!(Limits, velo_bytes)),
+        mailbox_slots: limit(offset_of!(Limits, mailbox_slots)),
+        notifications: limit(offset_of!(Limits, notifications)),
+        address_tables: limit(offset_of!(Limits, address_tables)),
+        tlb_entries: limit(offset_of!(Limits, tlb_entries)),
+        tlb_ways: limit(offset_of!(Limits, tlb_ways)),
+        lock_waiters: limit(offset_of!(Limits, lock_waiters)),
     };
     Claims {
         magic: header.u64(offset_of!(SegmentHeader, magic) as u64),

@@ -21,8 +21,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCs
 use selvedge_nic::layout::{self, BLOCK_BYTES};
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
-use selvedge_nic::signals::{Counter, Descriptor, Doorbell, EventQueue, GRANTS, Grant};
-use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
+use selvedge_nic::signals::{
+    Counter, Descriptor, Doorbell, EventQueue, GRANTS, Grant, NOTIFICATION_WORDS, PortPointers, SLOT_WORDS,
+};
+use selvedge_nic::tables::{
+    Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
+    TlbEntry, Triggered,
+};
 use selvedge_nic::{Layout, Limits, Nic, Signals, Tables};
 
 use crate::os::asymmetric;
@@ -55,6 +60,7 @@ pub(crate) const SMALL: Limits = Limits {
     pending: 4,
     heap_blocks: 4,
     heap_blocks_max: 8,
+    ..Limits::NONE
 };
 
 /// State of a NIC.
@@ -421,6 +427,15 @@ unsafe fn signal_views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> 
             queues: slice::from_raw_parts(at::<EventQueue>(base, layout.queues), limits.queues as usize),
             descriptors: slice::from_raw_parts(at::<Descriptor>(base, layout.descriptors), limits.descriptors as usize),
             grants: slice::from_raw_parts(at::<Grant>(base, layout.grants), GRANTS),
+            port_pointers: slice::from_raw_parts(at::<PortPointers>(base, layout.port_pointers), limits.vpids as usize),
+            mailboxes: slice::from_raw_parts(
+                at::<AtomicU64>(base, layout.mailboxes),
+                limits.vpids as usize * limits.mailbox_slots as usize * SLOT_WORDS,
+            ),
+            notifications: slice::from_raw_parts(
+                at::<AtomicU64>(base, layout.notifications),
+                limits.vpids as usize * limits.notifications as usize * NOTIFICATION_WORDS,
+            ),
             heap: slice::from_raw_parts(at::<AtomicU64>(base, layout.heap), heap_blocks as usize * BLOCK_WORDS),
             encodings: layout.encodings,
         }
@@ -453,6 +468,17 @@ unsafe fn views<'a>(base: *mut u8, layout: &Layout, heap_blocks: u64) -> Nic<'a>
                 counters: table::<CounterBook>(base, layout.counter_books, limits.counters.into()),
                 queues: table::<QueueBook>(base, layout.queue_books, limits.queues.into()),
                 pending: table::<Pending>(base, layout.pending, limits.pending.into()),
+                ports: table::<Port>(base, layout.ports, limits.vpids.into()),
+                locks: table::<u32>(base, layout.locks, u64::from(limits.vpids) * LOCKS as u64),
+                lock_waiters: table::<LockWaiter>(base, layout.lock_waiters, limits.lock_waiters.into()),
+                tlb: table::<TlbEntry>(base, layout.tlb, limits.tlb_entries.into()),
+                address_tables: table::<u64>(
+                    base,
+                    layout.address_tables,
+                    u64::from(limits.address_tables) * PAGES as u64,
+                ),
+                tlb_ways: limits.tlb_ways,
+                velo_bytes: limits.velo_bytes,
                 heap_map: table::<u64>(base, layout.heap_map, layout.heap_map_words),
                 list_max: limits.list,
                 short_list: limits.short_list,

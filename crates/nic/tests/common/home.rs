@@ -25,6 +25,7 @@ pub const TINY: Limits = Limits {
     pending: 2,
     heap_blocks: 64,
     heap_blocks_max: 64,
+    ..Limits::NONE
 };
 
 /// 128 bytes, aligned as the tables are.
@@ -89,6 +90,9 @@ impl Home {
                 descriptors: atomics!(descriptors, limits.descriptors),
                 heap,
                 grants: atomics!(grants, selvedge_nic::signals::GRANTS),
+                port_pointers: atomics!(port_pointers, limits.vpids),
+                mailboxes: atomics!(mailboxes, limits.vpids * limits.mailbox_slots * 8),
+                notifications: atomics!(notifications, limits.vpids * limits.notifications * 2),
                 encodings: layout.encodings,
             },
             tables: Tables {
@@ -103,6 +107,13 @@ impl Home {
                 counters: records!(counter_books, limits.counters),
                 queues: records!(queue_books, limits.queues),
                 pending: records!(pending, limits.pending),
+                ports: records!(ports, limits.vpids),
+                locks: records!(locks, limits.vpids * 1024),
+                lock_waiters: records!(lock_waiters, limits.lock_waiters),
+                tlb: records!(tlb, limits.tlb_entries),
+                address_tables: records!(address_tables, limits.address_tables << 18),
+                tlb_ways: limits.tlb_ways,
+                velo_bytes: limits.velo_bytes,
                 heap_map: records!(heap_map, layout.heap_map_words),
                 list_max: limits.list,
                 short_list: limits.short_list,

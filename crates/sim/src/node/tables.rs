@@ -9,8 +9,13 @@ use std::sync::atomic::AtomicU64;
 use selvedge_nic::buddy::Buddy;
 use selvedge_nic::portals::scatter::BLOCK_WORDS;
 use selvedge_nic::registers::Registers;
-use selvedge_nic::signals::{Counter, Descriptor, Doorbell, Encodings, EventQueue};
-use selvedge_nic::tables::{Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered};
+use selvedge_nic::signals::{
+    Counter, Descriptor, Doorbell, Encodings, EventQueue, NOTIFICATION_WORDS, PortPointers, SLOT_WORDS,
+};
+use selvedge_nic::tables::{
+    Bucket, Control, CounterBook, Entry, Header, LOCKS, LockWaiter, PAGES, Pending, Port, PortalEntry, QueueBook,
+    TlbEntry, Triggered,
+};
 use selvedge_nic::{Limits, Nic, Signals, Tables};
 
 /// The tables of one NIC.
@@ -33,6 +38,14 @@ pub struct OwnTables {
     header_buckets: Vec<Bucket>,
     triggered: Vec<Triggered>,
     pending: Vec<Pending>,
+    ports: Vec<Port>,
+    port_pointers: Vec<PortPointers>,
+    locks: Vec<u32>,
+    lock_waiters: Vec<LockWaiter>,
+    tlb: Vec<TlbEntry>,
+    mailboxes: Vec<AtomicU64>,
+    notifications: Vec<AtomicU64>,
+    address_tables: Vec<u64>,
     heap_map: Vec<u64>,
     heap: Vec<AtomicU64>,
 }
@@ -65,6 +78,14 @@ impl OwnTables {
             header_buckets: vec![Bucket::EMPTY; header_bucket_count as usize],
             triggered: some(limits.triggered),
             pending: some(limits.pending),
+            ports: some(limits.vpids),
+            port_pointers: some(limits.vpids),
+            locks: some(limits.vpids * LOCKS as u32),
+            lock_waiters: some(limits.lock_waiters),
+            tlb: some(limits.tlb_entries),
+            mailboxes: some(limits.vpids * limits.mailbox_slots * SLOT_WORDS as u32),
+            notifications: some(limits.vpids * limits.notifications * NOTIFICATION_WORDS as u32),
+            address_tables: vec![0; limits.address_tables as usize * PAGES],
             heap_map: vec![0; Buddy::words_needed(limits.heap_blocks_max)],
             heap: (0..limits.heap_blocks as usize * BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect(),
         };
@@ -87,6 +108,9 @@ impl OwnTables {
                 descriptors: &self.descriptors,
                 heap: &self.heap,
                 grants: &[],
+                port_pointers: &self.port_pointers,
+                mailboxes: &self.mailboxes,
+                notifications: &self.notifications,
                 encodings: self.encodings,
             },
             tables: Tables {
@@ -101,6 +125,13 @@ impl OwnTables {
                 counters: &mut self.counter_books,
                 queues: &mut self.queue_books,
                 pending: &mut self.pending,
+                ports: &mut self.ports,
+                locks: &mut self.locks,
+                lock_waiters: &mut self.lock_waiters,
+                tlb: &mut self.tlb,
+                address_tables: &mut self.address_tables,
+                tlb_ways: self.limits.tlb_ways,
+                velo_bytes: self.limits.velo_bytes,
                 heap_map: &mut self.heap_map,
                 list_max: self.limits.list,
                 short_list: self.limits.short_list,
@@ -123,6 +154,9 @@ impl OwnTables {
             descriptors: &self.descriptors,
             heap: &self.heap,
             grants: &[],
+            port_pointers: &self.port_pointers,
+            mailboxes: &self.mailboxes,
+            notifications: &self.notifications,
             encodings: self.encodings,
         }
     }

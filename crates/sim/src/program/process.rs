@@ -112,6 +112,7 @@ impl Process {
             pending: 1,
             heap_blocks: queue,
             heap_blocks_max: queue,
+            ..Limits::NONE
         };
         let mut tables = OwnTables::new(&limits);
         // After the memory that other ranks can access lies the scratch, the target of fetched words.
