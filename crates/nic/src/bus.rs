@@ -29,6 +29,10 @@ pub enum Step {
     EventPosted,
     /// A counter was changed.
     CounterUpdated,
+    /// The TLB had the entry of a page.
+    TlbHit,
+    /// The entry of a page was read from its global address table.
+    AddressTableRead,
 }
 
 /// The memory transfers of one request. See the module's documentation for the address spaces. The default methods

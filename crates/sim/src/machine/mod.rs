@@ -137,6 +137,8 @@ impl NicModel {
             Step::Transfer(_) => self.transfer,
             Step::EventPosted => self.event,
             Step::CounterUpdated => self.counter,
+            // No machine describes a translation unit yet.
+            Step::TlbHit | Step::AddressTableRead => self.table_access,
         }
     }
 }
