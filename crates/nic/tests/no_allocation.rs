@@ -12,6 +12,11 @@ use common::pair::{Pair, op};
 use common::watch::{self, transition};
 use common::{Home, MEMORY_AT, TINY, TestBus};
 use proptest::prelude::*;
+use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, Transaction, TranslationRequest};
+use selvedge_nic::atu::pipeline::{Output, Progress, Request as AtuRequest};
+use selvedge_nic::atu::{
+    Access, AddressEntry, FlushMode, FlushTarget, NlaPage, PageSize, Pipeline, Rights, TranslationFault, Unit,
+};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::operation::{Datatype, Operation, apply, apply_swap};
 use selvedge_nic::portals::resources::DescriptorView;
@@ -337,4 +342,67 @@ proptest! {
             program.run(call);
         }
     }
+}
+
+/// The address translation unit: the driver's calls, translations, flushes, and the pipeline.
+#[test]
+fn translations() {
+    let limits = Limits { vpids: 1, address_tables: 1, tlb_entries: 4, tlb_ways: 2, ..TINY }.clamped();
+    let mut home = Home::new(&limits);
+    let nic = &mut home.nic();
+    let page = |number| NlaPage::new(number).unwrap();
+    for round in 0..4u64 {
+        for number in 0..8 {
+            let entry = AddressEntry::new(Rights::ReadWrite, 1, number * (1 + round), PageSize::Kib4).unwrap();
+            transition(|| nic.write_entry(page(number), entry)).unwrap();
+        }
+        let large = AddressEntry::new(Rights::ReadOnly, 1, 32, PageSize::Kib64).unwrap();
+        transition(|| nic.write_large_page(page(16), large)).unwrap();
+        for (number, bytes) in [(0, 1), (1, 20_000), (5, 4096), (16, 1 << 16), (20, 1 << 20)] {
+            _ = transition(|| nic.translate(&mut NoMemory, 1, number << 12, bytes, Access::Read));
+            let visit = |_: &mut NoMemory, _, _, _| Ok::<(), TranslationFault>(());
+            _ = transition(|| nic.translate_all(&mut NoMemory, 1, number << 12, bytes, Access::Write, visit));
+        }
+        transition(|| nic.clear_entries(page(2), 3)).unwrap();
+        let mut flush = transition(|| nic.flush_entries(page(2), 3, FlushMode::Both)).unwrap();
+        for unit in Unit::ALL {
+            transition(|| nic.answer_flush(&mut flush, unit)).unwrap();
+        }
+        _ = transition(|| nic.flush_vpid(1, FlushMode::Tlb));
+    }
+    let mut pipeline = transition(Pipeline::<8, 4, 2>::new);
+    for tag in 0..200u16 {
+        let request = TranslationRequest {
+            unit: Unit::Completer,
+            tag,
+            vpid: 1,
+            page: page(u64::from(tag % 11)),
+            access: Access::Read,
+        };
+        let flush = FlushRequest { tag, target: FlushTarget::Pages { first: request.page, count: 2 } };
+        _ = transition(|| pipeline.submit(AtuRequest::Translation(request)));
+        if tag % 5 == 0 {
+            _ = transition(|| pipeline.submit(AtuRequest::Flush { request: flush, mode: FlushMode::Both }));
+            _ = transition(|| pipeline.submit(AtuRequest::Fence { tag }));
+        }
+        loop {
+            match transition(|| pipeline.step(nic, &mut NoMemory)) {
+                Progress::Idle => break,
+                Progress::Sent(Output::TableRead { tag, page }) => {
+                    let word = nic.tables.table_entry(page).bits();
+                    transition(|| pipeline.table_read_done(tag, word)).unwrap();
+                }
+                Progress::Sent(Output::Response(response)) => {
+                    let sent = Transaction::TranslationResponse(response);
+                    assert_eq!(transition(|| sent.encode().map(Transaction::decode)), Ok(Ok(sent)));
+                }
+                Progress::Sent(Output::Flush { unit, request }) => {
+                    let answer = FlushResponse { unit, tag: request.tag };
+                    transition(|| pipeline.flush_answered(nic, answer)).unwrap();
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(pipeline.is_empty());
 }

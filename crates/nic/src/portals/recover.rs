@@ -20,7 +20,7 @@ use crate::bus::Bus;
 use crate::handle::NONE;
 use crate::nic::Nic;
 use crate::registers::Register;
-use crate::tables::{Bucket, Class, counter, entry, header, queue, slot, triggered};
+use crate::tables::{Bucket, Class, TlbEntry, counter, entry, header, queue, slot, triggered};
 
 impl Nic<'_> {
     /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
@@ -33,6 +33,8 @@ impl Nic<'_> {
         self.rebuild_triggered();
         self.rebuild_free_lists();
         self.rebuild_heap();
+        // An entry of the TLB is two words, of which one may have been written.
+        self.tables.tlb.fill(TlbEntry::default());
         if !alive(self.tables.control.drainer) {
             self.tables.control.drainer = 0;
         }

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Where the entry of a page is found: in the TLB, or else in its global address table (seed 002, figure 5-9, steps 8
+//! to 10).
+//!
+//! Invariant: [`Tables::cache`] keeps no entry that translates for nobody. So the entry of a page that is not
+//! registered is read from its table each time.
+
+use super::entry::AddressEntry;
+use super::nla::NlaPage;
+use super::tlb;
+use crate::tables::Tables;
+
+impl Tables<'_> {
+    /// Whether the NIC has the table of this page.
+    #[inline(always)]
+    pub fn has_page(&self, page: NlaPage) -> bool {
+        page.index() < self.address_tables.len()
+    }
+
+    /// The entry that the TLB has for a page.
+    #[inline(always)]
+    pub fn tlb_entry(&self, page: NlaPage) -> Option<AddressEntry> {
+        tlb::find(self.tlb, self.tlb_ways, page)
+    }
+
+    /// The entry that the table has for a page. Beyond the tables every entry is invalid.
+    #[inline(always)]
+    pub fn table_entry(&self, page: NlaPage) -> AddressEntry {
+        AddressEntry::from_bits(self.address_tables.get(page.index()).copied().unwrap_or(0))
+    }
+
+    /// Keeps an entry that was read in the TLB.
+    #[inline]
+    pub fn cache(&mut self, page: NlaPage, entry: AddressEntry) {
+        if entry.is_valid() {
+            tlb::insert(self.tlb, self.tlb_ways, page, entry);
+        }
+    }
+}
