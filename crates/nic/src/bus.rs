@@ -33,6 +33,8 @@ pub enum Step {
     TlbHit,
     /// The entry of a page was read from its global address table.
     AddressTableRead,
+    /// A slot of a mailbox, which is one cache line, was written.
+    SlotWritten,
 }
 
 /// The memory transfers of one request. See the module's documentation for the address spaces. The default methods

@@ -143,9 +143,11 @@ pub const NOTIFICATION_WORDS: usize = 2;
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct PortPointers {
-    /// Slots of the mailbox that were read so far (RPLT).
+    /// Slots of the mailbox that were read so far, and may be written again (RPLT).
     pub mailbox_head: AtomicU64,
-    pub reserved: [AtomicU64; 15],
+    /// The same, of this moment. Recovery reads it after a writer has died.
+    pub mailbox_taken: AtomicU64,
+    pub reserved: [AtomicU64; 14],
     /// Notifications that were read so far.
     pub notification_head: AtomicU64,
     pub reserved2: [AtomicU64; 15],

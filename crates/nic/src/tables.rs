@@ -386,7 +386,8 @@ pub mod port {
 #[derive(Clone, Copy, Default)]
 pub struct Port {
     pub slot: u32,
-    /// What its program may ask for ([`crate::rma::options`]), and how its mailbox is filled.
+    /// What its program may ask for ([`crate::rma::options`]), and how its mailbox is filled
+    /// ([`crate::velo::options`]).
     pub options: u32,
     /// Slots of the mailbox that were written so far (WPLT).
     pub mailbox_tail: u64,
@@ -395,7 +396,9 @@ pub struct Port {
     /// Messages and notifications that were discarded because there was no room.
     pub messages_discarded: u64,
     pub notifications_discarded: u64,
-    pub reserved: [u64; 3],
+    /// A value that the mailbox's head has had. The head may be further.
+    pub mailbox_head_seen: u64,
+    pub reserved: [u64; 2],
 }
 
 /// An entry of the TLB: a translation as its table had it when it was read. 0 in `entry`: there is none.
