@@ -49,6 +49,7 @@ pub mod registers;
 pub mod ring;
 pub mod signals;
 pub mod tables;
+pub mod velo;
 
 pub use bus::{Bus, Fault, Metered, NoMemory, Step};
 pub use errors::{Corrupt, Full};

@@ -23,6 +23,7 @@ use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
 use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, ack, fail, list, options};
 use selvedge_nic::tables::{Command, Request, Side, kind};
+use selvedge_nic::velo::{self, Endpoint, Extent, Mailbox, Reassembler, Status, VeloMessage};
 use selvedge_nic::{Limits, NoMemory};
 
 /// The system's allocator; notes what is allocated inside a transition.
@@ -405,4 +406,36 @@ fn translations() {
         }
     }
     assert!(pipeline.is_empty());
+}
+
+/// Messages of the VELO unit, from the completer to the reassembly, and what surrounds them.
+#[test]
+fn the_velo_unit_allocates_nothing() {
+    let limits = Limits { vpids: 2, mailbox_slots: 8, velo_bytes: 120, notifications: 2, ..Limits::NONE };
+    let mut home = Home::new(&limits);
+    let mut bus = TestBus { payload: vec![1; 120], ..TestBus::default() };
+    let (mut nic, mut reassembler) = (home.nic(), Reassembler::<2>::default());
+    let source = Endpoint { node: 1, vpid: 2 };
+    let statuses: Vec<Status> = [(8, 0, 8), (120, 0, 120), (64, 0, 24), (64, 24, 40), (64, 8, 8), (112, 0, 56)]
+        .into_iter()
+        .filter_map(|(message_bytes, offset, bytes)| Extent::part(message_bytes, offset, bytes))
+        .map(|extent| Status { source, extent, mtt: 0, tag: 0, error: false })
+        .collect();
+    for round in 0..20 {
+        transition(|| {
+            let flags = if round % 2 == 0 { velo::options::REFUSE } else { 0 };
+            let id = nic.port_open(None, flags).expect("room");
+            let mut reader = Mailbox::new(&nic.signals, id.vpid, round).expect("it exists");
+            for status in &statuses {
+                let message = VeloMessage { vpid: id.vpid, status: *status, bytes: status.extent.bytes() };
+                let _ = nic.velo_receive(&mut bus, &message);
+                let mut bytes = [0; 120];
+                while let Ok(Some((status, length))) = reader.take(&nic.signals, &mut bytes) {
+                    let _ = reassembler.add(&status, &bytes[..length]);
+                }
+            }
+            nic.recover_mailboxes();
+            nic.port_close(id).expect("it is open");
+        });
+    }
 }
