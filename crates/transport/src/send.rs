@@ -345,6 +345,17 @@ impl Transport {
 
     /// Fails the sends whose header is at a process that has ended.
     pub(crate) fn fail_lost_sends(&mut self) {
+        if self.lost_sends().is_empty() {
+            return;
+        }
+        // The process may have fetched a payload before it ended. Its event is in the queue by now, so take that first.
+        self.take_events();
+        for number in self.lost_sends() {
+            self.end_send(number, EHOSTDOWN);
+        }
+    }
+
+    fn lost_sends(&self) -> Vec<usize> {
         // Most sends wait for the same process, so the result of the last check is kept.
         let mut last = ((0, 0), true);
         let mut is_lost = |target: (u64, u64)| {
@@ -353,18 +364,14 @@ impl Transport {
             }
             !last.1
         };
-        let lost: Vec<usize> = self
-            .operations
+        self.operations
             .iter()
             .filter_map(|(number, operation)| match operation {
                 // Sends in other stages get a reply, or find out that the process has ended when they are sent again.
                 Operation::Send(outgoing) if outgoing.stage == Stage::Waits && is_lost(outgoing.target) => Some(number),
                 _ => None,
             })
-            .collect();
-        for number in lost {
-            self.end_send(number, EHOSTDOWN);
-        }
+            .collect()
     }
 
     pub(crate) fn new_token(&mut self) -> u32 {
