@@ -35,6 +35,8 @@ pub enum Step {
     AddressTableRead,
     /// A slot of a mailbox, which is one cache line, was written.
     SlotWritten,
+    /// A notification was written to a queue.
+    Notification,
 }
 
 /// The memory transfers of one request. See the module's documentation for the address spaces. The default methods

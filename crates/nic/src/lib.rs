@@ -47,8 +47,10 @@ pub mod packet;
 pub mod portals;
 pub mod registers;
 pub mod ring;
+pub mod rma;
 pub mod signals;
 pub mod tables;
+pub mod units;
 pub mod velo;
 
 pub use bus::{Bus, Fault, Metered, NoMemory, Step};

@@ -278,6 +278,19 @@ pub struct Request {
 }
 
 impl Request {
+    /// Whether bytes go from the initiator's memory to the target.
+    #[inline(always)]
+    pub fn has_payload(&self) -> bool {
+        use kind::{ATOMIC, FETCH_ATOMIC, PUT, RMA_PUT, SWAP, VELO_SEND};
+        matches!(self.kind, PUT | ATOMIC | FETCH_ATOMIC | SWAP | VELO_SEND | RMA_PUT)
+    }
+
+    /// Whether bytes come back to the initiator's memory.
+    #[inline(always)]
+    pub fn has_reply(&self) -> bool {
+        matches!(self.kind, kind::GET | kind::FETCH_ATOMIC | kind::SWAP | kind::RMA_GET)
+    }
+
     /// The initiator's token for the memory of a put's payload, 0 for none. A put with a token that matches no posted
     /// receive leaves only its header, which carries the token. The receiver that takes the header fetches the payload
     /// itself.

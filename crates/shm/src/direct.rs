@@ -283,7 +283,7 @@ impl From<Verdict> for DirectOutcome {
     fn from(verdict: Verdict) -> DirectOutcome {
         match verdict {
             Verdict::Done(delivery) => DirectOutcome::Done(delivery),
-            Verdict::Unreachable => DirectOutcome::OutOfReach,
+            Verdict::Unreachable | Verdict::Full => DirectOutcome::OutOfReach,
             Verdict::Initiator(Fault::Gone) => DirectOutcome::Gone,
             Verdict::Initiator(_) => DirectOutcome::Memory,
         }

@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
-use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::backend::WhenFull;
@@ -192,6 +192,7 @@ impl Interface {
                 Some(Ok(()))
             }
             Verdict::Unreachable => None,
+            Verdict::Full => Some(Err(StartError::NoSpace)),
             Verdict::Initiator(Fault::Gone) => {
                 target.look_alive();
                 self.undeliverable(from, command, due);
@@ -239,7 +240,7 @@ impl Interface {
 
     /// Checks that the initiator's own memory is mapped, before any other step depends on it.
     fn check_source(&self, from: Origin<'_>, command: &Command) -> Result<(), StartError> {
-        if from.own && command.kind != kind::GET {
+        if from.own && command.has_payload() {
             let bytes = command.length.min(64 << 10);
             gather(&from, &command.source, bytes, self.config.path).map_err(|_| StartError::Memory)?;
         }
@@ -260,9 +261,9 @@ impl Interface {
             target.look_alive();
             return Err(StartError::NoSpace);
         }
-        let payload = match command.kind {
-            kind::GET => Vec::new(),
-            _ => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
+        let payload = match command.has_payload() {
+            true => gather(&from, &command.source, command.length, self.config.path).map_err(|_| StartError::Memory)?,
+            false => Vec::new(),
         };
         let token = self.pend(from, target, command, full)?;
         let packet = request_packet(command, from.id, wire_token(token, from.owner()));
@@ -410,9 +411,8 @@ impl Interface {
     fn can_run(&self, from: &Endpoint, command: &Command) -> bool {
         let path = self.config.path;
         from.own
-            || ((command.kind == kind::GET || side_is_reachable(from, &command.source, command.length, path))
-                && (matches!(command.kind, kind::PUT | kind::ATOMIC)
-                    || side_is_reachable(from, &command.sink, command.length, path)))
+            || ((!command.has_payload() || side_is_reachable(from, &command.source, command.length, path))
+                && (!command.has_reply() || side_is_reachable(from, &command.sink, command.length, path)))
     }
 
     // ---- The owner's progress ------------------------------------------------------------------------------------
@@ -478,6 +478,8 @@ impl Interface {
             };
             let delivery = match guard.deliver(&mut bus, &Request::from(&taken.packet)) {
                 Verdict::Done(delivery) => delivery,
+                // The packet stays in its ring until the program has made room.
+                Verdict::Full => break,
                 Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
             };
             found.dequeue();
@@ -513,10 +515,11 @@ impl Interface {
             ack_disabled: packet.ack & 1 == 0,
             list: packet.ack >> 1,
         };
-        let carries = !matches!(command.kind, kind::PUT | kind::ATOMIC) && delivery.fail == fail::OK;
+        let carries = command.has_reply() && delivery.fail == fail::OK;
         if carries {
             let length = delivery.mlength.min(held);
-            if scatter(&self.own, &command.sink, bytes, length, self.config.path).is_err() {
+            let is_admitted = guard.admits_reply(&mut NoMemory, command);
+            if !is_admitted || scatter(&self.own, &command.sink, bytes, length, self.config.path).is_err() {
                 (delivery.fail, delivery.mlength) = (fail::SEGV, 0);
             }
         }

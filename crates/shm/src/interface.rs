@@ -293,6 +293,11 @@ impl Interface {
         }
     }
 
+    /// Whether an operation to this id finds a NIC. True if only the home knows.
+    pub fn has_peer(&self, id: u64) -> bool {
+        !self.offers.executes_here || self.endpoint(id).is_some()
+    }
+
     #[cold]
     fn attach(&self, id: u64, known: Option<&Endpoint>) -> Option<&Endpoint> {
         if let Some(peer) = known {

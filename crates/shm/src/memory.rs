@@ -10,7 +10,7 @@
 
 use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::scatter::Region;
-use selvedge_nic::tables::{Command, Side, kind};
+use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Bus, Fault};
 
 use crate::config::Path;
@@ -70,13 +70,13 @@ impl<'a> LiveBus<'a> {
     /// For a command of the initiator, whose payload and reply are in the initiator's own memory.
     #[inline(always)]
     pub fn of(command: &'a Command, initiator: &'a Endpoint, target: &'a Endpoint, path: Path) -> LiveBus<'a> {
-        let payload = match command.kind {
-            kind::GET => Payload::Nothing,
-            _ => Payload::Memory(initiator, &command.source),
+        let payload = match command.has_payload() {
+            true => Payload::Memory(initiator, &command.source),
+            false => Payload::Nothing,
         };
-        let reply = match command.kind {
-            kind::PUT | kind::ATOMIC => Reply::Nothing,
-            _ => Reply::Memory(initiator, &command.sink),
+        let reply = match command.has_reply() {
+            true => Reply::Memory(initiator, &command.sink),
+            false => Reply::Nothing,
         };
         LiveBus { target, payload, reply, path }
     }

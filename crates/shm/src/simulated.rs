@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use selvedge_nic::portals::{Request, Verdict};
 use selvedge_nic::ring::Unseen;
-use selvedge_nic::tables::{Command, Side, kind};
+use selvedge_nic::tables::{Command, Side};
 use selvedge_nic::{Fault, Limits, Metered, Nic, Step};
 use selvedge_sim_protocol::{PAYLOAD_BYTES_MAX, Published, RankEnd};
 
@@ -73,12 +73,11 @@ impl Simulated {
         start: impl Fn(&RankEnd, u32, u64, &[u8], &[u8]) -> bool,
     ) -> Result<(), StartError> {
         let (own, length, path) = (&interface.own, command.length, interface.config.path);
-        let payload = match command.kind {
-            kind::GET => Vec::new(),
-            _ => gather(own, &command.source, length, path).map_err(|_| StartError::Memory)?,
+        let payload = match command.has_payload() {
+            true => gather(own, &command.source, length, path).map_err(|_| StartError::Memory)?,
+            false => Vec::new(),
         };
-        let replies = !matches!(command.kind, kind::PUT | kind::ATOMIC);
-        if replies && !side_is_usable(own, &command.sink, length, Access::Write, path) {
+        if command.has_reply() && !side_is_usable(own, &command.sink, length, Access::Write, path) {
             return Err(StartError::Memory);
         }
         // SAFETY: `Command` is a structure of integers without padding (its size is asserted to be the sum of their

@@ -43,7 +43,7 @@ pub fn build_text(value: &Value) -> String {
 type Limit = (&'static str, fn(&Limits) -> u32, &'static str);
 
 /// All limits, in the order of [`Limits`].
-const LIMITS: [Limit; 13] = [
+const LIMITS: [Limit; 21] = [
     ("entries", |l| l.entries, "list entries and match entries"),
     ("headers", |l| l.headers, "unexpected headers"),
     ("descriptors", |l| l.descriptors, "memory descriptors"),
@@ -57,6 +57,14 @@ const LIMITS: [Limit; 13] = [
     ("pending", |l| l.pending, "requests that wait for another process's program"),
     ("heap_blocks", |l| l.heap_blocks, "blocks of the heap at first (events, I/O vectors, payload)"),
     ("heap_blocks_max", |l| l.heap_blocks_max, "blocks that the heap may grow to"),
+    ("vpids", |l| l.vpids, "virtual process ids of the VELO and RMA units"),
+    ("velo_bytes", |l| l.velo_bytes, "bytes of the longest VELO message"),
+    ("mailbox_slots", |l| l.mailbox_slots, "slots of each mailbox"),
+    ("notifications", |l| l.notifications, "entries of each notification queue"),
+    ("address_tables", |l| l.address_tables, "global address tables, each of 1 GiB of registered memory"),
+    ("tlb_entries", |l| l.tlb_entries, "translations that the TLB keeps"),
+    ("tlb_ways", |l| l.tlb_ways, "entries of the TLB that an address may be in"),
+    ("lock_waiters", |l| l.lock_waiters, "lock requests that fail and are kept until they succeed"),
 ];
 
 const _: () = assert!(LIMITS.len() * size_of::<u32>() == size_of::<Limits>());
@@ -78,6 +86,14 @@ fn largest() -> Limits {
         pending: all,
         heap_blocks: all,
         heap_blocks_max: all,
+        vpids: all,
+        velo_bytes: all,
+        mailbox_slots: all,
+        notifications: all,
+        address_tables: all,
+        tlb_entries: all,
+        tlb_ways: all,
+        lock_waiters: all,
     }
     .clamped()
 }

@@ -42,13 +42,13 @@ impl Nic<'_> {
     /// Handles a request in any process of the job. It records its intent, so that the next holder of the lock can
     /// finish or fail the request if this process dies.
     #[inline]
-    pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+    pub(crate) fn portals_deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         self.deliver_by::<B, false>(bus, request)
     }
 
-    /// [`Nic::deliver`] for the NIC's owner. It records no intent: if the owner dies, its NIC ends too.
+    /// `portals_deliver` for the NIC's owner. It records no intent: if the owner dies, its NIC ends too.
     #[inline]
-    pub fn deliver_own<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+    pub(crate) fn portals_deliver_own<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
         self.deliver_by::<B, true>(bus, request)
     }
 

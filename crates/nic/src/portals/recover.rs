@@ -19,22 +19,17 @@ use crate::buddy::Buddy;
 use crate::bus::Bus;
 use crate::handle::NONE;
 use crate::nic::Nic;
-use crate::registers::Register;
-use crate::tables::{Bucket, Class, TlbEntry, counter, entry, header, queue, slot, triggered};
+use crate::tables::{Bucket, Class, counter, entry, header, queue, slot, triggered};
 
 impl Nic<'_> {
-    /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
-    /// runs; its argument is the home's identifier of the process.
-    pub fn recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
-        self.signals.registers.add(Register::Recoveries, 1);
+    /// Recovers the tables of the Portals unit ([`Nic::recover`]).
+    pub(crate) fn portals_recover<B: Bus>(&mut self, bus: &mut B, mut alive: impl FnMut(u64) -> bool) {
         self.recover_grants();
         self.rebuild_queues();
         self.rebuild_lists();
         self.rebuild_triggered();
         self.rebuild_free_lists();
         self.rebuild_heap();
-        // An entry of the TLB is two words, of which one may have been written.
-        self.tables.tlb.fill(TlbEntry::default());
         if !alive(self.tables.control.drainer) {
             self.tables.control.drainer = 0;
         }

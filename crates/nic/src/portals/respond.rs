@@ -15,29 +15,13 @@ use super::event::Event;
 use crate::errors::Full;
 use crate::handle::{Encoding, NONE};
 use crate::nic::Nic;
-use crate::tables::{Command, Pending, Side, kind, pending, slot};
-
-impl Command {
-    /// Whether the initiator must record the end of this operation at all.
-    #[inline]
-    pub fn reports_to_initiator(&self) -> bool {
-        let source = self.source.queue != NONE || self.source.counter != NONE;
-        let sink = self.sink.queue != NONE || self.sink.counter != NONE;
-        source || sink
-    }
-
-    /// Whether the initiator needs the target's response: for a reply, or for a requested acknowledgement.
-    #[inline]
-    pub fn wants_response(&self) -> bool {
-        matches!(self.kind, kind::GET | kind::FETCH_ATOMIC | kind::SWAP) || self.ack != ack::NONE
-    }
-}
+use crate::tables::{Command, Pending, Side, pending, slot};
 
 impl Nic<'_> {
     /// SEND: the payload has been read, or, with a failure, will never be read.
     #[inline]
-    pub fn complete_send(&mut self, command: &Command, fail: u8) {
-        if command.kind == kind::GET {
+    pub(crate) fn portals_sent(&mut self, command: &Command, fail: u8) {
+        if !command.has_payload() {
             return;
         }
         let side = &command.source;
@@ -53,10 +37,10 @@ impl Nic<'_> {
 
     /// ACK or REPLY: the outcome at the target.
     #[inline]
-    pub fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
-        match command.kind {
-            kind::PUT | kind::ATOMIC => self.complete_ack(command, delivery),
-            _ => self.complete_reply(command, delivery),
+    pub(crate) fn portals_response(&mut self, command: &Command, delivery: &Delivery) {
+        match command.has_reply() {
+            true => self.complete_reply(command, delivery),
+            false => self.complete_ack(command, delivery),
         }
     }
 

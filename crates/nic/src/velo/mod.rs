@@ -13,9 +13,10 @@
 //! 4. [`slots`]: the words of a mailbox, and the order in which both ends store them.
 //! 5. [`mailbox`]: the receiver, without the lock. [`reassembly`]: messages whose store an interrupt has split.
 //!
-//! Around it: [`ports`] opens VPIDs; [`recover`] repairs the mailboxes after a holder of the lock has died.
+//! Around it: [`command`] makes a command of the NIC of a message. [`ports`] opens VPIDs; [`recover`] repairs the mailboxes after a holder of the lock has died.
 
 pub mod address;
+pub mod command;
 pub mod completer;
 pub mod header;
 pub mod mailbox;
@@ -26,6 +27,7 @@ pub mod requester;
 pub mod slots;
 
 pub use address::{AddressError, Page, RequesterAddress};
+pub use command::Outgoing;
 pub use completer::{Received, VeloMessage};
 pub use header::{Endpoint, Extent, Header, Malformed, Status};
 pub use mailbox::Mailbox;

@@ -139,8 +139,8 @@ impl NicModel {
             Step::CounterUpdated => self.counter,
             // No machine describes a translation unit yet.
             Step::TlbHit | Step::AddressTableRead => self.table_access,
-            // Like an event, it is one line of host memory.
-            Step::SlotWritten => self.event,
+            // Like an event, each is one line of host memory.
+            Step::SlotWritten | Step::Notification => self.event,
         }
     }
 }

@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 
 use selvedge_nic::portals::{Delivery, Verdict, fail};
-use selvedge_nic::tables::kind;
 use selvedge_nic::{Fault, Step};
 
 use crate::machine::{Matching, Mode};
@@ -256,8 +255,7 @@ impl<R: Ranks> Simulation<R> {
         let machine = self.machine.clone();
         let is_in_memory = self.is_in_memory(index);
         let message = &mut self.messages[index as usize];
-        let (from, to, ni, started, kind, target) =
-            (message.from, message.to, message.ni, message.started, message.command.kind, message.target);
+        let (from, to, ni, started, target) = (message.from, message.to, message.ni, message.started, message.target);
         let payload = std::mem::take(&mut message.payload);
         let request = &message.command.request;
         let found = self.ranks.find(message.command.target, ni).filter(|(rank, _)| *rank == to);
@@ -277,7 +275,7 @@ impl<R: Ranks> Simulation<R> {
         } else {
             match self.ranks.deliver(to, ni, request, &payload, &mut reply, &mut steps) {
                 Verdict::Done(delivery) => delivery,
-                Verdict::Unreachable => Delivery::failed(fail::DROPPED),
+                Verdict::Unreachable | Verdict::Full => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
                 Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
             }
@@ -303,9 +301,8 @@ impl<R: Ranks> Simulation<R> {
         self.wake(to, finish + machine.host.software_receive);
         let message = &mut self.messages[index as usize];
         message.delivery = delivery;
-        let acknowledges = matches!(kind, kind::PUT | kind::ATOMIC);
-        let answers = message.command.wants_response() && !(acknowledges && delivery.ack_disabled);
-        if !answers {
+        let acknowledges = !message.command.has_reply();
+        if !message.command.is_answered(&delivery) {
             return self.free_message(index);
         }
         message.phase = Phase::Response;

@@ -11,7 +11,6 @@
 //! arrived; it has been read, if the initiator gets a SEND event.
 
 use selvedge_fabric::NodeId;
-use selvedge_nic::tables::kind;
 use serde::Serialize;
 
 use crate::machine::Machine;
@@ -175,7 +174,10 @@ impl<R: Ranks> Simulation<R> {
             message: u64::from(index) << INDEX_SHIFT | message.number,
         };
         let command = &message.command;
-        if message.phase == Phase::Request && command.kind != kind::GET && command.reports_to_initiator() {
+        if message.phase == Phase::Request
+            && command.reports_to_initiator()
+            && (command.has_payload() || command.reports_send())
+        {
             self.queue.schedule(read, Event::Sent(index));
         }
         match network.send(now, &departure) {

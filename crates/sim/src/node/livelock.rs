@@ -97,6 +97,11 @@ impl std::fmt::Display for Operation {
             kind::GET => "a get",
             kind::ATOMIC => "an atomic",
             kind::FETCH_ATOMIC => "a fetching atomic",
+            kind::VELO_SEND => "a VELO message",
+            kind::RMA_PUT | kind::RMA_IMMEDIATE_PUT => "an RMA put",
+            kind::RMA_NOTIFICATION_PUT => "a notification put",
+            kind::RMA_GET => "an RMA get",
+            kind::RMA_LOCK => "a lock request",
             _ => "a swap",
         };
         write!(out, "{name} of {bytes} bytes at offset {offset:#x} of portal table entry {portal} of rank {target}")

@@ -13,9 +13,8 @@
 use selvedge_fabric::NodeId;
 use selvedge_nic::NoMemory;
 use selvedge_nic::Register;
-use selvedge_nic::handle::NONE;
-use selvedge_nic::portals::{Delivery, fail, options};
-use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::portals::{Delivery, fail};
+use selvedge_nic::tables::Command;
 
 use crate::machine::Mode;
 use crate::network::Packet;
@@ -124,14 +123,6 @@ impl Message {
     }
 }
 
-/// Whether SEND changes the initiator's NIC: a rank that waits for something else need not look for it.
-fn reports_send(command: &Command) -> bool {
-    let side = &command.source;
-    let posts = side.queue != NONE && side.options & options::MD_EVENT_SEND_DISABLE == 0;
-    let counts = side.counter != NONE && side.options & options::MD_EVENT_CT_SEND != 0;
-    command.kind != kind::GET && (posts || counts)
-}
-
 /// Packets of a node that may wait in its source queue; with more, the node stops reading from memory.
 const AHEAD: u32 = 1;
 
@@ -198,7 +189,7 @@ impl<R: Ranks> Simulation<R> {
             return self.conclude(now, index);
         };
         self.messages[index as usize].to = to;
-        if matches!(self.messages[index as usize].command.kind, kind::PUT | kind::ATOMIC) {
+        if !self.messages[index as usize].command.has_reply() {
             self.watch_operation(now, index, None);
         }
         if self.pairs.needed && self.messages[index as usize].sequence == u64::MAX {
@@ -316,7 +307,7 @@ impl<R: Ranks> Simulation<R> {
     pub(super) fn complete_send(&mut self, at: Time, index: u32) {
         let message = &self.messages[index as usize];
         let (command, from, ni) = (&message.command, message.from, message.ni);
-        if !reports_send(command) {
+        if !command.reports_send() {
             return;
         }
         self.ranks.with_nic(from, ni, &mut |nic| nic.complete_send(command, fail::OK));
@@ -339,13 +330,16 @@ impl<R: Ranks> Simulation<R> {
         let message = &mut self.messages[index as usize];
         let (from, ni) = (message.from, message.ni);
         let reply = std::mem::take(&mut message.payload);
-        if !matches!(message.command.kind, kind::PUT | kind::ATOMIC) {
+        if message.command.has_reply() {
             self.watch_operation(now, index, Some(&reply));
         }
         let message = &mut self.messages[index as usize];
-        if !matches!(message.command.kind, kind::PUT | kind::ATOMIC) && message.delivery.fail == fail::OK {
+        if message.command.has_reply() && message.delivery.fail == fail::OK {
             let bytes = reply.len().min(message.delivery.mlength as usize);
-            if self.ranks.scatter(from, ni, &message.command.sink, &reply[..bytes]).is_err() {
+            let mut is_admitted = true;
+            let command = &message.command;
+            self.ranks.with_nic(from, ni, &mut |nic| is_admitted = nic.admits_reply(&mut NoMemory, command));
+            if !is_admitted || self.ranks.scatter(from, ni, &message.command.sink, &reply[..bytes]).is_err() {
                 (message.delivery.fail, message.delivery.mlength) = (fail::SEGV, 0);
             }
         }
@@ -388,9 +382,9 @@ impl<R: Ranks> Simulation<R> {
             self.statistics.triggered += 1;
             let command = fired.command;
             let mut payload = Vec::new();
-            let gathered = match command.kind {
-                kind::GET => Ok(()),
-                _ => self.ranks.gather(rank, ni, &command.source, command.length, &mut payload),
+            let gathered = match command.has_payload() {
+                true => self.ranks.gather(rank, ni, &command.source, command.length, &mut payload),
+                false => Ok(()),
             };
             let at = match machine.nic.mode {
                 Mode::Nic => now,

@@ -162,7 +162,7 @@ impl<L: Launcher> Processes<L> {
                     let own = Ranks::find(self, origin, ni).filter(|(owner, _)| *owner == rank);
                     let ni = own.map_or(ni, |(_, ni)| ni);
                     // Only an operation with a reply surely changes a NIC.
-                    let waits = waits && !matches!(command.kind, kind::PUT | kind::ATOMIC);
+                    let waits = waits && (command.has_reply() || command.kind == kind::RMA_LOCK);
                     Ask::Start { ni, command: Box::new(command), payload: payload.into(), waits }
                 }
                 Err(why) => Ask::Ended { code: self.launcher.accuse(rank, why) },
@@ -199,13 +199,13 @@ impl<L: Launcher> Processes<L> {
 /// The command, or why it is invalid.
 fn checked(bytes: &[u8], payload: &[u8]) -> Result<Command, &'static str> {
     let command = command_from(bytes).ok_or("it started an operation that is cut short")?;
-    if !(kind::PUT..=kind::SWAP).contains(&command.kind) {
+    if !(kind::PUT..=kind::RMA_IMMEDIATE_PUT).contains(&command.kind) {
         return Err("it started an operation of an unknown kind");
     }
     if command.length > PAYLOAD_BYTES_MAX {
         return Err("it started an operation of more than 1 GiB, which simulated machines do not carry in one message");
     }
-    if command.kind != kind::GET && payload.len() as u64 != command.length {
+    if command.has_payload() && payload.len() as u64 != command.length {
         return Err("it started an operation whose payload is not as long as it says");
     }
     Ok(command)

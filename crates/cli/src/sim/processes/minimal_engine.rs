@@ -174,16 +174,17 @@ impl Engine {
             None => Delivery::failed(fail::UNDELIVERABLE),
             Some((to, ni)) => match self.ranks.deliver(to, ni, &command.request, payload, &mut reply, &mut Free) {
                 Verdict::Done(delivery) => delivery,
-                Verdict::Unreachable => Delivery::failed(fail::DROPPED),
+                Verdict::Unreachable | Verdict::Full => Delivery::failed(fail::DROPPED),
                 Verdict::Initiator(Fault::Gone) => Delivery::failed(fail::UNDELIVERABLE),
                 Verdict::Initiator(_) => Delivery::failed(fail::SEGV),
             },
         };
         let mut delivery = delivery;
-        let fetches = !matches!(command.kind, kind::PUT | kind::ATOMIC);
-        if fetches && delivery.fail == fail::OK {
+        if command.has_reply() && delivery.fail == fail::OK {
             let bytes = reply.len().min(delivery.mlength as usize);
-            if self.ranks.scatter(from, ni, &command.sink, &reply[..bytes]).is_err() {
+            let mut is_admitted = true;
+            self.ranks.with_nic(from, ni, &mut |nic| is_admitted = nic.admits_reply(&mut NoMemory, command));
+            if !is_admitted || self.ranks.scatter(from, ni, &command.sink, &reply[..bytes]).is_err() {
                 (delivery.fail, delivery.mlength) = (fail::SEGV, 0);
             }
         }
@@ -222,7 +223,7 @@ impl Engine {
             self.wake(rank, now);
             let Some(fired) = fired else { return };
             let mut payload = Vec::new();
-            if fired.command.kind != kind::GET {
+            if fired.command.has_payload() {
                 let command = &fired.command;
                 if self.ranks.gather(rank, ni, &command.source, command.length, &mut payload).is_err() {
                     continue;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The outcome of a command at its initiator: the requester's notification of a put, and what the completer makes of a
+//! response.
+
+use super::command::{error, mode, spec};
+use super::notification::{Notification, lock_word};
+use crate::atu::Access;
+use crate::bus::{Bus, NoMemory};
+use crate::nic::Nic;
+use crate::portals::constants::fail;
+use crate::portals::delivery::Delivery;
+use crate::registers::Register;
+use crate::tables::{Command, kind};
+
+impl Nic<'_> {
+    /// The payload has been read, or the request is on its way. With a failure the error is reported with the response.
+    pub(crate) fn rma_sent(&mut self, command: &Command, fail: u8) {
+        if fail == fail::OK && command.operation & spec::REQUESTER != 0 {
+            let notification = command.initiator_notification(spec::REQUESTER, command.datatype);
+            self.notify(&mut NoMemory, command.source_vpid(), &notification);
+        }
+    }
+
+    /// The target has handled the command, or never will.
+    pub(crate) fn rma_response(&mut self, command: &Command, delivery: &Delivery) {
+        let notification = if delivery.fail != fail::OK {
+            command.error_notification(match command.kind {
+                kind::RMA_GET | kind::RMA_LOCK => error::RESPONDER,
+                _ => error::COMPLETER,
+            })
+        } else {
+            let asks = command.operation & spec::COMPLETER != 0;
+            let answer = command.initiator_notification(spec::COMPLETER, command.response_code());
+            match command.kind {
+                kind::RMA_GET => {
+                    self.signals.registers.add(Register::CompleterGets, 1);
+                    self.signals.registers.add(Register::BytesIn, delivery.mlength);
+                    if !asks {
+                        return;
+                    }
+                    answer
+                }
+                kind::RMA_LOCK if asks => {
+                    let (value, success) = (delivery.remote_offset as i32, delivery.remote_offset >> 32 & 1 != 0);
+                    Notification { word0: lock_word(value, success, command.remote_offset as u32), ..answer }
+                }
+                _ => return,
+            }
+        };
+        self.notify(&mut NoMemory, command.source_vpid(), &notification);
+    }
+
+    /// Whether the reply of a get may still be written: the local memory is registered as it was when the get started.
+    pub(crate) fn rma_admits_reply<B: Bus>(&mut self, bus: &mut B, command: &Command) -> bool {
+        if command.mode() & mode::TE == 0 {
+            return true;
+        }
+        match self.translate(bus, command.source_vpid(), command.header_data, command.length, Access::Write) {
+            Ok(run) => run.address == command.sink.start && run.bytes >= command.length,
+            Err(_) => false,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The notification queue of each VPID: a ring of two-word entries that its program polls (seed 002, section 7.5).
+//!
+//! Invariants
+//! 1. Word 1 of an entry is stored last, with release. A program that loads it with acquire and finds it not 0 has the
+//!    whole notification, and sees all that was written before it.
+//! 2. Word 1 of a free entry is 0. The program stores 0 when it has read an entry, and only then does the unit write the
+//!    entry again. So a queue is full exactly if the entry that is next is not free.
+//! 3. A full queue loses the notification, and counts it (section 6.5: software must leave room).
+//! 4. Only the holder of the lock writes. Bit 31 of word 1, which the layout leaves free, is the parity of the ring's lap. So
+//!    the tail can be told from the entries after a death ([`Nic::recover_notifications`]).
+//!
+//! Cost: one line of the queue and the port's record.
+
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use super::notification::Notification;
+use crate::bus::{Bus, Step};
+use crate::nic::Nic;
+use crate::registers::Register;
+use crate::signals::{NOTIFICATION_WORDS, Signals};
+use crate::tables::{port, slot};
+
+impl Nic<'_> {
+    /// Whether a program has this VPID open.
+    #[inline]
+    pub(crate) fn is_open(&self, vpid: u16) -> bool {
+        self.tables.ports.get(usize::from(vpid)).is_some_and(|record| slot::status(record.slot) == port::OPEN)
+    }
+
+    /// Writes a notification to the queue of a VPID. False: the VPID is not open, or the queue is full.
+    pub(crate) fn notify<B: Bus>(&mut self, bus: &mut B, vpid: u16, notification: &Notification) -> bool {
+        if !self.is_open(vpid) {
+            return false;
+        }
+        let Some(record) = self.tables.ports.get_mut(usize::from(vpid)) else { return false };
+        let [word0, word1] = notification.encode();
+        bus.charge(Step::Notification);
+        match self.signals.notification(vpid, record.notification_tail) {
+            Some([first, second]) if second.load(Acquire) == 0 => {
+                first.store(word0, Relaxed);
+                second.store(word1 | self.signals.lap(record.notification_tail), Release);
+                record.notification_tail = record.notification_tail.wrapping_add(1);
+                true
+            }
+            _ => {
+                record.notifications_discarded = record.notifications_discarded.wrapping_add(1);
+                self.signals.registers.add(Register::NotificationsDiscarded, 1);
+                false
+            }
+        }
+    }
+
+    /// Derives the tails of all queues from their entries, after a process died during a change.
+    pub fn recover_notifications(&mut self) {
+        for (vpid, record) in (0u16..).zip(self.tables.ports.iter_mut()) {
+            let tail = record.notification_tail;
+            let Some([_, second]) = self.signals.notification(vpid, tail) else { continue };
+            let word = second.load(Acquire);
+            // The dead process may have written one entry without counting it.
+            if word != 0 && word & LAP == self.signals.lap(tail) {
+                record.notification_tail = tail.wrapping_add(1);
+            }
+        }
+    }
+}
+
+/// The bit of word 1 that has the parity of the lap.
+const LAP: u64 = 1 << 31;
+
+/// Word 1 as a program sees it, without the lap.
+#[inline]
+pub fn shown(word1: u64) -> u64 {
+    word1 & !LAP
+}
+
+impl<'a> Signals<'a> {
+    /// The lap's bit of an entry with this number.
+    #[inline]
+    fn lap(&self, number: u64) -> u64 {
+        match self.notification_entries() {
+            0 => 0,
+            entries => number / entries % 2 * LAP,
+        }
+    }
+
+    /// Entries of each notification queue, a power of two; 0: there are none.
+    #[inline]
+    pub fn notification_entries(&self) -> u64 {
+        let ports = self.port_pointers.len().max(1);
+        (self.notifications.len() / NOTIFICATION_WORDS / ports) as u64
+    }
+
+    /// The words of a VPID's notification with this number.
+    #[inline]
+    pub fn notification(
+        &self,
+        vpid: u16,
+        number: u64,
+    ) -> Option<&'a [core::sync::atomic::AtomicU64; NOTIFICATION_WORDS]> {
+        let entries = self.notification_entries();
+        let index = u64::from(vpid) * entries + (number & entries.checked_sub(1)?);
+        let start = index as usize * NOTIFICATION_WORDS;
+        self.notifications.get(start..start + NOTIFICATION_WORDS)?.try_into().ok()
+    }
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The requester: from a descriptor to a command.
+//!
+//! A command of the RMA unit is a [`Command`] of the NIC, so that every home carries it as it carries those of Portals. Its
+//! fields are
+//!
+//! | field | contents |
+//! |---|---|
+//! | `kind` | [`kind::RMA_PUT`] and its like |
+//! | `portal` | destination VPID in 15:0, source VPID in 31:16 |
+//! | `initiator` | source node |
+//! | `operation` | notifications that are written ([`super::command::spec`]) |
+//! | `datatype` | command code ([`super::command::code`]) |
+//! | `match_bits` | mode ([`super::command::mode`]) in 7:0, destination node in 31:16 |
+//! | `remote_offset` | remote address; of a lock its number |
+//! | `header_data` | local address, as the program names it |
+//! | `length` | bytes |
+//! | `operand[0]` | value of an immediate or a notification put; of a lock compare in 63:32 and addend in 31:0 |
+//! | `operand[1]` | class of a notification put |
+//! | `source`, `sink` | the translated local memory of a put, of a get |
+
+use super::command::{code, effective_spec, error, mode, mode_of, modifier, spec};
+use super::descriptor::{Descriptor, Operation};
+use super::notification::Notification;
+use crate::atu::Access;
+use crate::bus::Bus;
+use crate::nic::Nic;
+use crate::registers::Register;
+use crate::tables::{Command, Request, Side, kind};
+
+/// The side of a command that the descriptor does not name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Requester {
+    /// Source node and VPID.
+    pub node: u16,
+    pub vpid: u16,
+    /// Options of the connection ([`super::command::options`]).
+    pub options: u32,
+    /// The command came as a descriptor of the prototype ([`super::prototype`]).
+    pub prototype: bool,
+    /// The home's address of the destination node.
+    pub target: u64,
+    pub uid: u32,
+}
+
+/// Why a descriptor became no command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestError {
+    /// The source VPID is not open.
+    Closed,
+    /// The local memory is contiguous for this many bytes only. The library must cut the command there.
+    Cut(u32),
+    /// The command is refused. The program has an error notification of the requester.
+    Refused,
+}
+
+impl Nic<'_> {
+    /// Makes a command of a descriptor. `bus` reaches this node's memory.
+    pub fn rma_request<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        from: &Requester,
+        descriptor: &Descriptor,
+    ) -> Result<Command, RequestError> {
+        if !self.is_open(from.vpid) {
+            return Err(RequestError::Closed);
+        }
+        let permitted = self.tables.ports[usize::from(from.vpid)].options;
+        let mode = mode_of(from.options, permitted, descriptor.modifiers);
+        let mut command = Command {
+            request: Request {
+                operation: effective_spec(from.prototype, descriptor.code, descriptor.spec),
+                datatype: descriptor.code,
+                portal: u32::from(descriptor.vpid) | u32::from(from.vpid) << 16,
+                uid: from.uid,
+                initiator: from.node.into(),
+                match_bits: u64::from(mode) | u64::from(descriptor.node) << 16,
+                ..Request::default()
+            },
+            target: from.target,
+            user_ptr: 0,
+            source: Side::NOWHERE,
+            sink: Side::NOWHERE,
+        };
+        let request = &mut command.request;
+        match descriptor.operation {
+            Operation::Put { read, write, bytes } => {
+                (request.kind, request.length) = (kind::RMA_PUT, bytes.into());
+                (request.header_data, request.remote_offset) = (read, write);
+            }
+            Operation::Get { read, write, bytes } => {
+                (request.kind, request.length) = (kind::RMA_GET, bytes.into());
+                (request.header_data, request.remote_offset) = (write, read);
+            }
+            Operation::ImmediatePut { write, value, bytes } => {
+                (request.kind, request.length) = (kind::RMA_IMMEDIATE_PUT, bytes.into());
+                (request.remote_offset, request.operand[0]) = (write, value);
+            }
+            Operation::NotificationPut { value, class } => {
+                request.kind = kind::RMA_NOTIFICATION_PUT;
+                (request.operand[0], request.operand[1]) = (value, class.into());
+            }
+            Operation::Lock { number, compare, add } => {
+                request.kind = kind::RMA_LOCK;
+                request.remote_offset = number.into();
+                request.operand[0] = u64::from(compare as u32) << 32 | u64::from(add as u32);
+            }
+        }
+        // There is no multicast group, no accelerator's memory and no remote register that a program may name.
+        let unsupported = descriptor.modifiers & (modifier::MC | modifier::ERA | modifier::EWA) != 0;
+        if unsupported || mode & mode::RRA != 0 {
+            return Err(self.refuse_request(bus, &command));
+        }
+        let registers = self.signals.registers;
+        match request.kind {
+            kind::RMA_PUT => {
+                command.source = self.local_side(bus, from.vpid, &command, Access::Read)?;
+                registers.add(Register::RequesterPuts, 1);
+            }
+            kind::RMA_GET => {
+                command.sink = self.local_side(bus, from.vpid, &command, Access::Write)?;
+                registers.add(Register::RequesterGets, 1);
+            }
+            kind::RMA_IMMEDIATE_PUT | kind::RMA_NOTIFICATION_PUT => registers.add(Register::RequesterPuts, 1),
+            _ => {}
+        }
+        Ok(command)
+    }
+
+    /// The local memory of a put or a get.
+    fn local_side<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        vpid: u16,
+        command: &Command,
+        access: Access,
+    ) -> Result<Side, RequestError> {
+        let (address, bytes) = (command.header_data, command.length);
+        if command.mode() & mode::TE == 0 {
+            return Ok(Side { start: address, ..Side::NOWHERE });
+        }
+        match self.translate(bus, vpid, address, bytes, access) {
+            Ok(run) if run.bytes >= bytes => Ok(Side { start: run.address, ..Side::NOWHERE }),
+            Ok(run) => Err(RequestError::Cut(run.bytes as u32)),
+            Err(_) => Err(self.refuse_request(bus, command)),
+        }
+    }
+
+    fn refuse_request<B: Bus>(&mut self, bus: &mut B, command: &Command) -> RequestError {
+        self.notify(bus, command.source_vpid(), &command.error_notification(error::REQUESTER));
+        RequestError::Refused
+    }
+}
+
+/// The fields of a command of the RMA unit. See the head of the file.
+impl Request {
+    pub fn destination_vpid(&self) -> u16 {
+        self.portal as u16
+    }
+    pub fn source_vpid(&self) -> u16 {
+        (self.portal >> 16) as u16
+    }
+    pub fn destination_node(&self) -> u16 {
+        (self.match_bits >> 16) as u16
+    }
+    pub(super) fn mode(&self) -> u8 {
+        self.match_bits as u8
+    }
+
+    /// A notification of this command at its initiator, written by this unit.
+    pub(super) fn initiator_notification(&self, unit: u8, code: u8) -> Notification {
+        Notification {
+            word0: if self.kind == kind::RMA_NOTIFICATION_PUT { self.operand[0] } else { self.header_data },
+            size: self.size_field(),
+            vpid: self.destination_vpid() as u8,
+            node: self.destination_node(),
+            unit,
+            code,
+            mode: self.mode(),
+            error: 0,
+        }
+    }
+
+    /// A notification of this command at its target, written by this unit.
+    pub(super) fn target_notification(&self, unit: u8, code: u8) -> Notification {
+        Notification {
+            word0: match self.kind {
+                kind::RMA_NOTIFICATION_PUT => self.operand[0],
+                _ => self.remote_offset,
+            },
+            size: self.size_field(),
+            vpid: self.source_vpid() as u8,
+            node: self.initiator as u16,
+            unit,
+            code,
+            mode: self.mode(),
+            error: 0,
+        }
+    }
+
+    /// The notification at the initiator that a unit has refused the command.
+    pub(super) fn error_notification(&self, unit: u8) -> Notification {
+        Notification { error: unit, ..self.initiator_notification(spec::REQUESTER, self.datatype) }
+    }
+
+    fn size_field(&self) -> u32 {
+        match self.kind {
+            kind::RMA_NOTIFICATION_PUT => self.operand[1] as u32,
+            kind::RMA_LOCK => 0,
+            _ => self.length.wrapping_sub(1) as u32,
+        }
+    }
+
+    /// The code of the response's notification.
+    pub(super) fn response_code(&self) -> u8 {
+        match self.datatype {
+            code::QW_GET => code::GET_QW_RSP,
+            code::LOCK => code::LOCK_RSP,
+            _ => code::GET_BT_RSP,
+        }
+    }
+}

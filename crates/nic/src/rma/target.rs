@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A command at its target: the completer writes puts, the responder reads for gets and carries out locks.
+//!
+//! A range is checked as a whole, its translation and whether this process can reach its memory, before a byte of it moves.
+//! So no journal is needed: a process that dies in the middle of a put leaves bytes of a put that was never notified.
+//!
+//! Cost of a put within one page run: one translation, one copy, one notification.
+
+use super::command::{code, mode, spec};
+use super::locks::LockRequest;
+use super::notification::lock_word;
+use crate::atu::Access;
+use crate::bus::{Bus, Fault};
+use crate::nic::Nic;
+use crate::portals::constants::fail;
+use crate::portals::delivery::{Delivery, Verdict};
+use crate::registers::Register;
+use crate::tables::{Request, kind};
+
+/// Why a range of the target's memory is not used.
+enum Refusal {
+    /// It is not registered, not for this VPID, or not for this access; or its memory is gone.
+    Fault,
+    /// This process cannot reach it.
+    Unreachable,
+}
+
+impl Nic<'_> {
+    /// Handles a command of the RMA unit.
+    pub(crate) fn rma_receive<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        let vpid = request.destination_vpid();
+        if !self.is_open(vpid) {
+            return Verdict::Done(Delivery::failed(fail::UNDELIVERABLE));
+        }
+        match request.kind {
+            kind::RMA_PUT => self.complete_put(bus, vpid, request),
+            kind::RMA_IMMEDIATE_PUT => self.complete_immediate(bus, vpid, request),
+            kind::RMA_NOTIFICATION_PUT => {
+                self.completed(bus, vpid, request);
+                Verdict::Done(delivered(0, 0))
+            }
+            kind::RMA_GET => self.respond_to_get(bus, vpid, request),
+            _ => self.respond_to_lock(bus, vpid, request),
+        }
+    }
+
+    fn complete_put<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) -> Verdict {
+        let bytes = request.length;
+        let moved = self.each_run(bus, vpid, request, Access::Write, |bus, at, address, bytes| {
+            put_in_order(bus, at, address, bytes)
+        });
+        if let Err(verdict) = moved {
+            return verdict;
+        }
+        self.signals.registers.add(Register::BytesIn, bytes);
+        self.completed(bus, vpid, request);
+        Verdict::Done(delivered(bytes, 0))
+    }
+
+    fn complete_immediate<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) -> Verdict {
+        let value = request.operand[0].to_le_bytes();
+        let bytes = request.length.min(8);
+        let request = Request { length: bytes, ..*request };
+        let moved = self.each_run(bus, vpid, &request, Access::Write, |bus, at, address, bytes| {
+            bus.write(address, &value[at as usize..(at + bytes) as usize])
+        });
+        if let Err(verdict) = moved {
+            return verdict;
+        }
+        self.signals.registers.add(Register::BytesIn, bytes);
+        self.completed(bus, vpid, &request);
+        Verdict::Done(delivered(bytes, 0))
+    }
+
+    /// Counts a put, and writes its notification at the target.
+    fn completed<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) {
+        self.signals.registers.add(Register::CompleterPuts, 1);
+        if request.operation & spec::COMPLETER != 0 {
+            self.notify(bus, vpid, &request.target_notification(spec::COMPLETER, request.datatype));
+        }
+    }
+
+    fn respond_to_get<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) -> Verdict {
+        let moved =
+            self.each_run(bus, vpid, request, Access::Read, |bus, at, address, bytes| bus.get(address, at, bytes));
+        if let Err(verdict) = moved {
+            return verdict;
+        }
+        self.signals.registers.add(Register::BytesOut, request.length);
+        self.signals.registers.add(Register::ResponderGets, 1);
+        if request.operation & spec::RESPONDER != 0 {
+            self.notify(bus, vpid, &request.target_notification(spec::RESPONDER, request.datatype));
+        }
+        Verdict::Done(delivered(request.length, 0))
+    }
+
+    fn respond_to_lock<B: Bus>(&mut self, bus: &mut B, vpid: u16, request: &Request) -> Verdict {
+        let Some(lock) = LockRequest::of(request) else { return Verdict::Done(Delivery::failed(fail::SEGV)) };
+        let Ok(result) = self.lock_now(&lock) else { return Verdict::Done(Delivery::failed(fail::SEGV)) };
+        self.signals.registers.add(Register::ResponderLocks, 1);
+        if request.operation & spec::RESPONDER != 0 {
+            let word0 = lock_word(result.value, result.success, lock.number);
+            let notification = request.target_notification(spec::RESPONDER, code::LOCK_REQ);
+            self.notify(bus, vpid, &super::Notification { word0, ..notification });
+        }
+        Verdict::Done(delivered(0, u64::from(result.value as u32) | u64::from(result.success) << 32))
+    }
+
+    /// Visits the runs of a request's memory: `visit(bus, offset, address, bytes)`. It first checks all of them.
+    fn each_run<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        vpid: u16,
+        request: &Request,
+        access: Access,
+        mut visit: impl FnMut(&mut B, u64, u64, u64) -> Result<(), Fault>,
+    ) -> Result<(), Verdict> {
+        let (start, bytes) = (request.remote_offset, request.length);
+        let fault = Err(Verdict::Done(Delivery::failed(fail::SEGV)));
+        let mut at = 0;
+        let mut only = None;
+        while at < bytes {
+            match self.run_at(bus, vpid, request.mode(), start.wrapping_add(at), bytes - at, access) {
+                Ok((address, run)) => {
+                    only = if at == 0 { Some((address, run)) } else { None };
+                    at += run;
+                }
+                Err(Refusal::Fault) => {
+                    self.signals.registers.add(Register::Segv, 1);
+                    return fault;
+                }
+                Err(Refusal::Unreachable) => return Err(Verdict::Unreachable),
+            }
+        }
+        let mut at = 0;
+        while at < bytes {
+            // The first pass has found each run; only the memory itself may be gone.
+            let run = match only {
+                Some(run) => Ok(run),
+                None => self.run_at(bus, vpid, request.mode(), start.wrapping_add(at), bytes - at, access),
+            };
+            let Ok((address, run)) = run else { return fault };
+            match visit(bus, at, address, run) {
+                Ok(()) => at += run,
+                Err(Fault::Target) => {
+                    self.signals.registers.add(Register::Segv, 1);
+                    return fault;
+                }
+                Err(other) => return Err(Verdict::Initiator(other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The address of a run and its bytes, at least one.
+    fn run_at<B: Bus>(
+        &mut self,
+        bus: &mut B,
+        vpid: u16,
+        mode: u8,
+        address: u64,
+        bytes: u64,
+        access: Access,
+    ) -> Result<(u64, u64), Refusal> {
+        let (address, run) = if mode & mode::TE != 0 {
+            match self.translate(bus, vpid, address, bytes, access) {
+                Ok(run) if run.bytes != 0 => (run.address, run.bytes.min(bytes)),
+                _ => return Err(Refusal::Fault),
+            }
+        } else if self.tables.ports[usize::from(vpid)].options & super::options::PHYSICAL != 0 {
+            (address, bytes)
+        } else {
+            return Err(Refusal::Fault);
+        };
+        if bus.reaches(address, run) { Ok((address, run)) } else { Err(Refusal::Unreachable) }
+    }
+}
+
+impl LockRequest {
+    /// The lock that a request names.
+    pub(super) fn of(request: &Request) -> Option<LockRequest> {
+        let [operands, ..] = request.operand;
+        Some(LockRequest {
+            vpid: request.destination_vpid(),
+            number: u32::try_from(request.remote_offset).ok()?,
+            compare: (operands >> 32) as i32,
+            add: operands as i32,
+        })
+    }
+}
+
+/// Copies payload so that the last word is stored after all others. Programs poll it, as the device writes in order.
+fn put_in_order<B: Bus>(bus: &mut B, offset: u64, address: u64, bytes: u64) -> Result<(), Fault> {
+    let last = (address.wrapping_add(bytes).wrapping_sub(1) & !7).saturating_sub(address);
+    if last != 0 && last < bytes && bus.put_mapped(offset, address, last) {
+        return bus.put(offset + last, address + last, bytes - last);
+    }
+    bus.put(offset, address, bytes)
+}
+
+fn delivered(bytes: u64, value: u64) -> Delivery {
+    Delivery { mlength: bytes, remote_offset: value, ..Delivery::failed(fail::OK) }
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The units of a NIC beside each other, as on EXTOLL's crossbar (seed 002, figure 7-1), and how a command finds its unit.
+//!
+//! | commands | unit |
+//! |---|---|
+//! | [`kind::PUT`] to [`kind::SWAP`] | [`crate::portals`] |
+//! | [`kind::VELO_SEND`] | [`crate::velo`] |
+//! | [`kind::RMA_PUT`] to [`kind::RMA_IMMEDIATE_PUT`] | [`crate::rma`] |
+//!
+//! A home carries commands of all kinds alike, and calls the methods below: [`Nic::deliver`] at the target, then
+//! [`Nic::complete_send`] and [`Nic::complete_response`] at the initiator.
+
+use crate::bus::Bus;
+use crate::handle::NONE;
+use crate::nic::Nic;
+use crate::portals::constants::{ack, options};
+use crate::portals::delivery::{Delivery, Verdict};
+use crate::tables::{Command, Request, kind};
+
+impl Request {
+    /// Whether the request is one of the Portals unit.
+    #[inline(always)]
+    pub fn is_portals(&self) -> bool {
+        self.kind <= kind::SWAP
+    }
+
+    /// Whether the request is one of the RMA unit.
+    #[inline(always)]
+    pub fn is_rma(&self) -> bool {
+        matches!(self.kind, kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT)
+    }
+}
+
+impl Command {
+    /// Whether the initiator must record the end of this operation at all.
+    #[inline]
+    pub fn reports_to_initiator(&self) -> bool {
+        let source = self.source.queue != NONE || self.source.counter != NONE;
+        let sink = self.sink.queue != NONE || self.sink.counter != NONE;
+        source || sink || self.is_rma()
+    }
+
+    /// Whether [`Nic::complete_send`] changes the initiator's NIC: a program that waits for something else need not look.
+    pub fn reports_send(&self) -> bool {
+        if self.is_rma() {
+            return self.operation & crate::rma::spec::REQUESTER != 0;
+        }
+        let side = &self.source;
+        let posts = side.queue != NONE && side.options & options::MD_EVENT_SEND_DISABLE == 0;
+        let counts = side.counter != NONE && side.options & options::MD_EVENT_CT_SEND != 0;
+        self.has_payload() && (posts || counts)
+    }
+
+    /// Whether the initiator needs the target's response: for a reply, for a requested acknowledgement, or because an error
+    /// is reported.
+    #[inline]
+    pub fn wants_response(&self) -> bool {
+        self.has_reply() || self.is_rma() || self.ack != ack::NONE
+    }
+
+    /// Whether a target whose response is a message of its own sends one.
+    pub fn is_answered(&self, delivery: &Delivery) -> bool {
+        if self.is_rma() {
+            let answers = matches!(self.kind, kind::RMA_GET | kind::RMA_LOCK);
+            return answers || delivery.fail != crate::portals::fail::OK;
+        }
+        self.wants_response() && (self.has_reply() || !delivery.ack_disabled)
+    }
+}
+
+impl Nic<'_> {
+    /// Handles a request in any process of the job.
+    #[inline]
+    pub fn deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        match request.is_portals() {
+            true => self.portals_deliver(bus, request),
+            false => self.deliver_to_unit(bus, request),
+        }
+    }
+
+    /// [`Nic::deliver`] for the NIC's owner.
+    #[inline]
+    pub fn deliver_own<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        match request.is_portals() {
+            true => self.portals_deliver_own(bus, request),
+            false => self.deliver_to_unit(bus, request),
+        }
+    }
+
+    #[inline(never)]
+    fn deliver_to_unit<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        match request.kind {
+            kind::VELO_SEND => self.velo_deliver(bus, request),
+            kind::RMA_PUT..=kind::RMA_IMMEDIATE_PUT => self.rma_receive(bus, request),
+            _ => Verdict::Done(Delivery::failed(crate::portals::fail::DROPPED)),
+        }
+    }
+
+    /// The payload has been read, or, with a failure, will never be read.
+    #[inline]
+    pub fn complete_send(&mut self, command: &Command, fail: u8) {
+        if command.is_portals() {
+            self.portals_sent(command, fail);
+        } else if command.is_rma() {
+            self.rma_sent(command, fail);
+        }
+    }
+
+    /// The outcome at the target.
+    #[inline]
+    pub fn complete_response(&mut self, command: &Command, delivery: &Delivery) {
+        if command.is_portals() {
+            self.portals_response(command, delivery);
+        } else if command.is_rma() {
+            self.rma_response(command, delivery);
+        }
+    }
+
+    /// Whether the reply to a command may still be written to the initiator's memory. `bus` reaches that memory.
+    #[inline]
+    pub fn admits_reply<B: Bus>(&mut self, bus: &mut B, command: &Command) -> bool {
+        !command.is_rma() || self.rma_admits_reply(bus, command)
+    }
+
+    /// Recovers the tables. The caller holds the lock that the dead process held. `alive` says whether a process still
+    /// runs; its argument is the home's identifier of the process.
+    pub fn recover<B: Bus>(&mut self, bus: &mut B, alive: impl FnMut(u64) -> bool) {
+        self.signals.registers.add(crate::Register::Recoveries, 1);
+        // An entry of the TLB is two words, of which one may have been written.
+        self.tables.tlb.fill(crate::tables::TlbEntry::default());
+        self.recover_mailboxes();
+        self.recover_notifications();
+        self.portals_recover(bus, alive);
+    }
+}

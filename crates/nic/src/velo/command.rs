@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! A message as a [`Command`] of the NIC, so that every home carries it as it carries those of the other units. Its fields are
+//!
+//! | field | contents |
+//! |---|---|
+//! | `kind` | [`kind::VELO_SEND`] |
+//! | `match_bits` | the header word ([`super::header`]), with the destination |
+//! | `initiator` | source node |
+//! | `portal` | source VPID |
+//! | `length` | bytes of the payload, up to 7 less than the header says |
+//! | `source` | the payload |
+
+use super::completer::{Received, VeloMessage};
+use super::header::{Endpoint, Extent, Header, UNIT_BYTES};
+use crate::bus::Bus;
+use crate::nic::Nic;
+use crate::portals::constants::fail;
+use crate::portals::delivery::{Delivery, Verdict};
+use crate::tables::{Command, Request, Side, kind};
+
+/// A message for the requester: where it goes, and what its header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    pub source: Endpoint,
+    pub destination: Endpoint,
+    /// The home's address of the destination node.
+    pub target: u64,
+    pub mtt: u8,
+    pub tag: u8,
+    /// Address and bytes of the payload.
+    pub start: u64,
+    pub bytes: u32,
+}
+
+impl Outgoing {
+    /// The command that sends it. None: it is empty, or longer than any message.
+    pub fn command(&self) -> Option<Command> {
+        let extent = Extent::whole(self.bytes.checked_next_multiple_of(UNIT_BYTES)?)?;
+        let (destination, mtt, tag) = (self.destination, self.mtt, self.tag);
+        let header = Header { destination, extent, mtt, tag, multicast: false, interrupt: false };
+        Some(Command {
+            request: Request {
+                kind: kind::VELO_SEND,
+                match_bits: header.word(),
+                initiator: self.source.node.into(),
+                portal: self.source.vpid.into(),
+                length: self.bytes.into(),
+                ..Request::default()
+            },
+            target: self.target,
+            user_ptr: 0,
+            source: Side { start: self.start, ..Side::NOWHERE },
+            sink: Side::NOWHERE,
+        })
+    }
+}
+
+impl Nic<'_> {
+    /// Handles a message that arrived as a command.
+    pub(crate) fn velo_deliver<B: Bus>(&mut self, bus: &mut B, request: &Request) -> Verdict {
+        let failed = |fail| Verdict::Done(Delivery::failed(fail));
+        let (Ok(header), Ok(bytes)) = (Header::from_word(request.match_bits), u32::try_from(request.length)) else {
+            return failed(fail::DROPPED);
+        };
+        let source = Endpoint { node: request.initiator as u16, vpid: request.portal as u16 };
+        let message = VeloMessage { vpid: header.destination.vpid, status: header.status(source), bytes };
+        match self.velo_receive(bus, &message) {
+            Received::Written { .. } => {
+                Verdict::Done(Delivery { mlength: request.length, ..Delivery::failed(fail::OK) })
+            }
+            Received::Full => Verdict::Full,
+            Received::Discarded | Received::NotOpen | Received::Malformed => failed(fail::DROPPED),
+            Received::Initiator(fault) => Verdict::Initiator(fault),
+        }
+    }
+}
