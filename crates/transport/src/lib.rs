@@ -30,6 +30,7 @@ pub mod claim;
 pub mod completion;
 pub mod deferred;
 pub mod ends;
+pub mod extoll;
 pub mod flags;
 pub mod flow;
 pub mod flow_control;

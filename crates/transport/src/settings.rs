@@ -3,6 +3,8 @@
 //!
 //! A malformed value is reported on standard error and replaced by the default.
 
+use selvedge_nic::Limits;
+use selvedge_nic::limits::ADDRESS_TABLES_MAX;
 use selvedge_shm::{Mode, Path};
 
 /// An environment variable.
@@ -46,6 +48,12 @@ pub const VARIABLES: &[Variable] = &[
         values: "bytes, with K, M, G or T",
         default: "16G",
         text: "The most memory that selvedge_alloc gives one process. This reserves address space; memory is used only as it is touched.",
+    },
+    Variable {
+        name: "SELVEDGE_ADDRESS_TABLES",
+        values: "a number from 1 to 512",
+        default: "4",
+        text: "EXTOLL: the global address tables of a process. Each takes 2M and lets the process register 1G of memory.",
     },
     Variable {
         name: "SELVEDGE_SHMEM_COUNTERS",
@@ -157,6 +165,8 @@ pub struct Settings {
     /// How long a wait spins. None: it depends on the numbers of processes and cores.
     pub spin_ns: Option<u64>,
     pub heap_bytes: u64,
+    /// Global address tables of the EXTOLL units.
+    pub address_tables: u32,
     /// Cores that the job's processes share.
     pub cores: usize,
 }
@@ -179,6 +189,9 @@ impl Settings {
             }),
             spin_ns: read("SELVEDGE_SPIN_US", None, |text| Some(Some(text.parse::<u64>().ok()?.checked_mul(1000)?))),
             cores: read("SELVEDGE_CORES", cores_of_machine(), |text| text.parse().ok().filter(|&cores| cores > 0)),
+            address_tables: read("SELVEDGE_ADDRESS_TABLES", Limits::EXTOLL.address_tables, |text| {
+                text.parse().ok().filter(|tables| (1..=ADDRESS_TABLES_MAX).contains(tables))
+            }),
             heap_bytes: read("SELVEDGE_HEAP_BYTES", selvedge_shm::arena::RESERVED_BYTES_DEFAULT, parse_bytes),
         }
     }

@@ -146,6 +146,7 @@ impl Transport {
             pending: 1024,
             heap_blocks: 16384,
             heap_blocks_max: 1 << 18,
+            ..NicLimits::NONE
         };
         let pid = claim.pid();
         let interface = Interface::open(config, NI, pid, 0, &nic_limits, ArenaRange::default())?;

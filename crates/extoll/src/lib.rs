@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The front door for programs written to EXTOLL: libvelo2 (`include/velo2.h`) and librma2 (`include/rma2.h`).
+//!
+//! One shared library has both interfaces, under two names, because both work on the one device of the process
+//! ([`selvedge_transport::extoll`]). The functions check arguments and translate; the units decide.
+//!
+//! Invariants
+//! 1. A function never unwinds into C, and never follows a pointer that the headers allow to be NULL.
+//! 2. A port and a connection start with a mark, which is cleared when they are closed. Their memory is never freed, so a closed one
+//!    is refused and not followed.
+
+pub mod marked;
+pub mod rma2;
+pub mod velo2;
+pub mod velorun;

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! Objects that C programs hold by pointer: each starts with a mark, which says that it is alive and what it is.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
+
+/// A kind of object.
+///
+/// # Safety
+/// The type is `repr(C)`, and its first field is the mark that `mark` returns.
+pub unsafe trait Marked: Sized {
+    /// The value of the mark while the object is alive.
+    const ALIVE: u64;
+
+    fn mark(&self) -> &AtomicU64;
+
+    /// Gives the object to C. Its memory is never freed.
+    fn hand_out(self) -> *mut Self {
+        self.mark().store(Self::ALIVE, Release);
+        Box::into_raw(Box::new(self))
+    }
+
+    /// The object behind a pointer of C. None: it is NULL, closed, or of another kind.
+    ///
+    /// # Safety
+    /// The pointer is NULL, or points to at least 8 readable bytes.
+    unsafe fn from_c<'a>(pointer: *const c_void) -> Option<&'a Self> {
+        if pointer.is_null() || pointer as usize % align_of::<Self>() != 0 {
+            return None;
+        }
+        // SAFETY: not null and aligned; the caller says that the mark can be read.
+        let mark = unsafe { &*pointer.cast::<AtomicU64>() };
+        if mark.load(Acquire) != Self::ALIVE {
+            return None;
+        }
+        // SAFETY: only `hand_out` stores this mark, at the start of an object of this type, which is never freed.
+        Some(unsafe { &*pointer.cast::<Self>() })
+    }
+
+    /// Ends the object: later calls refuse it. False: it has ended already.
+    fn end(&self) -> bool {
+        self.mark().swap(0, std::sync::atomic::Ordering::AcqRel) == Self::ALIVE
+    }
+}

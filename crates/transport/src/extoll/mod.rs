@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The EXTOLL units of this process's NIC, as a driver offers them to libraries (seed 002, sections 8.1.3 to 8.1.5): ports,
+//! registered memory, commands, messages.
+//!
+//! Every process is a node of its own: its node id is its Portals id - 1, which under a launcher is its rank. Its ports are the
+//! VPIDs of that node.
+//!
+//! Invariants
+//! 1. A process has one [`Device`], made at first use. libvelo2 and librma2 share it.
+//! 2. Entries of global address tables are written and cleared under the NIC's lock. Transfers run under the same lock. So when
+//!    [`Device::unregister`] returns, no transfer reaches the memory any more.
+//! 3. A page of a region has the VPID that registered it. Another VPID gets a fault.
+//!
+//! * [`pages`]: which entries of the tables are free. [`connection`]: commands and messages to one port of another node.
+//! * [`notifications`]: a port's notification queue as its program reads it. [`messages`]: its mailbox.
+
+pub mod connection;
+pub mod messages;
+pub mod notifications;
+pub mod pages;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use selvedge_nic::Limits;
+use selvedge_nic::atu::{AddressEntry, FlushMode, NlaPage, PAGE_BYTES, PageSize, Rights, Unit};
+use selvedge_nic::tables::PAGES;
+use selvedge_nic::velo::{PortError, PortId};
+use selvedge_shm::Interface;
+
+use crate::process::{Opened, Process, ProcessError};
+use pages::FreePages;
+
+/// The number of the EXTOLL units' NIC among the NICs of a process.
+const NI: u32 = 9;
+
+/// Why a device, a port or a region is not available.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// All VPIDs are open.
+    #[error("all {0} ports of the node are open")]
+    PortsUsed(u32),
+    /// The port is not open.
+    #[error("the port is not open")]
+    NotOpen,
+    /// The memory is not mapped.
+    #[error("{bytes} bytes at {address:#x} are not mapped")]
+    NotMapped { address: u64, bytes: u64 },
+    /// The tables have no run of entries that is long enough.
+    #[error("the address tables have no room for {pages} pages; SELVEDGE_ADDRESS_TABLES sets how many there are")]
+    TablesFull { pages: u64 },
+    /// The entries are not those of a region.
+    #[error("there is no region of {pages} pages at page {first:#x}")]
+    NoRegion { first: u64, pages: u64 },
+}
+
+/// The EXTOLL units of this process's NIC.
+pub struct Device {
+    opened: Opened,
+    free: Mutex<FreePages>,
+    /// The process that opened it: a forked child opens its own.
+    os_pid: u32,
+}
+
+static DEVICE: Mutex<Option<Arc<Device>>> = Mutex::new(None);
+
+impl Device {
+    /// The device of this process. The first call opens its NIC.
+    pub fn current() -> Result<Arc<Device>, DeviceError> {
+        let mut device = DEVICE.lock().unwrap_or_else(|poison| poison.into_inner());
+        if let Some(device) = device.as_ref().filter(|device| device.os_pid == std::process::id()) {
+            return Ok(device.clone());
+        }
+        let process = Process::current()?;
+        let limits = Limits { address_tables: process.settings.address_tables, ..Limits::EXTOLL }.clamped();
+        let opened = process.open(NI, None, &limits)?;
+        let pages = u64::from(opened.interface.limits().address_tables) * PAGES as u64;
+        let free = Mutex::new(FreePages::new(pages));
+        let made = Arc::new(Device { opened, free, os_pid: std::process::id() });
+        *device = Some(made.clone());
+        Ok(made)
+    }
+
+    pub fn interface(&self) -> &Interface {
+        &self.opened.interface
+    }
+
+    /// The id of this node.
+    pub fn node(&self) -> u16 {
+        self.opened.pid().saturating_sub(1)
+    }
+
+    /// The home's address of a node.
+    pub fn target_of(node: u16) -> u64 {
+        u64::from(node) + 1
+    }
+
+    /// How many nodes there may be.
+    pub fn nodes(&self) -> u16 {
+        u16::try_from(Process::current().map_or(1, |process| process.size())).unwrap_or(u16::MAX).max(self.node() + 1)
+    }
+
+    /// How many ports a node has.
+    pub fn ports(&self) -> u16 {
+        self.interface().limits().vpids as u16
+    }
+
+    /// Opens this port, or any that is free.
+    pub fn open_port(&self, wanted: Option<u16>, options: u32) -> Result<PortId, DeviceError> {
+        self.interface().lock().port_open(wanted, options).map_err(|error| match error {
+            PortError::AllUsed => DeviceError::PortsUsed(self.ports().into()),
+            PortError::NoSuchVpid | PortError::NotOpen => DeviceError::NotOpen,
+        })
+    }
+
+    /// Closes a port, and takes its regions out of the tables.
+    pub fn close_port(&self, port: PortId) -> Result<(), DeviceError> {
+        self.interface().lock().port_close(port).map_err(|_| DeviceError::NotOpen)?;
+        let mut free = self.free_pages();
+        for (first, pages) in free.regions_of(port.vpid) {
+            self.clear(&mut free, first, pages);
+        }
+        Ok(())
+    }
+
+    /// Registers the pages that hold this memory for a port. Returns the network logical address of the first page.
+    pub fn register(&self, vpid: u16, address: u64, bytes: u64, rights: Rights) -> Result<u64, DeviceError> {
+        let not_mapped = || DeviceError::NotMapped { address, bytes };
+        let last = address.checked_add(bytes.max(1) - 1).ok_or_else(not_mapped)?;
+        if !crate::memory_is_readable(address, bytes.max(1)) {
+            return Err(not_mapped());
+        }
+        let (first, last) = (address / PAGE_BYTES, last / PAGE_BYTES);
+        let pages = last - first + 1;
+        let mut free = self.free_pages();
+        let start = free.take(vpid, pages).ok_or(DeviceError::TablesFull { pages })?;
+        let mut nic = self.interface().lock();
+        for at in 0..pages {
+            let entry = AddressEntry::new(rights, vpid, first + at, PageSize::Kib4);
+            let page = NlaPage::new(start + at);
+            let written = match (entry, page) {
+                (Ok(entry), Ok(page)) => nic.write_entry(page, entry).is_ok(),
+                _ => false,
+            };
+            if !written {
+                drop(nic);
+                self.clear(&mut free, start, pages);
+                return Err(not_mapped());
+            }
+        }
+        Ok(start * PAGE_BYTES)
+    }
+
+    /// Takes a region out of the tables. Afterwards no command reaches it.
+    pub fn unregister(&self, vpid: u16, nla: u64, pages: u64) -> Result<(), DeviceError> {
+        let first = nla / PAGE_BYTES;
+        let mut free = self.free_pages();
+        if free.pages_of(vpid, first) != Some(pages) {
+            return Err(DeviceError::NoRegion { first, pages });
+        }
+        self.clear(&mut free, first, pages);
+        Ok(())
+    }
+
+    /// Clears and flushes the entries of a region. No transfer runs while the lock is held, so all units answer at once.
+    fn clear(&self, free: &mut FreePages, first: u64, pages: u64) {
+        {
+            let mut nic = self.interface().lock();
+            if let (Ok(page), Ok(count)) = (NlaPage::new(first), u32::try_from(pages)) {
+                let _ = nic.clear_entries(page, count);
+                if let Ok(mut flush) = nic.flush_entries(page, count, FlushMode::Both) {
+                    for unit in Unit::ALL {
+                        let _ = nic.answer_flush(&mut flush, unit);
+                    }
+                }
+            }
+        }
+        free.give(first);
+    }
+
+    fn free_pages(&self) -> MutexGuard<'_, FreePages> {
+        self.free.lock().unwrap_or_else(|poison| poison.into_inner())
+    }
+}

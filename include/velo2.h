@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * libvelo2: small messages through the VELO unit (seed 002, sections 7.4 and 8.3).
+ *
+ * A port has a mailbox, which other ports fill. A message has 1 to VELO2_MTU bytes, a tag of 8 bits and a type of 2 bits; its length
+ * is rounded up to 8 bytes on the way, and the bytes that are added are 0. Messages from one port to another arrive in order.
+ * When a mailbox is full, velo2_send returns VELO2_RET_TRY_AGAIN and nothing is lost.
+ *
+ * One thread at a time may use a port.
+ */
+#ifndef VELO2_H
+#define VELO2_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The longest message in bytes. */
+#define VELO2_MTU 120
+
+typedef uint32_t velo2_nodeid_t;
+typedef uint32_t velo2_vpid_t;
+typedef uint8_t velo2_tag_t;
+typedef uint8_t velo2_mtt_t;
+
+/* The id of a port, as receives return it: node in bits 15:0, VPID in bits 31:16. */
+#define VELO2_ADDR_PACK(nodeid, vpid) ((uint32_t)(((uint32_t)(vpid) << 16) | ((uint32_t)(nodeid) & 0xffffu)))
+#define VELO2_ADDR_NODEID(id) ((velo2_nodeid_t)((id) & 0xffffu))
+#define VELO2_ADDR_VPID(id) ((velo2_vpid_t)((id) >> 16))
+
+/* Wildcards of velo2_match_recv. */
+#define VELO2_ANY_SOURCE 0xffffffffu
+#define VELO2_ANY_TAG 0x100u
+#define VELO2_ANY_MTT 0x100u
+
+typedef enum velo2_ret {
+    VELO2_RET_SUCCESS = 0,
+    VELO2_RET_ERROR,        /* the library failed; it has logged why */
+    VELO2_RET_INV_MSG,      /* the message is too long, or not there */
+    VELO2_RET_NO_MSG,       /* the mailbox is empty */
+    VELO2_RET_NO_MATCH,     /* no message in the mailbox matches */
+    VELO2_RET_ERR_FDOPEN,   /* the process can join no job */
+    VELO2_RET_ERR_MMAP,     /* there is no memory for the node's tables */
+    VELO2_RET_INVALID_MBOX, /* the port is not open, or all ports are */
+    VELO2_RET_INVALID_NODE, /* there is no such node */
+    VELO2_RET_TRY_AGAIN,    /* the mailbox of the destination is full */
+    VELO2_RET_INV_MTT       /* the message type is above 3 */
+} velo2_ret_t;
+
+/* A port. `map` is not NULL while it is open. */
+typedef struct velo2_port {
+    void *map;
+    uint32_t nodeid;
+    uint32_t vpid;
+} velo2_port_t;
+
+/* A connection of a port to another port. No message is exchanged for it. */
+typedef struct velo2_connection {
+    union {
+        uint64_t raw;
+        struct {
+            uint16_t nodeid;
+            uint16_t vpid;
+            uint32_t valid;
+        } id;
+    } dest;
+    void *state_map;
+} velo2_connection_t;
+
+/* Opens a free port of this node. */
+velo2_ret_t velo2_open(velo2_port_t *port);
+/* Opens the port with this VPID. */
+velo2_ret_t velo2_open_vpid(velo2_port_t *port, velo2_vpid_t vpid);
+/* Closes a port. Messages in its mailbox are lost; later ones are discarded. */
+velo2_ret_t velo2_close(velo2_port_t *port);
+
+/* Connects a port to a port of a node, which need not be open yet. */
+velo2_ret_t velo2_connect(velo2_port_t *port, velo2_connection_t *connection, velo2_nodeid_t nodeid, velo2_vpid_t vpid);
+velo2_ret_t velo2_disconnect(velo2_port_t *port, velo2_connection_t *connection);
+
+/* Sends `length` bytes, 1 to VELO2_MTU. The buffer may be used again when it returns. */
+velo2_ret_t velo2_send(velo2_connection_t *connection, const void *buffer, unsigned length, uint8_t tag, unsigned mtt);
+
+/*
+ * Receives the oldest message if there is one. Copies at most `max` bytes; `length` says how many bytes the message has, rounded up to 8.
+ * A message that is longer than `max` is cut. Outputs may be NULL.
+ */
+velo2_ret_t velo2_probe_recv(velo2_port_t *port, void *buffer, unsigned max, uint32_t *length, uint32_t *srcid, uint8_t *tag,
+                             uint8_t *mtt);
+/* As velo2_probe_recv, and waits for a message. */
+velo2_ret_t velo2_recv(velo2_port_t *port, void *buffer, unsigned max, uint32_t *length, uint32_t *srcid, uint8_t *tag, uint8_t *mtt);
+/*
+ * Receives the oldest message from `srcid` with this tag and type, each of which may be a wildcard. Messages before it stay, in order.
+ * VELO2_RET_NO_MSG: the mailbox is empty; VELO2_RET_NO_MATCH: no message matches.
+ */
+velo2_ret_t velo2_match_recv(velo2_port_t *port, uint32_t srcid, unsigned tag, unsigned mtt, void *buffer, unsigned max,
+                             uint32_t *length, uint32_t *from);
+/* Whether a message is there: VELO2_RET_SUCCESS or VELO2_RET_NO_MSG. */
+velo2_ret_t velo2_check(velo2_port_t *port);
+
+velo2_nodeid_t velo2_get_nodeid(velo2_port_t *port);
+velo2_vpid_t velo2_get_vpid(velo2_port_t *port);
+/* The number of nodes, and of ports of each node. */
+uint32_t velo2_get_node_num(velo2_port_t *port);
+uint32_t velo2_get_proc_num(velo2_port_t *port);
+/* Slots of the mailbox. A slot has 56 bytes of a message. */
+uint32_t velo2_get_mailbox_slots(velo2_port_t *port);
+/* What a return value means, in words. */
+const char *velo2_strerror(velo2_ret_t code);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

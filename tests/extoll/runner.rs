@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+//! The table of the EXTOLL suite. How its cases run, and how to choose among them, stands in `tests/runner`.
+//!
+//! A variant says which process runs a NIC (`--mode` of the launcher) and how the library reaches memory (`--path`), or that a
+//! simulated machine runs them.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use selvedge_test_runner::{Compiler, Start, Suite, Variant, run, tree};
+
+/// Seconds that the launcher gives a case, and that the runner gives the launcher.
+const CASE_LIMIT_S: u64 = 60;
+const LAUNCHER_LIMIT_S: u64 = CASE_LIMIT_S + 30;
+
+fn main() -> ExitCode {
+    run(|| {
+        let library = tree::prefix().join("lib/librma2.so");
+        tree::require([&library, &tree::launcher()])?;
+        let header = |name: &str| tree::workspace().join("include").join(name);
+        Ok(Suite {
+            name: "extoll",
+            package: env!("CARGO_PKG_NAME"),
+            test: "extoll",
+            sources: PathBuf::from(env!("CARGO_MANIFEST_DIR")),
+            output: PathBuf::from(env!("CARGO_TARGET_TMPDIR")),
+            compiler: Compiler::of_system(&["-O1", "-pthread"]).with_library("velo2").with_library("rma2"),
+            inputs: vec![library, header("velo2.h"), header("rma2.h"), header("velorun.h")],
+            variants: vec![
+                live("auto", &["--path", "auto", "--mode", "nic"], INDEPENDENT),
+                live("bounce", &["--path", "bounce", "--mode", "nic"], DRIVEN),
+                live("host", &["--path", "auto", "--mode", "host"], DRIVEN),
+                Variant { offers: DRIVEN, ..Variant::new("simulated", simulated(false)) },
+                Variant { offers: DRIVEN, ..Variant::new("simulated-node", simulated(true)) },
+            ],
+            limit_s: LAUNCHER_LIMIT_S,
+            cases_per_core: 1,
+            stock: None,
+            removed: &[],
+            settings: &["SELVEDGE_PREFIX", "CC"],
+        })
+    })
+}
+
+/// A NIC works while the program of its owner makes no call.
+const INDEPENDENT: &[&str] = &["independent"];
+/// It does not.
+const DRIVEN: &[&str] = &[];
+
+/// `one_node`: the ranks share memory.
+fn simulated(one_node: bool) -> Start {
+    Start::Simulator { machine: "cluster", one_node, shared_file: None }
+}
+
+fn live(name: &'static str, arguments: &'static [&'static str], offers: &'static [&'static str]) -> Variant {
+    let limit = CASE_LIMIT_S.to_string();
+    let launcher = vec![tree::launcher().into(), "run".into(), "--timeout".into(), limit.into()];
+    Variant { offers, ..Variant::new(name, Start::Launcher(launcher, arguments)) }
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/*
+ * The header of the EXTOLL suite: what its cases need beyond check.h.
+ *
+ * Rules for cases
+ * 1. A case runs in all of its ranks at once. The suite has one port of each library open in every rank before the case starts,
+ *    rma() and velo(), and closes them after a barrier when it returns. Their VPIDs are the same everywhere.
+ * 2. A rank waits for another one only in barrier(), exchange() and the waiting functions below. They poll both ports, so that a
+ *    NIC makes progress that its owner must drive.
+ * 3. Notification puts of class BARRIER_CLASS belong to the suite.
+ */
+#ifndef EXTOLL_SUITE_H
+#define EXTOLL_SUITE_H
+
+#include "check.h"
+
+#include <rma2.h>
+#include <velo2.h>
+#include <velorun.h>
+
+enum { RANKS_MAX = 64, BARRIER_CLASS = 253, WAIT_MS = 20000, PAGE = 4096 };
+
+/* A case for variants where a NIC works while its owner makes no call. */
+#define CASE_NIC(name, ranks, rule) CASE(name, ranks, rule, .needs = "independent")
+
+/* The call succeeded. */
+#define OK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "RMA2_SUCCESS", RMA2_SUCCESS)
+#define VOK(call) check_eq_at(__FILE__, __LINE__, #call, (unsigned long long)(call), "VELO2_RET_SUCCESS", VELO2_RET_SUCCESS)
+
+RMA2_Port rma(void);
+velo2_port_t *velo(void);
+/* The connection of rma() to rma() of a rank; of velo() to velo() of a rank. */
+RMA2_Handle to(int rank);
+velo2_connection_t *velo_to(int rank);
+/* All-gather in rank order. */
+void exchange(const void *mine, size_t bytes, void *all);
+
+/* Page-aligned memory of zeroes, registered with rma(). Freed when the case ends. */
+struct memory {
+    unsigned char *start;
+    RMA2_Region *region;
+    RMA2_NLA nla;
+    RMA2_NLA of_rank[RANKS_MAX]; /* of the same memory at every rank, if it is shared() */
+};
+struct memory registered(size_t bytes);
+/* As above, collective. */
+struct memory shared(size_t bytes);
+
+/* Waits for the next notification that is not the suite's, and frees it. */
+RMA2_Notification next_notification(void);
+/* No notification comes within some milliseconds. */
+void expect_no_notification(void);
+/* The fields of a notification. */
+void check_notification_at(const char *file, int line, RMA2_Notification found, RMA2_Notification_Spec unit, RMA2_Command command, int from,
+                           int error);
+#define CHECK_NOTIFICATION(found, unit, command, from, error) \
+    check_notification_at(__FILE__, __LINE__, found, unit, command, from, error)
+
+/* Waits for a message. */
+struct message {
+    unsigned char bytes[VELO2_MTU];
+    uint32_t length, source;
+    uint8_t tag, mtt;
+};
+struct message next_message(void);
+/* Polls both ports once. */
+void poll_ports(void);
+#endif

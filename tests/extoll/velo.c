@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 OR MIT */
+/* Messages through mailboxes: velo2.h; seed 002, section 7.4. */
+#include "suite.h"
+
+CASE(message, 2, "7.4: a message arrives whole, with its source, its tag and its type")
+{
+    if (rank() == 0) VOK(velo2_send(velo_to(1), "12345678", 8, 77, 2));
+    if (rank() == 1) {
+        struct message got = next_message();
+        CHECK_EQ(got.length, 8);
+        CHECK_SAME(got.bytes, "12345678", 8);
+        CHECK_EQ(got.source, VELO2_ADDR_PACK(0, velo2_get_vpid(velo())));
+        CHECK_EQ(got.tag, 77);
+        CHECK_EQ(got.mtt, 2);
+    }
+}
+
+CASE(every_length, 2, "7.4: a message of any length to the longest; the length is rounded up to 8, the bytes added are zero")
+{
+    unsigned char sent[VELO2_MTU];
+    for (unsigned length = 1; length <= VELO2_MTU; length++) {
+        about("%u bytes", length);
+        pattern_fill(sent, sizeof sent, length);
+        if (rank() == 0)
+            while (velo2_send(velo_to(1), sent, length, 0, 0) == VELO2_RET_TRY_AGAIN) poll_ports();
+        if (rank() == 1) {
+            struct message got = next_message();
+            unsigned rounded = (length + 7) / 8 * 8;
+            CHECK_EQ(got.length, rounded);
+            CHECK_SAME(got.bytes, sent, length);
+            CHECK_BYTES(got.bytes + length, rounded - length, 0);
+        }
+    }
+}
+
+CASE(order, 2, "messages from one port to another arrive in order, however many")
+{
+    enum { COUNT = 5000 };
+    for (uint64_t i = 0; i < COUNT; i++) {
+        if (rank() == 0) {
+            int code;
+            while ((code = velo2_send(velo_to(1), &i, 8, (uint8_t)i, i & 3)) == VELO2_RET_TRY_AGAIN) poll_ports();
+            CHECK_EQ(code, VELO2_RET_SUCCESS);
+        } else {
+            struct message got = next_message();
+            uint64_t value;
+            memcpy(&value, got.bytes, 8);
+            CHECK_EQ(value, i);
+            CHECK_EQ(got.tag, (uint8_t)i);
+            CHECK_EQ(got.mtt, i & 3);
+        }
+    }
+}
+
+CASE(many_to_one, 4, "a mailbox takes messages of all nodes, and those of each in order", .crowded = 8)
+{
+    enum { COUNT = 300 };
+    if (rank() != 0) {
+        for (uint64_t i = 0; i < COUNT; i++)
+            while (velo2_send(velo_to(0), &i, 8, 0, 0) == VELO2_RET_TRY_AGAIN) poll_ports();
+        return;
+    }
+    uint64_t next[RANKS_MAX] = {0};
+    for (int i = 0; i < COUNT * (ranks() - 1); i++) {
+        struct message got = next_message();
+        uint64_t value;
+        memcpy(&value, got.bytes, 8);
+        int from = (int)VELO2_ADDR_NODEID(got.source);
+        CHECK_OP(from, <, ranks());
+        CHECK_EQ(value, next[from]);
+        next[from]++;
+    }
+}
+
+CASE_NIC(full_mailbox, 2, "a full mailbox refuses messages and loses none")
+{
+    uint64_t sent = 0;
+    if (rank() == 0) {
+        int code;
+        while ((code = velo2_send(velo_to(1), &sent, 8, 0, 0)) == VELO2_RET_SUCCESS) sent++;
+        CHECK_EQ(code, VELO2_RET_TRY_AGAIN);
+        CHECK_EQ(sent, velo2_get_mailbox_slots(velo()));
+    }
+    uint64_t counts[2];
+    CHECK_EQ(velorun_exchange(&sent, sizeof sent, counts), 0);
+    for (uint64_t i = 0; rank() == 1 && i < counts[0]; i++) {
+        struct message got = next_message();
+        CHECK_SAME(got.bytes, &i, 8);
+    }
+    if (rank() == 1) CHECK_EQ(velo2_check(velo()), VELO2_RET_NO_MSG);
+    barrier();
+    if (rank() == 0) VOK(velo2_send(velo_to(1), &sent, 8, 0, 0));
+    if (rank() == 1) CHECK_EQ(next_message().length, 8);
+}
+
+CASE(own_node, 1, "a port sends to itself")
+{
+    VOK(velo2_send(velo_to(0), "myself", 6, 3, 1));
+    struct message got = next_message();
+    CHECK_EQ(got.length, 8);
+    CHECK_TEXT((char *)got.bytes, "myself");
+}
+
+CASE(matching, 2, "8.3: a matching receive takes the oldest message that matches, and leaves the others in order")
+{
+    if (rank() == 0)
+        for (uint64_t i = 0; i < 6; i++) VOK(velo2_send(velo_to(1), &i, 8, (uint8_t)(i % 3), i & 1));
+    barrier();
+    if (rank() == 0) return;
+    uint32_t length, from;
+    uint64_t value;
+    static const struct {
+        unsigned tag, mtt;
+        uint64_t wanted;
+    } takes[] = {{2, VELO2_ANY_MTT, 2}, {VELO2_ANY_TAG, 1, 1}, {2, 1, 5}, {VELO2_ANY_TAG, VELO2_ANY_MTT, 0}};
+    for (size_t i = 0; i < COUNT_OF(takes); i++) {
+        int code;
+        do code = velo2_match_recv(velo(), VELO2_ANY_SOURCE, takes[i].tag, takes[i].mtt, &value, 8, &length, &from);
+        while (code == VELO2_RET_NO_MSG);
+        CHECK_EQ(code, VELO2_RET_SUCCESS);
+        CHECK_EQ(value, takes[i].wanted);
+        CHECK_EQ(length, 8);
+    }
+    CHECK_EQ(velo2_match_recv(velo(), VELO2_ANY_SOURCE, 9, VELO2_ANY_MTT, &value, 8, &length, &from), VELO2_RET_NO_MATCH);
+    CHECK_SAME(next_message().bytes, &(uint64_t){3}, 8);
+    CHECK_SAME(next_message().bytes, &(uint64_t){4}, 8);
+    CHECK_EQ(velo2_match_recv(velo(), VELO2_ANY_SOURCE, 9, VELO2_ANY_MTT, &value, 8, &length, &from), VELO2_RET_NO_MSG);
+}
+
+CASE(several_ports, 2, "a node has several ports, each with a mailbox of its own")
+{
+    velo2_port_t other;
+    VOK(velo2_open(&other));
+    CHECK(other.vpid != velo()->vpid);
+    uint32_t all[RANKS_MAX];
+    exchange(&other.vpid, sizeof other.vpid, all);
+    velo2_connection_t there;
+    VOK(velo2_connect(velo(), &there, (velo2_nodeid_t)(1 - rank()), all[1 - rank()]));
+    uint64_t value = (uint64_t)rank();
+    VOK(velo2_send(&there, &value, 8, 0, 0));
+    barrier();
+    CHECK_EQ(velo2_check(velo()), VELO2_RET_NO_MSG);
+    uint32_t length, source;
+    VOK(velo2_recv(&other, &value, 8, &length, &source, NULL, NULL));
+    CHECK_EQ(value, 1 - rank());
+    CHECK_EQ(source, VELO2_ADDR_PACK(1 - rank(), velo2_get_vpid(velo())));
+    VOK(velo2_disconnect(velo(), &there));
+    VOK(velo2_close(&other));
+}
+
+CASE(all_ports, 1, "all ports of a node can be open; the next is refused; a closed one can be opened again")
+{
+    velo2_port_t ports[256];
+    uint32_t count = 0, most = velo2_get_proc_num(velo());
+    velo2_ret_t code;
+    while ((code = velo2_open(&ports[count])) == VELO2_RET_SUCCESS) count++;
+    CHECK_EQ(code, VELO2_RET_INVALID_MBOX);
+    CHECK_EQ(count, most - 2); /* the suite has two */
+    VOK(velo2_close(&ports[1]));
+    CHECK_EQ(velo2_open_vpid(&ports[1], ports[0].vpid), VELO2_RET_INVALID_MBOX);
+    VOK(velo2_open(&ports[1]));
+    for (uint32_t i = 0; i < count; i++) VOK(velo2_close(&ports[i]));
+}
+
+CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing else")
+{
+    char buffer[256] = "";
+    uint32_t length, source;
+    CHECK_EQ(velo2_send(velo_to(1 - rank()), buffer, 0, 0, 0), VELO2_RET_INV_MSG);
+    CHECK_EQ(velo2_send(velo_to(1 - rank()), buffer, VELO2_MTU + 1, 0, 0), VELO2_RET_INV_MSG);
+    CHECK_EQ(velo2_send(velo_to(1 - rank()), NULL, 8, 0, 0), VELO2_RET_INV_MSG);
+    CHECK_EQ(velo2_send(velo_to(1 - rank()), buffer, 8, 0, 4), VELO2_RET_INV_MTT);
+    CHECK_EQ(velo2_send(NULL, buffer, 8, 0, 0), VELO2_RET_INVALID_MBOX);
+    velo2_connection_t nowhere = {0};
+    CHECK_EQ(velo2_send(&nowhere, buffer, 8, 0, 0), VELO2_RET_INVALID_MBOX);
+    CHECK_EQ(velo2_connect(velo(), &nowhere, velo2_get_node_num(velo()), 0), VELO2_RET_INVALID_NODE);
+    CHECK_EQ(velo2_connect(velo(), &nowhere, 0, velo2_get_proc_num(velo())), VELO2_RET_INVALID_MBOX);
+    velo2_port_t closed = {0};
+    CHECK_EQ(velo2_probe_recv(&closed, buffer, 8, &length, &source, NULL, NULL), VELO2_RET_INVALID_MBOX);
+    CHECK_EQ(velo2_close(&closed), VELO2_RET_INVALID_MBOX);
+    CHECK_EQ(velo2_open(NULL), VELO2_RET_INVALID_MBOX);
+    /* A message to a port that nobody has open is discarded. */
+    velo2_connection_t unopened;
+    VOK(velo2_connect(velo(), &unopened, (velo2_nodeid_t)(1 - rank()), velo2_get_proc_num(velo()) - 1));
+    VOK(velo2_send(&unopened, buffer, 8, 0, 0));
+    barrier();
+    CHECK_EQ(velo2_check(velo()), VELO2_RET_NO_MSG);
+    barrier();
+    VOK(velo2_send(velo_to(1 - rank()), "still", 5, 0, 0));
+    CHECK_TEXT((char *)next_message().bytes, "still");
+}
