@@ -37,7 +37,10 @@ MPICH_PRELOAD := $(TREE)/lib/libselvedge/libselvedge_mpich_preload.so
 # PMIx for simulated ranks of Open MPI.
 SIM_PMIX := $(TREE)/lib/libselvedge/libselvedge_sim_pmix.so
 
-EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c))
+# libvelo2 and librma2 are one library under two names.
+EXTOLL := $(TREE)/lib/libselvedge/libselvedge_extoll.so
+
+EXAMPLES := $(patsubst examples/%.c,$(TREE)/examples/%,$(wildcard examples/*.c examples/shmem/*.c examples/extoll/*.c))
 SHARED := bench/rank.c bench/ni.c
 SHARED_SHMEM := bench/shmem/pe.c bench/rank.c
 RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED),$(wildcard bench/*.c)))
@@ -46,20 +49,23 @@ HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
 .PHONY: build demo test check-examples bench install setup lint docs docs-pages clean peers FORCE
 
-build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
+build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
 
 setup:
 	@./setup.sh
 
-$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(TARGET)/release/libsma.a &: FORCE
-	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpich-preload -p selvedge-sim-pmix
-	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/libexec/selvedge/shmem
+$(TREE)/lib/libportals.so $(TREE)/bin/selvedge $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(TARGET)/release/libsma.a &: FORCE
+	$(CARGO) build --locked --release -p selvedge-portals -p selvedge-cli -p selvedge-shmem -p selvedge-fi -p selvedge-sim-preload -p selvedge-mpi-preload -p selvedge-mpich-preload -p selvedge-sim-pmix -p selvedge-extoll
+	@mkdir -p $(TREE)/lib/libselvedge $(TREE)/lib/pkgconfig $(TREE)/bin $(TREE)/include/mpp $(TREE)/examples/shmem $(TREE)/examples/extoll $(TREE)/libexec/selvedge/shmem
 	@cmp -s $(TARGET)/release/libportals.so $(TREE)/lib/libportals.so || install -m 755 $(TARGET)/release/libportals.so $(TREE)/lib/
 	@cmp -s $(TARGET)/release/libselvedge_fi.so $(PROVIDER) || install -m 755 $(TARGET)/release/libselvedge_fi.so $(PROVIDER)
 	@cmp -s $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_sim_preload.so $(SIM_PRELOAD)
 	@cmp -s $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_mpi_preload.so $(MPI_PRELOAD)
 	@cmp -s $(TARGET)/release/libselvedge_mpich_preload.so $(MPICH_PRELOAD) || install -m 755 $(TARGET)/release/libselvedge_mpich_preload.so $(MPICH_PRELOAD)
 	@cmp -s $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX) || install -m 755 $(TARGET)/release/libselvedge_sim_pmix.so $(SIM_PMIX)
+	@cmp -s $(TARGET)/release/libselvedge_extoll.so $(EXTOLL) || install -m 755 $(TARGET)/release/libselvedge_extoll.so $(EXTOLL)
+	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/libvelo2.so
+	@ln -sf libselvedge/libselvedge_extoll.so $(TREE)/lib/librma2.so
 	@cmp -s $(TARGET)/release/selvedge $(TREE)/bin/selvedge || install -m 755 $(TARGET)/release/selvedge $(TREE)/bin/
 
 # Exports the functions of the table, each also as pshmem_.., and no other symbols.
@@ -77,9 +83,9 @@ headers: | $(TREE)/lib/libportals.so
 
 # $(call package,TREE): installs the files of packaging/ into a tree. The wrappers find their tree themselves.
 define package
-	@for name in portals4 sma; do \
+	@for name in portals4 sma velo2 rma2; do \
 		sed -e 's|@PREFIX@|$(abspath $(1))|' -e 's|@VERSION@|$(VERSION)|' packaging/$$name.pc.in > $(1)/lib/pkgconfig/$$name.pc; done
-	@for name in oshcc oshrun; do \
+	@for name in oshcc oshrun velorun; do \
 		sed -e 's|@VERSION@|$(VERSION)|' packaging/$$name.in > $(1)/bin/$$name && chmod 755 $(1)/bin/$$name; done
 	@ln -sf oshcc $(1)/bin/oshc++
 endef
@@ -93,6 +99,9 @@ $(TREE)/examples/shmem/%: examples/shmem/%.c $(HEADERS_SHMEM) | packaged headers
 
 $(TREE)/libexec/selvedge/shmem/%: bench/shmem/%.c $(SHARED_SHMEM) bench/shmem/pe.h bench/rank.h $(HEADERS_SHMEM) | packaged headers $(TREE)/lib/libsma.so
 	$(OSHCC) -std=gnu11 -O2 -g -Wall -Wextra $< $(SHARED_SHMEM) -o $@ -lm -lpthread
+
+$(TREE)/examples/extoll/%: examples/extoll/%.c include/velo2.h include/rma2.h include/velorun.h | $(EXTOLL)
+	$(CC) $(CFLAGS_PROGRAM) $< -o $@ -L$(TREE)/lib -lvelo2 -lrma2 -Wl,-rpath,'$$ORIGIN/../../lib' -lm
 
 $(TREE)/examples/%: examples/%.c include/portals4.h include/selvedge.h | $(TREE)/lib/libportals.so
 	$(CC) $(CFLAGS_PROGRAM) $< -o $@ $(LINK)
@@ -119,6 +128,7 @@ check-examples: build
 		timeout 120 $(TREE)/bin/selvedge sim -n $$n --machine seastar-nic --quiet -- $(TREE)/examples/$$* </dev/null >/dev/null; }; \
 	sim 4 readme1; sim 2 readme2; sim 5 triggered_barrier 20; sim 6 halo2d 128 10; \
 	sim 4 shmem/hello; sim 4 shmem/alltoall 5; sim 2 shmem/pingpong 20; sim 4 shmem/stencil 128 128 2; sim 4 shmem/summa 64; \
+	run 2 extoll/pingpong 50; run 4 extoll/window; sim 2 extoll/pingpong 5; sim 4 extoll/window; \
 	run 4 shmem/hello; run 4 shmem/alltoall 20; run 2 shmem/pingpong 20; run 4 shmem/stencil; run 4 shmem/summa 64
 
 bench: setup build
@@ -147,7 +157,9 @@ install: build
 	install -m 755 $(TREE)/bin/selvedge $(PREFIX)/bin/
 	install -m 755 $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so.1 $(PREFIX)/lib/
 	ln -sf libsma.so.1 $(PREFIX)/lib/libsma.so
-	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(PREFIX)/lib/libselvedge/
+	install -m 755 $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(PREFIX)/lib/libselvedge/
+	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/libvelo2.so
+	ln -sf libselvedge/libselvedge_extoll.so $(PREFIX)/lib/librma2.so
 	install -m 644 $(TREE)/include/*.h $(PREFIX)/include/
 	install -m 644 $(TREE)/include/mpp/*.h $(PREFIX)/include/mpp/
 	install -m 755 $(RANKS) $(PREFIX)/libexec/selvedge/

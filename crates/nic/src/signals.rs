@@ -147,7 +147,9 @@ pub struct PortPointers {
     pub mailbox_head: AtomicU64,
     /// The same, of this moment. Recovery reads it after a writer has died.
     pub mailbox_taken: AtomicU64,
-    pub reserved: [AtomicU64; 14],
+    /// Messages that the program has sent through the port, since the NIC was made.
+    pub sent: AtomicU64,
+    pub reserved: [AtomicU64; 13],
     /// Notifications that were read so far.
     pub notification_head: AtomicU64,
     pub reserved2: [AtomicU64; 15],
@@ -176,10 +178,24 @@ pub struct Signals<'a> {
 }
 
 impl Signals<'_> {
-    /// The current value of a register, including the puts by grants.
+    /// The current value of a register, including what senders and ports count themselves.
     pub fn register(&self, register: Register) -> u64 {
-        let by_grant = |grant: &Grant| grant.added_to(register);
-        self.grants.iter().map(by_grant).fold(self.registers.get(register), u64::wrapping_add)
+        let by_grant = self.grants.iter().map(|grant| grant.added_to(register));
+        let by_port = self.port_pointers.iter().map(|port| port.added_to(register));
+        by_grant.chain(by_port).fold(self.registers.get(register), u64::wrapping_add)
+    }
+}
+
+impl PortPointers {
+    /// The amount that a port's program adds to a register.
+    pub fn added_to(&self, register: Register) -> u64 {
+        if register == Register::VeloSent { self.sent.load(Relaxed) } else { 0 }
+    }
+
+    /// Counts a message that the port's program has sent. Only that program calls it, in one thread at a time.
+    #[inline]
+    pub fn count_sent(&self) {
+        self.sent.store(self.sent.load(Relaxed).wrapping_add(1), Relaxed);
     }
 }
 

@@ -22,7 +22,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use selvedge_nic::registers::{COUNT, Registers};
-use selvedge_nic::signals::{Doorbell, GRANTS, Grant};
+use selvedge_nic::signals::{Doorbell, GRANTS, Grant, PortPointers};
 use selvedge_nic::tables::{PortalEntry, portal};
 use selvedge_nic::{Layout, Limits, Register};
 
@@ -100,6 +100,8 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     let signals = Piece::read(&file, path, layout.doorbell, registers_end)?;
     let grants_end = layout.grants + (GRANTS * size_of::<Grant>()) as u64;
     let grants = Piece::read(&file, path, layout.grants, grants_end)?;
+    let pointers_end = layout.port_pointers + u64::from(limits.vpids) * size_of::<PortPointers>() as u64;
+    let pointers = Piece::read(&file, path, layout.port_pointers, pointers_end)?;
     let portals_end = layout.portals + u64::from(limits.portals) * size_of::<PortalEntry>() as u64;
     let portals = Piece::read(&file, path, layout.portals, portals_end)?;
 
@@ -134,10 +136,23 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     };
     seen.count_portals(&portals, &layout);
     seen.count_grants(&grants, &layout);
+    seen.count_ports(&pointers, &layout);
     Ok(seen)
 }
 
 impl Inspection {
+    /// Adds the messages that programs have sent to the registers.
+    fn count_ports(&mut self, table: &Piece, layout: &Layout) {
+        for index in 0..u64::from(layout.limits.vpids) {
+            let at =
+                layout.port_pointers + index * size_of::<PortPointers>() as u64 + offset_of!(PortPointers, sent) as u64;
+            let pointers = PortPointers { sent: AtomicU64::new(table.u64(at)), ..PortPointers::default() };
+            for (register, value) in Register::ALL.iter().zip(&mut self.registers) {
+                *value = value.wrapping_add(pointers.added_to(*register));
+            }
+        }
+    }
+
     /// Adds the puts under grants to the registers.
     fn count_grants(&mut self, table: &Piece, layout: &Layout) {
         for index in 0..GRANTS as u64 {

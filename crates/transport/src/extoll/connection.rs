@@ -6,9 +6,9 @@
 //!    the command asks for, unless it asks for one of each piece.
 //! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware.
 
+use selvedge_nic::NoMemory;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
 use selvedge_nic::velo::Outgoing;
-use selvedge_nic::{NoMemory, Register};
 use selvedge_shm::StartError;
 
 use super::Device;
@@ -72,7 +72,9 @@ impl Device {
             StartError::NoSpace => PostError::Full,
             StartError::Memory => PostError::Memory,
         })?;
-        self.interface().lock().signals.registers.add(Register::VeloSent, 1);
+        if let Some(port) = self.interface().signals().port_pointers.get(usize::from(message.source.vpid)) {
+            port.count_sent();
+        }
         Ok(())
     }
 }
