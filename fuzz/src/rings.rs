@@ -122,7 +122,7 @@ impl Fuzz for Target {
                 break;
             }
         }
-        let _ = sender.is_empty();
+        let _ = sender.dequeued();
         own.clear_dead();
     }
 }

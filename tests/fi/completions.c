@@ -162,6 +162,92 @@ CASE(delivery_complete_means_delivered, 2,
     }
 }
 
+CASE(delivery_complete_after_the_target, 2,
+     "FI_DELIVERY_COMPLETE: not told before the target has the message, whether or not it makes calls meanwhile, nor before "
+     "it has what was sent earlier",
+     .stock = "tcp;ofi_rxm: tells it when it is sent")
+{
+    enum { EACH = 3 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    unsigned char *in = shared(), *out = buffer(EACH * 8192);
+    pass_around(side, 1 - rank(), 2);
+    for (size_t l = 1; LEVEL_LENGTHS[l] <= 8192; l++) {
+        size_t bytes = LEVEL_LENGTHS[l];
+        about("%zu bytes", bytes);
+        if (rank() == 1)
+            for (int i = 0; i < EACH; i++)
+                POST(fi_trecv(side->ep, in + (size_t)i * bytes, bytes, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+        barrier();
+        if (rank() == 0) {
+            pattern_fill(out, EACH * bytes, (unsigned)l);
+            for (int i = 0; i < EACH; i++)
+                POST(send_flagged(TAGGED_MESSAGE, side, to_peer(out + (size_t)i * bytes, bytes, to(1), 1, CONTEXT(i)),
+                                  FI_COMPLETION | (i == EACH - 1 ? FI_DELIVERY_COMPLETE : 0)));
+            while (WAIT_TX(side).context != CONTEXT(EACH - 1)) continue;
+            CHECK_PATTERN(in, EACH * bytes, (unsigned)l);
+        } else {
+            sleep_ms(20);
+            for (int i = 0; i < EACH; i++) WAIT_RX(side);
+        }
+        barrier();
+        while (rank() == 0 && TAKE(side, side->tx, &(struct completion){0})) continue;
+    }
+}
+
+CASE(delivery_complete_of_unexpected, 2,
+     "FI_DELIVERY_COMPLETE: a message that no receive was posted for is kept by the target when it is told: nothing the "
+     "sender does later changes it",
+     .stock = "tcp;ofi_rxm: tells it when it is sent")
+{
+    enum { MESSAGES = 100 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    unsigned char *out = buffer(8192), *in = buffer(8192);
+    pass_around(side, 1 - rank(), 2);
+    for (size_t l = 1; LEVEL_LENGTHS[l] <= 8192; l++) {
+        size_t bytes = LEVEL_LENGTHS[l];
+        for (unsigned i = 0; rank() == 0 && i < MESSAGES; i++) {
+            about("message %u of %zu bytes", i, bytes);
+            pattern_fill(out, bytes, i);
+            POST(send_flagged(TAGGED_MESSAGE, side, to_peer(out, bytes, to(1), i, CONTEXT(i)),
+                              FI_DELIVERY_COMPLETE | FI_COMPLETION));
+            CHECK_PTR(WAIT_TX(side).context, CONTEXT(i));
+            memset(out, 0xee, bytes);
+        }
+        barrier();
+        for (unsigned i = 0; rank() == 1 && i < MESSAGES; i++) {
+            about("message %u of %zu bytes", i, bytes);
+            POST(fi_trecv(side->ep, in, bytes, NULL, FI_ADDR_UNSPEC, i, 0, NULL));
+            CHECK_EQ(WAIT_RX(side).len, bytes);
+            CHECK_PATTERN(in, bytes, i);
+        }
+        barrier();
+    }
+}
+
+CASE(delivery_complete_while_the_target_sleeps, 2,
+     "FI_PROGRESS_AUTO: messages that end with their delivery end while the target's program calls nothing",
+     .stock = "tcp;ofi_rxm: makes no progress then | shm: makes no progress then")
+{
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED, .progress = FI_PROGRESS_AUTO});
+    unsigned char *in = shared(), *out = buffer(8192);
+    pass_around(side, 1 - rank(), 2);
+    for (size_t l = 1; LEVEL_LENGTHS[l] <= 8192; l++) {
+        size_t bytes = LEVEL_LENGTHS[l];
+        about("%zu bytes", bytes);
+        if (rank() == 1) POST(fi_trecv(side->ep, in, bytes, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+        barrier_asleep();
+        if (rank() == 0) {
+            pattern_fill(out, bytes, (unsigned)l);
+            POST(send_flagged(TAGGED_MESSAGE, side, to_peer(out, bytes, to(1), 1, CONTEXT(1)),
+                              FI_DELIVERY_COMPLETE | FI_COMPLETION));
+            CHECK_PTR(WAIT_TX(side).context, CONTEXT(1));
+            CHECK_PATTERN(in, bytes, (unsigned)l);
+        }
+        barrier_asleep();
+        if (rank() == 1) WAIT_RX(side);
+    }
+}
+
 CASE(buffers_are_free_when_told, 1,
      "FI_INJECT_COMPLETE: when it is told, the buffer may be written, though the message was not received yet")
 {

@@ -111,6 +111,46 @@ CASE(killed_with_a_flood_before_it, 3,
     pass_around(side, 1 - rank(), 77);
 }
 
+CASE(killed_before_it_takes_them, 3,
+     "contract: messages that end with their delivery wait at a process that is killed before it makes a call: each ends "
+     "in error, and a peer that had its own has them",
+     .needs = OUR_PROVIDER)
+{
+    enum { MESSAGES = 50 };
+    struct side *side = job_open((struct wants){.caps = FI_TAGGED});
+    char *in = buffer(8 * MESSAGES);
+    if (rank() == 1)
+        for (int i = 0; i < MESSAGES; i++) POST(fi_trecv(side->ep, in + 8 * i, 8, NULL, FI_ADDR_UNSPEC, 1, 0, NULL));
+    barrier_asleep();
+    if (rank() == 2)
+        for (;;) sleep_ms(100); /* until it is killed */
+    if (rank() == 0) {
+        for (int i = 0; i < 2 * MESSAGES; i++)
+            POST(send_flagged(TAGGED_MESSAGE, side, to_peer("message", 8, to(i % 2 ? 2 : 1), 1, CONTEXT(i)),
+                              FI_DELIVERY_COMPLETE | FI_COMPLETION));
+        kill_rank(2, false);
+        sleep_ms(500); /* it is dead before this process polls, and could deliver to it */
+        int delivered = 0, failed = 0;
+        UNTIL(({
+            struct fi_cq_tagged_entry entry;
+            struct fi_cq_err_entry e = {0};
+            ssize_t rc = fi_cq_read(side->tx, &entry, 1);
+            if (rc == 1) CHECK_PTR(entry.op_context, CONTEXT(2 * delivered++));
+            if (rc == -FI_EAVAIL) {
+                CHECK_RC(fi_cq_readerr(side->tx, &e, 0), 1);
+                check_death_error(e.err);
+                CHECK_PTR(e.op_context, CONTEXT(2 * failed++ + 1));
+            }
+            delivered + failed == 2 * MESSAGES;
+        }));
+        CHECK_EQ(delivered, MESSAGES);
+    } else {
+        for (int i = 0; i < MESSAGES; i++) CHECK_EQ(WAIT_RX(side).len, 8);
+    }
+    barrier();
+    pass_around(side, 1 - rank(), 77);
+}
+
 CASE(rma_to_the_dead, 3, "contract: writes, reads and atomics to a process that was killed end in error",
      .stock = "tcp;ofi_rxm: -FI_EAGAIN for ever | shm: -FI_EAGAIN for ever")
 {

@@ -39,6 +39,7 @@ const NOT_SIMULATED: &[Exception] = &[
     ("deaths::rma_to_the_dead", DEATH),
     ("deaths::another_takes_the_place", DEATH),
     ("deaths::killed_with_a_flood_before_it", DEATH),
+    ("deaths::killed_before_it_takes_them", DEATH),
     ("deaths::killed_in_the_middle_of_a_stream", DEATH),
     ("processes::ended_without_closing", DEATH),
     (
@@ -56,6 +57,7 @@ const NOT_ANSWERED: &[Exception] = &[
 /// Where a target must make calls.
 const NOT_BY_OTHERS: &[Exception] = &[
     ("atomic_calls::target_sleeps", CALLS),
+    ("completions::delivery_complete_while_the_target_sleeps", CALLS),
     ("deferred::between_processes", CALLS),
     ("hints::progress_models", CALLS),
     ("rma::target_sleeps", CALLS),

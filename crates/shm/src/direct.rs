@@ -146,6 +146,21 @@ impl Interface {
         })
     }
 
+    /// Delivers the messages in a ring of ours at the NIC behind an id, if the process `owner` owns it and this process
+    /// may run it. Messages for which there is no room stay.
+    pub fn deliver_ring(&self, id: u64, owner: u64, ring: &Sender) {
+        let Some(target) = self.endpoint(id).filter(|target| target.owner() == owner) else { return };
+        if !self.offers.executes_here || !self.runs(target) {
+            return;
+        }
+        let fired = {
+            let mut guard = target.segment.lock(self.word);
+            let _ = take_in(&mut guard, target, ring.parts(), self.config.path, &mut |_| {});
+            guard.has_fired()
+        };
+        self.settle_at(target, fired);
+    }
+
     #[inline(always)]
     fn deliver_if(
         &self,
@@ -169,10 +184,8 @@ impl Interface {
             if !condition(&mut guard, target) {
                 return None;
             }
-            let before = ring.map_or(Ok(0), |ring| {
-                let (rings, index) = ring.parts();
-                take_in(&mut guard, target, (rings, index), self.config.path, &mut |_| {})
-            });
+            let before =
+                ring.map_or(Ok(0), |ring| take_in(&mut guard, target, ring.parts(), self.config.path, &mut |_| {}));
             let outcome = match before {
                 Err(RingFault) => Some(DirectOutcome::Full),
                 Ok(taken) if taken != 0 && !condition(&mut guard, target) => None,

@@ -29,6 +29,7 @@ pub mod bindings;
 pub mod claim;
 pub mod completion;
 pub mod deferred;
+pub mod delivered;
 pub mod ends;
 pub mod extoll;
 pub mod flags;

@@ -16,7 +16,8 @@ use crate::ticket::{Kind, Ticket};
 pub enum SendEnd {
     /// The message has left (`FI_INJECT_COMPLETE`, `FI_TRANSMIT_COMPLETE`).
     Sent,
-    /// The payload, if any, is in the receive's buffer (`FI_DELIVERY_COMPLETE`).
+    /// The target's NIC has taken the message (`FI_DELIVERY_COMPLETE`): its payload is in the buffer of the receive that
+    /// was posted, or the message is in the unexpected list.
     Delivered,
     /// The message is matched with a receive (`FI_MATCH_COMPLETE`).
     Matched,

@@ -5,13 +5,15 @@
 //! A peer is one process behind an id. If another process takes the same id, that is another peer. A peer keeps its
 //! number.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{Ordering::Acquire, fence};
 
 use selvedge_shm::Interface;
 use selvedge_shm::rings::{Rings, Sender};
 
 use crate::flags::ADDR_ANY;
 use crate::protocols::{Limits, Protocols};
+use crate::ticket::Ticket;
 
 /// Another process's NIC.
 pub struct Peer {
@@ -20,6 +22,8 @@ pub struct Peer {
     pub owner: u64,
     pub(crate) protocols: Protocols,
     pub(crate) ring: PeerRing,
+    /// Sends that end when their messages are dequeued from our ring, in the ring's order.
+    pub(crate) undelivered: VecDeque<Undelivered>,
     /// Deliveries into posted receives in mapped memory.
     pub(crate) in_place: Backoff,
     /// Packets to it that have not been answered.
@@ -33,6 +37,17 @@ impl Peer {
             PeerRing::Open(ring) if !ring.is_closed() => Some(ring),
             _ => None,
         }
+    }
+
+    /// The number of the first message in our ring there that has not been dequeued; and whether it never will be, because
+    /// the peer is `lost` or has closed its rings.
+    pub(crate) fn dequeued(&self, lost: bool) -> (u64, bool) {
+        let PeerRing::Open(ring) = &self.ring else { return (0, true) };
+        let is_closed = ring.is_closed();
+        // The owner closes its rings after the last message that it dequeues, so the cursor is loaded afterwards. Pairs
+        // with the store of the routing word.
+        fence(Acquire);
+        (ring.dequeued(), lost || is_closed)
     }
 
     /// Whether we do not know if there is a ring: we have never asked, or the process has closed that NIC since.
@@ -60,8 +75,15 @@ impl Peer {
             None => PeerRing::None,
         };
         let has_ring = matches!(self.ring, PeerRing::Open(_));
-        self.protocols = Protocols::new(limits, has_ring, !interface.executes_here(), interface.publishes_here());
+        self.protocols = Protocols::new(limits, has_ring, interface.publishes_here());
     }
+}
+
+/// A send that ends when its message is dequeued from our ring.
+pub(crate) struct Undelivered {
+    /// The number of the message in the ring.
+    pub number: u64,
+    pub ticket: Ticket,
 }
 
 /// Whether a peer has a ring for us.
@@ -113,12 +135,13 @@ impl Peers {
     pub fn number(&mut self, id: u64, owner: u64) -> u32 {
         let (list, limits) = (&mut self.list, &self.limits);
         let number = *self.numbers.entry((id, owner)).or_insert_with(|| {
-            let protocols = Protocols::new(limits, false, false, true);
+            let protocols = Protocols::new(limits, false, true);
             list.push(Peer {
                 id,
                 owner,
                 protocols,
                 ring: PeerRing::Unknown,
+                undelivered: VecDeque::new(),
                 in_place: Backoff::default(),
                 in_flight: 0,
             });

@@ -243,7 +243,8 @@ impl Transport {
     fn rest(&mut self) {
         let has_event = self.watches[0].has_event() || self.watches[1].has_event();
         let polls_here = self.interface.polls_here();
-        if has_event || !polls_here || !self.notes.is_empty() || self.works.has_again() || self.flows.has_retries() {
+        let has_waiting = !self.notes.is_empty() || !self.delivering.is_empty();
+        if has_event || !polls_here || has_waiting || self.works.has_again() || self.flows.has_retries() {
             return self.rest_slow();
         }
         self.interface.progress();
@@ -261,6 +262,9 @@ impl Transport {
     fn rest_slow(&mut self) {
         if self.watches[0].has_event() || self.watches[1].has_event() {
             self.take_events();
+            self.polling.start_over();
+        }
+        if !self.delivering.is_empty() && self.end_delivered() {
             self.polling.start_over();
         }
         self.interface.progress();

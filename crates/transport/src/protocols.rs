@@ -3,8 +3,8 @@
 //!
 //! | protocol | messages | the sender is done when |
 //! |---|---|---|
-//! | inline | as long as a slot of the peer's ring | the slot is published |
-//! | ring | up to `SELVEDGE_FI_LANE_MAX` | the slot is published |
+//! | inline | as long as a slot of the peer's ring | the slot is published, or dequeued |
+//! | ring | up to `SELVEDGE_FI_LANE_MAX` | the slot is published, or dequeued |
 //! | direct | any, if a receive is posted in memory that this process reaches | the call returns |
 //! | rendezvous | longer than those of a ring, and no receive is posted | the receiver has fetched the payload |
 //! | packet | any, if this process cannot run the peer's NIC | the reply has come |
@@ -76,14 +76,12 @@ pub struct Protocols {
     ring_below: usize,
     /// The payload of longer messages stays here until a receive is posted.
     rendezvous_above: usize,
-    /// The peer's reply, and not the end of the call, reports that a message was delivered.
-    delivers_later: bool,
 }
 
 impl Protocols {
     /// The rows of a peer that has a ring for this process, or none. `publishes`: messages in the ring are visible at
     /// once.
-    pub fn new(limits: &Limits, has_ring: bool, delivers_later: bool, publishes: bool) -> Protocols {
+    pub fn new(limits: &Limits, has_ring: bool, publishes: bool) -> Protocols {
         let below = |longest: usize| if has_ring { longest.min(limits.ring_max) + 1 } else { 0 };
         let at_once = |longest: usize| if publishes { below(longest) } else { 0 };
         Protocols {
@@ -92,29 +90,29 @@ impl Protocols {
             small_below: below(limits.small_max),
             ring_below: below(limits.ring_max),
             rendezvous_above: limits.ring_max.max(INJECT_BYTES),
-            delivers_later,
         }
     }
 
     /// The protocol to try first for a message of this length.
     #[inline]
     pub fn of(&self, length: usize, end: SendEnd) -> Protocol {
-        match end {
-            SendEnd::Sent if length < self.small_below => Protocol::Ring,
-            SendEnd::Sent if length < self.ring_below => Protocol::DirectElseRing,
+        let takes_ring = match end {
+            SendEnd::Sent => true,
+            // Where a message is not visible at once, the peer's reply reports the delivery.
+            SendEnd::Delivered => self.inline_below != 0,
+            SendEnd::Matched => false,
+        };
+        match takes_ring {
+            true if length < self.small_below => Protocol::Ring,
+            true if length < self.ring_below => Protocol::DirectElseRing,
             _ => self.without_ring(length, end),
         }
     }
 
     /// The protocol for a message that the ring does not take.
     pub fn without_ring(&self, length: usize, end: SendEnd) -> Protocol {
-        // With delivery completion the payload stays here until the receive fetches it: a copy in an overflow buffer of
-        // the target's NIC is not a delivery.
-        let stays = match end {
-            SendEnd::Sent => false,
-            SendEnd::Delivered => length != 0 && !self.delivers_later,
-            SendEnd::Matched => true,
-        };
+        // A message that is fetched has been matched.
+        let stays = end == SendEnd::Matched;
         if length > self.rendezvous_above || stays { Protocol::Rendezvous } else { Protocol::Direct }
     }
 }
@@ -150,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_peer_with_a_ring_has_every_row() {
-        let rows = Protocols::new(&LIMITS, true, false, true);
+        let rows = Protocols::new(&LIMITS, true, true);
         let first = |length| rows.of(length, SendEnd::Sent);
         assert_eq!(rows.inline_below, INLINE_BYTES + 1);
         assert_eq!([0, 1, INLINE_BYTES, INLINE_BYTES + 1, 2 << 10].map(first), [Protocol::Ring; 5]);
@@ -160,26 +158,34 @@ mod tests {
 
     #[test]
     fn a_peer_without_a_ring_is_reached_directly() {
-        let rows = Protocols::new(&LIMITS, false, false, true);
+        let rows = Protocols::new(&LIMITS, false, true);
         assert_eq!((rows.inline_below, rows.long_below), (0, 0));
         assert_eq!([0, 8, 16 << 10].map(|length| rows.of(length, SendEnd::Sent)), [Protocol::Direct; 3]);
         assert_eq!(rows.of((16 << 10) + 1, SendEnd::Sent), Protocol::Rendezvous);
     }
 
     #[test]
-    fn a_send_that_waits_for_its_receive_takes_no_ring() {
-        let rows = Protocols::new(&LIMITS, true, false, true);
-        assert_eq!(rows.of(0, SendEnd::Delivered), Protocol::Direct);
-        assert_eq!(rows.of(8, SendEnd::Delivered), Protocol::Rendezvous);
-        assert_eq!(rows.of(0, SendEnd::Matched), Protocol::Rendezvous);
-        let later = Protocols::new(&LIMITS, true, true, false);
-        assert_eq!(later.of(8, SendEnd::Delivered), Protocol::Direct);
+    fn a_send_that_waits_for_its_match_takes_no_ring() {
+        let rows = Protocols::new(&LIMITS, true, true);
+        assert_eq!([0, 8, 1 << 20].map(|length| rows.of(length, SendEnd::Matched)), [Protocol::Rendezvous; 3]);
+    }
+
+    #[test]
+    fn a_send_that_waits_for_its_delivery_takes_a_ring_if_its_message_is_visible_at_once() {
+        let first = |rows: &Protocols, end| {
+            [0, 8, 2 << 10, (2 << 10) + 1, 16 << 10, 1 << 20].map(|length| rows.of(length, end))
+        };
+        let rows = Protocols::new(&LIMITS, true, true);
+        assert_eq!(first(&rows, SendEnd::Delivered), first(&rows, SendEnd::Sent));
+        let later = Protocols::new(&LIMITS, true, false);
         assert_eq!((later.of(8, SendEnd::Sent), later.inline_below, later.long_below), (Protocol::Ring, 0, 0));
+        let without = Protocols::new(&LIMITS, false, true);
+        assert_eq!(first(&later, SendEnd::Delivered), first(&without, SendEnd::Sent));
     }
 
     #[test]
     fn settings_may_close_the_ring_to_all_but_empty_messages() {
-        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0 }, true, false, true);
+        let rows = Protocols::new(&Limits { ring_max: 0, small_max: 0 }, true, true);
         assert_eq!(rows.of(0, SendEnd::Sent), Protocol::Ring);
         assert_eq!(rows.of(1, SendEnd::Sent), Protocol::Direct);
     }

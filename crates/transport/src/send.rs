@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Sending messages.
 //!
-//! A small message is enqueued in the target's ring, and the send is then over. Any other message is delivered by the
-//! sender, which runs the target's NIC and copies the payload once, into the posted receive. If no receive is posted,
-//! the header becomes an unexpected header at the target. The payload stays here under a token, which the header
-//! carries, until the target fetches it.
+//! A small message is enqueued in the target's ring. The send is then over, or ends when the message is dequeued
+//! ([`super::delivered`]). Any other message is delivered by the sender, which runs the target's NIC and copies the
+//! payload once, into the posted receive. If no receive is posted, the header becomes an unexpected header at the
+//! target. The payload stays here under a token, which the header carries, until the target fetches it.
 
 use std::ffi::c_int;
 
@@ -18,7 +18,7 @@ use selvedge_shm::rings::{Envelope, Sender};
 
 use crate::bindings::Side;
 use crate::flags::{ADDR_ANY, EAGAIN, EFAULT, EHOSTDOWN, EINVAL, EMSGSIZE};
-use crate::message::{Message, Outgoing, Stage, envelope, stays_here, token_entry};
+use crate::message::{Message, Outgoing, SendEnd, Stage, envelope, stays_here, token_entry};
 use crate::operation::Operation;
 use crate::peers::{Peer, PeerRing};
 use crate::pieces::{gather, total};
@@ -52,6 +52,7 @@ impl Transport {
 
     #[cold]
     fn meet(&mut self, number: u32) {
+        self.lose_ring(number);
         self.peers.meet(number, &self.interface);
         let own = self.peers.get(number).filter(|peer| peer.id == self.interface.id());
         if let Some(ring) = own.and_then(Peer::ring) {
@@ -59,8 +60,8 @@ impl Transport {
         }
     }
 
-    /// Enqueues a message in the target's ring, and completes the send. Returns false if nothing has happened: there is
-    /// no ring, or no room.
+    /// Enqueues a message in the target's ring, and completes the send, unless that ends with its delivery. Returns false
+    /// if nothing has happened: there is no ring, or no room.
     fn enqueue(&mut self, message: &Message<'_>, length: usize) -> bool {
         let Some(peer) = self.peers.get_mut(message.peer) else { return false };
         let portal = message.kind.portal(message.endpoint);
@@ -78,8 +79,12 @@ impl Transport {
         if overtakes || !ring.is_open() || !self.interface.enqueue(target, ring, &envelope, length, round, fill) {
             return false;
         }
+        let number = ring.enqueued().wrapping_sub(1);
         self.polling.sent = true;
-        self.sent(&message.ticket);
+        match message.end {
+            SendEnd::Delivered => self.await_delivery(message.peer, number, &message.ticket),
+            SendEnd::Sent | SendEnd::Matched => self.sent(&message.ticket),
+        }
         true
     }
 
@@ -125,9 +130,7 @@ impl Transport {
     /// Completes a send.
     #[inline(always)]
     pub(crate) fn sent(&self, ticket: &Ticket) {
-        // SAFETY: a ticket of a send that ends within its call names an open endpoint.
-        let counts = unsafe { (*ticket.bindings).counter_for(ticket.flags) != NONE };
-        if ticket.wanted || counts {
+        if reports(ticket) {
             self.complete(ticket, Side::Transmit, ticket.completion(), ADDR_ANY);
         }
     }
@@ -379,6 +382,13 @@ impl Transport {
         self.token_next = self.token_next.wrapping_add(1).max(1);
         token
     }
+}
+
+/// Whether the end of a send is a completion or a count.
+#[inline(always)]
+pub(crate) fn reports(ticket: &Ticket) -> bool {
+    // SAFETY: a ticket of a send that has not ended names an open endpoint.
+    ticket.wanted || unsafe { (*ticket.bindings).counter_for(ticket.flags) != NONE }
 }
 
 #[inline(always)]

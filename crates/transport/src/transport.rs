@@ -38,6 +38,7 @@ use selvedge_shm::{Config, Interface, Path};
 use slab::Slab;
 
 use crate::bindings::Bindings;
+use crate::delivered::Delivering;
 use crate::flow::Flows;
 use crate::meeting::{self, Meeting};
 use crate::operation::Operation;
@@ -109,6 +110,8 @@ pub struct Transport {
     pub(crate) notes: VecDeque<(Note, Ticket)>,
     /// Sends that have not ended yet.
     pub(crate) outstanding: u32,
+    /// The peers whose rings have sends that end with their delivery.
+    pub(crate) delivering: Vec<Delivering>,
     pub(crate) works: Works,
     pub(crate) flows: Flows,
     /// What the thread does after it has released the lock.
@@ -184,6 +187,7 @@ impl Transport {
             own_ring: 0,
             notes: VecDeque::new(),
             outstanding: 0,
+            delivering: Vec::new(),
             works: Works::default(),
             flows: Flows::default(),
             rest,
@@ -234,6 +238,7 @@ impl Transport {
     /// Removes an endpoint. Its receives and unexpected messages are dropped without a completion.
     pub fn close_endpoint(&mut self, index: u16) {
         self.close_flows(self.endpoints[usize::from(index)]);
+        self.forget_undelivered(self.endpoints[usize::from(index)]);
         let endpoint = std::mem::replace(&mut self.endpoints[usize::from(index)], std::ptr::null_mut());
         let portals = [Kind::Tagged.portal(index), Kind::Plain.portal(index), Kind::Note.portal(index)];
         let belongs = |operation: &Operation| match operation {

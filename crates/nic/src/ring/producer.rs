@@ -84,10 +84,11 @@ impl<const SLOTS: usize, const WORDS: usize> Ring<SLOTS, WORDS> {
         Some(producer)
     }
 
-    /// Whether the consumer has dequeued everything that was published.
+    /// The number of the first message that the consumer has not dequeued. A hostile consumer may have stored any number.
     #[inline(always)]
-    pub fn is_drained(&self, producer: &Producer) -> bool {
-        self.cursors.head.load(Acquire) == producer.tail
+    pub fn dequeued(&self) -> u64 {
+        // Pairs with the consumer's store with release: the consumer has read all messages before this one.
+        self.cursors.head.load(Acquire)
     }
 
     /// Whether there is a free slot. Loads the cursors if none is known.

@@ -48,10 +48,17 @@ impl Sender {
         self.routing() == routing::CLOSED
     }
 
-    /// Whether all messages sent so far have been dequeued.
+    /// The number of the next message. The ring counts all its messages.
     #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.rings.ring(self.index).is_drained(&self.producer)
+    pub fn enqueued(&self) -> u64 {
+        self.producer.tail()
+    }
+
+    /// The number of the first message that has not been dequeued. The payload of those before it is in their receives,
+    /// or in buffers of the NIC for unexpected messages.
+    #[inline]
+    pub fn dequeued(&self) -> u64 {
+        self.rings.ring(self.index).dequeued()
     }
 
     /// The index of this ring among the NIC's rings.
