@@ -289,3 +289,74 @@ fn a_search_against_the_order_of_the_list_costs_no_more_the_longer_the_list_is()
         assert!(taken - delivered <= 3 * LENGTH, "unexpected, round {round}: {} steps", taken - delivered);
     }
 }
+
+const ROOM: u64 = 100;
+const LEAST: u64 = 24;
+
+/// The message of a locally managed receive: where it lies, how much of it, and whether it uses the receive up.
+fn next_of_many(offset: &mut u64, length: u64) -> (u64, u64, bool) {
+    let (start, mlength) = (common::MEMORY_AT + *offset, length.min(ROOM - *offset));
+    *offset += mlength;
+    (start, mlength, ROOM - *offset < LEAST)
+}
+
+/// What the NIC did with a message, by its owner's call or by the events of a sender.
+fn takes_one(
+    nic: &mut selvedge_nic::Nic<'_>,
+    bus: &mut TestBus,
+    request: &Request,
+    by_owner: bool,
+) -> (u64, u64, bool) {
+    if by_owner {
+        if let Some(receive) = nic.take_receive(bus, &Put::from(request)) {
+            return (receive.start, request.length.min(receive.length), receive.uses_up);
+        }
+        assert!(!bus.mapped, "the owner fills what it maps");
+    }
+    let verdict = if by_owner { nic.deliver_own(bus, request) } else { nic.deliver(bus, request) };
+    assert!(matches!(verdict, portals::Verdict::Done(delivery) if delivery.fail == portals::fail::OK), "{verdict:?}");
+    let Taken::Event(put, _) = nic.signals.take_event(0) else { panic!("it reports the message") };
+    let unlinked = match nic.signals.take_event(0) {
+        Taken::Event(event, _) => event.kind == event_kind::AUTO_UNLINK && event.user_ptr == put.user_ptr,
+        _ => false,
+    };
+    (put.start, put.mlength, unlinked)
+}
+
+proptest! {
+    /// Messages of any length into one locally managed receive after another. The owner and the senders fill them alike,
+    /// one behind the other, and the same message uses them up.
+    #[test]
+    fn a_receive_for_many_messages_is_filled_by_its_owner_as_by_senders(
+        mapped in any::<bool>(),
+        ops in proptest::collection::vec((0u64..60, any::<bool>(), any::<bool>()), 1..40),
+    ) {
+        let mut home = Home::new(&LIMITS);
+        let mut bus = TestBus { mapped, payload: (1..=60).collect(), ..TestBus::default() };
+        let queue = home.nic().queue_alloc(4).expect("room");
+        let portal = home.nic().portal_alloc(Some(0), 0, queue).expect("room");
+        let many = EntrySpec {
+            options: options::OP_PUT | options::MANAGE_LOCAL | options::EVENT_LINK_DISABLE,
+            length: ROOM,
+            min_free: LEAST,
+            ..spec(0, 0, None, 7)
+        };
+        let mut offset = ROOM;
+        for (length, by_owner, dies) in ops {
+            if ROOM - offset < LEAST {
+                offset = 0;
+                home.nic().post_receive(&mut bus, portal, &many).expect("room");
+            }
+            let request = Request { kind: kind::PUT, portal, length, ..Request::default() };
+            let expected = next_of_many(&mut offset, length);
+            prop_assert_eq!(takes_one(&mut home.nic(), &mut bus, &request, by_owner), expected);
+            let at = (expected.0 - common::MEMORY_AT) as usize;
+            prop_assert_eq!(&bus.memory[at..at + expected.1 as usize], &bus.payload[..expected.1 as usize]);
+            prop_assert_eq!(home.nic().posted_count(portal), u32::from(!expected.2));
+            if dies {
+                home.nic().recover(&mut TestBus::default(), |_| true);
+            }
+            assert_sane(&mut home.nic());
+        }
+    }
+}

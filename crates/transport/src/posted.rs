@@ -170,6 +170,8 @@ pub(crate) struct Filled {
     pub message: Arrived,
     pub start: u64,
     pub room: usize,
+    /// The match entry takes no more messages.
+    pub uses_up: bool,
 }
 
 /// A plain receive that the program posts.

@@ -442,6 +442,7 @@ impl Transport {
                             message: Arrived::new(put.match_bits, data, put.initiator, put.length),
                             start: receive.start,
                             room: receive.length as usize,
+                            uses_up: receive.uses_up,
                         });
                         matched += 1;
                         bytes += put.length.min(receive.length);
@@ -480,9 +481,13 @@ impl Transport {
     fn complete_filled(&mut self) {
         let mut filled = std::mem::take(&mut self.filled);
         for one in filled.drain(..) {
-            match PlainReceive::of(one.user_ptr) {
-                Some(plain) => self.plain_arrived(one.portal, plain, &one.message, one.room, one.start, 0),
-                None => self.receive_taken(one.user_ptr as usize, &one.message, one.start, one.room),
+            let Filled { user_ptr, portal, message, start, room, uses_up } = one;
+            let number = user_ptr as usize;
+            match PlainReceive::of(user_ptr) {
+                Some(plain) => self.plain_arrived(portal, plain, &message, room, start, 0),
+                None if !uses_up => self.receive_filled(number, &message, start, room, 0),
+                None if self.is_multi(number) => self.filled_up(number, &message, start, room, 0),
+                None => self.receive_taken(number, &message, start, room),
             }
         }
         self.filled = filled;

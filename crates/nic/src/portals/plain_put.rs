@@ -67,7 +67,7 @@ impl Nic<'_> {
         if !plain {
             return None;
         }
-        let Moved { start, mlength } = move_payload(bus, record, put)?;
+        let Moved { start, mlength } = move_payload(bus, (record.start, record.length), put.remote_offset, put)?;
         let queue = self.queue_index(queue);
         if uses_up {
             let counted = if counts { self.count_total(counter) } else { 0 };

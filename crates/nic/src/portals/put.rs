@@ -122,12 +122,12 @@ pub(super) struct Moved {
     pub mlength: u64,
 }
 
-/// Moves the payload of a put to the memory of the matched entry. None: the memory is not mapped, and nothing has
-/// changed.
+/// Moves the payload of a put to this offset of the memory of the matched entry. None: the memory is not mapped, and
+/// nothing has changed.
 #[inline(always)]
-pub(super) fn move_payload<B: Bus>(bus: &mut B, record: &Entry, put: &Put) -> Option<Moved> {
-    let mlength = put.length.min(record.length.saturating_sub(put.remote_offset));
-    let start = record.start.wrapping_add(put.remote_offset);
+pub(super) fn move_payload<B: Bus>(bus: &mut B, (start, length): (u64, u64), offset: u64, put: &Put) -> Option<Moved> {
+    let mlength = put.length.min(length.saturating_sub(offset));
+    let start = start.wrapping_add(offset);
     if !bus.put_mapped(0, start, mlength) {
         return None;
     }

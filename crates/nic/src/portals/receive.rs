@@ -10,9 +10,9 @@
 //! 1. A receive is a use-once entry of the priority list. Any put that matches may use it, and is cut to its length.
 //! 2. If an unexpected header matches, [`Nic::post_receive`] links no entry. It returns the header. The owner reads the
 //!    payload and then drops the header ([`Nic::drop_unexpected`]).
-//! 3. [`Nic::take_receive`] fills and frees the entry that `deliver` would have matched. It does nothing if no entry
-//!    matches, or if the entry is of another kind (persistent, counted, with an I/O vector). The message then goes to
-//!    [`Nic::deliver_own`].
+//! 3. [`Nic::take_receive`] fills the entry that `deliver` would have matched, and frees it if it is used up: a use-once
+//!    entry, or a locally managed one with less than its least room left. It does nothing if no entry matches, or if the
+//!    entry is of another kind (persistent, counted, with an I/O vector). The message then goes to [`Nic::deliver_own`].
 //! 4. A claimed header ([`Nic::claim_unexpected`]) is on no list. Its payload stays in place until the header is
 //!    dropped.
 //!
@@ -45,6 +45,8 @@ pub struct Receive {
     pub start: u64,
     pub length: u64,
     pub user_ptr: u64,
+    /// The message was the last one for its entry.
+    pub uses_up: bool,
 }
 
 impl Receive {
@@ -52,10 +54,26 @@ impl Receive {
     /// `deliver`.
     #[inline(always)]
     fn of(record: &Entry) -> Option<Receive> {
-        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | NOT_PLAIN)
+        let is_plain = record.options & (options::USE_ONCE | options::OP_PUT | NOT_PLAIN | options::MANAGE_LOCAL)
             == options::USE_ONCE | options::OP_PUT
             && record.uid == u32::MAX;
-        is_plain.then_some(Receive { start: record.start, length: record.length, user_ptr: record.user_ptr })
+        let Entry { start, length, user_ptr, .. } = *record;
+        is_plain.then_some(Receive { start, length, user_ptr, uses_up: true })
+    }
+
+    /// The same for an entry that may be locally managed: the rest of its memory, for a message of this length.
+    #[inline(always)]
+    fn or_rest_of(record: &Entry, message: u64) -> Option<Receive> {
+        let is_local = record.options & (options::USE_ONCE | options::OP_PUT | NOT_PLAIN | options::MANAGE_LOCAL)
+            == options::MANAGE_LOCAL | options::OP_PUT
+            && record.uid == u32::MAX;
+        if !is_local {
+            return Receive::of(record);
+        }
+        let length = record.length.saturating_sub(record.local_offset);
+        let uses_up = record.min_free != 0 && length.saturating_sub(message) < record.min_free;
+        let start = record.start.wrapping_add(record.local_offset);
+        Some(Receive { start, length, user_ptr: record.user_ptr, uses_up })
     }
 }
 
@@ -97,7 +115,7 @@ impl Head<'_> {
             return None;
         }
         let receive = Receive::of(record).filter(|receive| wanted(receive))?;
-        move_payload(bus, record, put)?;
+        move_payload(bus, (receive.start, receive.length), put.remote_offset, put)?;
         let next = slot::generation(record.slot) + 1;
         record.slot = slot::word(if next >= self.generations { 0 } else { next }, slot::FREE);
         record.next = core::mem::replace(self.free_entry, index);
@@ -107,8 +125,8 @@ impl Head<'_> {
     }
 }
 
-/// Options of entries that are no plain receive. [`Nic::take_receive`] leaves them to `deliver`.
-const NOT_PLAIN: u32 = options::MANAGE_LOCAL | options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
+/// Options of entries that [`Nic::take_receive`] leaves to `deliver`.
+const NOT_PLAIN: u32 = options::IOVEC | options::EVENT_CT_COMM | options::NO_TRUNCATE;
 
 impl Nic<'_> {
     /// Posts a receive at the end of the priority list, unless an unexpected message matches it.
@@ -186,8 +204,8 @@ impl Nic<'_> {
         Some(Head { portal, ring, entries, free_entry: &mut control.free_entry, generations })
     }
 
-    /// Puts a message into the receive that it matches, if that is a plain one, and frees the receive. None: nothing
-    /// has happened.
+    /// Puts a message into the receive that it matches, if that is a plain or a locally managed one, and frees the receive
+    /// if the message uses it up. None: nothing has happened.
     ///
     /// The owner counts what it took ([`crate::registers::Registers::count_taken`]), for many messages at once.
     #[inline(always)]
@@ -198,9 +216,16 @@ impl Nic<'_> {
         }
         let found = self.find_entry(bus, put.portal, usize::from(list::PRIORITY), &put.into())?;
         let record = self.tables.entries.get(found.entry as usize)?;
-        let receive = Receive::of(record)?;
-        let moved = move_payload(bus, record, put)?;
-        self.use_up(found);
+        let receive = Receive::or_rest_of(record, put.length)?;
+        let offset = if record.options & options::MANAGE_LOCAL != 0 { 0 } else { put.remote_offset };
+        let moved = move_payload(bus, (receive.start, receive.length), offset, put)?;
+        match receive.uses_up {
+            true => self.use_up(found),
+            false => {
+                let record = &mut self.tables.entries[found.entry as usize];
+                record.local_offset = record.local_offset.wrapping_add(moved.mlength);
+            }
+        }
         if moved.mlength < put.length {
             self.signals.registers.add(Register::Truncated, 1);
         }
@@ -290,7 +315,8 @@ impl Nic<'_> {
         let record = self.tables.entries.get(found.entry as usize)?;
         let offset = if record.options & options::MANAGE_LOCAL != 0 { record.local_offset } else { key.remote_offset };
         let (start, length) = (record.start.wrapping_add(offset), record.length.saturating_sub(offset));
-        (record.options & options::IOVEC == 0).then_some(Receive { start, length, user_ptr: record.user_ptr })
+        let uses_up = record.options & options::USE_ONCE != 0;
+        (record.options & options::IOVEC == 0).then_some(Receive { start, length, user_ptr: record.user_ptr, uses_up })
     }
 
     /// Whether a request of no bytes with these match bits would find an entry of the priority list.
