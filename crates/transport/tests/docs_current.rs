@@ -203,6 +203,7 @@ const EVERYTHING: Limits = Limits {
     pending: u32::MAX,
     heap_blocks: u32::MAX,
     heap_blocks_max: u32::MAX,
+    ..Limits::NONE
 };
 
 /// Holds what stands between two marks of a page against what should.
