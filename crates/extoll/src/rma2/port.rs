@@ -277,7 +277,7 @@ pub unsafe extern "C" fn rma2_set_queue_segment_size(port: *const c_void, bytes:
 pub unsafe extern "C" fn rma2_set_protectionid(port: *const c_void, id: u16) -> i32 {
     // A page belongs to the port that registered it, and a port has the protection id 0.
     // SAFETY: the caller's.
-    value(unsafe { Port::get(port) }.and_then(|_| if id == 0 { Ok(()) } else { Err(Code::NotYet) }))
+    value(unsafe { Port::get(port) }.and(if id == 0 { Ok(()) } else { Err(Code::NotYet) }))
 }
 
 /// Both objects of a call.

@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn every_row_of_table_7_2() {
         let bits = |(requester, completer, responder): (u8, u8, u8)| {
-            requester * REQUESTER | completer * COMPLETER | responder * RESPONDER
+            (requester * REQUESTER) | (completer * COMPLETER) | (responder * RESPONDER)
         };
         let rows: &[(u8, (u8, u8, u8), u8)] = &[
             (code::QW_PUT, (0, 0, 0), 0),

@@ -147,7 +147,7 @@ mod tests {
         #[test]
         fn transfers_of_whole_units_within_a_page_are_commands(page in 0..1u64 << 27, first in 0..64u64, lines in 1..=64u64) {
             let lines = lines.min(64 - first);
-            let at = page << 12 | first * 64;
+            let at = (page << 12) | (first * 64);
             let operation = Operation::Put { read: at, write: at, bytes: lines as u32 * 64 };
             let descriptor = Descriptor { code: code::QW_PUT, node: 5, vpid: 3, spec: spec::REQUESTER, modifiers: 0, operation };
             let command = PrototypeCommand { source_vpid: 7, options: options::TE, descriptor };
@@ -162,6 +162,6 @@ mod tests {
         let descriptor = Descriptor { code: code::QW_GET, node: 0, vpid: 0, spec: 0, modifiers: 0, operation };
         assert_eq!(encode(&PrototypeCommand { source_vpid: 0, options: options::TE, descriptor }), None);
         let address = 1 << 10;
-        assert_eq!(decode(address, &[4096 - 64 | 1 << 58, 0]), Err(PrototypeError::Page));
+        assert_eq!(decode(address, &[(4096 - 64) | (1 << 58), 0]), Err(PrototypeError::Page));
     }
 }

@@ -2,7 +2,7 @@
 //! The smallest engine that runs processes, for tests: a network without latency, hosts without cost. Operations are delivered and
 //! answered at once, and waiting ranks continue round robin. A failure here is independent of timing.
 use selvedge_nic::portals::{Delivery, Verdict, fail};
-use selvedge_nic::tables::{Command, kind};
+use selvedge_nic::tables::Command;
 use selvedge_nic::{Fault, NoMemory, Step};
 use selvedge_sim::node::{Ask, Meter, Ranks};
 use selvedge_sim::processes::Processes;
