@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Objects that C programs hold by pointer: each starts with a mark, which says that it is alive and what it is.
+//! Objects that C programs hold by pointer: each starts with a mark, which says that it is alive, what it is, and that this process
+//! made it. A forked child is refused the objects of its parent: the NIC behind them is the parent's.
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
@@ -9,14 +10,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Acquire, Ordering::Release};
 /// # Safety
 /// The type is `repr(C)`, and its first field is the mark that `mark` returns.
 pub unsafe trait Marked: Sized {
-    /// The value of the mark while the object is alive.
+    /// The value of the mark while the object is alive, in a process that was not forked.
     const ALIVE: u64;
 
     fn mark(&self) -> &AtomicU64;
 
+    /// The mark of objects that this process has made.
+    fn here() -> u64 {
+        Self::ALIVE.wrapping_add(selvedge_transport::forks())
+    }
+
     /// Gives the object to C. Its memory is never freed.
     fn hand_out(self) -> *mut Self {
-        self.mark().store(Self::ALIVE, Release);
+        self.mark().store(Self::here(), Release);
         Box::into_raw(Box::new(self))
     }
 
@@ -30,7 +36,7 @@ pub unsafe trait Marked: Sized {
         }
         // SAFETY: not null and aligned; the caller says that the mark can be read.
         let mark = unsafe { &*pointer.cast::<AtomicU64>() };
-        if mark.load(Acquire) != Self::ALIVE {
+        if mark.load(Acquire) != Self::here() {
             return None;
         }
         // SAFETY: only `hand_out` stores this mark, at the start of an object of this type, which is never freed.
@@ -39,6 +45,6 @@ pub unsafe trait Marked: Sized {
 
     /// Ends the object: later calls refuse it. False: it has ended already.
     fn end(&self) -> bool {
-        self.mark().swap(0, std::sync::atomic::Ordering::AcqRel) == Self::ALIVE
+        self.mark().swap(0, std::sync::atomic::Ordering::AcqRel) == Self::here()
     }
 }

@@ -56,6 +56,7 @@ impl From<DeviceError> for Code {
                 log::error!("libvelo2: {error}");
                 Code::FdOpen
             }
+            DeviceError::Forked => Code::FdOpen,
             DeviceError::PortsUsed(_) | DeviceError::NotOpen => Code::InvalidMbox,
             DeviceError::NotMapped { .. } | DeviceError::TablesFull { .. } | DeviceError::NoRegion { .. } => {
                 Code::Error
@@ -131,7 +132,9 @@ impl Port {
 
 fn open(wanted: Option<u16>) -> Outcome<UserPort> {
     let device = Device::current()?;
-    let id = device.open_port(wanted, options::REFUSE)?;
+    // On a simulated machine no sender can be told that the mailbox is full.
+    let full = if device.interface().is_simulated() { 0 } else { options::REFUSE };
+    let id = device.open_port(wanted, full)?;
     let reader = MessageReader::new(device.interface(), id.vpid).ok_or(Code::InvalidMbox)?;
     let nodeid = device.node().into();
     let port = Port { mark: AtomicU64::new(0), device, id, reader: Mutex::new(reader) };

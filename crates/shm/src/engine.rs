@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use selvedge_nic::handle::NONE;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
-use selvedge_nic::tables::Command;
+use selvedge_nic::tables::{Command, kind};
 use selvedge_nic::{Fault, NoMemory, Register};
 
 use crate::backend::WhenFull;
@@ -37,7 +37,7 @@ use crate::errors::{PostError, StartError};
 use crate::interface::{Interface, open_interfaces};
 use crate::memory::{LiveBus, Payload, Reply, gather, scatter, side_is_reachable};
 use crate::os::process::Identity;
-use crate::packet_queue::{Outgoing, Sender};
+use crate::packet_queue::{Held, Outgoing, Sender};
 use crate::packets::{self, Taken};
 
 /// Number of operations between checks whether a target is alive.
@@ -443,6 +443,9 @@ impl Interface {
         let Ok(mut turn) = self.turn.try_lock() else { return };
         self.flush_outbox();
         let mut due = Due::new();
+        if !turn.held.is_empty() {
+            self.offer_held(&mut turn.held);
+        }
         loop {
             let mut guard = self.own.segment.lock(self.word);
             let Some(found) = packets::find(&self.rings, &mut turn, guard.signals.doorbell) else { break };
@@ -476,10 +479,21 @@ impl Interface {
                 reply: Reply::Bytes(&mut reply),
                 path: self.config.path,
             };
-            let delivery = match guard.deliver(&mut bus, &Request::from(&taken.packet)) {
+            let request = Request::from(&taken.packet);
+            let verdict = match request.kind == kind::VELO_SEND && turn.held.holds_up(&request) {
+                true => Verdict::Full,
+                false => guard.deliver(&mut bus, &request),
+            };
+            let delivery = match verdict {
                 Verdict::Done(delivery) => delivery,
-                // The packet stays in its ring until the program has made room.
-                Verdict::Full => break,
+                Verdict::Full => {
+                    // SAFETY: `bytes` and `held` are the packet's payload, which stays until the packet is dequeued.
+                    let payload = unsafe { payload_of(bytes, held) };
+                    if !turn.held.push(&request, payload) {
+                        guard.signals.registers.add(Register::VeloDiscarded, 1);
+                    }
+                    Delivery::failed(fail::DROPPED)
+                }
                 Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
             };
             found.dequeue();
@@ -491,12 +505,29 @@ impl Interface {
                 self.answer(&taken, &delivery, reply);
             }
         }
+        if !turn.held.is_empty() {
+            // Every call offers the messages again.
+            self.bell().packets.store(1, SeqCst);
+        }
         if self.bell().owner_wanted.swap(0, SeqCst) != 0 {
             due.push(&self.own);
         }
         if !due.is_empty() {
             self.drain_all(due);
         }
+    }
+
+    /// Offers messages again that found a full mailbox.
+    fn offer_held(&self, held: &mut Held) {
+        held.offer(|request, payload| {
+            let mut bus = LiveBus {
+                target: &self.own,
+                payload: Payload::Bytes(payload.as_ptr(), payload.len() as u64),
+                reply: Reply::Nothing,
+                path: self.config.path,
+            };
+            self.own.segment.lock(self.word).deliver(&mut bus, request) != Verdict::Full
+        });
     }
 
     /// Handles a response: copies its data to the descriptor's memory, then posts the events.
@@ -660,6 +691,20 @@ impl Interface {
     pub(crate) fn due_for_look(&self, uses: u32) -> bool {
         uses % LOOK_EVERY == LOOK_EVERY - 1
     }
+}
+
+/// A copy of a packet's payload.
+///
+/// # Safety
+/// There are so many readable bytes, in a ring or in memory of ours.
+unsafe fn payload_of(bytes: *const u8, count: u64) -> Vec<u8> {
+    let mut copy = Vec::with_capacity(count as usize);
+    // SAFETY: the caller's. A peer may store to its ring meanwhile; the bytes are copied once and are plain data.
+    unsafe {
+        std::ptr::copy_nonoverlapping(bytes, copy.as_mut_ptr(), count as usize);
+        copy.set_len(count as usize);
+    }
+    copy
 }
 
 /// The part of a packet's token that identifies the pending request.

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! Records of packets: a process's ring at a NIC, the owner's turn, packets that wait to be sent.
 
+use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
+use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::packet::Packet;
 use selvedge_nic::ring::Producer;
+use selvedge_nic::tables::Request;
+use selvedge_nic::velo::Header;
 
 use crate::errors::PostError;
 use crate::rings::{ClaimError, Ring, Rings};
@@ -92,6 +96,55 @@ impl Drop for Queue {
 pub struct Turn {
     pub pid: usize,
     pub left: u32,
+    pub held: Held,
+}
+
+/// VELO messages that found a full mailbox, oldest first. They leave their rings, so that what is behind them is not held up.
+#[derive(Default)]
+pub struct Held {
+    messages: VecDeque<(Request, Vec<u8>)>,
+}
+
+/// Messages that are held at most. Further ones are discarded.
+const HELD_MAX: usize = 4096;
+
+impl Held {
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// Whether a message to the same mailbox is held. Later ones must queue behind it.
+    pub fn holds_up(&self, request: &Request) -> bool {
+        self.messages.iter().any(|(held, _)| mailbox(held) == mailbox(request))
+    }
+
+    /// Holds a message. False: too many are held, or it is longer than any.
+    pub fn push(&mut self, request: &Request, payload: Vec<u8>) -> bool {
+        let fits = self.messages.len() < HELD_MAX && payload.len() <= VELO_BYTES_MAX as usize;
+        if fits {
+            self.messages.push_back((*request, payload));
+        }
+        fits
+    }
+
+    /// Offers the messages again, in order: `deliver` returns whether one was taken. The first that a mailbox refuses holds up the
+    /// later ones to it.
+    pub fn offer(&mut self, mut deliver: impl FnMut(&Request, &[u8]) -> bool) {
+        let mut refused = Vec::new();
+        self.messages.retain(|(request, payload)| {
+            let mailbox = mailbox(request);
+            let stays = refused.contains(&mailbox) || !deliver(request, payload);
+            if stays && !refused.contains(&mailbox) {
+                refused.push(mailbox);
+            }
+            stays
+        });
+    }
+}
+
+/// The mailbox that a message goes to.
+fn mailbox(request: &Request) -> u16 {
+    Header::from_word(request.match_bits).map_or(u16::MAX, |header| header.destination.vpid)
 }
 
 /// A packet that progress could not send at once.

@@ -228,7 +228,7 @@ fn find_once<'a>(rings: &'a Rings, turn: &mut Turn) -> Option<Found<'a>> {
     loop {
         let stays = turn.left != 0 && rings.packet_ring(turn.pid).is_some_and(|ring| ring.poll().is_some());
         if !stays {
-            *turn = Turn { pid: next_ring(rings, turn.pid + 1)?, left: BATCH };
+            (turn.pid, turn.left) = (next_ring(rings, turn.pid + 1)?, BATCH);
         }
         turn.left -= 1;
         let ring = rings.packet_ring(turn.pid)?;

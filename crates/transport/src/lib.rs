@@ -68,7 +68,7 @@ pub use selvedge_shm::grants::{Counts, GrantedRoute, Piece};
 pub use selvedge_shm::memory::ListBus;
 pub use selvedge_shm::os::lines;
 pub use selvedge_shm::os::program::{StaticData, static_data};
-pub use selvedge_shm::os::thread::word as thread_word;
+pub use selvedge_shm::os::thread::{forks, word as thread_word};
 pub use selvedge_shm::plain_put::{LockedRoute, PutOutcome};
 pub use selvedge_shm::symmetric::Symmetric;
 pub use selvedge_shm::wait::{Subject, abort_reset, abort_waits};

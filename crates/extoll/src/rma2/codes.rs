@@ -2,6 +2,7 @@
 //! `RMA2_ERROR`, its texts, and the one place that maps the device's errors to it.
 
 use std::ffi::{CStr, c_char};
+use std::io::Write;
 
 use selvedge_transport::extoll::DeviceError;
 use selvedge_transport::extoll::connection::PostError;
@@ -68,6 +69,7 @@ impl From<DeviceError> for Code {
                 log::error!("librma2: {error}");
                 Code::NoDevice
             }
+            DeviceError::Forked => Code::NoDevice,
             DeviceError::PortsUsed(_) => Code::PortsUsed,
             DeviceError::NotOpen => Code::InvPort,
             DeviceError::NotMapped { .. } => Code::NoMem,
@@ -129,10 +131,11 @@ pub unsafe extern "C" fn rma2_serror(error: i32, buffer: *mut c_char, length: i3
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn rma2_perror(error: i32, header: *const c_char) {
     if header.is_null() {
-        eprintln!("{}", text_of(error));
+        let _ = writeln!(std::io::stderr(), "{}", text_of(error));
     } else {
         // SAFETY: not null; the caller says that it is a string.
-        eprintln!("{}: {}", unsafe { CStr::from_ptr(header) }.to_string_lossy(), text_of(error));
+        let header = unsafe { CStr::from_ptr(header) }.to_string_lossy();
+        let _ = writeln!(std::io::stderr(), "{header}: {}", text_of(error));
     }
 }
 

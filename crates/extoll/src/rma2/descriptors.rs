@@ -5,6 +5,7 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_transport::nic::rma::{Descriptor, DescriptorError, Operation, code};
+use selvedge_transport::nic::tables::LOCKS;
 
 use super::codes::{Code, Outcome, value};
 use super::port::{Connection, Port, both};
@@ -59,9 +60,9 @@ pub unsafe extern "C" fn rma2_desc_free(port: *const c_void, descriptor: *mut Us
         if descriptor.is_null() {
             return Err(Code::WrongArg);
         }
+        port.descriptors.fetch_update(Relaxed, Relaxed, |count| count.checked_sub(1)).map_err(|_| Code::InvValue)?;
         // SAFETY: not null; the caller says that `rma2_desc_alloc` made it, and it is freed once.
         drop(unsafe { Box::from_raw(descriptor) });
-        port.descriptors.fetch_sub(1, Relaxed);
         Ok(())
     }))
 }
@@ -187,6 +188,9 @@ pub unsafe extern "C" fn rma2_desc_set_lock(
     compare: u32,
     add: u32,
 ) -> i32 {
+    if number as usize >= LOCKS {
+        return Code::InvValue as i32;
+    }
     let operation = Operation::Lock { number, compare: compare as i32, add: add as i32 };
     // SAFETY: the caller's.
     unsafe { set(descriptor, handle, (spec, modifiers), code::LOCK, operation) }
@@ -234,6 +238,7 @@ pub unsafe extern "C" fn rma2_post_descriptor(
         // SAFETY: the caller's.
         let words = unsafe { descriptor.as_ref() }.ok_or(Code::WrongArg)?.value;
         let command = Descriptor { node: connection.node, vpid: connection.vpid as u8, ..decoded(&words)? };
-        Ok(port.device.post(port.vpid, connection.options.load(Relaxed), &command)?)
+        port.device.post(port.vpid, connection.options.load(Relaxed), &command)?;
+        Ok(())
     })())
 }

@@ -2,7 +2,8 @@
 //! Notifications of librma2: probing, matching, reading.
 
 use std::ffi::{CString, c_char, c_void};
-use std::fmt::Write;
+use std::fmt::Write as _;
+use std::io::Write as _;
 
 use selvedge_transport::nic::rma::{Notification, code, spec};
 
@@ -207,7 +208,8 @@ unsafe fn find_lock(
     output: *mut *mut [u64; 2],
 ) -> i32 {
     let matches = |notification: Notification| {
-        matches!(notification.code, code::LOCK_REQ | code::LOCK_RSP)
+        let is_refused = notification.code == code::LOCK && notification.error != 0;
+        (is_refused || matches!(notification.code, code::LOCK_REQ | code::LOCK_RSP))
             && is_from(&notification, node, vpid)
             && (lock == RMA2_LOCK_ANY || notification.word0 & 0xff_ffff == u64::from(lock))
     };
@@ -360,7 +362,8 @@ pub unsafe extern "C" fn rma2_noti_sdump(notification: *const [u64; 2], text: *m
 pub unsafe extern "C" fn rma2_noti_dump(notification: *const [u64; 2]) {
     // SAFETY: the caller's.
     if let Some(words) = unsafe { notification.as_ref() } {
-        println!("{}", described(&Notification::decode(*words)));
+        // An output that is closed is no reason to end the program.
+        let _ = writeln!(std::io::stdout(), "{}", described(&Notification::decode(*words)));
     }
 }
 

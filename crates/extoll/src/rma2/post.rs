@@ -6,6 +6,7 @@
 use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 
+use selvedge_transport::extoll::connection::Posted;
 use selvedge_transport::nic::rma::descriptor::BYTES_MAX;
 use selvedge_transport::nic::rma::{Descriptor, Operation, code, modifier};
 use selvedge_transport::nic::tables::LOCKS;
@@ -38,7 +39,7 @@ impl Common {
     }
 }
 
-fn post(port: &Port, connection: &Connection, descriptor: &Descriptor) -> Outcome {
+fn post(port: &Port, connection: &Connection, descriptor: &Descriptor) -> Outcome<Posted> {
     Ok(port.device.post(port.vpid, connection.options.load(Relaxed), descriptor)?)
 }
 
@@ -66,7 +67,9 @@ fn transfer(
             _ => Operation::Get { read: remote, write: local, bytes: piece },
         };
         let common = Common { spec: if last || each { common.spec } else { 0 }, ..common };
-        post(port, connection, &common.descriptor(connection, code, operation)?)?;
+        if post(port, connection, &common.descriptor(connection, code, operation)?)? == Posted::Refused {
+            break;
+        }
         at += piece;
     }
     Ok(())
@@ -146,7 +149,7 @@ pub unsafe extern "C" fn rma2_post_lock(
             return Err(Code::InvValue);
         }
         let operation = Operation::Lock { number, compare, add };
-        post(port, connection, &Common { spec, modifiers }.descriptor(connection, code::LOCK, operation)?)
+        post(port, connection, &Common { spec, modifiers }.descriptor(connection, code::LOCK, operation)?).map(|_| ())
     }))
 }
 
@@ -165,6 +168,7 @@ pub unsafe extern "C" fn rma2_post_notification(
     value(unsafe { both(port, handle) }.and_then(|(port, connection)| {
         let operation = Operation::NotificationPut { value: payload, class };
         post(port, connection, &Common { spec, modifiers }.descriptor(connection, code::NOTIFICATION_PUT, operation)?)
+            .map(|_| ())
     }))
 }
 
@@ -187,5 +191,6 @@ pub unsafe extern "C" fn rma2_post_immediate_put(
         }
         let operation = Operation::ImmediatePut { write: destination, value: payload, bytes: count };
         post(port, connection, &Common { spec, modifiers }.descriptor(connection, code::IMMEDIATE_PUT, operation)?)
+            .map(|_| ())
     }))
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_void;
 
 use selvedge_transport::extoll::Device;
-use selvedge_transport::nic::atu::{PAGE_BYTES, Rights};
+use selvedge_transport::nic::atu::PAGE_BYTES;
 
 use super::codes::{Code, Outcome, value};
 use super::port::Port;
@@ -128,7 +128,7 @@ fn register(port: &Port, address: u64, bytes: u64, keeping: Keeping, record: *mu
             return Ok(found);
         }
     }
-    let nla = port.device.register(port.vpid, address, bytes, Rights::ReadWrite)?;
+    let nla = port.device.register(port.vpid, address, bytes)?;
     let region = Region { endpoint: std::ptr::from_ref(port) as usize, ..Region::new(address, bytes, nla) };
     let pages = region.count.into();
     let record = match keeping {

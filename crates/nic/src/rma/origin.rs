@@ -10,12 +10,12 @@ use crate::nic::Nic;
 use crate::portals::constants::fail;
 use crate::portals::delivery::Delivery;
 use crate::registers::Register;
-use crate::tables::{Command, kind};
+use crate::tables::{Command, kind, port, slot};
 
 impl Nic<'_> {
     /// The payload has been read, or the request is on its way. With a failure the error is reported with the response.
     pub(crate) fn rma_sent(&mut self, command: &Command, fail: u8) {
-        if fail == fail::OK && command.operation & spec::REQUESTER != 0 {
+        if fail == fail::OK && self.is_of_open_port(command) && command.operation & spec::REQUESTER != 0 {
             let notification = command.initiator_notification(spec::REQUESTER, command.datatype);
             self.notify(&mut NoMemory, command.source_vpid(), &notification);
         }
@@ -23,6 +23,9 @@ impl Nic<'_> {
 
     /// The target has handled the command, or never will.
     pub(crate) fn rma_response(&mut self, command: &Command, delivery: &Delivery) {
+        if !self.is_of_open_port(command) {
+            return;
+        }
         let notification = if delivery.fail != fail::OK {
             command.error_notification(match command.kind {
                 kind::RMA_GET | kind::RMA_LOCK => error::RESPONDER,
@@ -50,8 +53,17 @@ impl Nic<'_> {
         self.notify(&mut NoMemory, command.source_vpid(), &notification);
     }
 
+    /// Whether the port that posted the command is open, and was not closed meanwhile.
+    fn is_of_open_port(&self, command: &Command) -> bool {
+        let record = self.tables.ports.get(usize::from(command.source_vpid()));
+        record.is_some_and(|record| record.slot == slot::word(command.user_ptr as u32, port::OPEN))
+    }
+
     /// Whether the reply of a get may still be written: the local memory is registered as it was when the get started.
     pub(crate) fn rma_admits_reply<B: Bus>(&mut self, bus: &mut B, command: &Command) -> bool {
+        if !self.is_of_open_port(command) {
+            return false;
+        }
         if command.mode() & mode::TE == 0 {
             return true;
         }

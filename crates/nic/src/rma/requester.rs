@@ -18,15 +18,16 @@
 //! | `operand[0]` | value of an immediate or a notification put; of a lock compare in 63:32 and addend in 31:0 |
 //! | `operand[1]` | class of a notification put |
 //! | `source`, `sink` | the translated local memory of a put, of a get |
+//! | `user_ptr` | the generation of the source port: what comes back goes to no later port of its VPID |
 
-use super::command::{code, effective_spec, error, mode, mode_of, modifier, spec};
+use super::command::{code, effective_spec, error, mode, mode_of, modifier, options, spec};
 use super::descriptor::{Descriptor, Operation};
-use super::notification::Notification;
-use crate::atu::Access;
+use super::notification::{Notification, lock_word};
+use crate::atu::{Access, TranslationFault};
 use crate::bus::Bus;
 use crate::nic::Nic;
 use crate::registers::Register;
-use crate::tables::{Command, Request, Side, kind};
+use crate::tables::{Command, Port, Request, Side, kind, slot};
 
 /// The side of a command that the descriptor does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +66,7 @@ impl Nic<'_> {
         if !self.is_open(from.vpid) {
             return Err(RequestError::Closed);
         }
-        let permitted = self.tables.ports[usize::from(from.vpid)].options;
+        let Port { options: permitted, slot, .. } = self.tables.ports[usize::from(from.vpid)];
         let mode = mode_of(from.options, permitted, descriptor.modifiers);
         let mut command = Command {
             request: Request {
@@ -78,7 +79,7 @@ impl Nic<'_> {
                 ..Request::default()
             },
             target: from.target,
-            user_ptr: 0,
+            user_ptr: slot::generation(slot).into(),
             source: Side::NOWHERE,
             sink: Side::NOWHERE,
         };
@@ -108,7 +109,7 @@ impl Nic<'_> {
         }
         // There is no multicast group, no accelerator's memory and no remote register that a program may name.
         let unsupported = descriptor.modifiers & (modifier::MC | modifier::ERA | modifier::EWA) != 0;
-        if unsupported || mode & mode::RRA != 0 {
+        if unsupported || from.options & options::RRA != 0 {
             return Err(self.refuse_request(bus, &command));
         }
         let registers = self.signals.registers;
@@ -141,7 +142,14 @@ impl Nic<'_> {
         }
         match self.translate(bus, vpid, address, bytes, access) {
             Ok(run) if run.bytes >= bytes => Ok(Side { start: run.address, ..Side::NOWHERE }),
-            Ok(run) => Err(RequestError::Cut(run.bytes as u32)),
+            // The whole range is checked before the first piece is sent.
+            Ok(run) => {
+                let check = |_: &mut B, _, _, _| Ok::<(), TranslationFault>(());
+                match self.translate_all(bus, vpid, address, bytes, access, check) {
+                    Ok(()) => Err(RequestError::Cut(run.bytes as u32)),
+                    Err(_) => Err(self.refuse_request(bus, command)),
+                }
+            }
             Err(_) => Err(self.refuse_request(bus, command)),
         }
     }
@@ -170,7 +178,12 @@ impl Request {
     /// A notification of this command at its initiator, written by this unit.
     pub(super) fn initiator_notification(&self, unit: u8, code: u8) -> Notification {
         Notification {
-            word0: if self.kind == kind::RMA_NOTIFICATION_PUT { self.operand[0] } else { self.header_data },
+            word0: match self.kind {
+                kind::RMA_NOTIFICATION_PUT => self.operand[0],
+                kind::RMA_LOCK => lock_word(0, false, self.remote_offset as u32),
+                kind::RMA_IMMEDIATE_PUT => self.remote_offset,
+                _ => self.header_data,
+            },
             size: self.size_field(),
             vpid: self.destination_vpid() as u8,
             node: self.destination_node(),

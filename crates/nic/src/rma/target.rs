@@ -7,6 +7,7 @@
 //! Cost of a put within one page run: one translation, one copy, one notification.
 
 use super::command::{code, mode, spec};
+use super::descriptor::BYTES_MAX;
 use super::locks::LockRequest;
 use super::notification::lock_word;
 use crate::atu::Access;
@@ -31,6 +32,10 @@ impl Nic<'_> {
         let vpid = request.destination_vpid();
         if !self.is_open(vpid) {
             return Verdict::Done(Delivery::failed(fail::UNDELIVERABLE));
+        }
+        let moves = matches!(request.kind, kind::RMA_PUT | kind::RMA_GET | kind::RMA_IMMEDIATE_PUT);
+        if moves && !(1..=BYTES_MAX.into()).contains(&request.length) {
+            return Verdict::Done(Delivery::failed(fail::SEGV));
         }
         match request.kind {
             kind::RMA_PUT => self.complete_put(bus, vpid, request),

@@ -23,6 +23,12 @@ pub fn watch_forks() {
     });
 }
 
+/// Forks since the first ancestor that called [`watch_forks`]: a forked child has another number than its parent.
+#[inline(always)]
+pub fn forks() -> u64 {
+    FORKS.load(Relaxed)
+}
+
 /// A number that is never 0, and that differs between running threads of a process, and between a thread and its forked
 /// child.
 #[inline(always)]

@@ -3,8 +3,9 @@
 //!
 //! Invariants
 //! 1. A command whose local memory is not contiguous is cut where it breaks. The last piece alone writes the notifications that
-//!    the command asks for, unless it asks for one of each piece.
-//! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware.
+//!    the command asks for, unless it asks for one of each piece. The target checks each piece for itself.
+//! 2. A command that the requester refuses returns no error: its program finds an error notification, as with hardware. It is
+//!    refused before its first piece is sent.
 
 use selvedge_nic::NoMemory;
 use selvedge_nic::rma::{Descriptor, Operation, RequestError, Requester, modifier};
@@ -28,9 +29,17 @@ pub enum PostError {
     Length,
 }
 
+/// What became of a command that was posted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Posted {
+    Started,
+    /// The requester has refused it. Its port has the error notification.
+    Refused,
+}
+
 impl Device {
     /// Posts a command of a port. `options` are those of the connection.
-    pub fn post(&self, vpid: u16, options: u32, descriptor: &Descriptor) -> Result<(), PostError> {
+    pub fn post(&self, vpid: u16, options: u32, descriptor: &Descriptor) -> Result<Posted, PostError> {
         let from = Requester {
             node: self.node(),
             vpid,
@@ -41,18 +50,22 @@ impl Device {
         };
         let mut rest = *descriptor;
         loop {
-            let command = match self.interface().lock().rma_request(&mut NoMemory, &from, &rest) {
+            // The guard ends here: what follows locks the NIC again.
+            let made = self.interface().lock().rma_request(&mut NoMemory, &from, &rest);
+            let command = match made {
                 Ok(command) => command,
-                Err(RequestError::Refused) => return Ok(()),
+                Err(RequestError::Refused) => return Ok(Posted::Refused),
                 Err(RequestError::Closed) => return Err(PostError::NotOpen),
                 Err(RequestError::Cut(bytes)) => {
                     let (first, second) = cut(&rest, bytes);
-                    self.post(vpid, options, &first)?;
+                    if self.post(vpid, options, &first)? == Posted::Refused {
+                        return Ok(Posted::Refused);
+                    }
                     rest = second;
                     continue;
                 }
             };
-            return self.interface().start(&command).map_err(|error| match error {
+            return self.interface().start(&command).map(|()| Posted::Started).map_err(|error| match error {
                 StartError::NoSpace => PostError::Full,
                 StartError::Memory => PostError::Memory,
             });

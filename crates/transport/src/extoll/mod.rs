@@ -38,6 +38,9 @@ const NI: u32 = 9;
 pub enum DeviceError {
     #[error(transparent)]
     Process(#[from] ProcessError),
+    /// The process is a forked child of one that has joined the job.
+    #[error("a forked child has no place in the job of its parent")]
+    Forked,
     /// All VPIDs are open.
     #[error("all {0} ports of the node are open")]
     PortsUsed(u32),
@@ -59,8 +62,6 @@ pub enum DeviceError {
 pub struct Device {
     opened: Opened,
     free: Mutex<FreePages>,
-    /// The process that opened it: a forked child opens its own.
-    os_pid: u32,
 }
 
 static DEVICE: Mutex<Option<Arc<Device>>> = Mutex::new(None);
@@ -69,15 +70,18 @@ impl Device {
     /// The device of this process. The first call opens its NIC.
     pub fn current() -> Result<Arc<Device>, DeviceError> {
         let mut device = DEVICE.lock().unwrap_or_else(|poison| poison.into_inner());
-        if let Some(device) = device.as_ref().filter(|device| device.os_pid == std::process::id()) {
+        let process = Process::current()?;
+        if process.is_forked_child() {
+            return Err(DeviceError::Forked);
+        }
+        if let Some(device) = device.as_ref() {
             return Ok(device.clone());
         }
-        let process = Process::current()?;
         let limits = Limits { address_tables: process.settings.address_tables, ..Limits::EXTOLL }.clamped();
         let opened = process.open(NI, None, &limits)?;
         let pages = u64::from(opened.interface.limits().address_tables) * PAGES as u64;
         let free = Mutex::new(FreePages::new(pages));
-        let made = Arc::new(Device { opened, free, os_pid: std::process::id() });
+        let made = Arc::new(Device { opened, free });
         *device = Some(made.clone());
         Ok(made)
     }
@@ -116,21 +120,25 @@ impl Device {
 
     /// Closes a port, and takes its regions out of the tables.
     pub fn close_port(&self, port: PortId) -> Result<(), DeviceError> {
-        self.interface().lock().port_close(port).map_err(|_| DeviceError::NotOpen)?;
+        // Another thread that opens this VPID registers nothing before the regions are gone.
         let mut free = self.free_pages();
+        self.interface().lock().port_close(port).map_err(|_| DeviceError::NotOpen)?;
         for (first, pages) in free.regions_of(port.vpid) {
             self.clear(&mut free, first, pages);
         }
         Ok(())
     }
 
-    /// Registers the pages that hold this memory for a port. Returns the network logical address of the first page.
-    pub fn register(&self, vpid: u16, address: u64, bytes: u64, rights: Rights) -> Result<u64, DeviceError> {
+    /// Registers the pages that hold this memory for a port. Memory that is not writable is registered for reading. Returns the
+    /// network logical address of the first page.
+    pub fn register(&self, vpid: u16, address: u64, bytes: u64) -> Result<u64, DeviceError> {
         let not_mapped = || DeviceError::NotMapped { address, bytes };
         let last = address.checked_add(bytes.max(1) - 1).ok_or_else(not_mapped)?;
         if !crate::memory_is_readable(address, bytes.max(1)) {
             return Err(not_mapped());
         }
+        let is_writable = self.interface().has_writable(address, bytes.max(1));
+        let rights = if is_writable { Rights::ReadWrite } else { Rights::ReadOnly };
         let (first, last) = (address / PAGE_BYTES, last / PAGE_BYTES);
         let pages = last - first + 1;
         let mut free = self.free_pages();

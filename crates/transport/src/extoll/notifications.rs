@@ -30,6 +30,8 @@ pub struct NotificationReader {
 
 /// Notifications between two updates of the read pointer.
 const LAZINESS: u64 = 32;
+/// Notifications that a program may have seen and not freed. With more, the queue keeps the others.
+const HELD_MAX: usize = 4096;
 /// Boxes that are kept for later notifications.
 const SPARE_MAX: usize = 64;
 
@@ -43,13 +45,14 @@ impl NotificationReader {
         if let Some(found) = self.held.iter_mut().find(|held| matches(***held)) {
             return Some(&raw mut **found);
         }
-        loop {
+        while self.held.len() < HELD_MAX {
             let seen = self.take_in(interface)?;
             // SAFETY: `take_in` has just put the notification into `held`, which owns it.
             if matches(unsafe { *seen }) {
                 return Some(seen);
             }
         }
+        None
     }
 
     /// As [`NotificationReader::find`], and polls the NIC if there is none.
