@@ -60,13 +60,15 @@ impl Nic<'_> {
             return Ok(LockVerdict::Answered(result));
         }
         let newest = self.tables.lock_waiters.iter().map(|waiter| waiter.sequence).max().unwrap_or(0);
-        match self.tables.lock_waiters.iter_mut().find(|waiter| waiter.sequence == 0) {
-            Some(free) => {
+        let free = self.tables.lock_waiters.iter_mut().find(|waiter| waiter.sequence == 0);
+        // No request has the last number, unless a hostile process wrote it.
+        match (free, newest.checked_add(1)) {
+            (Some(free), Some(sequence)) => {
                 let (compare, add) = (request.compare, request.add);
-                *free = LockWaiter { sequence: newest + 1, lock: index as u32, compare, add, reserved: 0, token };
+                *free = LockWaiter { sequence, lock: index as u32, compare, add, reserved: 0, token };
                 Ok(LockVerdict::Kept)
             }
-            None => Ok(LockVerdict::Answered(result)),
+            _ => Ok(LockVerdict::Answered(result)),
         }
     }
 
