@@ -138,8 +138,8 @@ pub const SLOT_WORDS: usize = 8;
 /// Words of a notification.
 pub const NOTIFICATION_WORDS: usize = 2;
 
-/// The read pointers of a port. Its program stores them, each on a line of its own, and only now and then (seed 002,
-/// section 7.4: lazy pointers).
+/// The read pointers of a port. Its program stores them, each on a line of its own. The mailbox's is stored only now and
+/// then (seed 002, section 7.4: lazy pointers).
 #[repr(C, align(128))]
 #[derive(Default)]
 pub struct PortPointers {
@@ -150,7 +150,7 @@ pub struct PortPointers {
     /// Messages that the program has sent through the port, since the NIC was made.
     pub sent: AtomicU64,
     pub reserved: [AtomicU64; 13],
-    /// Notifications that were read so far.
+    /// Notifications that were read so far, of this moment. Recovery reads it after a writer has died.
     pub notification_head: AtomicU64,
     pub reserved2: [AtomicU64; 15],
 }

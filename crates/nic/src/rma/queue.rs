@@ -6,13 +6,17 @@
 //!    whole notification, and sees all that was written before it.
 //! 2. Word 1 of a free entry is 0. The program stores 0 when it has read an entry, and only then does the unit write the
 //!    entry again. So a queue is full exactly if the entry that is next is not free.
+//!    Before it stores 0, the program stores its read pointer ([`Signals::take_notification`]).
 //! 3. A full queue loses the notification, and counts it (section 6.5: software must leave room).
 //! 4. Only the holder of the lock writes. Bit 31 of word 1, which the layout leaves free, is the parity of the ring's lap. So
-//!    the tail can be told from the entries after a death ([`Nic::recover_notifications`]).
+//!    the tail can be told from the entries after a death ([`Nic::recover_notifications`]), or, if the program has read the
+//!    entry meanwhile, from the read pointer.
 //!
-//! Cost: one line of the queue and the port's record.
+//! Cost: one line of the queue and the port's record. The program also stores to the line of its read pointer, which no
+//! unit loads except in recovery.
 
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::compiler_fence;
 
 use super::notification::Notification;
 use crate::bus::{Bus, Step};
@@ -40,6 +44,8 @@ impl Nic<'_> {
             Some([first, second]) if second.load(Acquire) == 0 => {
                 first.store(word0, Relaxed);
                 second.store(word1 | self.signals.lap(record.notification_tail), Release);
+                // The order matters if the process dies here: the tail counts whole notifications only.
+                compiler_fence(SeqCst);
                 record.notification_tail = record.notification_tail.wrapping_add(1);
                 true
             }
@@ -51,15 +57,22 @@ impl Nic<'_> {
         }
     }
 
-    /// Derives the tails of all queues from their entries, after a process died during a change.
+    /// Derives the tails of all queues from their entries, after a process died during a change. The programs may read
+    /// meanwhile.
     pub fn recover_notifications(&mut self) {
         for (vpid, record) in (0u16..).zip(self.tables.ports.iter_mut()) {
             let tail = record.notification_tail;
+            let next = tail.wrapping_add(1);
             let Some([_, second]) = self.signals.notification(vpid, tail) else { continue };
-            let word = second.load(Acquire);
-            // The dead process may have written one entry without counting it.
-            if word != 0 && word & LAP == self.signals.lap(tail) {
-                record.notification_tail = tail.wrapping_add(1);
+            let Some(pointers) = self.signals.port_pointers.get(usize::from(vpid)) else { continue };
+            // The dead process may have written one entry without counting it. Either the entry is there, or its program
+            // has read it: then the read pointer, which was stored before the entry was freed, is behind it.
+            let is_written = match second.load(Acquire) {
+                0 => pointers.notification_head.load(Relaxed) == next,
+                word => word & LAP == self.signals.lap(tail),
+            };
+            if is_written {
+                record.notification_tail = next;
             }
         }
     }
@@ -82,6 +95,25 @@ impl<'a> Signals<'a> {
             0 => 0,
             entries => number / entries % 2 * LAP,
         }
+    }
+
+    /// Takes the next notification of a VPID out of its queue, as its program sees it. `head` counts the notifications
+    /// that the program has taken since it opened the VPID. One thread at a time may take.
+    pub fn take_notification(&self, vpid: u16, head: &mut u64) -> Option<[u64; NOTIFICATION_WORDS]> {
+        let [first, second] = self.notification(vpid, *head)?;
+        // Pairs with the unit's store with release.
+        let word1 = second.load(Acquire);
+        if word1 == 0 {
+            return None;
+        }
+        let taken = [first.load(Relaxed), shown(word1)];
+        *head = head.wrapping_add(1);
+        if let Some(pointers) = self.port_pointers.get(usize::from(vpid)) {
+            pointers.notification_head.store(*head, Relaxed);
+        }
+        // Pairs with the loads with acquire of the unit and of recovery: the entry was read, and the read pointer is stored.
+        second.store(0, Release);
+        Some(taken)
     }
 
     /// Entries of each notification queue, a power of two; 0: there are none.

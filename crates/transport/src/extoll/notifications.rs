@@ -10,7 +10,6 @@
 //!    gets wrong notifications, and nothing worse.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::Instant;
 
 use selvedge_shm::{Interface, WaitEnd};
@@ -28,8 +27,6 @@ pub struct NotificationReader {
     spare: Vec<Held>,
 }
 
-/// Notifications between two updates of the read pointer.
-const LAZINESS: u64 = 32;
 /// Notifications that a program may have seen and not freed. With more, the queue keeps the others.
 const HELD_MAX: usize = 4096;
 /// Boxes that are kept for later notifications.
@@ -97,21 +94,9 @@ impl NotificationReader {
 
     /// Copies the next notification out of the queue.
     fn take_in(&mut self, interface: &Interface) -> Option<*mut [u64; 2]> {
-        let signals = interface.signals();
-        let [first, second] = signals.notification(self.vpid, self.head)?;
-        let word1 = second.load(Acquire);
-        if word1 == 0 {
-            return None;
-        }
+        let taken = interface.signals().take_notification(self.vpid, &mut self.head)?;
         let mut held = self.spare.pop().unwrap_or_default();
-        *held = [first.load(Relaxed), selvedge_nic::rma::queue::shown(word1)];
-        second.store(0, Release);
-        self.head += 1;
-        if self.head % LAZINESS == 0 {
-            if let Some(pointers) = signals.port_pointers.get(usize::from(self.vpid)) {
-                pointers.notification_head.store(self.head, Relaxed);
-            }
-        }
+        *held = taken;
         self.held.push_back(held);
         self.held.back_mut().map(|held| &raw mut **held)
     }
