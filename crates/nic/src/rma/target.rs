@@ -10,7 +10,7 @@ use super::command::{code, mode, spec};
 use super::descriptor::BYTES_MAX;
 use super::locks::LockRequest;
 use super::notification::lock_word;
-use crate::atu::Access;
+use crate::atu::{Access, TranslationFault};
 use crate::bus::{Bus, Fault};
 use crate::nic::Nic;
 use crate::portals::constants::fail;
@@ -20,10 +20,18 @@ use crate::tables::{Request, kind};
 
 /// Why a range of the target's memory is not used.
 enum Refusal {
-    /// It is not registered, not for this VPID, or not for this access; or its memory is gone.
+    /// It is not registered, not for this VPID, or not for this access.
     Fault,
     /// This process cannot reach it.
     Unreachable,
+    /// It cannot be read or written, or the initiator's memory cannot.
+    Bus(Fault),
+}
+
+impl From<TranslationFault> for Refusal {
+    fn from(_: TranslationFault) -> Refusal {
+        Refusal::Fault
+    }
 }
 
 impl Nic<'_> {
@@ -120,64 +128,47 @@ impl Nic<'_> {
         access: Access,
         mut visit: impl FnMut(&mut B, u64, u64, u64) -> Result<(), Fault>,
     ) -> Result<(), Verdict> {
-        let (start, bytes) = (request.remote_offset, request.length);
-        let fault = Err(Verdict::Done(Delivery::failed(fail::SEGV)));
-        let mut at = 0;
+        let bytes = request.length;
         let mut only = None;
-        while at < bytes {
-            match self.run_at(bus, vpid, request.mode(), start.wrapping_add(at), bytes - at, access) {
-                Ok((address, run)) => {
-                    only = if at == 0 { Some((address, run)) } else { None };
-                    at += run;
-                }
-                Err(Refusal::Fault) => {
-                    self.signals.registers.add(Register::Segv, 1);
-                    return fault;
-                }
-                Err(Refusal::Unreachable) => return Err(Verdict::Unreachable),
+        let reached = self.range(bus, vpid, request, access, |bus, address, at, run| {
+            only = if at == 0 && run == bytes { Some(address) } else { None };
+            if bus.reaches(address, run) { Ok(()) } else { Err(Refusal::Unreachable) }
+        });
+        let moved = match (reached, only) {
+            (Err(refusal), _) => Err(refusal),
+            (Ok(()), Some(address)) => visit(bus, 0, address, bytes).map_err(Refusal::Bus),
+            // Each walk checks all pages before it visits the first: the TLB may have lost an entry in between.
+            (Ok(()), None) => self.range(bus, vpid, request, access, |bus, address, at, run| {
+                visit(bus, at, address, run).map_err(Refusal::Bus)
+            }),
+        };
+        moved.map_err(|refusal| match refusal {
+            Refusal::Unreachable => Verdict::Unreachable,
+            Refusal::Bus(other @ (Fault::Initiator | Fault::Gone)) => Verdict::Initiator(other),
+            Refusal::Fault | Refusal::Bus(Fault::Target) => {
+                self.signals.registers.add(Register::Segv, 1);
+                Verdict::Done(Delivery::failed(fail::SEGV))
             }
-        }
-        let mut at = 0;
-        while at < bytes {
-            // The first pass has found each run; only the memory itself may be gone.
-            let run = match only {
-                Some(run) => Ok(run),
-                None => self.run_at(bus, vpid, request.mode(), start.wrapping_add(at), bytes - at, access),
-            };
-            let Ok((address, run)) = run else { return fault };
-            match visit(bus, at, address, run) {
-                Ok(()) => at += run,
-                Err(Fault::Target) => {
-                    self.signals.registers.add(Register::Segv, 1);
-                    return fault;
-                }
-                Err(other) => return Err(Verdict::Initiator(other)),
-            }
-        }
-        Ok(())
+        })
     }
 
-    /// The address of a run and its bytes, at least one.
-    fn run_at<B: Bus>(
+    /// Visits the runs of a range, `visit(bus, address, offset, bytes)`, if all of it is there.
+    fn range<B: Bus>(
         &mut self,
         bus: &mut B,
         vpid: u16,
-        mode: u8,
-        address: u64,
-        bytes: u64,
+        request: &Request,
         access: Access,
-    ) -> Result<(u64, u64), Refusal> {
-        let (address, run) = if mode & mode::TE != 0 {
-            match self.translate(bus, vpid, address, bytes, access) {
-                Ok(run) if run.bytes != 0 => (run.address, run.bytes.min(bytes)),
-                _ => return Err(Refusal::Fault),
-            }
+        mut visit: impl FnMut(&mut B, u64, u64, u64) -> Result<(), Refusal>,
+    ) -> Result<(), Refusal> {
+        let (start, bytes) = (request.remote_offset, request.length);
+        if request.mode() & mode::TE != 0 {
+            self.translate_all(bus, vpid, start, bytes, access, visit)
         } else if self.tables.ports[usize::from(vpid)].options & super::options::PHYSICAL != 0 {
-            (address, bytes)
+            if bytes == 0 { Ok(()) } else { visit(bus, start, 0, bytes) }
         } else {
-            return Err(Refusal::Fault);
-        };
-        if bus.reaches(address, run) { Ok((address, run)) } else { Err(Refusal::Unreachable) }
+            Err(Refusal::Fault)
+        }
     }
 }
 
