@@ -123,8 +123,41 @@ CASE(bad_numbers, 2, "a lock that does not exist is refused")
     CHECK_EQ(rma2_post_lock(rma(), to(1 - rank()), 1, 1024, 0, 1, RMA2_COMPLETER_NOTIFICATION, 0), RMA2_ERR_INV_VALUE);
     RMA2_Descriptor *desc;
     OK(rma2_desc_alloc(rma(), &desc));
-    OK(rma2_desc_set_lock(desc, to(1 - rank()), RMA2_COMPLETER_NOTIFICATION, 0, 1, 1024, 0, 1));
-    OK(rma2_post_descriptor(rma(), to(1 - rank()), desc));
-    CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_LOCK, 1 - rank(), RMA2_ERROR_RESP);
+    CHECK_EQ(rma2_desc_set_lock(desc, to(1 - rank()), RMA2_COMPLETER_NOTIFICATION, 0, 1, 1024, 0, 1), RMA2_ERR_INV_VALUE);
+    CHECK_EQ(rma2_desc_set_lock(desc, to(1 - rank()), RMA2_COMPLETER_NOTIFICATION, 0, 1, 1u << 24 | 7, 0, 1), RMA2_ERR_INV_VALUE);
     OK(rma2_desc_free(rma(), desc));
+}
+
+CASE(refused, 2, "a lock request to a port that is not open is an error, which a match for its lock finds")
+{
+    RMA2_Handle handle;
+    RMA2_Notification *got;
+    OK(rma2_connect(rma(), (RMA2_Nodeid)(1 - rank()), rma2_get_proc_num(rma()) - 1, RMA2_CONN_DEFAULT, &handle));
+    OK(rma2_post_lock(rma(), handle, 1, 77, 0, 1, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+    OK(rma2_noti_lock_match_block(rma(), 77, RMA2_NODEID_ANY, RMA2_VPID_ANY, &got));
+    CHECK_EQ(rma2_noti_get_error(got), RMA2_ERROR_RESP);
+    CHECK_EQ(rma2_noti_get_lock_number(got), 77);
+    CHECK_EQ(rma2_noti_get_lock_result(got), 0);
+    OK(rma2_noti_free(rma(), got));
+    OK(rma2_disconnect(rma(), handle));
+}
+
+CASE(answer_to_a_closed_port, 2, "what answers a command of a port goes to no later port of its VPID")
+{
+    RMA2_Port port;
+    RMA2_Handle handle;
+    for (int i = 0; i < 20; i++) {
+        OK(rma2_open(&port));
+        uint16_t vpid = rma2_get_vpid(port);
+        OK(rma2_connect(port, (RMA2_Nodeid)(1 - rank()), rma2_get_vpid(rma()), RMA2_CONN_DEFAULT, &handle));
+        OK(rma2_post_lock(port, handle, 1, 1, INT32_MAX, 1, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+        OK(rma2_close(port));
+        OK(rma2_open(&port));
+        CHECK_EQ(rma2_get_vpid(port), vpid);
+        barrier();
+        sleep_ms(5);
+        RMA2_Notification *got;
+        CHECK_EQ(rma2_noti_probe(port, &got), RMA2_NO_NOTI);
+        OK(rma2_close(port));
+    }
 }

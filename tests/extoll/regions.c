@@ -2,6 +2,9 @@
 /* Registered memory, and what happens to commands that use other memory: seed 002, section 5.3. */
 #include "suite.h"
 
+#include <sys/mman.h>
+#include <sys/wait.h>
+
 /* Waits until everything that this rank has posted to a rank is done there. */
 static void flush(int target)
 {
@@ -102,6 +105,91 @@ CASE(unregistered_source, 1, "a local address that is not registered is an error
     OK(rma2_post_get_bt_direct(rma(), to(0), 1ull << 50, 8, m.nla, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
     CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_BT_GET, 0, RMA2_ERROR_REQ);
     expect_no_notification();
+}
+
+CASE(adjacent_regions, 2, "a command whose local memory is not contiguous is cut, and notified once; a target's memory need not be contiguous either")
+{
+    /* The entries of two regions that are registered one after the other are adjacent, their pages are not. */
+    unsigned char *memory = aligned_alloc(PAGE, 6 * PAGE);
+    memset(memory, 0, 6 * PAGE);
+    RMA2_Region *first, *second;
+    OK(rma2_register(rma(), memory, PAGE, &first));
+    OK(rma2_register(rma(), memory + 3 * PAGE, PAGE, &second));
+    RMA2_NLA nla = first->nla, nlas[RANKS_MAX];
+    if (second->nla != nla + PAGE) FAIL("the regions are not adjacent: %#lx and %#lx", first->nla, second->nla);
+    exchange(&nla, sizeof nla, nlas);
+    int other = 1 - rank();
+    if (rank() == 0) {
+        pattern_fill(memory, PAGE, 1);
+        pattern_fill(memory + 3 * PAGE, PAGE, 2);
+        OK(rma2_post_put_bt_direct(rma(), to(other), nla, 2 * PAGE, nlas[other], RMA2_REQCOMPL_NOTIFICATION, RMA2_CMD_DEFAULT));
+        RMA2_Notification got = next_notification();
+        CHECK_NOTIFICATION(got, RMA2_REQUESTER_NOTIFICATION, RMA2_BT_PUT, other, 0);
+    } else {
+        CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_BT_PUT, other, 0);
+        CHECK_PATTERN(memory, PAGE, 1);
+        CHECK_PATTERN(memory + 3 * PAGE, PAGE, 2);
+        CHECK_BYTES(memory + PAGE, 2 * PAGE, 0);
+        CHECK_BYTES(memory + 4 * PAGE, 2 * PAGE, 0);
+    }
+    barrier();
+    if (rank() == 0) {
+        memset(memory, 0, 6 * PAGE);
+        OK(rma2_post_get_bt_direct(rma(), to(other), nla, 2 * PAGE, nlas[other], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+        CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_GET_BT_RSP, other, 0);
+        CHECK_PATTERN(memory, PAGE, 1);
+        CHECK_PATTERN(memory + 3 * PAGE, PAGE, 2);
+        /* The end of the second region is not registered: nothing of the command is sent. */
+        memset(memory, 9, PAGE);
+        OK(rma2_post_put_bt_direct(rma(), to(other), nla, 2 * PAGE + 8, nlas[other], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+        CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_BT_PUT, other, RMA2_ERROR_REQ);
+    }
+    expect_no_notification();
+    barrier();
+    if (rank() == 1) CHECK_PATTERN(memory, PAGE, 1);
+    OK(rma2_unregister(rma(), first));
+    OK(rma2_unregister(rma(), second));
+    free(memory);
+}
+
+CASE(read_only, 2, "memory that cannot be written is registered for reading")
+{
+    unsigned char *memory = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    pattern_fill(memory, 2 * PAGE, 3);
+    CHECK_EQ(mprotect(memory, 2 * PAGE, PROT_READ), 0);
+    struct memory m = registered(2 * PAGE);
+    RMA2_Region *region;
+    OK(rma2_register(rma(), memory, 2 * PAGE, &region));
+    RMA2_NLA nla = region->nla, nlas[RANKS_MAX];
+    exchange(&nla, sizeof nla, nlas);
+    int other = 1 - rank();
+    OK(rma2_post_put_bt(rma(), to(other), m.region, 0, 100, nlas[other], RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT));
+    CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_BT_PUT, other, RMA2_ERROR_CMPL);
+    OK(rma2_post_get_bt(rma(), to(other), m.region, 0, 2 * PAGE, nlas[other], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+    CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_GET_BT_RSP, other, 0);
+    CHECK_PATTERN(m.start, 2 * PAGE, 3);
+    barrier();
+    OK(rma2_unregister(rma(), region));
+    munmap(memory, 2 * PAGE);
+}
+
+CASE_NIC(forked_child, 1, "a forked child is refused the ports of its parent, which work on")
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        RMA2_Notification *got;
+        RMA2_Port port;
+        bool refused = rma2_noti_probe(rma(), &got) == RMA2_ERR_INV_PORT && velo2_check(velo()) == VELO2_RET_INVALID_MBOX &&
+                       rma2_open(&port) == RMA2_ERR_NO_DEVICE;
+        _exit(refused ? 0 : 1);
+    }
+    int status;
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    struct memory m = registered(PAGE);
+    OK(rma2_post_immediate_put(rma(), to(0), 8, 5, m.nla, RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+    CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_IMMEDIATE_PUT, 0, 0);
 }
 
 CASE(foreign_page, 2, "5.2.8: a page belongs to the VPID that registered it; through another port it cannot be reached")
@@ -219,6 +307,10 @@ CASE(bad_input, 2, "bad arguments give the library's codes, and disturb nothing 
     OK(rma2_post_put_bt(rma(), to(0), m.region, 0, 8, m.of_rank[0], 0, RMA2_CMD_MC));
     CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_BT_PUT, 0, RMA2_ERROR_REQ);
     CHECK_EQ(rma2_request_rra(rma(), to(0)), RMA2_ERR_NOT_YET);
+    OK(rma2_connect(rma(), 0, rma2_get_vpid(rma()), RMA2_CONN_TE | RMA2_CONN_RRA, &handle));
+    OK(rma2_post_immediate_put(rma(), handle, 8, 1, m.of_rank[0], RMA2_NO_NOTIFICATION, RMA2_CMD_DEFAULT));
+    CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_IMMEDIATE_PUT, 0, RMA2_ERROR_REQ);
+    OK(rma2_disconnect(rma(), handle));
     /* A connection to a port that nobody has open. */
     int other = 1 - rank();
     OK(rma2_connect(rma(), (RMA2_Nodeid)other, rma2_get_proc_num(rma()) - 1, RMA2_CONN_DEFAULT, &handle));

@@ -30,8 +30,8 @@ fn main() -> ExitCode {
                 live("auto", &["--path", "auto", "--mode", "nic"], INDEPENDENT),
                 live("bounce", &["--path", "bounce", "--mode", "nic"], DRIVEN),
                 live("host", &["--path", "auto", "--mode", "host"], DRIVEN),
-                Variant { offers: DRIVEN, ..Variant::new("simulated", simulated(false)) },
-                Variant { offers: DRIVEN, ..Variant::new("simulated-node", simulated(true)) },
+                Variant { offers: SIMULATED, ..Variant::new("simulated", simulated(false)) },
+                Variant { offers: SIMULATED, ..Variant::new("simulated-node", simulated(true)) },
             ],
             limit_s: LAUNCHER_LIMIT_S,
             cases_per_core: 1,
@@ -43,9 +43,11 @@ fn main() -> ExitCode {
 }
 
 /// A NIC works while the program of its owner makes no call.
-const INDEPENDENT: &[&str] = &["independent"];
+const INDEPENDENT: &[&str] = &["independent", "mailboxes that refuse"];
 /// It does not.
-const DRIVEN: &[&str] = &[];
+const DRIVEN: &[&str] = &["mailboxes that refuse"];
+/// In virtual time a full mailbox discards.
+const SIMULATED: &[&str] = &[];
 
 /// `one_node`: the ranks share memory.
 fn simulated(one_node: bool) -> Start {

@@ -97,6 +97,34 @@ CASE_NIC(full_mailbox, 2, "a full mailbox refuses messages and loses none")
     if (rank() == 1) CHECK_EQ(next_message().length, 8);
 }
 
+CASE(full_mailbox_beside_a_get, 2, "a mailbox that nobody reads holds up neither puts and gets nor their answers", .needs = "mailboxes that refuse")
+{
+    struct memory m = shared(PAGE);
+    enum { COUNT = 300 };
+    if (rank() == 0) {
+        *(uint64_t *)m.start = 4711;
+        for (uint64_t i = 0; i < COUNT; i++)
+            if (velo2_send(velo_to(1), &i, 8, 0, 0) == VELO2_RET_TRY_AGAIN) break;
+    }
+    CHECK_EQ(velorun_barrier(), 0);
+    if (rank() == 1) {
+        OK(rma2_post_get_qw(rma(), to(0), m.region, 8, 8, m.of_rank[0], RMA2_COMPLETER_NOTIFICATION, RMA2_CMD_DEFAULT));
+        RMA2_Notification *got;
+        OK(rma2_noti_match_block(rma(), RMA2_GET_QW_RSP, 0, RMA2_VPID_ANY, RMA2_COMPLETER_NOTIFICATION, RMA2_ANY_NLA, 0, &got));
+        OK(rma2_noti_free(rma(), got));
+        CHECK_EQ(((uint64_t *)m.start)[1], 4711);
+        /* All messages are there, in order. */
+        uint64_t value;
+        uint32_t length, source;
+        for (uint64_t i = 0; i < 256; i++) {
+            VOK(velo2_recv(velo(), &value, 8, &length, &source, NULL, NULL));
+            CHECK_EQ(value, i);
+        }
+    }
+    CHECK_EQ(velorun_barrier(), 0);
+    while (rank() == 1 && velo2_check(velo()) == VELO2_RET_SUCCESS) next_message();
+}
+
 CASE(own_node, 1, "a port sends to itself")
 {
     VOK(velo2_send(velo_to(0), "myself", 6, 3, 1));

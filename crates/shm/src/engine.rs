@@ -26,6 +26,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, SeqCst};
 use std::time::{Duration, Instant};
 
 use selvedge_nic::handle::NONE;
+use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::packet::{Packet, Place as Position, RESPONSE};
 use selvedge_nic::portals::{Delivery, Request, Verdict, fail};
 use selvedge_nic::tables::{Command, kind};
@@ -446,14 +447,16 @@ impl Interface {
         if !turn.held.is_empty() {
             self.offer_held(&mut turn.held);
         }
+        // The first ring that a held up message waits in. When its turn comes again, all other rings have had theirs.
+        let mut stalled = None;
         loop {
             let mut guard = self.own.segment.lock(self.word);
             let Some(found) = packets::find(&self.rings, &mut turn, guard.signals.doorbell) else { break };
-            guard.signals.registers.add(Register::Packets, 1);
             let taken = match found.read(&self.config.directory) {
                 Ok(taken) => taken,
                 Err(why) => {
                     log::error!("a packet was dropped: {why}");
+                    guard.signals.registers.add(Register::Packets, 1);
                     found.dequeue();
                     continue;
                 }
@@ -466,6 +469,7 @@ impl Interface {
                 if let Some(command) = &command {
                     self.respond(&mut guard, command, &taken.packet, bytes, held);
                 }
+                guard.signals.registers.add(Register::Packets, 1);
                 found.dequeue();
                 if guard.has_fired() {
                     due.push(&self.own);
@@ -486,16 +490,23 @@ impl Interface {
             };
             let delivery = match verdict {
                 Verdict::Done(delivery) => delivery,
+                Verdict::Full if turn.held.is_full() => {
+                    let pid = turn.pid;
+                    if stalled == Some(pid) {
+                        break;
+                    }
+                    stalled.get_or_insert(pid);
+                    turn.left = 0;
+                    continue;
+                }
                 Verdict::Full => {
                     // SAFETY: `bytes` and `held` are the packet's payload, which stays until the packet is dequeued.
-                    let payload = unsafe { payload_of(bytes, held) };
-                    if !turn.held.push(&request, payload) {
-                        guard.signals.registers.add(Register::VeloDiscarded, 1);
-                    }
+                    turn.held.push(&request, unsafe { payload_of(bytes, held.min(VELO_BYTES_MAX.into())) });
                     Delivery::failed(fail::DROPPED)
                 }
                 Verdict::Unreachable | Verdict::Initiator(_) => Delivery::failed(fail::DROPPED),
             };
+            guard.signals.registers.add(Register::Packets, 1);
             found.dequeue();
             if guard.has_fired() {
                 due.push(&self.own);
@@ -655,9 +666,9 @@ impl Interface {
     fn fail_lost(&self) {
         loop {
             let mut due = Due::new();
+            let mut last = (0, 0, true);
             let lost = {
                 let guard = self.own.segment.lock(self.word);
-                let mut last = (0, 0, true);
                 guard.find_pending(|target, responder| {
                     if (target, responder) != (last.0, last.1) {
                         last = (target, responder, self.answers(target, responder));
@@ -668,7 +679,7 @@ impl Interface {
             let Some(token) = lost else { return };
             // The target may have responded before it died. Its response is in a ring by now, so handle that first.
             self.progress();
-            if packets::any(&self.rings) {
+            if packets::any_of(&self.rings, last.0) {
                 self.bell().packets.swap(1, SeqCst);
                 return;
             }

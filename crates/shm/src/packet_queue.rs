@@ -6,7 +6,6 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, OnceLock};
 
-use selvedge_nic::limits::VELO_BYTES_MAX;
 use selvedge_nic::packet::Packet;
 use selvedge_nic::ring::Producer;
 use selvedge_nic::tables::Request;
@@ -105,7 +104,7 @@ pub struct Held {
     messages: VecDeque<(Request, Vec<u8>)>,
 }
 
-/// Messages that are held at most. Further ones are discarded.
+/// Messages that are held at most.
 const HELD_MAX: usize = 4096;
 
 impl Held {
@@ -118,13 +117,14 @@ impl Held {
         self.messages.iter().any(|(held, _)| mailbox(held) == mailbox(request))
     }
 
-    /// Holds a message. False: too many are held, or it is longer than any.
-    pub fn push(&mut self, request: &Request, payload: Vec<u8>) -> bool {
-        let fits = self.messages.len() < HELD_MAX && payload.len() <= VELO_BYTES_MAX as usize;
-        if fits {
-            self.messages.push_back((*request, payload));
-        }
-        fits
+    /// Whether no more may be held. Further ones wait in their rings, and their senders are told that there is no room.
+    pub fn is_full(&self) -> bool {
+        self.messages.len() >= HELD_MAX
+    }
+
+    /// Holds a message.
+    pub fn push(&mut self, request: &Request, payload: Vec<u8>) {
+        self.messages.push_back((*request, payload));
     }
 
     /// Offers the messages again, in order: `deliver` returns whether one was taken. The first that a mailbox refuses holds up the

@@ -224,6 +224,12 @@ pub fn any(rings: &Rings) -> bool {
     next_ring(rings, 0).is_some()
 }
 
+/// Whether a packet of the process with this id waits.
+pub fn any_of(rings: &Rings, id: u64) -> bool {
+    let ring = usize::try_from(id).ok().and_then(|pid| rings.packet_ring(pid));
+    ring.is_some_and(|ring| ring.poll().is_some())
+}
+
 fn find_once<'a>(rings: &'a Rings, turn: &mut Turn) -> Option<Found<'a>> {
     loop {
         let stays = turn.left != 0 && rings.packet_ring(turn.pid).is_some_and(|ring| ring.poll().is_some());
