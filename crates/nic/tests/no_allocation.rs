@@ -10,7 +10,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 use common::pair::{Pair, op};
 use common::watch::{self, transition};
-use common::{Home, MEMORY_AT, TINY, TestBus};
+use common::{Home, MEMORY_AT, TINY, TestBus, rma as rma_home};
 use proptest::prelude::*;
 use selvedge_nic::atu::ats::{FlushRequest, FlushResponse, Transaction, TranslationRequest};
 use selvedge_nic::atu::pipeline::{Output, Progress, Request as AtuRequest};
@@ -21,7 +21,8 @@ use selvedge_nic::handle::NONE;
 use selvedge_nic::portals::operation::{Datatype, Operation, apply, apply_swap};
 use selvedge_nic::portals::resources::DescriptorView;
 use selvedge_nic::portals::triggered::Action;
-use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, ack, fail, list, options};
+use selvedge_nic::portals::{Delivery, EntrySpec, Posted, Put, Verdict, ack, fail, list, options};
+use selvedge_nic::rma::{self, Descriptor, LockRequest, Operation as RmaOperation};
 use selvedge_nic::tables::{Command, Request, Side, kind};
 use selvedge_nic::velo::{self, Endpoint, Extent, Mailbox, Reassembler, Status, VeloMessage};
 use selvedge_nic::{Limits, NoMemory};
@@ -438,4 +439,59 @@ fn the_velo_unit_allocates_nothing() {
             nic.port_close(id).expect("it is open");
         });
     }
+}
+
+/// Commands of the RMA unit, from the descriptor to the notifications, and its locks.
+#[test]
+fn the_rma_unit_allocates_nothing() {
+    let mut home = Home::new(&rma_home::limits(2, 4, 2, 2));
+    let memory = vec![0; 4 * rma_home::PAGE as usize];
+    let mut bus = TestBus { memory, payload: vec![1; 5000], mapped: true, ..TestBus::default() };
+    let mut nic = home.nic();
+    for (page, target) in [(0, 1), (1, 0), (2, 2), (3, 3)] {
+        rma_home::register(&mut nic, page, Rights::ReadWrite, 1, rma_home::FIRST_PAGE + target);
+    }
+    // Contiguous and not, refused, and commands without memory.
+    let operations = [
+        (rma::code::BT_PUT, RmaOperation::Put { read: 8192, write: 4, bytes: 5000 }),
+        (rma::code::BT_PUT, RmaOperation::Put { read: 4, write: 8192, bytes: 5000 }),
+        (rma::code::QW_GET, RmaOperation::Get { read: 8, write: 8192, bytes: 4096 }),
+        (rma::code::BT_GET, RmaOperation::Get { read: 1 << 20, write: 8192, bytes: 1 }),
+        (rma::code::IMMEDIATE_PUT, RmaOperation::ImmediatePut { write: 4092, value: 1, bytes: 8 }),
+        (rma::code::NOTIFICATION_PUT, RmaOperation::NotificationPut { value: 1, class: 1 }),
+        (rma::code::LOCK, RmaOperation::Lock { number: 1, compare: 3, add: 1 }),
+        (rma::code::LOCK, RmaOperation::Lock { number: 1024, compare: 0, add: 1 }),
+    ];
+    let mut head = 0;
+    let port = transition(|| nic.port_open(Some(1), 0)).expect("it is free");
+    for round in 0..4u8 {
+        for (code, operation) in operations {
+            let spec = if round == 0 { 0 } else { rma::spec::ALL };
+            let descriptor = Descriptor { code, node: 3, vpid: 1, spec, modifiers: round / 3 * 15, operation };
+            let from = rma::Requester { prototype: round == 2, ..rma_home::requester(1) };
+            transition(|| {
+                let words = descriptor.encode();
+                let descriptor = Descriptor::decode(&words).expect("it was encoded");
+                let Ok(command) = nic.rma_request(&mut bus, &from, &descriptor) else { return };
+                let Verdict::Done(delivery) = nic.deliver(&mut bus, &command.request) else { return };
+                let _ = nic.admits_reply(&mut bus, &command);
+                nic.complete_send(&command, fail::OK);
+                nic.complete_response(&command, &delivery);
+            });
+            // Some are discarded.
+            transition(|| nic.signals.take_notification(1, &mut head));
+        }
+        transition(|| {
+            for token in 0..4 {
+                let request = LockRequest { vpid: 1, number: 2, compare: -1 - token as i32, add: -1 };
+                let _ = nic.lock_or_keep(&request, token);
+            }
+            let _ = nic.lock_now(&LockRequest { vpid: 1, number: 2, compare: i32::MAX, add: -2 });
+            while nic.next_released(1, 2).is_some() {}
+            nic.forget_waiters(|token| token % 2 == 0);
+            nic.recover_notifications();
+        });
+    }
+    assert!(head > 8);
+    transition(|| nic.port_close(port)).expect("it is open");
 }

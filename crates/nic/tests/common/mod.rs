@@ -5,6 +5,8 @@
 pub mod home;
 pub mod model;
 pub mod pair;
+pub mod rma;
+pub mod rma_model;
 pub mod sane;
 pub mod watch;
 
