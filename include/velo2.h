@@ -2,9 +2,8 @@
 /*
  * libvelo2: small messages through the VELO unit (seed 002, sections 7.4 and 8.3).
  *
- * A port has a mailbox, which other ports fill. A message has 1 to VELO2_MTU bytes, a tag of 8 bits and a type of 2 bits; its length
- * is rounded up to 8 bytes on the way, and the bytes that are added are 0. Messages from one port to another arrive in order.
- * When a mailbox is full, velo2_send returns VELO2_RET_TRY_AGAIN and nothing is lost.
+ * A port has a mailbox, which other ports fill. A message has 1 to VELO2_MTU bytes, a tag of 8 bits and a type of 2 bits. Messages from
+ * one port to another arrive in order. When a mailbox is full, velo2_send waits for room, and nothing is lost.
  *
  * One thread at a time may use a port.
  */
@@ -80,11 +79,14 @@ velo2_ret_t velo2_close(velo2_port_t *port);
 velo2_ret_t velo2_connect(velo2_port_t *port, velo2_connection_t *connection, velo2_nodeid_t nodeid, velo2_vpid_t vpid);
 velo2_ret_t velo2_disconnect(velo2_port_t *port, velo2_connection_t *connection);
 
-/* Sends `length` bytes, 1 to VELO2_MTU. The buffer may be used again when it returns. */
+/*
+ * Sends `length` bytes, 1 to VELO2_MTU. The buffer may be used again when it returns. It waits up to a second while the mailbox of the
+ * destination is full, and takes messages to its own port in meanwhile; then it returns VELO2_RET_TRY_AGAIN, and has sent nothing.
+ */
 velo2_ret_t velo2_send(velo2_connection_t *connection, const void *buffer, unsigned length, uint8_t tag, unsigned mtt);
 
 /*
- * Receives the oldest message if there is one. Copies at most `max` bytes; `length` says how many bytes the message has, rounded up to 8.
+ * Receives the oldest message if there is one. Copies at most `max` bytes; `length` says how many bytes the message has.
  * A message that is longer than `max` is cut. Outputs may be NULL.
  */
 velo2_ret_t velo2_probe_recv(velo2_port_t *port, void *buffer, unsigned max, uint32_t *length, uint32_t *srcid, uint8_t *tag,

@@ -132,6 +132,26 @@ CASE(notification_put, 2, "7.5.1: a notification put brings 64 bits and a class,
     }
 }
 
+CASE(own_node, 1, "at its own node the requester's notification of a command without payload comes before the target's")
+{
+    struct memory m = registered(PAGE);
+    OK(rma2_post_lock(rma(), to(0), 1, 7, 12, 1, RMA2_ALL_NOTIFICATIONS, RMA2_CMD_DEFAULT));
+    RMA2_Notification *got;
+    static const RMA2_Notification_Spec units[] = {RMA2_REQUESTER_NOTIFICATION, RMA2_RESPONDER_NOTIFICATION, RMA2_COMPLETER_NOTIFICATION};
+    for (size_t i = 0; i < COUNT_OF(units); i++) {
+        OK(rma2_noti_get_block(rma(), &got));
+        CHECK_EQ(rma2_noti_get_notification_type(got), units[i]);
+        CHECK_EQ(rma2_noti_get_lock_number(got), 7);
+        CHECK_EQ(rma2_noti_get_lock_value(got), i == 0 ? 12 : 1);
+        OK(rma2_noti_free(rma(), got));
+    }
+    OK(rma2_post_immediate_put(rma(), to(0), 8, 3, m.nla + 16, BOTH, RMA2_CMD_DEFAULT));
+    CHECK_NOTIFICATION(next_notification(), RMA2_REQUESTER_NOTIFICATION, RMA2_IMMEDIATE_PUT, 0, 0);
+    CHECK_NOTIFICATION(next_notification(), RMA2_COMPLETER_NOTIFICATION, RMA2_IMMEDIATE_PUT, 0, 0);
+    RMA2_Descriptor empty = {0};
+    CHECK_EQ(rma2_post_descriptor(rma(), to(0), &empty), RMA2_ERR_WRONG_CMD);
+}
+
 CASE(order, 2, "notifications of one source come in the order of its commands")
 {
     enum { COUNT = 1000 };

@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use selvedge_transport::extoll::connection::PostError;
 use selvedge_transport::extoll::messages::{Message, MessageReader};
@@ -95,6 +96,10 @@ pub struct UserConnection {
 
 const _: () = assert!(size_of::<UserPort>() == 16 && size_of::<UserConnection>() == 16);
 
+/// How long a send waits for room: a program that sends to a port of its own, and does not read it, must go on.
+const ROOM_WAIT: Duration = Duration::from_secs(1);
+const ROOM_PAUSE: Duration = Duration::from_micros(20);
+
 /// An open port.
 #[repr(C)]
 pub struct Port {
@@ -123,6 +128,24 @@ impl Port {
         let map = unsafe { port.as_ref() }.ok_or(Code::InvalidMbox)?.map;
         // SAFETY: the caller's.
         unsafe { Port::from_c(map) }.ok_or(Code::InvalidMbox)
+    }
+
+    /// Sends a message, and waits for room in the mailbox of its destination.
+    fn send(&self, message: &Outgoing) -> Outcome {
+        let mut give_up = None;
+        loop {
+            match self.device.send(message) {
+                Err(PostError::Full) => {}
+                done => return Ok(done?),
+            }
+            let now = Instant::now();
+            if now > *give_up.get_or_insert(now + ROOM_WAIT) {
+                return Err(Code::TryAgain);
+            }
+            self.reader().make_room(self.device.interface());
+            // The receiver may need the lock and the core to make room.
+            std::thread::sleep(ROOM_PAUSE);
+        }
     }
 
     fn reader(&self) -> MutexGuard<'_, MessageReader> {
@@ -256,7 +279,7 @@ pub unsafe extern "C" fn velo2_send(
         if buffer.is_null() {
             return Err(Code::InvMsg);
         }
-        Ok(port.device.send(&Outgoing {
+        let message = Outgoing {
             source: Endpoint { node: port.device.node(), vpid: port.id.vpid },
             destination: Endpoint { node: connection.nodeid, vpid: connection.vpid },
             target: Device::target_of(connection.nodeid),
@@ -264,7 +287,8 @@ pub unsafe extern "C" fn velo2_send(
             tag,
             start: buffer as u64,
             bytes: length,
-        })?)
+        };
+        port.send(&message)
     })())
 }
 

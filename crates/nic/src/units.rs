@@ -43,7 +43,7 @@ impl Command {
     /// Whether [`Nic::complete_send`] changes the initiator's NIC: a program that waits for something else need not look.
     pub fn reports_send(&self) -> bool {
         if self.is_rma() {
-            return self.operation & crate::rma::spec::REQUESTER != 0;
+            return self.has_payload() && self.operation & crate::rma::spec::REQUESTER != 0;
         }
         let side = &self.source;
         let posts = side.queue != NONE && side.options & options::MD_EVENT_SEND_DISABLE == 0;

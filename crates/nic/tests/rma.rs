@@ -99,6 +99,8 @@ impl Stage {
         if let Ok(id) = home.nic().port_open(Some(vpid), options) {
             assert!(port.is_none());
             *port = Some(PortModel { id, options, queue: VecDeque::new(), head: 0 });
+            let of_port = model.locks.iter_mut().filter(|((of, _), _)| *of == vpid);
+            of_port.for_each(|(_, value)| *value = 0);
         }
     }
 
@@ -303,9 +305,9 @@ impl Expectation {
         let (here, there, size) = match descriptor.operation {
             Operation::Put { read, write, bytes } => (read, write, bytes - 1),
             Operation::Get { read, write, bytes } => (write, read, bytes - 1),
-            Operation::ImmediatePut { write, bytes, .. } => (0, write, bytes - 1),
+            Operation::ImmediatePut { write, bytes, .. } => (write, write, bytes - 1),
             Operation::NotificationPut { value, class } => (value, value, class.into()),
-            Operation::Lock { number, .. } => (0, number.into(), 0),
+            Operation::Lock { number, compare, .. } => (lock_word(compare, false, number), number.into(), 0),
         };
         let side = |word0, node, vpid| Notification { word0, size, node, vpid, mode, ..Notification::default() };
         let mut expectation = Expectation {
@@ -321,16 +323,20 @@ impl Expectation {
             answer: Cell::new(0),
             read: RefCell::default(),
         };
-        if is(modifier::MC) || is(modifier::ERA) || is(modifier::EWA) || has(options::RRA) {
+        if is(modifier::MC) || is(modifier::ERA) || is(modifier::EWA) || connection & options::RRA != 0 {
             expectation.error(model, error::REQUESTER);
             return Err(RequestError::Refused);
         }
         let (address, bytes, access) = match descriptor.operation {
             Operation::Put { read, bytes, .. } => (read, bytes, Access::Read),
             Operation::Get { write, bytes, .. } => (write, bytes, Access::Write),
-            Operation::Lock { .. } => return Ok(expectation),
+            Operation::Lock { .. } => {
+                expectation.sent(model);
+                return Ok(expectation);
+            }
             _ => {
                 model.count(Register::RequesterPuts, 1);
+                expectation.sent(model);
                 return Ok(expectation);
             }
         };
@@ -349,12 +355,30 @@ impl Expectation {
                 expectation.error(model, error::REQUESTER);
                 return Err(RequestError::Refused);
             }
-            Some(length) if length < bytes.into() => return Err(RequestError::Cut(length as u32)),
+            Some(length) if length < bytes.into() => {
+                let ask = Ask { vpid: post.vpid, physical, address, bytes: bytes.into(), access };
+                if model.runs(&ask).is_err() {
+                    expectation.error(model, error::REQUESTER);
+                    return Err(RequestError::Refused);
+                }
+                return Err(RequestError::Cut(length as u32));
+            }
             Some(_) => expectation.local = whole(bytes.into()).expect("it is"),
         }
         let is_put = access == Access::Read;
         model.count(if is_put { Register::RequesterPuts } else { Register::RequesterGets }, 1);
+        if !is_put {
+            expectation.sent(model);
+        }
         Ok(expectation)
+    }
+
+    /// The requester's notification.
+    fn sent(&self, initiator: &mut NodeModel) {
+        if self.written & spec::REQUESTER != 0 {
+            let sent = Notification { unit: spec::REQUESTER, code: self.descriptor.code, ..self.here };
+            initiator.notify(self.vpid, sent);
+        }
     }
 
     fn error(&self, initiator: &mut NodeModel, unit: u8) {
@@ -440,9 +464,8 @@ impl Expectation {
 
     /// What the initiator does at the end.
     fn end(&self, nodes: &mut [Node], outcome: u8) {
-        if self.written & spec::REQUESTER != 0 {
-            let sent = Notification { unit: spec::REQUESTER, code: self.descriptor.code, ..self.here };
-            nodes[self.from].model.notify(self.vpid, sent);
+        if matches!(self.descriptor.operation, Operation::Put { .. }) {
+            self.sent(&mut nodes[self.from].model);
         }
         let response = |code: u8| Notification { unit: spec::COMPLETER, code, ..self.here };
         let asks = self.written & spec::COMPLETER != 0;

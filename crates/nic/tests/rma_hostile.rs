@@ -216,7 +216,12 @@ proptest! {
                 let is_unchanged = lasting_words(&mut home) == before;
                 match made {
                     Ok(command) => {
-                        prop_assert!(is_unchanged);
+                        let tells = !command.has_payload() && command.operation & spec::REQUESTER != 0;
+                        prop_assert!(is_unchanged || tells);
+                        if tells {
+                            let told = take(&mut home, vpid, &mut heads[usize::from(vpid)]);
+                            prop_assert!(!sound || told.is_some_and(|told| told.error == 0));
+                        }
                         prop_assert!(command.is_rma() && command.operation & !spec::ALL == 0);
                     }
                     Err(RequestError::Refused) => {

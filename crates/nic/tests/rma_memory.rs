@@ -249,7 +249,9 @@ fn local_memory_that_is_not_contiguous_is_cut() {
                         true => (code::BT_PUT, Operation::Put { read: local, write: 7, bytes }),
                         false => (code::BT_GET, Operation::Get { read: 7, write: local, bytes }),
                     };
-                    let descriptor = Descriptor { code, node: 0, vpid: 1, spec: spec::ALL, modifiers: 0, operation };
+                    // A get tells its requester at once.
+                    let spec = if is_put { spec::ALL } else { spec::COMPLETER };
+                    let descriptor = Descriptor { code, node: 0, vpid: 1, spec, modifiers: 0, operation };
                     let before = lasting_words(&mut home);
                     let made = home.nic().rma_request(&mut NoMemory, &requester(0), &descriptor);
                     assert!(lasting_words(&mut home) == before);

@@ -218,6 +218,10 @@ pub unsafe extern "C" fn rma2_desc_set_notification_value(
 }
 
 fn decoded(words: &[u64; 3]) -> Outcome<Descriptor> {
+    // A descriptor that was never filled in.
+    if words[0] & 3 != 3 {
+        return Err(Code::WrongCmd);
+    }
     Descriptor::decode(words).map_err(|error| match error {
         DescriptorError::Command(_) => Code::WrongCmd,
         DescriptorError::Alignment => Code::InvValue,

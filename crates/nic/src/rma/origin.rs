@@ -13,11 +13,10 @@ use crate::registers::Register;
 use crate::tables::{Command, kind, port, slot};
 
 impl Nic<'_> {
-    /// The payload has been read, or the request is on its way. With a failure the error is reported with the response.
+    /// The payload of a put has been read. With a failure the error is reported with the response.
     pub(crate) fn rma_sent(&mut self, command: &Command, fail: u8) {
-        if fail == fail::OK && self.is_of_open_port(command) && command.operation & spec::REQUESTER != 0 {
-            let notification = command.initiator_notification(spec::REQUESTER, command.datatype);
-            self.notify(&mut NoMemory, command.source_vpid(), &notification);
+        if command.has_payload() && fail == fail::OK && self.is_of_open_port(command) {
+            self.notify_requester(&mut NoMemory, command);
         }
     }
 

@@ -125,6 +125,10 @@ impl Nic<'_> {
             kind::RMA_IMMEDIATE_PUT | kind::RMA_NOTIFICATION_PUT => registers.add(Register::RequesterPuts, 1),
             _ => {}
         }
+        // Nothing of the program's memory is read later. So at the own node, too, this notification comes before the target's.
+        if !command.has_payload() {
+            self.notify_requester(bus, &command);
+        }
         Ok(command)
     }
 
@@ -154,6 +158,13 @@ impl Nic<'_> {
         }
     }
 
+    /// Writes the requester's notification, if the command asks for it.
+    pub(super) fn notify_requester<B: Bus>(&mut self, bus: &mut B, command: &Command) {
+        if command.operation & spec::REQUESTER != 0 {
+            self.notify(bus, command.source_vpid(), &command.initiator_notification(spec::REQUESTER, command.datatype));
+        }
+    }
+
     fn refuse_request<B: Bus>(&mut self, bus: &mut B, command: &Command) -> RequestError {
         self.notify(bus, command.source_vpid(), &command.error_notification(error::REQUESTER));
         RequestError::Refused
@@ -180,7 +191,7 @@ impl Request {
         Notification {
             word0: match self.kind {
                 kind::RMA_NOTIFICATION_PUT => self.operand[0],
-                kind::RMA_LOCK => lock_word(0, false, self.remote_offset as u32),
+                kind::RMA_LOCK => lock_word((self.operand[0] >> 32) as i32, false, self.remote_offset as u32),
                 kind::RMA_IMMEDIATE_PUT => self.remote_offset,
                 _ => self.header_data,
             },

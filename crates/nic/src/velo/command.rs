@@ -7,11 +7,11 @@
 //! | `match_bits` | the header word ([`super::header`]), with the destination |
 //! | `initiator` | source node |
 //! | `portal` | source VPID |
-//! | `length` | bytes of the payload, up to 7 less than the header says |
+//! | `length` | bytes of the payload |
 //! | `source` | the payload |
 
 use super::completer::{Received, VeloMessage};
-use super::header::{Endpoint, Extent, Header, UNIT_BYTES};
+use super::header::{Endpoint, Extent, Header};
 use crate::bus::Bus;
 use crate::nic::Nic;
 use crate::portals::constants::fail;
@@ -35,7 +35,7 @@ pub struct Outgoing {
 impl Outgoing {
     /// The command that sends it. None: it is empty, or longer than any message.
     pub fn command(&self) -> Option<Command> {
-        let extent = Extent::whole(self.bytes.checked_next_multiple_of(UNIT_BYTES)?)?;
+        let extent = Extent::whole(self.bytes)?;
         let (destination, mtt, tag) = (self.destination, self.mtt, self.tag);
         let header = Header { destination, extent, mtt, tag, multicast: false, interrupt: false };
         Some(Command {

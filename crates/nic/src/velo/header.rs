@@ -25,8 +25,8 @@
 //! message; so the header of a message that was not split is the later generation's, bit for bit.
 //!
 //! Invariants
-//! 1. An [`Extent`] is legal: it lies in a message of 8 to 120 bytes, all its values are multiples of 8, and it is not
-//!    empty.
+//! 1. An [`Extent`] is legal: it lies in a message of 1 to 120 bytes, rounded up to whole units; its offset and its length are
+//!    multiples of 8; it is not empty.
 //! 2. A status word is never zero, because bit 63 is set.
 //! 3. `from_word` accepts what `word` returns, and nothing else. Bits that are free must be zero.
 
@@ -64,14 +64,17 @@ impl Extent {
 
     /// A whole message.
     pub const fn whole(message_bytes: u32) -> Option<Extent> {
-        Extent::part(message_bytes, 0, message_bytes)
+        if message_bytes > MESSAGE_BYTES_MAX {
+            return None;
+        }
+        Extent::part(message_bytes, 0, message_bytes.next_multiple_of(UNIT_BYTES))
     }
 
     /// A part of a message. None: the values are not legal.
     pub const fn part(message_bytes: u32, offset: u32, bytes: u32) -> Option<Extent> {
-        let in_units = (message_bytes | offset | bytes) % UNIT_BYTES == 0;
+        let in_units = (offset | bytes) % UNIT_BYTES == 0;
         let is_short = message_bytes <= MESSAGE_BYTES_MAX && offset <= MESSAGE_BYTES_MAX && bytes <= MESSAGE_BYTES_MAX;
-        if !in_units || !is_short || bytes == 0 || offset + bytes > message_bytes {
+        if !in_units || !is_short || bytes == 0 || offset + bytes > message_bytes.next_multiple_of(UNIT_BYTES) {
             return None;
         }
         Some(Extent { message_bytes: message_bytes as u8, offset: offset as u8, bytes: bytes as u8 })
@@ -81,6 +84,12 @@ impl Extent {
     #[inline(always)]
     pub const fn message_bytes(self) -> u32 {
         self.message_bytes as u32
+    }
+
+    /// Bytes of the whole message on its way: in whole units.
+    #[inline(always)]
+    pub const fn padded_bytes(self) -> u32 {
+        self.message_bytes().next_multiple_of(UNIT_BYTES)
     }
 
     /// Where the part begins in the message, in bytes.
@@ -104,13 +113,13 @@ impl Extent {
     /// Whether the message was not split.
     #[inline(always)]
     pub const fn is_whole(self) -> bool {
-        self.bytes == self.message_bytes
+        self.bytes() == self.padded_bytes()
     }
 
     /// Whether the part ends its message.
     #[inline(always)]
     pub const fn is_last(self) -> bool {
-        self.offset() + self.bytes() == self.message_bytes()
+        self.offset() + self.bytes() == self.padded_bytes()
     }
 }
 
@@ -185,7 +194,7 @@ impl Header {
     pub fn from_word(word: u64) -> Result<Header, Malformed> {
         let message_bytes = field(word, 48, 11) as u32;
         let bytes = match field(word, 59, 4) {
-            0 => message_bytes,
+            0 => message_bytes.next_multiple_of(UNIT_BYTES),
             part => bytes_of(part),
         };
         let extent = Extent::part(message_bytes, bytes_of(field(word, 35, 4)), bytes).ok_or(Malformed)?;
@@ -253,12 +262,18 @@ mod tests {
 
     #[test]
     fn extents_are_all_parts_of_all_lengths() {
-        // A message of n units has n(n+1)/2 parts.
-        let expected: usize = (1..=15).map(|n| n * (n + 1) / 2).sum();
+        // A message of n units has n(n+1)/2 parts; two of the lengths that are tried have n units.
+        let expected: usize = (1..=15).map(|n| n * (n + 1)).sum();
         assert_eq!(extents().len(), expected);
-        for length in [0, 4, 7, 9, 128, u32::MAX, u32::MAX - 7] {
+        for length in [0, 121, 128, u32::MAX, u32::MAX - 7] {
             assert_eq!(Extent::whole(length), None);
-            assert_eq!(Extent::part(64, length, 8).is_some(), length == 0);
+        }
+        for length in 1..=120 {
+            let whole = Extent::whole(length).map(|extent| (extent.message_bytes(), extent.bytes(), extent.is_whole()));
+            assert_eq!(whole, Some((length, length.next_multiple_of(8), true)));
+        }
+        for offset in [4, 7, 9, 64, 128, u32::MAX, u32::MAX - 7] {
+            assert_eq!(Extent::part(64, offset, 8), None);
         }
         assert_eq!(Extent::part(8, u32::MAX - 7, 8), None);
     }

@@ -6,7 +6,7 @@
 //!
 //! Invariants
 //! 1. One store to a port's slot word opens or closes it. All other words of an open port were stored before.
-//! 2. When a port is opened, its mailbox and its notification queue are empty: all their status words are zero.
+//! 2. When a port is opened, its mailbox and its notification queue are empty: all their status words are zero. Its locks are 0.
 //! 3. A slot's generation grows when the port is closed. So a [`PortId`] of a closed port is refused.
 //!
 //! Costs: opening is O(VPIDs + slots of the mailbox + notifications). The others are O(1).
@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicU64, compiler_fence};
 use super::slots::Slots;
 use crate::nic::Nic;
 use crate::signals::{NOTIFICATION_WORDS, PortPointers, SLOT_WORDS, Signals};
-use crate::tables::{Port, port, slot};
+use crate::tables::{LOCKS, Port, port, slot};
 
 /// Options of a port that concern its mailbox. The low 16 bits belong to the RMA unit ([`crate::rma::options`]).
 pub mod options {
@@ -67,6 +67,8 @@ impl Nic<'_> {
             }
         };
         self.signals.empty_port(vpid);
+        let locks = usize::from(vpid) * LOCKS..(usize::from(vpid) + 1) * LOCKS;
+        self.tables.locks.get_mut(locks).unwrap_or_default().fill(0);
         let record = self.tables.ports.get_mut(usize::from(vpid)).ok_or(PortError::NoSuchVpid)?;
         let generation = slot::generation(record.slot);
         *record = Port { slot: record.slot, options, ..Port::default() };

@@ -11,7 +11,7 @@
 //! 2. The headers of all parts of a message differ in the part only.
 
 use super::address::{AddressError, Page, RequesterAddress};
-use super::header::{Extent, Header};
+use super::header::{Extent, Header, UNIT_BYTES};
 
 /// One write to a requester page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,8 @@ impl Store {
 
     /// The header of the packet, on a NIC whose longest message has `velo_bytes`.
     pub fn header(&self, velo_bytes: u32) -> Result<Header, StoreError> {
-        if self.message_bytes > velo_bytes || Extent::whole(self.message_bytes).is_none() {
+        let is_in_units = self.message_bytes % UNIT_BYTES == 0;
+        if !is_in_units || self.message_bytes > velo_bytes || Extent::whole(self.message_bytes).is_none() {
             return Err(StoreError::Length);
         }
         if self.mtt > 3 {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! A port's mailbox as its program reads it: the oldest message, or the oldest that matches.
 //!
-//! A receive that wants another message than the oldest keeps those before it in the library, in order of arrival. Later receives
-//! look at them first.
+//! A receive that wants another message than the oldest, and a sender that waits, keep those before it in the library, in order of
+//! arrival. Later receives look at them first.
 //!
 //! Invariants
 //! 1. Messages of one source are received in the order in which it sent them, among those that a receive asks for.
@@ -29,9 +29,10 @@ pub struct Message {
 }
 
 impl Message {
-    /// Its bytes: a multiple of 8.
+    /// Its bytes.
     pub fn payload(&self) -> &[u8] {
-        self.bytes.get(..self.status.extent.bytes() as usize).unwrap_or_default()
+        let extent = self.status.extent;
+        self.bytes.get(..extent.bytes().min(extent.message_bytes()) as usize).unwrap_or_default()
     }
 }
 
@@ -89,6 +90,17 @@ impl MessageReader {
         matches: impl Fn(&Status) -> bool,
     ) -> Result<Message, WaitEnd> {
         interface.wait(deadline, || self.take(interface, &matches))
+    }
+
+    /// For a sender that waits for room elsewhere: moves what has arrived out of the mailbox, so that two senders whose mailboxes are
+    /// full do not wait for each other.
+    pub fn make_room(&mut self, interface: &Interface) {
+        interface.poll();
+        while self.kept.len() < KEPT_MAX {
+            let Some(message) = self.next(interface) else { break };
+            self.kept.push_back(message);
+        }
+        self.mailbox.publish(&interface.signals());
     }
 
     /// Whether a message is there, kept or in the mailbox.
