@@ -4,7 +4,7 @@
 //! `if (*lock <= compare) { *lock += add; return (*lock, true) } else return (*lock, false)`, on signed 32-bit words.
 //!
 //! Invariants
-//! 1. Each VPID has [`LOCKS`](crate::tables::LOCKS) locks, numbered from 0. A number beyond them is an error of the responder.
+//! 1. Each VPID has [`LOCKS`] locks, numbered from 0. A number beyond them is an error of the responder.
 //! 2. A request runs under the NIC's lock, so it is atomic. A process changes its own locks by the same command.
 //! 3. A NIC may keep requests that fail ([`Limits::lock_waiters`](crate::Limits::lock_waiters)). After a change of a lock
 //!    the kept requests of that lock are tried again, oldest first, until none succeeds. A full table answers at once,
