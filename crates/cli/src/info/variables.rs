@@ -41,6 +41,7 @@ fn is_understood(variable: &Variable, text: &str) -> bool {
         "bytes or a fraction, with K, M, G or T" => parse_symmetric_size(text).is_some(),
         "bytes, with K, M, G or T" => parse_bytes(text).is_some(),
         "a number" if variable.name == "SELVEDGE_CORES" => text.parse::<u32>().is_ok_and(|cores| cores > 0),
+        "a number from 1 to 512" => text.parse::<u32>().is_ok_and(|tables| (1..=512).contains(&tables)),
         "a number" => text.parse::<u32>().is_ok(),
         // An empty value counts as not set.
         "a directory" => text.is_empty() || FilePath::new(text).is_dir(),
@@ -72,6 +73,7 @@ fn in_force(variable: &Variable, settings: &Settings, given: Option<&str>) -> St
         }
         "SELVEDGE_CORES" => settings.cores.to_string(),
         "SELVEDGE_HEAP_BYTES" => bytes_text(settings.heap_bytes),
+        "SELVEDGE_ADDRESS_TABLES" => settings.address_tables.to_string(),
         "SELVEDGE_DIR" => selvedge_job::parent().display().to_string(),
         "SELVEDGE_PREFIX" => match given.filter(|prefix| !prefix.is_empty()) {
             Some(prefix) => prefix.to_owned(),
@@ -114,6 +116,7 @@ mod tests {
             ("SELVEDGE_PATH", "cma", "auto | shared"),
             ("SELVEDGE_SPIN_US", "0", "18446744073709551615"),
             ("SELVEDGE_HEAP_BYTES", "64M", "0"),
+            ("SELVEDGE_ADDRESS_TABLES", "16", "513"),
             ("SELVEDGE_SHMEM_COUNTERS", "100", "many"),
             ("SELVEDGE_FI_LANE_MAX", "4K", "many"),
             ("SELVEDGE_FI_SMALL_MAX", "512", "few"),
