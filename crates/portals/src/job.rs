@@ -6,82 +6,48 @@
 
 use std::ffi::{CStr, c_char, c_void};
 use std::ptr::NonNull;
-use std::sync::Arc;
 
-use selvedge_transport::Process;
-use selvedge_transport::process::ProcessError;
-
-const EINVAL: i32 = -22;
-const EIO: i32 = -5;
+use selvedge_transport::{Process, launched};
 
 static VERSION: &CStr = match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
     Ok(version) => version,
     Err(_) => c"",
 };
 
-fn current() -> Result<Arc<Process>, i32> {
-    Process::current().map_err(|error| report(&error))
-}
-
-fn report(error: &ProcessError) -> i32 {
-    log::error!("{error}");
-    EIO
-}
-
-fn code(result: Result<(), i32>) -> i32 {
-    result.err().unwrap_or(0)
-}
-
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_init() -> i32 {
-    code(current().and_then(|process| process.join().map_err(|error| report(&error))))
+    launched::init()
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_finalize() {
-    if let Some(process) = Process::existing() {
-        process.finalize();
-    }
+    launched::finalize();
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_rank() -> i32 {
-    current().map_or(0, |process| process.rank() as i32)
+    launched::rank()
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_size() -> i32 {
-    current().map_or(1, |process| process.size() as i32)
+    launched::size()
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_barrier() -> i32 {
-    code(current().and_then(|process| process.barrier().map_err(|error| report(&error))))
+    launched::barrier()
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_exchange(mine: *const c_void, bytes: usize, all: *mut c_void) -> i32 {
-    code((|| {
-        let process = current()?;
-        if bytes == 0 {
-            return process.barrier().map_err(|error| report(&error));
-        }
-        if mine.is_null() || all.is_null() {
-            return Err(EINVAL);
-        }
-        // SAFETY: not null; `selvedge.h` says that `mine` has `bytes` bytes, which do not change during the call.
-        let own = unsafe { std::slice::from_raw_parts(mine.cast::<u8>(), bytes) };
-        let everyone = process.exchange(own).map_err(|error| report(&error))?;
-        // SAFETY: not null; `selvedge.h` says that `all` has room for `bytes` of every rank, and the exchange returns as many. The
-        // result is memory of this function, so the two do not overlap.
-        unsafe { std::ptr::copy_nonoverlapping(everyone.as_ptr(), all.cast::<u8>(), everyone.len()) };
-        Ok(())
-    })())
+    // SAFETY: as `selvedge.h` says: `mine` has `bytes` bytes, `all` has room for `bytes` of each rank, or they are NULL.
+    unsafe { launched::exchange(mine, bytes, all) }
 }
 
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_alloc(bytes: usize) -> *mut c_void {
-    let memory = current().ok().and_then(|process| process.alloc(bytes));
+    let memory = launched::current().ok().and_then(|process| process.alloc(bytes));
     memory.map_or(std::ptr::null_mut(), |memory| memory.as_ptr().cast())
 }
 
@@ -94,19 +60,8 @@ pub extern "C" fn selvedge_free(memory: *mut c_void) {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn selvedge_abort(status: i32, why: *const c_char) {
-    let why = if why.is_null() {
-        "no reason given".into()
-    } else {
-        // SAFETY: not null; `selvedge.h` says that it is a string, which ends with a zero and does not change during the call.
-        unsafe { CStr::from_ptr(why) }.to_string_lossy()
-    };
-    match Process::current() {
-        Ok(process) => process.abort(status, &why),
-        Err(error) => {
-            eprintln!("selvedge: {why} ({error})");
-            std::process::exit(status)
-        }
-    }
+    // SAFETY: as `selvedge.h` says: `why` is a string or NULL.
+    unsafe { launched::abort("selvedge", status, why) }
 }
 
 #[unsafe(no_mangle)]

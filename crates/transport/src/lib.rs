@@ -9,6 +9,7 @@
 //! |---|---|
 //! | [`settings`] | every environment variable that the library reads, in one table |
 //! | [`process`], [`meeting`] | this process in its job, or among the processes of its user: place, ids, arena |
+//! | [`launched`] | rank, size and start-up exchange as C programs call them |
 //! | [`transport`] | a NIC for messages, with everything in flight |
 //! | [`protocols`] | the protocol table |
 //! | [`peers`] | other processes' NICs: our rings there, their protocols, their names |
@@ -35,6 +36,7 @@ pub mod extoll;
 pub mod flags;
 pub mod flow;
 pub mod flow_control;
+pub mod launched;
 pub mod meeting;
 pub mod message;
 pub mod operation;
