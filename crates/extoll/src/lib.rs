@@ -9,6 +9,7 @@
 //! 2. A port and a connection start with a mark, which is cleared when they are closed. Their memory is never freed, so a closed one
 //!    is refused and not followed.
 
+mod codes;
 pub mod marked;
 pub mod rma2;
 pub mod velo2;

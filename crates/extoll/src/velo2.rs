@@ -11,26 +11,11 @@ use selvedge_transport::extoll::messages::{Message, MessageReader};
 use selvedge_transport::extoll::{Device, DeviceError};
 use selvedge_transport::nic::velo::{Endpoint, Outgoing, PortId, Status, options};
 
+use crate::codes::codes;
 use crate::marked::Marked;
 
-macro_rules! codes {
-    ($($name:ident = $value:literal, $text:literal;)*) => {
-        /// `velo2_ret_t`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(i32)]
-        pub enum Code { $($name = $value,)* }
-
-        impl Code {
-            pub const ALL: &'static [Code] = &[$(Code::$name,)*];
-
-            pub fn text(self) -> &'static CStr {
-                match self { $(Code::$name => $text,)* }
-            }
-        }
-    };
-}
-
 codes! {
+    texts: &'static CStr;
     Success = 0, c"success";
     Error = 1, c"the library failed";
     InvMsg = 2, c"the message is too long, or not there";
@@ -459,8 +444,7 @@ read! {
 
 #[unsafe(no_mangle)]
 pub extern "C" fn velo2_strerror(code: i32) -> *const c_char {
-    let known = Code::ALL.iter().find(|known| **known as i32 == code);
-    known.map_or(c"an unknown error", |known| known.text()).as_ptr()
+    Code::text_of(code).unwrap_or(c"an unknown error").as_ptr()
 }
 
 #[cfg(test)]

@@ -7,24 +7,10 @@ use std::io::Write;
 use selvedge_transport::extoll::DeviceError;
 use selvedge_transport::extoll::connection::PostError;
 
-macro_rules! codes {
-    ($($name:ident = $value:literal, $text:literal;)*) => {
-        /// An error code of `rma2.h`.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        #[repr(i32)]
-        pub enum Code { $($name = $value,)* }
-
-        impl Code {
-            pub const ALL: &'static [Code] = &[$(Code::$name,)*];
-
-            pub fn text(self) -> &'static str {
-                match self { $(Code::$name => $text,)* }
-            }
-        }
-    };
-}
+use crate::codes::codes;
 
 codes! {
+    texts: &'static str;
     Error = -1, "the library failed";
     InvHandle = -2, "not a connection";
     InvPort = -3, "not an open port";
@@ -98,7 +84,7 @@ fn text_of(code: i32) -> &'static str {
     if code == 0 {
         return "success";
     }
-    Code::ALL.iter().find(|known| **known as i32 == code).map_or("an unknown error", |known| known.text())
+    Code::text_of(code).unwrap_or("an unknown error")
 }
 
 /// Writes a text and its end into a buffer of C, cut to its length.
