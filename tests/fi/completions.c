@@ -195,7 +195,7 @@ CASE(delivery_complete_after_the_target, 2,
 }
 
 CASE(delivery_complete_of_unexpected, 2,
-     "FI_DELIVERY_COMPLETE: a message that no receive was posted for is kept by the target when it is told: nothing the "
+     "FI_DELIVERY_COMPLETE: the send of an unexpected message completes when the target has a copy: nothing the "
      "sender does later changes it",
      .stock = "tcp;ofi_rxm: tells it when it is sent")
 {

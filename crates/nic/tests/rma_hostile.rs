@@ -226,7 +226,7 @@ proptest! {
                     }
                     Err(RequestError::Refused) => {
                         if sound {
-                            let told = take(&mut home, vpid, &mut heads[usize::from(vpid)]).expect("an error is told");
+                            let told = take(&mut home, vpid, &mut heads[usize::from(vpid)]).expect("a refused command gives an error notification");
                             prop_assert_eq!((told.error, told.code), (1, descriptor.code));
                         }
                     }
