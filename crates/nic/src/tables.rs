@@ -133,7 +133,7 @@ pub struct PortalEntry {
     pub headers: u32,
     pub header_head: u32,
     pub header_tail: u32,
-    /// A `PTL_EVENT_PT_DISABLED` waits for room in the queue.
+    /// 1: a `PTL_EVENT_PT_DISABLED` is due; it is posted when the queue has room.
     pub disabled_event: u32,
     /// Entries without a class, for each list.
     pub others: [u32; 2],

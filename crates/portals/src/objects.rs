@@ -331,7 +331,7 @@ fn take(ni: &Ni, reference: u32, into: &mut Event, gone: Code) -> Option<Outcome
         Taken::Gone => Some(Err(gone)),
         Taken::Event(event, lost) => {
             *into = c_event(ni, &event);
-            if signals.queue(reference).is_some_and(|queue| queue.disabled_events.load(Acquire) != 0) {
+            if signals.disabled_event_waits(reference) {
                 ni.interface().lock().post_waiting_disabled(reference);
             }
             Some(if lost { Err(Code::EqDropped) } else { Ok(()) })

@@ -5,7 +5,6 @@
 //! ring and one for each event queue.
 
 use std::ffi::c_void;
-use std::sync::atomic::Ordering::Relaxed;
 
 use selvedge_nic::portals::event_queue::Taken;
 use selvedge_nic::portals::{Event, Put, Receive, event_kind, fail, list};
@@ -509,10 +508,7 @@ impl Transport {
                 next = self.take_event(queue, &event);
             }
         }
-        let turned_away = |signals: &selvedge_nic::Signals<'_>| {
-            signals.queue(self.queue).is_some_and(|queue| queue.disabled_events.load(Relaxed) != 0)
-        };
-        if turned_away(&self.interface.signals()) {
+        if self.interface.signals().disabled_event_waits(self.queue) {
             // The NIC refused senders and had no room for the event that reports it. There is room again.
             self.interface.lock().post_waiting_disabled(self.queue);
             return self.take_events();

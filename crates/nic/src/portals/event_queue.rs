@@ -15,11 +15,14 @@
 //!    number may leave the report to the next consumer.
 //! 4. With flow control no event is lost: the NIC refuses a message whose events do not fit before it changes anything
 //!    ([`Nic::queue_room`]).
+//! 5. `PTL_EVENT_PT_DISABLED` may have to wait for room. A writer counts it in `disabled_events`, then reads `head`. A
+//!    consumer advances `head`, then reads `disabled_events`. All four accesses are sequentially consistent, so one of
+//!    the two sees the other, and posts the event.
 //!
 //! Cost: O(1). An ordinary event takes one cache line, a long one two.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU64, fence};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
+use core::sync::atomic::{AtomicU64, compiler_fence, fence};
 
 use super::constants::{event_kind, fail};
 use super::event::{Event, EventTemplate, WORDS, WORDS_LONG, first_word, form};
@@ -70,6 +73,13 @@ impl<'a> Signals<'a> {
         Some(word.load(Acquire) == number)
     }
 
+    /// Whether a `PTL_EVENT_PT_DISABLED` waits for room in the queue. A consumer asks after each event that it takes, and
+    /// then calls [`Nic::post_waiting_disabled`].
+    #[inline(always)]
+    pub fn disabled_event_waits(&self, reference: u32) -> bool {
+        self.queue(reference).is_some_and(|queue| queue.disabled_events.load(SeqCst) != 0)
+    }
+
     /// Dequeues the next event. Any thread may call this, without the lock.
     #[inline(always)]
     pub fn take_event(&self, reference: u32) -> Taken {
@@ -86,7 +96,7 @@ impl<'a> Signals<'a> {
             let words = core::array::from_fn(|word| block[1 + word].load(Relaxed));
             let event = Event::from_words(words, || core::array::from_fn(|word| block[1 + WORDS + word].load(Relaxed)));
             fence(Acquire);
-            if queue.head.compare_exchange(head, head.wrapping_add(1), AcqRel, Acquire).is_err() {
+            if queue.head.compare_exchange(head, head.wrapping_add(1), SeqCst, Acquire).is_err() {
                 continue;
             }
             let lost = queue.lost_below.load(Acquire);
@@ -123,7 +133,7 @@ impl Nic<'_> {
     pub fn queue_room(&mut self, reference: u32) -> u64 {
         let signals = self.signals;
         let Some((index, book)) = self.queue_book(reference) else { return u64::MAX };
-        book.head_seen = signals.queues[index].head.load(Acquire);
+        book.head_seen = signals.queues[index].head.load(SeqCst);
         u64::from(book.capacity).saturating_sub(book.tail.wrapping_sub(book.head_seen))
     }
 
@@ -200,42 +210,55 @@ impl Nic<'_> {
         signals.heap.get(first_word(book.ring, book.capacity, book.tail)?)
     }
 
-    /// Posts `PTL_EVENT_PT_DISABLED`. If the queue is full, notes that the event is due when there is room.
-    pub(crate) fn post_disabled(&mut self, portal_index: u32) {
-        let Some(entry) = self.tables.portals.get_mut(portal_index as usize) else { return };
-        let reference = entry.queue;
-        if self.queue_room(reference) > 0 {
-            self.post(reference, &disabled_event(portal_index));
-        } else if let Some(queue) = self.signals.queue(reference) {
-            self.tables.portals[portal_index as usize].disabled_event = 1;
-            queue.disabled_events.store(queue.disabled_events.load(Relaxed).wrapping_add(1), Release);
-        }
-    }
-
-    /// Posts the `PTL_EVENT_PT_DISABLED` events that waited for room in this queue.
+    /// Posts the `PTL_EVENT_PT_DISABLED` events that are due in this queue, as far as there is room.
     pub fn post_waiting_disabled(&mut self, reference: u32) {
         let Some(queue) = self.signals.queue(reference) else { return };
         for index in 0..self.tables.portals.len() {
             if queue.disabled_events.load(Relaxed) == 0 || self.queue_room(reference) == 0 {
                 return;
             }
-            let entry = &mut self.tables.portals[index];
+            let entry = &self.tables.portals[index];
             if entry.status != 0 && entry.queue == reference && entry.disabled_event != 0 {
-                entry.disabled_event = 0;
-                queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
                 self.post(reference, &disabled_event(index as u32));
+                // After a death in between, the event is posted once more. The other order would lose it.
+                compiler_fence(SeqCst);
+                self.tables.portals[index].disabled_event = 0;
+                queue.disabled_events.store(queue.disabled_events.load(Relaxed).saturating_sub(1), Release);
             }
         }
         queue.disabled_events.store(0, Release);
     }
 
+    /// Recounts the events that are due in each queue, after a death.
+    pub(super) fn rebuild_disabled_events(&mut self) {
+        let signals = self.signals;
+        for queue in signals.queues {
+            queue.disabled_events.store(0, Relaxed);
+        }
+        for entry in self.tables.portals.iter().filter(|entry| entry.status != 0 && entry.disabled_event != 0) {
+            if let Some(queue) = signals.queue(entry.queue) {
+                queue.disabled_events.store(queue.disabled_events.load(Relaxed) + 1, Relaxed);
+            }
+        }
+        for index in 0..self.tables.portals.len() {
+            self.post_waiting_disabled(self.tables.portals[index].queue);
+        }
+    }
+
     /// Disables a portal table entry for lack of resources. With `quiet` it posts no event. An entry with flow control
     /// has no grants, so there are none to revoke ([`super::grants`], invariant 8).
     pub(crate) fn flow_control(&mut self, portal_index: u32, quiet: bool) {
-        self.tables.portals[portal_index as usize].disable();
+        let entry = &mut self.tables.portals[portal_index as usize];
+        // The event is due before the entry is disabled, so a death in between does not lose it.
+        let due = !quiet && entry.disabled_event == 0;
+        entry.disabled_event |= u32::from(due);
+        compiler_fence(SeqCst);
+        entry.disable();
+        let reference = entry.queue;
         self.signals.registers.add(Register::FlowControl, 1);
-        if !quiet {
-            self.post_disabled(portal_index);
+        if let Some(queue) = self.signals.queue(reference).filter(|_| due) {
+            queue.disabled_events.store(queue.disabled_events.load(Relaxed).wrapping_add(1), SeqCst);
+            self.post_waiting_disabled(reference);
         }
     }
 }

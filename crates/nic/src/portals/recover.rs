@@ -34,6 +34,7 @@ impl Nic<'_> {
             self.tables.control.drainer = 0;
         }
         self.finish_intent();
+        self.rebuild_disabled_events();
         self.fail_orphans(bus, alive);
     }
 
