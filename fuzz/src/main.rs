@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
-//! Hostile packets, programs, rings and segments against the NIC and its live home.
+//! Hostile packets, programs, rings, segments and EXTOLL units against the NIC and its live home.
 //!
-//! `selvedge-fuzz <packets|commands|rings|segment> [--seconds S] [--seed N] [--executions E]`
+//! `selvedge-fuzz <packets|commands|rings|segment|units> [--seconds S] [--seed N] [--executions E]`
 //!
 //! Runs on a stable compiler: inputs come from a seeded generator that mutates what is valid. Each execution has a seed
 //! of its own, printed when it fails; `--seed` with it and `--executions 1` runs it again. A panic, a loop that does
@@ -20,6 +20,7 @@ mod rings;
 #[path = "../../crates/nic/tests/common/sane.rs"]
 mod sane;
 mod segment;
+mod units;
 #[allow(dead_code)]
 #[path = "../../crates/nic/tests/common/watch.rs"]
 mod watch;
@@ -44,13 +45,14 @@ fn main() {
         "commands" => campaign.run(commands::Target),
         "rings" => campaign.run(rings::Target::new()),
         "segment" => campaign.run(segment::Target::new()),
+        "units" => campaign.run(units::Target::new()),
         _ => usage(),
     };
     println!("{target}: {executions} executions, no failure");
 }
 
 fn usage() -> ! {
-    eprintln!("usage: selvedge-fuzz <packets|commands|rings|segment> [--seconds S] [--seed N] [--executions E]");
+    eprintln!("usage: selvedge-fuzz <packets|commands|rings|segment|units> [--seconds S] [--seed N] [--executions E]");
     std::process::exit(2);
 }
 
@@ -78,5 +80,10 @@ mod tests {
     #[test]
     fn segments_of_any_content_do_no_harm() {
         assert!(SHORT.run(segment::Target::new()) > 20);
+    }
+
+    #[test]
+    fn descriptors_and_pages_of_any_content_do_no_harm() {
+        assert!(SHORT.run(units::Target::new()) > 100);
     }
 }
