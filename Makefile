@@ -3,6 +3,7 @@
 #   make demo      installs missing packages, builds, and shows what communication costs on this machine
 #   make test      installs missing packages, builds, and runs every test
 #   make lint      formatting and clippy;  make docs: the reference (rustdoc);  make docs-pages: the generated pages
+#   make registers what comes from the description of the registers;  make registers-html: its site, in build/registers
 #   make build     builds into build/: bin, lib, include, libexec, examples
 #   make install   copies that tree to PREFIX (default /usr/local)
 #   make bench     the full benchmarks; writes docs/benchmarks*.md and their plots
@@ -47,7 +48,7 @@ RANKS := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED),
 RANKS_SHMEM := $(patsubst bench/%.c,$(TREE)/libexec/selvedge/%,$(filter-out $(SHARED_SHMEM),$(wildcard bench/shmem/*.c)))
 HEADERS_SHMEM := include/shmem.h include/shmemx.h
 
-.PHONY: build demo test check-examples bench install setup lint docs docs-pages clean peers FORCE
+.PHONY: build demo test check-examples bench install setup lint docs docs-pages registers registers-html check-registers clean peers FORCE
 
 build: $(TREE)/lib/libportals.so $(TREE)/lib/libsma.so $(PROVIDER) $(SIM_PRELOAD) $(MPI_PRELOAD) $(MPICH_PRELOAD) $(SIM_PMIX) $(EXTOLL) $(TREE)/bin/selvedge packaged headers $(EXAMPLES) $(RANKS) $(RANKS_SHMEM)
 
@@ -112,7 +113,7 @@ $(TREE)/libexec/selvedge/%: bench/%.c $(SHARED) $(wildcard bench/*.h) include/po
 demo: setup build
 	@./demo.sh
 
-test: setup build check-examples
+test: setup check-registers build check-examples
 	$(CARGO) test --locked --profile $(TEST_PROFILE) --workspace
 
 # Runs the examples and the programs of README.md. Each exits with an error when a byte is wrong.
@@ -146,7 +147,18 @@ lint:
 docs:
 	RUSTDOCFLAGS="-D warnings -A rustdoc::private-intra-doc-links" $(CARGO) doc --locked --profile $(TEST_PROFILE) --workspace --no-deps --document-private-items
 
-# Generates docs/environment.md, docs/registers.md and the memory layout in docs/design/memory.md from the program's own tables, and
+# The C header, documentation, Rust access and SystemVerilog register block, made of registers/*.rdl.
+registers:
+	@registers/generate.sh
+
+registers-html:
+	@registers/generate.sh --html $(TREE)/registers
+
+# The generated files are current, and errors in the description leave them alone. What cannot be had is skipped with a word.
+check-registers:
+	@registers/test.sh
+
+# Generates docs/environment.md and the memory layout in docs/design/memory.md from the program's own tables, and
 # shmem.h and other files from the table of OpenSHMEM functions.
 docs-pages:
 	UPDATE_DOCS=1 $(CARGO) test --locked --profile $(TEST_PROFILE) -p selvedge-transport --test docs_current

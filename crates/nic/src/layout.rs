@@ -4,7 +4,8 @@
 //! Invariants
 //! 1. Every table starts on a 128-byte boundary, and no two tables overlap. The heap comes last, because it may grow.
 //! 2. Offsets depend on the limits only. So two processes that know the limits agree on the layout.
-//! 3. The layout has a version ([`VERSION`]). A change to a record, or to the order of the tables, needs a new version.
+//! 3. The layout has a version ([`VERSION`]). A change to a record, or to the order of the tables, needs a new version, in
+//!    `registers/selvedge.rdl`.
 
 use crate::buddy::Buddy;
 use crate::limits::Limits;
@@ -17,8 +18,8 @@ use crate::tables::{
     TlbEntry, Triggered,
 };
 
-/// Version of the layout.
-pub const VERSION: u32 = 9;
+/// Version of the layout. It is the reset value of the version register, because software compares that.
+pub const VERSION: u32 = crate::registers::VERSION;
 /// The heap is allocated in blocks of this size. A block holds one event.
 pub const BLOCK_BYTES: u64 = 128;
 

@@ -411,7 +411,17 @@ pub struct Port {
     pub notifications_discarded: u64,
     /// A value that the mailbox's head has had. The head may be further.
     pub mailbox_head_seen: u64,
-    pub reserved: [u64; 2],
+    /// 1: a message has arrived since the interrupt was cleared, masked or not.
+    pub interrupt: u64,
+    pub reserved: u64,
+}
+
+impl Port {
+    /// Whether a program has it open.
+    #[inline]
+    pub fn is_open(&self) -> bool {
+        slot::status(self.slot) == port::OPEN
+    }
 }
 
 /// An entry of the TLB: a translation as its table had it when it was read. 0 in `entry`: there is none.

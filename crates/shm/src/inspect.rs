@@ -10,7 +10,8 @@
 //! 3. The values are from about the same time, not from one moment, because the NIC goes on running. Each single value
 //!    is consistent, as the kernel copies aligned words in one piece.
 //!
-//! Costs: five system calls and as many bytes as the registers and the portal table have, 14 KB with default limits.
+//! Costs: six system calls and as many bytes as the registers, the ports and the portal table have, 14 KB with default
+//! limits.
 //!
 //! [`Segment::open`]: crate::segment::Segment::open
 
@@ -21,9 +22,10 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
-use selvedge_nic::registers::{COUNT, Registers};
+use selvedge_nic::registers::tables::TableView;
+use selvedge_nic::registers::{BLOCK_WORDS, Registers, TableRegister};
 use selvedge_nic::signals::{Doorbell, GRANTS, Grant, PortPointers};
-use selvedge_nic::tables::{PortalEntry, portal};
+use selvedge_nic::tables::{Port, PortalEntry, portal};
 use selvedge_nic::{Layout, Limits, Register};
 
 use crate::os::mapping::{MapError, check};
@@ -75,13 +77,27 @@ pub struct Inspection {
     pub entries: u64,
     /// Headers on unexpected lists.
     pub unexpected: u64,
-    registers: [u64; COUNT],
+    /// The register block, with what senders and ports count themselves.
+    registers: [u64; BLOCK_WORDS],
+    /// The values of the tables' registers, in the order of [`TableRegister::ALL`].
+    tables: Vec<Vec<u64>>,
 }
 
 impl Inspection {
     /// A register's value.
     pub fn register(&self, register: Register) -> u64 {
         self.registers[register as usize]
+    }
+
+    /// The version in the register block. A NIC of another version is refused before.
+    pub fn version(&self) -> u64 {
+        self.registers[0]
+    }
+
+    /// The values of a register of the tables, by index. A register without an index has one. A NIC without the units
+    /// has none.
+    pub fn table_register(&self, register: TableRegister) -> &[u64] {
+        TableRegister::ALL.iter().position(|other| *other == register).map_or(&[], |at| &self.tables[at])
     }
 }
 
@@ -102,6 +118,8 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
     let grants = Piece::read(&file, path, layout.grants, grants_end)?;
     let pointers_end = layout.port_pointers + u64::from(limits.vpids) * size_of::<PortPointers>() as u64;
     let pointers = Piece::read(&file, path, layout.port_pointers, pointers_end)?;
+    let ports_end = layout.ports + u64::from(limits.vpids) * size_of::<Port>() as u64;
+    let ports = Piece::read(&file, path, layout.ports, ports_end)?;
     let portals_end = layout.portals + u64::from(limits.portals) * size_of::<PortalEntry>() as u64;
     let portals = Piece::read(&file, path, layout.portals, portals_end)?;
 
@@ -133,24 +151,33 @@ pub fn inspect(path: &Path) -> Result<Inspection, SegmentError> {
         entries: 0,
         unexpected: 0,
         registers: std::array::from_fn(|at| signals.u64(layout.registers + at as u64 * 8)),
+        tables: Vec::new(),
     };
     seen.count_portals(&portals, &layout);
     seen.count_grants(&grants, &layout);
-    seen.count_ports(&pointers, &layout);
+    let pointers = port_pointers(&pointers, &layout);
+    seen.count_ports(&pointers);
+    seen.read_tables(&ports_of(&ports, &layout), &pointers, &layout);
     Ok(seen)
 }
 
 impl Inspection {
     /// Adds the messages that programs have sent to the registers.
-    fn count_ports(&mut self, table: &Piece, layout: &Layout) {
-        for index in 0..u64::from(layout.limits.vpids) {
-            let at =
-                layout.port_pointers + index * size_of::<PortPointers>() as u64 + offset_of!(PortPointers, sent) as u64;
-            let pointers = PortPointers { sent: AtomicU64::new(table.u64(at)), ..PortPointers::default() };
-            for (register, value) in Register::ALL.iter().zip(&mut self.registers) {
+    fn count_ports(&mut self, pointers: &[PortPointers]) {
+        for pointers in pointers {
+            for register in Register::ALL {
+                let value = &mut self.registers[*register as usize];
                 *value = value.wrapping_add(pointers.added_to(*register));
             }
         }
+    }
+
+    fn read_tables(&mut self, ports: &[Port], pointers: &[PortPointers], layout: &Layout) {
+        let view = TableView { layout, ports, pointers };
+        let values = |register: &TableRegister| {
+            (0..view.entries(*register)).map_while(|index| view.value(*register, index)).collect()
+        };
+        self.tables = TableRegister::ALL.iter().map(values).collect();
     }
 
     /// Adds the puts under grants to the registers.
@@ -184,6 +211,42 @@ impl Inspection {
         self.entries = self.entries.min(self.limits.entries.into());
         self.unexpected = self.unexpected.min(self.limits.headers.into());
     }
+}
+
+/// The read pointers of all VPIDs.
+fn port_pointers(table: &Piece, layout: &Layout) -> Vec<PortPointers> {
+    let record = |index: u64| {
+        let word = |field: usize| {
+            AtomicU64::new(table.u64(layout.port_pointers + index * size_of::<PortPointers>() as u64 + field as u64))
+        };
+        PortPointers {
+            mailbox_head: word(offset_of!(PortPointers, mailbox_head)),
+            mailbox_taken: word(offset_of!(PortPointers, mailbox_taken)),
+            sent: word(offset_of!(PortPointers, sent)),
+            notification_head: word(offset_of!(PortPointers, notification_head)),
+            ..PortPointers::default()
+        }
+    };
+    (0..u64::from(layout.limits.vpids)).map(record).collect()
+}
+
+/// The ports of all VPIDs.
+fn ports_of(table: &Piece, layout: &Layout) -> Vec<Port> {
+    let record = |index: u64| {
+        let at = |field: usize| layout.ports + index * size_of::<Port>() as u64 + field as u64;
+        Port {
+            slot: table.u32(at(offset_of!(Port, slot))),
+            options: table.u32(at(offset_of!(Port, options))),
+            mailbox_tail: table.u64(at(offset_of!(Port, mailbox_tail))),
+            notification_tail: table.u64(at(offset_of!(Port, notification_tail))),
+            messages_discarded: table.u64(at(offset_of!(Port, messages_discarded))),
+            notifications_discarded: table.u64(at(offset_of!(Port, notifications_discarded))),
+            mailbox_head_seen: table.u64(at(offset_of!(Port, mailbox_head_seen))),
+            interrupt: table.u64(at(offset_of!(Port, interrupt))),
+            reserved: 0,
+        }
+    };
+    (0..u64::from(layout.limits.vpids)).map(record).collect()
 }
 
 impl From<u32> for State {
@@ -280,10 +343,6 @@ impl Piece {
     }
 }
 
-const _: () = {
-    assert!(size_of::<Registers>() >= COUNT * 8);
-};
-
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
@@ -355,8 +414,59 @@ mod tests {
         for (at, register) in Register::ALL.iter().enumerate() {
             assert_eq!(seen.register(*register), 100 + at as u64, "{}", register.name());
         }
+        assert_eq!(seen.version(), selvedge_nic::layout::VERSION.into());
+        assert!(TableRegister::ALL.iter().all(|register| seen.table_register(*register).is_empty()), "no units");
         hot.state.store(state::DEAD, SeqCst);
         assert_eq!(inspect(&path).expect("a sound segment").state, State::Dead);
+    }
+
+    #[test]
+    fn counters_lie_in_the_file_at_the_addresses_of_the_description() {
+        let (_folder, path, segment) = made();
+        for (at, register) in Register::ALL.iter().enumerate() {
+            segment.registers().add(*register, 100 + at as u64);
+        }
+        let bytes = std::fs::read(&path).expect("the file");
+        let word = |offset: usize| {
+            let at = segment.layout().registers as usize + offset;
+            u64::from_ne_bytes(bytes[at..at + 8].try_into().expect("a word"))
+        };
+        assert_eq!(word(0), selvedge_nic::layout::VERSION.into());
+        for (at, register) in Register::ALL.iter().enumerate() {
+            assert_eq!(word(register.offset()), 100 + at as u64, "{}", register.name());
+        }
+    }
+
+    #[test]
+    fn shows_the_registers_of_the_tables_as_the_nic_has_them() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("7.1.nic");
+        let own = Identity::own();
+        let uid = rustix::process::geteuid().as_raw();
+        let owner = Owner { id: 7, ni: 1, pid: own.pid, uid, start: own.start, host_mode: false, rank: 3 };
+        let limits = Limits { vpids: 70, ..Limits::EXTOLL };
+        let segment = Segment::create(&path, &limits, &owner).expect("a segment");
+        let mut nic = segment.lock(own.to_word());
+        for (vpid, port) in (0u64..).zip(nic.tables.ports.iter_mut()) {
+            port.slot = (vpid % 3 == 0).into();
+            port.options = if vpid % 2 == 0 { selvedge_nic::velo::options::ALL } else { 0 };
+            (port.mailbox_tail, port.notification_tail, port.interrupt) = (1000 + vpid, 2000 + vpid, vpid % 2);
+        }
+        for (vpid, pointers) in (0u64..).zip(nic.signals.port_pointers) {
+            pointers.mailbox_head.store(3000 + vpid, SeqCst);
+            pointers.notification_head.store(4000 + vpid, SeqCst);
+            pointers.sent.store(1, SeqCst);
+        }
+        let seen = inspect(&path).expect("a sound segment");
+        let view = TableView { layout: segment.layout(), ports: nic.tables.ports, pointers: nic.signals.port_pointers };
+        for register in TableRegister::ALL {
+            let values: Vec<u64> = (0..view.entries(*register)).filter_map(|at| view.value(*register, at)).collect();
+            assert_eq!(values.len(), view.entries(*register) as usize, "{register:?}");
+            assert_eq!(seen.table_register(*register), values, "{register:?}");
+        }
+        assert_eq!(seen.table_register(TableRegister::MailboxPagesReadPointer)[69], 3069);
+        assert_eq!(seen.table_register(TableRegister::MailboxBases)[0], segment.layout().mailboxes);
+        assert_eq!(seen.register(Register::VeloSent), 70);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 //! The pages that are made from tables of the program are as the program has them.
 //!
-//! `docs/environment.md` comes from [`VARIABLES`], `docs/registers.md` from [`Register::ALL`]; in `docs/design/memory.md` the part
+//! `docs/environment.md` comes from [`VARIABLES`]; in `docs/design/memory.md` the part
 //! between the `layout` marks from a segment that is made here, in `docs/portals.md` that between the `limits` marks from
 //! [`Limits`]. `make docs-pages` (UPDATE_DOCS=1) writes them anew; without it a page that differs fails its test.
 
@@ -15,7 +15,7 @@ use selvedge_transport::nic::signals::{Counter, Descriptor, Doorbell, EventQueue
 use selvedge_transport::nic::tables::{
     Bucket, Control, CounterBook, Entry, Header, Pending, PortalEntry, QueueBook, Triggered,
 };
-use selvedge_transport::nic::{Limits, Register, layout::BLOCK_BYTES};
+use selvedge_transport::nic::{Limits, layout::BLOCK_BYTES};
 use selvedge_transport::settings::VARIABLES;
 
 const MADE: &str = "<!-- Made by `make docs-pages`; not to be edited. -->\n";
@@ -66,27 +66,7 @@ fn environment_variables() {
 }
 
 #[test]
-fn registers() {
-    let mut page = String::from("# Registers\n\n");
-    page.push_str(MADE);
-    page.push_str(
-        "\nThe named counters of every NIC, in the order in which they lie in its memory: 64-bit words that only grow, \
-         changed under the NIC's lock, read by anyone. `PtlNIStatus` gives a program the first three (drops together with \
-         refusals by disabled portal table entries).\n\n\
-         | register | counts | meaning |\n|---|---|---|\n",
-    );
-    for register in Register::ALL {
-        writeln!(page, "| `{}` | {} | {} |", register.name(), register.unit(), cell(register.text()))
-            .expect("a string takes it");
-    }
-    check("docs/registers.md", &page);
-}
-
-#[test]
 fn names_are_unique() {
-    for (at, register) in Register::ALL.iter().enumerate() {
-        assert!(Register::ALL[..at].iter().all(|other| other.name() != register.name()), "{}", register.name());
-    }
     for (at, variable) in VARIABLES.iter().enumerate() {
         assert!(VARIABLES[..at].iter().all(|other| other.name != variable.name), "{}", variable.name);
     }

@@ -83,6 +83,7 @@ macro_rules! take_free {
 impl Nic<'_> {
     /// Makes a NIC out of zeroed memory.
     pub fn format(&mut self, limits: &Limits) {
+        self.signals.registers.format();
         let tables = &mut self.tables;
         Buddy::init(tables.heap_map, limits.heap_blocks_max, limits.heap_blocks);
         tables.entry_buckets.fill(Bucket::EMPTY);

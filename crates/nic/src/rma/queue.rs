@@ -23,13 +23,13 @@ use crate::bus::{Bus, Step};
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::{NOTIFICATION_WORDS, Signals};
-use crate::tables::{port, slot};
+use crate::tables::Port;
 
 impl Nic<'_> {
     /// Whether a program has this VPID open.
     #[inline]
     pub(crate) fn is_open(&self, vpid: u16) -> bool {
-        self.tables.ports.get(usize::from(vpid)).is_some_and(|record| slot::status(record.slot) == port::OPEN)
+        self.tables.ports.get(usize::from(vpid)).is_some_and(Port::is_open)
     }
 
     /// Writes a notification to the queue of a VPID. False: the VPID is not open, or the queue is full.

@@ -4,7 +4,7 @@
 //! Input: the destination's VPID, the status of the message, and a bus whose payload is the message's bytes. Output:
 //! what became of the message ([`Received`]).
 //!
-//! Order of effects: the slots ([`super::slots`]), the tail, the registers. A reader may see the message before the
+//! Order of effects: the interrupt, the slots ([`super::slots`]), the tail, the registers. A reader may see the message before the
 //! tail has moved.
 //!
 //! Rules
@@ -27,7 +27,7 @@ use crate::bus::{Bus, Fault, Step};
 use crate::nic::Nic;
 use crate::registers::Register;
 use crate::signals::PortPointers;
-use crate::tables::{Port, port, slot};
+use crate::tables::Port;
 
 /// A message that has arrived at its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Nic<'_> {
         }
         let signals = self.signals;
         bus.charge(Step::TableAccess);
-        let record = self.tables.ports.get_mut(usize::from(vpid)).filter(|record| is_open(record));
+        let record = self.tables.ports.get_mut(usize::from(vpid)).filter(|record| record.is_open());
         let (Some(record), Some((slots, pointers))) = (record, signals.mailbox(vpid)) else {
             signals.registers.add(Register::VeloDiscarded, 1);
             return Received::NotOpen;
@@ -92,6 +92,8 @@ impl Nic<'_> {
             return Received::Initiator(fault);
         }
         let from = buffer.get(..part_bytes as usize).unwrap_or_default();
+        // Before the message: if the process dies in between, a program is interrupted for nothing, and misses nothing.
+        record.interrupt = 1;
         slots.write(record.mailbox_tail, &status, from, || bus.charge(Step::SlotWritten));
         // The order matters if the process dies here: the tail counts whole messages only.
         compiler_fence(SeqCst);
@@ -99,11 +101,6 @@ impl Nic<'_> {
         signals.registers.add(Register::VeloReceived, 1);
         Received::Written { interrupt: record.options & options::INTERRUPT != 0 }
     }
-}
-
-/// Whether a port is open.
-pub(super) fn is_open(record: &Port) -> bool {
-    slot::status(record.slot) == port::OPEN
 }
 
 /// Whether so many slots are free. Loads the head if the one that was seen last leaves too few.

@@ -18,7 +18,6 @@
 //!
 //! Cost: O(VPIDs).
 
-use super::completer::is_open;
 use crate::nic::Nic;
 use crate::registers::Register;
 
@@ -29,7 +28,7 @@ impl Nic<'_> {
         let signals = self.signals;
         let mut found = 0;
         for (vpid, record) in (0..=u16::MAX).zip(self.tables.ports.iter_mut()) {
-            if !is_open(record) {
+            if !record.is_open() {
                 continue;
             }
             let Some((slots, pointers)) = signals.mailbox(vpid) else { continue };

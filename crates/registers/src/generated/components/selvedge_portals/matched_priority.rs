@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0 OR MIT
+// Made by `make registers` from registers/*.rdl; not to be edited.
+//! Register: matched_priority
+
+#[allow(unused_imports)]
+use super::_root; // alias to root module of generated code
+
+
+
+
+
+
+/// matched_priority
+///
+/// Requests that matched an entry of a priority list.
+#[repr(transparent)]
+#[derive(Copy, Clone, Eq, PartialEq)]
+pub struct MatchedPriority(u64);
+
+unsafe impl Send for MatchedPriority {}
+unsafe impl Sync for MatchedPriority {}
+
+impl core::default::Default for MatchedPriority {
+    fn default() -> Self {
+        Self(0x0)
+    }
+}
+
+impl peakrdl_rust::reg::Register for MatchedPriority {
+    type Regwidth = u64;
+    type Accesswidth = u64;
+    type Access = peakrdl_rust::access::R;
+    type ByteEndian = peakrdl_rust::endian::LittleEndian;
+    type WordEndian = peakrdl_rust::endian::LittleEndian;
+
+    unsafe fn from_raw(val: Self::Regwidth) -> Self {
+        Self(val)
+    }
+
+    fn to_raw(self) -> Self::Regwidth {
+        self.0
+    }
+}
+
+impl MatchedPriority {
+    pub const COUNT_OFFSET: usize = 0;
+    pub const COUNT_WIDTH: usize = 64;
+    pub const COUNT_MASK: u64 = 0xFFFF_FFFF_FFFF_FFFF;
+
+    /// count
+    #[inline(always)]
+    #[allow(clippy::missing_panics_doc)]
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        let val = (self.0 >> Self::COUNT_OFFSET) & Self::COUNT_MASK;
+        val
+    }
+
+
+
+}
+
+impl core::fmt::Debug for MatchedPriority {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("MatchedPriority")
+            .field("count", &self.count())
+            .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn test_default() {
+        let reg = MatchedPriority::default();
+        assert_eq!(reg.count(), 0);
+    }
+}

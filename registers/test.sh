@@ -1,0 +1,126 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0 OR MIT
+#
+# Tests of what is made from the description of the registers (make check-registers; `make test` runs it):
+#
+#   1. the generated files are those of the description: by their checksums, without Python; and by making them anew
+#   2. an error in the description gives file, line and what to do, exit status 1, and leaves every file as it was
+#   3. the register block passes Verilator's lint
+#   4. the header's addresses are those of the page
+#
+# Where Python's packages, Verilator or a C compiler cannot be had, a part is skipped with a word.
+set -eu
+
+cd "$(dirname "$0")/.."
+root=$PWD
+export SELVEDGE_REGISTERS_VENV="${SELVEDGE_REGISTERS_VENV:-$root/target/registers-venv}"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+passed() { echo "registers: $*: ok"; }
+skipped() { echo "registers: skipped: $*"; }
+failed() {
+    echo "registers: failed: $*" >&2
+    exit 1
+}
+
+# A copy of the description and of all that is made from it, in $1.
+copy() {
+    mkdir -p "$1/include" "$1/docs" "$1/crates/nic/src/registers" "$1/crates/registers/src"
+    cp -R registers "$1/"
+    cp include/selvedge_registers.h "$1/include/"
+    cp docs/registers.md "$1/docs/"
+    cp crates/nic/src/registers/description.rs "$1/crates/nic/src/registers/"
+    cp -R crates/registers/src/generated "$1/crates/registers/src/"
+}
+fingerprint() { (cd "$1" && find . -type f ! -path './registers/*.rdl' | LC_ALL=C sort | xargs sha256sum | sha256sum); }
+
+registers/generate.sh --sums || failed "the generated files are stale"
+passed "checksums"
+
+# The checksums find a changed input and a changed result.
+for file in registers/velo.rdl docs/registers.md include/selvedge_registers.h crates/registers/src/generated/mod.rs; do
+    copy "$work/stale"
+    echo "// changed" >>"$work/stale/$file"
+    if "$work/stale/registers/generate.sh" --sums 2>"$work/said"; then failed "a change of $file is not found"; fi
+    grep -q "changed: $file" "$work/said" || failed "a change of $file is not named: $(cat "$work/said")"
+    grep -q "make registers" "$work/said" || failed "what to do is not said: $(cat "$work/said")"
+    rm -rf "$work/stale"
+done
+passed "stale files are found"
+
+if command -v verilator >/dev/null; then
+    # PeakRDL's code adds numbers of different widths, and has signals for cases that this description does not have.
+    verilator --lint-only -Wall -Wno-WIDTH -Wno-UNUSED --top-module selvedge_nic \
+        registers/generated/selvedge_nic_pkg.sv registers/generated/selvedge_nic.sv || failed "Verilator's lint"
+    passed "Verilator's lint"
+else
+    skipped "no Verilator"
+fi
+
+if command -v "${CC:-cc}" >/dev/null; then
+    # One check for each register of the page: `| address | name |`, with the index i left out.
+    {
+        echo '#include <stddef.h>'
+        echo '#include "selvedge_registers.h"'
+        echo '#define AT(what, address) _Static_assert(offsetof(selvedge_nic_t, what) == address, #what)'
+        awk -F'|' '
+            /^`[a-z_]*`: / { split($0, part, "`"); unit = part[2] }
+            /^\| `0x/ {
+                split($2, address, "`"); split($3, name, "`"); gsub(/\[i\]/, "[0]", name[2])
+                # A memory is an array within a record of its own.
+                if (name[2] ~ /(bases|sizes|write_pointers)\[0\]$/) sub(/\[0\]$/, ".mem[0]", name[2])
+                print "AT(" unit "." name[2] ", " address[2] ");"
+            }' docs/registers.md
+        echo 'AT(version, 0);'
+    } >"$work/addresses.c"
+    checks=$(grep -c '^AT' "$work/addresses.c")
+    [ "$checks" -gt 40 ] || failed "the page has only $checks registers"
+    "${CC:-cc}" -std=c11 -Wall -Wextra -Werror -Iinclude -fsyntax-only "$work/addresses.c" || failed "the header's addresses"
+    passed "$checks addresses of the header"
+else
+    skipped "no C compiler"
+fi
+
+status=0
+registers/generate.sh --check || status=$?
+case $status in
+0) passed "made anew, the files are the same" ;;
+77)
+    skipped "Python or its packages cannot be had: the files were not made anew"
+    exit 0
+    ;;
+*) failed "made anew, the files differ" ;;
+esac
+
+# refuses NAME FILE SED-COMMAND PATTERN...: with the change the description is refused; the message has the patterns.
+refuses() {
+    name=$1 file=$2 change=$3
+    shift 3
+    copy "$work/bad"
+    sed -i "$change" "$work/bad/$file"
+    ! cmp -s "$file" "$work/bad/$file" || failed "$name: the test changes nothing"
+    before=$(fingerprint "$work/bad")
+    status=0
+    "$work/bad/registers/generate.sh" >/dev/null 2>"$work/said" || status=$?
+    [ "$status" = 1 ] || failed "$name: exit status $status, $(cat "$work/said")"
+    [ "$before" = "$(fingerprint "$work/bad")" ] || failed "$name: files were changed"
+    for pattern in "$@" "nothing was changed"; do
+        grep -q "$pattern" "$work/said" || failed "$name: no '$pattern' in: $(cat "$work/said")"
+    done
+    rm -rf "$work/bad"
+    passed "refused: $name"
+}
+
+line() { grep -n "$2" "$1" | head -n 1 | cut -d: -f1; }
+at=$(line registers/velo.rdl "velo_sent")
+refuses "a word too much" registers/velo.rdl "${at}s/^/?? /" "velo.rdl:$at:" error
+refuses "two registers at one address" registers/selvedge.rdl 's/selvedge_velo velo @ 0x100/selvedge_velo velo @ 0x80/' "selvedge.rdl:" error
+refuses "a missing file" registers/selvedge.rdl 's/"atu.rdl"/"none.rdl"/' "selvedge.rdl:" none.rdl
+refuses "a field beyond its register" registers/atu.rdl 's/mode\[43:42\]/mode[64:63]/' "atu.rdl:" mode
+at=$(line registers/rma.rdl "requester_puts")
+refuses "a counter without a sentence" registers/rma.rdl "${at}s/\"Puts.*\"/\"\"/" "rma.rdl:$at:" "requester_puts has no sentence"
+refuses "two registers of one name" registers/rma.rdl "${at}s/requester_puts/dropped/" "rma.rdl:$at:" "name dropped"
+refuses "the version elsewhere" registers/selvedge.rdl 's/version @ 0x0/version @ 0x1f8/' "selvedge.rdl:" version
+# The register block refuses what the other exporters take.
+refuses "a table that is not aligned" registers/velo.rdl 's/mailbox_bases @ 0x800/mailbox_bases @ 0x808/' "velo.rdl:" mailbox_bases
