@@ -10,6 +10,7 @@ mod info;
 mod mpirun;
 mod run;
 mod sim;
+mod snapshot;
 mod top;
 mod validate;
 

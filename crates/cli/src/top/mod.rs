@@ -5,7 +5,6 @@
 //! interrupted; otherwise it prints once. Rates need two snapshots, so printing once takes one interval, unless that is 0.
 
 mod show;
-mod snapshot;
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
@@ -15,8 +14,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-pub use snapshot::user_directory;
-use snapshot::{Rates, Snapshot};
+use crate::snapshot::{Rates, Snapshot, user_directory};
 
 /// The shortest time between two draws.
 const INTERVAL_MIN: Duration = Duration::from_millis(50);

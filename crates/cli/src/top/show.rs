@@ -9,7 +9,7 @@ use selvedge_nic::Register;
 use selvedge_nic::registers::COUNT;
 use serde_json::{Map, Value, json};
 
-use super::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot};
+use crate::snapshot::{JobSnapshot, NicSnapshot, Rates, Snapshot, printable};
 
 /// Column heads, in the order of [`row`].
 const COLUMNS: [&str; 17] = [
@@ -114,10 +114,6 @@ fn short(value: f64) -> String {
     format!("{value:.decimals$}{}", units[unit])
 }
 
-fn printable(text: &str) -> String {
-    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
-}
-
 /// One record for each NIC, and for each file that was refused.
 pub fn json(snapshot: &Snapshot, rates: &Rates) -> Value {
     let mut records = Vec::new();
@@ -191,10 +187,5 @@ mod tests {
             assert_eq!(short(value), text, "{value}");
             assert!(short(value).len() <= 5);
         }
-    }
-
-    #[test]
-    fn a_terminal_gets_no_control_characters() {
-        assert_eq!(printable("a\x1b[2Jb\r\nc\u{9b}"), "a?[2Jb??c?");
     }
 }

@@ -74,6 +74,11 @@ impl NicSnapshot {
     }
 }
 
+/// Text that another process has written, without control characters.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
+}
+
 /// This user's directory below a parent.
 pub fn user_directory(parent: &Path) -> PathBuf {
     parent.join(format!("selvedge-{}", rustix::process::geteuid().as_raw()))
@@ -174,5 +179,15 @@ impl<'a> Rates<'a> {
         let grown = nic.seen.register(register).wrapping_sub(before);
         // A growth of more than half of the range means that the register was reset.
         (grown < 1 << 63).then(|| grown as f64 / self.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_gets_no_control_characters() {
+        assert_eq!(printable("a\x1b[2Jb\r\nc\u{9b}"), "a?[2Jb??c?");
     }
 }
