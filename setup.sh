@@ -13,8 +13,8 @@
 # It does nothing when everything is installed. Missing packages are installed with apt-get, as root or by sudo, after a
 # message. Where that is not possible, it prints what to install and fails.
 #
-# Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run),
-# verilator (checks the register block), and the peers that bench/get-peers.sh installs for comparison.
+# Optional: python3 (a PMI-1 client in the tests; with its venv, `make registers` and shmem4py's own test suite in .ci/run), and
+# the peers that bench/get-peers.sh installs for comparison.
 set -eu
 
 cd "$(dirname "$0")"

@@ -325,17 +325,6 @@ typedef struct __attribute__ ((__packed__)) {
     uint8_t RESERVED_18_1f[0x8];
 } selvedge_nic__velo_tables__mailbox_interruptsx__stride20_t;
 
-// reg - selvedge_nic.velo_tables.mailbox_pages[].read_pointer
-#define SELVEDGE_NIC__VELO_TABLES__MAILBOX_PAGESX__READ_POINTER__SLOTS_bm 0xffffffffffffffff
-#define SELVEDGE_NIC__VELO_TABLES__MAILBOX_PAGESX__READ_POINTER__SLOTS_bp 0
-#define SELVEDGE_NIC__VELO_TABLES__MAILBOX_PAGESX__READ_POINTER__SLOTS_bw 64
-
-// regfile - selvedge_nic.velo_tables.mailbox_pages[]
-typedef struct __attribute__ ((__packed__)) {
-    uint64_t read_pointer;
-    uint8_t RESERVED_8_fff[0xff8];
-} selvedge_nic__velo_tables__mailbox_pagesx__stride1000_t;
-
 // addrmap - selvedge_nic.velo_tables
 typedef struct __attribute__ ((__packed__)) {
     uint64_t mailbox_enables[4];
@@ -344,9 +333,23 @@ typedef struct __attribute__ ((__packed__)) {
     selvedge_nic__velo_tables__mailbox_sizes_t mailbox_sizes;
     selvedge_nic__velo_tables__mailbox_write_pointers_t mailbox_write_pointers;
     selvedge_nic__velo_tables__mailbox_interruptsx__stride20_t mailbox_interrupts[256];
-    uint8_t RESERVED_4000_fffff[0xfc000];
-    selvedge_nic__velo_tables__mailbox_pagesx__stride1000_t mailbox_pages[256];
 } selvedge_nic__velo_tables_t;
+
+// reg - selvedge_nic.velo_pages.mailbox_pages[].read_pointer
+#define SELVEDGE_NIC__VELO_PAGES__MAILBOX_PAGESX__READ_POINTER__SLOTS_bm 0xffffffffffffffff
+#define SELVEDGE_NIC__VELO_PAGES__MAILBOX_PAGESX__READ_POINTER__SLOTS_bp 0
+#define SELVEDGE_NIC__VELO_PAGES__MAILBOX_PAGESX__READ_POINTER__SLOTS_bw 64
+
+// regfile - selvedge_nic.velo_pages.mailbox_pages[]
+typedef struct __attribute__ ((__packed__)) {
+    uint64_t read_pointer;
+    uint8_t RESERVED_8_fff[0xff8];
+} selvedge_nic__velo_pages__mailbox_pagesx__stride1000_t;
+
+// addrmap - selvedge_nic.velo_pages
+typedef struct __attribute__ ((__packed__)) {
+    selvedge_nic__velo_pages__mailbox_pagesx__stride1000_t mailbox_pages[256];
+} selvedge_nic__velo_pages_t;
 
 // reg - selvedge_nic.rma_tables.completer_enables[]
 #define SELVEDGE_NIC__RMA_TABLES__COMPLETER_ENABLESX__VPIDS_bm 0xffffffffffffffff
@@ -377,17 +380,6 @@ typedef struct __attribute__ ((__packed__)) {
     uint64_t mem[256];
 } selvedge_nic__rma_tables__notification_write_pointers_t;
 
-// reg - selvedge_nic.rma_tables.notification_pages[].read_pointer
-#define SELVEDGE_NIC__RMA_TABLES__NOTIFICATION_PAGESX__READ_POINTER__ENTRIES_bm 0xffffffffffffffff
-#define SELVEDGE_NIC__RMA_TABLES__NOTIFICATION_PAGESX__READ_POINTER__ENTRIES_bp 0
-#define SELVEDGE_NIC__RMA_TABLES__NOTIFICATION_PAGESX__READ_POINTER__ENTRIES_bw 64
-
-// regfile - selvedge_nic.rma_tables.notification_pages[]
-typedef struct __attribute__ ((__packed__)) {
-    uint64_t read_pointer;
-    uint8_t RESERVED_8_fff[0xff8];
-} selvedge_nic__rma_tables__notification_pagesx__stride1000_t;
-
 // addrmap - selvedge_nic.rma_tables
 typedef struct __attribute__ ((__packed__)) {
     uint64_t completer_enables[4];
@@ -396,9 +388,23 @@ typedef struct __attribute__ ((__packed__)) {
     uint64_t lock_size;
     uint8_t RESERVED_38_7ff[0x7c8];
     selvedge_nic__rma_tables__notification_write_pointers_t notification_write_pointers;
-    uint8_t RESERVED_1000_fffff[0xff000];
-    selvedge_nic__rma_tables__notification_pagesx__stride1000_t notification_pages[256];
 } selvedge_nic__rma_tables_t;
+
+// reg - selvedge_nic.rma_pages.notification_pages[].read_pointer
+#define SELVEDGE_NIC__RMA_PAGES__NOTIFICATION_PAGESX__READ_POINTER__ENTRIES_bm 0xffffffffffffffff
+#define SELVEDGE_NIC__RMA_PAGES__NOTIFICATION_PAGESX__READ_POINTER__ENTRIES_bp 0
+#define SELVEDGE_NIC__RMA_PAGES__NOTIFICATION_PAGESX__READ_POINTER__ENTRIES_bw 64
+
+// regfile - selvedge_nic.rma_pages.notification_pages[]
+typedef struct __attribute__ ((__packed__)) {
+    uint64_t read_pointer;
+    uint8_t RESERVED_8_fff[0xff8];
+} selvedge_nic__rma_pages__notification_pagesx__stride1000_t;
+
+// addrmap - selvedge_nic.rma_pages
+typedef struct __attribute__ ((__packed__)) {
+    selvedge_nic__rma_pages__notification_pagesx__stride1000_t notification_pages[256];
+} selvedge_nic__rma_pages_t;
 
 // reg - selvedge_nic.atu_tables.flush_request
 #define SELVEDGE_NIC__ATU_TABLES__FLUSH_REQUEST__FIRST_bm 0x7ffffff
@@ -442,7 +448,11 @@ typedef struct __attribute__ ((__packed__)) {
     selvedge_nic__atu_t atu;
     uint8_t RESERVED_1a8_1fffff[0x1ffe58];
     selvedge_nic__velo_tables_t velo_tables;
+    uint8_t RESERVED_204000_2fffff[0xfc000];
+    selvedge_nic__velo_pages_t velo_pages;
     selvedge_nic__rma_tables_t rma_tables;
+    uint8_t RESERVED_401000_4fffff[0xff000];
+    selvedge_nic__rma_pages_t rma_pages;
     selvedge_nic__atu_tables_t atu_tables;
 } selvedge_nic_t;
 

@@ -21,9 +21,11 @@ header=include/selvedge_registers.h
 page=docs/registers.md
 nic=crates/nic/src/registers/description.rs
 access=crates/registers/src/generated
-block="registers/generated/selvedge_nic.sv registers/generated/selvedge_nic_pkg.sv"
+# The register blocks: the central one, which passes accesses to the units' tables on, and theirs.
+blocks="selvedge_nic selvedge_velo_tables selvedge_rma_tables"
+blocks_without_vpids=selvedge_atu_tables
 # The VPIDs of the prototype. Addresses do not depend on it.
-block_vpids=32
+vpids=32
 
 made="Made by \`make registers\` from registers/*.rdl; not to be edited."
 
@@ -32,8 +34,8 @@ say() { echo "registers: $*" >&2; }
 # The sums of all inputs, and of all results below the folder $1.
 sum() {
     sha256sum registers/*.rdl registers/export.py registers/generate.sh registers/requirements.txt
-    # shellcheck disable=SC2086  # one word is one file
-    (cd "$1" && { echo "$header" "$page" "$nic" $block | tr ' ' '\n'; find "$access" -type f; } | LC_ALL=C sort | xargs sha256sum)
+    (cd "$1" && { printf '%s\n' "$header" "$page" "$nic"; find "$access" registers/generated -type f ! -name sha256sums; } |
+        LC_ALL=C sort | xargs sha256sum)
 }
 
 check_sums() {
@@ -82,10 +84,13 @@ generate() {
     peakrdl=$environment/bin/peakrdl
     step "$environment/bin/python" registers/export.py "$description" "$out/$nic" "$out/$page"
     step "$peakrdl" c-header "$description" -o "$out/$header" --std gnu99 --type-style hier
-    step "$peakrdl" regblock "$description" -o "$out/registers/generated" --cpuif passthrough -P VPIDS=$block_vpids
+    for block in $blocks; do
+        step "$peakrdl" regblock "$description" -t "$block" -P VPIDS=$vpids -o "$out/registers/generated" --cpuif passthrough
+    done
+    step "$peakrdl" regblock "$description" -t "$blocks_without_vpids" -o "$out/registers/generated" --cpuif passthrough
     step "$peakrdl" rust "$description" -o "$out/$access"
     mark "$out/$header" //
-    for file in $block; do mark "$out/$file" //; done
+    for file in "$out"/registers/generated/*.sv; do mark "$file" //; done
     find "$out/$access" -name '*.rs' | while read -r file; do mark "$file" //; done
     sum "$out" >"$work/sums"
 }
@@ -97,7 +102,7 @@ case ${1-} in
     make_environment || exit $?
     work=$(mktemp -d)
     generate
-    rm -rf "$access"
+    rm -rf "$access" registers/generated
     mkdir -p registers/generated "$(dirname "$access")" "$(dirname "$nic")"
     cp -R "$work/out/." .
     cp "$work/sums" "$sums"

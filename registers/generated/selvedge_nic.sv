@@ -115,7 +115,9 @@ module selvedge_nic (
             logic translation_faults;
         } atu;
         logic velo_tables;
+        logic velo_pages;
         logic rma_tables;
+        logic rma_pages;
         logic atu_tables;
     } decoded_reg_strb_t;
     decoded_reg_strb_t decoded_reg_strb;
@@ -171,12 +173,18 @@ module selvedge_nic (
         decoded_reg_strb.atu.tlb_flushes = cpuif_req_masked & (cpuif_addr == 23'h190) & !cpuif_req_is_wr;
         decoded_reg_strb.atu.atu_flushes = cpuif_req_masked & (cpuif_addr == 23'h198) & !cpuif_req_is_wr;
         decoded_reg_strb.atu.translation_faults = cpuif_req_masked & (cpuif_addr == 23'h1a0) & !cpuif_req_is_wr;
-        decoded_reg_strb.velo_tables = cpuif_req_masked & (cpuif_addr >= 23'h200000) & (cpuif_addr <= 23'h200000 + 23'h11ffff);
-        is_external |= cpuif_req_masked & (cpuif_addr >= 23'h200000) & (cpuif_addr <= 23'h200000 + 23'h11ffff);
-        is_valid_rw |= cpuif_req_masked & (cpuif_addr >= 23'h200000) & (cpuif_addr <= 23'h200000 + 23'h11ffff);
-        decoded_reg_strb.rma_tables = cpuif_req_masked & (cpuif_addr >= 23'h400000) & (cpuif_addr <= 23'h400000 + 23'h11ffff);
-        is_external |= cpuif_req_masked & (cpuif_addr >= 23'h400000) & (cpuif_addr <= 23'h400000 + 23'h11ffff);
-        is_valid_rw |= cpuif_req_masked & (cpuif_addr >= 23'h400000) & (cpuif_addr <= 23'h400000 + 23'h11ffff);
+        decoded_reg_strb.velo_tables = cpuif_req_masked & (cpuif_addr >= 23'h200000) & (cpuif_addr <= 23'h200000 + 23'h23ff);
+        is_external |= cpuif_req_masked & (cpuif_addr >= 23'h200000) & (cpuif_addr <= 23'h200000 + 23'h23ff);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr >= 23'h200000) & (cpuif_addr <= 23'h200000 + 23'h23ff);
+        decoded_reg_strb.velo_pages = cpuif_req_masked & (cpuif_addr >= 23'h300000) & (cpuif_addr <= 23'h300000 + 23'h1ffff);
+        is_external |= cpuif_req_masked & (cpuif_addr >= 23'h300000) & (cpuif_addr <= 23'h300000 + 23'h1ffff);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr >= 23'h300000) & (cpuif_addr <= 23'h300000 + 23'h1ffff);
+        decoded_reg_strb.rma_tables = cpuif_req_masked & (cpuif_addr >= 23'h400000) & (cpuif_addr <= 23'h400000 + 23'h8ff);
+        is_external |= cpuif_req_masked & (cpuif_addr >= 23'h400000) & (cpuif_addr <= 23'h400000 + 23'h8ff);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr >= 23'h400000) & (cpuif_addr <= 23'h400000 + 23'h8ff);
+        decoded_reg_strb.rma_pages = cpuif_req_masked & (cpuif_addr >= 23'h500000) & (cpuif_addr <= 23'h500000 + 23'h1ffff);
+        is_external |= cpuif_req_masked & (cpuif_addr >= 23'h500000) & (cpuif_addr <= 23'h500000 + 23'h1ffff);
+        is_valid_rw |= cpuif_req_masked & (cpuif_addr >= 23'h500000) & (cpuif_addr <= 23'h500000 + 23'h1ffff);
         decoded_reg_strb.atu_tables = cpuif_req_masked & (cpuif_addr >= 23'h600000) & (cpuif_addr <= 23'h600000 + 23'h1fff);
         is_external |= cpuif_req_masked & (cpuif_addr >= 23'h600000) & (cpuif_addr <= 23'h600000 + 23'h1fff);
         is_valid_rw |= cpuif_req_masked & (cpuif_addr >= 23'h600000) & (cpuif_addr <= 23'h600000 + 23'h1fff);
@@ -1671,16 +1679,28 @@ module selvedge_nic (
     assign hwif_out.atu.translation_faults.count.value = field_storage.atu.translation_faults.count.value;
     // External region: selvedge_nic.velo_tables
     assign hwif_out.velo_tables.req = decoded_reg_strb.velo_tables;
-    assign hwif_out.velo_tables.addr = decoded_addr[20:0];
+    assign hwif_out.velo_tables.addr = decoded_addr[13:0];
     assign hwif_out.velo_tables.req_is_wr = decoded_req_is_wr;
     assign hwif_out.velo_tables.wr_data = decoded_wr_data;
     assign hwif_out.velo_tables.wr_biten = decoded_wr_biten;
+    // External region: selvedge_nic.velo_pages
+    assign hwif_out.velo_pages.req = decoded_reg_strb.velo_pages;
+    assign hwif_out.velo_pages.addr = decoded_addr[16:0];
+    assign hwif_out.velo_pages.req_is_wr = decoded_req_is_wr;
+    assign hwif_out.velo_pages.wr_data = decoded_wr_data;
+    assign hwif_out.velo_pages.wr_biten = decoded_wr_biten;
     // External region: selvedge_nic.rma_tables
     assign hwif_out.rma_tables.req = decoded_reg_strb.rma_tables;
-    assign hwif_out.rma_tables.addr = decoded_addr[20:0];
+    assign hwif_out.rma_tables.addr = decoded_addr[11:0];
     assign hwif_out.rma_tables.req_is_wr = decoded_req_is_wr;
     assign hwif_out.rma_tables.wr_data = decoded_wr_data;
     assign hwif_out.rma_tables.wr_biten = decoded_wr_biten;
+    // External region: selvedge_nic.rma_pages
+    assign hwif_out.rma_pages.req = decoded_reg_strb.rma_pages;
+    assign hwif_out.rma_pages.addr = decoded_addr[16:0];
+    assign hwif_out.rma_pages.req_is_wr = decoded_req_is_wr;
+    assign hwif_out.rma_pages.wr_data = decoded_wr_data;
+    assign hwif_out.rma_pages.wr_biten = decoded_wr_biten;
     // External region: selvedge_nic.atu_tables
     assign hwif_out.atu_tables.req = decoded_reg_strb.atu_tables;
     assign hwif_out.atu_tables.addr = decoded_addr[12:0];
@@ -1695,7 +1715,9 @@ module selvedge_nic (
         automatic logic wr_ack;
         wr_ack = '0;
         wr_ack |= hwif_in.velo_tables.wr_ack;
+        wr_ack |= hwif_in.velo_pages.wr_ack;
         wr_ack |= hwif_in.rma_tables.wr_ack;
+        wr_ack |= hwif_in.rma_pages.wr_ack;
         wr_ack |= hwif_in.atu_tables.wr_ack;
         external_wr_ack = wr_ack;
     end
@@ -1711,7 +1733,9 @@ module selvedge_nic (
         automatic logic rd_ack;
         rd_ack = '0;
         rd_ack |= hwif_in.velo_tables.rd_ack;
+        rd_ack |= hwif_in.velo_pages.rd_ack;
         rd_ack |= hwif_in.rma_tables.rd_ack;
+        rd_ack |= hwif_in.rma_pages.rd_ack;
         rd_ack |= hwif_in.atu_tables.rd_ack;
         readback_external_rd_ack_c = rd_ack;
     end
@@ -1846,11 +1870,17 @@ module selvedge_nic (
         if(rd_mux_addr == 23'h1a0) begin
             readback_data_var[63:0] = field_storage.atu.translation_faults.count.value;
         end
-        if((rd_mux_addr >= 23'h200000) && (rd_mux_addr <= 23'h200000 + 23'h11ffff)) begin
+        if((rd_mux_addr >= 23'h200000) && (rd_mux_addr <= 23'h200000 + 23'h23ff)) begin
             readback_data_var = hwif_in.velo_tables.rd_data;
         end
-        if((rd_mux_addr >= 23'h400000) && (rd_mux_addr <= 23'h400000 + 23'h11ffff)) begin
+        if((rd_mux_addr >= 23'h300000) && (rd_mux_addr <= 23'h300000 + 23'h1ffff)) begin
+            readback_data_var = hwif_in.velo_pages.rd_data;
+        end
+        if((rd_mux_addr >= 23'h400000) && (rd_mux_addr <= 23'h400000 + 23'h8ff)) begin
             readback_data_var = hwif_in.rma_tables.rd_data;
+        end
+        if((rd_mux_addr >= 23'h500000) && (rd_mux_addr <= 23'h500000 + 23'h1ffff)) begin
+            readback_data_var = hwif_in.rma_pages.rd_data;
         end
         if((rd_mux_addr >= 23'h600000) && (rd_mux_addr <= 23'h600000 + 23'h1fff)) begin
             readback_data_var = hwif_in.atu_tables.rd_data;

@@ -352,7 +352,19 @@ package selvedge_nic_pkg;
         logic rd_ack;
         logic [63:0] rd_data;
         logic wr_ack;
+    } selvedge_velo_pages_VPIDS_20__external__in_t;
+
+    typedef struct {
+        logic rd_ack;
+        logic [63:0] rd_data;
+        logic wr_ack;
     } selvedge_rma_tables_VPIDS_20__external__in_t;
+
+    typedef struct {
+        logic rd_ack;
+        logic [63:0] rd_data;
+        logic wr_ack;
+    } selvedge_rma_pages_VPIDS_20__external__in_t;
 
     typedef struct {
         logic rd_ack;
@@ -366,7 +378,9 @@ package selvedge_nic_pkg;
         selvedge_rma__in_t rma;
         selvedge_atu__in_t atu;
         selvedge_velo_tables_VPIDS_20__external__in_t velo_tables;
+        selvedge_velo_pages_VPIDS_20__external__in_t velo_pages;
         selvedge_rma_tables_VPIDS_20__external__in_t rma_tables;
+        selvedge_rma_pages_VPIDS_20__external__in_t rma_pages;
         selvedge_atu_tables__external__in_t atu_tables;
     } selvedge_nic__in_t;
 
@@ -699,7 +713,7 @@ package selvedge_nic_pkg;
 
     typedef struct {
         logic req;
-        logic [20:0] addr;
+        logic [13:0] addr;
         logic req_is_wr;
         logic [63:0] wr_data;
         logic [63:0] wr_biten;
@@ -707,11 +721,27 @@ package selvedge_nic_pkg;
 
     typedef struct {
         logic req;
-        logic [20:0] addr;
+        logic [16:0] addr;
+        logic req_is_wr;
+        logic [63:0] wr_data;
+        logic [63:0] wr_biten;
+    } selvedge_velo_pages_VPIDS_20__external__out_t;
+
+    typedef struct {
+        logic req;
+        logic [11:0] addr;
         logic req_is_wr;
         logic [63:0] wr_data;
         logic [63:0] wr_biten;
     } selvedge_rma_tables_VPIDS_20__external__out_t;
+
+    typedef struct {
+        logic req;
+        logic [16:0] addr;
+        logic req_is_wr;
+        logic [63:0] wr_data;
+        logic [63:0] wr_biten;
+    } selvedge_rma_pages_VPIDS_20__external__out_t;
 
     typedef struct {
         logic req;
@@ -727,7 +757,9 @@ package selvedge_nic_pkg;
         selvedge_rma__out_t rma;
         selvedge_atu__out_t atu;
         selvedge_velo_tables_VPIDS_20__external__out_t velo_tables;
+        selvedge_velo_pages_VPIDS_20__external__out_t velo_pages;
         selvedge_rma_tables_VPIDS_20__external__out_t rma_tables;
+        selvedge_rma_pages_VPIDS_20__external__out_t rma_pages;
         selvedge_atu_tables__external__out_t atu_tables;
     } selvedge_nic__out_t;
 endpackage

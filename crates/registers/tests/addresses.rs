@@ -42,6 +42,7 @@ fn counters_are_at_the_same_addresses() {
 #[test]
 fn tables_are_at_the_same_addresses() {
     let (velo, rma, atu) = (nic().velo_tables(), nic().rma_tables(), nic().atu_tables());
+    let (velo_pages, rma_pages) = (nic().velo_pages(), nic().rma_pages());
     let at = 7;
     for (register, first, later) in [
         (TableRegister::MailboxEnables, velo.mailbox_enables()[0].as_ptr() as usize, None),
@@ -65,8 +66,8 @@ fn tables_are_at_the_same_addresses() {
         ),
         (
             TableRegister::MailboxPagesReadPointer,
-            velo.mailbox_pages()[0].read_pointer().as_ptr() as usize,
-            Some(velo.mailbox_pages()[at].read_pointer().as_ptr() as usize),
+            velo_pages.mailbox_pages()[0].read_pointer().as_ptr() as usize,
+            Some(velo_pages.mailbox_pages()[at].read_pointer().as_ptr() as usize),
         ),
         (TableRegister::CompleterEnables, rma.completer_enables()[0].as_ptr() as usize, None),
         (TableRegister::NotificationQueueSize, rma.notification_queue_size().as_ptr() as usize, None),
@@ -75,8 +76,8 @@ fn tables_are_at_the_same_addresses() {
         (TableRegister::NotificationWritePointers, rma.notification_write_pointers().as_ptr() as usize, None),
         (
             TableRegister::NotificationPagesReadPointer,
-            rma.notification_pages()[0].read_pointer().as_ptr() as usize,
-            Some(rma.notification_pages()[at].read_pointer().as_ptr() as usize),
+            rma_pages.notification_pages()[0].read_pointer().as_ptr() as usize,
+            Some(rma_pages.notification_pages()[at].read_pointer().as_ptr() as usize),
         ),
         (TableRegister::FlushRequest, atu.flush_request().as_ptr() as usize, None),
         (TableRegister::TableBases, atu.table_bases().as_ptr() as usize, None),

@@ -305,7 +305,7 @@ pub enum TableRegister {
     MailboxInterruptsMask,
     /// Writing 1 clears the interrupt. It reads as 0.
     MailboxInterruptsClear,
-    /// Slots of each mailbox that its program has given back since its VPID was opened. Each has a page of its own, so that it can be mapped by its program.
+    /// Slots of each mailbox that its program has given back since its VPID was opened.
     MailboxPagesReadPointer,
     /// The units accept commands for a VPID: a program has it open.
     CompleterEnables,
@@ -317,7 +317,7 @@ pub enum TableRegister {
     LockSize,
     /// Notifications that were written to each queue since its VPID was opened.
     NotificationWritePointers,
-    /// Notifications that the program of each VPID has read since it was opened. Each has a page of its own, so that it can be mapped by its program.
+    /// Notifications that the program of each VPID has read since it was opened.
     NotificationPagesReadPointer,
     /// Writing it starts a flush: entries leave the TLB, and the units answer when no transfer uses the pages. When all have answered, atu_flushes has grown by one.
     FlushRequest,
@@ -356,13 +356,13 @@ impl TableRegister {
             Self::MailboxInterruptsInterrupt => "velo_tables",
             Self::MailboxInterruptsMask => "velo_tables",
             Self::MailboxInterruptsClear => "velo_tables",
-            Self::MailboxPagesReadPointer => "velo_tables",
+            Self::MailboxPagesReadPointer => "velo_pages",
             Self::CompleterEnables => "rma_tables",
             Self::NotificationQueueSize => "rma_tables",
             Self::LockBase => "rma_tables",
             Self::LockSize => "rma_tables",
             Self::NotificationWritePointers => "rma_tables",
-            Self::NotificationPagesReadPointer => "rma_tables",
+            Self::NotificationPagesReadPointer => "rma_pages",
             Self::FlushRequest => "atu_tables",
             Self::TableBases => "atu_tables",
         }
@@ -422,13 +422,13 @@ impl TableRegister {
             Self::MailboxInterruptsInterrupt => "A message has arrived since the interrupt was cleared. It is kept whether it is masked or not.",
             Self::MailboxInterruptsMask => "1: the interrupt reaches the processor. A program that polls leaves it 0.",
             Self::MailboxInterruptsClear => "Writing 1 clears the interrupt. It reads as 0.",
-            Self::MailboxPagesReadPointer => "Slots of each mailbox that its program has given back since its VPID was opened. Each has a page of its own, so that it can be mapped by its program.",
+            Self::MailboxPagesReadPointer => "Slots of each mailbox that its program has given back since its VPID was opened.",
             Self::CompleterEnables => "The units accept commands for a VPID: a program has it open.",
             Self::NotificationQueueSize => "The size of every notification queue, a power of two.",
             Self::LockBase => "The base of the lock space: lock n of VPID v is the 32-bit word at base + 4096 v + 4 n. In shared memory: an offset in the NIC's segment.",
             Self::LockSize => "The size of the lock space: 4096 bytes for each VPID.",
             Self::NotificationWritePointers => "Notifications that were written to each queue since its VPID was opened.",
-            Self::NotificationPagesReadPointer => "Notifications that the program of each VPID has read since it was opened. Each has a page of its own, so that it can be mapped by its program.",
+            Self::NotificationPagesReadPointer => "Notifications that the program of each VPID has read since it was opened.",
             Self::FlushRequest => "Writing it starts a flush: entries leave the TLB, and the units answer when no transfer uses the pages. When all have answered, atu_flushes has grown by one.",
             Self::TableBases => "The base of each table, of 2^18 entries of 8 bytes; bit 0: the table is there. In shared memory: its offset in the NIC's segment.",
         }

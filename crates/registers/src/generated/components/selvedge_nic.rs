@@ -15,7 +15,9 @@ pub use _root::components::selvedge_velo as velo;
 pub use _root::components::selvedge_rma as rma;
 pub use _root::components::selvedge_atu as atu;
 pub use _root::components::selvedge_velo_tables as velo_tables;
+pub use _root::components::selvedge_velo_pages as velo_pages;
 pub use _root::components::selvedge_rma_tables as rma_tables;
+pub use _root::components::selvedge_rma_pages as rma_pages;
 pub use _root::components::selvedge_atu_tables as atu_tables;
 
 
@@ -132,6 +134,15 @@ impl<'io, IO: peakrdl_rust::io::RegisterIO> SelvedgeNic<'io, IO> {
         unsafe { velo_tables::SelvedgeVeloTables::from_ptr_with(self.ptr.wrapping_byte_add(0x20_0000).cast(), self.io) }
     }
 
+    /// VELO, pages
+    ///
+    /// Registers of a mailbox that its program writes: a page for each VPID.
+    #[inline(always)]
+    #[must_use]
+    pub const fn velo_pages(&self) -> velo_pages::SelvedgeVeloPages<'io, IO> {
+        unsafe { velo_pages::SelvedgeVeloPages::from_ptr_with(self.ptr.wrapping_byte_add(0x30_0000).cast(), self.io) }
+    }
+
     /// RMA, per VPID
     ///
     /// The notification queues and the lock space. A register with an index has one entry for each VPID.
@@ -139,6 +150,15 @@ impl<'io, IO: peakrdl_rust::io::RegisterIO> SelvedgeNic<'io, IO> {
     #[must_use]
     pub const fn rma_tables(&self) -> rma_tables::SelvedgeRmaTables<'io, IO> {
         unsafe { rma_tables::SelvedgeRmaTables::from_ptr_with(self.ptr.wrapping_byte_add(0x40_0000).cast(), self.io) }
+    }
+
+    /// RMA, pages
+    ///
+    /// Registers of a notification queue that its program writes: a page for each VPID.
+    #[inline(always)]
+    #[must_use]
+    pub const fn rma_pages(&self) -> rma_pages::SelvedgeRmaPages<'io, IO> {
+        unsafe { rma_pages::SelvedgeRmaPages::from_ptr_with(self.ptr.wrapping_byte_add(0x50_0000).cast(), self.io) }
     }
 
     /// ATU tables

@@ -11,7 +11,6 @@ pub mod notification_queue_size;
 pub mod lock_base;
 pub mod lock_size;
 pub mod notification_write_pointers;
-pub mod notification_pages;
 
 
 
@@ -54,7 +53,7 @@ impl SelvedgeRmaTables<'static> {
 
 impl<'io, IO> SelvedgeRmaTables<'io, IO> {
     /// Size in bytes of the underlying memory
-    pub const SIZE: usize = 0x20_0000;
+    pub const SIZE: usize = 0x1000;
 
     /// # Safety
     ///
@@ -120,23 +119,6 @@ impl<'io, IO: peakrdl_rust::io::RegisterIO> SelvedgeRmaTables<'io, IO> {
         unsafe { peakrdl_rust::reg::Reg::from_ptr_with(self.ptr.wrapping_byte_add(0x30).cast(), self.io) }
     }
 
-
-    /// A page of registers for each VPID
-    #[inline(always)]
-    #[must_use]
-    pub const fn notification_pages(&self) -> [notification_pages::NotificationPages<'io, IO>; 256] {
-        // SAFETY: We will initialize every element before using the array
-        let mut array = [core::mem::MaybeUninit::uninit(); 256];
-
-        let mut i0 = 0;
-        while i0 < 256 {
-            array[i0].write(unsafe { notification_pages::NotificationPages::<IO>::from_ptr_with(self.ptr.wrapping_byte_add(0x100000 + i0 * 0x1000).cast(), self.io) });
-            i0 += 1;
-        }
-
-        // SAFETY: All elements have been initialized above
-        unsafe { core::mem::transmute(array) }
-    }
 
 
     /// Notification write pointers

@@ -10,7 +10,6 @@ pub mod mailbox_enables;
 pub mod mailbox_bases;
 pub mod mailbox_sizes;
 pub mod mailbox_write_pointers;
-pub mod mailbox_pages;
 
 
 // Instances of named component types
@@ -55,7 +54,7 @@ impl SelvedgeVeloTables<'static> {
 
 impl<'io, IO> SelvedgeVeloTables<'io, IO> {
     /// Size in bytes of the underlying memory
-    pub const SIZE: usize = 0x20_0000;
+    pub const SIZE: usize = 0x4000;
 
     /// # Safety
     ///
@@ -105,23 +104,6 @@ impl<'io, IO: peakrdl_rust::io::RegisterIO> SelvedgeVeloTables<'io, IO> {
         let mut i0 = 0;
         while i0 < 256 {
             array[i0].write(unsafe { mailbox_interrupts::SelvedgeInterrupts::<IO>::from_ptr_with(self.ptr.wrapping_byte_add(0x2000 + i0 * 0x20).cast(), self.io) });
-            i0 += 1;
-        }
-
-        // SAFETY: All elements have been initialized above
-        unsafe { core::mem::transmute(array) }
-    }
-
-    /// A page of registers for each VPID
-    #[inline(always)]
-    #[must_use]
-    pub const fn mailbox_pages(&self) -> [mailbox_pages::MailboxPages<'io, IO>; 256] {
-        // SAFETY: We will initialize every element before using the array
-        let mut array = [core::mem::MaybeUninit::uninit(); 256];
-
-        let mut i0 = 0;
-        while i0 < 256 {
-            array[i0].write(unsafe { mailbox_pages::MailboxPages::<IO>::from_ptr_with(self.ptr.wrapping_byte_add(0x100000 + i0 * 0x1000).cast(), self.io) });
             i0 += 1;
         }
 

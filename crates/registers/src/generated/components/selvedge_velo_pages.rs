@@ -1,39 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Made by `make registers` from registers/*.rdl; not to be edited.
-//! Regfile: A page of registers for each VPID
+//! Addrmap: VELO, pages
 
 #[allow(unused_imports)]
 use super::_root; // alias to root module of generated code
 
 // Anonymous component instances
-pub mod read_pointer;
+pub mod mailbox_pages;
 
 
 
 
-/// A page of registers for each VPID
+/// VELO, pages
+///
+/// Registers of a mailbox that its program writes: a page for each VPID.
 #[derive(Eq, PartialEq)]
-pub struct NotificationPages<'io, IO = peakrdl_rust::io::PtrIO> {
+pub struct SelvedgeVeloPages<'io, IO = peakrdl_rust::io::PtrIO> {
     ptr: *mut u8,
     io: &'io IO,
 }
 
-unsafe impl<IO: Sync> Send for NotificationPages<'_, IO> {}
-unsafe impl<IO: Sync> Sync for NotificationPages<'_, IO> {}
+unsafe impl<IO: Sync> Send for SelvedgeVeloPages<'_, IO> {}
+unsafe impl<IO: Sync> Sync for SelvedgeVeloPages<'_, IO> {}
 
 // manually implement Copy to ease generic bounds
 // (IO does not need to be Copy)
-impl<IO> Copy for NotificationPages<'_, IO> {}
+impl<IO> Copy for SelvedgeVeloPages<'_, IO> {}
 
 // manually implement Clone to ease generic bounds
 // (IO does not need to be Clone)
-impl<IO> Clone for NotificationPages<'_, IO> {
+impl<IO> Clone for SelvedgeVeloPages<'_, IO> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl NotificationPages<'static> {
+impl SelvedgeVeloPages<'static> {
     /// # Safety
     ///
     /// The caller must guarantee that the provided address points to a
@@ -45,9 +47,9 @@ impl NotificationPages<'static> {
     }
 }
 
-impl<'io, IO> NotificationPages<'io, IO> {
+impl<'io, IO> SelvedgeVeloPages<'io, IO> {
     /// Size in bytes of the underlying memory
-    pub const SIZE: usize = 0x8;
+    pub const SIZE: usize = 0x10_0000;
 
     /// # Safety
     ///
@@ -66,16 +68,24 @@ impl<'io, IO> NotificationPages<'io, IO> {
     }
 }
 
-impl<'io, IO: peakrdl_rust::io::RegisterIO> NotificationPages<'io, IO> {
-    /// Notification read pointers
-    ///
-    /// Notifications that the program of each VPID has read since it was opened. Each has a page of its own, so that it can be mapped by its program.
+impl<'io, IO: peakrdl_rust::io::RegisterIO> SelvedgeVeloPages<'io, IO> {
+
+    /// mailbox_pages
     #[inline(always)]
     #[must_use]
-    pub const fn read_pointer(&self) -> peakrdl_rust::reg::Reg<'io, read_pointer::ReadPointer, IO> {
-        unsafe { peakrdl_rust::reg::Reg::from_ptr_with(self.ptr.wrapping_byte_add(0x0).cast(), self.io) }
-    }
+    pub const fn mailbox_pages(&self) -> [mailbox_pages::MailboxPages<'io, IO>; 256] {
+        // SAFETY: We will initialize every element before using the array
+        let mut array = [core::mem::MaybeUninit::uninit(); 256];
 
+        let mut i0 = 0;
+        while i0 < 256 {
+            array[i0].write(unsafe { mailbox_pages::MailboxPages::<IO>::from_ptr_with(self.ptr.wrapping_byte_add(0x0 + i0 * 0x1000).cast(), self.io) });
+            i0 += 1;
+        }
+
+        // SAFETY: All elements have been initialized above
+        unsafe { core::mem::transmute(array) }
+    }
 
 
 }

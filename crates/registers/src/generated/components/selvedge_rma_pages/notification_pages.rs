@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0 OR MIT
 // Made by `make registers` from registers/*.rdl; not to be edited.
-//! Regfile: A page of registers for each VPID
+//! Regfile: notification_pages
 
 #[allow(unused_imports)]
 use super::_root; // alias to root module of generated code
@@ -11,29 +11,29 @@ pub mod read_pointer;
 
 
 
-/// A page of registers for each VPID
+/// notification_pages
 #[derive(Eq, PartialEq)]
-pub struct MailboxPages<'io, IO = peakrdl_rust::io::PtrIO> {
+pub struct NotificationPages<'io, IO = peakrdl_rust::io::PtrIO> {
     ptr: *mut u8,
     io: &'io IO,
 }
 
-unsafe impl<IO: Sync> Send for MailboxPages<'_, IO> {}
-unsafe impl<IO: Sync> Sync for MailboxPages<'_, IO> {}
+unsafe impl<IO: Sync> Send for NotificationPages<'_, IO> {}
+unsafe impl<IO: Sync> Sync for NotificationPages<'_, IO> {}
 
 // manually implement Copy to ease generic bounds
 // (IO does not need to be Copy)
-impl<IO> Copy for MailboxPages<'_, IO> {}
+impl<IO> Copy for NotificationPages<'_, IO> {}
 
 // manually implement Clone to ease generic bounds
 // (IO does not need to be Clone)
-impl<IO> Clone for MailboxPages<'_, IO> {
+impl<IO> Clone for NotificationPages<'_, IO> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl MailboxPages<'static> {
+impl NotificationPages<'static> {
     /// # Safety
     ///
     /// The caller must guarantee that the provided address points to a
@@ -45,7 +45,7 @@ impl MailboxPages<'static> {
     }
 }
 
-impl<'io, IO> MailboxPages<'io, IO> {
+impl<'io, IO> NotificationPages<'io, IO> {
     /// Size in bytes of the underlying memory
     pub const SIZE: usize = 0x8;
 
@@ -66,10 +66,10 @@ impl<'io, IO> MailboxPages<'io, IO> {
     }
 }
 
-impl<'io, IO: peakrdl_rust::io::RegisterIO> MailboxPages<'io, IO> {
-    /// Read pointer lookup table (RPLT)
+impl<'io, IO: peakrdl_rust::io::RegisterIO> NotificationPages<'io, IO> {
+    /// Notification read pointers
     ///
-    /// Slots of each mailbox that its program has given back since its VPID was opened. Each has a page of its own, so that it can be mapped by its program.
+    /// Notifications that the program of each VPID has read since it was opened.
     #[inline(always)]
     #[must_use]
     pub const fn read_pointer(&self) -> peakrdl_rust::reg::Reg<'io, read_pointer::ReadPointer, IO> {

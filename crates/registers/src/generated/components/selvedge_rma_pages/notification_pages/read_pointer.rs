@@ -12,7 +12,7 @@ use super::_root; // alias to root module of generated code
 
 /// Notification read pointers
 ///
-/// Notifications that the program of each VPID has read since it was opened. Each has a page of its own, so that it can be mapped by its program.
+/// Notifications that the program of each VPID has read since it was opened.
 #[repr(transparent)]
 #[derive(Copy, Clone, Eq, PartialEq)]
 pub struct ReadPointer(u64);

@@ -12,7 +12,7 @@ use super::_root; // alias to root module of generated code
 
 /// Read pointer lookup table (RPLT)
 ///
-/// Slots of each mailbox that its program has given back since its VPID was opened. Each has a page of its own, so that it can be mapped by its program.
+/// Slots of each mailbox that its program has given back since its VPID was opened.
 #[repr(transparent)]
 #[derive(Copy, Clone, Eq, PartialEq)]
 pub struct ReadPointer(u64);
