@@ -8,6 +8,7 @@ mod bench;
 mod env;
 mod info;
 mod mpirun;
+mod registers;
 mod run;
 mod sim;
 mod snapshot;
@@ -34,6 +35,7 @@ enum Command {
     Mpirun(mpirun::Args),
     Env(env::Args),
     Top(top::Args),
+    Registers(registers::Args),
     Info(info::Args),
     Bench(bench::Args),
 }
@@ -46,6 +48,7 @@ fn main() -> ExitCode {
         Command::Mpirun(args) => mpirun::main(args),
         Command::Env(args) => env::main(args),
         Command::Top(args) => top::main(args),
+        Command::Registers(args) => registers::main(args),
         Command::Info(args) => info::main(args),
         Command::Bench(args) => bench::main(args),
     };

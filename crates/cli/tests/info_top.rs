@@ -17,6 +17,7 @@ use std::sync::OnceLock;
 
 use common::{Ended, Place, wait_until};
 use selvedge_nic::Register;
+use selvedge_nic::registers::TableRegister;
 use selvedge_shm::segment::SegmentHeader;
 use serde_json::Value;
 
@@ -552,7 +553,8 @@ fn info_shows_the_limits_and_registers() {
 
     let names: Vec<&str> =
         shown["registers"].as_array().expect("an array").iter().filter_map(|r| r["name"].as_str()).collect();
-    assert_eq!(names, Register::ALL.iter().map(|r| r.name()).collect::<Vec<_>>());
+    let described = Register::ALL.iter().map(|r| r.name()).chain(TableRegister::ALL.iter().map(|r| r.name()));
+    assert_eq!(names, described.collect::<Vec<_>>());
     let text = |arguments: &[&str]| String::from_utf8(output(&place, arguments).stdout).expect("text");
     let (registers, all) = (text(&["info", "registers"]), text(&["info"]));
     for register in Register::ALL {

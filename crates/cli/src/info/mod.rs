@@ -38,7 +38,7 @@ enum Section {
     Variables,
     /// What this kernel and this user's limits allow, and the directory of jobs
     Machine,
-    /// The counters that every NIC keeps
+    /// The registers of a NIC: its counters, and those of its tables
     Registers,
 }
 

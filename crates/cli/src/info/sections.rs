@@ -2,6 +2,7 @@
 //! The sections that depend on the build alone: the build, a NIC's limits and size, its registers.
 
 use selvedge_nic::layout::BLOCK_BYTES;
+use selvedge_nic::registers::TableRegister;
 use selvedge_nic::{Limits, Register, layout};
 use selvedge_shm::{inspect, segment};
 use serde_json::{Map, Value, json};
@@ -134,8 +135,17 @@ pub fn limits_text(value: &Value) -> String {
 }
 
 pub fn registers() -> Value {
-    let register = |r: &Register| json!({"name": r.name(), "unit": r.unit(), "text": r.text()});
-    Register::ALL.iter().map(register).collect()
+    let counter = |r: &Register| json!({"name": r.name(), "unit": r.unit(), "text": r.text(), "block": r.block(), "address": r.offset()});
+    let table = |r: &TableRegister| {
+        let mut record =
+            json!({"name": r.name(), "unit": r.unit(), "text": r.text(), "block": r.block(), "address": r.address()});
+        if r.entries_max() != 0 {
+            record["entries_max"] = r.entries_max().into();
+            record["stride"] = r.stride().into();
+        }
+        record
+    };
+    Register::ALL.iter().map(counter).chain(TableRegister::ALL.iter().map(table)).collect()
 }
 
 pub fn registers_text(value: &Value) -> String {

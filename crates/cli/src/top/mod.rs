@@ -47,7 +47,8 @@ triggered operations; flow: times that flow control disabled a portal table entr
 process; sleep: its threads that sleep in a wait. State `dead`: the process has ended, and its NIC is marked; `gone`: it has ended, and no \
 process has marked its NIC yet.";
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// A number of seconds.
+pub fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok());
     seconds.ok_or_else(|| "give a number of seconds".to_owned())
 }
